@@ -19,8 +19,14 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """
     names = list(known)
     folded = {one.casefold(): one for one in names}
-    close = [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)]
-    return f"did you mean {' or '.join(close)}?" if close else otherwise or f"there are {few(names, 40)}"
+    close = [
+        folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)
+    ]
+    return (
+        f"did you mean {' or '.join(close)}?"
+        if close
+        else otherwise or f"there are {few(names, 40)}"
+    )
 
 
 def few(names: Iterable[object], most: int = 5) -> str:
@@ -94,7 +100,9 @@ class DataError(FlopcastError):
     """
 
     def __init__(self, message: str, *, source: str | None = None) -> None:
-        super().__init__(" ".join(visible_text(f"{source}: {message}" if source else message).splitlines()))
+        super().__init__(
+            " ".join(visible_text(f"{source}: {message}" if source else message).splitlines())
+        )
         self.source = source
 
 
@@ -113,7 +121,8 @@ class ParameterError(DataError):
     Attributes
     ----------
     parameter : str
-        Its name in the Python API (``cpu_speed``); the command line says which of its options that is.
+        Its name in the Python API (``cpu_speed``); the command line says which of its options that
+        is.
     problem : str
         What it must be, what it is, and what to do: the line goes on after the name.
     others : tuple of str
@@ -140,14 +149,20 @@ class ParameterError(DataError):
         return f"{spelt(self.parameter)} {self.problem}{beside}"
 
 
-def check_number(parameter: str, value: Any, least: float, most: float = math.inf, *, whole: bool = True) -> None:
+def check_number(
+    parameter: str, value: Any, least: float, most: float = math.inf, *, whole: bool = True
+) -> None:
     """Refuse a value that is no (whole) number from `least` to `most`: a ParameterError says so."""
     fits = (
-        isinstance(value, Real) and least <= (number := cast(float, value)) <= most and (not whole or number % 1 == 0)
+        isinstance(value, Real)
+        and least <= (number := cast(float, value)) <= most
+        and (not whole or number % 1 == 0)
     )
     if not fits:
         reach = f"of at least {least:,g}" if most == math.inf else f"from {least:,g} to {most:,g}"
-        raise ParameterError(parameter, f"must be a {'whole ' if whole else ''}number {reach}, got {value!r:.40}")
+        raise ParameterError(
+            parameter, f"must be a {'whole ' if whole else ''}number {reach}, got {value!r:.40}"
+        )
 
 
 def check_margin(margin: float) -> float:
@@ -156,14 +171,18 @@ def check_margin(margin: float) -> float:
     Raises ParameterError: it is not above 0 and below 1.
     """
     if not (isinstance(margin, Real) and 0 < margin < 1):
-        raise ParameterError("margin", f"must lie between 0 and 1, got {margin!r:.40}: 0.1 means ±10 %")
+        raise ParameterError(
+            "margin", f"must lie between 0 and 1, got {margin!r:.40}: 0.1 means ±10 %"
+        )
     return margin
 
 
 def check_quick(quick: bool, models: object, without: object, suite: str) -> None:
     """Refuse a quick training of models that the user chooses: a ParameterError says so."""
     if quick and (models is not None or without or suite != "default"):
-        raise ParameterError("quick", "chooses the models itself: give no suite, and no models, beside it")
+        raise ParameterError(
+            "quick", "chooses the models itself: give no suite, and no models, beside it"
+        )
 
 
 LEAST_DRAWN: Final = 10  # rows: fewer are not divided into folds
@@ -179,7 +198,9 @@ def check_drawn(rows: Iterable[int]) -> list[int]:
         raise ParameterError("rows", f"must be whole numbers, got {rows!r:.40}")
     wanted = sorted(set(given))
     if not wanted or wanted[0] < LEAST_DRAWN:
-        raise ParameterError("rows", f"must be {LEAST_DRAWN} or more each, got {', '.join(map(str, wanted))}")
+        raise ParameterError(
+            "rows", f"must be {LEAST_DRAWN} or more each, got {', '.join(map(str, wanted))}"
+        )
     return wanted
 
 
@@ -187,9 +208,17 @@ class UnknownGPUError(FlopcastError):
     """No GPU answers to ``name``, or ``several`` do; ``matches`` are these, or the closest known names."""
 
     def __init__(self, name: str, matches: Sequence[str], *, several: bool = False) -> None:
-        hint = f"did you mean {' or '.join(matches)}?" if matches else "see `flopcast gpus` for the known ones"
+        hint = (
+            f"did you mean {' or '.join(matches)}?"
+            if matches
+            else "see `flopcast gpus` for the known ones"
+        )
         own = "(your own: a TOML file, see `flopcast gpus --help`)"
-        told = f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}" if several else ""
+        told = (
+            f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}"
+            if several
+            else ""
+        )
         super().__init__(told or f"unknown GPU {name!r}: {hint} {own}")
         self.name, self.matches = name, tuple(matches)
 

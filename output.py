@@ -1,7 +1,8 @@
 """Results that appear whole or not at all: written beside their place, then renamed. Folders, files, and tables.
 
-What a result may replace is one rule, here: a file that flopcast wrote, which says so (`is_marked`), or any other where
-`replacing` allows it; and never, whatever is allowed, a file that the same call reads.
+What a result may replace is one rule, here: a file that flopcast wrote, which says so
+(`is_marked`), or any other where `replacing` allows it; and never, whatever is allowed, a file that
+the same call reads.
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ from typing import TYPE_CHECKING, Any, Final
 from .errors import DataError, ParameterError, few
 from .staging import put_folder, staged
 
-if TYPE_CHECKING:  # what writes tables imports them: commands check where a result goes before they take the time
+if (
+    TYPE_CHECKING
+):  # what writes tables imports them: commands check where a result goes before they take the time
     import pyarrow as pa
 
 READABLE: Final = (".parquet", ".csv")
-FORMATS: Final = (*READABLE, ".xlsx")  # suffixes of tables; those that can be read again as data stand apart
+FORMATS: Final = (
+    *READABLE,
+    ".xlsx",
+)  # suffixes of tables; those that can be read again as data stand apart
 PREDICTION_FORMATS: Final = (".csv", ".parquet", ".json", ".xlsx")
 """Suffixes of files of predictions; JSON has a report beside the rows."""
 FILES: Final = {
@@ -61,12 +67,33 @@ _WRITTEN: Final = (
 """Columns by which a CSV is known that flopcast wrote; `_csv_is_marked` says what else it must be like."""
 _MISS_RATES: Final = ("benchmark", "size", "performance", "mpki", "unit")
 _HEADERS: Final = (
-    ("reason", "source", "device", "kind", "name", "run", "step", "duration_us", "median_us", "limit_us"),  # left out
+    (
+        "reason",
+        "source",
+        "device",
+        "kind",
+        "name",
+        "run",
+        "step",
+        "duration_us",
+        "median_us",
+        "limit_us",
+    ),  # left out
     ("benchmark", "size", "unit", "ipc", "mpki", "f_mem"),  # kernels counted at several sizes
     _MISS_RATES,
-    ("rank", "device_number", "name", "occurrence", "workgroups", "threads", "runs", "duration_us", "source",
-     "spread_us"),  # durations of passes
-)  # fmt: skip
+    (
+        "rank",
+        "device_number",
+        "name",
+        "occurrence",
+        "workgroups",
+        "threads",
+        "runs",
+        "duration_us",
+        "source",
+        "spread_us",
+    ),  # durations of passes
+)
 """Whole headers of the CSVs that flopcast wrote whose columns, in another order, may be those of the user's table."""
 
 
@@ -109,14 +136,18 @@ def check_replaceable(out: Path, data: Iterable[Path] = ()) -> None:
         return
     check_unread(out, data)
     if not overwriting() and not is_marked(out):
-        what = "exists, and nothing in it says that flopcast wrote it: choose another file, or give overwrite=True"
+        what = (
+            "exists, and nothing in it says that flopcast wrote it: choose another file, or give "
+            "overwrite=True"
+        )
         raise DataError(what, source=str(out))
 
 
 def is_marked(file: Path) -> bool:
     """Whether a file says that flopcast wrote it: by its metadata, its first lines, or as a CSV by its header.
 
-    A spreadsheet that somebody saved again does not say so, nor a CSV that another program wrote again.
+    A spreadsheet that somebody saved again does not say so, nor a CSV that another program wrote
+    again.
     """
     if not file.is_file():
         return False
@@ -179,10 +210,11 @@ def is_as_written(file: Path, table: pa.Table) -> bool:
 def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] = ()) -> None:
     """Refuse ``out``, if any, as the folder of a result made of such files; call it before the work, not after.
 
-    It need not exist. A folder that holds nothing else, and of which a file says that flopcast wrote it, is an earlier
-    result and will be replaced; one with other files in it is somebody's data, and none of the ``data`` that are read
-    may be replaced. Raises DataError: ``out`` is a file, holds other files or one that is read, or cannot be written;
-    or its files are not flopcast's, and `replacing` does not allow to replace them.
+    It need not exist. A folder that holds nothing else, and of which a file says that flopcast
+    wrote it, is an earlier result and will be replaced; one with other files in it is somebody's
+    data, and none of the ``data`` that are read may be replaced. Raises DataError: ``out`` is a
+    file, holds other files or one that is read, or cannot be written; or its files are not
+    flopcast's, and `replacing` does not allow to replace them.
     """
     if out is None:
         return
@@ -192,12 +224,17 @@ def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] 
         foreign = sorted({item.name for item in out.iterdir()} - set(names))
         foreign += _unmarked_within(out)
         if foreign:
-            raise DataError(f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out))
+            raise DataError(
+                f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out)
+            )
         check_unread(out, data)
         held = sorted(out.iterdir())
         if held and not overwriting() and not any(map(is_marked, held)):
             what = "holds files that flopcast did not write"
-            text = f"{what} ({few(item.name for item in held)}): choose another folder, or give overwrite=True"
+            text = (
+                f"{what} ({few(item.name for item in held)}): choose another folder, or give "
+                "overwrite=True"
+            )
             raise DataError(text, source=str(out))
     check_folder(out)
 
@@ -211,7 +248,9 @@ def _unmarked_within(out: Path) -> list[str]:
 def check_folder(out: Path) -> None:
     """Refuse a new folder whose name is that of a file, and one where nothing can be written (`check_place`)."""
     if out.suffix.lower() in (".html", *PREDICTION_FORMATS) and not out.is_dir():
-        what = f"would be a folder, for several files: choose a name that does not end in {out.suffix}"
+        what = (
+            f"would be a folder, for several files: choose a name that does not end in {out.suffix}"
+        )
         raise DataError(what, source=str(out))
     check_place(Path(os.path.realpath(out)))
 
@@ -219,8 +258,8 @@ def check_folder(out: Path) -> None:
 def check_place(out: Path) -> None:
     """Refuse a place where nothing can be written, by writing and removing a file there; call it before the work.
 
-    Folders that are missing on the way are made with the result. Raises DataError where one of them is a file, the
-    folder may not be written to, or its file system is read-only.
+    Folders that are missing on the way are made with the result. Raises DataError where one of them
+    is a file, the folder may not be written to, or its file system is read-only.
     """
     _check_in_no_run(out)
     parent = next(folder for folder in out.absolute().parents if os.path.lexists(folder))
@@ -228,13 +267,18 @@ def check_place(out: Path) -> None:
         with staged(parent / out.name):
             pass
     except OSError as error:
-        raise DataError(f"cannot be written: {parent}: {error.strerror or error}", source=str(out)) from error
+        raise DataError(
+            f"cannot be written: {parent}: {error.strerror or error}", source=str(out)
+        ) from error
 
 
 def _check_in_no_run(out: Path) -> None:
     for folder in Path(os.path.realpath(out)).parents:
         if (folder / "metrics.json").is_file() and (folder / "manifest.json").is_file():
-            raise DataError("lies in a run, whose seal another file would break: choose another place", source=str(out))
+            raise DataError(
+                "lies in a run, whose seal another file would break: choose another place",
+                source=str(out),
+            )
 
 
 @contextmanager
@@ -253,13 +297,16 @@ def whole_file(out: Path) -> Generator[Path]:
         raise DataError(f"cannot be written: {error.strerror or error}", source=str(out)) from error
 
 
-def check_file(out: Path | None, formats: Sequence[str], data: Iterable[Path] = (), parameter: str = "out") -> None:
+def check_file(
+    out: Path | None, formats: Sequence[str], data: Iterable[Path] = (), parameter: str = "out"
+) -> None:
     """Refuse ``out``, if any, as the file of a result (an earlier one is replaced); call it before the work, not after.
 
-    ``formats`` are the suffixes it may have; it may be none of the ``data`` that are read, nor one in these folders,
-    through links neither; ``parameter`` is what the caller calls it. Raises ParameterError: the suffix is another, or
-    nothing is installed that writes it; DataError: ``out`` is a folder, a file that is read, or one that flopcast did
-    not write (`check_replaceable`), or cannot be written.
+    ``formats`` are the suffixes it may have; it may be none of the ``data`` that are read, nor one
+    in these folders, through links neither; ``parameter`` is what the caller calls it. Raises
+    ParameterError: the suffix is another, or nothing is installed that writes it; DataError:
+    ``out`` is a folder, a file that is read, or one that flopcast did not write
+    (`check_replaceable`), or cannot be written.
     """
     if out is None:
         return
@@ -267,7 +314,9 @@ def check_file(out: Path | None, formats: Sequence[str], data: Iterable[Path] = 
         known = " or ".join(filter(None, [", ".join(formats[:-1]), formats[-1]]))
         raise ParameterError(parameter, f"must end in {known}, got {str(out)!r}")
     if out.suffix.lower() == ".xlsx" and find_spec("openpyxl") is None:
-        raise ParameterError(parameter, "needs openpyxl for .xlsx: pip install 'flopcast[excel]', or end it in .csv")
+        raise ParameterError(
+            parameter, "needs openpyxl for .xlsx: pip install 'flopcast[excel]', or end it in .csv"
+        )
     if out.is_dir():
         raise DataError("is a folder: give a file", source=str(out))
     check_replaceable(out, data)
@@ -288,7 +337,9 @@ def check_tables(places: Mapping[str, Path | None], data: Iterable[Path] = ()) -
         if out is None:
             continue
         if (first := resolved.setdefault(os.path.realpath(out), parameter)) != parameter:
-            raise ParameterError(parameter, f"must be another file than that of `{first}`, got {str(out)!r}")
+            raise ParameterError(
+                parameter, f"must be another file than that of `{first}`, got {str(out)!r}"
+            )
 
 
 def check_unread(out: Path, data: Iterable[Path] = ()) -> None:
@@ -319,8 +370,8 @@ def _identity(file: Path) -> tuple[int, int]:
 def whole_table(out: Path, schema: pa.Schema, beside: str = "{}") -> Generator[Any]:
     """Give a writer of Arrow tables to a CSV, Excel or else Parquet file, which appears when the block ends well.
 
-    ``beside`` is JSON for the metadata of a Parquet file. Raises DataError: ``out`` cannot be written, or is a file
-    that flopcast did not write (`check_replaceable`).
+    ``beside`` is JSON for the metadata of a Parquet file. Raises DataError: ``out`` cannot be
+    written, or is a file that flopcast did not write (`check_replaceable`).
     """
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -346,9 +397,10 @@ def write_table(table: pa.Table, out: Path, beside: str) -> None:
         writer.write_table(table)
 
 
-# A spreadsheet runs a cell of CSV that begins with one of these signs, blanks before it or not, and a kernel's name may
-# well be such a cell. It is written behind an apostrophe, which spreadsheets take as "this is text"; texts that begin
-# with apostrophes and such a sign get one more, so that taking one away always gives back what was written.
+# A spreadsheet runs a cell of CSV that begins with one of these signs, blanks before it or not, and
+# a kernel's name may well be such a cell. It is written behind an apostrophe, which spreadsheets
+# take as "this is text"; texts that begin with apostrophes and such a sign get one more, so that
+# taking one away always gives back what was written.
 _RUN_BY_SPREADSHEETS: Final = r"'* *[=+\-@＝＋－＠\t\r\n]"
 _GUARDED = re.compile(f"'(?={_RUN_BY_SPREADSHEETS})")
 
@@ -356,7 +408,8 @@ _GUARDED = re.compile(f"'(?={_RUN_BY_SPREADSHEETS})")
 def write_csv(table: pa.Table, path: Path | io.BytesIO) -> None:
     """Write a table as CSV that spreadsheets do not run; `unguarded` gives its texts back.
 
-    `path` is one that `whole_file` gives, any other, or memory. Texts are quoted, numbers and missing values are not.
+    `path` is one that `whole_file` gives, any other, or memory. Texts are quoted, numbers and
+    missing values are not.
     """
     import pyarrow.csv
 
@@ -377,8 +430,12 @@ def _guarded(table: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     columns = [_guarded_texts(column) for column in table.columns]
-    names = [f"'{name}" if re.match(_RUN_BY_SPREADSHEETS, name) else name for name in table.column_names]
-    return pa.table(columns, pa.schema([(name, one.type) for name, one in zip(names, columns, strict=True)]))
+    names = [
+        f"'{name}" if re.match(_RUN_BY_SPREADSHEETS, name) else name for name in table.column_names
+    ]
+    return pa.table(
+        columns, pa.schema([(name, one.type) for name, one in zip(names, columns, strict=True)])
+    )
 
 
 def _guarded_texts(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
@@ -398,10 +455,10 @@ def _guarded_texts(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.A
 def whole_folder(out: Path) -> Generator[Path]:
     """Give a fresh folder beside ``out`` to write into; it takes the place of ``out`` when the block ends well.
 
-    Whatever happens on the way, ``out`` holds either the previous result or the new one, and never a mix. What the user
-    has put beside the files of a previous result stays. Parents are made, an earlier result is replaced (refuse a
-    folder that holds something else first: `check_output`). Raises DataError: ``out`` cannot be written, or lies in a
-    run.
+    Whatever happens on the way, ``out`` holds either the previous result or the new one, and never
+    a mix. What the user has put beside the files of a previous result stays. Parents are made, an
+    earlier result is replaced (refuse a folder that holds something else first: `check_output`).
+    Raises DataError: ``out`` cannot be written, or lies in a run.
     """
     _check_in_no_run(out)
     folder = Path(out).resolve()
@@ -483,7 +540,9 @@ class _Sheet:
         """Append the rows of a table. Raises DataError: a sheet cannot hold so many."""
         self._rows += table.num_rows
         if self._rows > _SHEET_ROWS:
-            raise DataError(f"a sheet holds {_SHEET_ROWS:,} rows: write .csv or .parquet", source=str(self._out))
+            raise DataError(
+                f"a sheet holds {_SHEET_ROWS:,} rows: write .csv or .parquet", source=str(self._out)
+            )
         for batch in table.to_batches():
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 self._sheet.append([self._cell(value) for value in row])
@@ -501,20 +560,26 @@ class _Sheet:
         return cell
 
 
-# JSON as flopcast writes it: plain numbers, stable bytes, nothing that another reader would refuse or a terminal obey.
+# JSON as flopcast writes it: plain numbers, stable bytes, nothing that another reader would refuse
+# or a terminal obey.
 
 
-def dumps(value: Any, *, digits: int | None = None, missing: bool = False, sort: bool = False) -> str:
+def dumps(
+    value: Any, *, digits: int | None = None, missing: bool = False, sort: bool = False
+) -> str:
     """Return ``value`` as JSON text that ends in a newline; the same value gives the same bytes.
 
-    NumPy arrays and scalars are written as the Python values they hold. Floats are rounded to so many significant
-    ``digits``; without it each is written in full and reads back equal. With ``missing`` NaN and infinities are
-    ``null``; JSON has no such numbers, and without it they are a ValueError with their path. With ``sort`` the keys of
-    mappings are sorted, numbers by value (``"5"`` before ``"10"``). Raises TypeError: a value is none of these.
+    NumPy arrays and scalars are written as the Python values they hold. Floats are rounded to so
+    many significant ``digits``; without it each is written in full and reads back equal. With
+    ``missing`` NaN and infinities are ``null``; JSON has no such numbers, and without it they are a
+    ValueError with their path. With ``sort`` the keys of mappings are sorted, numbers by value
+    (``"5"`` before ``"10"``). Raises TypeError: a value is none of these.
     """
 
     def plain(item: Any, path: str) -> Any:
-        if hasattr(item, "dtype") and hasattr(item, "tolist"):  # of NumPy, which need not be imported to ask
+        if hasattr(item, "dtype") and hasattr(
+            item, "tolist"
+        ):  # of NumPy, which need not be imported to ask
             item = item.tolist()
         if item is None or isinstance(item, bool | int | str):
             return item
@@ -529,7 +594,9 @@ def dumps(value: Any, *, digits: int | None = None, missing: bool = False, sort:
             return item.as_posix()
         raise TypeError(f"{path} is a {type(item).__name__}, which JSON cannot hold")
 
-    return printable_json(json.dumps(plain(value, "value"), ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+    return printable_json(
+        json.dumps(plain(value, "value"), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    )
 
 
 def printable_json(text: str) -> str:
@@ -540,13 +607,15 @@ def printable_json(text: str) -> str:
     return _without_hidden(text, lambda sign: json.dumps(sign)[1:-1])
 
 
-# Text as it may be shown: names come from data, and a name must not steer a terminal or turn the order of a line.
+# Text as it may be shown: names come from data, and a name must not steer a terminal or turn the
+# order of a line.
 
 
 def visible(text: str) -> str:
     r"""Return text with escapes in place of the characters that cannot be seen; ends of lines, tabs and blanks stay.
 
-    These are controls (ESC, C1), signs of direction and other formats, and bytes of file names that are no text.
+    These are controls (ESC, C1), signs of direction and other formats, and bytes of file names that
+    are no text.
 
     >>> print(visible("gemm\x1b[31m"), visible("a\u202eb"))
     gemm\x1b[31m a\u202eb
@@ -558,14 +627,20 @@ def _without_hidden(text: str, escaped: Callable[[str], str]) -> str:
     if text.isprintable():
         return text
     lines = (
-        line if line.isprintable() else "".join(sign if _is_seen(sign) else escaped(sign) for sign in line)
+        line
+        if line.isprintable()
+        else "".join(sign if _is_seen(sign) else escaped(sign) for sign in line)
         for line in text.split("\n")
     )
     return "\n".join(lines)
 
 
 def _is_seen(sign: str) -> bool:
-    return sign.isprintable() or sign == "\t" or (sign.isspace() and sign > "\x9f" and sign not in "\u2028\u2029")
+    return (
+        sign.isprintable()
+        or sign == "\t"
+        or (sign.isspace() and sign > "\x9f" and sign not in "\u2028\u2029")
+    )
 
 
 def _number(value: float, path: str, digits: int | None, missing: bool) -> float | None:

@@ -1,6 +1,7 @@
 """What there is to say of data or of a result: a code and its values for programs, and a text for people.
 
-The text stands where the remark is made, beside its code: ``remark("few-runs", f"{runs} runs only", runs=runs)``.
+The text stands where the remark is made, beside its code: ``remark("few-runs", f"{runs} runs only",
+runs=runs)``.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ class Remark:
     items : tuple of (str, value)
         The figures and names of this case, each hashable.
     text : str
-        One line without a full stop at its end. A remark without one (read from an old file) shows code and values.
+        One line without a full stop at its end. A remark without one (read from an old file) shows
+        code and values.
     general : str
-        The text without what belongs to this case alone, under which many are counted; otherwise the text.
+        The text without what belongs to this case alone, under which many are counted; otherwise
+        the text.
 
     Examples
     --------
@@ -73,7 +76,9 @@ class Remark:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` wrote; what old releases wrote has no text."""
-        values = tuple((name, value) for name, value in saved.items() if name not in ("code", "text"))
+        values = tuple(
+            (name, value) for name, value in saved.items() if name not in ("code", "text")
+        )
         return cls(str(saved["code"]), values, str(saved.get("text", "")))
 
 
@@ -105,7 +110,12 @@ class Alike:
         """Return them one by one."""
         names = tuple(self.own)
         return [
-            Remark(self.code, (*self.shared, *zip(names, row, strict=True)), self.template % row, self.general)
+            Remark(
+                self.code,
+                (*self.shared, *zip(names, row, strict=True)),
+                self.template % row,
+                self.general,
+            )
             for row in zip(*self.own.values(), strict=True)
         ]
 
@@ -118,7 +128,8 @@ class Alike:
 class Reasons:
     """What is said of each of many ``rows``, in order, kept by what is said and not by row.
 
-    ``parts`` are the positions of rows, each once, and what is said of all of them (`Remark`), or of each (`Alike`).
+    ``parts`` are the positions of rows, each once, and what is said of all of them (`Remark`), or
+    of each (`Alike`).
 
     >>> found = Reasons(3)
     >>> found.add([0, 2], remark("missing-value", "m is missing", feature="m"))
@@ -162,7 +173,10 @@ class Reasons:
         found, places = Reasons(int(kept.sum())), np.cumsum(kept) - 1
         for rows, what in self.parts:
             here = kept[rows]
-            found.add(places[rows[here]], what.take(np.flatnonzero(here)) if isinstance(what, Alike) else what)
+            found.add(
+                places[rows[here]],
+                what.take(np.flatnonzero(here)) if isinstance(what, Alike) else what,
+            )
         return found
 
     def any(self) -> BoolArray:

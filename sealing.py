@@ -1,9 +1,10 @@
 """The seal of a run folder: ``manifest.json`` names every other file of it, with its size and SHA-256.
 
-So metrics, predictions, model and page belong to one another, and the data they were made from are named once, by the
-SHA-256 that metrics and model state too. Whoever reads a run folder calls `check` first; runs of before are not sealed
-and say so. Somebody who changes a run and seals it anew cannot be told from its maker: a signature of the manifest can
-(``ssh-keygen -Y sign -n flopcast``), which `signed_by` verifies.
+So metrics, predictions, model and page belong to one another, and the data they were made from are
+named once, by the SHA-256 that metrics and model state too. Whoever reads a run folder calls
+`check` first; runs of before are not sealed and say so. Somebody who changes a run and seals it
+anew cannot be told from its maker: a signature of the manifest can (``ssh-keygen -Y sign -n
+flopcast``), which `signed_by` verifies.
 """
 
 from __future__ import annotations
@@ -56,11 +57,14 @@ class _Schema(msgspec.Struct):
 def seal(folder: Path) -> Manifest:
     """Write the manifest of a run folder; a signature of an earlier one is removed.
 
-    Raises ArtifactError: metrics and model are not of the same data, or a file is a link or no plain file.
+    Raises ArtifactError: metrics and model are not of the same data, or a file is a link or no
+    plain file.
     """
     found = {name: _entry(path) for name, path in _files(folder)}
     manifest = Manifest(SCHEMA, _data_of(folder), dict(sorted(found.items())))
-    (folder / MANIFEST).write_text(json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n", encoding="utf-8")
+    (folder / MANIFEST).write_text(
+        json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n", encoding="utf-8"
+    )
     (folder / SIGNATURE).unlink(missing_ok=True)
     return manifest
 
@@ -73,8 +77,8 @@ def check(folder: Path) -> Manifest | None:
     Raises
     ------
     ArtifactError
-        A file is missing, added, changed, of another run, or a link; the manifest was taken away or is of a newer
-        schema. One line that names the file.
+        A file is missing, added, changed, of another run, or a link; the manifest was taken away or
+        is of a newer schema. One line that names the file.
     """
     path = folder / MANIFEST
     if not os.path.lexists(path):
@@ -82,11 +86,18 @@ def check(folder: Path) -> Manifest | None:
         for name, (part, key) in _SEALED_HOLD.items():
             stated = _stated(folder / name)
             schema = stated.get("schema", 0)
-            sealed |= key in _part(stated, part) or not isinstance(schema, int) or schema >= _SEALED_SINCE
+            sealed |= (
+                key in _part(stated, part) or not isinstance(schema, int) or schema >= _SEALED_SINCE
+            )
         if sealed:
-            raise ArtifactError(f"{path} is missing, so nobody knows whether the run is whole: {_HINT}")
+            raise ArtifactError(
+                f"{path} is missing, so nobody knows whether the run is whole: {_HINT}"
+            )
         _data_of(folder)
-        text = f"{folder} is not sealed (it is of an earlier version): its files may be of different runs"
+        text = (
+            f"{folder} is not sealed (it is of an earlier version): its files may be of different "
+            "runs"
+        )
         warnings.warn(text, UnsealedWarning, stacklevel=3)
         return None
     manifest = _read(path)
@@ -94,10 +105,14 @@ def check(folder: Path) -> Manifest | None:
     if missing := sorted(set(manifest.files) - set(found)):
         raise ArtifactError(f"{folder / missing[0]} is missing, which {MANIFEST} names: {_HINT}")
     if added := sorted(set(found) - set(manifest.files)):
-        raise ArtifactError(f"{folder} holds what is not of the run ({few(added)}): move it elsewhere")
+        raise ArtifactError(
+            f"{folder} holds what is not of the run ({few(added)}): move it elsewhere"
+        )
     for name, sealed in manifest.files.items():
         if os.stat(found[name]).st_size != sealed.bytes or _entry(found[name]) != sealed:
-            raise ArtifactError(f"{found[name]} is not the file that was sealed (see {MANIFEST}): {_HINT}")
+            raise ArtifactError(
+                f"{found[name]} is not the file that was sealed (see {MANIFEST}): {_HINT}"
+            )
     if _data_of(folder) != manifest.data_sha256:
         raise ArtifactError(f"{path} is of other training data than the run: {_HINT}")
     return manifest
@@ -106,34 +121,53 @@ def check(folder: Path) -> Manifest | None:
 def which_run(folder: Path) -> str:
     """Return what to give in the place of a folder that is no run: the runs within it, as of several targets."""
     inner = sorted(str(one.parent) for one in folder.glob(f"*/{METRICS}"))
-    return f"give one of the runs in it ({few(inner)})" if inner else "give the one that `train` wrote"
+    return (
+        f"give one of the runs in it ({few(inner)})" if inner else "give the one that `train` wrote"
+    )
 
 
 def signed_by(folder: Path, signers: Path) -> str:
     """Return who signed a run, of those that a file of allowed signers names (``ssh-keygen``, section ALLOWED SIGNERS).
 
-    Call `check` too: what is signed is the manifest. Raises ArtifactError: there is no signature, nobody of these made
-    it, or it is of another manifest.
+    Call `check` too: what is signed is the manifest. Raises ArtifactError: there is no signature,
+    nobody of these made it, or it is of another manifest.
     """
     signature = folder / SIGNATURE
     if not signature.is_file():
         raise ArtifactError(f"{folder} is not signed (it has no {SIGNATURE})")
     if not signers.is_file():
-        raise ArtifactError(f"{signers} is not a file: give one of allowed signers, as ssh-keygen reads it")
+        raise ArtifactError(
+            f"{signers} is not a file: give one of allowed signers, as ssh-keygen reads it"
+        )
     asked = ["ssh-keygen", "-Y", "find-principals", "-s", str(signature), "-f", str(signers)]
     who = _ssh(asked, b"").splitlines()
     if not who:
         raise ArtifactError(f"{signature} was made by nobody whom {signers} names")
-    asked = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", who[0], "-n", NAMESPACE, "-s", str(signature)]
+    asked = [
+        "ssh-keygen",
+        "-Y",
+        "verify",
+        "-f",
+        str(signers),
+        "-I",
+        who[0],
+        "-n",
+        NAMESPACE,
+        "-s",
+        str(signature),
+    ]
     if not _ssh(asked, (folder / MANIFEST).read_bytes()):
-        raise ArtifactError(f"{signature} does not sign this {MANIFEST}, or not for {NAMESPACE}: {_HINT}")
+        raise ArtifactError(
+            f"{signature} does not sign this {MANIFEST}, or not for {NAMESPACE}: {_HINT}"
+        )
     return who[0]
 
 
 def plain_content(path: Path, most: int, hint: str) -> bytes:
     """Return what a plain file of this folder holds; others (pipes, devices, links out of it) are not even read.
 
-    Raises ArtifactError: it is none, cannot be read, or is larger than `most` bytes; `hint` says what to do.
+    Raises ArtifactError: it is none, cannot be read, or is larger than `most` bytes; `hint` says
+    what to do.
     """
     try:
         if path.resolve(strict=True).parent != path.parent.resolve():
@@ -141,7 +175,11 @@ def plain_content(path: Path, most: int, hint: str) -> bytes:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > most:
-                what = f"has {found.st_size:,} bytes" if stat.S_ISREG(found.st_mode) else "is not a plain file"
+                what = (
+                    f"has {found.st_size:,} bytes"
+                    if stat.S_ISREG(found.st_mode)
+                    else "is not a plain file"
+                )
                 raise ArtifactError(f"{path} {what}, which no saved run has: {hint}")
             return file.read(found.st_size)
     except OSError as error:
@@ -154,9 +192,13 @@ def _read(path: Path) -> Manifest:
         newer = msgspec.json.decode(content, type=_Schema).schema > SCHEMA
         manifest = None if newer else msgspec.json.decode(content, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ArtifactError(f"{path} is not the manifest of a run ({' '.join(str(error).split())}): {_HINT}") from error
+        raise ArtifactError(
+            f"{path} is not the manifest of a run ({' '.join(str(error).split())}): {_HINT}"
+        ) from error
     if manifest is None:
-        raise ArtifactError(f"{path} has a newer schema than this flopcast reads, {SCHEMA}: upgrade flopcast")
+        raise ArtifactError(
+            f"{path} has a newer schema than this flopcast reads, {SCHEMA}: upgrade flopcast"
+        )
     return manifest
 
 
@@ -173,7 +215,9 @@ def _files(folder: Path, inside: str = "") -> Iterator[tuple[str, Path]]:
                 elif entry.is_file(follow_symlinks=False):
                     yield name, Path(entry.path)
                 else:
-                    raise ArtifactError(f"{entry.path} is a link or no plain file, which no run has: {_HINT}")
+                    raise ArtifactError(
+                        f"{entry.path} is a link or no plain file, which no run has: {_HINT}"
+                    )
     except OSError as error:
         raise ArtifactError(f"{folder} cannot be read ({error.strerror}): {_HINT}") from error
 
@@ -181,7 +225,9 @@ def _files(folder: Path, inside: str = "") -> Iterator[tuple[str, Path]]:
 def _entry(path: Path) -> Entry:
     try:
         with path.open("rb") as file:
-            return Entry(os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest())
+            return Entry(
+                os.fstat(file.fileno()).st_size, hashlib.file_digest(file, "sha256").hexdigest()
+            )
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read ({error.strerror}): {_HINT}") from error
 
@@ -201,9 +247,14 @@ def _part(stated: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _data_of(folder: Path) -> str | None:
     """Return the SHA-256 of the training data that metrics and model state; refuse two different ones."""
-    metrics, model = _part(_stated(folder / METRICS), "data").get("sha256"), _stated(folder / MODEL).get("data_sha256")
+    metrics, model = (
+        _part(_stated(folder / METRICS), "data").get("sha256"),
+        _stated(folder / MODEL).get("data_sha256"),
+    )
     if metrics and model and metrics != model:
-        raise ArtifactError(f"{folder}: {METRICS} and {MODEL} are of different training data: {_HINT}")
+        raise ArtifactError(
+            f"{folder}: {METRICS} and {MODEL} are of different training data: {_HINT}"
+        )
     return model or metrics or None
 
 
@@ -212,5 +263,7 @@ def _ssh(command: list[str], content: bytes) -> str:
     try:
         done = subprocess.run(command, input=content, capture_output=True, check=False)
     except FileNotFoundError as error:
-        raise ArtifactError("ssh-keygen is not installed, which verifies signatures: install OpenSSH") from error
+        raise ArtifactError(
+            "ssh-keygen is not installed, which verifies signatures: install OpenSSH"
+        ) from error
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""

@@ -1,7 +1,8 @@
 """Files and folders beside the place of a result, until they take it; what a killed run leaves of them is removed.
 
-Their names say that they are flopcast's (``.table.csv.flopcast-`` and 32 hexadecimal digits), a lock on each that its
-process lives: the next run that writes into the same folder removes those of its user that nobody holds.
+Their names say that they are flopcast's (``.table.csv.flopcast-`` and 32 hexadecimal digits), a
+lock on each that its process lives: the next run that writes into the same folder removes those of
+its user that nobody holds.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _PREVIOUS = "previous"
 def staged(place: Path, *, folder: bool = False) -> Generator[Path]:
     """Yield a new file, or folder, beside ``place``, which must have a parent; at the end it is removed if still there.
 
-    A folder is kept where the previous result is still in it, because it could not return to its place.
+    A folder is kept where the previous result is still in it, because it could not return to its
+    place.
     """
     sweep(place.parent)
     aside, lock = _made(place, folder)
@@ -83,7 +85,8 @@ def remove_folder(folder: Path) -> None:
 def ending_together() -> dict[str, Any]:
     """Return arguments of `joblib.Parallel` by which the processes of its pool end soon after this one.
 
-    Where a kill has left them alone, they would wait for work for minutes, and keep what they share in memory.
+    Where a kill has left them alone, they would wait for work for minutes, and keep what they share
+    in memory.
     """
     return {"initializer": _end_without, "initargs": (os.getpid(),)}
 
@@ -133,7 +136,9 @@ def _remove_if_left(aside: Path, place: Path) -> None:
     descriptor = os.open(aside, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         found = os.fstat(descriptor)
-        ours = found.st_uid == os.geteuid() and (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
+        ours = found.st_uid == os.geteuid() and (
+            stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+        )
         if ours:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _remove(aside, place)
@@ -170,4 +175,7 @@ def _exchanged(one: Path, other: Path) -> bool:
     if sys.platform != "linux":
         return False
     call = getattr(ctypes.CDLL(None), "renameat2", None)
-    return call is not None and call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    return (
+        call is not None
+        and call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    )

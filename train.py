@@ -5,4 +5,6 @@ from flopcast.commands.app import script
 if __name__ == "__main__":
     script("train")
 elif __name__ != "__mp_main__":  # what joblib calls the script in its processes
-    raise ImportError("train.py is a script, to be run: what it does is the function flopcast.train")
+    raise ImportError(
+        "train.py is a script, to be run: what it does is the function flopcast.train"
+    )

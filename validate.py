@@ -5,4 +5,6 @@ from flopcast.commands.app import script
 if __name__ == "__main__":
     script("validate")
 elif __name__ != "__mp_main__":  # what joblib calls the script in its processes
-    raise ImportError("validate.py is a script, to be run: what it does is the function flopcast.validate")
+    raise ImportError(
+        "validate.py is a script, to be run: what it does is the function flopcast.validate"
+    )

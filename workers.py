@@ -1,7 +1,8 @@
 """Where tasks are done: in processes of this machine, or on the workers of a Dask cluster.
 
-`pool` maps a function over tasks and hands what all of them need to each process once; who calls it need not know where
-they are done. Everywhere it takes `Jobs`: a number of processes, or the `Cluster` that `workers` has checked.
+`pool` maps a function over tasks and hands what all of them need to each process once; who calls it
+need not know where they are done. Everywhere it takes `Jobs`: a number of processes, or the
+`Cluster` that `workers` has checked.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ PACKAGES: Final = ("flopcast", "lightgbm", "numpy", "pandas", "scikit-learn", "s
 """What must have the same version everywhere, beside Python: results depend on it, or what is sent does."""
 _ANSWER, _BACK, _LOOK = 3.0, 60.0, 5.0
 """Seconds to wait for a scheduler, for a first worker or one in place of the last, and between looks at the workers."""
-_LOST, _MEMORY = 3, "one task has ended several workers, most likely for memory: give each more, or fewer models"
+_LOST, _MEMORY = (
+    3,
+    "one task has ended several workers, most likely for memory: give each more, or fewer models",
+)
 """How often a task is begun again whose worker was lost with what it needs, and what is said then."""
 _ALONE = threading.Lock()
 
@@ -58,12 +62,16 @@ class Pool(Protocol):
     """Where tasks are done."""
 
     def map(
-        self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S, part: Callable[[T], S] | None = None
+        self,
+        function: Callable[[T, S], R],
+        tasks: Iterable[T],
+        shared: S,
+        part: Callable[[T], S] | None = None,
     ) -> Iterator[R]:
         """Yield ``function(task, shared)`` of each task; tasks are asked for as they can be begun.
 
-        What is sent to another machine is ``part(task)`` in place of all that is shared, once for tasks in a row that
-        have the same object.
+        What is sent to another machine is ``part(task)`` in place of all that is shared, once for
+        tasks in a row that have the same object.
         """
 
 
@@ -71,8 +79,9 @@ class Pool(Protocol):
 def workers(jobs: int, cluster: str | Client | None = None) -> Generator[Jobs]:
     """Give the workers of a cluster where there is one, else the number of processes of this machine.
 
-    ``cluster`` is a scheduler's address, such as ``"tcp://node1:8786"``, or a client of it, which stays open. Raises
-    ParameterError: nothing answers at the address, no worker is there, or one has other versions.
+    ``cluster`` is a scheduler's address, such as ``"tcp://node1:8786"``, or a client of it, which
+    stays open. Raises ParameterError: nothing answers at the address, no worker is there, or one
+    has other versions.
     """
     if cluster is None:
         yield jobs
@@ -98,7 +107,9 @@ def pool(jobs: Jobs, *, ordered: bool = False) -> Generator[Pool]:
         yield _Remote(jobs, ordered)
         return
     how = "generator" if ordered else "generator_unordered"
-    with Parallel(jobs, return_as=how, batch_size=1, pre_dispatch="n_jobs", **ending_together()) as processes:
+    with Parallel(
+        jobs, return_as=how, batch_size=1, pre_dispatch="n_jobs", **ending_together()
+    ) as processes:
         yield _Local(processes)
 
 
@@ -109,7 +120,11 @@ class _Local:
         self._processes = processes
 
     def map(
-        self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S, part: Callable[[T], S] | None = None
+        self,
+        function: Callable[[T, S], R],
+        tasks: Iterable[T],
+        shared: S,
+        part: Callable[[T], S] | None = None,
     ) -> Iterator[R]:
         yield from self._processes(delayed(function)(task, shared) for task in tasks)
 
@@ -132,7 +147,9 @@ class Cluster:
                 raise self.refused(f"{where} {problem}: install the same there")
             where, most = max(threads.items(), key=lambda each: each[1])
             if most > 1:
-                raise self.refused(f"worker {where} has {most} threads: start {most} workers of one thread instead")
+                raise self.refused(
+                    f"worker {where} has {most} threads: start {most} workers of one thread instead"
+                )
             self._known.update(threads)
         return [*threads]
 
@@ -161,7 +178,9 @@ class Cluster:
 def differences(found: Mapping[str, Any]) -> dict[str, str]:
     """Return by worker (and the scheduler) what it has in another version than this process, from `get_versions`."""
     own = found["client"]["packages"]
-    others = {"the scheduler": found["scheduler"]} | {f"worker {name}": one for name, one in found["workers"].items()}
+    others = {"the scheduler": found["scheduler"]} | {
+        f"worker {name}": one for name, one in found["workers"].items()
+    }
     wrong: dict[str, str] = {}
     for where, other in others.items():
         for name in ("python", *PACKAGES):
@@ -176,11 +195,15 @@ def _client(cluster: str | Client) -> Client:
     try:
         from distributed import Client
     except ImportError as error:
-        raise ParameterError("cluster", "needs Dask distributed: pip install 'flopcast[cluster]'") from error
+        raise ParameterError(
+            "cluster", "needs Dask distributed: pip install 'flopcast[cluster]'"
+        ) from error
     if isinstance(cluster, Client):
         return cluster
     if not isinstance(cluster, str):
-        raise ParameterError("cluster", f"must be an address or a distributed.Client, got {type(cluster).__name__}")
+        raise ParameterError(
+            "cluster", f"must be an address or a distributed.Client, got {type(cluster).__name__}"
+        )
     try:
         if not cluster.startswith("tls"):  # whose certificates the client alone finds
             with ThreadPoolExecutor(1) as apart:  # notebooks have a loop that runs
@@ -215,8 +238,8 @@ class _Running(NamedTuple):
 class _Remote:
     """Workers of a cluster. What tasks share is sent once, a task again where its worker was lost.
 
-    All that is shared goes to each worker. A part of it goes to the worker with the fewest tasks, and not before one is
-    free: none holds two for long.
+    All that is shared goes to each worker. A part of it goes to the worker with the fewest tasks,
+    and not before one is free: none holds two for long.
     """
 
     def __init__(self, cluster: Cluster, ordered: bool) -> None:
@@ -224,7 +247,11 @@ class _Remote:
         self._shared: tuple[Any, Future, str] | None = None
 
     def map(
-        self, function: Callable[[T, S], R], tasks: Iterable[T], shared: S, part: Callable[[T], S] | None = None
+        self,
+        function: Callable[[T, S], R],
+        tasks: Iterable[T],
+        shared: S,
+        part: Callable[[T], S] | None = None,
     ) -> Iterator[R]:
         from distributed import CancelledError
 
@@ -234,14 +261,20 @@ class _Remote:
         def begun(task: T, lost: int = 0) -> dict[Future, _Running]:
             homes = [each.home for each in running.values()]
             held, home = self._held(shared, None) if part is None else self._held(part(task), homes)
-            return {self._client.submit(_alone, function, task, held, pure=False): _Running(task, home, lost)}
+            return {
+                self._client.submit(_alone, function, task, held, pure=False): _Running(
+                    task, home, lost
+                )
+            }
 
         try:
             while True:
                 count = len(self._cluster.look())
                 while len(running) < 2 * count:
                     todo = todo or [*islice(waiting, 1)]
-                    if not todo or (part and len(running) >= count and not self._has(part(todo[0]))):
+                    if not todo or (
+                        part and len(running) >= count and not self._has(part(todo[0]))
+                    ):
                         break
                     running |= begun(todo.pop())
                 if not running:
@@ -262,19 +295,26 @@ class _Remote:
 
     def _has(self, needed: Any) -> bool:
         """Whether this was sent last, and is still there."""
-        return self._shared is not None and self._shared[0] is needed and self._shared[1].status == "finished"
+        return (
+            self._shared is not None
+            and self._shared[0] is needed
+            and self._shared[1].status == "finished"
+        )
 
     def _held(self, needed: S, homes: Sequence[str] | None) -> tuple[Future, str]:
         """Return what tasks need where they are done, and on which worker; sent where it is not there yet.
 
-        To every worker, or, where the ``homes`` of the tasks under way are given, to the one that has the fewest.
+        To every worker, or, where the ``homes`` of the tasks under way are given, to the one that
+        has the fewest.
         """
         if self._shared is None or not self._has(needed):
             self._shared = None  # what no task needs any more goes before the next comes
             for _ in range(1 + _LOST):
                 addresses = self._cluster.look()
                 home = "" if homes is None else min(addresses, key=homes.count)
-                where: dict[str, Any] = {"broadcast": True} if homes is None else {"workers": [home]}
+                where: dict[str, Any] = (
+                    {"broadcast": True} if homes is None else {"workers": [home]}
+                )
                 with suppress(OSError, KeyError):  # a worker that is lost meanwhile
                     self._shared = needed, self._client.scatter(needed, hash=False, **where), home
                     break
@@ -302,7 +342,9 @@ class _Remote:
                 except TimeoutError:
                     if future.status == "error":  # the task's own
                         raise
-                    if future.status != "finished":  # lost with its worker after it was done, before it was fetched
+                    if (
+                        future.status != "finished"
+                    ):  # lost with its worker after it was done, before it was fetched
                         raise CancelledError(future.key) from None
                     limit *= 2
         except KilledWorker as error:

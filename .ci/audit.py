@@ -1,9 +1,9 @@
 """Say which known vulnerabilities the packages of an environment have: ``python .ci/audit.py .venv/bin/python``.
 
-pip-audit has an environment of its own, ``build/audit``. It asks the package index; where that does not answer, or
-knows nothing of a package, this says so, for "no known vulnerabilities" is then no news. A finding is printed and fails
-nothing: a build is to depend on what is in it. With ``--strict``, as before a release, one that a newer version mends
-ends with 1.
+pip-audit has an environment of its own, ``build/audit``. It asks the package index; where that does
+not answer, or knows nothing of a package, this says so, for "no known vulnerabilities" is then no
+news. A finding is printed and fails nothing: a build is to depend on what is in it. With
+``--strict``, as before a release, one that a newer version mends ends with 1.
 """
 
 from __future__ import annotations
@@ -37,14 +37,28 @@ def main(python: str, *options: str) -> int:
     try:
         if not (PLACE / "bin" / "pip-audit").exists():
             subprocess.run([sys.executable, "-m", "venv", PLACE], check=True)
-            subprocess.run([PLACE / "bin" / "python", "-m", "pip", "install", "--quiet", "pip-audit>=2.7"], check=True)
+            subprocess.run(
+                [PLACE / "bin" / "python", "-m", "pip", "install", "--quiet", "pip-audit>=2.7"],
+                check=True,
+            )
         listing = [python, "-m", "pip", "list", "--format=freeze", "--exclude-editable"]
-        (PLACE / "packages.txt").write_text(subprocess.run(listing, check=True, capture_output=True, text=True).stdout)
+        (PLACE / "packages.txt").write_text(
+            subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+        )
         (PLACE / "found.json").unlink(missing_ok=True)
-        asked = ["--disable-pip", "--no-deps", "--progress-spinner=off", "--timeout=10", "--format=json"]
+        asked = [
+            "--disable-pip",
+            "--no-deps",
+            "--progress-spinner=off",
+            "--timeout=10",
+            "--format=json",
+        ]
         files = ["--requirement", PLACE / "packages.txt", "--output", PLACE / "found.json"]
         done = subprocess.run(
-            [PLACE / "bin" / "pip-audit", *asked, *files], capture_output=True, text=True, timeout=300
+            [PLACE / "bin" / "pip-audit", *asked, *files],
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
         if not (PLACE / "found.json").exists():
             raise OSError((done.stderr.strip().splitlines() or ["pip-audit says nothing"])[-1])

@@ -14,7 +14,15 @@ import pandas as pd
 from ..errors import DataError
 from ..output import replacing, unguarded
 from ..readers.base import LINE
-from ..readers.files import PARQUET, WORKBOOK, csv_header, head, parquet_columns, read_plain_table, with_points
+from ..readers.files import (
+    PARQUET,
+    WORKBOOK,
+    csv_header,
+    head,
+    parquet_columns,
+    read_plain_table,
+    with_points,
+)
 from ..readers.tidy import numbers_or_text
 from ..report.figures import intervals
 from ..report.forecast import SCHEMA, SPREAD_OF
@@ -25,7 +33,14 @@ from ..table.measurements import prediction_columns
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-ANSWER: Final = ("predicted", "lower", "upper", "unit", "level", "reason")  # columns that a table of forecasts has
+ANSWER: Final = (
+    "predicted",
+    "lower",
+    "upper",
+    "unit",
+    "level",
+    "reason",
+)  # columns that a table of forecasts has
 WAY: Final = ("gpu", "gpus", "engine", "dtype", "kv_dtype", "replicas", "tp", "dp", "ep")
 """Columns that say what a way to serve is, in the table of `Deployments`."""
 
@@ -37,12 +52,13 @@ class Prediction:
     Attributes
     ----------
     frame : DataFrame
-        One row per row of the data, in order: identifying columns, ``predicted_us``, ``lower_us`` and ``upper_us`` (the
-        unit is that of the metric: ``predicted_j`` of energy, ``predicted_w`` of power), ``target`` (the GPU),
-        ``metric``, ``level`` (of the interval), ``extrapolated`` and ``reason``, and a column per baseline. A row that
-        cannot be predicted has NaN there, and the reason. ``basis`` says what is known of the row, and so which
-        intervals it has: ``known group``, ``new group``, outside the trained range ``beyond`` (the model answers),
-        ``blend`` or ``rule``, or ``law`` (`predict`).
+        One row per row of the data, in order: identifying columns, ``predicted_us``, ``lower_us``
+        and ``upper_us`` (the unit is that of the metric: ``predicted_j`` of energy, ``predicted_w``
+        of power), ``target`` (the GPU), ``metric``, ``level`` (of the interval), ``extrapolated``
+        and ``reason``, and a column per baseline. A row that cannot be predicted has NaN there, and
+        the reason. ``basis`` says what is known of the row, and so which intervals it has: ``known
+        group``, ``new group``, outside the trained range ``beyond`` (the model answers), ``blend``
+        or ``rule``, or ``law`` (`predict`).
     report : dict
         Fit for JSON: the model, counts, why rows are extrapolated or not predicted, and remarks.
 
@@ -69,8 +85,8 @@ class Prediction:
         Raises
         ------
         DataError
-            If the suffix is another, or the file cannot be written, or flopcast did not write it and ``overwrite`` is
-            not set.
+            If the suffix is another, or the file cannot be written, or flopcast did not write it
+            and ``overwrite`` is not set.
         """
         with replacing(overwrite=overwrite):
             write_file(self.frame, self.report, Path(out))
@@ -83,7 +99,9 @@ class Prediction:
         DataError
             No row has an interval.
         """
-        predicted, lower, upper = (self.frame[name] for name in prediction_columns(self.report["metric"]).values())
+        predicted, lower, upper = (
+            self.frame[name] for name in prediction_columns(self.report["metric"]).values()
+        )
         widths = ((upper - lower) / (2 * predicted)).dropna()
         if widths.empty:
             raise DataError("no row has an interval: nothing says how sure the predictions are")
@@ -112,7 +130,8 @@ def read_predictions(file: str | Path) -> Prediction:
     Returns
     -------
     Prediction
-        Its ``report`` is whole of JSON; of a table it is what the rows say: metric, target, level and counts.
+        Its ``report`` is whole of JSON; of a table it is what the rows say: metric, target, level
+        and counts.
 
     Raises
     ------
@@ -134,12 +153,22 @@ def read_predictions(file: str | Path) -> Prediction:
         try:
             report = json.loads(path.read_bytes())
             frame = pd.DataFrame(report.pop("rows"))
-        except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            TypeError,
+            RecursionError,
+        ) as error:
             raise DataError("holds no predictions in JSON", source=str(path)) from error
     else:
         report, frame = {}, read_plain(path)
     if missing := [name for name in (*ABOUT, "extrapolated") if name not in frame]:
-        raise DataError(f"holds no predictions with {', '.join(ABOUT)}: {missing[0]} is missing", source=str(path))
+        raise DataError(
+            f"holds no predictions with {', '.join(ABOUT)}: {missing[0]} is missing",
+            source=str(path),
+        )
     if frame.empty:
         raise DataError("holds no prediction: it has a header alone", source=str(path))
     frame = frame.apply(numbers_or_text)
@@ -151,7 +180,9 @@ def read_predictions(file: str | Path) -> Prediction:
         raise DataError("is of several metrics: give the rows of one", source=str(path))
     names = list(prediction_columns(metric := str(frame["metric"].iloc[0])).values())
     if missing := [name for name in names if name not in frame]:
-        raise DataError(f"says that it predicts {metric}, and has no column {missing[0]}", source=str(path))
+        raise DataError(
+            f"says that it predicts {metric}, and has no column {missing[0]}", source=str(path)
+        )
     done = frame[names[0]].notna()
     figures = checked(frame, (*names, "level"), done, str(path))
     frame[figures.columns] = figures
@@ -169,8 +200,8 @@ def read_predictions(file: str | Path) -> Prediction:
 def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
     """Return what ``forecast.json`` says of answers, their intervals and where these come from, from `Forecasts.table`.
 
-    ``source`` is the file that errors name. Raises DataError: a column is missing, or a row has an answer without an
-    interval.
+    ``source`` is the file that errors name. Raises DataError: a column is missing, or a row has an
+    answer without an interval.
 
     >>> import flopcast as fc
     >>> found = fc.forecast("Llama-3.1-8B", gpu="MI300X", batch=[1, 16], input_len=128, output_len=128)
@@ -179,7 +210,10 @@ def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
     True
     """
     if missing := [name for name in ANSWER if name not in rows]:
-        what = f"a table of forecasts has the columns {', '.join(ANSWER)}, this one no {', '.join(missing)}"
+        what = (
+            f"a table of forecasts has the columns {', '.join(ANSWER)}, this one no "
+            f"{', '.join(missing)}"
+        )
         raise DataError(what, source=source)
     spreads = [str(name) for name in rows if str(name).startswith(SPREAD_OF)]
     answered = rows["reason"].isna() | rows["reason"].eq("")
@@ -189,62 +223,91 @@ def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
     if (unsure := answered & figures["upper"].isna()).any():
         what = f"row {int(unsure.to_numpy().argmax()) + 1} of a table of forecasts has no interval"
         raise DataError(what, source=source)
-    asked = rows[list(rows.columns[: list(rows.columns).index("predicted")])].astype(str).to_dict("records")
+    asked = (
+        rows[list(rows.columns[: list(rows.columns).index("predicted")])]
+        .astype(str)
+        .to_dict("records")
+    )
     found = []
-    for fields, one, unit, reason in zip(asked, figures.to_dict("records"), rows["unit"], rows["reason"], strict=True):
+    for fields, one, unit, reason in zip(
+        asked, figures.to_dict("records"), rows["unit"], rows["reason"], strict=True
+    ):
         of = {name.removeprefix(SPREAD_OF): one[name] for name in spreads if one[name] == one[name]}
         ends = {name: one[name] for name in ("predicted", "lower", "upper")}
-        found.append({"asked": fields, **ends, "unit": unit, "reason": reason or None, "spreads": of})
+        found.append(
+            {"asked": fields, **ends, "unit": unit, "reason": reason or None, "spreads": of}
+        )
     return {"schema": SCHEMA, "level": float(figures["level"].iloc[0]), "forecasts": found}
 
 
 def read_answers(path: Path) -> dict[str, Any] | None:
     """Return what a table says of forecasts (`read_table`), ``predictions``, or ``ways`` to serve; None of others.
 
-    A table that has a part of the columns of one of them has lost the rest, and is refused by their readers.
+    A table that has a part of the columns of one of them has lost the rest, and is refused by their
+    readers.
     """
     beginning = head(path)
     if beginning.startswith(WORKBOOK):
         names = {*map(str, read_plain_table(path))}
     else:
-        names = {*(parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning))}
+        names = {
+            *(parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning))
+        }
     if {"predicted", "unit"} <= names or {"predicted", "level"} <= names:
         return read_table(read_plain(path), str(path))
     if {*WAY, "holds"} <= names:
         if not {"model", "level"} <= names:
-            raise DataError("states no model and level, as an older release wrote it: forecast again", source=str(path))
+            raise DataError(
+                "states no model and level, as an older release wrote it: forecast again",
+                source=str(path),
+            )
         rows = read_plain(path)
         told = {"gpu", "engine", "dtype", "kv_dtype", "model", "queued"}
         numbers = [name for name in map(str, rows) if name not in told]
         rows, _ = with_points(rows, numbers, str(path))
         rows[numbers] = rows[numbers].apply(pd.to_numeric, errors="coerce")
         return {"ways": rows}
-    lost = any(name.startswith("predicted_") for name in names) or {"basis", "extrapolated"} <= names
+    lost = (
+        any(name.startswith("predicted_") for name in names) or {"basis", "extrapolated"} <= names
+    )
     return {"predictions": read_predictions(path)} if lost or {*ABOUT} <= names else None
 
 
 def read_plain(path: Path) -> pd.DataFrame:
     """Return the cells of a CSV or .xlsx, which a spreadsheet may have saved, or of Parquet, as they were written."""
     rows = read_plain_table(path).drop(columns=LINE, errors="ignore").rename(columns=unguarded)
-    numbers = [name for name in map(str, rows) if name.startswith((*ANSWER[:3], "level", SPREAD_OF))]
+    numbers = [
+        name for name in map(str, rows) if name.startswith((*ANSWER[:3], "level", SPREAD_OF))
+    ]
     rows, _ = with_points(rows, numbers, str(path))
     return rows.map(lambda cell: unguarded(cell) if isinstance(cell, str) else cell)
 
 
-def checked(rows: pd.DataFrame, names: Sequence[str], answered: pd.Series, source: str | None = None) -> pd.DataFrame:
+def checked(
+    rows: pd.DataFrame, names: Sequence[str], answered: pd.Series, source: str | None = None
+) -> pd.DataFrame:
     """Return the columns of answers, their limits, the level and others as numbers; NaN limits are no interval.
 
-    Raises DataError: a cell is no number, or a row that is answered has no level, or limits that are not in order.
+    Raises DataError: a cell is no number, or a row that is answered has no level, or limits that
+    are not in order.
     """
     found = rows[[*names]].apply(pd.to_numeric, errors="coerce")
     words = found.isna() & rows[[*names]].notna() & (rows[[*names]] != "")
     if words.to_numpy().any():
         row, column = (int(place) for place in np.argwhere(words.to_numpy())[0])
         cell = str(rows[names[column]].iloc[row])[:40]
-        raise DataError(f"row {row + 1} of column {names[column]} is no number: {cell!r}", source=source)
+        raise DataError(
+            f"row {row + 1} of column {names[column]} is no number: {cell!r}", source=source
+        )
     _, lower, upper, level = (found[name] for name in names[:4])
-    wrong = answered & ~(level.between(0, 1, inclusive="neither") & ((lower <= upper) | lower.isna() | upper.isna()))
+    wrong = answered & ~(
+        level.between(0, 1, inclusive="neither") & ((lower <= upper) | lower.isna() | upper.isna())
+    )
     if wrong.any():
-        told = "no level of its interval" if level[wrong].isna().any() else "limits or a level that cannot be"
+        told = (
+            "no level of its interval"
+            if level[wrong].isna().any()
+            else "limits or a level that cannot be"
+        )
         raise DataError(f"row {int(wrong.to_numpy().argmax()) + 1} has {told}", source=source)
     return found

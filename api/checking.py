@@ -57,8 +57,8 @@ class Check(Shown):
     found : Checked
         Errors, coverage, shift, and the verdict (see `evaluation.checking`, where its rule stands).
     rows : DataFrame
-        One row per new workload: ``observed``, ``predicted``, ``lower`` and ``upper`` in the unit of the metric,
-        ``group``, ``class``, ``within`` (the trained range) and ``source``.
+        One row per new workload: ``observed``, ``predicted``, ``lower`` and ``upper`` in the unit
+        of the metric, ``group``, ``class``, ``within`` (the trained range) and ``source``.
     facts : CheckFacts
         Of which run and data this is, and what was left out.
     run : Run
@@ -66,7 +66,8 @@ class Check(Shown):
     measured : Measurements
         The data, as they were read.
     learnt : Curve or None
-        Of another target, what `curve` with ``shifted_run`` gives, where that was asked for: its document goes along.
+        Of another target, what `curve` with ``shifted_run`` gives, where that was asked for: its
+        document goes along.
     """
 
     files = FILES["check"]
@@ -85,7 +86,9 @@ class Check(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row per class, then per group, with error, coverage, and the median of observed / predicted."""
-        parts = [("class", part) for part in self.found.classes] + [("group", part) for part in self.found.by_group]
+        parts = [("class", part) for part in self.found.classes] + [
+            ("group", part) for part in self.found.by_group
+        ]
         return pd.DataFrame(
             [
                 {
@@ -105,30 +108,38 @@ class Check(Shown):
     def document(self) -> Document:
         """Return the findings as `report` shows them on terminals and pages."""
         return check_document(
-            self.found, self.rows, self.facts, None if self.learnt is None else self.learnt.document()
+            self.found,
+            self.rows,
+            self.facts,
+            None if self.learnt is None else self.learnt.document(),
         )
 
     def correct(self, folder: str | Path) -> None:
         """Save the run with its shift corrected.
 
-        Its predictions are multiplied by the factor and their intervals widened by what that leaves open; the manifest
-        of the model, ``metrics.json`` and the page state it.
+        Its predictions are multiplied by the factor and their intervals widened by what that leaves
+        open; the manifest of the model, ``metrics.json`` and the page state it.
 
         Raises
         ------
         DataError
-            The verdict is not that the run is shifted: there is nothing to correct, or more than a factor.
+            The verdict is not that the run is shifted: there is nothing to correct, or more than a
+            factor.
         ArtifactError
             ``folder`` holds something that is not a run.
         """
         correction = self.correction
         if self.facts.target != self.facts.trained_target:
             raise DataError(
-                f"the run is for {self.facts.trained_target}, and corrected it would still say so: train on "
+                f"the run is for {self.facts.trained_target}, and corrected it would still say "
+                "so: train on "
                 f"{self.facts.target}, or multiply by the factor"
             )
         if correction is None:
-            raise DataError(f"a factor corrects a run that is shifted; the verdict on this one is: {self.verdict}")
+            raise DataError(
+                "a factor corrects a run that is shifted; the verdict on this one is: "
+                f"{self.verdict}"
+            )
         out = Path(folder)
         with replacing(reads=[] if self.run.folder is None else [self.run.folder]):
             check_run_folder(out)
@@ -147,7 +158,9 @@ class Check(Shown):
                 "notes": [*(metrics["data"].get("notes") or []), repr(correction.remark)],
             }
             (place / METRICS).write_text(dumps(metrics, missing=True, sort=True), encoding="utf-8")
-            (place / REPORT).write_text(page(training_document(metrics, checked.predictions)), encoding="utf-8")
+            (place / REPORT).write_text(
+                page(training_document(metrics, checked.predictions)), encoding="utf-8"
+            )
             sealing.seal(place)
             with whole_folder(out) as stage:
                 shutil.copytree(place, stage, dirs_exist_ok=True)
@@ -190,15 +203,15 @@ def check(
     run : path or Run
         Run folder that `train` wrote, or a run.
     *data : path, DataFrame, Measurements, or a sequence of them
-        Measured on the target; where the run has a host, on both devices, and paired as for `train`. Rows that the run
-        was trained on are left out.
+        Measured on the target; where the run has a host, on both devices, and paired as for
+        `train`. Rows that the run was trained on are left out.
     host : str, optional
-        A device in the data that takes the place of the run's host: the same GPU with another driver, or half of it. Of
-        a run from any GPU the one whose rows are asked about.
+        A device in the data that takes the place of the run's host: the same GPU with another
+        driver, or half of it. Of a run from any GPU the one whose rows are asked about.
     target : str, optional
-        A device in the data that takes the place of the run's target: does the run hold, shifted, for a third GPU?
-        `curve`, with ``shifted_run``, says from how many of its rows on training anew errs less. Of a run with many
-        targets the one to score, whether it was trained or not.
+        A device in the data that takes the place of the run's target: does the run hold, shifted,
+        for a third GPU? `curve`, with ``shifted_run``, says from how many of its rows on training
+        anew errs less. Of a run with many targets the one to score, whether it was trained or not.
     interval : float, default=0.9
         Of the intervals whose coverage is tested.
     margin : float, default=0.10
@@ -206,12 +219,13 @@ def check(
     where : mapping, or sequence of str, optional
         Which rows, as for `read`.
     group : str or sequence of str, optional
-        Columns that make a group, by default those of the training (those of the operator where they are devices, and
-        one is scored); rows of one group are not counted as independent.
+        Columns that make a group, by default those of the training (those of the operator where
+        they are devices, and one is scored); rows of one group are not counted as independent.
     unit, default, rename : mapping of str to str, optional
         Units, values and names of columns, where the data do not state them as `read` needs them.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
+        or little.
     seed : int
         Of the bootstrap.
 
@@ -236,27 +250,49 @@ def check(
     check_margin(margin)
     check_number("seed", seed, 0)
     if not items(data):
-        raise ParameterError("data", "is missing: give the files or folders that hold the new measurements")
+        raise ParameterError(
+            "data", "is missing: give the files or folders that hold the new measurements"
+        )
     checked = run_of(run)
     model = checked.trained
     if host is not None and model.recipe.host is None:
-        raise ParameterError("host", "is given, but this run has none: it predicts from shapes alone")
+        raise ParameterError(
+            "host", "is given, but this run has none: it predicts from shapes alone"
+        )
     if host is not None and target is not None and model.recipe.target != EVERY:
-        raise ParameterError("target", "is given together with a host: replace one of them at a time")
+        raise ParameterError(
+            "target", "is given together with a host: replace one of them at a time"
+        )
     named = None if host is None else canonical_device(host)[0]
     third = model.recipe.target.name if target is None else device(target, "target").name
     devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
-    measured = load_measurements(data, where, unit, default, rename, devices, keep=keep, only=devices)
+    measured = load_measurements(
+        data, where, unit, default, rename, devices, keep=keep, only=devices
+    )
     with one_thread():
         by = _grouped_by(model, group)
-        if group is None and target is not None and model.recipe.target == EVERY and by in BY_DEVICE:
+        if (
+            group is None
+            and target is not None
+            and model.recipe.target == EVERY
+            and by in BY_DEVICE
+        ):
             by = None  # all rows of one device are one group
         rows, lost = _scored(checked, measured.frame, named or _host(model), third, by, interval)
-        others = _own_host(checked, measured.frame, rows, interval) if named not in (None, _host(model)) else {}
-    known, chosen = _of_model(checked), checked.metrics["model"]["scheme"]  # the scheme of the choice goes first
+        others = (
+            _own_host(checked, measured.frame, rows, interval)
+            if named not in (None, _host(model))
+            else {}
+        )
+    known, chosen = (
+        _of_model(checked),
+        checked.metrics["model"]["scheme"],
+    )  # the scheme of the choice goes first
     folds = {
         str(name): part
-        for name, part in sorted(known.groupby("scheme", observed=True), key=lambda item: item[0] != chosen)
+        for name, part in sorted(
+            known.groupby("scheme", observed=True), key=lambda item: item[0] != chosen
+        )
     }
     schemes = (checked.metrics.get("intervals") or {}).get("schemes") or {}
     covered = {name: one.get("coverage") for name, one in schemes.items()}
@@ -290,7 +326,12 @@ def _host(model: TrainedModel) -> str | None:
 
 
 def _scored(
-    run: RunLike, frame: pd.DataFrame, host: str | None, device: str, group: Sequence[str] | None, level: float
+    run: RunLike,
+    frame: pd.DataFrame,
+    host: str | None,
+    device: str,
+    group: Sequence[str] | None,
+    level: float,
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows that can be scored, as `evaluation.checking.assess` takes them, and what was left out."""
     model = run.trained
@@ -319,24 +360,33 @@ def _scored(
             "group": groups_of(rows, group).astype(str),
             "known": pd.Series(as_trained).isin(before["group"]).to_numpy(),
             "class": kinds.str.replace("  ", " "),
-            "within": answers["basis"].isin(["model", "known group", "new group", "new device", "new host", "beyond"]),
+            "within": answers["basis"].isin(
+                ["model", "known group", "new group", "new device", "new host", "beyond"]
+            ),
             "extrapolated": answers["extrapolated"],
             "source": rows["source"].astype(str) if "source" in rows else "",
         }
     )
     able = whole["predicted"].gt(0).to_numpy()
-    trained = pd.MultiIndex.from_arrays([as_trained, whole["observed"]]).isin(pd.MultiIndex.from_frame(before))
+    trained = pd.MultiIndex.from_arrays([as_trained, whole["observed"]]).isin(
+        pd.MultiIndex.from_frame(before)
+    )
     every = bool(trained[able].all())
     kept = whole[able & (~trained | every)].reset_index(drop=True)
     unable = [why[0].general if why else "" for why in answers["reasons"][~able]]
     if kept.empty:
-        told = few((f"{why} ({counted(count, 'row')})" for why, count in Counter(unable).most_common()), most=3)
+        told = few(
+            (f"{why} ({counted(count, 'row')})" for why, count in Counter(unable).most_common()),
+            most=3,
+        )
         raise DataError(f"no row can be predicted: {told}", source=str(whole["source"].iloc[0]))
     lost = {"trained_rows": int(trained[able].sum()), "all_trained": every}
     return kept, {**lost, "not_predicted": dict(Counter(unable).most_common())}
 
 
-def _own_host(run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: float) -> dict[str, Any]:
+def _own_host(
+    run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: float
+) -> dict[str, Any]:
     """Return what the run errs by from its own host and from the other one, on the workloads that both measured."""
     own = _host(run.trained)
     if own is None or not frame["device"].eq(own).any():
@@ -348,8 +398,10 @@ def _own_host(run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: floa
     both = rows.merge(theirs, on=["source", "observed"], suffixes=("", "_own"))
     if both.empty:
         return {}
-    errors = [Score.of(both[["observed", name]].set_axis(["observed", "predicted"], axis=1)).e_out for name in
-              ("predicted", "predicted_own")]  # fmt: skip
+    errors = [
+        Score.of(both[["observed", name]].set_axis(["observed", "predicted"], axis=1)).e_out
+        for name in ("predicted", "predicted_own")
+    ]
     return {"common_rows": len(both), "other_e_out": errors[0], "own_e_out": errors[1]}
 
 
@@ -376,10 +428,12 @@ class Advice:
     Attributes
     ----------
     batch : DataFrame
-        The rows to measure on the target, the most useful first: what identifies each, ``predicted`` and its limits,
-        ``group``, whether it is ``known`` from training, and ``cost_s``.
+        The rows to measure on the target, the most useful first: what identifies each,
+        ``predicted`` and its limits, ``group``, whether it is ``known`` from training, and
+        ``cost_s``.
     report : dict
-        Fit for JSON: of which run, how many candidates, the budget, and the error expected now and after.
+        Fit for JSON: of which run, how many candidates, the budget, and the error expected now and
+        after.
     """
 
     batch: pd.DataFrame
@@ -398,14 +452,17 @@ class Advice:
         Raises
         ------
         DataError
-            If the suffix is another, or the file cannot be written, or flopcast did not write it and ``overwrite`` is
-            not set.
+            If the suffix is another, or the file cannot be written, or flopcast did not write it
+            and ``overwrite`` is not set.
         """
         with replacing(overwrite=overwrite):
             write_file(self.batch, self.report, Path(out))
 
     def __repr__(self) -> str:
-        return f"<Advice for {self.report['run']}: {len(self.batch)} of {self.report['candidates']} rows>"
+        return (
+            f"<Advice for {self.report['run']}: {len(self.batch)} of {self.report['candidates']} "
+            "rows>"
+        )
 
     def _repr_html_(self) -> str:
         return framed(repr(self)[1:-1], self.batch)
@@ -432,16 +489,18 @@ def advise(
     run : path or Run
         Run folder that `train` wrote, or a run.
     *candidates : path, DataFrame, Measurements, or a sequence of them
-        What could be measured: rows of the run's host, or shapes where it has none, with or without a time.
-        Rows of the target beside a host's count as measured already.
+        What could be measured: rows of the run's host, or shapes where it has none, with or without
+        a time. Rows of the target beside a host's count as measured already.
     rows : int, optional
         How many rows may be measured; or ``budget``.
     budget : float, optional
-        Seconds that may take: a row costs its ``cost_s``, where the candidates have that column, else ``row_seconds``.
+        Seconds that may take: a row costs its ``cost_s``, where the candidates have that column,
+        else ``row_seconds``.
     row_seconds : float, default=10
         Seconds that a row takes to set up and repeat.
     weight : str, optional
-        Column of the candidates that says how much each counts in your workload (its calls, or its time).
+        Column of the candidates that says how much each counts in your workload (its calls, or its
+        time).
     where, group, unit, default, rename
         As for `flopcast.check`.
     seed : int
@@ -465,7 +524,9 @@ def advise(
     5
     """
     if (rows is None) == (budget is None):
-        raise ParameterError("rows", "or else a budget must be given, not both: how much may be measured?")
+        raise ParameterError(
+            "rows", "or else a budget must be given, not both: how much may be measured?"
+        )
     check_number("seed", seed, 0)
     for name, value in (("rows", rows), ("budget", budget)):
         if value is not None:
@@ -475,18 +536,27 @@ def advise(
     if not 0 < row_seconds < np.inf:
         raise ParameterError("row_seconds", f"must be above 0, got {row_seconds:g}")
     if not items(candidates):
-        raise ParameterError("candidates", "are missing: give the files that hold what could be measured")
+        raise ParameterError(
+            "candidates", "are missing: give the files that hold what could be measured"
+        )
     trained = run_of(run)
     model, stated = on_own_gpu(trained.trained, default)
     if model.recipe.from_hosts_to_many:
-        raise ParameterError("run", "must be for one target where there is a host: train one to the GPU to measure on")
+        raise ParameterError(
+            "run",
+            "must be for one target where there is a host: train one to the GPU to measure on",
+        )
     if (host := model.recipe.host) is None:
         tables = [one.frame if isinstance(one, Measurements) else one for one in items(candidates)]
-        read, _ = read_rows(tables, units=unit, defaults=stated, renames=rename, timed=False, where=where)
+        read, _ = read_rows(
+            tables, units=unit, defaults=stated, renames=rename, timed=False, where=where
+        )
         frame = _shapes(model, read)
         measured = np.zeros(len(frame), dtype=bool)
     else:
-        found = load_measurements(candidates, where, unit, default, rename, [gpu.name for gpu in _devices(model)])
+        found = load_measurements(
+            candidates, where, unit, default, rename, [gpu.name for gpu in _devices(model)]
+        )
         frame, measured = _candidates(model, host, found.frame)
     with one_thread():
         answers = model.predict(frame, 0.9)
@@ -508,9 +578,13 @@ def advise(
             raise ParameterError("weight", f"must be a column of the candidates, got {weight!r}")
         weights = as_numbers(frame, weight)
         if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-            raise ParameterError("weight", f"must be a column of numbers of 0 or more, {weight!r} is not")
+            raise ParameterError(
+                "weight", f"must be a column of numbers of 0 or more, {weight!r} is not"
+            )
     stated = {cv["scheme"]: float(cv["selected"]["e_out"]) for cv in trained.metrics["cv"]}
-    unseen = stated.get("grouped", stated["kfold"])  # without folds by group nothing is known of new ones
+    unseen = stated.get(
+        "grouped", stated["kfold"]
+    )  # without folds by group nothing is known of new ones
     errors = {"unseen_error": unseen, "known_error": min(stated.get("kfold", unseen), unseen)}
     cost = as_numbers(frame, COST) if COST in frame else np.full(len(frame), row_seconds)
     batch = choose(
@@ -523,11 +597,16 @@ def advise(
         seed=seed,
     )
     if not len(batch):
-        raise ParameterError("budget", f"is too short for any candidate: the shortest takes {np.nanmin(cost):g} s")
+        raise ParameterError(
+            "budget", f"is too short for any candidate: the shortest takes {np.nanmin(cost):g} s"
+        )
     identity = Identity(model.recipe.metric)
     identity.see(frame)
     table = identity.of(frame).assign(
-        **{name: answers[name] for name in ("predicted", "lower", "upper")}, group=groups, known=known, cost_s=cost
+        **{name: answers[name] for name in ("predicted", "lower", "upper")},
+        group=groups,
+        known=known,
+        cost_s=cost,
     )
     table = in_order(table, ["predicted", "lower", "upper"])
     report = {
@@ -547,14 +626,20 @@ def advise(
         "errors": errors,
         "by_rows": [
             {"rows": rows, **expected_error(groups, known, batch[:rows], **errors, weights=weights)}
-            for rows in dict.fromkeys([*(2**power for power in range(12) if 2**power < len(batch)), len(batch)])
+            for rows in dict.fromkeys(
+                [*(2**power for power in range(12) if 2**power < len(batch)), len(batch)]
+            )
         ],
     }
     return Advice(table.iloc[batch].reset_index(drop=True), report)
 
 
 def needed(
-    run: str | Path | RunLike, need: float, *candidates: Data, half_width: float | None = None, **settings: Any
+    run: str | Path | RunLike,
+    need: float,
+    *candidates: Data,
+    half_width: float | None = None,
+    **settings: Any,
 ) -> Need:
     """Say whether a run errs by no more than is needed, and how many more rows of the target would reach that.
 
@@ -564,11 +649,11 @@ def needed(
     need : float
         The error that is allowed, as a share of the answer: 0.1.
     *candidates : path, DataFrame, Measurements, or a sequence of them
-        What could be measured, as for `advise`: the training data themselves, where they have rows of the host that the
-        target lacks.
+        What could be measured, as for `advise`: the training data themselves, where they have rows
+        of the host that the target lacks.
     half_width : float, optional
-        Of predictions, in place of the run's honest error under the scheme that its model is saved for; expected to
-        fall as the error does.
+        Of predictions, in place of the run's honest error under the scheme that its model is saved
+        for; expected to fall as the error does.
     **settings
         Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``rename``, ``seed``.
 
@@ -589,9 +674,14 @@ def needed(
     scheme = trained.metrics["model"]["scheme"]
     now, what = half_width, "half-width that nine rows in ten keep"
     if now is None:
-        chosen = next((cv.get("selected") for cv in trained.metrics["cv"] if cv["scheme"] == scheme), None)
+        chosen = next(
+            (cv.get("selected") for cv in trained.metrics["cv"] if cv["scheme"] == scheme), None
+        )
         if not chosen:
-            raise DataError("the run has no honest error: train it with folds", source=str(trained.folder or "run"))
+            raise DataError(
+                "the run has no honest error: train it with folds",
+                source=str(trained.folder or "run"),
+            )
         now, what = float(chosen["e_out"]) / 100, f"mean error of {left_out(scheme)}"
     if now <= need or not items(candidates) or trained.trained.recipe.from_hosts_to_many:
         return Need(need, now, what=what)
@@ -604,7 +694,9 @@ def needed(
         (f"{counted(one['rows'], 'row')} more{where} (advise)", now * one["after"] / one["now"])
         for one in told["by_rows"]
     ]
-    less = [way for way in ways if way[1] < 0.99 * now]  # of known groups more rows are expected to change nothing
+    less = [
+        way for way in ways if way[1] < 0.99 * now
+    ]  # of known groups more rows are expected to change nothing
     return Need(need, now, [way for way in less if way[1] <= need][:1] or less[-1:], what)
 
 
@@ -623,7 +715,9 @@ def _shapes(model: TrainedModel, rows: pd.DataFrame) -> pd.DataFrame:
     return fill_text(found if timed.all() else found.drop(columns="duration_us"))
 
 
-def _candidates(model: TrainedModel, host: GPU, frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+def _candidates(
+    model: TrainedModel, host: GPU, frame: pd.DataFrame
+) -> tuple[pd.DataFrame, np.ndarray]:
     """Return what could be measured, and which of it the data already hold for the target."""
     target = model.recipe.target
     rows = one_per_problem(rows_of(frame, host.name), model.recipe.metric)[0]

@@ -44,13 +44,16 @@ class Cleaning(CleanedTraces):
         """Return the result for readers; its ``data`` are its JSON form."""
         return cleaning_document(self)
 
-    def save(self, out: str | Path, *, removed: str | Path | None = None, overwrite: bool = False) -> None:
+    def save(
+        self, out: str | Path, *, removed: str | Path | None = None, overwrite: bool = False
+    ) -> None:
         """Write the measurement table, and what was left out, as .csv or .parquet; each whole or not at all.
 
         Raises
         ------
         DataError
-            A file cannot be written, or flopcast did not write it and ``overwrite`` is not set: neither is written.
+            A file cannot be written, or flopcast did not write it and ``overwrite`` is not set:
+            neither is written.
         ParameterError
             A name has another suffix, or ``removed`` is the same file as ``out``.
         """
@@ -71,10 +74,23 @@ class Cleaning(CleanedTraces):
 
     def __repr__(self) -> str:
         kept, gone = len(self.cleaned.dispatches), len(self.removed)
-        return f"<Cleaning of {counted(len(self.sources), 'trace')}: {kept} activities kept, {gone} left out>"
+        return (
+            f"<Cleaning of {counted(len(self.sources), 'trace')}: {kept} activities kept, {gone} "
+            "left out>"
+        )
 
     def _repr_html_(self) -> str:
-        shown = ["name", "op_class", "n", "median_us", "lower_us", "upper_us", "mad_us", "robust_cv", "drifts"]
+        shown = [
+            "name",
+            "op_class",
+            "n",
+            "median_us",
+            "lower_us",
+            "upper_us",
+            "mad_us",
+            "robust_cv",
+            "drifts",
+        ]
         table = self.kernels
         return framed(repr(self)[1:-1], table[[name for name in shown if name in table]])
 
@@ -103,23 +119,26 @@ def clean(
     steps : str, default="stable"
         The profiler's steps to keep: "stable", "all" or "A:B".
     warm_up : bool, optional
-        Whether the first repeats of a series that has not settled yet are left out; they are by default.
+        Whether the first repeats of a series that has not settled yet are left out; they are by
+        default.
     golden : bool
         Whether only the fullest execution-time bin of each kernel is kept.
     join : bool
-        The traces are runs of one program that profile different kernels or counters: they are matched kernel by
-        kernel, must not contradict each other, and counters go to every run with times.
+        The traces are runs of one program that profile different kernels or counters: they are
+        matched kernel by kernel, must not contradict each other, and counters go to every run with
+        times.
     cover : path, optional
-        A trace that has every kernel of the program, or a text file with a kernel name per line: the runs must have
-        them all between them.
+        A trace that has every kernel of the program, or a text file with a kernel name per line:
+        the runs must have them all between them.
     epochs : str, optional
-        A row for each epoch instead of each operator and shape: ``step``, ``kernels:N``, ``flops:X`` or
-        ``marker:REGEX``. An epoch without some of its kernels is none, so outliers and warm-up stay in.
+        A row for each epoch instead of each operator and shape: ``step``, ``kernels:N``,
+        ``flops:X`` or ``marker:REGEX``. An epoch without some of its kernels is none, so outliers
+        and warm-up stay in.
     interval : float, default=0.95
         Of the intervals reported.
     default : mapping of str to str, optional
-        Column -> value, for what the traces do not say: ``{"device": "MI300X"}``; ``name`` is what ran, by which, and
-        by their number, epochs of two GPUs pair.
+        Column -> value, for what the traces do not say: ``{"device": "MI300X"}``; ``name`` is what
+        ran, by which, and by their number, epochs of two GPUs pair.
     jobs : int
         Processes that read; -1: one per core.
 
@@ -132,7 +151,8 @@ def clean(
     ParameterError
         A parameter is impossible, or does not go with ``epochs``.
     DataError
-        Nothing can be read or is left, runs that are to be joined contradict each other, or ``cover`` lacks kernels.
+        Nothing can be read or is left, runs that are to be joined contradict each other, or
+        ``cover`` lacks kernels.
 
     Examples
     --------
@@ -153,9 +173,13 @@ def clean(
     rule = None if epochs is None else parse_rule(epochs, (default or {}).get("name", ""))
     asked = {"mad": mad, "warm_up": warm_up, "golden": golden}
     if rule is not None and (given := [name for name, value in asked.items() if value]):
-        problem = "would take kernels out of the epochs, which are no whole epochs then: leave it out"
+        problem = (
+            "would take kernels out of the epochs, which are no whole epochs then: leave it out"
+        )
         raise ParameterError(given[0], problem)
-    options = CleanOptions(THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, interval)
+    options = CleanOptions(
+        THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, interval
+    )
     options.check()
     reading = Options({}, dict(default or {}), ranges=rule is not None and rule.by == "marker")
     paths = paths_of(data)
@@ -163,11 +187,19 @@ def clean(
     full = None if cover is None else full_list(Path(cover), reading, jobs)
     campaigns = {label: campaign_of(Path(label)) for label in traces}
     return Cleaning.of(
-        traces, options, join=join, full=full, rule=rule, campaigns=campaigns, unreadable=tuple(unreadable)
+        traces,
+        options,
+        join=join,
+        full=full,
+        rule=rule,
+        campaigns=campaigns,
+        unreadable=tuple(unreadable),
     )
 
 
-def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str, Annotated], list[str]]:
+def _read(
+    paths: Sequence[Path], reading: Options, jobs: int
+) -> tuple[dict[str, Annotated], list[str]]:
     """Return the traces of one run that have activities of a GPU, and why others are none."""
     traces: dict[str, Annotated] = {}
     unreadable: list[str] = []
@@ -184,7 +216,10 @@ def _read(paths: Sequence[Path], reading: Options, jobs: int) -> tuple[dict[str,
             else:
                 traces[label] = trace
     if not traces:
-        among = f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files are"
+        among = (
+            f"no trace among {', '.join(map(str, paths))}: `flopcast ingest` says what the files "
+            "are"
+        )
         raise DataError(f"no trace to clean: {'; '.join(unreadable)}" if unreadable else among)
     return traces, unreadable
 
@@ -195,17 +230,27 @@ def full_list(cover: Path, reading: Options, jobs: int = 1) -> pd.DataFrame:
         try:
             lines = [line.strip() for line in cover.read_text(encoding="utf-8").splitlines()]
         except UnicodeDecodeError:
-            raise DataError("is no UTF-8 text: write one kernel name per line", source=str(cover)) from None
+            raise DataError(
+                "is no UTF-8 text: write one kernel name per line", source=str(cover)
+            ) from None
         if not (names := [line for line in lines if line]):
-            raise DataError("has no kernel name: write one per line, as often as the kernel runs", source=str(cover))
+            raise DataError(
+                "has no kernel name: write one per line, as often as the kernel runs",
+                source=str(cover),
+            )
         return pd.DataFrame({"name": names})
     traces, _ = _read([cover], reading, jobs)
     if len(traces) > 1:
-        raise DataError(f"holds {len(traces)} traces: give the one that has every kernel", source=str(cover))
+        raise DataError(
+            f"holds {len(traces)} traces: give the one that has every kernel", source=str(cover)
+        )
     (trace,) = traces.values()
     lacking = [finding for finding in trace.findings if finding.code in UNRECORDED]
     if lacking:
         told = "; ".join(f"{finding.count:,} {finding.remark}" for finding in lacking)
-        text = f"lacks kernels of the program ({told}): give a trace that has all of them, or their names"
+        text = (
+            f"lacks kernels of the program ({told}): give a trace that has all of them, or their "
+            "names"
+        )
         raise DataError(text, source=str(cover))
     return trace.dispatches

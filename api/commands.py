@@ -10,6 +10,12 @@ from ..workloads.supercomputers import hpl_mxp as forecast_hpl_mxp
 from ..workloads.supercomputers import kernel as forecast_kernel
 
 __all__ = [
-    "forecast_hpcg", "forecast_hpl", "forecast_hpl_mxp", "forecast_kernel", "power_plan", "power_profile",
-    "power_record", "scale_configs",
-]  # fmt: skip
+    "forecast_hpcg",
+    "forecast_hpl",
+    "forecast_hpl_mxp",
+    "forecast_kernel",
+    "power_plan",
+    "power_profile",
+    "power_record",
+    "scale_configs",
+]

@@ -87,7 +87,9 @@ class RunComparison(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row per scheme and model: E_out of each run on the common rows, %, and the second minus the first."""
-        return pd.concat([one.by_model.assign(scheme=one.scheme) for one in self.schemes], ignore_index=True)
+        return pd.concat(
+            [one.by_model.assign(scheme=one.scheme) for one in self.schemes], ignore_index=True
+        )
 
     def document(self) -> Document:
         """Return the comparison as `report` shows it on terminals and pages."""
@@ -139,7 +141,8 @@ class TableComparison(Shown):
     names : tuple of str
         What they are called.
     table : DataFrame
-        How the times of the problems that both hold changed, by operator (`evaluation.paired.drift`).
+        How the times of the problems that both hold changed, by operator
+        (`evaluation.paired.drift`).
     level : float
         Of the intervals.
     """
@@ -169,8 +172,9 @@ class EstimateComparison(Shown):
     kind : str
         ``projections``, ``forecasts``, ``predictions`` or ``ways`` to serve.
     table : DataFrame
-        One row per answer that both have: ``what``; ``first`` and ``second`` with ``_lower`` and ``_upper``; ``unit``;
-        and the fields of `evaluation.paired.EstimatedDifference`, the interval of the second against the first.
+        One row per answer that both have: ``what``; ``first`` and ``second`` with ``_lower`` and
+        ``_upper``; ``unit``; and the fields of `evaluation.paired.EstimatedDifference`, the
+        interval of the second against the first.
     level : float
         Of the intervals of ratio and difference.
     unknown : mapping of str to Remark
@@ -218,12 +222,16 @@ class SeveralComparison(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """The tables of the pairs, below one another; ``second_is`` names the other of each."""
-        return pd.concat([pair.table.assign(second_is=pair.names[1]) for pair in self.pairs], ignore_index=True)
+        return pd.concat(
+            [pair.table.assign(second_is=pair.names[1]) for pair in self.pairs], ignore_index=True
+        )
 
     def document(self) -> Document:
         """Return the comparison as `report` shows it on terminals and pages."""
         return several_document(
-            self.names, [pair.answers() for pair in self.pairs], [pair.document() for pair in self.pairs]
+            self.names,
+            [pair.answers() for pair in self.pairs],
+            [pair.document() for pair in self.pairs],
         )
 
 
@@ -245,15 +253,17 @@ def compare(
     Parameters
     ----------
     first, *others : path or Run
-        Run folders that `train` wrote, or runs; files or folders with one trace each, or with measurements: of another
-        release, driver or day; or what `project`, `forecast` or `predict` returned or saved, its folder, its JSON, or
-        the table of the latter two. A list of them may be given instead.
+        Run folders that `train` wrote, or runs; files or folders with one trace each, or with
+        measurements: of another release, driver or day; or what `project`, `forecast` or `predict`
+        returned or saved, its folder, its JSON, or the table of the latter two. A list of them may
+        be given instead.
     interval : float, default=0.95
         Of the intervals of differences between runs and of ratios between tables.
     where : mapping or sequence of str, optional
         Rows of measurements to keep, as in `read`.
     unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where measurements do not state them as `read` needs them.
+        Units, values and names of columns, where measurements do not state them as `read` needs
+        them.
     seed : int
         Of the bootstrap of tables.
 
@@ -265,7 +275,8 @@ def compare(
     Raises
     ------
     FlopcastError
-        Fewer than two were given, they are not of one kind, or the runs share no scheme of cross-validation.
+        Fewer than two were given, they are not of one kind, or the runs share no scheme of
+        cross-validation.
 
     Examples
     --------
@@ -278,48 +289,79 @@ def compare(
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
     check_number("seed", seed, 0)
-    given: list[Any] = [*first] if isinstance(first, list | tuple) and not others else [first, *others]
+    given: list[Any] = (
+        [*first] if isinstance(first, list | tuple) and not others else [first, *others]
+    )
     if len(given) < 2:
-        raise ParameterError("others", "must name what the first is compared with: give two or more")
+        raise ParameterError(
+            "others", "must name what the first is compared with: give two or more"
+        )
     called = ["first", "second", *(f"no. {place}" for place in range(3, len(given) + 1))]
-    names = _names([Path(one if isinstance(one, str | Path) else getattr(one, "folder", None) or name)
-                    for one, name in zip(given, called, strict=True)])  # fmt: skip
+    names = _names(
+        [
+            Path(one if isinstance(one, str | Path) else getattr(one, "folder", None) or name)
+            for one, name in zip(given, called, strict=True)
+        ]
+    )
     held = [(name, _answers(one)) for one, name in zip(given, names, strict=True)]
     answers = [found | {"called": name} for name, found in held if found is not None]
     if 0 < len(answers) < len(given):
         other = next(name for name, found in held if found is None)
-        what = f"{other} holds no answers with intervals, as {answers[0]['called']} does: give those of one kind"
+        what = (
+            f"{other} holds no answers with intervals, as {answers[0]['called']} does: give those "
+            "of one kind"
+        )
         raise DataError(what)
     if len(answers) == len(given):
         pairs: Sequence[Comparison] = _of_answers(answers, names, interval)
     elif any(not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in given):
-        pairs = _of_runs([_evidence(run, name) for run, name in zip(given, called, strict=True)], names, interval)
+        pairs = _of_runs(
+            [_evidence(run, name) for run, name in zip(given, called, strict=True)], names, interval
+        )
     else:
-        pairs = _of_measured([*map(Path, given)], names, interval, seed, (where, unit, default, rename))
+        pairs = _of_measured(
+            [*map(Path, given)], names, interval, seed, (where, unit, default, rename)
+        )
     return pairs[0] if len(pairs) == 1 else SeveralComparison(tuple(pairs))
 
 
-def _of_answers(answers: Sequence[dict[str, Any]], names: Sequence[str], level: float) -> list[EstimateComparison]:
+def _of_answers(
+    answers: Sequence[dict[str, Any]], names: Sequence[str], level: float
+) -> list[EstimateComparison]:
     """Compare projections, or forecasts, with the first."""
     kinds = [_KINDS[next(iter(_KINDS.keys() & one.keys()))] for one in answers]
     for kind in kinds:
         if kind != kinds[0]:
             raise DataError(f"{kinds[0]} and {kind} cannot be compared: give those of one kind")
-    matched = {"projections": _projections, "forecasts": _forecasts, "predictions": _predictions, "ways": _ways}[
-        kinds[0]
+    matched = {
+        "projections": _projections,
+        "forecasts": _forecasts,
+        "predictions": _predictions,
+        "ways": _ways,
+    }[kinds[0]]
+    tables = [
+        pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)])
+        for other in answers[1:]
     ]
-    tables = [pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)]) for other in answers[1:]]
     told = {name: note for name, one in zip(names, answers, strict=True) if (note := _unknown(one))}
     return [
         EstimateComparison(
-            (names[0], name), kinds[0], table, level, {of: told[of] for of in (names[0], name) if of in told}
+            (names[0], name),
+            kinds[0],
+            table,
+            level,
+            {of: told[of] for of in (names[0], name) if of in told},
         )
         for name, table in zip(names[1:], tables, strict=True)
     ]
 
 
 def _unknown(answers: Mapping[str, Any]) -> Remark | None:
-    targets = answers["predictions"].frame["target"].astype(str).unique() if "predictions" in answers else ()
+    targets = (
+        answers["predictions"].frame["target"].astype(str).unique()
+        if "predictions" in answers
+        else ()
+    )
     return next((note for target in targets if (note := canonical_device(target)[1])), None)
 
 
@@ -329,9 +371,13 @@ def _of_measured(
     """Compare traces, or tables of measurements, with the first."""
     held = [_traces(path, Options(defaults=dict(stated[2] or {}))) for path in paths]
     if any(held):
-        traces = [(name, _one(each, path)) for name, each, path in zip(names, held, paths, strict=True)]
+        traces = [
+            (name, _one(each, path)) for name, each, path in zip(names, held, paths, strict=True)
+        ]
         steps = all(trace.dispatches["step"].notna().any() for _, trace in traces)
-        return [TraceComparison(trace_changes([traces[0], other], steps=steps)) for other in traces[1:]]
+        return [
+            TraceComparison(trace_changes([traces[0], other], steps=steps)) for other in traces[1:]
+        ]
     tables = [load_measurements(path, *stated).frame for path in paths]
     return [
         TableComparison((names[0], name), drift(tables[0], other, level=level, seed=seed), level)
@@ -345,26 +391,41 @@ def _of_runs(
     """Compare runs with the first, on the rows that all predicted."""
     units = {one["data"]["metric"] for one, _ in runs}
     if len(units) > 1:
-        raise DataError(f"the runs predict different figures, {' and '.join(sorted(units))}: compare runs of one")
+        raise DataError(
+            f"the runs predict different figures, {' and '.join(sorted(units))}: compare runs of "
+            "one"
+        )
     (metrics, predictions), found = runs[0], list[RunComparison]()
     matched = [common_rows(predictions, other) for _, other in runs[1:]]
     everywhere = set(matched[0]["row_first"]).intersection(*(rows["row_first"] for rows in matched))
     schemes = [{cv["scheme"]: cv for cv in one["cv"]} for one, _ in runs]
-    for name, rows, (told, other), own in zip(names[1:], matched, runs[1:], schemes[1:], strict=True):
+    for name, rows, (told, other), own in zip(
+        names[1:], matched, runs[1:], schemes[1:], strict=True
+    ):
         common = rows[rows["row_first"].isin(everywhere)].reset_index(drop=True)
         both = [scheme for scheme in schemes[0] if scheme in own]
         if not both:
-            raise DataError("the runs share no scheme of cross-validation: compare runs that have one in common")
+            raise DataError(
+                "the runs share no scheme of cross-validation: compare runs that have one in common"
+            )
         compared = [
-            compare_scheme((schemes[0][one], own[one]), (predictions, other), common, level=level) for one in both
+            compare_scheme((schemes[0][one], own[one]), (predictions, other), common, level=level)
+            for one in both
         ]
         found.append(RunComparison((names[0], name), (metrics, told), tuple(compared), len(common)))
     return found
 
 
-_KINDS: Final = {"classes": "projections", "forecasts": "forecasts", "predictions": "predictions", "ways": "ways"}
+_KINDS: Final = {
+    "classes": "projections",
+    "forecasts": "forecasts",
+    "predictions": "predictions",
+    "ways": "ways",
+}
 """A key of the JSON of each kind -> what it is."""
-_DIGITS: Final = 5e-6  # how far a figure may be from itself where a spreadsheet saved it with six digits
+_DIGITS: Final = (
+    5e-6  # how far a figure may be from itself where a spreadsheet saved it with six digits
+)
 SERVED: Final = {
     "ttft_ms": ("TTFT", "ms"),
     "tpot_ms": ("TPOT", "ms"),
@@ -383,7 +444,9 @@ def _answers(given: object) -> dict[str, Any] | None:
     if isinstance(given, Prediction):
         return {"predictions": given}
     if isinstance(given, Deployments):
-        return {"ways": given.ways.assign(model=given.choice.question.model.name, level=given.level)}
+        return {
+            "ways": given.ways.assign(model=given.choice.question.model.name, level=given.level)
+        }
     if not isinstance(given, str | Path):
         return None
     path = Path(given)
@@ -402,44 +465,67 @@ def _answers(given: object) -> dict[str, Any] | None:
     if {"rows", "median_predicted"} <= found.keys():
         return {"predictions": read_predictions(file)}
     if {"question", "fronts"} <= found.keys():  # the page's JSON: the best ways alone
-        return {"ways": pd.DataFrame(found["best"]).assign(model=found["question"]["model"], level=found["level"])}
+        return {
+            "ways": pd.DataFrame(found["best"]).assign(
+                model=found["question"]["model"], level=found["level"]
+            )
+        }
     return found if _KINDS.keys() & found.keys() else None
 
 
-_MOST_BYTES: Final = 2**26  # of a JSON file that is looked into for answers: a longer one is a trace
+_MOST_BYTES: Final = (
+    2**26
+)  # of a JSON file that is looked into for answers: a longer one is a trace
 _Pair = tuple[str, str, tuple[float, ...], tuple[float, ...], Estimate, Estimate, frozenset[str]]
 
 
 def _row(
-    what: str, unit: str, first: tuple[float, ...], second: tuple[float, ...], one: Estimate, other: Estimate,
-    shared: frozenset[str], level: float,
-) -> dict[str, Any]:  # fmt: skip
+    what: str,
+    unit: str,
+    first: tuple[float, ...],
+    second: tuple[float, ...],
+    one: Estimate,
+    other: Estimate,
+    shared: frozenset[str],
+    level: float,
+) -> dict[str, Any]:
     found = estimated_difference(one, other, shared, level)
-    sides = {f"{side}{end}": value for side, values in (("first", first), ("second", second))
-             for end, value in zip(("", "_lower", "_upper"), values, strict=True)}  # fmt: skip
+    sides = {
+        f"{side}{end}": value
+        for side, values in (("first", first), ("second", second))
+        for end, value in zip(("", "_lower", "_upper"), values, strict=True)
+    }
     return {"what": what, "unit": unit, **sides, **asdict(found), "apart": found.apart}
 
 
 def _projections(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     """Return the ends and the classes of two projections.
 
-    Between one pair of GPUs classes by one law err alike, and so do figures and the CPU's speed that are as sure.
+    Between one pair of GPUs classes by one law err alike, and so do figures and the CPU's speed
+    that are as sure.
     """
     sides, laws = [], []
     for one in (first, second):
         told = one["interval"]
         reach = 2 * float(ndtri((1 + told["level"]) / 2))
-        sources = {row["name"]: math.log(row["high_us"] / row["low_us"]) / reach for row in told["tornado"]}
+        sources = {
+            row["name"]: math.log(row["high_us"] / row["low_us"]) / reach for row in told["tornado"]
+        }
         whole = (one["projected_us"], told["lower_us"], told["upper_us"])
         found = {"end to end": (whole, Estimate(one["projected_us"], sources))}
         for row in one["classes"]:
             if row["projected_us"] > 0:
                 values = (row["projected_us"], row["lower_us"], row["upper_us"])
-                found[row["op_class"]] = (values, Estimate(row["projected_us"], {row["op_class"]: row["sigma"] or 0.0}))
+                found[row["op_class"]] = (
+                    values,
+                    Estimate(row["projected_us"], {row["op_class"]: row["sigma"] or 0.0}),
+                )
         sides.append(found)
         laws.append({row["op_class"]: row["law"] for row in one["classes"]})
     same = all(first[name] == second[name] for name in ("host", "target"))
-    sigmas = [{row["name"]: row["sigma"] for row in one["interval"]["tornado"]} for one in (first, second)]
+    sigmas = [
+        {row["name"]: row["sigma"] for row in one["interval"]["tornado"]} for one in (first, second)
+    ]
     names = {name for name, law in laws[0].items() if laws[1].get(name) == law}
     names |= {name for name in (CPU, *SPECS) if sigmas[0].get(name) == sigmas[1].get(name)}
     shared = frozenset(names if same else ())
@@ -455,7 +541,8 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     lists = first["forecasts"], second["forecasts"]
     if len(lists[0]) != len(lists[1]):
         raise DataError(
-            f"{len(lists[0])} and {len(lists[1])} forecasts cannot be paired: give the same settings of both"
+            f"{len(lists[0])} and {len(lists[1])} forecasts cannot be paired: give the same "
+            "settings of both"
         )
     found = []
     asked = [one["asked"] for one in (*lists[0], *lists[1])]
@@ -465,20 +552,36 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         if len({str(one.get(name)) for one in asked}) > 1
     ]
     for one, other in zip(*lists, strict=True):
-        if one["predicted"] is None or other["predicted"] is None or one["reason"] or other["reason"]:
+        if (
+            one["predicted"] is None
+            or other["predicted"] is None
+            or one["reason"]
+            or other["reason"]
+        ):
             continue
         if one["unit"] != other["unit"]:
-            raise DataError(f"{one['unit']} and {other['unit']} cannot be compared: give forecasts of one kind")
+            raise DataError(
+                f"{one['unit']} and {other['unit']} cannot be compared: give forecasts of one kind"
+            )
         values, estimates = [], []
         for each, level in ((one, first["level"]), (other, second["level"])):
             values.append((each["predicted"], each["lower"], each["upper"]))
             whole = math.log(each["upper"] / each["lower"]) / (2 * float(ndtri((1 + level) / 2)))
             scale = whole / (math.hypot(*each["spreads"].values()) or 1.0)
-            estimates.append(Estimate(each["predicted"], {name: c * scale for name, c in each["spreads"].items()}))
-        alike = {name: one["asked"].get(name) == other["asked"].get(name) for name in ("gpu", "model", "release")}
+            estimates.append(
+                Estimate(
+                    each["predicted"], {name: c * scale for name, c in each["spreads"].items()}
+                )
+            )
+        alike = {
+            name: one["asked"].get(name) == other["asked"].get(name)
+            for name in ("gpu", "model", "release")
+        }
         common = set(one["spreads"]) & set(other["spreads"]) if alike["release"] else set()
         common -= {name for name in _PHYSICS if not alike.get(name, one["asked"] == other["asked"])}
-        fields = ((name, one["asked"].get(name, "–"), other["asked"].get(name, "–")) for name in varied)
+        fields = (
+            (name, one["asked"].get(name, "–"), other["asked"].get(name, "–")) for name in varied
+        )
         what = ", ".join(f"{name} {a}" if a == b else f"{name} {a} → {b}" for name, a, b in fields)
         found.append((what or "the answer", one["unit"], *values, *estimates, frozenset(common)))
     if not found:
@@ -489,37 +592,55 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
 def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     """Return all rows that both predicted, together and each.
 
-    What is one figure for one GPU on both sides, to six digits (limits of another level apart), is the same and errs
-    alike, nothing else is taken to. In the sum the rows of a group err alike, and groups independently; without groups
-    all rows are one.
+    What is one figure for one GPU on both sides, to six digits (limits of another level apart), is
+    the same and errs alike, nothing else is taken to. In the sum the rows of a group err alike, and
+    groups independently; without groups all rows are one.
     """
     found: list[pd.DataFrame] = [one["predictions"].frame for one in (first, second)]
     metrics = [frame["metric"].iloc[0] for frame in found]
     if metrics[0] != metrics[1]:
-        raise DataError(f"{metrics[0]} and {metrics[1]} cannot be compared: give predictions of one metric")
+        raise DataError(
+            f"{metrics[0]} and {metrics[1]} cannot be compared: give predictions of one metric"
+        )
     names = prediction_columns(metrics[0])
     called = first["called"], second["called"]
-    sides = same_workloads(found[0], found[1], names["predicted"], {"duration_us", metrics[0]}, called)
+    sides = same_workloads(
+        found[0], found[1], names["predicted"], {"duration_us", metrics[0]}, called
+    )
     one, other = (side[[*names.values()]].astype(float) for side in sides)
     same = (one - other).abs() <= _DIGITS * one.abs()
     same.loc[sides[0]["level"] != sides[1]["level"], [names["lower"], names["upper"]]] = True
     alike = same.all(axis=1) & (sides[0]["target"] == sides[1]["target"])
-    sides[1].loc[alike, [*names.values(), "level"]] = sides[0].loc[alike, [*names.values(), "level"]]
+    sides[1].loc[alike, [*names.values(), "level"]] = sides[0].loc[
+        alike, [*names.values(), "level"]
+    ]
     group = sides[0]["group"].astype(str) if "group" in sides[0] else pd.Series("", alike.index)
     values, each = [], []
     for side in sides:
         ends = side[[*names.values()]].to_numpy(dtype=float)
         with np.errstate(divide="ignore", invalid="ignore"):
-            sigmas = np.log(ends[:, 2] / ends[:, 1]) / (2 * ndtri((1 + side["level"].to_numpy(dtype=float)) / 2))
+            sigmas = np.log(ends[:, 2] / ends[:, 1]) / (
+                2 * ndtri((1 + side["level"].to_numpy(dtype=float)) / 2)
+            )
         sigmas = np.where(np.isfinite(sigmas), sigmas, np.nan)  # no bound is known
         total = float(ends[:, 0].sum())
-        parts = pd.Series(ends[:, 0] / total * sigmas).groupby([alike, group]).agg(lambda of: of.sum(skipna=False))
+        parts = (
+            pd.Series(ends[:, 0] / total * sigmas)
+            .groupby([alike, group])
+            .agg(lambda of: of.sum(skipna=False))
+        )
         spread = math.exp(math.hypot(*parts) * ndtri((1 + side["level"].iloc[0]) / 2))
         values.append([(total, total / spread, total * spread), *map(tuple, ends.tolist())])
         each.append(
             [
-                Estimate(total, dict(zip([f"{same} {of}" for same, of in parts.index], parts, strict=True))),
-                *(Estimate(one, {"True": sigma}) for one, sigma in zip(ends[:, 0], sigmas, strict=True)),
+                Estimate(
+                    total,
+                    dict(zip([f"{same} {of}" for same, of in parts.index], parts, strict=True)),
+                ),
+                *(
+                    Estimate(one, {"True": sigma})
+                    for one, sigma in zip(ends[:, 0], sigmas, strict=True)
+                ),
             ]
         )
     targets = [" and ".join(dict.fromkeys(side["target"].astype(str))) for side in sides]
@@ -537,24 +658,39 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     What is one figure on both sides is the same and errs alike, nothing else is taken to.
     """
     sides: list[pd.DataFrame] = [one["ways"].fillna({"kv_dtype": ""}) for one in (first, second)]
-    keys = [*WAY, *(["concurrency"] if any(side.duplicated([*WAY]).any() for side in sides) else [])]
+    keys = [
+        *WAY,
+        *(["concurrency"] if any(side.duplicated([*WAY]).any() for side in sides) else []),
+    ]
     found = []
     for row in sides[0].merge(sides[1], on=keys, suffixes=("_1", "_2")).to_dict("records"):
         way = f"{row['gpus']:g} × {row['gpu']}, {row['engine']} {row['dtype']}, tp {row['tp']:g}"
-        models = "" if row["model_1"] == row["model_2"] else f"{row['model_1']} → {row['model_2']}, "
+        models = (
+            "" if row["model_1"] == row["model_2"] else f"{row['model_1']} → {row['model_2']}, "
+        )
         for name, (what, unit) in SERVED.items():
-            cells = [[row[f"{name}{end}_{side}"] for end in ("", "_lower", "_upper")] for side in (1, 2)]
-            ends = [tuple(math.nan if cell is None else float(cell) for cell in side) for side in cells]
+            cells = [
+                [row[f"{name}{end}_{side}"] for end in ("", "_lower", "_upper")] for side in (1, 2)
+            ]
+            ends = [
+                tuple(math.nan if cell is None else float(cell) for cell in side) for side in cells
+            ]
             if not all(map(math.isfinite, (*ends[0], *ends[1]))):
                 continue  # one has no such figure, as a cost without a price
             reaches = [2 * float(ndtri((1 + row[f"level_{side}"]) / 2)) for side in (1, 2)]
-            sigmas = [math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)]
-            each = [Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)]
+            sigmas = [
+                math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)
+            ]
+            each = [
+                Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)
+            ]
             told = f"{what}, {models}{way}"
             same = frozenset([name] if np.allclose(*ends, rtol=_DIGITS, atol=0) else [])
             found.append((told, unit, ends[0], ends[1], each[0], each[1], same))
     if not found:
-        raise DataError(f"no way to serve is in both, the same {', '.join(keys)}: there is nothing to compare")
+        raise DataError(
+            f"no way to serve is in both, the same {', '.join(keys)}: there is nothing to compare"
+        )
     return found
 
 
@@ -582,7 +718,9 @@ def _projected_trace(path: Path, options: Options) -> Annotated:
 def _one(found: list[Annotated], path: Path) -> Annotated:
     if len(found) != 1:
         count = f"{len(found)} traces" if found else "neither a run nor a trace"
-        raise DataError(f"holds {count}: give two runs, or two paths with one trace each", source=str(path))
+        raise DataError(
+            f"holds {count}: give two runs, or two paths with one trace each", source=str(path)
+        )
     return found[0]
 
 
@@ -592,7 +730,9 @@ def _evidence(run: object, parameter: str) -> tuple[dict[str, Any], pd.DataFrame
         return read_run(Path(run))
     predictions: Any = getattr(run, "predictions", None)
     if not isinstance(predictions, pd.DataFrame):
-        raise ParameterError(parameter, f"must be a run or the folder of one, got {type(run).__name__}")
+        raise ParameterError(
+            parameter, f"must be a run or the folder of one, got {type(run).__name__}"
+        )
     made: Any = run
     return made.metrics, predictions
 

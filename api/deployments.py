@@ -33,8 +33,21 @@ if TYPE_CHECKING:
     from ..report.document import Document
 
 _COUNTS: Final = ("gpus", "tp", "ep", "concurrency")
-FIELDS: Final = ("gpu", *_COUNTS, "engine", "dtype", "kv_dtype", "input_len", "output_len", "ttft", "tpot", "rate",
-                 "node_gpus", "memory_utilisation", "release")  # fmt: skip
+FIELDS: Final = (
+    "gpu",
+    *_COUNTS,
+    "engine",
+    "dtype",
+    "kv_dtype",
+    "input_len",
+    "output_len",
+    "ttft",
+    "tpot",
+    "rate",
+    "node_gpus",
+    "memory_utilisation",
+    "release",
+)
 """What may be asked of a model that is to be served."""
 
 
@@ -58,8 +71,8 @@ class Deployments(Shown):
     def table(self) -> pd.DataFrame:
         """The cheapest way that holds of each GPU, engine and number of GPUs, else the nearest; the cheapest first.
 
-        Columns: `workloads.deployments.Choice.ways`. Without limits, those ways that no other of their GPU beats in
-        tokens per second of a user and of a GPU.
+        Columns: `workloads.deployments.Choice.ways`. Without limits, those ways that no other of
+        their GPU beats in tokens per second of a user and of a GPU.
         """
         return self.choice.best
 
@@ -96,7 +109,9 @@ class Deployments(Shown):
         return self.ways.assign(model=self.choice.question.model.name, level=self.level)
 
     def __repr__(self) -> str:
-        return f"<Deployments of {self.choice.question.model.name}: {counted(len(self.ways), 'way')}>"
+        return (
+            f"<Deployments of {self.choice.question.model.name}: {counted(len(self.ways), 'way')}>"
+        )
 
     def _repr_html_(self) -> str:
         lead = self.document().opening[0]
@@ -114,38 +129,55 @@ def deployments(
 ) -> Deployments:
     """Return the ways to serve a model; ``asked`` are `FIELDS`, several values of one being those to choose from.
 
-    Raises FlopcastError: something asked for is not known or cannot be, or the model has no room anywhere.
+    Raises FlopcastError: something asked for is not known or cannot be, or the model has no room
+    anywhere.
     """
     known = {name: value for name, value in asked.items() if value is not None}
     if not str(known.get("release", OWN)).endswith(OWN):
-        text = f"(or num_prompts) is needed beside release, unless that is a {OWN} of flopcast calibrate"
+        text = (
+            f"(or num_prompts) is needed beside release, unless that is a {OWN} of flopcast "
+            "calibrate"
+        )
         raise ParameterError("batch", text)
     if others := [name for name in known if name not in FIELDS]:
         raise ParameterError(
             "batch",
-            f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a deployment does not take",
+            f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a "
+            "deployment does not take",
         )
     gpus = found_gpus(known.get("gpu", "MI300X"))
     engines = tuple(str(one).lower() for one in _several(known.get("engine", "vllm")))
     for name in engines:
         if name not in ENGINES:
             raise ParameterError("engine", f"must be one of {', '.join(ENGINES)}, got {name!r}")
-    counts = {name: tuple(_whole(name, value) for value in _several(known[name])) for name in _COUNTS if name in known}
+    counts = {
+        name: tuple(_whole(name, value) for value in _several(known[name]))
+        for name in _COUNTS
+        if name in known
+    }
     fields: dict[str, Any] = {
-        name: _whole(name, known[name]) for name in ("input_len", "output_len", "node_gpus") if name in known
+        name: _whole(name, known[name])
+        for name in ("input_len", "output_len", "node_gpus")
+        if name in known
     }
     fields |= {name: counts[name] for name in ("tp", "ep", "concurrency") if name in counts}
     for limit in ("ttft", "tpot"):
         if limit in known:
             fields[f"{limit}_ms"] = quantity(limit, known[limit], MILLISECONDS)
     if "tpot_ms" in fields and fields.get("output_len") == 1:
-        raise ParameterError("tpot", "limits what follows the first token: of answers of one token leave it out")
+        raise ParameterError(
+            "tpot", "limits what follows the first token: of answers of one token leave it out"
+        )
     if "rate" in known:
         if "concurrency" in counts:
-            raise ParameterError("rate", "says how many requests are under way: give it or concurrency, not both")
+            raise ParameterError(
+                "rate", "says how many requests are under way: give it or concurrency, not both"
+            )
         fields["rate"] = quantity("rate", known["rate"], PER_SECOND)
     if "memory_utilisation" in known:
-        fields["memory_utilisation"] = quantity("memory_utilisation", known["memory_utilisation"], {"": 1.0})
+        fields["memory_utilisation"] = quantity(
+            "memory_utilisation", known["memory_utilisation"], {"": 1.0}
+        )
     found = known_models.find(model if not isinstance(model, PathLike) else Path(model))
     named = known_models.format_in(model) if isinstance(model, str) else None
     if named and not (found.formats and most_weights(found) == named):
@@ -169,7 +201,9 @@ def found_gpus(asked: Any) -> tuple[GPU, ...]:
     found = dict[str, GPU]()
     for one in map(find_gpu, _several(asked)):
         if found.setdefault(one.name, one) != one:
-            raise ParameterError("gpu", f"has two that are named {one.name}: give your own another name in its file")
+            raise ParameterError(
+                "gpu", f"has two that are named {one.name}: give your own another name in its file"
+            )
     return tuple(found.values())
 
 

@@ -20,8 +20,8 @@ def gpu(name: Device) -> GPU:
     Parameters
     ----------
     name : str, Path or GPU
-        A name or alias, whatever its case, or a TOML file with a GPU of your own (``based_on = "MI355X"`` takes the
-        rest from a known one).
+        A name or alias, whatever its case, or a TOML file with a GPU of your own (``based_on =
+        "MI355X"`` takes the rest from a known one).
 
     Returns
     -------
@@ -55,8 +55,8 @@ def gpus(*names: Device) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per GPU, its name the index; a column per figure, the unit in its name, then the dense peaks in TFLOPS
-        (TOPS for integers). Missing where nothing is published.
+        One row per GPU, its name the index; a column per figure, the unit in its name, then the
+        dense peaks in TFLOPS (TOPS for integers). Missing where nothing is published.
 
     Examples
     --------
@@ -80,10 +80,14 @@ def device(given: Device, parameter: str, *, every: bool = False) -> GPU:
 
     Raises ParameterError: it is neither a name, a file nor a GPU; else as `gpu`.
     """
-    if given == EVERY or (isinstance(given, str) and given.strip().casefold() in ("all", EVERY.name)):
+    if given == EVERY or (
+        isinstance(given, str) and given.strip().casefold() in ("all", EVERY.name)
+    ):
         return EVERY if every else find("all")  # which is none
     if isinstance(given, GPU):
         return given
     if not isinstance(given, str | Path):
-        raise ParameterError(parameter, f"must be a name, a TOML file or a GPU, got {type(given).__name__}")
+        raise ParameterError(
+            parameter, f"must be a name, a TOML file or a GPU, got {type(given).__name__}"
+        )
     return find(given)

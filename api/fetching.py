@@ -13,10 +13,11 @@ from ..datasets.fetching import SOURCES, Fetched, Wheel
 def counted(name: str, fetched: Fetched) -> dict[str, Any]:
     """Return the ``folder`` of fetched tables, where they come from, and how many there are of what they hold.
 
-    Of a repository that is its ``url`` and ``commit``; of a wheel its ``project``, ``version``, ``sha256`` and
-    ``licence``, whether it stands ``instead`` of a repository, and why that was ``missed``. Then the counts: of AITER
-    ``rows`` by kind of kernel and GPU; of AIConfigurator ``tables``, ``rows``, ``devices``, ``engines``, ``runs`` and
-    ``models``; of MIOpen ``files``, whose rows take long to count. Raises DataError: the tables cannot be read.
+    Of a repository that is its ``url`` and ``commit``; of a wheel its ``project``, ``version``,
+    ``sha256`` and ``licence``, whether it stands ``instead`` of a repository, and why that was
+    ``missed``. Then the counts: of AITER ``rows`` by kind of kernel and GPU; of AIConfigurator
+    ``tables``, ``rows``, ``devices``, ``engines``, ``runs`` and ``models``; of MIOpen ``files``,
+    whose rows take long to count. Raises DataError: the tables cannot be read.
     """
     origin = fetched.origin
     told: dict[str, Any] = {"folder": fetched.folder}
@@ -57,5 +58,7 @@ def _aiconfigurator(folder: Path) -> dict[str, Any]:
         "devices": sorted({one.parts[0] for one in tables}),
         "engines": sorted({one.parts[2] for one in tables}),
         "runs": len(runs),
-        "models": len({one.removesuffix("_config.json").removesuffix("_hf_quant") for one in configurations}),
+        "models": len(
+            {one.removesuffix("_config.json").removesuffix("_hf_quant") for one in configurations}
+        ),
     }

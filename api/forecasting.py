@@ -21,7 +21,15 @@ from ..operators.kinds.serving_run import SERVING
 from ..operators.work import as_numbers
 from ..output import FILES, replacing, write_table
 from ..remarks import Remark
-from ..report.forecast import MEASURED, SPREAD_OF, cost_of, curve_figure, forecast_document, pareto_figure, parts_figure
+from ..report.forecast import (
+    MEASURED,
+    SPREAD_OF,
+    cost_of,
+    curve_figure,
+    forecast_document,
+    pareto_figure,
+    parts_figure,
+)
 from ..report.formats import counted
 from ..report.html import Shown
 from ..report.notebook import framed
@@ -81,10 +89,11 @@ class Forecasts(Shown):
     def table(self) -> pd.DataFrame:
         """One row per setting: what was asked, then the answer.
 
-        Columns: the fields given, ``predicted``, ``lower``, ``upper``, ``unit``, ``memory_gb`` (GiB of one GPU),
-        ``fits``, ``level`` (of the interval), ``reason`` (why there is no answer, else empty), ``tokens_per_second``,
-        ``energy_j``, ``power_w`` (of all GPUs), ``cost`` where there is a price, ``sure`` where a half-width is needed,
-        and ``spread.SOURCE``, the deviation of the logarithm by source. `answers.read_table` reads it back.
+        Columns: the fields given, ``predicted``, ``lower``, ``upper``, ``unit``, ``memory_gb`` (GiB
+        of one GPU), ``fits``, ``level`` (of the interval), ``reason`` (why there is no answer, else
+        empty), ``tokens_per_second``, ``energy_j``, ``power_w`` (of all GPUs), ``cost`` where there
+        is a price, ``sure`` where a half-width is needed, and ``spread.SOURCE``, the deviation of
+        the logarithm by source. `answers.read_table` reads it back.
         """
         rows = []
         for asked, answer in zip(self.asked, self.answers, strict=True):
@@ -93,7 +102,8 @@ class Forecasts(Shown):
                 named = value.name if isinstance(value, GPU | Architecture) else value
                 row[name] = value.get("name", "stated") if isinstance(value, Mapping) else named
             row |= {
-                name: getattr(answer, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
+                name: getattr(answer, name)
+                for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
             }
             row["level"] = self.level
             row["reason"] = "" if answer.reason is None else answer.reason.text
@@ -109,7 +119,9 @@ class Forecasts(Shown):
 
     def document(self) -> Document:
         """Return the forecasts for readers; its ``data`` are those of ``forecast.json``."""
-        return forecast_document(self.answers, self.asked, level=self.level, need=self.need, price=self.price)
+        return forecast_document(
+            self.answers, self.asked, level=self.level, need=self.need, price=self.price
+        )
 
     def _beside(self) -> tuple[str, ...]:
         return (self.table.to_csv(index=False),)
@@ -132,16 +144,25 @@ class Forecasts(Shown):
         Raises
         ------
         FlopcastError
-            There are several settings, or it is no graph; the folder holds other files, or files that flopcast did not
-            write and ``overwrite`` is not set, or cannot be written.
+            There are several settings, or it is no graph; the folder holds other files, or files
+            that flopcast did not write and ``overwrite`` is not set, or cannot be written.
         """
-        from ..projection.chakra_export import SPREAD, write_chakra  # here: few forecasts are written so
+        from ..projection.chakra_export import (
+            SPREAD,
+            write_chakra,
+        )  # here: few forecasts are written so
 
         setting = self.answers[0].setting if len(self.answers) == 1 else None
         if not isinstance(setting, GraphSetting):
-            raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")
+            raise ParameterError(
+                "chakra", "must be asked for one graph of layers, an execution trace or a CSV"
+            )
         tasks = chakra_tasks(self.answers[0].layers, setting.model, setting.gpus)
-        about = {"what": "forecast, not a measurement", "gpu": setting.gpu.name, "workload": setting.model.name}
+        about = {
+            "what": "forecast, not a measurement",
+            "gpu": setting.gpu.name,
+            "workload": setting.model.name,
+        }
         about[SPREAD] = f"{self.answers[0].computing_spread(self.level):.4f}"
         with replacing(overwrite=overwrite):
             write_chakra(Path(folder), dict.fromkeys(range(setting.gpus), tasks), about)
@@ -153,7 +174,8 @@ class Forecasts(Shown):
     def plot_batch(self, over: str = "batch") -> go.Figure | None:
         """Draw latency and throughput over the batch, or another field, a line with its band per way of the others.
 
-        ``over`` may be ``input_len``, ``output_len`` or ``num_prompts`` too. None where it does not vary.
+        ``over`` may be ``input_len``, ``output_len`` or ``num_prompts`` too. None where it does not
+        vary.
         """
         return curve_figure(self.answers, over)
 
@@ -189,29 +211,33 @@ def forecast(
 ) -> Forecasts | Deployments:
     """Forecast what a model takes on GPUs, before anything is run.
 
-    Without a batch, requests or a step to train, the question is which GPUs serve it: parallelism, precision and the
-    requests under way are searched, and the cheapest way that keeps the limits is the answer.
+    Without a batch, requests or a step to train, the question is which GPUs serve it: parallelism,
+    precision and the requests under way are searched, and the cheapest way that keeps the limits is
+    the answer.
 
     Parameters
     ----------
     model : str, Path, mapping or Architecture, optional
-        A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your own operators, as a
-        CSV, as a JSON graph of layers or its contents (`workloads.layer_graph`), as an execution trace of PyTorch or
-        Chakra, plain or compressed, as an ONNX model (`workloads.graph_files`), or as the
-        input of a planner (`workloads.layer_graph`), whose ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``,
-        ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``measured_on`` (the GPU of stated times),
-        ``network_gbs``, ``network_us`` and ``node_gpus``.
+        A known name (``llama-3.1-405b``), a Hugging Face ``config.json`` or its contents; or your
+        own operators, as a CSV, as a JSON graph of layers or its contents
+        (`workloads.layer_graph`), as an execution trace of PyTorch or Chakra, plain or compressed,
+        as an ONNX model (`workloads.graph_files`), or as the input of a planner
+        (`workloads.layer_graph`), whose ``fields`` are ``gpu``, ``gpus``, ``dtype``, ``eager``,
+        ``dims`` (of ONNX), ``time_unit`` and ``tp`` (of a planner), ``measured_on`` (the GPU of
+        stated times), ``network_gbs``, ``network_us`` and ``node_gpus``.
     cases : path or DataFrame, optional
-        A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that cannot be understood
-        has its reason, the others their answer. A column ``measured``, in the unit of the answer or empty, is
-        what the answers are held against.
+        A row per setting, columns as ``fields``; in place of ``model`` and ``fields``. A row that
+        cannot be understood has its reason, the others their answer. A column ``measured``, in the
+        unit of the answer or empty, is what the answers are held against.
     run : Run or path, or several, optional
-        Trained without a host: they predict the matrix products, the attention and the operators of a graph that lie in
-        their range, on their target, in place of the laws. The answer says how many products.
+        Trained without a host: they predict the matrix products, the attention and the operators of
+        a graph that lie in their range, on their target, in place of the laws. The answer says how
+        many products.
     data : path, DataFrame, Measurements, or several, optional
-        Measured kernels, as `train` takes them, a folder of public tables too: what was measured on the GPU asked for
-        takes its least measured time, products, attention, experts and collectives in between are interpolated
-        (`workloads.kernel_times.measured_times`), unless a run answers. The answer says how much of the time.
+        Measured kernels, as `train` takes them, a folder of public tables too: what was measured on
+        the GPU asked for takes its least measured time, products, attention, experts and
+        collectives in between are interpolated (`workloads.kernel_times.measured_times`), unless a
+        run answers. The answer says how much of the time.
     where : mapping or sequence of str, optional
         Rows of ``data`` to keep, as in `read`: ``["engine=vllm,nccl", "release=0.24.0,2.29.2"]``.
     interval : float, default 0.9
@@ -219,33 +245,40 @@ def forecast(
     seed : int, default 0
         Of the draws.
     need : float, optional
-        Half-width that is asked for: 0.1 says whether each answer is known within ±10 %, and else how many measured
-        runs of the setting would reach that (`workloads.forecasting.Forecast.needed`).
+        Half-width that is asked for: 0.1 says whether each answer is known within ±10 %, and else
+        how many measured runs of the setting would reach that
+        (`workloads.forecasting.Forecast.needed`).
     price : float, str or mapping, optional
-        Of a GPU for an hour, or by the names of GPUs: 2.5, ``"$2.5/h"``, ``{"MI300X": 2.5, "H200": 3.5}``.
+        Of a GPU for an hour, or by the names of GPUs: 2.5, ``"$2.5/h"``, ``{"MI300X": 2.5, "H200":
+        3.5}``.
     engine : str or several, default "vllm"
         Of serving: vllm, sglang, trtllm.
     ttft, tpot : float or str, optional
-        Limits of the time to the first token and per further token: milliseconds, or with a unit (``"2s"``).
+        Limits of the time to the first token and per further token: milliseconds, or with a unit
+        (``"2s"``).
     rate : float or str, optional
-        Requests a second that all GPUs together get: 4, or with a unit (``"240/min"``). The requests under way follow.
+        Requests a second that all GPUs together get: 4, or with a unit (``"240/min"``). The
+        requests under way follow.
     concurrency : int or several, optional
         Requests under way at one replica, in place of a search from 1 to 1024.
     **fields
-        Of `workloads.setting.Setting`: ``kind`` (inference, throughput or training), ``gpu``, ``gpus``, ``tp``, ``pp``,
-        ``dtype``, ``batch``, ``input_len``, ``output_len``, ``global_batch``, ``seq_len``, ``recompute``, ``release``,
+        Of `workloads.setting.Setting`: ``kind`` (inference, throughput or training), ``gpu``,
+        ``gpus``, ``tp``, ``pp``, ``dtype``, ``batch``, ``input_len``, ``output_len``,
+        ``global_batch``, ``seq_len``, ``recompute``, ``release``,
         ... A list makes a grid of all combinations, in the order given.
 
     Returns
     -------
     Forecasts or Deployments
-        Of a batch and the like ``.table``, ``.plot_parts()``, ``.plot_batch()``, ``.plot_pareto()``, ``.report()``,
-        ``.save(folder)``; of the question ``.table``, ``.ways``, ``.plot_front()``, ``.report()``, ``.save(folder)``.
+        Of a batch and the like ``.table``, ``.plot_parts()``, ``.plot_batch()``,
+        ``.plot_pareto()``, ``.report()``, ``.save(folder)``; of the question ``.table``, ``.ways``,
+        ``.plot_front()``, ``.report()``, ``.save(folder)``.
 
     Raises
     ------
     FlopcastError
-        A single setting cannot be understood; what is understood and cannot run has its reason instead.
+        A single setting cannot be understood; what is understood and cannot run has its reason
+        instead.
 
     Examples
     --------
@@ -260,25 +293,48 @@ def forecast(
     """
     check_level(interval)
     check_need(need)
-    served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
+    served = {
+        "engine": engine,
+        "ttft": ttft,
+        "tpot": tpot,
+        "rate": rate,
+        "concurrency": concurrency,
+    }
     for name, value in {**fields, **served}.items():
         if isinstance(value, Sized) and not len(value):
-            raise ParameterError(name, f"must have a value, got {value!r}: leave it out where any will do")
+            raise ParameterError(
+                name, f"must have a value, got {value!r}: leave it out where any will do"
+            )
     priced = check_priced(prices(price), found_gpus(fields.get("gpu") or ()))
     stated = [name for name, value in served.items() if value is not None]
-    work = [name for name in ("kind", "batch", "num_prompts", "global_batch") if fields.get(name) is not None]
+    work = [
+        name
+        for name in ("kind", "batch", "num_prompts", "global_batch")
+        if fields.get(name) is not None
+    ]
     if model is not None and cases is None and not work and not is_graph(model):
         others = {"run": run or None, "data": data, "where": where, "need": need, **fields}
         return deployments(model, price=priced, interval=interval, seed=seed, **served, **others)
     if stated:
         beside = work[0] if work else "cases" if cases is not None else "layers of your own"
         raise ParameterError(stated[0], f"goes with no {beside}: it asks which GPUs serve a model")
-    learned = [_times(one) for one in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])]
+    learned = [
+        _times(one)
+        for one in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])
+    ]
     if data is not None:
-        from .tables import items, load_measurements  # here: readers take long to import, and few forecasts need them
+        from .tables import (
+            items,
+            load_measurements,
+        )  # here: readers take long to import, and few forecasts need them
 
-        keep, names = [*map(str, conditions(where))], [one.name for one in found_gpus(fields.get("gpu") or ())]
-        if names and all(isinstance(one, Path) for one in items(data)):  # of many tables the others need not be read
+        keep, names = (
+            [*map(str, conditions(where))],
+            [one.name for one in found_gpus(fields.get("gpu") or ())],
+        )
+        if names and all(
+            isinstance(one, Path) for one in items(data)
+        ):  # of many tables the others need not be read
             keep.append(f"device={','.join(names)}")
         kept = load_measurements(data, keep)
         learned.append(measured_times(kept.frame))
@@ -288,9 +344,16 @@ def forecast(
         raise ParameterError("model", "must be given, or cases in its place, and not both")
     if cases is not None:
         if fields:
-            raise ParameterError("cases", f"hold every field themselves, got {', '.join(fields)} beside them")
-        asked = [{**row, **_measured(row, _place(cases, line))} for line, row in enumerate(_read(cases), start=2)]
-        settings = [{name: value for name, value in row.items() if name != MEASURED} for row in asked]
+            raise ParameterError(
+                "cases", f"hold every field themselves, got {', '.join(fields)} beside them"
+            )
+        asked = [
+            {**row, **_measured(row, _place(cases, line))}
+            for line, row in enumerate(_read(cases), start=2)
+        ]
+        settings = [
+            {name: value for name, value in row.items() if name != MEASURED} for row in asked
+        ]
         answers = forecast_all(settings, level=interval, seed=seed, runs=learned)
         return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
     asked = list(_grid({"model": model, **fields}))
@@ -314,33 +377,37 @@ def calibrate(
     Parameters
     ----------
     *cases : path, DataFrame, Measurements, or a sequence of them
-        CSV files and tables, a row per run of one release on one kind of GPU: columns as `forecast` takes them, of kind
-        inference and throughput or all of kind training, and ``measured`` in the unit of the answer (seconds of a batch
-        or a step, output tokens per second). Or files, folders and tables of runs of the operator ``serving`` in any
-        formats that `read` knows (``vllm bench serve``, ...), with ``ttft_ms`` and ``tpot_ms``: two of a setting, with
-        the fewest and the most requests under way, say most.
+        CSV files and tables, a row per run of one release on one kind of GPU: columns as `forecast`
+        takes them, of kind inference and throughput or all of kind training, and ``measured`` in
+        the unit of the answer (seconds of a batch or a step, output tokens per second). Or files,
+        folders and tables of runs of the operator ``serving`` in any formats that `read` knows
+        (``vllm bench serve``, ...), with ``ttft_ms`` and ``tpot_ms``: two of a setting, with the
+        fewest and the most requests under way, say most.
     name : str, default "own"
         Of the release.
     prior : str, optional
-        A known release, or a file: its constants are the start, as far apart as releases are, which one or two runs
-        of a new setting sharpen. For runs of serving a file of `ServingModel.save`, by default the model that ships.
+        A known release, or a file: its constants are the start, as far apart as releases are, which
+        one or two runs of a new setting sharpen. For runs of serving a file of `ServingModel.save`,
+        by default the model that ships.
     source : str, default ""
         Where the runs are from, kept with the constants.
     default : mapping of str to str, optional
-        Columns that files of serving lack, as `read` takes them: ``{"device": "MI300X", "tp": "8"}``.
+        Columns that files of serving lack, as `read` takes them: ``{"device": "MI300X", "tp":
+        "8"}``.
     rename : mapping of str to str, optional
         Names of columns in the data -> those that are meant: ``{"time": "measured"}``.
 
     Returns
     -------
     Release or ServingModel
-        ``release=`` of `forecast` takes the file that `workloads.releases.as_toml` makes of it, or its ``save``.
+        ``release=`` of `forecast` takes the file that `workloads.releases.as_toml` makes of it, or
+        its ``save``.
 
     Raises
     ------
     DataError
-        A run cannot be understood or cannot run, has no time above zero or one that no constants make plausible, or
-        the GPUs are several; the line is named.
+        A run cannot be understood or cannot run, has no time above zero or one that no constants
+        make plausible, or the GPUs are several; the line is named.
 
     Examples
     --------
@@ -358,7 +425,10 @@ def calibrate(
         read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
         return replace(found, about={**found.about, **read})
     if default:
-        raise ParameterError("default", "goes with runs of serving: a table with the column measured states all itself")
+        raise ParameterError(
+            "default",
+            "goes with runs of serving: a table with the column measured states all itself",
+        )
     parts, seconds, settings = [], [], []
     for place, case in asked:
         try:
@@ -397,7 +467,8 @@ def calibrate(
         for (place, _), own, expected in zip(asked, seconds, said.tolist(), strict=True):
             if max(own / expected, expected / own) > most:
                 problem = (
-                    f"states {own:,.4g} s, and {expected:,.4g} s {told}: check its unit (seconds, or output tokens "
+                    f"states {own:,.4g} s, and {expected:,.4g} s {told}: check its unit (seconds, "
+                    "or output tokens "
                     "per second) and its setting, or leave the run out"
                 )
                 raise DataError(problem, source=place)
@@ -405,8 +476,9 @@ def calibrate(
 
 
 _FAR, _UNMET = 30.0, 2.0
-"""Times that a run may differ from what was forecast of it: more is a slip of units, of a thousand in most cases; and
-from the constants fitted to all runs: where they miss one by more, they are those of none. Judgements."""
+"""Times that a run may differ from what was forecast of it: more is a slip of units, of a thousand
+in most cases; and from the constants fitted to all runs: where they miss one by more, they are
+those of none. Judgements."""
 
 
 def sharpened(
@@ -422,9 +494,14 @@ def sharpened(
     return before, now
 
 
-def _runs(cases: Data | Sequence[Data], rename: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]] | None:
+def _runs(
+    cases: Data | Sequence[Data], rename: Mapping[str, str] | None
+) -> list[tuple[str, dict[str, Any]]] | None:
     """Return the runs of `calibrate`, each after its place; None for those of serving: no column is ``measured``."""
-    from ..readers.files import csv_header, head  # here: readers take long to import, and few forecasts need them
+    from ..readers.files import (
+        csv_header,
+        head,
+    )  # here: readers take long to import, and few forecasts need them
     from ..readers.reading import check_renames
     from .tables import items, mapping
 
@@ -433,13 +510,17 @@ def _runs(cases: Data | Sequence[Data], rename: Mapping[str, str] | None) -> lis
         raise ParameterError("cases", "must be one file, folder or table at least")
     tables = [one for one in given if isinstance(one, pd.DataFrame)]
     files = [one for one in given if isinstance(one, Path) and one.suffix == ".csv"]
-    columns = [*([*map(str, table)] for table in tables), *(csv_header(head(file)) for file in files)]
+    columns = [
+        *([*map(str, table)] for table in tables),
+        *(csv_header(head(file)) for file in files),
+    ]
     measured = sum(MEASURED in {names.get(name, name) for name in own} for own in columns)
     if not measured:
         return None
     if measured < len(given):
         raise ParameterError(
-            "cases", "must all have a column measured or all be runs of serving: calibrate these apart"
+            "cases",
+            "must all have a column measured or all be runs of serving: calibrate these apart",
         )
     check_renames(files, names, tables, known={*FIELDS, MEASURED})
     return [
@@ -451,19 +532,30 @@ def _runs(cases: Data | Sequence[Data], rename: Mapping[str, str] | None) -> lis
 
 
 def _served(
-    cases: Data | Sequence[Data], default: Mapping[str, str] | None, rename: Mapping[str, str] | None
+    cases: Data | Sequence[Data],
+    default: Mapping[str, str] | None,
+    rename: Mapping[str, str] | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[Remark]]:
     """Return runs of serving, complete, the rows refused and remarks."""
-    from .tables import load_measurements  # here: readers take long to import, and few forecasts need them
+    from .tables import (
+        load_measurements,
+    )  # here: readers take long to import, and few forecasts need them
 
     found = load_measurements(cases, default=default, rename=rename, timed=False)
     runs = described(found.frame[found.frame["op"] == SERVING])[0]
     varied = runs["variant"].ne("")
-    apart = {"source": runs["source"][varied], "reason": "other-conditions", "detail": runs["variant"][varied]}
+    apart = {
+        "source": runs["source"][varied],
+        "reason": "other-conditions",
+        "detail": runs["variant"][varied],
+    }
     rejected = pd.concat([found.rejected, pd.DataFrame(apart, dtype="str")], ignore_index=True)
     if varied.all() and len(runs):
         told = ", ".join(dict.fromkeys(runs["variant"]))
-        raise DataError(f"all runs are under conditions that no forecast asks about ({told}): give runs without them")
+        raise DataError(
+            f"all runs are under conditions that no forecast asks about ({told}): give runs "
+            "without them"
+        )
     kept = runs[~varied].reset_index(drop=True)
     return kept, rejected, found.notes
 
@@ -475,7 +567,9 @@ def _near_the_forecast(
 
     Raises DataError: none is left.
     """
-    from ..readers.reading import why_none_is_left  # here: readers take long to import, and few forecasts need them
+    from ..readers.reading import (
+        why_none_is_left,
+    )  # here: readers take long to import, and few forecasts need them
 
     if len(runs):
         expected = model.served(runs)
@@ -505,7 +599,9 @@ def _times(run: str | PathLike[str] | Run) -> Times:
     trained = load(Path(run)) if isinstance(run, str | PathLike) else run
     recipe = trained.trained.recipe
     if recipe.host is not None or recipe.metric != "duration_us":
-        raise ParameterError("run", "must be trained on times of one GPU, without a host: products have no host time")
+        raise ParameterError(
+            "run", "must be trained on times of one GPU, without a host: products have no host time"
+        )
 
     def times(rows: pd.DataFrame) -> pd.DataFrame:
         unknown = pd.DataFrame({"predicted_us": np.nan, "extrapolated": True}, index=rows.index)
@@ -521,7 +617,10 @@ def _times(run: str | PathLike[str] | Run) -> Times:
 
 def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Return every combination of the fields that are lists, the first varying slowest."""
-    plain = [value.tolist() if isinstance(value, np.ndarray | pd.Series) else value for value in fields.values()]
+    plain = [
+        value.tolist() if isinstance(value, np.ndarray | pd.Series) else value
+        for value in fields.values()
+    ]
     axes = [value if isinstance(value, list | tuple | range) else [value] for value in plain]
     points = 1
     for axis in axes:
@@ -541,7 +640,9 @@ def _measured(row: Mapping[str, Any], place: str) -> dict[str, float]:
     except (TypeError, ValueError):
         value = -1.0
     if value <= 0 or np.isinf(value):
-        raise DataError(f"measured must be a number above zero or empty, got {row[MEASURED]!r}", source=place)
+        raise DataError(
+            f"measured must be a number above zero or empty, got {row[MEASURED]!r}", source=place
+        )
     return {MEASURED: value}
 
 
@@ -558,11 +659,16 @@ def _read(
         try:
             table = pd.read_csv(cases, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:
-            raise DataError(f"cannot be read as a table of cases: {error}", source=str(cases)) from None
+            raise DataError(
+                f"cannot be read as a table of cases: {error}", source=str(cases)
+            ) from None
     table = table.rename(columns=dict(rename or {}))
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise DataError(f"two columns are called {twice!r}: leave one out", source=_place(cases, 1))
     if "model" not in table or not len(table):
-        raise DataError(f"a table of settings must have rows, and a column model; columns are {', '.join(FIELDS)}")
+        raise DataError(
+            "a table of settings must have rows, and a column model; columns are "
+            f"{', '.join(FIELDS)}"
+        )
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]

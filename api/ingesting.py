@@ -12,7 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import DataError, ParameterError, counted, few
-from ..output import check_output, check_table, dumps, replacing, whole_folder, whole_table, write_table
+from ..output import (
+    check_output,
+    check_table,
+    dumps,
+    replacing,
+    whole_folder,
+    whole_table,
+    write_table,
+)
 from ..readers import Options, TraceFailure, read, read_traces
 from ..readers.aiconfigurator import NAME, Surveyed, surveyed
 from ..readers.files import find_files
@@ -72,7 +80,10 @@ class Ingested:
     tables: Sequence[Surveyed] = ()
 
     def __repr__(self) -> str:
-        held = [counted(self.rows, "row"), *([counted(len(self.traces), "trace")] if self.traces else [])]
+        held = [
+            counted(self.rows, "row"),
+            *([counted(len(self.traces), "trace")] if self.traces else []),
+        ]
         lost = sum(self.rejected.values())
         return f"<Ingested: {', '.join([*held, *([f'{lost:,} rejected'] if lost else [])])}>"
 
@@ -82,7 +93,10 @@ class Ingested:
                 **{name: one[name] for name in ("op", "dtype", "rows")},
                 "devices": ", ".join(f"{name} {count:,}" for name, count in one["devices"].items()),
                 "median_us": one["duration_us"]["median"],
-                **{name: f"{size['min']:g} to {size['max']:g}" for name, size in one["sizes"].items()},
+                **{
+                    name: f"{size['min']:g} to {size['max']:g}"
+                    for name, size in one["sizes"].items()
+                },
             }
             for one in map(profile_json, self.profile)
         ]
@@ -108,10 +122,18 @@ class Ingested:
     def document(self, held: str = "") -> Document:
         """Return it as terminals and pages show it; `held` says in words how much the table holds."""
         return ingest_document(
-            self.traces, self.rejected, self.notes, self.unreadable, profile=self.profile, above_peak=self.above_peak,
-            examples=self.examples, irregular=self.irregular.head(LISTED), tables=self.tables, held=held,
+            self.traces,
+            self.rejected,
+            self.notes,
+            self.unreadable,
+            profile=self.profile,
+            above_peak=self.above_peak,
+            examples=self.examples,
+            irregular=self.irregular.head(LISTED),
+            tables=self.tables,
+            held=held,
             data=self.to_dict(),
-        )  # fmt: skip
+        )
 
     def report(self, made: Mapping[str, Any] | None = None) -> str:
         """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
@@ -144,10 +166,15 @@ class Ingested:
 LISTED = 1000  # irregular rows that are listed; how many there are stands in a note
 COUNTED = remark(
     "rows-counted",
-    "rows are counted, not held against their devices: choose some with where, such as op=gemm and engine=vllm, "
+    "rows are counted, not held against their devices: choose some with where, such as op=gemm "
+    "and engine=vllm, "
     "or write them all to a folder in parts",
 )
-FILES = ("measurements.parquet", FOUND, "ingest.html")  # what a folder holds that measurements are written to
+FILES = (
+    "measurements.parquet",
+    FOUND,
+    "ingest.html",
+)  # what a folder holds that measurements are written to
 
 
 def check_place_of_table(out: Path, *, dispatches: bool = False, parts: bool = False) -> None:
@@ -189,16 +216,17 @@ def ingest(
     *data : path or sequence of path
         Files and folders of any supported formats.
     out : path, optional
-        Parquet or CSV file to write the table to, or (without a suffix) a folder for the table, what was found as JSON
-        and the page: measurements.parquet, ingest.json, ingest.html.
+        Parquet or CSV file to write the table to, or (without a suffix) a folder for the table,
+        what was found as JSON and the page: measurements.parquet, ingest.json, ingest.html.
     overwrite : bool, default=False
         Whether ``out`` may replace files that flopcast did not write; never one that is read.
     dispatches : bool, default=False
-        Whether a row is an activity of a GPU (traces, one after the other in bounded memory), not a measurement of an
-        operator, shape and kernel.
+        Whether a row is an activity of a GPU (traces, one after the other in bounded memory), not a
+        measurement of an operator, shape and kernel.
     parts : bool, default=False
-        Whether ``out`` is a folder with a Parquet file for each source, written as it is read: memory does not grow
-        with their number. Repeats are merged when it is read, by `train` for example; a trace's own always are.
+        Whether ``out`` is a folder with a Parquet file for each source, written as it is read:
+        memory does not grow with their number. Repeats are merged when it is read, by `train` for
+        example; a trace's own always are.
     where : mapping, or sequence of str, optional
         Which measurements, as for `read`.
     unit, default, rename : mapping of str to str, optional
@@ -206,18 +234,20 @@ def ingest(
     each : bool, default=False
         Whether every repeat is a row of its own.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
+        or little.
     channels : bool, default=False
         Whether every channel of per-channel counters is kept.
     max_size : int, optional
         Limit of a decompressed file; 512 MiB for one that is cut into fields, else 4 GiB.
     strict : bool, default=False
-        Whether to refuse, and write nothing, where a file is unreadable or has a finding of severity error.
+        Whether to refuse, and write nothing, where a file is unreadable or has a finding of
+        severity error.
     jobs : int, default=-1
         Processes; -1: one per core.
     cluster : str or distributed.Client, optional
-        Scheduler of a Dask cluster, or a client of one, whose workers read the files instead; they must find them at
-        the same paths. Needs ``flopcast[cluster]``.
+        Scheduler of a Dask cluster, or a client of one, whose workers read the files instead; they
+        must find them at the same paths. Needs ``flopcast[cluster]``.
     made : mapping, optional
         What the page says at its end of where it comes from (`report.document.footer`).
 
@@ -241,10 +271,19 @@ def ingest(
     paths = paths_of(data)
     place = None if out is None else Path(out)
     if parts and (place is None or where or dispatches):
-        raise ParameterError("parts", "writes all measurements to the folder `out`: choose rows when it is read")
+        raise ParameterError(
+            "parts", "writes all measurements to the folder `out`: choose rows when it is read"
+        )
     if dispatches and where:
-        raise ParameterError("where", "chooses rows of the measurement table: leave it out for dispatches")
-    stated: dict[str, Any] = {"each": each, "keep": keep, "channels": channels, "max_bytes": max_size}
+        raise ParameterError(
+            "where", "chooses rows of the measurement table: leave it out for dispatches"
+        )
+    stated: dict[str, Any] = {
+        "each": each,
+        "keep": keep,
+        "channels": channels,
+        "max_bytes": max_size,
+    }
     options = Options(dict(unit or {}), dict(default or {}), renames=dict(rename or {}), **stated)
     check_jobs(jobs)
     with replacing(overwrite=overwrite, reads=paths), workers(jobs, cluster) as who:
@@ -260,18 +299,26 @@ def ingest(
             and (found := ingest_survey(paths, options, who))
         ):
             return found
-        return ingest_measurements(paths, place, where=where, options=options, strict=strict, jobs=who, made=made)
+        return ingest_measurements(
+            paths, place, where=where, options=options, strict=strict, jobs=who, made=made
+        )
 
 
 def ingest_survey(paths: Sequence[Path], options: Options, jobs: Jobs = 1) -> Ingested | None:
     """Count the rows of AIConfigurator's tables by operator, device and engine; None where there are none.
 
-    Twelve million rows take seconds and one table's memory, as none is made a row of the measurement table. What else
-    is there (the wheel has a table of served runs) is read as `ingest_measurements` reads it.
+    Twelve million rows take seconds and one table's memory, as none is made a row of the
+    measurement table. What else is there (the wheel has a table of served runs) is read as
+    `ingest_measurements` reads it.
     """
     kinds = sort_files(find_files(paths))
     counted_here = [source for source in kinds.sources if source.reader.name == NAME]
-    others = [file for one in kinds.sources if one.reader.name != NAME for file in (*one.files, *one.companions)]
+    others = [
+        file
+        for one in kinds.sources
+        if one.reader.name != NAME
+        for file in (*one.files, *one.companions)
+    ]
     if not counted_here:
         return None
     surveys = [*surveyed([source.files[0] for source in counted_here])]
@@ -288,9 +335,16 @@ def ingest_survey(paths: Sequence[Path], options: Options, jobs: Jobs = 1) -> In
     if not others:
         return Ingested(rows, (), {}, notes, problems, tables=tables)
     found = read(others, options=options, lenient=True, jobs=jobs)
-    held = profiles(found.frame, found.rows_before), found.above_peak, found.examples, found.irregular
+    held = (
+        profiles(found.frame, found.rows_before),
+        found.above_peak,
+        found.examples,
+        found.irregular,
+    )
     told = (*notes, *found.notes), [*problems, *found.unreadable]
-    return Ingested(rows + len(found.frame), found.traces, found.rejected_by_reason, *told, *held, tables)
+    return Ingested(
+        rows + len(found.frame), found.traces, found.rejected_by_reason, *told, *held, tables
+    )
 
 
 def ingest_measurements(
@@ -305,8 +359,9 @@ def ingest_measurements(
 ) -> Ingested:
     """Read files into the measurement table: a row for each operator, shape and kernel on each device.
 
-    Parameters are those of `ingest`; with ``strict`` nothing is written where a file is unreadable or has a finding of
-    severity error. Raises DataError: nothing can be read, ``out`` cannot be written, or ``strict`` refuses.
+    Parameters are those of `ingest`; with ``strict`` nothing is written where a file is unreadable
+    or has a finding of severity error. Raises DataError: nothing can be read, ``out`` cannot be
+    written, or ``strict`` refuses.
     """
     try:
         found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
@@ -314,8 +369,20 @@ def ingest_measurements(
         if out is not None:
             raise
         found = error.found
-    held = profiles(found.frame, found.rows_before), found.above_peak, found.examples, found.irregular
-    result = Ingested(len(found.frame), found.traces, found.rejected_by_reason, found.notes, found.unreadable, *held)
+    held = (
+        profiles(found.frame, found.rows_before),
+        found.above_peak,
+        found.examples,
+        found.irregular,
+    )
+    result = Ingested(
+        len(found.frame),
+        found.traces,
+        found.rejected_by_reason,
+        found.notes,
+        found.unreadable,
+        *held,
+    )
     if strict:
         result.refuse_errors()
     table = pa.Table.from_pandas(found.frame, preserve_index=False)
@@ -349,13 +416,23 @@ def ingest_parts(
             rows = totals.add(found)
             if rows is not None:
                 table = pa.Table.from_pandas(rows, preserve_index=False)
-                write_table(table, folder / PARTS / f"{number:06}.parquet", dumps({"source": label}))
+                write_table(
+                    table, folder / PARTS / f"{number:06}.parquet", dumps({"source": label})
+                )
         if not totals.rows:
-            raise DataError(f"nothing readable: {'; '.join(totals.unreadable[:5]) or 'no file of a known format'}")
+            raise DataError(
+                "nothing readable: "
+                f"{'; '.join(totals.unreadable[:5]) or 'no file of a known format'}"
+            )
         result = Ingested(
-            totals.rows, totals.traces, dict(totals.rejected), totals.notes(), totals.unreadable,
-            above_peak=totals.above_peak, examples=totals.examples,
-        )  # fmt: skip
+            totals.rows,
+            totals.traces,
+            dict(totals.rejected),
+            totals.notes(),
+            totals.unreadable,
+            above_peak=totals.above_peak,
+            examples=totals.examples,
+        )
         if strict:
             result.refuse_errors()
         told = {**result.to_dict(), PARTS: sorted(path.name for path in (folder / PARTS).iterdir())}
@@ -390,9 +467,13 @@ def ingest_dispatches(
             if out is not None and len(found.dispatches):
                 parts.append(folder / f"{len(parts)}.parquet")
                 pq.write_table(_arrow(found.dispatches), parts[-1])
-        result = Ingested(rows, traces, {}, list(dict.fromkeys(n for t in traces for n in t.notes)), unreadable)
+        result = Ingested(
+            rows, traces, {}, list(dict.fromkeys(n for t in traces for n in t.notes)), unreadable
+        )
         if not traces:
-            raise DataError(f"no trace can be read: {'; '.join(unreadable) or 'the files are tables'}")
+            raise DataError(
+                f"no trace can be read: {'; '.join(unreadable) or 'the files are tables'}"
+            )
         if strict:
             result.refuse_errors()
         if out is not None:
@@ -403,7 +484,9 @@ def ingest_dispatches(
 def _arrow(table: pd.DataFrame) -> pa.Table:
     """Return a dispatch table with words as plain strings, as parts of one file must agree in their types."""
     words = {
-        str(name): table[name].astype("str") for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)
+        str(name): table[name].astype("str")
+        for name in table
+        if isinstance(table[name].dtype, pd.CategoricalDtype)
     }
     return pa.Table.from_pandas(table.assign(**words), preserve_index=False)
 

@@ -36,14 +36,25 @@ from .predicting import RunLike, run_of
 from .tables import Data, load_measurements, names_of
 from .training import Run, Trained, as_prior
 
-ROWS: Final = (10, 30, 100, 300, 1000)  # rows of the target that are measured, where nobody says how many
+ROWS: Final = (
+    10,
+    30,
+    100,
+    300,
+    1000,
+)  # rows of the target that are measured, where nobody says how many
 MODELS: Final = ("Additive", "BoostedTrees/Residual", "ExtraTrees/Residual")
 """Models that compete: the most cautious, and what is best of many rows and of few."""
 FOLDS: Final = 10
 ASKED: Final = 3000  # most held-out rows that are predicted in a draw
 ALONE, WITH_PRIOR, FROM_HOST = "target alone", "with a prior", "from the host"
 SHIFTED = "the run, shifted"
-_OWN: Final = ("flops", "bytes", "compute_dtype", "bound")  # what a data set says of its rows by itself
+_OWN: Final = (
+    "flops",
+    "bytes",
+    "compute_dtype",
+    "bound",
+)  # what a data set says of its rows by itself
 
 
 @dataclass(frozen=True)
@@ -53,14 +64,16 @@ class Curve(Shown):
     Attributes
     ----------
     draws : DataFrame
-        One row per number of rows, way and draw: ``rows``, ``way`` ("target alone", "with a prior", "from the host",
-        "the run, shifted"), ``draw``, ``held_out`` (rows), ``model`` (which was selected), ``e_out``, ``median_ape``
-        and ``affine`` (of the line through the host's times, or the roofline's) in percent, ``coverage`` and
-        ``answered`` as shares, ``width`` (median of the interval's width over the prediction).
+        One row per number of rows, way and draw: ``rows``, ``way`` ("target alone", "with a prior",
+        "from the host", "the run, shifted"), ``draw``, ``held_out`` (rows), ``model`` (which was
+        selected), ``e_out``, ``median_ape`` and ``affine`` (of the line through the host's times,
+        or the roofline's) in percent, ``coverage`` and ``answered`` as shares, ``width`` (median of
+        the interval's width over the prediction).
     about : dict
-        ``host``, ``target``, ``metric``, ``scheme``, ``interval``, ``seed``, and how many rows there are to draw from
-        (``pool``) and were held out (``held_out``). With a ``shifted_run`` its target, and ``anew_from``: from how many
-        rows on training anew errs less, None where it does with none of those tried.
+        ``host``, ``target``, ``metric``, ``scheme``, ``interval``, ``seed``, and how many rows
+        there are to draw from (``pool``) and were held out (``held_out``). With a ``shifted_run``
+        its target, and ``anew_from``: from how many rows on training anew errs less, None where it
+        does with none of those tried.
     """
 
     files = FILES["curve"]
@@ -73,7 +86,9 @@ class Curve(Shown):
         found = self.draws.groupby(["rows", "way"], sort=False)
         means = found[["e_out", "median_ape", "affine", "coverage", "width", "answered"]].mean()
         extra = found.agg(
-            least=("e_out", "min"), greatest=("e_out", "max"), model=("model", lambda names: names.mode().iloc[0])
+            least=("e_out", "min"),
+            greatest=("e_out", "max"),
+            model=("model", lambda names: names.mode().iloc[0]),
         )
         return pd.concat([means, extra], axis=1).reset_index()
 
@@ -109,10 +124,10 @@ def curve(
 ) -> Curve:
     """Say how many rows of the target must be measured: train on few of them, predict others, and so on with more.
 
-    In every draw other groups are held out, in ten draws each of them once. Of the other rows so many are drawn at
-    random, a model is trained on them as `train` does, once from shapes alone, with a prior once with that, and with a
-    host once from what that measured, and predicts the rows held out.
-    Smaller draws are parts of larger ones.
+    In every draw other groups are held out, in ten draws each of them once. Of the other rows so
+    many are drawn at random, a model is trained on them as `train` does, once from shapes alone,
+    with a prior once with that, and with a host once from what that measured, and predicts the rows
+    held out. Smaller draws are parts of larger ones.
 
     Parameters
     ----------
@@ -123,10 +138,12 @@ def curve(
     draws : int
         How often rows are held out and drawn.
     prior_run : str, Path or Run, optional
-        A run over other devices, as for `train`; its own models (`models.suite.of_prior`) compete there too.
+        A run over other devices, as for `train`; its own models (`models.suite.of_prior`) compete
+        there too.
     shifted_run : str, Path or Run, optional
-        A run from the same host, or from shapes alone, for another target: its predictions times one factor, the median
-        of observed / predicted over the rows drawn, stand beside training anew on these rows in the way it was trained.
+        A run from the same host, or from shapes alone, for another target: its predictions times
+        one factor, the median of observed / predicted over the rows drawn, stand beside training
+        anew on these rows in the way it was trained.
     models : sequence of str, optional
         Models that compete on the rows drawn; None: all.
     scheme : {"grouped", "kfold"}
@@ -167,14 +184,20 @@ def curve(
         raise ParameterError("target", "must be one device: its rows are drawn")
     known = None if prior_run is None else as_prior(prior_run, gpus[1], metric)
     names = [gpu.name for gpu in gpus if gpu is not None]
-    measured = load_measurements(data or None, where, unit, default, rename, names, keep=keep, only=names)
+    measured = load_measurements(
+        data or None, where, unit, default, rename, names, keep=keep, only=names
+    )
     options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group")}
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):
-        raise ParameterError("scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}")
+        raise ParameterError(
+            "scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}"
+        )
     told = names_of(models, "models")
     target_rows, host_rows = _by_device(every)
-    ways: dict[str, tuple[list[pd.DataFrame], GPU | None, TrainedModel | None]] = {ALONE: ([target_rows], None, None)}
+    ways: dict[str, tuple[list[pd.DataFrame], GPU | None, TrainedModel | None]] = {
+        ALONE: ([target_rows], None, None)
+    }
     if known is not None:
         ways[WITH_PRIOR] = [known.told(target_rows, gpus[1])], None, known
     if gpus[0] is not None:
@@ -182,11 +205,18 @@ def curve(
     shifted = None if shifted_run is None else _shiftable(shifted_run, gpus[0], metric)
     if shifted is not None:  # beside it only what was trained in the same way
         ways = {
-            SHIFTED: ([host_rows.assign(device=(shifted.recipe.host or shifted.recipe.target).name)], None, None)
+            SHIFTED: (
+                [host_rows.assign(device=(shifted.recipe.host or shifted.recipe.target).name)],
+                None,
+                None,
+            )
         } | ({FROM_HOST: ways[FROM_HOST]} if gpus[0] is not None else {ALONE: ways[ALONE]})
     found, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
     start, done, total = perf_counter(), 0, draws * len(ways) * len(wanted)
-    folds, new = make_folds(scheme, every.groups, len(every), FOLDS, seed), scheme == "grouped"  # no known group asked
+    folds, new = (
+        make_folds(scheme, every.groups, len(every), FOLDS, seed),
+        scheme == "grouped",
+    )  # no known group asked
     turns = np.random.default_rng(seed).permutation(folds.max() + 1)
     for draw in range(draws):  # each time another fold: the first one always has the largest group
         turn = turns[draw % len(turns)]
@@ -201,31 +231,59 @@ def curve(
                 if count > len(pool):
                     continue
                 if way == SHIFTED and shifted is not None:
-                    model, scored = shifted, _of_shifted(shifted, parts[0], every.y, order[:count], asked, interval)
+                    model, scored = (
+                        shifted,
+                        _of_shifted(shifted, parts[0], every.y, order[:count], asked, interval),
+                    )
                 else:
-                    drawn = pd.concat([part.iloc[order[:count]] for part in parts], ignore_index=True)
+                    drawn = pd.concat(
+                        [part.iloc[order[:count]] for part in parts], ignore_index=True
+                    )
                     dataset = build_dataset(drawn, host=from_host, target=gpus[1], **options)
                     own = [*(told or ()), *of_prior(len(dataset))] if taught else told
-                    competition = compete(dataset, models=told and own, seed=seed, scheme=scheme, alone=new)
+                    competition = compete(
+                        dataset, models=told and own, seed=seed, scheme=scheme, alone=new
+                    )
                     final, _ = fit_final(dataset, competition, seed=seed, rank=False)
                     model = Trained(dataset, final, measured, taught).loaded
-                    scored = _scored(every.y[asked], model.answer(parts[-1].iloc[asked], interval)[0])
+                    scored = _scored(
+                        every.y[asked], model.answer(parts[-1].iloc[asked], interval)[0]
+                    )
                 selected = str(model.saved.manifest["selected"])
                 found.append(
-                    {"rows": count, "way": way, "draw": draw, "held_out": len(held), "model": selected, **scored}
+                    {
+                        "rows": count,
+                        "way": way,
+                        "draw": draw,
+                        "held_out": len(held),
+                        "model": selected,
+                        **scored,
+                    }
                 )
                 if progress is not None:
                     seconds = (perf_counter() - start) * (total - done) / done
                     progress(done, total, f"{counted(count, 'row')}, {way}", seconds)
     if not found:
-        raise ParameterError("rows", f"must be {max(pools)} or less: so many rows are left to draw from")
+        raise ParameterError(
+            "rows", f"must be {max(pools)} or less: so many rows are left to draw from"
+        )
     about = {
-        "host": every.host.name if every.host else None, "target": every.target.name, "metric": metric,
-        "scheme": scheme, "interval": interval, "draws": draws, "seed": seed, "pool": min(pools),
-        "held_out": min(held_out), "left_out": [count for count in wanted if count > max(pools)],
-    }  # fmt: skip
+        "host": every.host.name if every.host else None,
+        "target": every.target.name,
+        "metric": metric,
+        "scheme": scheme,
+        "interval": interval,
+        "draws": draws,
+        "seed": seed,
+        "pool": min(pools),
+        "held_out": min(held_out),
+        "left_out": [count for count in wanted if count > max(pools)],
+    }
     if shifted is not None:
-        about |= {"shifted_target": shifted.recipe.target.name, "anew_from": _anew_from(pd.DataFrame(found))}
+        about |= {
+            "shifted_target": shifted.recipe.target.name,
+            "anew_from": _anew_from(pd.DataFrame(found)),
+        }
     return Curve(pd.DataFrame(found), about)
 
 
@@ -243,16 +301,24 @@ def _shiftable(run: str | Path | RunLike, host: GPU | None, metric: str) -> Trai
     recipe = found.recipe
     if (own := recipe.host.name if recipe.host else None) != (host.name if host else None):
         raise ParameterError(
-            "shifted_run", f"must predict from the same host, and this one does from {own or 'shapes alone'}"
+            "shifted_run",
+            f"must predict from the same host, and this one does from {own or 'shapes alone'}",
         )
     if recipe.metric != metric or recipe.target == EVERY:
         what = f"{recipe.metric} of {recipe.target.name}"
-        raise ParameterError("shifted_run", f"must predict {metric} of one device, and this one predicts {what}")
+        raise ParameterError(
+            "shifted_run", f"must predict {metric} of one device, and this one predicts {what}"
+        )
     return found
 
 
 def _of_shifted(
-    model: TrainedModel, rows: pd.DataFrame, y: np.ndarray, drawn: np.ndarray, asked: np.ndarray, level: float
+    model: TrainedModel,
+    rows: pd.DataFrame,
+    y: np.ndarray,
+    drawn: np.ndarray,
+    asked: np.ndarray,
+    level: float,
 ) -> dict[str, float]:
     """Return the errors of a run on rows asked about, shifted by the median of observed / predicted of those drawn."""
     known = model.answer(rows.iloc[drawn], level)[0]["predicted"].to_numpy(dtype=float)
@@ -281,7 +347,9 @@ def _scored(observed: np.ndarray, answers: pd.DataFrame) -> dict[str, float]:
     there = answers["predicted"].notna().to_numpy()
     own, y = answers[there], observed[there]
     if not len(own):
-        return dict.fromkeys(("e_out", "median_ape", "affine", "coverage", "width"), float("nan")) | {"answered": 0.0}
+        return dict.fromkeys(
+            ("e_out", "median_ape", "affine", "coverage", "width"), float("nan")
+        ) | {"answered": 0.0}
     errors = ape(y, own["predicted"])
     inside = (own["lower"] <= y) & (y <= own["upper"])
     return {

@@ -96,11 +96,13 @@ def run_of(run: str | Path | RunLike) -> RunLike:
     raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
 
 
-def on_own_gpu(model: TrainedModel, default: Mapping[str, Any] | None) -> tuple[TrainedModel, dict[str, str]]:
+def on_own_gpu(
+    model: TrainedModel, default: Mapping[str, Any] | None
+) -> tuple[TrainedModel, dict[str, str]]:
     """Return the model, told of the user's own GPU that the default of ``device`` describes, and defaults as words.
 
-    A run over all devices is asked of that GPU; of another the name alone matters. Raises DataError: the file cannot be
-    read, or describes no GPU.
+    A run over all devices is asked of that GPU; of another the name alone matters. Raises
+    DataError: the file cannot be read, or describes no GPU.
     """
     stated: dict[str, Any] = dict(default or {})
     given: Any = stated.get("device", "")
@@ -114,25 +116,32 @@ def on_own_gpu(model: TrainedModel, default: Mapping[str, Any] | None) -> tuple[
             return model, stated
     else:
         stated["device"] = str(given)
-    return (replace(model, own=(stated["device"], found)) if model.recipe.target == EVERY else model), stated
+    return (
+        replace(model, own=(stated["device"], found)) if model.recipe.target == EVERY else model
+    ), stated
 
 
 def asked_for(model: TrainedModel, target: Device | None) -> tuple[TrainedModel, str]:
     """Return the model, told of the GPU that it is asked for, and the word that its rows then name that with.
 
-    That is "" where they name it themselves, or the run predicts no other. Raises ParameterError where a run from hosts
-    to many targets is told none, or another run one that is not its own; else as `devices.device`.
+    That is "" where they name it themselves, or the run predicts no other. Raises ParameterError
+    where a run from hosts to many targets is told none, or another run one that is not its own;
+    else as `devices.device`.
     """
     recipe = model.recipe
     if target is None:
         if recipe.host is not None and recipe.from_hosts_to_many:
             took = "others" if recipe.host == EVERY else recipe.host.name
-            raise ParameterError("target", f"is missing: this run predicts any GPU from what {took} measured")
+            raise ParameterError(
+                "target", f"is missing: this run predicts any GPU from what {took} measured"
+            )
         return model, ""
     found = device(target, "target")
     if recipe.target != EVERY:
         if found != recipe.target:
-            raise ParameterError("target", f"must be {recipe.target.name}, which this run is for, got {found.name}")
+            raise ParameterError(
+                "target", f"must be {recipe.target.name}, which this run is for, got {found.name}"
+            )
         return model, ""
     return model.of_target(found, str(target) if isinstance(target, str | Path) else "")
 
@@ -159,30 +168,35 @@ def predict(
     run : path or Run
         Run folder that `train` wrote, or a run.
     *data : path, DataFrame, Measurements, or a sequence of them
-        If the run has a host: what it measured (rows of other devices are counted and left out). If not: shapes, with
-        or without a device and a time.
+        If the run has a host: what it measured (rows of other devices are counted and left out). If
+        not: shapes, with or without a device and a time.
     target : str, Path or GPU, optional
-        The GPU to predict, where the run is of many: any of the catalogue, or a TOML file of your own. Without it the
-        rows of a run without a host name theirs (``device``).
+        The GPU to predict, where the run is of many: any of the catalogue, or a TOML file of your
+        own. Without it the rows of a run without a host name theirs (``device``).
     interval : float, default=0.9
         Share of rows that should lie between the lower and the upper limit.
     where : mapping, or sequence of str, optional
-        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
+        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as
+        ``m=16..512``.
     unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where the data do not state them as `read` needs them. A run over many
-        devices takes as the default of ``device`` also a GPU of your own, a TOML file or a `GPU`.
+        Units, values and names of columns, where the data do not state them as `read` needs them. A
+        run over many devices takes as the default of ``device`` also a GPU of your own, a TOML file
+        or a `GPU`.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
+        or little.
     target_cost : str, optional
-        Column with the time that measuring or simulating each workload on the target costs, in the unit that its name
-        ends with, else seconds: ``speedup`` of the frame and of the report then say how many times less host, counters
-        and this call cost. Not in batches.
+        Column with the time that measuring or simulating each workload on the target costs, in the
+        unit that its name ends with, else seconds: ``speedup`` of the frame and of the report then
+        say how many times less host, counters and this call cost. Not in batches.
     fallback : {"law"}, optional
-        What answers for rows that the run was never trained on. By default nothing does; ``"law"`` is the roofline at
-        the rates that the training rows reached, with a wide interval of its own (``basis`` is then ``law``).
+        What answers for rows that the run was never trained on. By default nothing does; ``"law"``
+        is the roofline at the rates that the training rows reached, with a wide interval of its own
+        (``basis`` is then ``law``).
     out : path, optional
-        File to write the rows to, as `Prediction.save` does. Large Parquet files are then read, predicted and written
-        in batches (to ``.csv`` or ``.parquet``): memory grows by some 150 bytes a row; ``frame`` has the first rows.
+        File to write the rows to, as `Prediction.save` does. Large Parquet files are then read,
+        predicted and written in batches (to ``.csv`` or ``.parquet``): memory grows by some 150
+        bytes a row; ``frame`` has the first rows.
     overwrite : bool
         Whether ``out`` may replace a file that flopcast did not write; never one that is read.
 
@@ -212,14 +226,19 @@ def predict(
     conditions(where)  # refused before anything is read
     given = items(data)
     if not given:
-        raise ParameterError("data", "is missing: give the files or folders that hold the workloads")
+        raise ParameterError(
+            "data", "is missing: give the files or folders that hold the workloads"
+        )
     file = None if out is None else Path(out)
     read = [one for one in (run, *given) if isinstance(one, str | Path)]
     # small trees by the hundred: threads would wait for each other
     with replacing(overwrite=overwrite, reads=map(Path, read)), one_thread():
         check_file(file, PREDICTION_FORMATS)
         if isinstance(run, str | Path):
-            model, name = TrainedModel.load(Path(run)), str(run)  # which needs none of the run's evidence
+            model, name = (
+                TrainedModel.load(Path(run)),
+                str(run),
+            )  # which needs none of the run's evidence
         else:
             model, name = run_of(run).trained, str(run.folder or "the run just trained")
         model, stated = on_own_gpu(model, default)
@@ -229,9 +248,18 @@ def predict(
         if target_cost is not None:
             metrics = read_metrics(Path(run)) if isinstance(run, str | Path) else run.metrics
             asked = replace(asked, training_s=(metrics.get("speedup") or {}).get("training_s"))
-        options: dict[str, Any] = {"units": unit, "defaults": stated, "renames": rename, "keep": keep}
+        options: dict[str, Any] = {
+            "units": unit,
+            "defaults": stated,
+            "renames": rename,
+            "keep": keep,
+        }
         options["timed"] = model.recipe.host is not None
-        if file is not None and file.suffix.lower() in FORMATS and not (conditions(where) or target_cost):
+        if (
+            file is not None
+            and file.suffix.lower() in FORMATS
+            and not (conditions(where) or target_cost)
+        ):
             batches = row_batches(tables, **options)
             with suppress(TogetherError):
                 if batches is not None:
@@ -307,7 +335,9 @@ def _in_batches(asked: _Asked, batches: RowBatches, out: Path) -> Prediction:
             try:
                 rows.to_feather(kept[-1], compression="uncompressed")
             except OSError as error:
-                raise DataError(f"cannot be written: {error.strerror or error}", source=str(folder)) from error
+                raise DataError(
+                    f"cannot be written: {error.strerror or error}", source=str(folder)
+                ) from error
         worked = _Worked(asked, survey, map(pd.read_feather, kept))
         write_batches(worked, out)
     return Prediction(worked.first, worked.report(batches.notes))
@@ -336,14 +366,18 @@ class _Survey:
             else:
                 rows = self._of_host(rows, (host.name, *host.aliases))
             if metric != "duration_us":
-                measured = pd.to_numeric(rows[metric], errors="coerce") if metric in rows else np.nan
+                measured = (
+                    pd.to_numeric(rows[metric], errors="coerce") if metric in rows else np.nan
+                )
                 rows = rows.assign(**{metric: measured})
             usable = self._asked.usable(rows)
             self._usable.append(usable.to_numpy())
             self._keys.append(problem_keys(rows[usable].reset_index(drop=True)))
             self._times.append(rows["duration_us"][usable].to_numpy(dtype=float))
         elif self._recipe.target.name != EVERY.name:
-            self.others[""] += int((rows["device"].ne("") & rows["device"].ne(self._recipe.target.name)).sum())
+            self.others[""] += int(
+                (rows["device"].ne("") & rows["device"].ne(self._recipe.target.name)).sum()
+            )
         self.identity.see(rows)
         self._stated.update(name for name in STATED if name in rows and rows[name].ne("").any())
         return rows
@@ -364,10 +398,14 @@ class _Survey:
         if self._recipe.host is None:
             return None
         if not self._own:
-            there = ", ".join(f"{name} ({n} rows)" for name, n in self.others.most_common()) or "rows without a device"
+            there = (
+                ", ".join(f"{name} ({n} rows)" for name, n in self.others.most_common())
+                or "rows without a device"
+            )
             name = self._recipe.host.name
             raise DataError(
-                f"no row was measured on {name}, from whose measurements this run predicts: the data have {there}"
+                f"no row was measured on {name}, from whose measurements this run predicts: the "
+                f"data have {there}"
             )
         usable = np.concatenate(self._usable)
         keys, times = np.concatenate(self._keys, axis=1), np.concatenate(self._times)
@@ -379,14 +417,23 @@ class _Survey:
         """Say which columns that no row has were the same in all of training, and that other devices do not matter."""
         for name, levels in self._recipe.levels.items():
             column = name.removeprefix(HOST)
-            if column in STATED and column not in self._stated and len(levels) == 1 and levels[0] != "none":
+            if (
+                column in STATED
+                and column not in self._stated
+                and len(levels) == 1
+                and levels[0] != "none"
+            ):
                 text = (
-                    f"no row states its {column}; in training it was always {levels[0]}: if that holds here, "
+                    f"no row states its {column}; in training it was always {levels[0]}: if that "
+                    "holds here, "
                     f"state {column}={levels[0]}"
                 )
                 yield remark("never-stated", text, column=column, trained=levels[0])
         if self._recipe.host is None and (others := self.others[""]):
-            text = f"{counted(others, 'row')} of another device: predicted by shape for {self._recipe.target.name}"
+            text = (
+                f"{counted(others, 'row')} of another device: predicted by shape for "
+                f"{self._recipe.target.name}"
+            )
             yield remark("other-devices", text, rows=others, target=self._recipe.target.name)
 
 
@@ -394,7 +441,11 @@ class _Worked:
     """The predictions of rows, batch by batch; after all of them there is a report."""
 
     def __init__(
-        self, asked: _Asked, survey: _Survey, parts: Iterable[pd.DataFrame], assumed: Sequence[Remark] = ()
+        self,
+        asked: _Asked,
+        survey: _Survey,
+        parts: Iterable[pd.DataFrame],
+        assumed: Sequence[Remark] = (),
     ) -> None:
         self._asked, self._survey, self._parts, self._assumed = asked, survey, parts, assumed
         self._tally = Tally(asked.model.recipe.metric)
@@ -404,7 +455,9 @@ class _Worked:
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield the frame of `Prediction` in parts; a DataError at the end if no row can be predicted."""
         slower = self._survey.slower()
-        for frame, causes, lacking in _ahead(partial(self._predicted, slower=slower), _batches(self._parts)):
+        for frame, causes, lacking in _ahead(
+            partial(self._predicted, slower=slower), _batches(self._parts)
+        ):
             if not self._tally.rows:
                 self.first = frame.head(SHOWN)
             self._tally.add(frame, causes)
@@ -429,12 +482,19 @@ class _Worked:
             "other_devices": {} if recipe.host is None else dict(self._survey.others.most_common()),
         }
         corrected = [] if model.correction is None else [model.correction.remark]
-        laws = (remark("law-lacks", f"no {law} where {why}", law=law, why=why) for law, why in self._lacking.items())
+        laws = (
+            remark("law-lacks", f"no {law} where {why}", law=law, why=why)
+            for law, why in self._lacking.items()
+        )
         outside = [fixed_widening()] if model.beyond is None and self._tally.outside else []
         own = model.own and model.own[0]
-        described = [note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] == own]
+        described = [
+            note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] == own
+        ]
         told = [note for note in notes if note not in described]
-        return self._tally.report(facts, [*map(repr, (*told, *corrected, *self._survey.remarks(), *outside, *laws))])
+        return self._tally.report(
+            facts, [*map(repr, (*told, *corrected, *self._survey.remarks(), *outside, *laws))]
+        )
 
     def _predicted(
         self, rows: pd.DataFrame, slower: np.ndarray | None
@@ -449,11 +509,19 @@ class _Worked:
         names = {"reasons": "reason", **prediction_columns(metric)}
         worded = found.drop(columns="cause").rename(columns=names)
         target = model.recipe.target
-        said = (self._asked.target or rows["device"] if target == EVERY else target.name, metric, self._asked.level)
+        said = (
+            self._asked.target or rows["device"] if target == EVERY else target.name,
+            metric,
+            self._asked.level,
+        )
         for name, value in zip(ABOUT[:3], said, strict=True):
             worded.insert(list(worded).index("basis"), name, value)
         frame = pd.concat([self._survey.identity.of(rows), worded], axis=1)
-        return in_order(frame, [*prediction_columns(metric).values(), "basis"]), found["cause"], lacking
+        return (
+            in_order(frame, [*prediction_columns(metric).values(), "basis"]),
+            found["cause"],
+            lacking,
+        )
 
 
 def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -463,7 +531,9 @@ def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         rest = fill_text(pd.concat([rest, part], ignore_index=True)) if len(rest) else part
         whole = len(rest) // BATCH * BATCH
         for place in range(0, whole, BATCH):
-            yield rest.iloc[place : place + BATCH].set_axis(range(start + place, start + place + BATCH))
+            yield rest.iloc[place : place + BATCH].set_axis(
+                range(start + place, start + place + BATCH)
+            )
         rest, start = rest.iloc[whole:], start + whole
     if len(rest):
         yield rest.set_axis(range(start, start + len(rest)))
@@ -472,7 +542,9 @@ def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 def _ahead(task: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """Yield what a task makes of each item, in order, worked out by `THREADS` at once and no more than that ahead."""
     waiting: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(THREADS) as pool:  # trees are walked and arrays computed outside Python's lock
+    with ThreadPoolExecutor(
+        THREADS
+    ) as pool:  # trees are walked and arrays computed outside Python's lock
         for item in items:
             waiting.append(pool.submit(task, item))
             if len(waiting) > THREADS:
@@ -481,28 +553,38 @@ def _ahead(task: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
             yield waiting.popleft().result()
 
 
-def _predict_batch(asked: _Asked, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series) -> pd.DataFrame:
+def _predict_batch(
+    asked: _Asked, rows: pd.DataFrame, usable: pd.Series, slower: pd.Series
+) -> pd.DataFrame:
     """Return the predictions of some rows: reasons as data are many times larger than as text.
 
-    Rows refused by the reader have a reason instead. ``reasons`` and ``cause`` are text: all reasons of the row, and
-    the first one in general.
+    Rows refused by the reader have a reason instead. ``reasons`` and ``cause`` are text: all
+    reasons of the row, and the first one in general.
     """
     model = asked.model
     found, of_found = model.answer(asked.of(rows[usable]), asked.level, asked.fallback)
     reasons, host = Reasons(len(rows)), model.recipe.host
     there = "the same GPU" if host == EVERY else host and host.name
-    text = f"another kernel solves this problem faster on {there!s}; only the fastest were trained on"
+    text = (
+        f"another kernel solves this problem faster on {there!s}; only the fastest were trained on"
+    )
     reasons.add(np.flatnonzero(slower), remark("slower-kernel", text, host=str(host and host.name)))
     reasons.extend(of_found, np.flatnonzero(usable))
-    lacking = remark("no-positive-metric", f"no positive {model.recipe.metric}", metric=model.recipe.metric)
+    lacking = remark(
+        "no-positive-metric", f"no positive {model.recipe.metric}", metric=model.recipe.metric
+    )
     for why, refused in rows.assign(place=range(len(rows)))[~usable].groupby(REFUSED, sort=False):
         for detail, same in refused.groupby(REFUSED_DETAIL, sort=False):
             told = row_refused(str(why), str(detail)) if why else lacking
             reasons.add(same["place"].to_numpy(), told)
     texts, causes = reasons.texts()
     whole = found.reindex(rows.index)
-    whole = whole.assign(basis=whole["basis"].fillna(""), extrapolated=whole["extrapolated"].eq(True) | slower)
-    whole.insert(list(whole).index("extrapolated") + 1, "reasons", pd.Series(texts, rows.index, dtype="str"))
+    whole = whole.assign(
+        basis=whole["basis"].fillna(""), extrapolated=whole["extrapolated"].eq(True) | slower
+    )
+    whole.insert(
+        list(whole).index("extrapolated") + 1, "reasons", pd.Series(texts, rows.index, dtype="str")
+    )
     return whole.assign(cause=pd.Series(causes, rows.index, dtype="str"))
 
 
@@ -582,17 +664,23 @@ def explain(
     model, word = asked_for(model, target)
     recipe = model.recipe
     tables = [one.frame if isinstance(one, Measurements) else one for one in items(data)]
-    rows, _ = read_rows(tables, units=unit, defaults=stated, renames=rename, timed=recipe.host is not None)
+    rows, _ = read_rows(
+        tables, units=unit, defaults=stated, renames=rename, timed=recipe.host is not None
+    )
     rows = select(rows, where)
     if recipe.host is not None and recipe.host != EVERY:
         names = [name.casefold() for name in ("", recipe.host.name, *recipe.host.aliases)]
         rows = rows[rows["device"].str.casefold().isin(names)]
     check_number("row", row, 1)
     if row > len(rows):
-        raise ParameterError("row", f"must be 1 to {len(rows)}, the rows that can be predicted, got {row}")
+        raise ParameterError(
+            "row", f"must be 1 to {len(rows)}, the rows that can be predicted, got {row}"
+        )
     one = rows.iloc[[row - 1]].reset_index(drop=True)
     if why := str(one[REFUSED].iloc[0]):
-        raise DataError(f"row {row} cannot be predicted: {why} {one[REFUSED_DETAIL].iloc[0]}".rstrip())
+        raise DataError(
+            f"row {row} cannot be predicted: {why} {one[REFUSED_DETAIL].iloc[0]}".rstrip()
+        )
     told = model.asked_of(one, word) if word else one
     with one_thread():
         answer = model.predict(told, interval).iloc[0]
@@ -601,9 +689,15 @@ def explain(
             raise DataError(f"the row cannot be predicted: {'; '.join(reasons)}")
         model = model.answering(told)
         X = model.features(told)
-        alone, parts, places = model.saved.predict(X)[0], parts_of(model.saved.estimator, X), model.domain.places(X)
+        alone, parts, places = (
+            model.saved.predict(X)[0],
+            parts_of(model.saved.estimator, X),
+            model.domain.places(X),
+        )
     known = ["predicted", "lower", "upper", "basis", "extrapolated", "reasons"]
-    laws = {str(name): float(value) for name, value in answer.drop(known).items() if np.isfinite(value)}
+    laws = {
+        str(name): float(value) for name, value in answer.drop(known).items() if np.isfinite(value)
+    }
     scheme = model.scheme
     cv: Mapping[str, Any] = next((cv for cv in metrics["cv"] if cv["scheme"] == scheme), {})
     chosen, rule = cv.get("selected", {}).get("name"), simplest(cv)
@@ -633,12 +727,23 @@ def explain(
 
 def _neighbours(trained: pd.DataFrame, group: str, laws: Mapping[str, float]) -> pd.DataFrame:
     """Return trained rows: of the same group first, then by the largest factor between what a law says of both."""
-    fitted = ("constant ratio", "affine")  # to other rows in every fold: of a trained row they say something else
-    common = [name for name, value in laws.items() if name in trained and name not in fitted and value > 0]
+    fitted = (
+        "constant ratio",
+        "affine",
+    )  # to other rows in every fold: of a trained row they say something else
+    common = [
+        name for name, value in laws.items() if name in trained and name not in fitted and value > 0
+    ]
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(trained[common].to_numpy(dtype=float)) - np.log([laws[name] for name in common])
+        logs = np.log(trained[common].to_numpy(dtype=float)) - np.log(
+            [laws[name] for name in common]
+        )
     apart = np.exp(np.abs(logs).max(axis=1, initial=0.0))
     found = trained.assign(apart=apart, other=trained["group"].astype(str).ne(group))
     nearest = found.sort_values(["other", "apart", "row"], kind="stable").head(NEIGHBOURS)
-    columns = [name for name in ("group", "source", "observed", "predicted", "ape", "apart") if name in nearest]
+    columns = [
+        name
+        for name in ("group", "source", "observed", "predicted", "ape", "apart")
+        if name in nearest
+    ]
     return nearest[columns].assign(source=nearest.get("source", "")).reset_index(drop=True)

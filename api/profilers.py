@@ -1,8 +1,8 @@
 """Profilers: which one to believe, profiling in passes, a few kernels at a time, and which counters to record.
 
-`fidelity` sets traces of one workload against each other, and against its time without a profiler. `plan` says what
-each pass records, `read_durations` what the passes measured. `counters` says which few of many counters keep the
-accuracy.
+`fidelity` sets traces of one workload against each other, and against its time without a profiler.
+`plan` says what each pass records, `read_durations` what the passes measured. `counters` says which
+few of many counters keep the accuracy.
 """
 
 from __future__ import annotations
@@ -16,13 +16,31 @@ import pandas as pd
 import pyarrow as pa
 
 from ..errors import DataError, ParameterError, check_number
-from ..evaluation.counter_choice import Trial, ablation, by_passes, choose, fewest, in_passes, recorded, scheme_of
+from ..evaluation.counter_choice import (
+    Trial,
+    ablation,
+    by_passes,
+    choose,
+    fewest,
+    in_passes,
+    recorded,
+    scheme_of,
+)
 from ..evaluation.observers.progress import Report
 from ..features.matrix import build_dataset
 from ..output import MARK, dumps, replacing, unguarded, write_table, write_text
 from ..projection.comparison import Fidelity, Profiled
 from ..projection.comparison import fidelity as compare
-from ..projection.passes import COUNTER, KERNELS_PER_PASS, NEEDED, STEPS, PassPlan, Profiler, plan_passes, proof
+from ..projection.passes import (
+    COUNTER,
+    KERNELS_PER_PASS,
+    NEEDED,
+    STEPS,
+    PassPlan,
+    Profiler,
+    plan_passes,
+    proof,
+)
 from ..projection.passes import command as command_of
 from ..readers import Options, TraceFailure, read_traces, traces_of
 from ..report.document import Document
@@ -115,7 +133,8 @@ class PlannedPasses:
     plan : PassPlan
         Which kernels each pass records, and how often they run in it.
     commands : tuple of str
-        What starts each pass, ``PROGRAM`` in the place of the program; of torch.profiler, lines of Python.
+        What starts each pass, ``PROGRAM`` in the place of the program; of torch.profiler, lines of
+        Python.
     coverage : Coverage or None
         What was recorded, where passes are checked; `durations` is the table that `project` takes.
     """
@@ -128,7 +147,9 @@ class PlannedPasses:
     def durations(self) -> pd.DataFrame:
         """What the passes measured, one row per occurrence of a kernel; a ParameterError says that none are checked."""
         if self.coverage is None:
-            raise ParameterError("check", "must name the folder of the passes: there is nothing measured without")
+            raise ParameterError(
+                "check", "must name the folder of the passes: there is nothing measured without"
+            )
         return self.coverage.places
 
     def document(self) -> Document:
@@ -138,7 +159,8 @@ class PlannedPasses:
     def save(self, out: Path | str, *, overwrite: bool = False) -> None:
         """Write the durations as a table (.parquet, .csv, .xlsx).
 
-        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite`` is not set.
+        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite``
+        is not set.
         """
         table = pa.Table.from_pandas(self.durations, preserve_index=False)
         with replacing(overwrite=overwrite):
@@ -172,8 +194,8 @@ def plan(
     ----------
     profiler : {"rocprofv3", "torch"}
     trace : path
-        A trace that has every kernel of the program, or a text file (.txt) with a kernel name per line, as often as it
-        runs in a step.
+        A trace that has every kernel of the program, or a text file (.txt) with a kernel name per
+        line, as often as it runs in a step.
     kernels_per_pass, steps_per_pass : int
         Different kernels that a pass of rocprofv3 records; steps of the program that it runs.
     counters : str
@@ -211,8 +233,12 @@ def plan(
     options = Options(defaults=dict(default or {}))
     kernels = full_list(paths_of(trace, "trace")[0], options)
     found = plan_passes(kernels, profiler, kernels_per_pass=kernels_per_pass, steps=steps_per_pass)
-    lines = tuple(command_of(found, number, counters=counters) for number in range(1, found.passes + 1))
-    return PlannedPasses(found, lines, None if check is None else proof(found, passes_of(Path(check), options)))
+    lines = tuple(
+        command_of(found, number, counters=counters) for number in range(1, found.passes + 1)
+    )
+    return PlannedPasses(
+        found, lines, None if check is None else proof(found, passes_of(Path(check), options))
+    )
 
 
 def inline_table(path: Path) -> pd.DataFrame | None:
@@ -231,8 +257,8 @@ def inline_table(path: Path) -> pd.DataFrame | None:
 def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:
     """Return durations by place: those of a table (.parquet, .csv), or of the traces of passes, put together.
 
-    The table of `fc.inline` is returned as it is: by call. Raises DataError: the file is damaged, a trace cannot be
-    read or there is none, or passes contradict each other.
+    The table of `fc.inline` is returned as it is: by call. Raises DataError: the file is damaged, a
+    trace cannot be read or there is none, or passes contradict each other.
     """
     if (inline := inline_table(path)) is not None:
         return inline
@@ -255,7 +281,9 @@ def passes_of(path: Path, options: Options | None = None) -> dict[str, pd.DataFr
     """Return the dispatch table of each trace of a folder; a DataError says that there is none, or one is damaged."""
     found = {label: trace.dispatches for label, trace in traces_of([path], options)}
     if not found:
-        raise DataError("no trace of a pass, and no table of durations: give one of them", source=str(path))
+        raise DataError(
+            "no trace of a pass, and no table of durations: give one of them", source=str(path)
+        )
     return found
 
 
@@ -266,7 +294,8 @@ class CounterChoice:
     Attributes
     ----------
     trials : tuple of Trial
-        The best model of each category with the counters of 0, 1, ... passes, with all, and without each family.
+        The best model of each category with the counters of 0, 1, ... passes, with all, and without
+        each family.
     passes : list of list of str
         The counters to record, pass by pass; chosen from all rows.
     report : dict
@@ -293,13 +322,16 @@ class CounterChoice:
     def save(self, out: str | Path, *, overwrite: bool = False) -> None:
         """Write the counters as an input file of rocprofv3 (``rocprofv3 -i FILE``), a line ``pmc:`` for each pass.
 
-        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite`` is not set.
+        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite``
+        is not set.
         """
         lines = "".join(f"pmc: {' '.join(names)}\n" for names in self.passes)
         write_text(Path(out), f"# {MARK}\n{lines}", overwrite=overwrite)
 
     def __repr__(self) -> str:
-        return f"<CounterChoice: {sum(map(len, self.passes))} of {self.report['counters']} counters>"
+        return (
+            f"<CounterChoice: {sum(map(len, self.passes))} of {self.report['counters']} counters>"
+        )
 
     def _repr_html_(self) -> str:
         return framed(repr(self)[1:-1], self.table)
@@ -331,11 +363,14 @@ def counters(
     host, target
         The devices, as for `flopcast.train`.
     max_passes : int, default=2
-        Most profiling passes to try; the table goes from none to these, and has all counters beside.
+        Most profiling passes to try; the table goes from none to these, and has all counters
+        beside.
     without_features : sequence of str
-        Families of features to leave out in turn, as shell patterns (``"counter.TCC*"``; several with commas).
+        Families of features to leave out in turn, as shell patterns (``"counter.TCC*"``; several
+        with commas).
     per_pass : mapping of str to int, optional
-        Hardware block -> counters in a pass, where yours differ from an AMD Instinct's; ``other``: all other blocks.
+        Hardware block -> counters in a pass, where yours differ from an AMD Instinct's; ``other``:
+        all other blocks.
     where, group, metric, unit, default, rename, seed, jobs, progress
         As for `flopcast.train`.
 
@@ -357,7 +392,9 @@ def counters(
     check_jobs(jobs)
     check_number("seed", seed, 0)
     if not data:
-        raise ParameterError("data", "is missing: give the files or folders that hold measured rows with counters")
+        raise ParameterError(
+            "data", "is missing: give the files or folders that hold measured rows with counters"
+        )
     if max_passes < 0:
         raise ParameterError("max_passes", f"must be 0 or more, got {max_passes}")
     limits = _limits(per_pass or {})
@@ -366,13 +403,21 @@ def counters(
         names = [gpu.name for gpu in devices if gpu is not None]
         frame = load_measurements(data, where, unit, default, rename, names, only=names).frame
         columns = names_of(group, "group")
-        dataset = build_dataset(frame, host=devices[0], target=devices[1], metric=metric, group=columns)
+        dataset = build_dataset(
+            frame, host=devices[0], target=devices[1], metric=metric, group=columns
+        )
         options: dict[str, Any] = {"seed": seed, "jobs": who, "progress": progress}
         tried = by_passes(dataset, max_passes, limits, **options)
-        less = ablation(dataset, names_of(without_features, "without_features") or (), limits, **options)
+        less = ablation(
+            dataset, names_of(without_features, "without_features") or (), limits, **options
+        )
     advised = fewest(tried, dataset, max_passes)
     every = recorded(list(map(str, dataset.X.columns)))
-    chosen = every if advised.columns == "all" else recorded(choose(dataset.X, dataset.y, advised.passes, limits))
+    chosen = (
+        every
+        if advised.columns == "all"
+        else recorded(choose(dataset.X, dataset.y, advised.passes, limits))
+    )
     report = {
         "schema": 1,
         "host": dataset.host.name if dataset.host else None,
@@ -383,7 +428,9 @@ def counters(
         "scheme": scheme_of(dataset),
         "counters": len(every),
         "per_pass": limits,
-        "advised": {name: getattr(advised, name) for name in ("columns", "passes", "model", "e_out")},
+        "advised": {
+            name: getattr(advised, name) for name in ("columns", "passes", "model", "e_out")
+        },
     }
     return CounterChoice((*tried, *less), in_passes(chosen, limits), report)
 
@@ -392,6 +439,9 @@ def _limits(given: Mapping[str, int]) -> dict[str, int]:
     known = dict(per_pass())
     for block, most in given.items():
         if block not in known or most < 1:
-            problem = f"must be BLOCK=N with N of 1 or more and a block of {', '.join(known)}, got {block}={most}"
+            problem = (
+                f"must be BLOCK=N with N of 1 or more and a block of {', '.join(known)}, got "
+                f"{block}={most}"
+            )
             raise ParameterError("per_pass", problem)
     return known | dict(given)

@@ -100,18 +100,24 @@ class ProjectedTrace:
     def kernels(self) -> pd.DataFrame:
         """One row per activity of the GPU, in the order of the trace; with phases, of what was projected.
 
-        The columns of the dispatch table; `factor`, `law`, `why`, `bound` and `sigma` of its projection; `measured_us`
-        and `projected_us`, which lies between `lower_us` and `upper_us` (NaN where nobody measured how its law errs);
-        `projected_start_ns` on the clock of the trace; `critical_us`, the time on the critical
-        path; TFLOP/s, GB/s and shares of the roofs on both GPUs (`projection.roofs.rates_of`). With phases also
-        `repeats`, how many activities of the trace the row stands for; the times are of all.
+        The columns of the dispatch table; `factor`, `law`, `why`, `bound` and `sigma` of its
+        projection; `measured_us` and `projected_us`, which lies between `lower_us` and `upper_us`
+        (NaN where nobody measured how its law errs); `projected_start_ns` on the clock of the
+        trace; `critical_us`, the time on the critical path; TFLOP/s, GB/s and shares of the roofs
+        on both GPUs (`projection.roofs.rates_of`). With phases also `repeats`, how many activities
+        of the trace the row stands for; the times are of all.
         """
         projection = self.result.projection
         start_ns, _ = projected_times(projection)
         rows = in_words(projection.activities).drop(columns=[PIECE, WEIGHT, CUT], errors="ignore")
         reach = np.exp(float(ndtri((1 + self.result.uncertainty.level) / 2)) * rows["sigma"])
-        limits = {"lower_us": rows["projected_us"] / reach, "upper_us": rows["projected_us"] * reach}
-        rows = rows.assign(**limits, projected_start_ns=start_ns, critical_us=critical_us(projection))
+        limits = {
+            "lower_us": rows["projected_us"] / reach,
+            "upper_us": rows["projected_us"] * reach,
+        }
+        rows = rows.assign(
+            **limits, projected_start_ns=start_ns, critical_us=critical_us(projection)
+        )
         return pd.concat([rows, self.result.rates], axis=1)
 
     @property
@@ -153,23 +159,36 @@ class ProjectedTrace:
         """Draw the time over each swept figure of the target."""
         return sweep_figures(self.result)
 
-    def save(self, folder: Path | str, *, made: Mapping[str, Any] | None = None, overwrite: bool = False) -> None:
+    def save(
+        self, folder: Path | str, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
         """Write project.json, project.html (`report`), kernels.parquet and trace.json.gz into a folder, or nothing.
 
         Raises
         ------
         DataError
-            The folder holds other files, or files of these names that flopcast did not write and ``overwrite`` is not
-            set, or cannot be written.
+            The folder holds other files, or files of these names that flopcast did not write and
+            ``overwrite`` is not set, or cannot be written.
         """
         projection = self.result.projection
         start_ns, calls = projected_times(projection)
-        own_ns = projection.activities["duration_ns"].clip(lower=0) * projection.activities["factor"]
-        drawn = in_words(projection.activities), start_ns.to_numpy(), own_ns.round().to_numpy(dtype=np.int64), calls
+        own_ns = (
+            projection.activities["duration_ns"].clip(lower=0) * projection.activities["factor"]
+        )
+        drawn = (
+            in_words(projection.activities),
+            start_ns.to_numpy(),
+            own_ns.round().to_numpy(dtype=np.int64),
+            calls,
+        )
         origin, rates = projection.graph.origin_ns, self.result.rates
-        tracks = [(name, times + origin, values) for name, times, values in counters(projection, rates)]
+        tracks = [
+            (name, times + origin, values) for name, times, values in counters(projection, rates)
+        ]
         with replacing(overwrite=overwrite):
-            save_projection(Path(folder), self.document(), projection, self.kernels, drawn, made, tracks)
+            save_projection(
+                Path(folder), self.document(), projection, self.kernels, drawn, made, tracks
+            )
 
     def save_chakra(self, folder: Path | str, *, overwrite: bool = False) -> None:
         """Write ``chakra.RANK.et`` for every rank, for simulators of networks (`projection.chakra_export`).
@@ -177,33 +196,56 @@ class ProjectedTrace:
         Raises
         ------
         DataError
-            The folder holds other files, or files that flopcast did not write and ``overwrite`` is not set, or cannot
-            be written; or the projection is of phases.
+            The folder holds other files, or files that flopcast did not write and ``overwrite`` is
+            not set, or cannot be written; or the projection is of phases.
         """
         projection = self.result.projection
         if projection.folded:
-            raise ParameterError("phases", "must be off for Chakra traces, which have every activity")
+            raise ParameterError(
+                "phases", "must be off for Chakra traces, which have every activity"
+            )
         activities, world = projection.activities, projection.laws.world
         if world is not None:
             activities = activities.assign(group_size=world.ranks_of(activities))
         start_ns, _ = projected_times(projection)
         unsure = self.result.uncertainty
-        reach = float(np.log(unsure.upper_us / unsure.lower_us) / (2 * ndtri((1 + unsure.level) / 2)))
+        reach = float(
+            np.log(unsure.upper_us / unsure.lower_us) / (2 * ndtri((1 + unsure.level) / 2))
+        )
         about = {
             "what": f"projection from {projection.host.name} to {projection.target.name}, not a measurement",
             SPREAD: f"{reach:.4f}",
-            **{name: f"{getattr(unsure, name):.10g}" for name in ("nominal_us", "lower_us", "upper_us", "level")},
+            **{
+                name: f"{getattr(unsure, name):.10g}"
+                for name in ("nominal_us", "lower_us", "upper_us", "level")
+            },
         }
-        counted = np.sort(projection.graph.rows[projection.counted])  # what makes the end-to-end time
+        counted = np.sort(
+            projection.graph.rows[projection.counted]
+        )  # what makes the end-to-end time
         with replacing(overwrite=overwrite):
-            write_chakra(Path(folder), tasks_of(activities.iloc[counted], start_ns.iloc[counted]), about)
+            write_chakra(
+                Path(folder), tasks_of(activities.iloc[counted], start_ns.iloc[counted]), about
+            )
 
     def __repr__(self) -> str:
         low, high = (duration(value) for value in self.interval_us)
-        return f"<ProjectedTrace {self.document().title}: {duration(self.projected_us)} [{low}, {high}]>"
+        return (
+            f"<ProjectedTrace {self.document().title}: {duration(self.projected_us)} [{low}, "
+            f"{high}]>"
+        )
 
     def _repr_html_(self) -> str:
-        columns = ["op_class", "count", "measured_us", "published_us", "projected_us", "factor", "law", "bound"]
+        columns = [
+            "op_class",
+            "count",
+            "measured_us",
+            "published_us",
+            "projected_us",
+            "factor",
+            "law",
+            "bound",
+        ]
         return framed(repr(self)[1:-1], self.classes[columns])
 
 
@@ -213,14 +255,15 @@ def project(trace: Path | str, target: Device | None = None, **choices: Any) -> 
     Parameters
     ----------
     trace : path
-        File or folder with one trace of any supported profiler; one with the CPU's calls (PyTorch) is replayed with
-        them.
+        File or folder with one trace of any supported profiler; one with the CPU's calls (PyTorch)
+        is replayed with them.
     target : str, Path or GPU, optional
-        The target: a name, a TOML file, or the GPU itself; by default the one measured, of which something else changes
-        (ranks, network, a swept figure, durations).
+        The target: a name, a TOML file, or the GPU itself; by default the one measured, of which
+        something else changes (ranks, network, a swept figure, durations).
     **choices
-        What `flopcast.api.projecting.project_traces` takes: ``host``, ``run``, ``correct``, ``cpu_speed``,
-        ``ranks``, ``network``, ``sweep``, ``phases``, ``durations``, ``default``, ``interval``, ``seed`` ...
+        What `flopcast.api.projecting.project_traces` takes: ``host``, ``run``, ``correct``,
+        ``cpu_speed``, ``ranks``, ``network``, ``sweep``, ``phases``, ``durations``, ``default``,
+        ``interval``, ``seed`` ...
 
     Returns
     -------
@@ -247,7 +290,9 @@ def project(trace: Path | str, target: Device | None = None, **choices: Any) -> 
     """
     first = list(islice(project_traces([trace], target, **choices), 2))
     if len(first) > 1:
-        raise DataError("holds several traces: project them with `project_traces`", source=str(trace))
+        raise DataError(
+            "holds several traces: project them with `project_traces`", source=str(trace)
+        )
     return first[0]
 
 
@@ -286,8 +331,8 @@ def project_traces(
     traces : sequence of path
         Files and folders of any supported profilers.
     target : str, Path or GPU, optional
-        The target: a name, a TOML file, or the GPU itself; by default the one measured, of which something else changes
-        (ranks, network, a swept figure, durations).
+        The target: a name, a TOML file, or the GPU itself; by default the one measured, of which
+        something else changes (ranks, network, a swept figure, durations).
     host : str, Path or GPU, optional
         Where they were measured; by default what the traces say.
     compute_law : str, default="affine"
@@ -299,28 +344,33 @@ def project_traces(
     cpu_speed : float, optional
         Speed of the target's CPU relative to the one measured; unknown by default.
     run : path or Run, optional
-        Run of `train` for these GPUs, or its folder; its predictions go before the law of computation.
+        Run of `train` for these GPUs, or its folder; its predictions go before the law of
+        computation.
     correct : path, DataFrame or a list of these
-        Measurements of both GPUs, from which the law of computation is corrected: a call whose problem both have
-        measured by its own ratio, the others by the median of their class.
+        Measurements of both GPUs, from which the law of computation is corrected: a call whose
+        problem both have measured by its own ratio, the others by the median of their class.
     power : path, DataFrame or a list of these
-        Measurements with ``power_w`` or ``energy_j``: the energy goes by the power of each class of kernels, which is
-        else a judged share of the board power.
+        Measurements with ``power_w`` or ``energy_j``: the energy goes by the power of each class of
+        kernels, which is else a judged share of the board power.
     network : (float, float), str or path, optional
-        Bandwidth out of a node, one way, GB/s: of the host's and the target's (``"50:400"``); or a TOML file with
-        the networks (`hardware.read_networks`), by which collectives are reckoned on one level or two.
+        Bandwidth out of a node, one way, GB/s: of the host's and the target's (``"50:400"``); or a
+        TOML file with the networks (`hardware.read_networks`), by which collectives are reckoned on
+        one level or two.
     ranks_per_node : int, default=8
         GPUs of a node, where no file says it.
     ranks : int or str, optional
-        Ranks of the job on the target, ``64``; or as measured too, ``"16:64"``, where the largest group of the trace
-        has not all of them. The collectives of groups of all ranks are re-sized (`projection.collective_laws`).
+        Ranks of the job on the target, ``64``; or as measured too, ``"16:64"``, where the largest
+        group of the trace has not all of them. The collectives of groups of all ranks are re-sized
+        (`projection.collective_laws`).
     grows : sequence of str
         Other groups that grow with the ranks: their names or numbers of ranks in the trace.
     comm_wait : bool
-        Whether what collectives wait for their peers stays: the time above the least of equal messages.
+        Whether what collectives wait for their peers stays: the time above the least of equal
+        messages.
     durations : path or DataFrame, optional
         Durations measured in passes, a few kernels at a time, in the place of the traces': a table
-        (`projection.passes.with_durations`), or a folder of the passes' traces; or times of `fc.inline`.
+        (`projection.passes.with_durations`), or a folder of the passes' traces; or times of
+        `fc.inline`.
     phases : bool
         Whether a few repeats of each phase of a trace are projected for all, where phases repeat
         (`projection.phases.fold`): quicker, with an error that is stated.
@@ -333,8 +383,8 @@ def project_traces(
     rename : mapping of str to str, optional
         Names of columns in the tables of ``correct`` and ``power``, as for `read`.
     need : float, optional
-        Half-width that is asked for: 0.1 says whether the time is known within ±10 %, and else which measurements would
-        reach that (`projection.uncertainty.need_of`).
+        Half-width that is asked for: 0.1 says whether the time is known within ±10 %, and else
+        which measurements would reach that (`projection.uncertainty.need_of`).
     interval, samples, seed
         Of the interval.
 
@@ -350,61 +400,112 @@ def project_traces(
     check_sample(interval, samples)
     check_number("seed", seed, 0)
     check_need(need)
-    wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
+    wanted, known = (
+        None if target is None else device(target, "target"),
+        None if host is None else device(host, "host"),
+    )
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep or ())
     laws = laws_of(
-        compute_law=compute_law, comm_law=comm_law, gaps=gaps, cpu_speed=cpu_speed, run=run, network=network,
-        ranks_per_node=ranks_per_node, ranks=ranks, grows=grows, comm_wait=comm_wait,
-    )  # fmt: skip
+        compute_law=compute_law,
+        comm_law=comm_law,
+        gaps=gaps,
+        cpu_speed=cpu_speed,
+        run=run,
+        network=network,
+        ranks_per_node=ranks_per_node,
+        ranks=ranks,
+        grows=grows,
+        comm_wait=comm_wait,
+    )
     if laws.world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
     if wanted is None and laws.world is None and not sweeps and durations is None:
-        raise ParameterError("target", "must name a GPU where neither ranks, network, a figure nor durations change")
-    reading = Options(defaults=mapping(default, "default"), calls=True, renames=mapping(rename, "rename"))
+        raise ParameterError(
+            "target", "must name a GPU where neither ranks, network, a figure nor durations change"
+        )
+    reading = Options(
+        defaults=mapping(default, "default"), calls=True, renames=mapping(rename, "rename")
+    )
     inputs = Inputs(laws, wanted, known, reading, items(correct, "correct"), durations)
     watts = items(power, "power")
     watts = measured_power(load_measurements(watts, rename=rename).frame) if watts else None
     if not isinstance(uncertainty, str):
-        uncertainty = ",".join(f"{name}={sigma}" for name, sigma in mapping(uncertainty, "uncertainty").items())
-    drawn = {"stated": uncertainty, "level": interval, "samples": samples, "seed": seed, "power": watts, "need": need}
+        uncertainty = ",".join(
+            f"{name}={sigma}" for name, sigma in mapping(uncertainty, "uncertainty").items()
+        )
+    drawn = {
+        "stated": uncertainty,
+        "level": interval,
+        "samples": samples,
+        "seed": seed,
+        "power": watts,
+        "need": need,
+    }
     return _projected(traces, inputs, sweeps, {**drawn, "phases": phases})
 
 
 def save_projection(
-    folder: Path, document: Document, projection: Projection, kernels: pd.DataFrame, drawn: tuple[Any, ...],
-    made: Mapping[str, Any] | None, tracks: Sequence[tuple[str, Any, Any]] = (),
-) -> None:  # fmt: skip
+    folder: Path,
+    document: Document,
+    projection: Projection,
+    kernels: pd.DataFrame,
+    drawn: tuple[Any, ...],
+    made: Mapping[str, Any] | None,
+    tracks: Sequence[tuple[str, Any, Any]] = (),
+) -> None:
     """Write `output.FILES` into a folder, whole or not at all; `write_chrome` takes ``drawn`` and ``tracks``."""
     data, report, table, drawing = FILES["project"]
     check_output(folder, FILES["project"])
     with whole_folder(folder) as unfinished:
         (unfinished / data).write_text(dumps(document.data, missing=True), encoding="utf-8")
-        (unfinished / report).write_text(page(replace(document, footer=footer(made or {}))), encoding="utf-8")
+        (unfinished / report).write_text(
+            page(replace(document, footer=footer(made or {}))), encoding="utf-8"
+        )
         kernels.to_parquet(unfinished / table, index=False, compression="zstd")
-        about = {"host": projection.host.name, "target": projection.target.name, "notes": document.data["notes"]}
+        about = {
+            "host": projection.host.name,
+            "target": projection.target.name,
+            "notes": document.data["notes"],
+        }
         write_chrome(unfinished / drawing, *drawn, **about, counters=tracks)
 
 
 def laws_of(
-    *, compute_law: str = DEFAULT_LAW, comm_law: str = "alpha-beta", gaps: str = "modelled",
-    cpu_speed: float | None = None, run: Path | str | RunLike | None = None,
-    network: tuple[float, float] | Path | str | None = None, ranks_per_node: int = NODE_GPUS,
-    ranks: int | str | None = None, grows: Sequence[str] = (), comm_wait: bool = False,
-) -> Laws:  # fmt: skip
+    *,
+    compute_law: str = DEFAULT_LAW,
+    comm_law: str = "alpha-beta",
+    gaps: str = "modelled",
+    cpu_speed: float | None = None,
+    run: Path | str | RunLike | None = None,
+    network: tuple[float, float] | Path | str | None = None,
+    ranks_per_node: int = NODE_GPUS,
+    ranks: int | str | None = None,
+    grows: Sequence[str] = (),
+    comm_wait: bool = False,
+) -> Laws:
     """Return how traces are projected, from what a user says of it (`project_traces`)."""
     given = parse_network(network) if isinstance(network, str) else network
     file = given if isinstance(given, Path) else None
     between = (None, None) if given is None or file is not None else given
     if not (isinstance(between, Sequence) and len(between) == 2):
-        raise ParameterError("network", f"must be the bandwidths of host and target, or a TOML file, got {network!r}")
+        raise ParameterError(
+            "network", f"must be the bandwidths of host and target, or a TOML file, got {network!r}"
+        )
     host_gbs, target_gbs = between
     if host_gbs is not None and (ranks is not None or grows):
-        raise ParameterError("network", "must be a TOML file where the ranks change, got two bandwidths")
+        raise ParameterError(
+            "network", "must be a TOML file where the ranks change, got two bandwidths"
+        )
     laws = Laws(
-        compute_law, cast(CommunicationLaw, comm_law), cast(Gaps, gaps), cpu_speed, None,
-        NodeBandwidths(host_gbs, target_gbs, ranks_per_node), comm_wait,
+        compute_law,
+        cast(CommunicationLaw, comm_law),
+        cast(Gaps, gaps),
+        cpu_speed,
+        None,
+        NodeBandwidths(host_gbs, target_gbs, ranks_per_node),
+        comm_wait,
         world=world_of(file, ranks_per_node, ranks, grows),
-    )  # fmt: skip
+    )
     return replace(laws, run=_model_of(run) if run else None)
 
 
@@ -423,7 +524,9 @@ class Inputs:
     correct: Sequence[Path | pd.DataFrame | Measurements]
     durations: Path | str | pd.DataFrame | None = None
 
-    def read(self, traces: Sequence[Path | str | Sequence[Path | str]]) -> Iterator[tuple[str, Annotated]]:
+    def read(
+        self, traces: Sequence[Path | str | Sequence[Path | str]]
+    ) -> Iterator[tuple[str, Annotated]]:
         """Yield the traces with what they are called; one that cannot be read is an error, and so is none at all."""
         label = None
         for label, trace in traces_of(paths_of(traces, "traces"), self.options):
@@ -431,7 +534,10 @@ class Inputs:
             check_whole(possible, label)
             yield label, possible
         if label is None:
-            raise DataError(f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the files are")
+            raise DataError(
+                f"no trace among {', '.join(map(str, traces))}: `flopcast ingest` says what the "
+                "files are"
+            )
 
     @cached_property
     def passes(self) -> pd.DataFrame | None:
@@ -444,7 +550,9 @@ class Inputs:
         """Return the trace with the durations measured in passes, where there are any."""
         if self.passes is None:
             return None
-        source = label if isinstance(self.durations, pd.DataFrame) else f"{self.durations} for {label}"
+        source = (
+            label if isinstance(self.durations, pd.DataFrame) else f"{self.durations} for {label}"
+        )
         try:
             return with_durations(trace, self.passes)
         except DataError as error:
@@ -453,7 +561,11 @@ class Inputs:
     @cached_property
     def measured(self) -> pd.DataFrame | None:
         """The measurements that correct the law, read once."""
-        return load_measurements(self.correct, rename=self.options.renames).frame if self.correct else None
+        return (
+            load_measurements(self.correct, rename=self.options.renames).frame
+            if self.correct
+            else None
+        )
 
     def host(self, label: str, trace: Annotated) -> GPU:
         """Return the GPU that a trace was made on."""
@@ -465,7 +577,9 @@ class Inputs:
         except DataError as error:
             raise DataError(str(error), source=label) from error
         if host is None:
-            raise ParameterError("host", f"must say which GPU {label} was made on: {word!r} is not known")
+            raise ParameterError(
+                "host", f"must say which GPU {label} was made on: {word!r} is not known"
+            )
         return host
 
     def corrected(self, host: GPU) -> Laws:
@@ -473,15 +587,22 @@ class Inputs:
         if self.measured is None:
             return self.laws
         try:
-            corrections = learn_corrections(self.measured, host, self.target or host, self.laws.compute)
+            corrections = learn_corrections(
+                self.measured, host, self.target or host, self.laws.compute
+            )
         except DataError as error:
-            source = ", ".join(str(one) if isinstance(one, Path) else "the table" for one in self.correct)
+            source = ", ".join(
+                str(one) if isinstance(one, Path) else "the table" for one in self.correct
+            )
             raise error if error.source else DataError(str(error), source=source) from error
         return replace(self.laws, corrections=corrections)
 
 
 def _projected(
-    traces: Sequence[Path | str], inputs: Inputs, sweeps: Sequence[Sweep], choices: Mapping[str, Any]
+    traces: Sequence[Path | str],
+    inputs: Inputs,
+    sweeps: Sequence[Sweep],
+    choices: Mapping[str, Any],
 ) -> Iterator[ProjectedTrace]:
     """Yield the traces projected; with a host that is known the laws are corrected before any is read."""
     laws = {inputs.known.name: inputs.corrected(inputs.known)} if inputs.known else {}
@@ -492,7 +613,9 @@ def _projected(
         retimed = inputs.retimed(label, trace)
         trace = trace if retimed is None else retimed.trace
         try:
-            result = result_of(label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **choices)
+            result = result_of(
+                label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **choices
+            )
         except DataError as error:
             whole = error.source or isinstance(error, ParameterError)
             raise error if whole else DataError(str(error), source=label) from error
@@ -542,11 +665,14 @@ class ProjectedJob:
         """Return the job as `report` shows it on terminals and pages."""
         return job_document(self.job)
 
-    def save(self, folder: Path | str, *, made: Mapping[str, Any] | None = None, overwrite: bool = False) -> None:
+    def save(
+        self, folder: Path | str, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
         """Write project.json, project.html, kernels.parquet and trace.json.gz (all ranks) into a folder, or nothing.
 
-        The page ends with what it was ``made`` of, where that is given. Raises DataError: the folder holds other files,
-        or files that flopcast did not write and ``overwrite`` is not set, or cannot be written.
+        The page ends with what it was ``made`` of, where that is given. Raises DataError: the
+        folder holds other files, or files that flopcast did not write and ``overwrite`` is not set,
+        or cannot be written.
         """
         kernels = self.kernels
         times = (
@@ -555,7 +681,9 @@ class ProjectedJob:
         )
         drawn = (kernels, *times)
         with replacing(overwrite=overwrite):
-            save_projection(Path(folder), self.document(), self.job.projections[0], kernels, drawn, made)
+            save_projection(
+                Path(folder), self.document(), self.job.projections[0], kernels, drawn, made
+            )
 
     def __repr__(self) -> str:
         return f"<ProjectedJob of {len(self.job.ranks)} ranks: {duration(self.projected_us)}>"
@@ -572,7 +700,8 @@ def project_job(
 ) -> ProjectedJob:
     """Project the traces of several ranks of one job to another GPU, replayed together.
 
-    A collective starts when the last of its ranks arrives, which tells what the others wait for it from the transfer.
+    A collective starts when the last of its ranks arrives, which tells what the others wait for it
+    from the transfer.
 
     Parameters
     ----------
@@ -593,7 +722,8 @@ def project_job(
     Raises
     ------
     DataError
-        A parameter cannot be used, a trace cannot be read or projected, or the ranks' collectives do not match.
+        A parameter cannot be used, a trace cannot be read or projected, or the ranks' collectives
+        do not match.
 
     Examples
     --------
@@ -602,12 +732,20 @@ def project_job(
         found = project_job("rank0.json.gz", "rank1.json.gz", target="MI355X")
         found.ranks[["rank", "waiting_us", "last"]]
     """
-    wanted, known = None if target is None else device(target, "target"), None if host is None else device(host, "host")
-    reading = Options(defaults=mapping(default, "default"), calls=True, renames=mapping(rename, "rename"))
+    wanted, known = (
+        None if target is None else device(target, "target"),
+        None if host is None else device(host, "host"),
+    )
+    reading = Options(
+        defaults=mapping(default, "default"), calls=True, renames=mapping(rename, "rename")
+    )
     inputs = Inputs(laws_of(**laws), wanted, known, reading, items(correct, "correct"))
     read = list(inputs.read(traces))
     hosts = {inputs.host(label, trace).name: inputs.host(label, trace) for label, trace in read}
     if len(hosts) > 1:
-        raise DataError(f"the ranks are of {' and '.join(sorted(hosts))}: one job of one GPU is replayed together")
+        raise DataError(
+            f"the ranks are of {' and '.join(sorted(hosts))}: one job of one GPU is replayed "
+            "together"
+        )
     (made_on,) = hosts.values()
     return ProjectedJob(job_of(read, made_on, wanted or made_on, inputs.corrected(made_on)))

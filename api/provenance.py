@@ -30,7 +30,14 @@ if TYPE_CHECKING:  # a page of a command that trains nothing need not import wha
     from ..evaluation.final_model import FinalModel
     from ..features.matrix import Dataset
 
-_WITHOUT: Final = ("jobs", "cluster", "fits", "resume", "progress", "command")  # parameters that do not change a result
+_WITHOUT: Final = (
+    "jobs",
+    "cluster",
+    "fits",
+    "resume",
+    "progress",
+    "command",
+)  # parameters that do not change a result
 MOST_FILES: Final = 500  # files of a folder that are named one by one
 LARGEST: Final = 2**31  # bytes of the largest file that is hashed
 
@@ -41,14 +48,23 @@ def made_of(asked: str, paths: Iterable[Path], seed: int | None = None) -> dict[
     Of files above `LARGEST`, and of folders with more than `MOST_FILES`, there is no SHA-256 ("").
     """
     files = [entry for path in paths for entry in _entries(Path(path))]
-    return {"command": visible(asked), "files": files, "where": [], "seed": seed, "versions": versions(), **_now()}
+    return {
+        "command": visible(asked),
+        "files": files,
+        "where": [],
+        "seed": seed,
+        "versions": versions(),
+        **_now(),
+    }
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
     inside = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
     if len(inside) > MOST_FILES:
         size = sum(one.stat().st_size for one in inside)
-        return [{"name": visible(f"{path.name}/ ({len(inside):,} files)"), "bytes": size, "sha256": ""}]
+        return [
+            {"name": visible(f"{path.name}/ ({len(inside):,} files)"), "bytes": size, "sha256": ""}
+        ]
     found = []
     for one in inside:
         if one.is_file():
@@ -56,7 +72,13 @@ def _entries(path: Path) -> list[dict[str, Any]]:
             if size <= LARGEST:
                 with one.open("rb") as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found.append({"name": visible(str(one.relative_to(path.parent))), "bytes": size, "sha256": digest})
+            found.append(
+                {
+                    "name": visible(str(one.relative_to(path.parent))),
+                    "bytes": size,
+                    "sha256": digest,
+                }
+            )
     return found
 
 
@@ -76,13 +98,16 @@ def _now() -> dict[str, Any]:
 def provenance(asked: str, measured: Measurements, where: Where, seed: int) -> dict[str, Any]:
     """Return what ``metrics.json`` holds under ``provenance`` of what was ``asked``: the command line, or the call.
 
-    These are ``command``; ``files``, a list of name, bytes and sha256 of each; ``where``, the conditions as texts;
-    ``seed``; ``date``, UTC; ``machine``: cpu, cores, os and python. All but the date and the machine are the same for
-    the same call and data.
+    These are ``command``; ``files``, a list of name, bytes and sha256 of each; ``where``, the
+    conditions as texts; ``seed``; ``date``, UTC; ``machine``: cpu, cores, os and python. All but
+    the date and the machine are the same for the same call and data.
     """
     return {
         "command": visible(asked),
-        "files": [{"name": visible(file.name), "bytes": file.size, "sha256": file.sha256} for file in measured.files],
+        "files": [
+            {"name": visible(file.name), "bytes": file.size, "sha256": file.sha256}
+            for file in measured.files
+        ],
         "where": [visible(str(condition)) for condition in conditions(where)],
         "seed": seed,
         **_now(),
@@ -112,7 +137,13 @@ def _written(value: Any) -> str:
     if isinstance(value, list | tuple):
         inner = ", ".join(map(_written, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
-    return repr(value.name if isinstance(value, GPU) else os.fspath(value) if isinstance(value, Path) else value)
+    return repr(
+        value.name
+        if isinstance(value, GPU)
+        else os.fspath(value)
+        if isinstance(value, Path)
+        else value
+    )
 
 
 _MORE: Final = r" \(\+\d+ more\)$"  # behind the source of merged repeats
@@ -130,7 +161,8 @@ def metrics_of(
 ) -> dict[str, Any]:
     """Return what ``metrics.json`` holds.
 
-    `predictions` are those of the competition (`Competition.table`), `digest` is the `data_hash` of the data set.
+    `predictions` are those of the competition (`Competition.table`), `digest` is the `data_hash` of
+    the data set.
     """
     report = dataset.report
     shown = model.of(competition.scheme)
@@ -156,10 +188,16 @@ def metrics_of(
             "without_operator": report.get("without_operator") or None,
             "not_published": report["features"]["not_published"],
             "notes": notes,
-            "irregular": odd[["source", "factor", "beside"]].head(LISTED).to_dict("records") if len(odd) else None,
+            "irregular": odd[["source", "factor", "beside"]].head(LISTED).to_dict("records")
+            if len(odd)
+            else None,
         },
         "cv": [
-            {**entry, "selected": _stated(entry["selected"]), **_regular(predictions, entry["scheme"], irregular)}
+            {
+                **entry,
+                "selected": _stated(entry["selected"]),
+                **_regular(predictions, entry["scheme"], irregular),
+            }
             for entry in competition.summary()
         ],
         "model": {"name": shown.name, "scheme": shown.scheme, "space": shown.candidate.space},
@@ -181,7 +219,8 @@ def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.
         if len(odd) and gpu is not None and column in dataset.rows:
             own = odd["device"].eq(gpu.name).to_numpy() | (gpu == EVERY)
             rows, named = (
-                words.astype(str).str.replace(_MORE, "", regex=True) for words in (dataset.rows[column], odd["row"])
+                words.astype(str).str.replace(_MORE, "", regex=True)
+                for words in (dataset.rows[column], odd["row"])
             )
             hit = rows.isin(named[own]).to_numpy()
             found |= hit
@@ -194,8 +233,18 @@ def _regular(predictions: pd.DataFrame, scheme: str, irregular: np.ndarray) -> d
     if not irregular.any() or irregular.all():
         return {}
     own = predictions["scheme"].eq(scheme) & ~irregular[predictions["row"]]
-    errors = predictions.loc[own, ["model", "ape"]].groupby("model", sort=False, observed=True)["ape"].mean()
-    return {"regular": {"rows": int((~irregular).sum()), "irregular": int(irregular.sum()), "e_out": errors.to_dict()}}
+    errors = (
+        predictions.loc[own, ["model", "ape"]]
+        .groupby("model", sort=False, observed=True)["ape"]
+        .mean()
+    )
+    return {
+        "regular": {
+            "rows": int((~irregular).sum()),
+            "irregular": int(irregular.sum()),
+            "e_out": errors.to_dict(),
+        }
+    }
 
 
 def _stated(selected: Mapping[str, Any]) -> dict[str, Any]:

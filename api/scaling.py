@@ -1,7 +1,7 @@
 """Performance at other sizes: predicted from small scale models, or read off devices that were measured.
 
-`scale` predicts, `scale_devices` judges; both return results with plain tables, figures, a page and a folder.
-`scale_facts` reproduces what was published.
+`scale` predicts, `scale_devices` judges; both return results with plain tables, figures, a page and
+a folder. `scale_facts` reproduces what was published.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from ..report.scaling import devices_document, predictions_document, published_d
 from ..scaling.counted import counted_rows, miss_rates
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
 from ..scaling.devices import DeviceScaling, assess_devices, by_size
-from ..scaling.prediction import SizePredictions, check_request, error_percent, predict_sizes, summarise
+from ..scaling.prediction import (
+    SizePredictions,
+    check_request,
+    error_percent,
+    predict_sizes,
+    summarise,
+)
 from ..scaling.trials import published_trials, reproduction
 from ..table.conditions import Where
 from .devices import Device, device
@@ -46,18 +52,33 @@ class Scaling(Shown, SizePredictions):
     def table(self) -> pd.DataFrame:
         """One row per benchmark, law and target.
 
-        Columns: benchmark, scenario, law, size, predicted, lower, upper, measured, error_percent (NaN where nothing was
-        measured or the law has no prediction), failed (why it has none, else empty).
+        Columns: benchmark, scenario, law, size, predicted, lower, upper, measured, error_percent
+        (NaN where nothing was measured or the law has no prediction), failed (why it has none, else
+        empty).
         """
         rows = []
         for one in self.benchmarks:
             for law in one.laws:
                 for size in self.targets:
                     measured = one.curve.measured_at(size)
-                    error = float("nan") if measured is None else error_percent(law.at(size)[0], measured)
+                    error = (
+                        float("nan")
+                        if measured is None
+                        else error_percent(law.at(size)[0], measured)
+                    )
                     known = (one.curve.benchmark, one.curve.scenario, law.law, size)
                     rows.append((*known, *law.at(size), measured, error, law.failed))
-        names = ["benchmark", "scenario", "law", "size", "predicted", "lower", "upper", "measured", "error_percent"]
+        names = [
+            "benchmark",
+            "scenario",
+            "law",
+            "size",
+            "predicted",
+            "lower",
+            "upper",
+            "measured",
+            "error_percent",
+        ]
         return pd.DataFrame(rows, columns=[*names, "failed"]).astype({"measured": float})
 
     @property
@@ -78,7 +99,8 @@ class Scaling(Shown, SizePredictions):
     def __repr__(self) -> str:
         sizes = ", ".join(f"{size:g}" for size in self.targets)
         return (
-            f"<Scaling of {counted(len(self.benchmarks), 'benchmark')} to {sizes} by {counted(len(self.names), 'law')}>"
+            f"<Scaling of {counted(len(self.benchmarks), 'benchmark')} to {sizes} by "
+            f"{counted(len(self.names), 'law')}>"
         )
 
     def _repr_html_(self) -> str:
@@ -94,12 +116,15 @@ class MeasuredScaling(Shown, DeviceScaling):
     def table(self) -> pd.DataFrame:
         """One row per kernel family, the largest first.
 
-        Columns: op, family, dtype, problems, groups, exponent (performance ∝ units^exponent) with lower and upper, its
-        5th and 95th percentile over problems (p5, p95), growth.
+        Columns: op, family, dtype, problems, groups, exponent (performance ∝ units^exponent) with
+        lower and upper, its 5th and 95th percentile over problems (p5, p95), growth.
         """
         rows = [
             {
-                **{name: getattr(one, name) for name in ("op", "family", "dtype", "problems", "groups")},
+                **{
+                    name: getattr(one, name)
+                    for name in ("op", "family", "dtype", "problems", "groups")
+                },
                 "exponent": one.exponent.value,
                 "lower": one.exponent.lower,
                 "upper": one.exponent.upper,
@@ -154,7 +179,8 @@ def scale(
     Parameters
     ----------
     data : path or DataFrame, optional
-        Table of benchmark, size and performance (`scaling.curves`). Without it ``performance`` states the values.
+        Table of benchmark, size and performance (`scaling.curves`). Without it ``performance``
+        states the values.
     fit : sequence of float
         Sizes to fit, two or more, increasing.
     sizes : sequence of float, optional
@@ -162,13 +188,15 @@ def scale(
     performance : sequence of float, optional
         Of one benchmark at each of the sizes to fit, where there are no ``data``.
     mpki : sequence of float, optional
-        With ``performance``: misses per thousand instructions at each size to fit, or at each target too.
+        With ``performance``: misses per thousand instructions at each size to fit, or at each
+        target too.
     f_mem : float, optional
         With ``performance``: share of the time that waits for memory, 0 to 1.
     law : str or sequence of str, optional
         Each by a part of its name (`scaling.prediction.LAWS`); all by default.
     where : mapping, or sequence of str, optional
-        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
+        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as
+        ``m=16..512``.
     rename : mapping of str to str, optional
         Names of columns in the table -> those named here, as for `read`.
     scenario : {"strong", "weak", "chiplets"}
@@ -202,10 +230,14 @@ def scale(
     values = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
     if data is None:
         if performance is None:
-            raise ParameterError("performance", "is missing: give a table, or a value for each size to fit")
+            raise ParameterError(
+                "performance", "is missing: give a table, or a value for each size to fit"
+            )
         table = stated(fit, performance, sizes or (), mpki=mpki, f_mem=f_mem, scenario=scenario)
     elif given := [name for name, value in values.items() if value is not None]:
-        raise ParameterError(given[0], "states a value: leave it out where a table gives the values")
+        raise ParameterError(
+            given[0], "states a value: leave it out where a table gives the values"
+        )
     elif isinstance(data, CurveTable):
         table = data
     elif isinstance(data, pd.DataFrame):
@@ -238,14 +270,14 @@ def scale_counters(
     Returns
     -------
     DataFrame
-        ``benchmark`` (the kernel), ``size``, ``ipc``, ``mpki``, ``f_mem``, ``unit`` (`scaling.counted`); its
-        ``attrs["rejected"]`` is how many rows were kept out, by reason.
+        ``benchmark`` (the kernel), ``size``, ``ipc``, ``mpki``, ``f_mem``, ``unit``
+        (`scaling.counted`); its ``attrs["rejected"]`` is how many rows were kept out, by reason.
 
     Raises
     ------
     FlopcastError
-        A folder, which the message names, cannot be read, lacks counters or holds several devices; sizes are not as
-        many as folders, not above zero, or those of two folders are the same.
+        A folder, which the message names, cannot be read, lacks counters or holds several devices;
+        sizes are not as many as folders, not above zero, or those of two folders are the same.
 
     Examples
     --------
@@ -256,12 +288,16 @@ def scale_counters(
     if not folders:
         raise ParameterError("data", "is missing: give a folder for each size")
     if sizes is not None and len(sizes) != len(folders):
-        raise ParameterError("sizes", f"must be one for each of {len(folders)} folders, got {len(sizes)}")
+        raise ParameterError(
+            "sizes", f"must be one for each of {len(folders)} folders, got {len(sizes)}"
+        )
     for size in () if sizes is None else sizes:
         if not (isinstance(size, Real) and 0 < size < float("inf")):
             raise ParameterError("sizes", f"must be numbers above 0, got {size!r:.40}")
     parts, before, rejected = [], dict[float, object](), Counter[str]()
-    for folder, size in zip(folders, [None] * len(folders) if sizes is None else sizes, strict=True):
+    for folder, size in zip(
+        folders, [None] * len(folders) if sizes is None else sizes, strict=True
+    ):
         name = folder if isinstance(folder, Path) else "a table"
         try:
             measured = load_measurements(folder, default=default)
@@ -271,26 +307,37 @@ def scale_counters(
                 raise
             raise DataError(str(error), source=str(name)) from None
         if (own := float(part["size"].iloc[0])) in before:
-            raise ParameterError("sizes", f"must tell the profiles apart: {before[own]} and {name} are both of {own:g}")
+            raise ParameterError(
+                "sizes",
+                f"must tell the profiles apart: {before[own]} and {name} are both of {own:g}",
+            )
         before[own] = name
         parts.append(part)
         rejected.update(measured.rejected_by_reason)
-    found = pd.concat(parts, ignore_index=True).sort_values(["benchmark", "size"], ignore_index=True)
+    found = pd.concat(parts, ignore_index=True).sort_values(
+        ["benchmark", "size"], ignore_index=True
+    )
     found.attrs["rejected"] = dict(rejected)
     return found
 
 
 def scale_misses(
-    trace: str | Path, sizes: Sequence[float], cache_mb: Sequence[float], *, instructions: float | None = None
+    trace: str | Path,
+    sizes: Sequence[float],
+    cache_mb: Sequence[float],
+    *,
+    instructions: float | None = None,
 ) -> pd.DataFrame:
     """Return the miss-rate curve of a trace of addresses, as rows for `scale` (`scaling.counted.miss_rates`).
 
-    ``trace`` is a text file of an address a line, in bytes, decimal or ``0x...``; ``#`` begins a comment.
+    ``trace`` is a text file of an address a line, in bytes, decimal or ``0x...``; ``#`` begins a
+    comment.
 
     Raises
     ------
     FlopcastError
-        The file cannot be read, holds what is no address, or sizes and caches do not fit each other.
+        The file cannot be read, holds what is no address, or sizes and caches do not fit each
+        other.
 
     Examples
     --------
@@ -310,11 +357,18 @@ def scale_misses(
                 addresses.append(int(word, 0) if len(word) < 24 else int("-"))
             except ValueError:
                 why = "is no address, as in 0x7f00"
-                if len(word) < 24 and word.isdecimal():  # has leading zeros: %010d and %010x print alike
+                if (
+                    len(word) < 24 and word.isdecimal()
+                ):  # has leading zeros: %010d and %010x print alike
                     bare = word.lstrip("0")
-                    why = f"is decimal or hexadecimal, and does not say which: write {bare} or 0x{bare}"
+                    why = (
+                        f"is decimal or hexadecimal, and does not say which: write {bare} or "
+                        f"0x{bare}"
+                    )
                 raise DataError(f"{word[:24]!r} {why}", source=f"{trace}:{number}") from None
-    return miss_rates(addresses, sizes, cache_mb, instructions=instructions, benchmark=Path(trace).stem)
+    return miss_rates(
+        addresses, sizes, cache_mb, instructions=instructions, benchmark=Path(trace).stem
+    )
 
 
 def scale_devices(
@@ -336,7 +390,8 @@ def scale_devices(
     *data : path, DataFrame, Measurements, or a sequence of them
         Measured files and folders of any supported format, and tables.
     devices : sequence of str or GPU
-        Names or TOML files of two devices or more, or the devices; their compute units are the sizes.
+        Names or TOML files of two devices or more, or the devices; their compute units are the
+        sizes.
     where, group, unit, default, rename, margin, replicates, seed
         As for `validate`.
 
@@ -365,15 +420,24 @@ def scale_devices(
     check_margin(margin)
     check_number("seed", seed, 0)
     if isinstance(devices, str | Path):
-        raise ParameterError("devices", f"must be two or more, as in ['MI210', 'MI300X'], got {devices}")
+        raise ParameterError(
+            "devices", f"must be two or more, as in ['MI210', 'MI300X'], got {devices}"
+        )
     gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
     read = load_measurements(data, where, unit, default, rename, [gpu.name for gpu in gpus])
     found = assess_devices(
-        read.frame, gpus, group=names_of(group, "group"), margin=margin, replicates=replicates, seed=seed,
+        read.frame,
+        gpus,
+        group=names_of(group, "group"),
+        margin=margin,
+        replicates=replicates,
+        seed=seed,
         notes=read.notes,
-    )  # fmt: skip
-    return MeasuredScaling(found.measured, found.families, found.verdicts, found.limits, found.notes)
+    )
+    return MeasuredScaling(
+        found.measured, found.families, found.verdicts, found.limits, found.notes
+    )
 
 
 def scale_facts() -> Answer:

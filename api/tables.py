@@ -33,9 +33,15 @@ Data: TypeAlias = Item | Sequence[Item]
 """What names data: files and folders, tables with the columns of the measurement table, what `read` returned."""
 SLIPS = 0.1  # share of rows in another unit than the others from which on nobody knows which of them are right
 _OPTIONAL = {
-    "family": "", "variant": "", "kernel": "", "group": "", "spread_us": "µs", "repeats": "", "energy_j": "J",
+    "family": "",
+    "variant": "",
+    "kernel": "",
+    "group": "",
+    "spread_us": "µs",
+    "repeats": "",
+    "energy_j": "J",
     "power_w": "W",
-}  # fmt: skip
+}
 
 
 class Measurements(readers.Measurements):
@@ -54,11 +60,13 @@ class Measurements(readers.Measurements):
     unreadable : tuple of str
         Files left out because they cannot be read, and why.
     above_peak : DataFrame
-        Rows faster than a peak of their device allows, the worst first, with their ``share`` of it; whether ``kept``.
+        Rows faster than a peak of their device allows, the worst first, with their ``share`` of it;
+        whether ``kept``.
     examples : DataFrame
         The first rejected rows of each reason, with their ``values``.
     irregular : DataFrame
-        Spikes, and problems whose repeats disagree: ``source``, ``factor``, and ``beside`` what; all stay in the frame.
+        Spikes, and problems whose repeats disagree: ``source``, ``factor``, and ``beside`` what;
+        all stay in the frame.
     files : tuple of FileRead
         The files that were read: ``name``, ``size`` in bytes, ``sha256``.
 
@@ -77,7 +85,16 @@ class Measurements(readers.Measurements):
         return f"<Measurements: {counted(len(self.frame), 'row')}{lost}>"
 
     def _repr_html_(self) -> str:
-        first = ["device", "op", "family", *DIMENSIONS, "dtype_a", "dtype_b", "dtype_out", "duration_us"]
+        first = [
+            "device",
+            "op",
+            "family",
+            *DIMENSIONS,
+            "dtype_a",
+            "dtype_b",
+            "dtype_out",
+            "duration_us",
+        ]
         last = ["kernel", "source"]
         others = [name for name in self.frame if name not in first and name not in last]
         order = [name for name in (*first, *others, *last) if name in self.frame]
@@ -99,21 +116,26 @@ def read(
     Parameters
     ----------
     *data : path, DataFrame or Measurements
-        Files, folders and tables in any mix; the format is detected by content. None: the embedded measurements.
+        Files, folders and tables in any mix; the format is detected by content. None: the embedded
+        measurements.
     where : mapping, or sequence of str, optional
-        Column -> value, list of values, or range ``(from, to)`` with both ends, None for an open one; the other rows
-        are left out. Or conditions as texts: ``["m=16..512", "dtype_a=bf16,fp8"]``.
+        Column -> value, list of values, or range ``(from, to)`` with both ends, None for an open
+        one; the other rows are left out. Or conditions as texts: ``["m=16..512",
+        "dtype_a=bf16,fp8"]``.
     unit : mapping of str to str, optional
-        Column -> unit (``{"time": "ms"}``) for columns whose name does not say it; a unit is never guessed.
+        Column -> unit (``{"time": "ms"}``) for columns whose name does not say it; a unit is never
+        guessed.
     default : mapping of str to str, optional
-        Column -> value for what the data do not say (``{"device": "MI300X"}``); what they say is never overridden.
+        Column -> value for what the data do not say (``{"device": "MI300X"}``); what they say is
+        never overridden.
     rename : mapping of str to str, optional
-        Names of columns in the data -> those of the measurement table (``{"M_size": "m"}``), for tables that are called
-        otherwise; ``unit`` and ``default`` take the latter.
+        Names of columns in the data -> those of the measurement table (``{"M_size": "m"}``), for
+        tables that are called otherwise; ``unit`` and ``default`` take the latter.
     each : bool, default=False
         Whether every repeat is a row of its own; else repeats are one row, their median.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
+        or little.
     jobs : int, default=1
         Processes that read traces; -1: one per core.
 
@@ -133,7 +155,9 @@ def read(
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
-    found = load_measurements(data or None, where, unit, default, rename, each=each, keep=keep, jobs=jobs)
+    found = load_measurements(
+        data or None, where, unit, default, rename, each=each, keep=keep, jobs=jobs
+    )
     return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
 
 
@@ -148,9 +172,10 @@ def schema(op: str | None = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row per column of the measurement table, its name the index: ``unit`` ("" for a count or a word),
-        ``required``, ``default`` where it may be left out, ``also``, the other names by which it is read, and
-        ``example``, one of a row. Without ``op`` those of all operators, the operator the first level of the index.
+        One row per column of the measurement table, its name the index: ``unit`` ("" for a count or
+        a word), ``required``, ``default`` where it may be left out, ``also``, the other names by
+        which it is read, and ``example``, one of a row. Without ``op`` those of all operators, the
+        operator the first level of the index.
 
     Raises
     ------
@@ -171,26 +196,38 @@ def schema(op: str | None = None) -> pd.DataFrame:
     known = op_of(canonical_op(op))
     rows: dict[str, tuple[str, bool, Any]] = {"device": ("", True, None), "op": ("", True, None)}
     rows["dtype_a"] = ("", known.needs_dtype, None)
-    rows["duration_us"] = ("µs", not known.metrics, "as ttft_ms and tpot_ms say" if known.metrics else None)
+    rows["duration_us"] = (
+        "µs",
+        not known.metrics,
+        "as ttft_ms and tpot_ms say" if known.metrics else None,
+    )
     rows |= {name: (quantity(name).unit, False, None) for name in known.metrics}
     for name in known.dims:
         unit = "byte" if name.endswith("_bytes") else ""
         default = known.defaults.get(name)
-        stated = f"as {default[1:]}" if isinstance(default, str) and default.startswith("=") else default
+        stated = (
+            f"as {default[1:]}" if isinstance(default, str) and default.startswith("=") else default
+        )
         rows[name] = (unit, name not in known.defaults, stated)
-    rows |= {"dtype_b": ("", False, "as dtype_a"), "dtype_out": ("", False, "as dtype_a, or bf16 of 8 bits and fewer")}
+    rows |= {
+        "dtype_b": ("", False, "as dtype_a"),
+        "dtype_out": ("", False, "as dtype_a, or bf16 of 8 bits and fewer"),
+    }
     rows |= {name: (unit, False, None) for name, unit in _OPTIONAL.items() if name not in rows}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["unit", "required", "default"])
     also = {name: ", ".join(ALIASES.get(name, ())) for name in table.index}
     example = pd.Series(example_of(known), dtype=object).reindex(table.index)
-    return table.assign(also=pd.Series(also), example=example.where(example.notna(), None)).rename_axis("column")
+    return table.assign(
+        also=pd.Series(also), example=example.where(example.notna(), None)
+    ).rename_axis("column")
 
 
 def template(op: str | None = None) -> pd.DataFrame:
     """Return a table to fill in: the columns of an operator, or of all, and a row of example for each.
 
     >>> template("softmax").iloc[0].dropna().to_dict()
-    {'device': 'MI300X', 'op': 'softmax', 'dtype_a': 'bf16', 'duration_us': 150, 'rows': 4096, 'cols': 8192}
+    {'device': 'MI300X', 'op': 'softmax', 'dtype_a': 'bf16', 'duration_us': 150, 'rows': 4096,
+    'cols': 8192}
     """
     rows = [schema(name)["example"] for name in (OPS if op is None else [op])]
     return pd.DataFrame([row.to_dict() for row in rows]).convert_dtypes()
@@ -199,14 +236,16 @@ def template(op: str | None = None) -> pd.DataFrame:
 def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.Measurements]:
     """Return what data consist of, one by one; nothing for None.
 
-    Raises ParameterError: something is neither a path, a table nor what `read` returned; DataError: there is no file or
-    folder of a name.
+    Raises ParameterError: something is neither a path, a table nor what `read` returned; DataError:
+    there is no file or folder of a name.
     """
     if data is None:
         return []
     if isinstance(data, str | PathLike):
         if data == "":
-            raise ParameterError(name, "has an empty name, which would be the working folder: say '.' for that")
+            raise ParameterError(
+                name, "has an empty name, which would be the working folder: say '.' for that"
+            )
         if not Path(data).exists():
             raise DataError("no such file or folder", source=str(data))
         return [Path(data)]
@@ -221,18 +260,25 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
 def mapping(given: Any, name: str) -> dict[str, Any]:
     """Return what states something of columns as a dictionary, nothing for None; a ParameterError names it."""
     if given is not None and not isinstance(given, Mapping):
-        raise ParameterError(name, f"must be a mapping such as {{'column': 'value'}}, got {given!r:.60}")
+        raise ParameterError(
+            name, f"must be a mapping such as {{'column': 'value'}}, got {given!r:.60}"
+        )
     return dict(given or {})
 
 
-def items_or_embedded(data: Data | Sequence[Data] | None) -> list[Path | pd.DataFrame | readers.Measurements]:
+def items_or_embedded(
+    data: Data | Sequence[Data] | None,
+) -> list[Path | pd.DataFrame | readers.Measurements]:
     """Return what data consist of, for None the measurements that flopcast has.
 
-    Raises what `items` does, and ParameterError for an empty list, which a pattern gives that no file has.
+    Raises what `items` does, and ParameterError for an empty list, which a pattern gives that no
+    file has.
     """
     given = items([*default_paths()] if data is None else data)
     if not given:
-        raise ParameterError("data", "is an empty list: leave it out for the measurements that flopcast has")
+        raise ParameterError(
+            "data", "is an empty list: leave it out for the measurements that flopcast has"
+        )
     return given
 
 
@@ -272,9 +318,10 @@ def load_measurements(
 ) -> readers.Measurements:
     """Read data (None: the embedded measurements) and keep the rows asked for, as `read`.
 
-    Measurements alone are taken as they are; in a mix repeats are merged anew. No remark calls ``devices`` unknown that
-    the user described; readers may leave out rows of others than those in ``only``, if any are named. Where rows are
-    not ``timed``, they need no duration. Raises DataError: a file cannot be read, or no row is left.
+    Measurements alone are taken as they are; in a mix repeats are merged anew. No remark calls
+    ``devices`` unknown that the user described; readers may leave out rows of others than those in
+    ``only``, if any are named. Where rows are not ``timed``, they need no duration. Raises
+    DataError: a file cannot be read, or no row is left.
     """
     conditions(where)  # refused before anything is read
     given = items_or_embedded(data)
@@ -282,8 +329,13 @@ def load_measurements(
         return replace(given[0], frame=select(given[0].frame, where))
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
-    stated, asked = (mapping(unit, "unit"), mapping(default, "default")), () if EVERY.name in only else only
-    options = readers.Options(*stated, timed, each=each, keep=keep, renames=mapping(rename, "rename"), devices=asked)
+    stated, asked = (
+        (mapping(unit, "unit"), mapping(default, "default")),
+        () if EVERY.name in only else only,
+    )
+    options = readers.Options(
+        *stated, timed, each=each, keep=keep, renames=mapping(rename, "rename"), devices=asked
+    )
     paths = [one for one in tables if isinstance(one, Path)]
     if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
         found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)
@@ -292,7 +344,9 @@ def load_measurements(
     found = _with_models(found, keep)
     every = (*before, found)
     notes = dict.fromkeys(note for one in every for note in one.notes)
-    described = [note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] in devices]
+    described = [
+        note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] in devices
+    ]
     traces = tuple(trace for one in every for trace in one.traces)
     unreadable = tuple(problem for one in every for problem in one.unreadable)
     doubts = (
@@ -301,7 +355,9 @@ def load_measurements(
         for finding in trace.findings
         if finding.severity != "info"
     )
-    missing = (remark("file-unreadable", f"left out, unreadable: {one}", problem=one) for one in unreadable)
+    missing = (
+        remark("file-unreadable", f"left out, unreadable: {one}", problem=one) for one in unreadable
+    )
     return replace(
         found,
         rejected=pd.concat([one.rejected for one in every], ignore_index=True),
@@ -310,7 +366,9 @@ def load_measurements(
         unreadable=unreadable,
         files=tuple(dict.fromkeys(file for one in every for file in one.files)),
         above_peak=pd.concat([one.above_peak for one in every], ignore_index=True),
-        irregular=pd.concat([one.irregular for one in every], ignore_index=True).drop_duplicates(ignore_index=True),
+        irregular=pd.concat([one.irregular for one in every], ignore_index=True).drop_duplicates(
+            ignore_index=True
+        ),
     )
 
 
@@ -331,7 +389,9 @@ def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.
         found,
         frame=frame[~lost].reset_index(drop=True),
         rejected=pd.concat([found.rejected, rejected], ignore_index=True),
-        examples=pd.concat([found.examples, examples(rejected, frame[lost].reset_index(drop=True))]),
+        examples=pd.concat(
+            [found.examples, examples(rejected, frame[lost].reset_index(drop=True))]
+        ),
     )
 
 
@@ -352,8 +412,9 @@ def refuse_unknown_models(rows: pd.DataFrame) -> pd.DataFrame:
 def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
     """Refuse data of which some, or all those of a device, are in another unit.
 
-    Raises DataError: no row of a device is left, for their times are in another unit, or over `SLIPS` of all rows lie a
-    thousand times off the others. It names the device, and what was said of the unit of its file.
+    Raises DataError: no row of a device is left, for their times are in another unit, or over
+    `SLIPS` of all rows lie a thousand times off the others. It names the device, and what was said
+    of the unit of its file.
     """
     for name in names:
         if not measured.frame["device"].eq(name).any():
@@ -364,7 +425,9 @@ def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
     share = slipped / (slipped + len(measured.frame))
     for note in measured.notes:
         if note.code == SLIPPED and share > SLIPS:
-            raise DataError(f"{100 * share:.0f} % of the rows are in another unit than the others: {note!r}")
+            raise DataError(
+                f"{100 * share:.0f} % of the rows are in another unit than the others: {note!r}"
+            )
 
 
 def check_jobs(jobs: int) -> None:

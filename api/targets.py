@@ -51,13 +51,16 @@ class Runs(Mapping[str, Run]):
     def table(self) -> pd.DataFrame:
         """Errors of all baselines and models (`Run.table`), the target in the first column."""
         return (
-            pd.concat([run.table.assign(target=name) for name, run in self.items()]).set_index("target").reset_index()
+            pd.concat([run.table.assign(target=name) for name, run in self.items()])
+            .set_index("target")
+            .reset_index()
         )
 
     def document(self, out: Path | None = None) -> Document:
         """Return the targets beside each other, for readers; ``out`` is where the runs are saved."""
         return targets_document(
-            {name: run.metrics for name, run in self.items()}, None if out is None else self.places(out)
+            {name: run.metrics for name, run in self.items()},
+            None if out is None else self.places(out),
         )
 
     def places(self, out: Path) -> dict[str, Path]:
@@ -70,8 +73,8 @@ class Runs(Mapping[str, Run]):
         Raises
         ------
         DataError
-            ``folder`` holds other files, or files that flopcast did not write and ``overwrite`` is not set, or cannot
-            be written.
+            ``folder`` holds other files, or files that flopcast did not write and ``overwrite`` is
+            not set, or cannot be written.
         """
         out = Path(folder)
         with replacing(overwrite=overwrite):
@@ -80,7 +83,9 @@ class Runs(Mapping[str, Run]):
         with whole_folder(out) as stage:
             for name, place in self.places(stage).items():
                 self[name].save(place)
-            for name, text in zip(TARGETS, (dumps(document.data, missing=True), page(document)), strict=True):
+            for name, text in zip(
+                TARGETS, (dumps(document.data, missing=True), page(document)), strict=True
+            ):
                 (stage / name).write_text(text, encoding="utf-8")
 
     def __repr__(self) -> str:
@@ -107,9 +112,11 @@ def train_each(
     host : str, Path or GPU, optional
         The device that was measured; by default that of the embedded measurements.
     targets : sequence of str, Path or GPU
-        The devices to predict. One model over several devices, without a host, is what `train` makes of a list.
+        The devices to predict. One model over several devices, without a host, is what `train`
+        makes of a list.
     fits, resume
-        As for `train`; each target has a file of its own, whose name has the target's before its suffix.
+        As for `train`; each target has a file of its own, whose name has the target's before its
+        suffix.
     options
         Those of `train`.
 
@@ -134,8 +141,14 @@ def train_each(
     host = device(DEFAULT_HOST if host is None else host, "host")
     names = [host.name, *(gpu.name for gpu in gpus)]
     if len(set(names)) < len(names) or not gpus:
-        raise ParameterError("targets", f"must be devices other than the host, each once, got {', '.join(names[1:])}")
-    read = {name: options[name] for name in ("where", "unit", "default", "rename", "each", "keep") if name in options}
+        raise ParameterError(
+            "targets", f"must be devices other than the host, each once, got {', '.join(names[1:])}"
+        )
+    read = {
+        name: options[name]
+        for name in ("where", "unit", "default", "rename", "each", "keep")
+        if name in options
+    }
     measured = load_measurements(data or None, devices=names, only=names, **read)
     check_devices(measured, names)
     for name in names:

@@ -71,7 +71,9 @@ class Trained:
     model: FinalModel  # the model to save: fitted to all rows, with its intervals and trained range
     measured: Measurements  # the rows read, and those kept out
     prior: TrainedModel | None = None  # the run over other devices that it was trained with
-    kept: KeptFits | None = None  # where the fits of its cross-validation are kept until the run is saved
+    kept: KeptFits | None = (
+        None  # where the fits of its cross-validation are kept until the run is saved
+    )
     digest: str = ""  # `data_hash` of the data set
 
     @cached_property
@@ -110,7 +112,9 @@ class Trained:
         saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
         answers = TrainedModel.of(saved, prior=self.prior, known=known).answers(dataset.rows)
         manifest = json.loads(dumps({**manifest, "answers": answers}))
-        return TrainedModel.of(artifact.Artifact(model.estimator, manifest), prior=self.prior, known=known)
+        return TrainedModel.of(
+            artifact.Artifact(model.estimator, manifest), prior=self.prior, known=known
+        )
 
 
 def _save(folder: Path, model: FinalModel, loaded: TrainedModel) -> None:
@@ -165,8 +169,13 @@ class Run:
         for cv in self.metrics["cv"]:
             for kind in ("baselines", "models"):
                 for row in cv.get(kind) or []:
-                    within = {f"ir_{threshold}": share for threshold, share in (row.get("ir") or {}).items()}
-                    known = {key: row.get(key) for key in (*FIRST, *sorted(set(row) - {*FIRST, "ir"}))}
+                    within = {
+                        f"ir_{threshold}": share
+                        for threshold, share in (row.get("ir") or {}).items()
+                    }
+                    known = {
+                        key: row.get(key) for key in (*FIRST, *sorted(set(row) - {*FIRST, "ir"}))
+                    }
                     rows.append({"scheme": cv["scheme"], "kind": kind[:-1], **known, **within})
         return pd.DataFrame(rows)
 
@@ -175,7 +184,9 @@ class Run:
         """The model selected under the scheme that the run predicts for: its name, honest error and interval."""
         chosen = self.metrics["model"]["scheme"]
         found = next(cv["selected"] for cv in self.metrics["cv"] if cv["scheme"] == chosen)
-        return Figures({name: found[name] for name in ("name", "e_out", "interval") if name in found} | found)
+        return Figures(
+            {name: found[name] for name in ("name", "e_out", "interval") if name in found} | found
+        )
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -219,16 +230,23 @@ class Run:
         Returns
         -------
         DataFrame
-            One row per workload: what identifies it, ``predicted_us``, ``lower_us`` and ``upper_us`` (the unit is that
-            of the metric), ``extrapolated``, ``reason``, and a column per baseline. Of one DataFrame with its index. A
-            run with a host predicts from its times: rows of others are left out (`flopcast.predict` counts them).
+            One row per workload: what identifies it, ``predicted_us``, ``lower_us`` and
+            ``upper_us`` (the unit is that of the metric), ``extrapolated``, ``reason``, and a
+            column per baseline. Of one DataFrame with its index. A run with a host predicts from
+            its times: rows of others are left out (`flopcast.predict` counts them).
 
         Raises
         ------
         FlopcastError
             The data cannot be read, or no row of them can be predicted.
         """
-        given: dict[str, Any] = {"target": target, "where": where, "unit": unit, "default": default, "rename": rename}
+        given: dict[str, Any] = {
+            "target": target,
+            "where": where,
+            "unit": unit,
+            "default": default,
+            "rename": rename,
+        }
         return predict(self, *data, interval=interval, fallback=fallback, **given).frame
 
     def explain(self, *data: Data, row: int = 1, **options: Any) -> Explanation:
@@ -245,7 +263,8 @@ class Run:
         Raises
         ------
         ArtifactError
-            ``folder`` holds something that is not a run, and ``overwrite`` is not set; or files that no run has.
+            ``folder`` holds something that is not a run, and ``overwrite`` is not set; or files
+            that no run has.
         """
         out = Path(folder)
         if self._fresh is None:
@@ -255,7 +274,11 @@ class Run:
             with whole_folder(out) as stage:
                 shutil.copytree(saved, stage, dirs_exist_ok=True)
             return
-        made: dict[str, Any] = {"metrics": self.metrics, "predictions": self.predictions, "html": self.report()}
+        made: dict[str, Any] = {
+            "metrics": self.metrics,
+            "predictions": self.predictions,
+            "html": self.report(),
+        }
         with replacing(overwrite=overwrite):
             write_run(out, **made, save_model=self._fresh.save)
         if self._fresh.kept is not None:
@@ -266,12 +289,17 @@ class Run:
         if self._fresh is None:
             return (self._loaded_from() / REPORT).read_text(encoding="utf-8")
         asked = what_if(self.trained, self._fresh.dataset.rows)
-        return page(training_document(self.metrics, self.predictions, self._fresh.measured.rejected, what_if=asked))
+        return page(
+            training_document(
+                self.metrics, self.predictions, self._fresh.measured.rejected, what_if=asked
+            )
+        )
 
     def what_if(self) -> Answer:
         """Return sliders over the dimensions, for a notebook's cell; what they show is worked out in advance.
 
-        Of a run just trained, without counters; from a host, over the settings that it was measured at.
+        Of a run just trained, without counters; from a host, over the settings that it was measured
+        at.
 
         Raises
         ------
@@ -279,7 +307,11 @@ class Run:
             The run has counters as features, or no dimension that varies.
         """
         found = what_if(self.trained, self._just_trained("training rows").dataset.rows)
-        return slid(repr(self)[1:-1], found, "needs a run without counters, whose rows differ in a dimension")
+        return slid(
+            repr(self)[1:-1],
+            found,
+            "needs a run without counters, whose rows differ in a dimension",
+        )
 
     def plot_workloads(self, scheme: str | None = None) -> go.Figure:
         """Draw observed and predicted values of all workloads in order of size, and the error of each below.
@@ -295,10 +327,12 @@ class Run:
     def plot_inliers(self, scheme: str | None = None, *, families: bool = False) -> go.Figure:
         """Draw, for every model and baseline, the share of workloads whose error stays within a threshold.
 
-        With ``families`` only of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; ``scheme`` as above.
-        A DataError says that none of them was fitted.
+        With ``families`` only of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest;
+        ``scheme`` as above. A DataError says that none of them was fitted.
         """
-        figure = (figures.families if families else figures.inliers)(self.predictions, self._cv(scheme))
+        figure = (figures.families if families else figures.inliers)(
+            self.predictions, self._cv(scheme)
+        )
         if figure is None:
             raise DataError("none of the literature's models was fitted: there is nothing to draw")
         return figure
@@ -310,7 +344,9 @@ class Run:
     def plot_trees(self, scheme: str | None = None) -> go.Figure:
         """Draw E_out and inlier ratios against the number of trees of a forest; of a run trained with ``trees``."""
         if not (found := self._cv(scheme).get("trees")):
-            raise ParameterError("trees", "was not asked for: train with it to have the errors of 2 to 1024 trees")
+            raise ParameterError(
+                "trees", "was not asked for: train with it to have the errors of 2 to 1024 trees"
+            )
         return figures.trees(found)
 
     def __repr__(self) -> str:
@@ -328,22 +364,33 @@ class Run:
         first = table[table["scheme"].eq(chosen) & table["e_out"].notna()].head(_BARS)
         most = float(first["e_out"].max()) or 1.0
         bars = [
-            Bar(str(name), float(error) / most, percent(error), "good" if name == self.selected["name"] else "")
+            Bar(
+                str(name),
+                float(error) / most,
+                percent(error),
+                "good" if name == self.selected["name"] else "",
+            )
             for name, error in zip(first["name"], first["e_out"], strict=True)
         ]
         drawn = Bars(f"Error out of sample, {left_out(chosen)}", bars)
-        return framed(repr(self)[1:-1], table[[name for name in shown if name in table]], bars=drawn)
+        return framed(
+            repr(self)[1:-1], table[[name for name in shown if name in table]], bars=drawn
+        )
 
     def _cv(self, scheme: str | None) -> dict[str, Any]:
         schemes = {cv["scheme"]: cv for cv in self.metrics["cv"]}
         wanted = scheme or self.metrics["model"]["scheme"]
         if wanted not in schemes:
-            raise ParameterError("scheme", f"must be {' or '.join(schemes)} for this run, got {wanted!r}")
+            raise ParameterError(
+                "scheme", f"must be {' or '.join(schemes)} for this run, got {wanted!r}"
+            )
         return schemes[wanted]
 
     def _just_trained(self, what: str) -> Trained:
         if self._fresh is None:
-            raise ArtifactError(f"{self.folder}: a run folder does not hold the {what}: train again to have them")
+            raise ArtifactError(
+                f"{self.folder}: a run folder does not hold the {what}: train again to have them"
+            )
         return self._fresh
 
     def _loaded_from(self) -> Path:
@@ -389,34 +436,42 @@ def train(
     Parameters
     ----------
     *data : path, DataFrame, Measurements, or a sequence of them, optional
-        Measured files and folders, tables with the columns of the measurement table, or what `read` returned, in any
-        mix. None: the embedded measurements.
+        Measured files and folders, tables with the columns of the measurement table, or what `read`
+        returned, in any mix. None: the embedded measurements.
     host, target : str, Path or GPU, or for the target a list of them, optional
-        The devices: names, TOML files, or GPUs. Without a host, the time on the target is learnt from shapes alone.
-        The target ``"all"`` is all known GPUs that the rows name, a list those of them: one model learns what each
-        does of what it can do, and predicts for GPUs that were not measured. With ``group="device"`` one GPU after the
-        other is left out, with ``"device_family"`` all of a generation. With the host ``"all"`` too, each row is
-        predicted from what another GPU measured on the same problem, whichever that is; a GPU left out is then no host
-        either, and `predict` is told the ``target``. One host and the target ``"all"`` learn from its times alone.
+        The devices: names, TOML files, or GPUs. Without a host, the time on the target is learnt
+        from shapes alone. The target ``"all"`` is all known GPUs that the rows name, a list those
+        of them: one model learns what each does of what it can do, and predicts for GPUs that were
+        not measured. With ``group="device"`` one GPU after the other is left out, with
+        ``"device_family"`` all of a generation. With the host ``"all"`` too, each row is predicted
+        from what another GPU measured on the same problem, whichever that is; a GPU left out is
+        then no host either, and `predict` is told the ``target``. One host and the target ``"all"``
+        learn from its times alone.
     where : mapping, or sequence of str, optional
-        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
+        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as
+        ``m=16..512``.
     group : str or sequence of str, optional
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     metric : str, default="duration_us"
-        The measured column to predict; ``energy_j`` and ``power_w`` have analytic laws beside the models, as time has.
+        The measured column to predict; ``energy_j`` and ``power_w`` have analytic laws beside the
+        models, as time has.
     unit, default, rename : mapping of str to str, optional
         Units, values and names of columns, where the data do not state them as `read` needs them.
     each : bool
-        Whether every repeat of a measurement is a row of its own; else repeats are one row, their median.
+        Whether every repeat of a measurement is a row of its own; else repeats are one row, their
+        median.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
+        or little.
     prior_run : str, Path or Run, optional
-        A run without a host, over other devices than the target. Its prediction for the target is a feature, and with a
-        correction of a few parameters a model of the suite (`models.prior`): it pays where the target has few rows.
+        A run without a host, over other devices than the target. Its prediction for the target is a
+        feature, and with a correction of a few parameters a model of the suite (`models.prior`): it
+        pays where the target has few rows.
     target_cost : str, optional
-        Column of the target's rows with the time that measuring or simulating each costs, in the unit that its name
-        ends with (``simulated_ms``), else seconds: ``metrics["speedup"]`` and the column ``speedup`` of the predictions
-        then say how many times less host, counters and this call cost.
+        Column of the target's rows with the time that measuring or simulating each costs, in the
+        unit that its name ends with (``simulated_ms``), else seconds: ``metrics["speedup"]`` and
+        the column ``speedup`` of the predictions then say how many times less host, counters and
+        this call cost.
     suite : {"default", "literature"}
         See `models.suite`.
     models : sequence of str, optional
@@ -424,28 +479,34 @@ def train(
     without : sequence of str
         Models of the suite not to run.
     without_features : sequence of str
-        Features to do without, as shell patterns: with ``"counter.TCC*"`` rows to predict need no such counters.
+        Features to do without, as shell patterns: with ``"counter.TCC*"`` rows to predict need no
+        such counters.
     quick : bool
-        Whether two models alone run, those of `models.suite.QUICK`, for an answer at once; its notes name the others.
+        Whether two models alone run, those of `models.suite.QUICK`, for an answer at once; its
+        notes name the others.
     scheme : {"grouped", "kfold"}
-        Which question is shown first: workloads of new groups, or of known ones. The best model of each is saved, and
-        answers the rows of its question.
+        Which question is shown first: workloads of new groups, or of known ones. The best model of
+        each is saved, and answers the rows of its question.
     select : {"e_out", "ir10", "ir20"}
         What models are chosen by: the mean error, or the share of workloads within 10 or 20 %.
     trees : bool
-        Whether a forest of up to 1024 trees is grown in every fold, to show its error against the number of trees.
+        Whether a forest of up to 1024 trees is grown in every fold, to show its error against the
+        number of trees.
     budget : float, optional
         Seconds after which no further fit of the cross-validation starts.
     seed, jobs : int
-        Seed of everything random; processes (-1: one per core). The result does not depend on ``jobs``.
+        Seed of everything random; processes (-1: one per core). The result does not depend on
+        ``jobs``.
     cluster : str or distributed.Client, optional
-        Scheduler of a Dask cluster, or a client of one, whose workers do the fits of the cross-validation instead;
-        the result does not depend on it. Needs ``flopcast[cluster]``.
+        Scheduler of a Dask cluster, or a client of one, whose workers do the fits of the
+        cross-validation instead; the result does not depend on it. Needs ``flopcast[cluster]``.
     fits : path, optional
-        File that keeps each fit of the cross-validation until the run is saved; an earlier one is replaced.
+        File that keeps each fit of the cross-validation until the run is saved; an earlier one is
+        replaced.
     resume : bool
-        Whether to go on with the fits that ``fits`` keeps, those of the same data, settings and versions. The result is
-        that of a training that was not interrupted; a ``budget`` counts anew.
+        Whether to go on with the fits that ``fits`` keeps, those of the same data, settings and
+        versions. The result is that of a training that was not interrupted; a ``budget`` counts
+        anew.
     overwrite : bool
         Whether ``fits`` may replace a file that holds something else.
     progress : callable, optional
@@ -482,7 +543,9 @@ def train(
     if not data:
         target = target or DEFAULT_TARGET
     if target is None:
-        raise ParameterError("target", "is missing: which device? and the host, to predict from its measurements")
+        raise ParameterError(
+            "target", "is missing: which device? and the host, to predict from its measurements"
+        )
     if isinstance(target, list | tuple) and not target:
         raise ParameterError("target", "must name a GPU, got an empty list")
     several = [device(one, "target") for one in target] if isinstance(target, list | tuple) else []
@@ -494,27 +557,43 @@ def train(
         both = f"and the target are both {own.name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
     if devices[0] == EVERY != own:
-        raise ParameterError("host", f"may be all only where the target is all, or several GPUs, not {own.name}")
+        raise ParameterError(
+            "host", f"may be all only where the target is all, or several GPUs, not {own.name}"
+        )
     if several and host is not None and devices[0] != EVERY:
-        each_own = "`train_each` has a run for each of them, and all GPUs as target one for them together"
-        raise ParameterError("host", f"must be all or left out where targets are listed: {each_own}")
+        each_own = (
+            "`train_each` has a run for each of them, and all GPUs as target one for them together"
+        )
+        raise ParameterError(
+            "host", f"must be all or left out where targets are listed: {each_own}"
+        )
     known = None if prior_run is None else as_prior(prior_run, own, metric)
     names = [gpu.name for gpu in devices if gpu is not None and gpu != EVERY]
     with workers(jobs, cluster) as who:
         chosen_from = list(dict.fromkeys([*names, *(gpu.name for gpu in several)]))
         only = [] if own == EVERY and not several else chosen_from
-        measured = load_measurements(given, where, unit, default, rename, names, each, keep, only=only)
+        measured = load_measurements(
+            given, where, unit, default, rename, names, each, keep, only=only
+        )
         if several:
             frames = [rows_of(measured.frame, name) for name in chosen_from]
             measured = replace(measured, frame=pd.concat(frames, ignore_index=True))
         check_devices(measured, names)
         if target_cost is not None:
-            rows = with_target_cost(measured.frame, target_cost, unit)  # what the target costs is no feature
-            measured = replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
+            rows = with_target_cost(
+                measured.frame, target_cost, unit
+            )  # what the target costs is no feature
+            measured = replace(
+                measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore")
+            )
         if known is not None:
             measured = replace(measured, frame=known.told(measured.frame, own))
         omitted = names_of(without_features, "without_features") or ()
-        options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group"), "without": omitted}
+        options: dict[str, Any] = {
+            "metric": metric,
+            "group": names_of(group, "group"),
+            "without": omitted,
+        }
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
         chosen = names_of(models, "models"), names_of(without, "without") or ()
         of = {
@@ -523,8 +602,17 @@ def train(
             "target": own.name,
             "metric": metric,
         }
-        asked_for = {"models": chosen, "suite": suite, "quick": quick, "select": select, "trees": trees, "seed": seed}
-        of |= {name: str(value) for name, value in asked_for.items()} | {"versions": str(artifact.versions())}
+        asked_for = {
+            "models": chosen,
+            "suite": suite,
+            "quick": quick,
+            "select": select,
+            "trees": trees,
+            "seed": seed,
+        }
+        of |= {name: str(value) for name, value in asked_for.items()} | {
+            "versions": str(artifact.versions())
+        }
         with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):
             kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)
         observers: list[Observer] = [] if kept is None else [kept]
@@ -534,9 +622,18 @@ def train(
         if progress is not None:
             observers.append(Progress(progress, limit))
         competition = compete(
-            dataset, suite, models=chosen[0], without=chosen[1], quick=quick, seed=seed, jobs=who, observers=observers,
-            by_candidate=budget is not None, scheme=scheme, criterion=select,
-        )  # fmt: skip
+            dataset,
+            suite,
+            models=chosen[0],
+            without=chosen[1],
+            quick=quick,
+            seed=seed,
+            jobs=who,
+            observers=observers,
+            by_candidate=budget is not None,
+            scheme=scheme,
+            criterion=select,
+        )
         forests = {}
         if trees:
             observers = [] if kept is None else [kept]
@@ -563,8 +660,8 @@ def train(
 def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
     """Return the model of a run that may tell of a device what others taught it.
 
-    Raises ParameterError: it predicts from a host, or something else than time, has a prior itself, or has seen the
-    target's own rows: errors on rows that it knows would say nothing of others.
+    Raises ParameterError: it predicts from a host, or something else than time, has a prior itself,
+    or has seen the target's own rows: errors on rows that it knows would say nothing of others.
     """
     given = run if isinstance(run, Run) else load(run)
     found = given.trained
@@ -573,15 +670,30 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
         what, without = "has a prior itself", "a prior"
         if recipe.host is not None:
             what, without = f"predicts from what {recipe.host.name} measured", "a host"
-        other = f"train one over other devices than the target, without {without}, and start from that"
-        raise ParameterError("prior_run", f"must be a run of shapes alone, and this one {what}: {other}")
+        other = (
+            f"train one over other devices than the target, without {without}, and start from that"
+        )
+        raise ParameterError(
+            "prior_run", f"must be a run of shapes alone, and this one {what}: {other}"
+        )
     if not recipe.metric == metric == "duration_us":
         what = f"this run predicts {metric}, and that one {recipe.metric}"
-        raise ParameterError("prior_run", f"tells of the time of kernels, duration_us, alone: {what}")
+        raise ParameterError(
+            "prior_run", f"tells of the time of kernels, duration_us, alone: {what}"
+        )
     if target.name in (devices := devices_of(found)) or target == EVERY:
-        which = f"it was trained on rows of {target.name}" if target != EVERY else "the target is all of them"
-        raise ParameterError("prior_run", f"must be a run over other devices than the target: {which} ({few(devices)})")
-    if given._fresh is not None:  # with its probes, as a folder has it: the run that takes it is saved with both
+        which = (
+            f"it was trained on rows of {target.name}"
+            if target != EVERY
+            else "the target is all of them"
+        )
+        raise ParameterError(
+            "prior_run",
+            f"must be a run over other devices than the target: {which} ({few(devices)})",
+        )
+    if (
+        given._fresh is not None
+    ):  # with its probes, as a folder has it: the run that takes it is saved with both
         with TemporaryDirectory() as aside:
             given._fresh.save(Path(aside) / artifact.MODEL)
             found = TrainedModel.read(Path(aside) / artifact.MODEL)
@@ -590,7 +702,11 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
 
 def devices_of(model: TrainedModel) -> list[str]:
     """Return the devices whose rows a model without a host was trained on."""
-    return sorted(model.groups.devices) if model.groups and model.groups.devices else [model.recipe.target.name]
+    return (
+        sorted(model.groups.devices)
+        if model.groups and model.groups.devices
+        else [model.recipe.target.name]
+    )
 
 
 def load(folder: str | Path) -> Run:
@@ -604,13 +720,14 @@ def load(folder: str | Path) -> Run:
     Returns
     -------
     Run
-        With the metrics, out-of-fold predictions and model of the run that was saved; it predicts what that predicted.
-        The training rows are not in the folder.
+        With the metrics, out-of-fold predictions and model of the run that was saved; it predicts
+        what that predicted. The training rows are not in the folder.
 
     Raises
     ------
     ArtifactError
-        The folder is missing, foreign or damaged, or the installed versions do not reproduce its model.
+        The folder is missing, foreign or damaged, or the installed versions do not reproduce its
+        model.
 
     Examples
     --------
@@ -647,7 +764,8 @@ def show(
     plot : bool
         Whether inlier curves, and observed against predicted, are drawn for terminals.
     verify : bool
-        The files of the run with their SHA-256 in place of its tables; one that is not sealed is refused.
+        The files of the run with their SHA-256 in place of its tables; one that is not sealed is
+        refused.
     signers : path, optional
         With ``verify``: allowed signers (ssh-keygen), one of whom must have signed.
 
@@ -670,9 +788,18 @@ def show(
         if verify or signers is not None:
             raise ParameterError("run", "must be the folder of a run to verify: a Run has no seal")
         if not isinstance(run, Run):
-            raise ParameterError("run", f"must be a run or the folder of one, got {type(run).__name__}")
-        told = training_document(run.metrics, run.predictions, rank=top, run=run.folder, saved=run.folder is not None,
-                                 every=every, plot=plot)  # fmt: skip
+            raise ParameterError(
+                "run", f"must be a run or the folder of one, got {type(run).__name__}"
+            )
+        told = training_document(
+            run.metrics,
+            run.predictions,
+            rank=top,
+            run=run.folder,
+            saved=run.folder is not None,
+            every=every,
+            plot=plot,
+        )
         return Answer(told)
     folder = Path(run)
     if signers is not None and not verify:
@@ -680,8 +807,14 @@ def show(
     manifest = check_seal(folder) if verify and folder.is_dir() else None
     metrics, predictions = read_run(folder) if plot or verify else (read_metrics(folder), None)
     if not verify:
-        return Answer(training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot))
+        return Answer(
+            training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot)
+        )
     if manifest is None:
-        raise ArtifactError(f"{folder} has no seal to verify: it is of an earlier version, train again")
+        raise ArtifactError(
+            f"{folder} has no seal to verify: it is of an earlier version, train again"
+        )
     signer = None if signers is None else signed_by(folder, Path(signers))
-    return Answer(seal_document(str(folder), manifest, signer, signed=(folder / SIGNATURE).exists()))
+    return Answer(
+        seal_document(str(folder), manifest, signer, signed=(folder / SIGNATURE).exists())
+    )

@@ -70,7 +70,10 @@ class Validation(Shown, ValidationResult):
     def __repr__(self) -> str:
         data = self.dataset
         devices = " → ".join(gpu.name for gpu in (data.host, data.target) if gpu)
-        return f"<Validation {devices}, {data.metric}: {counted(len(self.classes) - 1, 'class', 'classes')}>"
+        return (
+            f"<Validation {devices}, {data.metric}: "
+            f"{counted(len(self.classes) - 1, 'class', 'classes')}>"
+        )
 
     def _repr_html_(self) -> str:
         return framed(repr(self)[1:-1], self.table)
@@ -103,7 +106,8 @@ def validate(
     host, target : str, Path or GPU
         The devices; with the embedded measurements they have defaults.
     where : mapping, or sequence of str, optional
-        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as ``m=16..512``.
+        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as
+        ``m=16..512``.
     group : str or sequence of str, optional
         Columns that make a group; by default what each operator says (GEMM: the weight shape).
     margin : float, default=0.10
@@ -113,7 +117,8 @@ def validate(
     unit, default, rename : mapping of str to str, optional
         Units, values and names of columns, where the data do not state them as `read` needs them.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long or little.
+        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
+        or little.
     folds, replicates, seed : int
         Grouped folds, bootstrap samples, and the seed of both.
 
@@ -141,15 +146,21 @@ def validate(
         host, target = host or DEFAULT_HOST, target or DEFAULT_TARGET
     if host is None or target is None:
         missing = "host" if host is None else "target"
-        raise ParameterError(missing, "is missing: which devices? a host and a target, e.g. MI300X and MI355X")
+        raise ParameterError(
+            missing, "is missing: which devices? a host and a target, e.g. MI300X and MI355X"
+        )
     devices = device(host, "host"), device(target, "target")
     if devices[0] == devices[1]:
-        raise ParameterError("host", f"and the target are both {devices[0].name}: scaling needs two devices")
+        raise ParameterError(
+            "host", f"and the target are both {devices[0].name}: scaling needs two devices"
+        )
     names = [gpu.name for gpu in devices]
     measured = load_measurements(given, where, unit, default, rename, names, keep=keep, only=names)
     check_devices(measured, names)
     columns = names_of(group, "group")
-    dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns)
+    dataset = build_dataset(
+        measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns
+    )
     dataset = with_cu_law(dataset)
     classes = assess_scaling(dataset, margin=margin, folds=folds, replicates=replicates, seed=seed)
     reasons = {f"no {metric}": "without_metric", f"{metric} is not positive": "metric_not_positive"}

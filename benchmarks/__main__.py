@@ -83,7 +83,9 @@ def table(rows: Sequence[Row], title: str = TASKS) -> Table:
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return ""
-    scale, unit = next((s, u) for s, u in ((1, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * s >= 1 or u == "µs")
+    scale, unit = next(
+        (s, u) for s, u in ((1, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * s >= 1 or u == "µs"
+    )
     return f"{seconds * scale:.3g} {unit}"
 
 
@@ -95,22 +97,38 @@ def _number(value: float | None) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, and return 1 where an answer differed from ours or a peer failed, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks", description="Compare flopcast with peers.")
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks", description="Compare flopcast with peers."
+    )
     parser.add_argument("--quick", action="store_true", help="smallest sizes, one call each")
-    parser.add_argument("--full", action="store_true", help="also what takes long: every fold, both suites, slow peers")
     parser.add_argument(
-        "--part", choices=PARTS, default="all", help="tasks with peers, the suite's models, whole trainings, or all"
+        "--full",
+        action="store_true",
+        help="also what takes long: every fold, both suites, slow peers",
+    )
+    parser.add_argument(
+        "--part",
+        choices=PARTS,
+        default="all",
+        help="tasks with peers, the suite's models, whole trainings, or all",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data (aiter/, miopen/)")
+    parser.add_argument(
+        "--data", type=Path, default=SHARED_DATA, help="folder of measured data (aiter/, miopen/)"
+    )
     options = parser.parse_args(arguments)
-    # the models first: their peaks are those of the process, and a trace of 300 MB would raise them for good
+    # the models first: their peaks are those of the process, and a trace of 300 MB would raise them
+    # for good
     parts = PARTS[:-1] if options.part == "all" else (options.part,)
     report = models(options.quick, options.full) if "models" in parts else Report()
     rows: list[Row] = []
-    for comparison in comparisons(options.quick, options.full, options.data) if "tasks" in parts else ():
+    for comparison in (
+        comparisons(options.quick, options.full, options.data) if "tasks" in parts else ()
+    ):
         print(f"{comparison.task} ...", file=sys.stderr, flush=True)
-        rows += compare(comparison, 1 if options.quick else 3, 0.0 if options.quick else TURN_SECONDS)
+        rows += compare(
+            comparison, 1 if options.quick else 3, 0.0 if options.quick else TURN_SECONDS
+        )
     rows += report.compared
     rows += start_up(1 if options.quick else 5) if "tasks" in parts else []
     if "training" in parts:
@@ -125,7 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in report.lines:
             console.print(line, markup=False)
         if not options.data.is_dir():
-            console.print(f"Readers skipped: there are no measured data at {options.data}", markup=False)
+            console.print(
+                f"Readers skipped: there are no measured data at {options.data}", markup=False
+            )
     return int(any(row.note.startswith(("differs", "failed")) for row in rows))
 
 

@@ -1,9 +1,10 @@
 """How many rows the advice saves: errors for unseen groups after a batch of `choose`, and after random batches.
 
-AITER's FP8 pairs, MIOpen pairs (MI210 -> MI300X) and Dell's GEMMs (one device, one of three weight shapes left out),
-20 draws each: a third of the groups is left out, six random rows of the others are measured, then a batch of the
-others. The model is a cheap one, trees on the residual of a sum of times. Printed is the mean error by rows in the
-batch, and what a batch of 60 % of the rows does. ``python -m flopcast.benchmarks.advising [--data FOLDER]``.
+AITER's FP8 pairs, MIOpen pairs (MI210 -> MI300X) and Dell's GEMMs (one device, one of three weight
+shapes left out), 20 draws each: a third of the groups is left out, six random rows of the others
+are measured, then a batch of the others. The model is a cheap one, trees on the residual of a sum
+of times. Printed is the mean error by rows in the batch, and what a batch of 60 % of the rows does.
+``python -m flopcast.benchmarks.advising [--data FOLDER]``.
 """
 
 from __future__ import annotations
@@ -36,11 +37,19 @@ _SHAPES = ("compute.target_us", "memory.target_us", "tiles.target_us")
 def data_sets(data: Path) -> Iterator[tuple[str, Dataset]]:
     """Yield each data set under its name."""
     fp8 = {"op": "gemm", "family": "a8w8_blockscale"}
-    for name, where, host, target in (("aiter", fp8, "MI300X", "MI355X"), ("miopen", None, "MI210", "MI300X")):
+    for name, where, host, target in (
+        ("aiter", fp8, "MI300X", "MI355X"),
+        ("miopen", None, "MI210", "MI300X"),
+    ):
         frame = load_measurements([data / name], where).frame
         yield name, build_dataset(frame, host=device(host, "host"), target=device(target, "target"))
     dell = pd.read_csv(data / "workloads" / "dell_mlperf41_mi300x_fp8_gemm.csv")
-    sizes = {"m": dell["N_tokens"], "n": dell["M_weight_rows"], "k": dell["K"], "duration_us": 1e3 * dell["time_ms"]}
+    sizes = {
+        "m": dell["N_tokens"],
+        "n": dell["M_weight_rows"],
+        "k": dell["K"],
+        "duration_us": 1e3 * dell["time_ms"],
+    }
     words = {"device": "MI300X", "op": "gemm", "dtype_a": "fp8", "dtype_out": "fp16"}
     frame = load_measurements([pd.DataFrame(sizes).assign(**words)]).frame
     yield "dell", build_dataset(frame, host=None, target=device("MI300X", "target"))
@@ -49,18 +58,24 @@ def data_sets(data: Path) -> Iterator[tuple[str, Dataset]]:
 def errors(dataset: Dataset, seed: int) -> Iterator[tuple[int, str, float]]:
     """Yield the size of a batch, how it was chosen, and the error for the groups left out, percent."""
     rng, groups = np.random.default_rng(seed), dataset.groups.astype(str)
-    left_out = np.isin(groups, rng.permutation(np.unique(groups))[: max(1, len(np.unique(groups)) // 3)])
+    left_out = np.isin(
+        groups, rng.permutation(np.unique(groups))[: max(1, len(np.unique(groups)) // 3)]
+    )
     pool, test = (_some(rng, np.flatnonzero(rows)) for rows in (~left_out, left_out))
     X, y, names = dataset.X.iloc[pool], dataset.y[pool], groups[pool]
     order = rng.permutation(len(pool))
     first, random = order[:FIRST], order[FIRST:]
     weights = importance(names, np.isin(names, names[first]), unseen_error=1.0, known_error=1.0)
-    advised = choose(coordinates(X), weights, budget=float(max(BATCHES)), groups=names, measured=first)
+    advised = choose(
+        coordinates(X), weights, budget=float(max(BATCHES)), groups=names, measured=first
+    )
     sizes = sorted({*BATCHES, *(round(SHARE * batch) for batch in BATCHES)})
     for size in sizes:
         for how, batch in (("random", random), ("advised", advised)):
             rows = np.r_[first, batch[:size]]
-            predicted = _model(dataset, seed).fit(X.iloc[rows], y[rows]).predict(dataset.X.iloc[test])
+            predicted = (
+                _model(dataset, seed).fit(X.iloc[rows], y[rows]).predict(dataset.X.iloc[test])
+            )
             yield size, how, float(100 * np.mean(np.abs(predicted / dataset.y[test] - 1)))
 
 
@@ -70,7 +85,9 @@ def _some(rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
 
 def _model(dataset: Dataset, seed: int) -> Any:
     base = AdditiveTime(["host_us"] if dataset.host else _SHAPES)
-    return LogResidual(base, ExtraTreesRegressor(30, max_features=0.5, min_samples_leaf=2, random_state=seed))
+    return LogResidual(
+        base, ExtraTreesRegressor(30, max_features=0.5, min_samples_leaf=2, random_state=seed)
+    )
 
 
 def show(options: argparse.Namespace) -> None:
@@ -85,8 +102,10 @@ def show(options: argparse.Namespace) -> None:
         for batch in BATCHES:
             fewer = round(SHARE * batch)
             print(
-                f"{name}: random {batch} rows {mean[batch, 'random']:.2f} %, advised {mean[batch, 'advised']:.2f} %, "
-                f"advised {fewer} rows {mean[fewer, 'advised']:.2f} % (random {mean[fewer, 'random']:.2f} %)",
+                f"{name}: random {batch} rows {mean[batch, 'random']:.2f} %, advised "
+                f"{mean[batch, 'advised']:.2f} %, "
+                f"advised {fewer} rows {mean[fewer, 'advised']:.2f} % (random "
+                f"{mean[fewer, 'random']:.2f} %)",
                 flush=True,
             )
 

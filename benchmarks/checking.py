@@ -1,9 +1,10 @@
 """How often `check` is wrong: verdicts on tables drawn like the training rows, and on shifted and scattered ones.
 
-Made up: groups that differ by a normal deviate, rows of a group by another (heavy-tailed in half of the settings), 12
-or 40 groups trained, 8 or 40 new ones of unequal size; as trained, 8 % slower, and half of the groups 40 % slower.
-Measured, where the data are on this machine: AITER's FP8 pairs, of which half the groups train a line of the
-host's time and the others are checked. ``python -m flopcast.benchmarks.checking [--data FOLDER]``.
+Made up: groups that differ by a normal deviate, rows of a group by another (heavy-tailed in half of
+the settings), 12 or 40 groups trained, 8 or 40 new ones of unequal size; as trained, 8 % slower,
+and half of the groups 40 % slower. Measured, where the data are on this machine: AITER's FP8 pairs,
+of which half the groups train a line of the host's time and the others are checked. ``python -m
+flopcast.benchmarks.checking [--data FOLDER]``.
 """
 
 from __future__ import annotations
@@ -33,14 +34,18 @@ SETTINGS = ((12, 8, 0.05), (12, 40, 0.15), (40, 8, 0.15), (40, 40, 0.05))
 """Groups trained, new groups, and by how much groups differ (standard deviation of the logarithm)."""
 
 
-def drawn(rng: np.random.Generator, groups: int, between: float, heavy: bool, name: str) -> pd.DataFrame:
+def drawn(
+    rng: np.random.Generator, groups: int, between: float, heavy: bool, name: str
+) -> pd.DataFrame:
     """Return rows of so many groups of 3 to 40 rows whose log ratio is a group's deviate plus a row's."""
     sizes = rng.integers(3, 41, groups)
     noise = rng.standard_t(3, sizes.sum()) / np.sqrt(3) if heavy else rng.normal(size=sizes.sum())
     errors = np.repeat(rng.normal(0, between, groups), sizes) + 0.05 * noise
     labels = np.repeat([f"{name}{group}" for group in range(groups)], sizes)
     predicted = np.exp(rng.normal(4, 1, sizes.sum()))
-    return pd.DataFrame({"observed": predicted * np.exp(errors), "predicted": predicted, "group": labels})
+    return pd.DataFrame(
+        {"observed": predicted * np.exp(errors), "predicted": predicted, "group": labels}
+    )
 
 
 def asked(rows: pd.DataFrame, intervals: ConformalIntervals) -> pd.DataFrame:
@@ -57,7 +62,10 @@ def changed(rng: np.random.Generator, rows: pd.DataFrame) -> Iterator[tuple[str,
     yield "8 % slower", rows.assign(observed=1.08 * rows["observed"])
     names = rows["group"].unique()
     half = rows["group"].isin(rng.choice(names, len(names) // 2, replace=False))
-    yield "half 40 % slower", rows.assign(observed=rows["observed"].where(~half, 1.4 * rows["observed"]))
+    yield (
+        "half 40 % slower",
+        rows.assign(observed=rows["observed"].where(~half, 1.4 * rows["observed"])),
+    )
 
 
 def made_up() -> None:
@@ -68,12 +76,17 @@ def made_up() -> None:
         for seed in range(TABLES):
             rng = np.random.default_rng([seed, trained, new, int(100 * between), heavy])
             old = drawn(rng, trained, between, heavy, "old")
-            intervals = ConformalIntervals("grouped").fit(old["observed"], old["predicted"], old["group"])
+            intervals = ConformalIntervals("grouped").fit(
+                old["observed"], old["predicted"], old["group"]
+            )
             for name, rows in changed(rng, drawn(rng, new, between, heavy, "new")):
                 found = assess(asked(rows, intervals), {"grouped": old}, seed=seed)
                 for tally in (counts, total):
                     tally.setdefault(name, Counter())[found.outcome] += 1
-        setting = f"{trained} trained, {new} new, groups differ by {between:g}{', heavy tails' if heavy else ''}"
+        setting = (
+            f"{trained} trained, {new} new, groups differ by "
+            f"{between:g}{', heavy tails' if heavy else ''}"
+        )
         _say(setting, counts)
     _say("all of them", total)
 
@@ -82,8 +95,12 @@ def measured(data: Path) -> None:
     """Print the verdicts on halves of the pairs, whose groups are drawn anew each time."""
     host, target = device("MI300X", "host"), device("MI355X", "target")
     where = {"op": "gemm", "family": "a8w8_blockscale"}
-    dataset = build_dataset(load_measurements([data / "aiter"], where).frame, host=host, target=target)
-    rows = pd.DataFrame({"host": dataset.host_values, "observed": dataset.y, "group": dataset.groups.astype(str)})
+    dataset = build_dataset(
+        load_measurements([data / "aiter"], where).frame, host=host, target=target
+    )
+    rows = pd.DataFrame(
+        {"host": dataset.host_values, "observed": dataset.y, "group": dataset.groups.astype(str)}
+    )
     names, counts = rows["group"].unique(), dict[str, Counter[str]]()
     for seed in range(2 * TABLES):
         rng = np.random.default_rng(seed)
@@ -91,7 +108,9 @@ def measured(data: Path) -> None:
         trained, new = rows[old], rows[~old]
         parts = list(trained.groupby("group"))
         reference = pd.concat(_line(trained.drop(index=part.index), part) for _, part in parts)
-        intervals = ConformalIntervals("grouped").fit(reference["observed"], reference["predicted"], reference["group"])
+        intervals = ConformalIntervals("grouped").fit(
+            reference["observed"], reference["predicted"], reference["group"]
+        )
         for name, table in changed(rng, _line(trained, new)):
             found = assess(asked(table, intervals), {"grouped": reference}, seed=seed)
             counts.setdefault(name, Counter())[found.outcome] += 1
@@ -105,7 +124,10 @@ def _line(trained: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
 
 
 def _say(setting: str, counts: dict[str, Counter[str]]) -> None:
-    said = [f"{name}: " + ", ".join(f"{word} {n}" for word, n in sorted(one.items())) for name, one in counts.items()]
+    said = [
+        f"{name}: " + ", ".join(f"{word} {n}" for word, n in sorted(one.items()))
+        for name, one in counts.items()
+    ]
     print(" | ".join([setting, *said]), flush=True)
 
 

@@ -1,7 +1,8 @@
 """The embedded table, made from the tables of AITER: ``python -m flopcast.benchmarks.embedded_table FOLDER OUT``.
 
-FOLDER holds AITER's ``aiter/configs``, as ``flopcast fetch aiter`` brings them. Of the FP8 block-scale matrix products
-all rows of the host are kept, and of the target those that the host has as well.
+FOLDER holds AITER's ``aiter/configs``, as ``flopcast fetch aiter`` brings them. Of the FP8
+block-scale matrix products all rows of the host are kept, and of the target those that the host has
+as well.
 """
 
 from __future__ import annotations
@@ -34,25 +35,36 @@ COLUMNS = (
 
 def embedded_rows(folder: Path) -> pd.DataFrame:
     """Return the rows of the embedded table: those of the host, and those of the target that make a pair."""
-    rows = read([folder], where={"op": "gemm", "family": "a8w8_blockscale", "device": [DEFAULT_HOST, DEFAULT_TARGET]})
+    rows = read(
+        [folder],
+        where={"op": "gemm", "family": "a8w8_blockscale", "device": [DEFAULT_HOST, DEFAULT_TARGET]},
+    )
     host = rows.frame[rows.frame["device"] == DEFAULT_HOST]
-    target = rows.frame[rows.frame["device"] == DEFAULT_TARGET].merge(host[SIZES].drop_duplicates(), on=SIZES)
+    target = rows.frame[rows.frame["device"] == DEFAULT_TARGET].merge(
+        host[SIZES].drop_duplicates(), on=SIZES
+    )
     table = pd.concat([host, target])[[*COLUMNS]].astype(dict.fromkeys(SIZES, "int32"))
     return table.sort_values(["device", "campaign", "n", "k", "m"], ignore_index=True)
 
 
 def write(table: pd.DataFrame, commit: str, out: Path) -> None:
     """Write the table as Parquet, with its source and licence."""
-    columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata({**SOURCE, "commit": commit})
+    columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(
+        {**SOURCE, "commit": commit}
+    )
     pq.write_table(columns, out, compression="zstd", version="2.6")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make the table; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.embedded_table", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.embedded_table", description=__doc__
+    )
     parser.add_argument("folder", type=Path, help="AITER's aiter/configs")
     parser.add_argument("out", type=Path, help="the Parquet file to write")
-    parser.add_argument("--commit", default="not recorded", help="AITER's commit that the folder is of")
+    parser.add_argument(
+        "--commit", default="not recorded", help="AITER's commit that the folder is of"
+    )
     options = parser.parse_args(arguments)
     try:
         table = embedded_rows(options.folder)

@@ -1,9 +1,9 @@
 """Predictions outside the trained range against the line of the host's time, and how many rows the intervals hold.
 
-Each data set is split by size, so that no row to predict lies inside what was trained: on a dimension of the products,
-and on the work of each operator, whose largest or smallest quarter is left out. ``--one`` adds models of one
-device, with whole LLMs left out; ``--others`` other pairs, and shares of 15 and 40 %. The suite is two cheap models;
-``--full`` trains all.
+Each data set is split by size, so that no row to predict lies inside what was trained: on a
+dimension of the products, and on the work of each operator, whose largest or smallest quarter is
+left out. ``--one`` adds models of one device, with whole LLMs left out; ``--others`` other pairs,
+and shares of 15 and 40 %. The suite is two cheap models; ``--full`` trains all.
 
     python -m flopcast.benchmarks.extrapolation [--data FOLDER] [--full] [--one] [--others]
 """
@@ -72,7 +72,9 @@ def _end(column: str, largest: bool, share: float = 0.25) -> Split:
     """Return the split that leaves out the largest, or smallest, share of each operator by a column or by work."""
 
     def size(table: pd.DataFrame) -> pd.Series:
-        return pd.Series(work_of(table).flops if column == "work" else table[column].to_numpy(), table.index)
+        return pd.Series(
+            work_of(table).flops if column == "work" else table[column].to_numpy(), table.index
+        )
 
     def masks(table: pd.DataFrame, whole: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         limits = size(whole).groupby(whole["op"]).quantile(1 - share if largest else share)
@@ -96,14 +98,27 @@ _WORK = (_end("work", largest=True), _end("work", largest=False))
 _FP8 = {"op": "gemm", "family": "a8w8_blockscale"}
 SOURCES = (
     Source(
-        "aiter", _FP8, "MI300X", "MI355X",
+        "aiter",
+        _FP8,
+        "MI300X",
+        "MI355X",
         (_beyond("m", (1, 256), (1024, 1e9)), _beyond("m", (512, 1e9), (1, 128)), *_WORK),
     ),
-    Source("miopen", {}, "MI210", "MI300X", (*_WORK, _end("in_channels", True), _end("in_channels", False))),
+    Source(
+        "miopen",
+        {},
+        "MI210",
+        "MI300X",
+        (*_WORK, _end("in_channels", True), _end("in_channels", False)),
+    ),
     Source("ops", {}, "MI100", "MI210", _WORK),
-)  # fmt: skip
+)
 ONE = Source(
-    "aiter", _FP8, None, "MI300X", (*map(_without, ("ds_v3", "glm5_1", "qwen3_vl_235b", "qwen3_vl_32b")), *_WORK)
+    "aiter",
+    _FP8,
+    None,
+    "MI300X",
+    (*map(_without, ("ds_v3", "glm5_1", "qwen3_vl_235b", "qwen3_vl_32b")), *_WORK),
 )
 _SHARES = tuple(_end("work", largest, share) for share in SHARES for largest in (True, False))
 OTHERS = (
@@ -168,8 +183,19 @@ def _figures(truth: np.ndarray, found: pd.DataFrame, model: TrainedModel) -> tup
 def show(options: argparse.Namespace) -> None:
     """Print the table, a row as it is known."""
     table = Table(title=f"Rows outside the trained range; {100 * LEVEL:g} % intervals")
-    for head in ("split", "model", "rule, fade", "rows", "error %", "affine %", "covered %", "median width"):
-        table.add_column(head, justify="left" if head in ("split", "model", "rule, fade") else "right")
+    for head in (
+        "split",
+        "model",
+        "rule, fade",
+        "rows",
+        "error %",
+        "affine %",
+        "covered %",
+        "median width",
+    ):
+        table.add_column(
+            head, justify="left" if head in ("split", "model", "rule, fade") else "right"
+        )
     for row in rows(options):
         print("  ".join(row), file=sys.stderr, flush=True)
         table.add_row(*row)

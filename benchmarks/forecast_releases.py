@@ -1,8 +1,8 @@
 """Constants of the vLLM releases on 8x MI300X, fitted to the runs that AMD has published.
 
-``python -m flopcast.benchmarks.forecast_releases`` reads ``mi300x_vllm_rocm_readme.csv`` (ROCm/vllm,
-docs/dev-docker/README.md) and prints workloads/releases.toml: fitted parameters, no measurements. Repeated runs of a
-configuration count once, as their mean.
+``python -m flopcast.benchmarks.forecast_releases`` reads ``mi300x_vllm_rocm_readme.csv``
+(ROCm/vllm, docs/dev-docker/README.md) and prints workloads/releases.toml: fitted parameters, no
+measurements. Repeated runs of a configuration count once, as their mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ RUNS: Final = "mi300x_vllm_rocm_readme.csv"
 SOURCE: Final = "ROCm/vllm docs/dev-docker/README.md"
 CACHED_PREFIX: Final = ("0.9.1", "0.10.0")
 """Releases whose latency runs find their prompts in the prefix cache."""
-_KEYS: Final = ["vllm", "model", "metric", "batch", "input_len", "output_len", "num_prompts", "max_num_seqs"]
+_KEYS: Final = [
+    "vllm",
+    "model",
+    "metric",
+    "batch",
+    "input_len",
+    "output_len",
+    "num_prompts",
+    "max_num_seqs",
+]
 
 
 def published_runs(path: Path) -> pd.DataFrame:
@@ -37,7 +46,9 @@ def published_runs(path: Path) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "kind": np.where(latency, "inference", "throughput"),
-            "model": np.where(table["model"].str.contains("405B"), "llama-3.1-405b", "llama-3.1-70b"),
+            "model": np.where(
+                table["model"].str.contains("405B"), "llama-3.1-405b", "llama-3.1-70b"
+            ),
             "gpu": "MI300X",
             "gpus": 8,
             "tp": 8,
@@ -84,15 +95,24 @@ def fitted(runs: pd.DataFrame, rows: np.ndarray, name: str) -> Release:
 
 def in_order(releases: pd.Series) -> list[str]:
     """Return release names, the oldest first."""
-    return sorted(releases.unique(), key=lambda name: [int(part) for part in name.removeprefix("vllm-").split(".")])
+    return sorted(
+        releases.unique(),
+        key=lambda name: [int(part) for part in name.removeprefix("vllm-").split(".")],
+    )
 
 
 def show(options: argparse.Namespace) -> None:
     """Fit and print."""
     runs = published_runs(options.data / "workloads" / RUNS)
     rows = rows_of(runs)
-    print("# Constants by release, fitted by benchmarks/forecast_releases.py to the runs that source names: mean and")
-    print("# root of the covariance of their logarithms, relative to the medians of constants.toml and in its order.")
+    print(
+        "# Constants by release, fitted by benchmarks/forecast_releases.py to the runs that "
+        "source names: mean and"
+    )
+    print(
+        "# root of the covariance of their logarithms, relative to the medians of constants.toml "
+        "and in its order."
+    )
     for name in in_order(runs["release"]):
         chosen = (runs["release"] == name).to_numpy()
         print()

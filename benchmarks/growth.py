@@ -52,14 +52,19 @@ class Growth:
         first = max((i for i in range(last) if 4 * self.sizes[i] <= self.sizes[last]), default=0)
         if last == first:
             return float("nan")
-        return float(np.log(times[last] / times[first]) / np.log(self.sizes[last] / self.sizes[first]))
+        return float(
+            np.log(times[last] / times[first]) / np.log(self.sizes[last] / self.sizes[first])
+        )
 
     def rows(self) -> Iterator[Row]:
         """Yield a row a model and size."""
         for name, times in self.seconds.items():
             for size, seconds in zip(self.sizes, times, strict=False):
                 yield Row(
-                    f"growth, {self.what}: {size}", name, seconds, note=f"power {self.power(name):.2f} in the end"
+                    f"growth, {self.what}: {size}",
+                    name,
+                    seconds,
+                    note=f"power {self.power(name):.2f} in the end",
                 )
 
 
@@ -78,11 +83,25 @@ def growths(
         How often a brief fit is timed; the shortest counts.
     """
     without = () if trees else (FOREST,)
-    yield _growth(f"{FEW_ROWS} rows, columns", columns, [counters(FEW_ROWS, p) for p in columns], without, repeats)
-    yield _growth(f"{FEW_COLUMNS} columns, rows", rows, [counters(n, FEW_COLUMNS) for n in rows], without, repeats)
+    yield _growth(
+        f"{FEW_ROWS} rows, columns",
+        columns,
+        [counters(FEW_ROWS, p) for p in columns],
+        without,
+        repeats,
+    )
+    yield _growth(
+        f"{FEW_COLUMNS} columns, rows",
+        rows,
+        [counters(n, FEW_COLUMNS) for n in rows],
+        without,
+        repeats,
+    )
 
 
-def _growth(what: str, sizes: Sequence[int], data: Sequence[Counters], without: Sequence[str], repeats: int) -> Growth:
+def _growth(
+    what: str, sizes: Sequence[int], data: Sequence[Counters], without: Sequence[str], repeats: int
+) -> Growth:
     seconds: dict[str, list[float]] = {}
     for candidate in suite("literature", data[0].columnar, without=without):
         times = seconds.setdefault(candidate.name, [])
@@ -119,6 +138,8 @@ def growth_table(growth: Growth) -> Table:
         shown.add_column(str(size), justify="right")
     shown.add_column("power", justify="right")
     for name, times in growth.seconds.items():
-        cells = [f"{seconds:.3f}" for seconds in times] + [f"> {SLOW:.0f}"] * (len(growth.sizes) - len(times))
+        cells = [f"{seconds:.3f}" for seconds in times] + [f"> {SLOW:.0f}"] * (
+            len(growth.sizes) - len(times)
+        )
         shown.add_row(name, *cells, f"{growth.power(name):.2f}")
     return shown

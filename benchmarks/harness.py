@@ -23,7 +23,8 @@ class Contender:
     name : str
     call : callable
     once : bool, default=False
-        Whether it is so slow that the run which checks its answer is the one that is timed; memory is not traced.
+        Whether it is so slow that the run which checks its answer is the one that is timed; memory
+        is not traced.
     missing : str, default=""
         Why it cannot be run here; it gets a line that says so.
     elsewhere : bool, default=False
@@ -84,8 +85,8 @@ class Row:
     us_per_item : float or None
         Microseconds per row.
     peak_mb : float or None
-        Most memory allocated at once by Python and NumPy beyond what was there before, MB; None for what another
-        process allocated.
+        Most memory allocated at once by Python and NumPy beyond what was there before, MB; None for
+        what another process allocated.
     note : str
         Whether the answer agrees with ours, or why there is no time.
     """
@@ -99,12 +100,14 @@ class Row:
     note: str = ""
 
 
-def compare(comparison: Comparison, repeats: int = 3, turn_seconds: float = TURN_SECONDS) -> Iterator[Row]:
+def compare(
+    comparison: Comparison, repeats: int = 3, turn_seconds: float = TURN_SECONDS
+) -> Iterator[Row]:
     """Check that the peers agree with us, then time everybody, on one BLAS thread.
 
-    The contenders run in turns, ``repeats`` times, so that a slow drift of the machine hits all alike. A turn is the
-    mean of as many calls as fill it, at least one, as in `timeit`; the shortest turn counts. Memory is traced in a run
-    of its own, because tracing takes time.
+    The contenders run in turns, ``repeats`` times, so that a slow drift of the machine hits all
+    alike. A turn is the mean of as many calls as fill it, at least one, as in `timeit`; the
+    shortest turn counts. Memory is traced in a run of its own, because tracing takes time.
 
     Parameters
     ----------
@@ -121,10 +124,22 @@ def compare(comparison: Comparison, repeats: int = 3, turn_seconds: float = TURN
     with threadpool_limits(1):
         checked = _check(comparison)
         contenders = [comparison.ours, *comparison.peers, comparison.nothing]
-        timed = [contender for contender in contenders if checked[contender.name].counts and not contender.once]
-        peaks = {contender.name: _peak_mb(contender.call) for contender in timed if not contender.elsewhere}
+        timed = [
+            contender
+            for contender in contenders
+            if checked[contender.name].counts and not contender.once
+        ]
+        peaks = {
+            contender.name: _peak_mb(contender.call)
+            for contender in timed
+            if not contender.elsewhere
+        }
         best, failed = _shortest(timed, repeats, turn_seconds)
-    best |= {each.name: checked[each.name].seconds for each in contenders if each.once and checked[each.name].counts}
+    best |= {
+        each.name: checked[each.name].seconds
+        for each in contenders
+        if each.once and checked[each.name].counts
+    }
     ours = best[comparison.ours.name]
     for contender in contenders:
         seconds = best.get(contender.name)
@@ -133,7 +148,9 @@ def compare(comparison: Comparison, repeats: int = 3, turn_seconds: float = TURN
             name=contender.name,
             seconds=seconds,
             ratio=seconds / ours if seconds is not None else None,
-            us_per_item=1e6 * seconds / comparison.items if seconds is not None and comparison.items else None,
+            us_per_item=1e6 * seconds / comparison.items
+            if seconds is not None and comparison.items
+            else None,
             peak_mb=peaks.get(contender.name),
             note=failed.get(contender.name, checked[contender.name].note),
         )

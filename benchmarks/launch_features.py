@@ -1,9 +1,10 @@
 """Whether what a trace says of each launch lowers the error: ``python -m flopcast.benchmarks.launch_features CASE``.
 
-Registers, local memory, scratch and the occupancy that these leave become features of each kernel beside those of the
-catalogue (`features.catalogue`), as counters do, and models are scored with and without them on the same grouped folds.
-The cases are traces of the shared data: kernels of which only the launch is known, one device (`MI350X`, `A100`), and
-the operators of four models on two GPUs, from the GPU whose traces state registers to the other (`H100`).
+Registers, local memory, scratch and the occupancy that these leave become features of each kernel
+beside those of the catalogue (`features.catalogue`), as counters do, and models are scored with and
+without them on the same grouped folds. The cases are traces of the shared data: kernels of which
+only the launch is known, one device (`MI350X`, `A100`), and the operators of four models on two
+GPUs, from the GPU whose traces state registers to the other (`H100`).
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def launched(paths: Sequence[Path]) -> pd.DataFrame:
             launch["occupancy"] = occupancy(launch, UNITS[device], find(device).wavefront or 64)
         code = pd.Series(call_codes(table), table.index)
         order = table.assign(call=code).sort_values("duration_ns", ascending=False, kind="stable")
-        launch[~table.index.isin(order.drop_duplicates("call").index)] = np.nan  # of a call the longest kernel's
+        launch[~table.index.isin(order.drop_duplicates("call").index)] = (
+            np.nan
+        )  # of a call the longest kernel's
         table = pd.concat([table, launch.drop(columns="threads").add_prefix(OWN)], axis=1)
         own = measurements(replace(trace, dispatches=table), label)
         own = own.drop(columns=[column for column in own if str(column).startswith(LAUNCH)])
@@ -124,18 +127,29 @@ def errors(dataset: Dataset, models: Sequence[str] = MODELS) -> pd.DataFrame:
 def compared(name: str, data: Path = SHARED_DATA) -> pd.DataFrame:
     """Return the mean errors of a case without what launches state, with it, and with the occupancy too, by model.
 
-    The last row is the best of them; ``lower`` and ``upper`` are the ends of a 95 % interval, by a bootstrap of whole
-    groups, of by how much a model errs more with what launches state, as training takes it up, than without.
+    The last row is the best of them; ``lower`` and ``upper`` are the ends of a 95 % interval, by a
+    bootstrap of whole groups, of by how much a model errs more with what launches state, as
+    training takes it up, than without.
     """
     places, host, target = CASES[name]
     raw = launched([data / "profiles" / place for place in places])
-    own = [column for column in raw if not str(column).startswith("_") and column not in ("flops", "bytes")]
+    own = [
+        column
+        for column in raw
+        if not str(column).startswith("_") and column not in ("flops", "bytes")
+    ]
     frame = read([raw[own]]).frame
     launch = [column for column in frame if str(column).startswith(OWN)]
     rows_of = dict[str, pd.DataFrame]()
-    for label, left_out in (("without", launch), ("with", [f"{OWN}occupancy"]), ("and occupancy", [])):
+    for label, left_out in (
+        ("without", launch),
+        ("with", [f"{OWN}occupancy"]),
+        ("and occupancy", []),
+    ):
         part = frame.drop(columns=left_out)
-        dataset = build_dataset(part, host=None if host is None else find(host), target=find(target))
+        dataset = build_dataset(
+            part, host=None if host is None else find(host), target=find(target)
+        )
         found = errors(dataset)
         rows_of[label] = found.assign(best=found[found.mean().idxmin()])
     gained = (rows_of["with"] - rows_of["without"]).groupby(dataset.groups)
@@ -149,7 +163,9 @@ def compared(name: str, data: Path = SHARED_DATA) -> pd.DataFrame:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the errors of one case."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.launch_features", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.launch_features", description=__doc__
+    )
     parser.add_argument("case", choices=[*CASES])
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     given = parser.parse_args(arguments)

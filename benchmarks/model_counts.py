@@ -2,12 +2,13 @@
 
     python benchmarks/model_counts.py workloads/model_types.json tests/workloads/model_counts.jsonl
 
-Written with transformers 5.24.0 and torch 2.13.0 (CPU), in an environment that has them; flopcast needs neither, and
-this file imports nothing of it. Models are built on the meta device, which holds no weights. The first file has a line
-for each type of language model: the keys of its configuration that may change a layer, with their defaults, its other
-names for keys (canonical name: name in the file), and what no key says, whether feed-forward parts and attention are
-gated and whether it only fills in masked tokens. The second has a line for each model built: of every type with all
-defaults, and, with at most eight layers, with one key changed at a time.
+Written with transformers 5.24.0 and torch 2.13.0 (CPU), in an environment that has them; flopcast
+needs neither, and this file imports nothing of it. Models are built on the meta device, which holds
+no weights. The first file has a line for each type of language model: the keys of its configuration
+that may change a layer, with their defaults, its other names for keys (canonical name: name in the
+file), and what no key says, whether feed-forward parts and attention are gated and whether it only
+fills in masked tokens. The second has a line for each model built: of every type with all defaults,
+and, with at most eight layers, with one key changed at a time.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def language_types() -> dict[str, list[str]]:
     for mapping in MAPPINGS:
         for kind, name in getattr(auto, mapping, {}).items():
             several = name if isinstance(name, list | tuple) else [name]
-            classes.setdefault(kind, []).extend(one for one in several[:1] if one not in classes.get(kind, []))
+            classes.setdefault(kind, []).extend(
+                one for one in several[:1] if one not in classes.get(kind, [])
+            )
     return classes
 
 
@@ -88,7 +91,9 @@ def described(transformers: Any, kind: str, names: list[str]) -> dict[str, Any]:
         if one is None or not dataclasses.is_dataclass(one):
             continue
         said[one.model_type] = {"keys": keys(one), "names": dict(one.attribute_map)}
-    weights = next((found for found in (shapes(transformers, name, kind) for name in names) if found), {})
+    weights = next(
+        (found for found in (shapes(transformers, name, kind) for name in names) if found), {}
+    )
     sizes = inner if inner is not None else config
     facts: dict[str, Any] = gates(weights, sizes) if weights else {}
     if isinstance(listed := getattr(sizes, "layer_types", None), list):
@@ -143,7 +148,9 @@ def counted(transformers: Any, kind: str, names: list[str]) -> Iterator[dict[str
             continue
         language = [one for one in weights if LANGUAGE.search(one)]
         if language:
-            language += [one for one in weights if one.split(".")[-2:-1] in (["lm_head"], ["output"])]
+            language += [
+                one for one in weights if one.split(".")[-2:-1] in (["lm_head"], ["output"])
+            ]
         else:
             language = [one for one in weights if not ELSEWHERE.search(one)]
         written = relevant(configuration(transformers, kind).to_diff_dict())
@@ -152,7 +159,11 @@ def counted(transformers: Any, kind: str, names: list[str]) -> Iterator[dict[str
         break
     config = configuration(transformers, kind)
     parts = [part for part in PARTS if hasattr(config, part)]
-    if parts or getattr(config, "is_encoder_decoder", False) or not dataclasses.is_dataclass(config):
+    if (
+        parts
+        or getattr(config, "is_encoder_decoder", False)
+        or not dataclasses.is_dataclass(config)
+    ):
         return
     fewer = {}
     for layers in ("num_hidden_layers", "n_layer", "n_layers", "num_layers"):
@@ -168,7 +179,13 @@ def counted(transformers: Any, kind: str, names: list[str]) -> Iterator[dict[str
             continue
         before = before or total
         stated = {"model_type": kind, **fewer, **change}
-        yield {"type": kind, "class": names[0], "changed": True, "language": total, "config": stated}
+        yield {
+            "type": kind,
+            "class": names[0],
+            "changed": True,
+            "language": total,
+            "config": stated,
+        }
 
 
 def changes(stated: Mapping[str, Any], fewer: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -211,7 +228,11 @@ def relevant(config: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in config.items():
         if isinstance(value, Mapping) and key not in ("per_layer_config", "linear_attn_config"):
             sizes = {name: value[name] for name in ("hidden_size", "depth") if name in value}
-            kept[key] = relevant(value) if key in (*PARTS, "attn_config", "ffn_config", "thinker_config") else sizes
+            kept[key] = (
+                relevant(value)
+                if key in (*PARTS, "attn_config", "ffn_config", "thinker_config")
+                else sizes
+            )
         elif not IRRELEVANT.search(key) or key in ("tie_word_embeddings", "is_encoder_decoder"):
             kept[key] = value
     return kept

@@ -48,7 +48,8 @@ def models(quick: bool = False, full: bool = False) -> Report:
         report.tables.append(growth_table(growth))
     if not full:
         report.lines.append(
-            "Left to --full: all folds, the default suite on other sizes, 3941 x 75, growth of the forest, slow peers"
+            "Left to --full: all folds, the default suite on other sizes, 3941 x 75, growth of "
+            "the forest, slow peers"
         )
     return report
 
@@ -57,7 +58,10 @@ def _suites(quick: bool, full: bool) -> list[SuiteTime]:
     wide = (40, 6) if quick else (300, 577)
     others = [] if quick else [(369, 174)] + ([(3941, 75)] if full else [])
     results = []
-    for form, sizes in (("literature", [wide, *others]), ("default", [wide, *(others if full else ())])):
+    for form, sizes in (
+        ("literature", [wide, *others]),
+        ("default", [wide, *(others if full else ())]),
+    ):
         for n, p in sizes:
             _say(f"{form} suite, {n} x {p}")
             results.append(suite_time(form, counters(n, p), FOLDS if full else 1))

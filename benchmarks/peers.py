@@ -1,9 +1,10 @@
 """Error against CPU time: the suite and ``quick`` beside LightGBM, XGBoost, CatBoost and learners of scikit-learn.
 
-All see the same features, fold by fold the same rows, on one thread; peers are fitted to the logarithm of the time, and
-to what is left of it over the additive model of the suite. The suite's error is that of its choice, selection included.
-``python -m flopcast.benchmarks.peers --case AITER``, ``--case GEMM --sample 10000`` for as many rows of the public
-record, drawn at random, and ``--rows 1000,4000,13000,50000`` for made-up pairs.
+All see the same features, fold by fold the same rows, on one thread; peers are fitted to the
+logarithm of the time, and to what is left of it over the additive model of the suite. The suite's
+error is that of its choice, selection included. ``python -m flopcast.benchmarks.peers --case
+AITER``, ``--case GEMM --sample 10000`` for as many rows of the public record, drawn at random, and
+``--rows 1000,4000,13000,50000`` for made-up pairs.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ _TRTLLM = {"engine": "trtllm", "release": "1.3.0rc20"}
 CASES = {
     "AITER": Case(("aiter",), {"op": "gemm", "family": "a8w8_blockscale"}, "MI300X", "MI355X"),
     "MIOpen": Case(
-        ("miopen/gfx90a68.HIP.fdb.txt.bz2", "miopen/gfx942130.HIP.fdb.txt.bz2"), {"op": "conv"}, "MI210", "MI300X"
+        ("miopen/gfx90a68.HIP.fdb.txt.bz2", "miopen/gfx942130.HIP.fdb.txt.bz2"),
+        {"op": "conv"},
+        "MI210",
+        "MI300X",
     ),
     "GEMM": Case((), {**_TRTLLM, "op": "gemm", "scale_block": ",tensor"}, "H100", "B200"),
     "attention": Case((), {**_TRTLLM, "op": "attention", "seq_q": "2..10000000"}, "H100", "B200"),
@@ -66,7 +70,9 @@ CASES = {
 
 def measured(case: Case, data: Path, sample: int | None = None, seed: int = 0) -> Dataset:
     """Return the pairs of a case and their features; with ``sample`` at most so many, drawn at random."""
-    frame = read([data / name for name in case.files] or fetch_aiconfigurator(), where=case.where).frame
+    frame = read(
+        [data / name for name in case.files] or fetch_aiconfigurator(), where=case.where
+    ).frame
     dataset = build_dataset(frame, host=find(case.host), target=find(case.target))
     if sample is None or sample >= len(dataset):
         return dataset
@@ -83,14 +89,18 @@ def made_up(n: int, seed: int = 0) -> Dataset:
     shapes["k"] = np.repeat(weights[:, 1], len(m))
     work = shapes.astype(float).prod(axis=1)
     rows = [
-        shapes.assign(device=device, duration_us=fixed + work / rate * rng.lognormal(0, 0.05, len(shapes)))
+        shapes.assign(
+            device=device, duration_us=fixed + work / rate * rng.lognormal(0, 0.05, len(shapes))
+        )
         for device, fixed, rate in ((HOST, 6, 2e8), (TARGET, 4, 4e8))
     ]
     frame = read(pd.concat(rows, ignore_index=True).assign(op="gemm", dtype_a="fp8")).frame
     return build_dataset(frame, host=find(HOST), target=find(TARGET))
 
 
-def peers(data: Dataset, names: Sequence[str] | None = None) -> Iterator[tuple[str, Candidate | str]]:
+def peers(
+    data: Dataset, names: Sequence[str] | None = None
+) -> Iterator[tuple[str, Candidate | str]]:
     """Yield each peer in each space, or why it cannot run."""
     for name, make in _LEARNERS.items():
         if names is not None and name not in names:
@@ -106,14 +116,18 @@ def peers(data: Dataset, names: Sequence[str] | None = None) -> Iterator[tuple[s
 
 
 _LEARNERS = {
-    "LightGBM": lambda: _of("lightgbm").LGBMRegressor(n_estimators=TREES, n_jobs=1, verbose=-1, random_state=0),
+    "LightGBM": lambda: _of("lightgbm").LGBMRegressor(
+        n_estimators=TREES, n_jobs=1, verbose=-1, random_state=0
+    ),
     "XGBoost": lambda: _of("xgboost").XGBRegressor(n_estimators=TREES, n_jobs=1, random_state=0),
     "CatBoost": lambda: _of("catboost").CatBoostRegressor(
         n_estimators=TREES, thread_count=1, verbose=False, random_seed=0, allow_writing_files=False
     ),
     "forest": lambda: RandomForestRegressor(TREES, n_jobs=1, random_state=0),
     "HistGradientBoosting": lambda: HistGradientBoostingRegressor(max_iter=TREES, random_state=0),
-    "kNN": lambda: make_pipeline(StandardScaler(), KNeighborsRegressor(5, weights="distance", n_jobs=1)),
+    "kNN": lambda: make_pipeline(
+        StandardScaler(), KNeighborsRegressor(5, weights="distance", n_jobs=1)
+    ),
 }
 
 
@@ -129,7 +143,12 @@ def against_time(task: str, data: Dataset, names: Sequence[str] | None = None) -
             start = time.process_time()
             selected = compete(data, quick=quick).selected
             seconds = time.process_time() - start
-            yield _row(task, f"flopcast, {name}", seconds, {scheme: one["e_out"] for scheme, one in selected.items()})
+            yield _row(
+                task,
+                f"flopcast, {name}",
+                seconds,
+                {scheme: one["e_out"] for scheme, one in selected.items()},
+            )
     for name, peer in peers(data, names):
         if isinstance(peer, str):
             yield Row(task, name, note=peer)
@@ -141,7 +160,9 @@ def against_time(task: str, data: Dataset, names: Sequence[str] | None = None) -
         if wrong := next((row["error"] for row in rows.values() if row["error"]), None):
             yield Row(task, peer.name, note=f"failed: {wrong}")
         else:
-            yield _row(task, peer.name, seconds, {scheme: row["e_out"] for scheme, row in rows.items()})
+            yield _row(
+                task, peer.name, seconds, {scheme: row["e_out"] for scheme, row in rows.items()}
+            )
 
 
 def _row(task: str, name: str, seconds: float, errors: Mapping[str, float]) -> Row:
@@ -152,11 +173,16 @@ def _row(task: str, name: str, seconds: float, errors: Mapping[str, float]) -> R
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print a line each."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.peers", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.peers", description=__doc__
+    )
     parser.add_argument("--case", choices=CASES, help="measured pairs")
     parser.add_argument("--sample", type=int, help="at most so many of them, drawn at random")
     parser.add_argument("--rows", help="numbers of made-up pairs")
-    parser.add_argument("--names", help=f"of suite, quick, {', '.join(_LEARNERS)}; default: all, of many rows the fast")
+    parser.add_argument(
+        "--names",
+        help=f"of suite, quick, {', '.join(_LEARNERS)}; default: all, of many rows the fast",
+    )
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     names = options.names.split(",") if options.names else None

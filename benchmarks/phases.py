@@ -1,10 +1,11 @@
 """What it costs to project a few repeats of each phase for all of them: ``python -m flopcast.benchmarks.phases``.
 
-Traces are projected whole and by phases: CPU time of both, without reading, and the error of the end-to-end time beside
-the one that is stated. Real ones, where a phase is a layer or a step; and long ones, made of single steps that PyTorch
-has profiled: `STEPS` of each (or as many as make `MOST` activities), one after the other, where every step is a replay
-with durations of its own. These spread about the measured ones as durations of one kernel on one shape do within the
-trace, and the CPU's times by `CPU_SPREAD`.
+Traces are projected whole and by phases: CPU time of both, without reading, and the error of the
+end-to-end time beside the one that is stated. Real ones, where a phase is a layer or a step; and
+long ones, made of single steps that PyTorch has profiled: `STEPS` of each (or as many as make
+`MOST` activities), one after the other, where every step is a replay with durations of its own.
+These spread about the measured ones as durations of one kernel on one shape do within the trace,
+and the CPU's times by `CPU_SPREAD`.
 """
 
 from __future__ import annotations
@@ -35,14 +36,20 @@ TARGET = "MI355X"
 STEPS, MOST = 200, 350_000
 CPU_SPREAD = 0.03
 REAL = (
-    *("profiles/kineto/other/" + name for name in (
-        "mi300_sglang_Qwen3-8B_prefilldecode.json.gz", "mi300_xdit_flux1_aiter_sage_profile_trace_rank_0.json.gz",
-        "vllm_prefilldecode_piecewise_graph_execution.json.gz",
-    )),
-    "profiles/rocprofv3/json/908_results.json.gz", "profiles/rocprofv3/csv_real_rdna35/prefill_kernel_trace.csv",
-    "profiles/rpd_legacy/mytrace.rpd.gz", "profiles/nsys/perlmutter-cloverleaf-cuda.sqlite",
+    *(
+        "profiles/kineto/other/" + name
+        for name in (
+            "mi300_sglang_Qwen3-8B_prefilldecode.json.gz",
+            "mi300_xdit_flux1_aiter_sage_profile_trace_rank_0.json.gz",
+            "vllm_prefilldecode_piecewise_graph_execution.json.gz",
+        )
+    ),
+    "profiles/rocprofv3/json/908_results.json.gz",
+    "profiles/rocprofv3/csv_real_rdna35/prefill_kernel_trace.csv",
+    "profiles/rpd_legacy/mytrace.rpd.gz",
+    "profiles/nsys/perlmutter-cloverleaf-cuda.sqlite",
     "profiles/chakra/param_resnet_kineto.json.gz",
-)  # fmt: skip
+)
 """Traces with phases besides those of `TRACES`; whatever they were measured on is taken for an MI300X."""
 
 
@@ -68,18 +75,30 @@ def long_trace(step: Annotated, steps: int, seed: int = 0) -> Annotated:
         start, called = replayed(graph, times, step.dispatches.index, float(speeds[number]))
         length = step.dispatches["duration_ns"].copy()
         length.iloc[graph.rows] = durations[number].round().astype(np.int64)
-        first = min(int(start.min()), int(called["start_ns"].min()) if len(called) else int(start.min()))
-        shift, numbered = now - first, {"correlation": step.dispatches["correlation"] + above * number}
-        tables.append(step.dispatches.assign(start_ns=start + shift, duration_ns=length, **numbered))
+        first = min(
+            int(start.min()), int(called["start_ns"].min()) if len(called) else int(start.min())
+        )
+        shift, numbered = (
+            now - first,
+            {"correlation": step.dispatches["correlation"] + above * number},
+        )
+        tables.append(
+            step.dispatches.assign(start_ns=start + shift, duration_ns=length, **numbered)
+        )
         last = int((start + length).max())
         if len(called):
             calls.append(
-                called.assign(start_ns=called["start_ns"] + shift, correlation=called["correlation"] + above * number)
+                called.assign(
+                    start_ns=called["start_ns"] + shift,
+                    correlation=called["correlation"] + above * number,
+                )
             )
             last = max(last, int((called["start_ns"] + called["duration_ns"]).max()))
         now += last - first + 20_000
     table = pd.concat(tables, ignore_index=True)
-    return replace(step, dispatches=table, calls=pd.concat(calls, ignore_index=True) if calls else step.calls)
+    return replace(
+        step, dispatches=table, calls=pd.concat(calls, ignore_index=True) if calls else step.calls
+    )
 
 
 def traces(data: Path, steps: int = STEPS) -> Iterator[tuple[str, str, Annotated]]:
@@ -122,10 +141,14 @@ def summary(table: pd.DataFrame) -> str:
     size = own["error %"].abs()
     inside = int((size <= 2 * own["stated ± %"] + 0.1).sum())
     long_ = own[own["trace"].str.contains("steps")]
-    times = (long_["whole, CPU s"] / long_["phases, CPU s"]).median() if len(long_) else float("nan")
+    times = (
+        (long_["whole, CPU s"] / long_["phases, CPU s"]).median() if len(long_) else float("nan")
+    )
     return (
-        f"{len(own)} of {len(table)} traces have phases: error {size.median():.2g} % (median), {size.max():.2g} % at "
-        f"most; {inside} within twice the stated error (or 0.1 %); long ones take {times:.1f} times less CPU "
+        f"{len(own)} of {len(table)} traces have phases: error {size.median():.2g} % (median), "
+        f"{size.max():.2g} % at "
+        f"most; {inside} within twice the stated error (or 0.1 %); long ones take {times:.1f} "
+        "times less CPU "
         "time (median)"
     )
 

@@ -1,6 +1,7 @@
 """What each step of `power` is worth: errors of the recovered profile and energy with the step left out.
 
-``python -m flopcast.benchmarks.power_ablation [--kernel-us 120] [--window-us 1000] [--repetitions 5] [--seed 0]``
+``python -m flopcast.benchmarks.power_ablation [--kernel-us 120] [--window-us 1000] [--repetitions
+5] [--seed 0]``
 """
 
 from __future__ import annotations
@@ -64,11 +65,12 @@ def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.Da
     Returns
     -------
     DataFrame
-        One row per case: ``case``, ``repetitions`` (those that gave a profile: in others too few readings fell into
-        executions; the rest is of these), ``golden_runs``, ``readings`` (means), ``polynomial_percent`` and
-        ``spline_percent`` (RMS error of the profile against what a perfect logger would show in steady state),
-        ``own_percent`` (RMS error of the deconvolved profile against the kernel's own curve, NaN where it is not made)
-        and ``energy_percent``, all relative to the true mean.
+        One row per case: ``case``, ``repetitions`` (those that gave a profile: in others too few
+        readings fell into executions; the rest is of these), ``golden_runs``, ``readings`` (means),
+        ``polynomial_percent`` and ``spline_percent`` (RMS error of the profile against what a
+        perfect logger would show in steady state), ``own_percent`` (RMS error of the deconvolved
+        profile against the kernel's own curve, NaN where it is not made) and ``energy_percent``,
+        all relative to the true mean.
 
     Raises
     ------
@@ -79,9 +81,13 @@ def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.Da
     seeds = range(scenario.seed, scenario.seed + repetitions)
     found: dict[str, list[dict[str, float] | DataError]] = {case: [] for case in CASES}
     for seed in seeds:
-        whole, few = (simulate(replace(scenario, seed=seed, runs=runs)) for runs in (scenario.runs, FEW_RUNS))
+        whole, few = (
+            simulate(replace(scenario, seed=seed, runs=runs)) for runs in (scenario.runs, FEW_RUNS)
+        )
         for case in CASES:
-            found[case].append(_errors(case, few if case.endswith(" runs") else whole, scenario.window_us))
+            found[case].append(
+                _errors(case, few if case.endswith(" runs") else whole, scenario.window_us)
+            )
     rows = []
     for case in CASES:
         told = [one for one in found[case] if not isinstance(one, DataError)]
@@ -100,7 +106,11 @@ def _pooled(found: list[dict[str, float]]) -> dict[str, float]:
     """Return the means of counts and the root mean squares of errors; NaN where there is nothing."""
     every = pd.DataFrame(found, columns=list(_FIGURES), dtype=float)
     return {
-        name: float(np.sqrt((every[name] ** 2).mean(skipna=False)) if name.endswith("_percent") else every[name].mean())
+        name: float(
+            np.sqrt((every[name] ** 2).mean(skipna=False))
+            if name.endswith("_percent")
+            else every[name].mean()
+        )
         for name in _FIGURES
     }
 
@@ -151,10 +161,20 @@ def _taken_for_equal(clocks: Clocks) -> Clocks:
 def ablation_table(found: pd.DataFrame) -> Table:
     """Return the errors of each case for a terminal; see `ablation`."""
     title = "Simulated logger, errors in % of the true mean: what each step is worth"
-    numbers = ["repetitions", "golden runs", "readings", "polynomial", "spline", "own curve", "energy"]
+    numbers = [
+        "repetitions",
+        "golden runs",
+        "readings",
+        "polynomial",
+        "spline",
+        "own curve",
+        "energy",
+    ]
     caption = (
-        "polynomial, spline: the profile against what a perfect logger would show; own curve: window removed, against "
-        "the kernel's own power. RMS over the kernel's time and the simulated measurements; repetitions: those with "
+        "polynomial, spline: the profile against what a perfect logger would show; own curve: "
+        "window removed, against "
+        "the kernel's own power. RMS over the kernel's time and the simulated measurements; "
+        "repetitions: those with "
         "enough readings for a profile."
     )
     forms = {"repetitions": "{:.0f}", "golden_runs": "{:.0f}", "readings": "{:.0f}"}
@@ -169,12 +189,18 @@ def ablation_table(found: pd.DataFrame) -> Table:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Simulate, profile with each step left out in turn, and print what that costs.
 
-    A run of the simulator has as many executions as fill the window: its 200 runs take gigabytes where the kernel is
-    ten thousand times shorter.
+    A run of the simulator has as many executions as fill the window: its 200 runs take gigabytes
+    where the kernel is ten thousand times shorter.
     """
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.power_ablation", description=__doc__)
-    parser.add_argument("--kernel-us", type=float, default=120.0, help="time of the simulated kernel")
-    parser.add_argument("--window-us", type=float, default=1000.0, help="averaging window of the simulated logger")
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.power_ablation", description=__doc__
+    )
+    parser.add_argument(
+        "--kernel-us", type=float, default=120.0, help="time of the simulated kernel"
+    )
+    parser.add_argument(
+        "--window-us", type=float, default=1000.0, help="averaging window of the simulated logger"
+    )
     parser.add_argument("--repetitions", type=int, default=5, help="measurements to simulate")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args(arguments)

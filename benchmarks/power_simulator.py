@@ -54,7 +54,8 @@ class Scenario:
     jitter : float
         Standard deviation of the logarithm of a run's execution time.
     outliers, slowdown : float, (float, float)
-        Share of runs that are disturbed, and by how much they are slower; they do the same work at less power.
+        Share of runs that are disturbed, and by how much they are slower; they do the same work at
+        less power.
     noise : float
         Standard deviation of a reading, relative.
     gap_us : float
@@ -66,7 +67,8 @@ class Scenario:
     read_us, bad_pairs : float
         Median delay of a clock read, and the share of pairs that are wrong by far.
     throttle : float
-        By this share the power above idle is lower in the first quarter of each run and from its middle on.
+        By this share the power above idle is lower in the first quarter of each run and from its
+        middle on.
     shapes, idle_w : mapping
         Power of each component above idle over the kernel's time, and at idle.
     seed : int
@@ -108,7 +110,10 @@ class Truth:
     def power_w(self, phase: np.ndarray, component: str = TOTAL) -> np.ndarray:
         """Return the kernel's own power at positions in its time."""
         return sum(
-            (self.scenario.idle_w[name] + self.scenario.shapes[name](phase) for name in self._parts(component)),
+            (
+                self.scenario.idle_w[name] + self.scenario.shapes[name](phase)
+                for name in self._parts(component)
+            ),
             start=np.zeros(len(phase)),
         )
 
@@ -173,7 +178,9 @@ def _slowdowns(scenario: Scenario, rng: np.random.Generator) -> np.ndarray:
     return np.where(disturbed, rng.uniform(*scenario.slowdown, scenario.runs), 1.0)
 
 
-def _schedule(scenario: Scenario, slow: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _schedule(
+    scenario: Scenario, slow: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Return start and end of every execution in us since the beginning, each of shape (runs, executions)."""
     count = scenario.executions_per_run
     jitter = np.exp(rng.normal(0, scenario.jitter, scenario.runs))
@@ -207,7 +214,8 @@ def _log(
     scale[:, : start.shape[1] // 4] *= 1 - scenario.throttle
     scale[:, start.shape[1] // 2 :] *= 1 - scenario.throttle
     read = {
-        name: scenario.idle_w[name] + _dynamic(shape, times, start.ravel(), end.ravel(), scale.ravel(), scenario)
+        name: scenario.idle_w[name]
+        + _dynamic(shape, times, start.ravel(), end.ravel(), scale.ravel(), scenario)
         for name, shape in scenario.shapes.items()
     }
     read = {TOTAL: np.sum(list(read.values()), axis=0), **read}
@@ -228,7 +236,12 @@ def _log(
 
 
 def _dynamic(
-    shape: Shape, times: np.ndarray, start: np.ndarray, end: np.ndarray, scale: np.ndarray, scenario: Scenario
+    shape: Shape,
+    times: np.ndarray,
+    start: np.ndarray,
+    end: np.ndarray,
+    scale: np.ndarray,
+    scenario: Scenario,
 ) -> np.ndarray:
     """Return the power above idle that the logger shows at each time, averaged over its window."""
     edges = np.linspace(0, 1, _FINE + 1)
@@ -259,7 +272,9 @@ def _pairs(scenario: Scenario, run_start: np.ndarray, rng: np.random.Generator) 
     delay = scenario.read_us * np.exp(rng.normal(0, 0.5, len(issued)))
     sampled = issued + delay * rng.random(len(issued))
     bad = rng.random(len(issued)) < scenario.bad_pairs
-    cpu = issued + np.where(bad, -rng.uniform(100, 1000, len(issued)), 0.0)  # preempted after the CPU's clock was read
+    cpu = issued + np.where(
+        bad, -rng.uniform(100, 1000, len(issued)), 0.0
+    )  # preempted after the CPU's clock was read
     return pd.DataFrame(
         {
             "gpu_ns": _gpu_ns(scenario, sampled),

@@ -22,8 +22,12 @@ LARGE = "FLOPCAST_BENCH_LARGE"
 
 def predicting(sizes: Sequence[int], seed: int = 0, trained: int = 500) -> Iterator[Comparison]:
     """Yield the predictions of fp8 GEMMs, pair MI300X to MI355X, for each number of rows (see `LARGE`)."""
-    measured = pd.concat([gemms(trained, seed, device) for device in (HOST, TARGET)], ignore_index=True)
-    run = train(measured, host=HOST, target=TARGET, models=["ExtraTrees/Residual", "BoostedTrees"], jobs=1)
+    measured = pd.concat(
+        [gemms(trained, seed, device) for device in (HOST, TARGET)], ignore_index=True
+    )
+    run = train(
+        measured, host=HOST, target=TARGET, models=["ExtraTrees/Residual", "BoostedTrees"], jobs=1
+    )
     saved, recipe = run.trained.saved, run.trained.recipe
     with temporary_folder() as folder:
         for n in (*sizes, *([1_000_000] if os.environ.get(LARGE) else [])):
@@ -34,7 +38,9 @@ def predicting(sizes: Sequence[int], seed: int = 0, trained: int = 500) -> Itera
             yield Comparison(
                 task=f"predict {n} GEMMs, Parquet to Parquet",
                 ours=Contender("flopcast predict", partial(_predicted, run, data, out)),
-                peers=(Contender("the estimator alone, features given", partial(saved.predict, X)),),
+                peers=(
+                    Contender("the estimator alone, features given", partial(saved.predict, X)),
+                ),
                 nothing=Contender("do nothing (zeros)", partial(np.zeros, n)),
                 differs=different_times,
                 items=n,
@@ -50,5 +56,7 @@ def different_times(out: Path, times: np.ndarray) -> str:
     """Return in what the predictions by the model alone, those within its range, differ from the estimator's."""
     frame = pd.read_parquet(out, columns=["basis", "predicted_us"])
     inside = frame["basis"].isin(["known group", "new group"]).to_numpy()
-    same = inside.any() and np.allclose(frame["predicted_us"].to_numpy()[inside], times[inside], rtol=1e-12, atol=0.0)
+    same = inside.any() and np.allclose(
+        frame["predicted_us"].to_numpy()[inside], times[inside], rtol=1e-12, atol=0.0
+    )
     return "" if same else "predictions"

@@ -1,8 +1,8 @@
 """How far the laws of communication are from what was measured.
 
-``python -m flopcast.benchmarks.projection_communication`` projects the messages of one GPU to the other, A100, H100,
-MI300X and MI355X in pairs and both directions, and never fits a model to the messages it is judged by. It prints the
-``[law_errors]`` of projection/links.toml.
+``python -m flopcast.benchmarks.projection_communication`` projects the messages of one GPU to the
+other, A100, H100, MI300X and MI355X in pairs and both directions, and never fits a model to the
+messages it is judged by. It prints the ``[law_errors]`` of projection/links.toml.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Side:
     gpu: GPU
     timings: Timings
     algorithm: str
-    rings: Mapping[int, int] = field(default_factory=dict)  # of a mesh at untuned numbers of ranks (`Link.rings`)
+    rings: Mapping[int, int] = field(
+        default_factory=dict
+    )  # of a mesh at untuned numbers of ranks (`Link.rings`)
     fitted: dict[tuple[object, ...], Link] = field(default_factory=dict, compare=False)
     """Models of `fit_without`: a GPU is the host, then the target, and part of several pairs."""
 
@@ -75,13 +77,16 @@ class Side:
         return self.fitted[case]
 
 
-def projection_errors(host: Side, target: Side, collective: str, *, by: str, protocols: int = 2) -> pd.DataFrame:
+def projection_errors(
+    host: Side, target: Side, collective: str, *, by: str, protocols: int = 2
+) -> pd.DataFrame:
     """Return the error of every law on the target's messages, the models fitted without them on either GPU.
 
     Parameters
     ----------
     host, target : Side
-        What is projected, and what to. The host's times are interpolated at the target's sizes, on logarithmic scales.
+        What is projected, and what to. The host's times are interpolated at the target's sizes, on
+        logarithmic scales.
     collective : str
         What was measured on both.
     by : {"ranks", "octaves", "decades"}
@@ -92,9 +97,10 @@ def projection_errors(host: Side, target: Side, collective: str, *, by: str, pro
     Returns
     -------
     DataFrame
-        One row per message measured on both: `fold`, `message_bytes`, `ranks`, `bound` (what takes most of the time on
-        the target, by the alpha-beta model), then ln(projected / measured) by "alpha-beta", "one-sided" (the alpha-beta
-        model with the host's fit alone), "bandwidth" and "kept".
+        One row per message measured on both: `fold`, `message_bytes`, `ranks`, `bound` (what takes
+        most of the time on the target, by the alpha-beta model), then ln(projected / measured) by
+        "alpha-beta", "one-sided" (the alpha-beta model with the host's fit alone), "bandwidth" and
+        "kept".
     """
     messages, on_target, on_host = _common(host.timings.transfer(), target.timings.transfer())
     folds = folds_of(messages, by)
@@ -102,7 +108,11 @@ def projection_errors(host: Side, target: Side, collective: str, *, by: str, pro
     for fold in np.unique(folds):
         rows = folds == fold
         links = [side.fit_without(fold, collective, by, protocols) for side in (host, target)]
-        left = {"fold": fold, "message_bytes": messages.message_bytes[rows], "ranks": messages.ranks[rows]}
+        left = {
+            "fold": fold,
+            "message_bytes": messages.message_bytes[rows],
+            "ranks": messages.ranks[rows],
+        }
         activities = _activities(messages.take(rows), on_host[rows], collective)
         for name, law, known in _laws(links):
             said = communication_factors(activities, host.gpu, target.gpu, law, links=known)
@@ -129,7 +139,9 @@ def _common(host: Timings, target: Timings) -> tuple[Timings, np.ndarray, np.nda
     for n in np.intersect1d(host.ranks, target.ranks):
         rows, known = target.ranks == n, host.take(host.ranks == n)
         at, sizes = np.log(target.message_bytes[rows]), np.log(known.message_bytes)
-        on_host[rows] = np.exp(np.interp(at, sizes, np.log(known.time_us), left=np.nan, right=np.nan))
+        on_host[rows] = np.exp(
+            np.interp(at, sizes, np.log(known.time_us), left=np.nan, right=np.nan)
+        )
     both = ~np.isnan(on_host)
     messages = target.take(both)
     return messages, messages.time_us, on_host[both]
@@ -181,8 +193,15 @@ def timings_of(link: Link, data: Path) -> Timings:
         table = table[table["collective"] == collective]
         columns = table["size_bytes"], table["gpus"], table["time_us"]
     else:
-        table = table[(table["num_workers"] == table["devices_per_node"]) & table["num_workers"].isin(link.ranks)]
-        columns = table["size"], table["num_workers"], table[f"time_stats.{link.collective}.min"] * US_PER_MS
+        table = table[
+            (table["num_workers"] == table["devices_per_node"])
+            & table["num_workers"].isin(link.ranks)
+        ]
+        columns = (
+            table["size"],
+            table["num_workers"],
+            table[f"time_stats.{link.collective}.min"] * US_PER_MS,
+        )
     return Timings(*(column.to_numpy(dtype=np.float64) for column in columns))
 
 
@@ -210,14 +229,19 @@ def pair_errors(timings: Callable[[Link], Timings]) -> pd.DataFrame:
         protocols = len(links[one, collective].protocols)
         for host, target in (sides, sides[::-1]):
             found = projection_errors(host, target, collective, by=by, protocols=protocols)
-            parts.append(found.assign(collective=collective, by=by, pair=f"{host.gpu.name} {target.gpu.name}"))
+            parts.append(
+                found.assign(
+                    collective=collective, by=by, pair=f"{host.gpu.name} {target.gpu.name}"
+                )
+            )
     return pd.concat(parts)
 
 
 def summary(errors: pd.DataFrame) -> pd.Series:
     """Return the root mean square of the laws' errors; every pair and direction counts once.
 
-    Those of `LAWS` are of messages whose bytes take most of the time; "latency" is that of all others.
+    Those of `LAWS` are of messages whose bytes take most of the time; "latency" is that of all
+    others.
     """
     by = [errors[name] for name in ("collective", "by", "pair")]
     squares = errors[list(LAWS)].pow(2)

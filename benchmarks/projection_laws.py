@@ -1,9 +1,10 @@
 """How far the laws of computation are from what was measured: ``python -m flopcast.benchmarks.projection_laws``.
 
-Kernels measured on two GPUs by tuners and benchmarks (AITER, MIOpen, NeuSight's operators), and models profiled on
-MI300X and H100 by PyTorch. A trained model, and a correction, never see what they are judged by: groups of the
-cross-validation, or the pair of traces, are left out. ``--errors`` prints the rows of projection/law_errors.toml,
-``--pairs`` what its ``pair`` is from (with the tables of AIConfigurator, which are fetched).
+Kernels measured on two GPUs by tuners and benchmarks (AITER, MIOpen, NeuSight's operators), and
+models profiled on MI300X and H100 by PyTorch. A trained model, and a correction, never see what
+they are judged by: groups of the cross-validation, or the pair of traces, are left out.
+``--errors`` prints the rows of projection/law_errors.toml, ``--pairs`` what its ``pair`` is from
+(with the tables of AIConfigurator, which are fetched).
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ from ..hardware import find
 from ..laws.applied import by_law
 from ..laws.base import Pair
 from ..operators.operators import group_labels
-from ..projection.kernel_laws import MODEL, Correction, compute_factors, corrections_of, learn_corrections, of_pairs
+from ..projection.kernel_laws import (
+    MODEL,
+    Correction,
+    compute_factors,
+    corrections_of,
+    learn_corrections,
+    of_pairs,
+)
 from ..readers import TraceFailure, read, read_traces
 from ..report.terminal import output
 from ..table.problems import pair as pair_rows
@@ -46,8 +54,12 @@ TRACES = {MI300X: "profiles/kineto/pairs_mi300", H100: "profiles/kineto/pairs_h1
 
 
 PAIRS = (
-    (H100, H200), (H100, B200), (H200, B200), (B200, "B300"), (H100, "L40S"),
-)  # fmt: skip
+    (H100, H200),
+    (H100, B200),
+    (H200, B200),
+    (B200, "B300"),
+    (H100, "L40S"),
+)
 
 
 @dataclass(frozen=True)
@@ -63,8 +75,18 @@ class Campaign:
 CAMPAIGNS = (
     Campaign("AITER", ("aiter",), MI300X, "MI355X"),
     Campaign("NeuSight", ("ops",), "MI100", "MI210"),
-    Campaign("MIOpen", ("miopen/gfx90878.HIP.fdb.txt.bz2", "miopen/gfx90a68.HIP.fdb.txt.bz2"), "MI100", "MI210"),
-    Campaign("MIOpen", ("miopen/gfx90a68.HIP.fdb.txt.bz2", "miopen/gfx942130.HIP.fdb.txt.bz2"), "MI210", MI300X),
+    Campaign(
+        "MIOpen",
+        ("miopen/gfx90878.HIP.fdb.txt.bz2", "miopen/gfx90a68.HIP.fdb.txt.bz2"),
+        "MI100",
+        "MI210",
+    ),
+    Campaign(
+        "MIOpen",
+        ("miopen/gfx90a68.HIP.fdb.txt.bz2", "miopen/gfx942130.HIP.fdb.txt.bz2"),
+        "MI210",
+        MI300X,
+    ),
 )
 
 
@@ -78,14 +100,21 @@ def law_rows(campaign: Campaign, table: pd.DataFrame, *, by_dtype: bool) -> Iter
     """Yield one row per law and class: bias and spread of ln(measured / projected), totals and mean error, %."""
     devices = Pair.of(find(campaign.host), find(campaign.target))
     rows, measured = of_pairs(table), table["duration_us"].to_numpy(dtype=float)
-    classes = rows.op_class + " " + table["dtype_a"].to_numpy(dtype=object) if by_dtype else rows.op_class
+    classes = (
+        rows.op_class + " " + table["dtype_a"].to_numpy(dtype=object) if by_dtype else rows.op_class
+    )
     head: Cells = {"campaign": campaign.name, "host": campaign.host, "target": campaign.target}
     for law in LAWS:
         told = by_law(rows, devices, law)
         projected, used = rows.host_us * told["factor"].to_numpy(), told["law"].eq(law).to_numpy()
         for name, found in corrections_of(measured[used], projected[used], classes[used]).items():
             own = used & (classes == name)
-            row: Cells = {"law": law, "n": found.n, "bias": float(np.log(found.factor)), "spread": found.sigma}
+            row: Cells = {
+                "law": law,
+                "n": found.n,
+                "bias": float(np.log(found.factor)),
+                "spread": found.sigma,
+            }
             yield {**head, "class": name, **row, **_errors(measured[own], projected[own])}
     projected = rows.host_us * by_law(rows, devices, CHOICE)["factor"].to_numpy()
     for name in sorted(set(classes)):
@@ -116,10 +145,23 @@ def _errors(measured: np.ndarray, projected: np.ndarray) -> Cells:
 
 def trained_row(data: Path) -> Cells:
     """Return how a trained model does on AITER's matrix products, folds of whole weight shapes held out."""
-    run = train([data / "aiter"], host=MI300X, target="MI355X", where={"op": ["gemm"]}, models=MODELS, jobs=1)
+    run = train(
+        [data / "aiter"],
+        host=MI300X,
+        target="MI355X",
+        where={"op": ["gemm"]},
+        models=MODELS,
+        jobs=1,
+    )
     rows = run.predictions.query("scheme == 'grouped' and model == @run.model.name")
     observed, predicted = (rows[name].to_numpy(dtype=float) for name in ("observed", "predicted"))
-    row: Cells = {"campaign": "AITER", "host": MI300X, "target": "MI355X", "class": "gemm fp8", "n": len(rows)}
+    row: Cells = {
+        "campaign": "AITER",
+        "host": MI300X,
+        "target": "MI355X",
+        "class": "gemm fp8",
+        "n": len(rows),
+    }
     return {**row, "law": f"trained: {run.model.name}", **_errors(observed, predicted)}
 
 
@@ -129,7 +171,9 @@ def kernels(path: Path) -> pd.DataFrame:
     if isinstance(found, TraceFailure):
         raise found.error
     table = found.dispatches
-    return table[table["linked"] & table["kind"].eq("kernel") & table["kernel_class"].ne("communication")]
+    return table[
+        table["linked"] & table["kind"].eq("kernel") & table["kernel_class"].ne("communication")
+    ]
 
 
 def trace_rows(data: Path) -> Iterator[Cells]:
@@ -137,19 +181,38 @@ def trace_rows(data: Path) -> Iterator[Cells]:
     names = sorted(path.name for path in (data / TRACES[H100]).glob("*.json.gz"))
     for host, target in ((MI300X, H100), (H100, MI300X)):
         for name in names:
-            others = [data / TRACES[device] / other for other in names if other != name for device in TRACES]
+            others = [
+                data / TRACES[device] / other
+                for other in names
+                if other != name
+                for device in TRACES
+            ]
             own, there = (kernels(data / TRACES[device] / name) for device in (host, target))
             before, after = (float(table["duration_ns"].sum()) / 1e3 for table in (own, there))
-            found: Cells = {"model": name.split("_")[0], "host": host, "host_us": before, "target_us": after}
+            found: Cells = {
+                "model": name.split("_")[0],
+                "host": host,
+                "host_us": before,
+                "target_us": after,
+            }
             devices = find(host), find(target)
             factors = {law: compute_factors(own, *devices, law) for law in LAWS}
             learned = _learned(others, host, target)
-            factors[f"{CHOICE}+correction"] = compute_factors(own, *devices, CHOICE, corrections=learned)
-            factors["trained"] = compute_factors(own, *devices, CHOICE, run=trained_on(others, host, target))
+            factors[f"{CHOICE}+correction"] = compute_factors(
+                own, *devices, CHOICE, corrections=learned
+            )
+            factors["trained"] = compute_factors(
+                own, *devices, CHOICE, run=trained_on(others, host, target)
+            )
             for law, table in factors.items():
-                found[law] = 100 * (float((table["factor"] * own["duration_ns"]).sum()) / 1e3 / after - 1)
+                found[law] = 100 * (
+                    float((table["factor"] * own["duration_ns"]).sum()) / 1e3 / after - 1
+                )
             told = (factors["trained"]["law"] == MODEL).to_numpy()
-            yield {**found, "share trained": 100 * float(own["duration_ns"][told].sum()) / 1e3 / before}
+            yield {
+                **found,
+                "share trained": 100 * float(own["duration_ns"][told].sum()) / 1e3 / before,
+            }
 
 
 def _learned(files: Sequence[Path], host: str, target: str) -> Mapping[str, Correction]:
@@ -168,7 +231,9 @@ def shown(title: str, rows: pd.DataFrame) -> Table:
     """Return a table for the terminal."""
     table = Table(title=title)
     for name in rows.columns:
-        table.add_column(str(name), justify="right" if pd.api.types.is_numeric_dtype(rows[name]) else "left")
+        table.add_column(
+            str(name), justify="right" if pd.api.types.is_numeric_dtype(rows[name]) else "left"
+        )
     for row in rows.itertuples(index=False):
         table.add_row(*(_cell(value) for value in row))
     return table
@@ -195,16 +260,28 @@ def pair_errors() -> Iterator[Cells]:
 
     The sigma is that of a normal distribution of which as many lie within the 90th percentile.
     """
-    where = {"op": ["gemm"], "dtype_a": ["bf16"], "device": sorted({name for pair in PAIRS for name in pair})}
+    where = {
+        "op": ["gemm"],
+        "dtype_a": ["bf16"],
+        "device": sorted({name for pair in PAIRS for name in pair}),
+    }
     rows = read([fetch_aiconfigurator()], where=where).frame
-    times = rows.pivot_table("duration_us", ["m", "n", "k"], ["engine", "device"], "min", observed=True).map(np.log)
+    times = rows.pivot_table(
+        "duration_us", ["m", "n", "k"], ["engine", "device"], "min", observed=True
+    ).map(np.log)
     engines = sorted(set(rows["engine"].astype(str)))
     for host, target in PAIRS:
         ratio = {engine: times[engine, target] - times[engine, host] for engine in engines}
         for one, other in combinations(engines, 2):
             apart = (ratio[one] - ratio[other]).dropna()
             sigma = float(apart.abs().quantile(0.9) / ndtri(0.95))
-            yield {"host": host, "target": target, "engines": f"{one}, {other}", "n": len(apart), "sigma": sigma}
+            yield {
+                "host": host,
+                "target": target,
+                "engines": f"{one}, {other}",
+                "n": len(apart),
+                "sigma": sigma,
+            }
 
 
 def entries(rows: pd.DataFrame) -> Iterator[str]:
@@ -227,10 +304,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _show(options: argparse.Namespace) -> None:
     if options.pairs:
-        output().print(shown("BF16 products: sigma of ln(ratio) between collections", pd.DataFrame(pair_errors())))
+        output().print(
+            shown(
+                "BF16 products: sigma of ln(ratio) between collections", pd.DataFrame(pair_errors())
+            )
+        )
         return
     measured = [(one, paired(one, options.data)) for one in CAMPAIGNS]
-    rows = pd.DataFrame([row for case in measured for row in law_rows(*case, by_dtype=not options.errors)])
+    rows = pd.DataFrame(
+        [row for case in measured for row in law_rows(*case, by_dtype=not options.errors)]
+    )
     if options.errors:
         print("\n".join(entries(rows)))
         return

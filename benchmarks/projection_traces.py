@@ -1,7 +1,8 @@
 """How far projected traces are from measured ones: ``python -m flopcast.benchmarks.projection_traces``.
 
-Models profiled on MI300X and H100 by PyTorch, each projected to the other GPU by every law and every way of adding up:
-the end-to-end time against the measured one. A trained model never sees the pair that it is judged by.
+Models profiled on MI300X and H100 by PyTorch, each projected to the other GPU by every law and
+every way of adding up: the end-to-end time against the measured one. A trained model never sees the
+pair that it is judged by.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ from .shared_data import run_on_data
 
 LAWS = {
     "published": PUBLISHED,
-    **{name: Laws(compute=name) for name in ("flops", "bandwidth", "roofline", "roofline-achieved", CHOICE)},
+    **{
+        name: Laws(compute=name)
+        for name in ("flops", "bandwidth", "roofline", "roofline-achieved", CHOICE)
+    },
 }
 
 
@@ -41,11 +45,20 @@ def trace(path: Path) -> Annotated:
 def pairs(data: Path) -> Iterator[tuple[str, str, str, Annotated, float, list[Path]]]:
     """Yield model, host, target, the host's trace, the target's measured time, and the files of the other pairs."""
     names = sorted(path.name for path in (data / TRACES[H100]).glob("*.json.gz"))
-    found = {(device, name): trace(data / folder / name) for device, folder in TRACES.items() for name in names}
+    found = {
+        (device, name): trace(data / folder / name)
+        for device, folder in TRACES.items()
+        for name in names
+    }
     for host, target in ((MI300X, H100), (H100, MI300X)):
         for name in names:
             there = project_trace(found[target, name], find(target), find(target)).measured_us
-            others = [data / TRACES[device] / other for other in names if other != name for device in TRACES]
+            others = [
+                data / TRACES[device] / other
+                for other in names
+                if other != name
+                for device in TRACES
+            ]
             yield name.split("_")[0], host, target, found[host, name], there, others
 
 
@@ -55,7 +68,12 @@ def rows(data: Path) -> Iterator[tuple[list[Cells], Cells]]:
         devices = find(host), find(target)
         found = {name: project_trace(own, *devices, laws) for name, laws in LAWS.items()}
         found["trained"] = project_trace(own, *devices, Laws(run=trained_on(others, host, target)))
-        head: Cells = {"model": model, "host": host, "host_us": found[CHOICE].measured_us, "target_us": there}
+        head: Cells = {
+            "model": model,
+            "host": host,
+            "host_us": found[CHOICE].measured_us,
+            "target_us": there,
+        }
         table = [{**head, "law": name, **_errors(one, there)} for name, one in found.items()]
         told = uncertainty_of(found[CHOICE])
         yield (
@@ -80,7 +98,12 @@ def idle_changes(data: Path) -> Iterator[Cells]:
             own = project_trace(trace(data / folder / path.name), gpu, gpu)
             idle_us[device] = own.measured_us - own.busy_us
         ratio = idle_us[H100] / idle_us[MI300X]
-        yield {"model": path.name.split("_")[0], MI300X: idle_us[MI300X], H100: idle_us[H100], "ratio": ratio}
+        yield {
+            "model": path.name.split("_")[0],
+            MI300X: idle_us[MI300X],
+            H100: idle_us[H100],
+            "ratio": ratio,
+        }
 
 
 def _errors(projection: Projection, measured_us: float) -> Cells:
@@ -109,7 +132,9 @@ def _show(options: argparse.Namespace) -> None:
     output().print(shown(f"90 % intervals of {CHOICE}, replayed", told))
     changed = pd.DataFrame(list(idle_changes(options.data)))
     output().print(shown("Time in which nothing ran, µs (GAP_SIGMA)", changed))
-    print(f"root mean square of the logarithms {np.sqrt(np.mean(np.log(changed['ratio']) ** 2)):.3f}")
+    print(
+        f"root mean square of the logarithms {np.sqrt(np.mean(np.log(changed['ratio']) ** 2)):.3f}"
+    )
     inside = int(np.sum(told["inside"] == "yes"))
     print(f"{inside} of {len(told)} measured times inside their interval")
 

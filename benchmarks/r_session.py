@@ -37,8 +37,8 @@ class RSession:
     Parameters
     ----------
     code : str
-        Defines ``task()``, which returns a vector of numbers and may use the matrix ``X``, the vector ``y`` and the
-        number ``given`` with the call.
+        Defines ``task()``, which returns a vector of numbers and may use the matrix ``X``, the
+        vector ``y`` and the number ``given`` with the call.
     X : ndarray of shape (n, p)
     y : ndarray of shape (n,)
     """
@@ -85,7 +85,10 @@ class RSession:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -94,5 +97,14 @@ def r_lacks(package: str) -> str:
     """Return why R cannot load a package, "" where it can."""
     if shutil.which("Rscript") is None:
         return "Rscript is not installed"
-    command = ["Rscript", "--vanilla", "-e", f"quit(status = !requireNamespace('{package}', quietly = TRUE))"]
-    return f"R has no {package}" if subprocess.run(command, capture_output=True, check=False).returncode else ""
+    command = [
+        "Rscript",
+        "--vanilla",
+        "-e",
+        f"quit(status = !requireNamespace('{package}', quietly = TRUE))",
+    ]
+    return (
+        f"R has no {package}"
+        if subprocess.run(command, capture_output=True, check=False).returncode
+        else ""
+    )

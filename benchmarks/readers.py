@@ -22,7 +22,9 @@ def readers(data: Path) -> Iterator[Comparison]:
         yield Comparison(
             task=f"read {len(tables)} AITER tables",
             ours=Contender("flopcast read", lambda: read([data / "aiter"])),
-            peers=(Contender("pandas.read_csv alone", lambda: [pd.read_csv(path) for path in tables]),),
+            peers=(
+                Contender("pandas.read_csv alone", lambda: [pd.read_csv(path) for path in tables]),
+            ),
             nothing=Contender("do nothing (bytes)", lambda: [path.read_bytes() for path in tables]),
             differs=different_tables,
             items=sum(len(pd.read_csv(path)) for path in tables),
@@ -48,10 +50,16 @@ def files(count: int) -> Iterator[Comparison]:
                 (folder / f"{number}.txt").touch()
         yield Comparison(
             task=f"find {2 * count} files",
-            ours=Contender("flopcast find_files", lambda: sorted(file.path for file in find_files(folders))),
+            ours=Contender(
+                "flopcast find_files", lambda: sorted(file.path for file in find_files(folders))
+            ),
             peers=(Contender("pathlib.rglob", lambda: sorted(Path(name).rglob("*.txt"))),),
-            nothing=Contender("do nothing (names)", lambda: [os.listdir(folder) for folder in folders]),
-            differs=lambda found, others: "" if found == others else f"{len(found)} files, not {len(others)}",
+            nothing=Contender(
+                "do nothing (names)", lambda: [os.listdir(folder) for folder in folders]
+            ),
+            differs=lambda found, others: (
+                "" if found == others else f"{len(found)} files, not {len(others)}"
+            ),
             items=2 * count,
         )
 
@@ -91,4 +99,6 @@ def different_solvers(measured: Measurements, times: dict[tuple[int, str], float
     single = measured.frame[measured.frame["repeats"] == 1]
     lines = single["source"].str.rpartition(":")[2].astype(int)
     expected = [times.get(key, np.nan) for key in zip(lines, single["kernel"], strict=True)]
-    return "" if np.allclose(single["duration_us"], expected, rtol=1e-12) else "times of some solvers"
+    return (
+        "" if np.allclose(single["duration_us"], expected, rtol=1e-12) else "times of some solvers"
+    )

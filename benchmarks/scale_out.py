@@ -1,7 +1,8 @@
 """The fits of a cross-validation on the processes of this machine and on the workers of a cluster that runs on it.
 
-On one machine this shows what a cluster costs (starting it aside) and that the result is the same; what a network and
-other machines do to it, it does not. ``python -m flopcast.benchmarks.scale_out --rows 1000 --workers 1,2``
+On one machine this shows what a cluster costs (starting it aside) and that the result is the same;
+what a network and other machines do to it, it does not. ``python -m flopcast.benchmarks.scale_out
+--rows 1000 --workers 1,2``
 """
 
 from __future__ import annotations
@@ -38,18 +39,29 @@ def scale_out(rows: int, counts: Sequence[int]) -> Iterator[Row]:
         with cluster(count) as (client, spent), workers(1, client) as who:
             before = spent()
             row = _row(f"{count} workers", task, data, who, first)
-            yield Row(task, row.name, row.seconds, note=f"{row.note}, CPU of workers {spent() - before:.1f} s")
+            yield Row(
+                task,
+                row.name,
+                row.seconds,
+                note=f"{row.note}, CPU of workers {spent() - before:.1f} s",
+            )
 
 
 def _row(name: str, task: str, data: Dataset, jobs: Jobs, first: dict[str, pd.DataFrame]) -> Row:
     start = time.perf_counter()
     found = {
-        scheme: one.predictions for scheme, one in compete(data, models=MODELS, jobs=jobs).evaluation.schemes.items()
+        scheme: one.predictions
+        for scheme, one in compete(data, models=MODELS, jobs=jobs).evaluation.schemes.items()
     }
     seconds = time.perf_counter() - start
     same = all(found[scheme].equals(one) for scheme, one in first.items())
     first.update(found)
-    return Row(task, name, seconds, note="wall time, " + ("same predictions" if same else "differs: predictions"))
+    return Row(
+        task,
+        name,
+        seconds,
+        note="wall time, " + ("same predictions" if same else "differs: predictions"),
+    )
 
 
 @contextmanager
@@ -60,15 +72,31 @@ def cluster(count: int) -> Generator[tuple[Any, Any]]:
 
     with TemporaryDirectory() as folder:
         place = ["--scheduler-file", str(Path(folder) / "scheduler.json")]
-        options = {"dask_scheduler": ["--port", "0"], "dask_worker": ["--nthreads", "1", "--no-nanny"]}
+        options = {
+            "dask_scheduler": ["--port", "0"],
+            "dask_worker": ["--nthreads", "1", "--no-nanny"],
+        }
         started = []
         for what in ["dask_scheduler", *["dask_worker"] * count]:
-            command = [sys.executable, "-m", f"distributed.cli.{what}", *place, "--no-dashboard", "--host", "127.0.0.1"]
+            command = [
+                sys.executable,
+                "-m",
+                f"distributed.cli.{what}",
+                *place,
+                "--no-dashboard",
+                "--host",
+                "127.0.0.1",
+            ]
             started.append(subprocess.Popen([*command, *options[what]], stderr=subprocess.DEVNULL))
         try:
             with Client(scheduler_file=place[1], set_as_default=False) as client:
                 client.wait_for_workers(count, timeout=60)
-                yield client, lambda: sum(sum(psutil.Process(one.pid).cpu_times()[:2]) for one in started[1:])
+                yield (
+                    client,
+                    lambda: sum(
+                        sum(psutil.Process(one.pid).cpu_times()[:2]) for one in started[1:]
+                    ),
+                )
         finally:
             for process in started:
                 process.kill()
@@ -77,7 +105,9 @@ def cluster(count: int) -> Generator[tuple[Any, Any]]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print a line each."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.scale_out", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.scale_out", description=__doc__
+    )
     parser.add_argument("--rows", type=int, default=1000, help="made-up pairs")
     parser.add_argument("--workers", default="1,2", help="numbers of workers")
     options = parser.parse_args(arguments)

@@ -1,9 +1,10 @@
 """Every published workload, forecast without having seen its model, release or system: ``make scoreboard``.
 
-Prints, table by table, the mean and the largest error, how many measurements the 90 % intervals hold and how wide they
-are, next to the naive roofline (peak rates, no launches, no messages). ``--out FILE.html`` writes the same as a page.
-Constants are fitted without what is forecast, and the steps of training counted without any fit; but priors, forms and
-spreads were chosen with these tables in sight, which flatters.
+Prints, table by table, the mean and the largest error, how many measurements the 90 % intervals
+hold and how wide they are, next to the naive roofline (peak rates, no launches, no messages).
+``--out FILE.html`` writes the same as a page. Constants are fitted without what is forecast, and
+the steps of training counted without any fit; but priors, forms and spreads were chosen with these
+tables in sight, which flatters.
 """
 
 from __future__ import annotations
@@ -91,13 +92,20 @@ def served(data: Path) -> Iterator[Scored]:
     here = {name: (runs["release"] == name).to_numpy() for name in releases}
     models = sorted(set(of))
     for learnt, asked in (models[::-1], models):
-        pairs = [(here[name] & latency & (of == learnt), here[name] & latency & (of == asked)) for name in releases]
+        pairs = [
+            (here[name] & latency & (of == learnt), here[name] & latency & (of == asked))
+            for name in releases
+        ]
         yield scored(f"latency: {asked} from {learnt}", pairs, RESIDUAL, OTHER_MODEL)
     later = [(here[one] & latency, here[two] & latency) for one, two in pairwise(releases)]
     yield scored("latency: a release from the one before", later, RESIDUAL, OTHER_RELEASE)
     beyond = [(here[name] & latency, here[name] & ~latency) for name in releases]
     yield scored("throughput: from latencies", beyond, RESIDUAL, BEYOND)
-    other = [(here[n] & (of == a), here[n] & ~latency & (of == b)) for n in releases for a, b in (models, models[::-1])]
+    other = [
+        (here[n] & (of == a), here[n] & ~latency & (of == b))
+        for n in releases
+        for a, b in (models, models[::-1])
+    ]
     yield scored("throughput: from the other model", other, RESIDUAL, OTHER_MODEL)
 
 
@@ -107,7 +115,9 @@ def steps(data: Path) -> Iterator[Scored]:
     found = [forecast(_megatron(row)) for _, row in table.iterrows()]
     measured = table["iteration_s_measured"].to_numpy(dtype=float)
     flop = [
-        counted_flop(one.setting.model, one.setting.global_batch * one.setting.seq_len, one.setting.seq_len)
+        counted_flop(
+            one.setting.model, one.setting.global_batch * one.setting.seq_len, one.setting.seq_len
+        )
         for one in found
         if isinstance(one.setting, Setting)
     ]
@@ -115,11 +125,17 @@ def steps(data: Path) -> Iterator[Scored]:
     naive = np.array(flop) / (peak * table["num_procs"].to_numpy(dtype=float)) / measured
     ratio = np.array([one.predicted for one in found]) / measured
     yield Scored(
-        "step: Megatron 22B, 175B on A100", ratio, np.array([np.log(f.upper / f.predicted) for f in found]), naive
+        "step: Megatron 22B, 175B on A100",
+        ratio,
+        np.array([np.log(f.upper / f.predicted) for f in found]),
+        naive,
     )
     ratios = list(_adapters(data))
     yield Scored(
-        "step ratios: 70B adapters, MI325X and 2, 4 nodes over 8 MI300X", np.array(ratios), _unknown(3), _unknown(0)
+        "step ratios: 70B adapters, MI325X and 2, 4 nodes over 8 MI300X",
+        np.array(ratios),
+        _unknown(3),
+        _unknown(0),
     )
 
 
@@ -127,7 +143,9 @@ def attention(data: Path) -> Iterator[Scored]:
     """Score fused attention: each length by the law of rates through the others, rate and keys fitted without it."""
     table = measured_attention(data)
     ratio, naive = [], []
-    for (device, _, _, _, _), series in table.groupby(["device", "backward", "head_dim", "causal", "file"]):
+    for (device, _, _, _, _), series in table.groupby(
+        ["device", "backward", "head_dim", "causal", "file"]
+    ):
         keys, rate = series["keys"].to_numpy(dtype=float), series["tflops"].to_numpy(dtype=float)
         for place in range(len(series)):
             others = np.arange(len(series)) != place
@@ -140,12 +158,28 @@ def attention(data: Path) -> Iterator[Scored]:
 
 def measured_attention(data: Path) -> pd.DataFrame:
     """Return the fastest measured attention kernels: AITER on MI300X, the better of two libraries on MI355X."""
-    first = pd.read_csv(data / "attn_dsl_bench_mi300x_sweep_v1.csv").query("implementation == 'aiter'")
-    columns = {"head_dim": "head_dim", "causal": "causal", "seq_len": "keys", "achieved_tflops": "tflops"}
-    host = first[list(columns)].rename(columns=columns).assign(device="MI300X", backward=False, file="")
+    first = pd.read_csv(data / "attn_dsl_bench_mi300x_sweep_v1.csv").query(
+        "implementation == 'aiter'"
+    )
+    columns = {
+        "head_dim": "head_dim",
+        "causal": "causal",
+        "seq_len": "keys",
+        "achieved_tflops": "tflops",
+    }
+    host = (
+        first[list(columns)]
+        .rename(columns=columns)
+        .assign(device="MI300X", backward=False, file="")
+    )
     table = pd.read_csv(data / "hipkittens_mi355x_mi325x.csv")
     table = table[table["file"].str.contains("/attn/") & ~table["file"].str.contains("warps")]
-    best = table.groupby(["file", "size"])["tflops"].max().reset_index().rename(columns={"size": "keys"})
+    best = (
+        table.groupby(["file", "size"])["tflops"]
+        .max()
+        .reset_index()
+        .rename(columns={"size": "keys"})
+    )
     target = best.assign(
         device="MI355X",
         backward=best["file"].str.contains("bkwd"),
@@ -158,18 +192,29 @@ def measured_attention(data: Path) -> pd.DataFrame:
 def scores(data: Path) -> Iterator[Scored]:
     """Score LUMI, Aurora's nodes by what a stream reaches there, and eight H100, all by Frontier's efficiency."""
     table = pd.read_csv(data / "hpl_hpcg_points.csv")
-    value = {(row["system"], row["benchmark"], row["list_date"][:4]): row["value"] for _, row in table.iterrows()}
+    value = {
+        (row["system"], row["benchmark"], row["list_date"][:4]): row["value"]
+        for _, row in table.iterrows()
+    }
     device, free = find("MI250X (per GCD)"), Spread(1.0, 0.0)
     reached = (
-        value["Frontier", "HPCG", "2023"] * 1e15 / hpcg(device, 75264, stream=free, reached=free, scaling=free).mean
+        value["Frontier", "HPCG", "2023"]
+        * 1e15
+        / hpcg(device, 75264, stream=free, reached=free, scaling=free).mean
     )
-    # Frontier's rate has its scaling in it, and another machine may scale better: no share, whose draws end at 1.
+    # Frontier's rate has its scaling in it, and another machine may scale better: no share, whose
+    # draws end at 1.
     spread = np.hypot(PRIORS["hpcg.reached"].spread, PRIORS["hpcg.scaling"].spread)
     rate = Spread(reached / STREAM.median, float(spread))
     for name, gpu, devices, scored in (
         ("HPCG: LUMI from Frontier", device, 23824, value["LUMI", "HPCG", "2023"] * 1e15),
         ("HPCG: Aurora, 768 nodes, from Frontier", find("Max 1550"), 768 * 6, AURORA_768),
-        ("HPCG: Aurora, June 2024, from Frontier", find("Max 1550"), AURORA_2024[0], AURORA_2024[1]),
+        (
+            "HPCG: Aurora, June 2024, from Frontier",
+            find("Max 1550"),
+            AURORA_2024[0],
+            AURORA_2024[1],
+        ),
     ):
         found = hpcg(gpu, devices, reached=rate, scaling=free)
         naive = np.array([0.201 * devices * gpu.require("memory_bw_gbs") * 1e9 / scored])
@@ -177,11 +222,18 @@ def scores(data: Path) -> Iterator[Scored]:
         yield Scored(name, np.array([found.predicted / scored]), half, naive)
     for name, gpu, devices, scored in (
         ("HPL: LUMI from Frontier", device, LUMI_2022, value["LUMI", "HPL", "2022"] * 1e18),
-        ("HPL: a node of H100 from Frontier", find("H100 SXM5"), 8, value[H100_NODE, "HPL", "2025"] * 1e12),
+        (
+            "HPL: a node of H100 from Frontier",
+            find("H100 SXM5"),
+            8,
+            value[H100_NODE, "HPL", "2025"] * 1e12,
+        ),
     ):
         large = hpl(gpu, devices, machine=Spread(1.0, machine_spread(without="LUMI")))
         half = np.array([np.log(large.upper / large.predicted)])
-        yield Scored(name, np.array([large.predicted / scored]), half, np.array([large.peak / scored]))
+        yield Scored(
+            name, np.array([large.predicted / scored]), half, np.array([large.peak / scored])
+        )
 
 
 def _own(release: Release, parts: FloatArray) -> FloatArray:
@@ -194,7 +246,9 @@ def _own(release: Release, parts: FloatArray) -> FloatArray:
 def _naive(runs: pd.DataFrame) -> FloatArray:
     """Return the seconds of each run at peak rates: every step reads the weights and the cache, or computes."""
     cases = runs.drop(columns=["release", "seconds"]).to_dict("records")
-    return np.array([roofline_s(complete({str(name): value for name, value in case.items()})) for case in cases])
+    return np.array(
+        [roofline_s(complete({str(name): value for name, value in case.items()})) for case in cases]
+    )
 
 
 def _megatron(row: Any) -> dict[str, Any]:
@@ -219,8 +273,15 @@ def _megatron(row: Any) -> dict[str, Any]:
 def _adapters(data: Path) -> Iterator[float]:
     """Return forecast over measured of throughput ratios: MI325X over MI300X, two and four nodes over one."""
     table = pd.read_csv(data / "mlperf_training_steps.csv")
-    rate = table[table["benchmark"] == "llama2_70b_lora"].set_index("system")["throughput_tracked_median_samples_s"]
-    base: dict[str, Any] = {"kind": "training", "model": "llama-2-70b", "gpu": "MI300X", "dtype": "fp8"}
+    rate = table[table["benchmark"] == "llama2_70b_lora"].set_index("system")[
+        "throughput_tracked_median_samples_s"
+    ]
+    base: dict[str, Any] = {
+        "kind": "training",
+        "model": "llama-2-70b",
+        "gpu": "MI300X",
+        "dtype": "fp8",
+    }
     base |= {"global_batch": 8, "seq_len": 8192, "lora": True}
     host = forecast({**base, "gpus": 8, "recompute": "full", "recompute_layers": 21}).predicted
     names = [f"MI300X-LLMBoost-GPUBoost-{count}node" for count in (1, 2, 4)]
@@ -243,16 +304,27 @@ def document(data: Path) -> Document:
     heads = ["points", "mean error", "worst", "within 90 %", "half-width", "naive roofline"]
     told = rows(one.row() for one in found)
     note = (
-        "A trial before the first release had 4.3 and 7.2 % from model to model and 4.6 % from release to release. "
-        "Priors, forms and spreads were chosen with these tables in sight, the fits were not: expect more elsewhere."
+        "A trial before the first release had 4.3 and 7.2 % from model to model and 4.6 % from "
+        "release to release. "
+        "Priors, forms and spreads were chosen with these tables in sight, the fits were not: "
+        "expect more elsewhere."
     )
-    parts = [Table(columns("forecast", numbers=heads), told, "Scoreboard"), Lines(lines([note]).lines)]
+    parts = [
+        Table(columns("forecast", numbers=heads), told, "Scoreboard"),
+        Lines(lines([note]).lines),
+    ]
     learnt = Table(
-        columns("left out", numbers=BOARD), rows(map(tuple, board_cells(shipped().about["scoreboard"]))), "Serving"
+        columns("left out", numbers=BOARD),
+        rows(map(tuple, board_cells(shipped().about["scoreboard"]))),
+        "Serving",
     )
-    about = formatted(sum(len(one.ratio) for one in found), "{:,} forecasts of published measurements")
+    about = formatted(
+        sum(len(one.ratio) for one in found), "{:,} forecasts of published measurements"
+    )
     return Document(
-        title="Scoreboard", lead=about, sections=[Section("Scoreboard", parts), Section("Serving", [learnt])]
+        title="Scoreboard",
+        lead=about,
+        sections=[Section("Scoreboard", parts), Section("Serving", [learnt])],
     )
 
 
@@ -265,4 +337,6 @@ def show(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_on_data("scoreboard", __doc__, show, flags={"--page": "write scoreboard.html too"}))
+    sys.exit(
+        run_on_data("scoreboard", __doc__, show, flags={"--page": "write scoreboard.html too"})
+    )

@@ -1,7 +1,8 @@
 """Models that search their own size, against peers: recursive elimination, penalties, forests.
 
-Each peer has to come to the same selection, or to the same penalty and an objective as good. Solvers of a penalty are
-compared at an equal gap to the least objective, each at the loosest tolerance that comes to it, not at their defaults.
+Each peer has to come to the same selection, or to the same penalty and an objective as good.
+Solvers of a penalty are compared at an equal gap to the least objective, each at the loosest
+tolerance that comes to it, not at their defaults.
 """
 
 from __future__ import annotations
@@ -76,18 +77,24 @@ def _data(n: int, p: int) -> tuple[np.ndarray, np.ndarray, Folds]:
 
 def skipped() -> list[str]:
     """Return a line for each peer in R that is not there."""
-    return [f"{name} skipped: {why}" for name in ("glmnet", "randomForest") if (why := r_lacks(name))]
+    return [
+        f"{name} skipped: {why}" for name in ("glmnet", "randomForest") if (why := r_lacks(name))
+    ]
 
 
 def elimination(X: np.ndarray, y: np.ndarray, folds: Folds) -> Comparison:
     """Return RFECV of least squares, against scikit-learn's on columns standardised within each fold."""
     return Comparison(
         task=f"RFECV(OLS), {X.shape[0]} x {X.shape[1]}, 5 folds",
-        ours=Contender("flopcast RFECV", lambda: np.flatnonzero(RFECV(cv=folds).fit(X, y).coef_).tolist()),
+        ours=Contender(
+            "flopcast RFECV", lambda: np.flatnonzero(RFECV(cv=folds).fit(X, y).coef_).tolist()
+        ),
         peers=(
             Contender(
                 "sklearn RFECV(LinearRegression)",
-                lambda: np.flatnonzero(_eliminated(LinearRegression(), X, y, folds).support_).tolist(),
+                lambda: np.flatnonzero(
+                    _eliminated(LinearRegression(), X, y, folds).support_
+                ).tolist(),
             ),
         ),
         nothing=Contender("do nothing (every column)", lambda: list(range(X.shape[1]))),
@@ -98,8 +105,9 @@ def elimination(X: np.ndarray, y: np.ndarray, folds: Folds) -> Comparison:
 def bounded_elimination(X: np.ndarray, y: np.ndarray, folds: Folds) -> Comparison:
     """Return RFECV of non-negative least squares; the answer is the coefficients that the search ends with.
 
-    scikit-learn leaves the intercept free. It is positive here, where the bound of ours does not matter. Columns whose
-    coefficient is 0 leave in another order, which changes no fit: they may be among those that scikit-learn supports.
+    scikit-learn leaves the intercept free. It is positive here, where the bound of ours does not
+    matter. Columns whose coefficient is 0 leave in another order, which changes no fit: they may be
+    among those that scikit-learn supports.
     """
 
     def peer() -> np.ndarray:
@@ -111,7 +119,9 @@ def bounded_elimination(X: np.ndarray, y: np.ndarray, folds: Folds) -> Compariso
 
     return Comparison(
         task=f"RFECV(NNLS), {X.shape[0]} x {X.shape[1]}, 5 folds",
-        ours=Contender("flopcast RFECV", lambda: RFECV(base="nnls", cv=folds).fit(X, y).coef_ * X.std(axis=0)),
+        ours=Contender(
+            "flopcast RFECV", lambda: RFECV(base="nnls", cv=folds).fit(X, y).coef_ * X.std(axis=0)
+        ),
         peers=(Contender("sklearn RFECV(LinearRegression(positive=True))", peer),),
         nothing=Contender("do nothing (no column)", lambda: np.zeros(X.shape[1])),
         differs=different_coefficients,
@@ -124,7 +134,9 @@ def different_coefficients(a: np.ndarray, b: np.ndarray) -> str:
     return f"{far} coefficients" if far else ""
 
 
-def _eliminated(model: LinearRegression, X: np.ndarray, y: np.ndarray, folds: Folds) -> feature_selection.RFECV:
+def _eliminated(
+    model: LinearRegression, X: np.ndarray, y: np.ndarray, folds: Folds
+) -> feature_selection.RFECV:
     """Return scikit-learn's search with a linear model on columns standardised within each fold."""
     return feature_selection.RFECV(
         make_pipeline(StandardScaler(), model),
@@ -137,8 +149,8 @@ def _eliminated(model: LinearRegression, X: np.ndarray, y: np.ndarray, folds: Fo
 def penalties(X: np.ndarray, y: np.ndarray, folds: Folds, mix: float) -> Iterator[Comparison]:
     """Yield the search of a penalty, against coordinate descent over the same penalties and folds.
 
-    scikit-learn alone does not standardise within each fold: its errors of the folds are those of other units, and the
-    penalty it chooses may be the next one of the grid.
+    scikit-learn alone does not standardise within each fold: its errors of the folds are those of
+    other units, and the penalty it chooses may be the next one of the grid.
     """
     Z, v = StandardScaler().fit_transform(X), (y - y.mean()) / y.std()
     model = Lasso(cv=folds) if mix == 1 else ElasticNet(l1_ratio=mix, cv=folds)
@@ -159,13 +171,19 @@ def penalties(X: np.ndarray, y: np.ndarray, folds: Folds, mix: float) -> Iterato
     def differs(a: Penalised, b: Penalised) -> str:
         if wrong := worse(Z, v, mix, a):
             return f"ours has an {wrong}"
-        if not alphas[1] / alphas[0] * (1 - 1e-9) <= a.alpha / b.alpha <= alphas[0] / alphas[1] * (1 + 1e-9):
+        if (
+            not alphas[1] / alphas[0] * (1 - 1e-9)
+            <= a.alpha / b.alpha
+            <= alphas[0] / alphas[1] * (1 + 1e-9)
+        ):
             return f"penalty {b.alpha:.3g} instead of {a.alpha:.3g}"
         return worse(Z, v, mix, b)
 
     exact = ours(TOLERANCES[-1])
 
-    def contender(name: str, call: Callable[[float], Penalised], elsewhere: bool = False) -> Contender:
+    def contender(
+        name: str, call: Callable[[float], Penalised], elsewhere: bool = False
+    ) -> Contender:
         tol = loosest(call, lambda answer: not differs(exact, answer))
         return Contender(f"{name}, tol {tol:.0e}", lambda: call(tol), elsewhere=elsewhere)
 
@@ -174,7 +192,9 @@ def penalties(X: np.ndarray, y: np.ndarray, folds: Folds, mix: float) -> Iterato
         task=f"{what}, {len(alphas)} penalties, {X.shape[0]} x {X.shape[1]}, 5 folds, objective to {GAP:.0e}",
         ours=contender(f"flopcast {type(model).__name__}", ours),
         peers=(contender(f"sklearn {name}", peer),),
-        nothing=Contender("do nothing (no column)", lambda: Penalised(float(alphas[0]), np.zeros(X.shape[1]))),
+        nothing=Contender(
+            "do nothing (no column)", lambda: Penalised(float(alphas[0]), np.zeros(X.shape[1]))
+        ),
         differs=differs,
         says=lambda answer: f"gap {gap(Z, v, mix, answer):.0e}",
     )
@@ -187,7 +207,9 @@ def penalties(X: np.ndarray, y: np.ndarray, folds: Folds, mix: float) -> Iterato
             answer = session(tol)
             return Penalised(float(answer[0]), answer[1:])
 
-        yield replace(comparison, peers=(*comparison.peers, contender("R cv.glmnet", in_r, elsewhere=True)))
+        yield replace(
+            comparison, peers=(*comparison.peers, contender("R cv.glmnet", in_r, elsewhere=True))
+        )
 
 
 def loosest(call: Callable[[float], Penalised], meets: Callable[[Penalised], bool]) -> float:
@@ -213,10 +235,10 @@ def worse(Z: np.ndarray, v: np.ndarray, mix: float, found: Penalised) -> str:
 def gap(Z: np.ndarray, v: np.ndarray, mix: float, found: Penalised) -> float:
     """Return an upper bound of what the objective of a solution is above the least one for its penalty.
 
-    The objective is ``|v - Z u|² / 2n + l1 |u|_1 + ridge |u|² / 2``; the target v is standardised, so that without a
-    column it is 1/2. No dual objective is above the least one: the larger of two is subtracted, at the residuals of the
-    solution and of scikit-learn's path by least angles. The latter is as good as exact, and were it wrong, the bound
-    would be too large, not too small.
+    The objective is ``|v - Z u|² / 2n + l1 |u|_1 + ridge |u|² / 2``; the target v is standardised,
+    so that without a column it is 1/2. No dual objective is above the least one: the larger of two
+    is subtracted, at the residuals of the solution and of scikit-learn's path by least angles. The
+    latter is as good as exact, and were it wrong, the bound would be too large, not too small.
     """
     n, l1, ridge = len(v), found.alpha * mix, found.alpha * (1 - mix)
 
@@ -239,7 +261,13 @@ def least_angles(Z: np.ndarray, v: np.ndarray, l1: float, ridge: float) -> np.nd
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         *_, u = lars_path_gram(
-            Z.T @ v, gram, n_samples=n, alpha_min=l1, method="lasso", max_iter=10_000, return_path=False
+            Z.T @ v,
+            gram,
+            n_samples=n,
+            alpha_min=l1,
+            method="lasso",
+            max_iter=10_000,
+            return_path=False,
         )
     return np.asarray(u)
 
@@ -255,8 +283,9 @@ class Grown:
 def oob_share(trees: int) -> float:
     """Return the share by which the out-of-bag errors of two forests of other seeds may differ, 25 % at most.
 
-    Twelve seeds of ours have a standard deviation of 15 % with 8 trees (60 x 8) and of 6 % with 64 (200 x 100), and
-    less with more: 0.45 / sqrt(trees). Three standard deviations of a difference are 2 / sqrt(trees): 6 % with 1024.
+    Twelve seeds of ours have a standard deviation of 15 % with 8 trees (60 x 8) and of 6 % with 64
+    (200 x 100), and less with more: 0.45 / sqrt(trees). Three standard deviations of a difference
+    are 2 / sqrt(trees): 6 % with 1024.
     """
     return float(min(0.25, 2 / np.sqrt(trees)))
 
@@ -264,7 +293,8 @@ def oob_share(trees: int) -> float:
 def forests(X: np.ndarray, y: np.ndarray, trees: int) -> Iterator[Comparison]:
     """Yield the choice of the number of trees, against a forest of each size.
 
-    scikit-learn's forests of the same seed are our prefixes: the errors are equal. R's are grown from other numbers.
+    scikit-learn's forests of the same seed are our prefixes: the errors are equal. R's are grown
+    from other numbers.
     """
     sizes = [2**k for k in range(1, trees.bit_length())]
 
@@ -277,7 +307,9 @@ def forests(X: np.ndarray, y: np.ndarray, trees: int) -> Iterator[Comparison]:
         for size in sizes:
             forest = RandomForestRegressor(size, max_features=1 / 3, oob_score=True, random_state=0)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # rows that every tree of a small forest has seen
+                warnings.simplefilter(
+                    "ignore", UserWarning
+                )  # rows that every tree of a small forest has seen
                 forest.fit(X, y)
             voted = forest.oob_prediction_ != 0
             errors.append(float(np.mean((forest.oob_prediction_ - y)[voted] ** 2)))

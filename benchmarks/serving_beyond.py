@@ -1,9 +1,9 @@
 """How runs beyond those learnt from are forecast: ``python -m flopcast.benchmarks.serving_beyond SAMPLE``.
 
-SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. The runs of more requests under way, longer prompts
-or longer answers than each of `LEFT_OUT` are left out one after the other, all that is learnt is learnt anew, and the
-runs are held against the intervals, which widen with each doubling (`workloads.serving_model.BEYOND`). No release is
-named, as in a search.
+SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. The runs of more requests under
+way, longer prompts or longer answers than each of `LEFT_OUT` are left out one after the other, all
+that is learnt is learnt anew, and the runs are held against the intervals, which widen with each
+doubling (`workloads.serving_model.BEYOND`). No release is named, as in a search.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from ..workloads.serving_model import TIMES, ServingModel, kept, points_of, ship
 from .serving_model import Pairs, first_fit, grown, learn, published
 from .shared_data import SHARED_DATA
 
-LEFT_OUT: Final = {"concurrency": (32, 64, 128), "input_len": (1024, 2048, 4096), "output_len": (512, 1024)}
+LEFT_OUT: Final = {
+    "concurrency": (32, 64, 128),
+    "input_len": (1024, 2048, 4096),
+    "output_len": (512, 1024),
+}
 
 
 def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
@@ -37,9 +41,11 @@ def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
         times = runs[time].to_numpy(dtype=float)
         learnt = learn(points, Pairs.of(points, first_fit(time, 0)), times, time, usable)
         fits[time] = replace(
-            learnt.fit, spreads=own.fits[time].spreads, trust=own.fits[time].trust,
+            learnt.fit,
+            spreads=own.fits[time].spreads,
+            trust=own.fits[time].trust,
             trees=grown(learnt, points, runs) if own.fits[time].trees is not None else None,
-        )  # fmt: skip
+        )
     return ServingModel(kept(runs), fits, own.about, own.slower)
 
 
@@ -54,14 +60,18 @@ def errors(runs: pd.DataFrame) -> pd.DataFrame:
         for time in TIMES:
             spread = getattr(told, time.replace("_ms", "_spread"))
             missed = np.log(getattr(told, time) / asked[time].to_numpy(dtype=float))
-            found.append(pd.DataFrame({"beyond": beyond, "time": time, "missed": missed, "spread": spread}))
+            found.append(
+                pd.DataFrame({"beyond": beyond, "time": time, "missed": missed, "spread": spread})
+            )
             found[-1]["doublings"] = np.log2(values[hidden] / limit)
     return pd.concat(found, ignore_index=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print how the runs left out were forecast, by the doublings; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.serving_beyond", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.serving_beyond", description=__doc__
+    )
     parser.add_argument("sample", type=Path, help="silicon_sample.csv")
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
@@ -75,7 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found["doublings"] = pd.cut(found["doublings"], [0, 1, 2, np.inf], labels=["1", "2", "more"])
     by = found.groupby(["beyond", "time", "doublings"], observed=True)
     told = by.agg(
-        runs=("error", "size"), mean=("error", "mean"), median=("error", "median"), covered=("covered", "mean")
+        runs=("error", "size"),
+        mean=("error", "mean"),
+        median=("error", "median"),
+        covered=("covered", "mean"),
     )
     print(told.round(3).to_string())
     return 0

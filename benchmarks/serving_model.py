@@ -1,9 +1,9 @@
 """The model of serving that ships, made anew: ``python -m flopcast.benchmarks.serving_model SAMPLE OUT --data FOLDER``.
 
-SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel (``flopcast fetch aiconfigurator``), FOLDER holds
-AMD's published latencies. Prints how it errs on what is left out (whole configurations, models, GPUs, engines, vendors,
-what was measured after February 2026), everything that is learnt being learnt anew without it; these errors give the
-intervals.
+SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel (``flopcast fetch
+aiconfigurator``), FOLDER holds AMD's published latencies. Prints how it errs on what is left out
+(whole configurations, models, GPUs, engines, vendors, what was measured after February 2026),
+everything that is learnt being learnt anew without it; these errors give the intervals.
 """
 
 from __future__ import annotations
@@ -59,9 +59,12 @@ LATER: Final = "2026-03"
 """Month from which on runs are later; how far later runs are left to the law is learnt from those between both."""
 BETWEEN: Final = "release before"
 LEFT_OUT: Final = {
-    NEW_SETTING: ("configuration",), NEW_COMBINATION: ("model", "format", "GPU", "engine"), NEW_MODEL: ("model",),
-    NEW_GPU: ("GPU",), NEW_ENGINE: ("engine",),
-}  # fmt: skip
+    NEW_SETTING: ("configuration",),
+    NEW_COMBINATION: ("model", "format", "GPU", "engine"),
+    NEW_MODEL: ("model",),
+    NEW_GPU: ("GPU",),
+    NEW_ENGINE: ("engine",),
+}
 """By question, what groups of runs have in common that are left out one by one: one of these, of four any two."""
 NEW: Final = tuple(LEFT_OUT)[1:]
 """Of these, where something is so new that the law may know it better than the runs do."""
@@ -70,28 +73,71 @@ LEAST: Final = 30
 """Runs that a spread of their own takes."""
 START: Final[Mapping[str, tuple[tuple[float, ...], tuple[float, ...], float]]] = {
     "tpot_ms": (
-        (0.033, 0.044, 0.044, 0.1, 0.25, 0.08, 0.12, 0.033, 0.07, 0.25, 0.033, 0.25, 0.12, 0.056, 0.165),
+        (
+            0.033,
+            0.044,
+            0.044,
+            0.1,
+            0.25,
+            0.08,
+            0.12,
+            0.033,
+            0.07,
+            0.25,
+            0.033,
+            0.25,
+            0.12,
+            0.056,
+            0.165,
+        ),
         (3.1, 2.0, 2.7, 3.4, 1.5, 1.85),
         0.04,
     ),
     "ttft_ms": (
-        (0.045, 0.055, 0.25, 0.1, 0.13, 0.14, 0.19, 0.033, 0.033, 0.72, 0.11, 0.3, 0.033, 0.1, 0.51),
+        (
+            0.045,
+            0.055,
+            0.25,
+            0.1,
+            0.13,
+            0.14,
+            0.19,
+            0.033,
+            0.033,
+            0.72,
+            0.11,
+            0.3,
+            0.033,
+            0.1,
+            0.51,
+        ),
         (2.5, 3.0, 3.0, 2.5, 2.0, 2.0),
         0.17,
     ),
 }
-"""Amplitudes of the terms, lengths, and the deviation of a run: tried by hand on what is left out below, small enough
-that what is far from all runs is left to the law."""
+"""Amplitudes of the terms, lengths, and the deviation of a run: tried by hand on what is left out
+below, small enough that what is far from all runs is left to the law."""
 PULL: Final = {"tpot_ms": (2.0, 20.0), "ttft_ms": (2.0, 6.0)}
 """How strongly the logarithms of constants are drawn to `PRIOR`, and those of a group to the constants of all."""
 NEAR: Final = 0.3
 """Logarithms from which on what a law misses weighs as its distance."""
 STEPS: Final = 20
 PRIOR: Final = {
-    "weights": 2.0, "products": 1.5, "scores": 3.0, "messages": 3.0, "layers": 25.0, "waits": 5.0, "crowd": 0.25,
-    "experts": 3.0, "crowd_experts": 0.5, "crowd_messages": 1.5, "step": 2.0, "polls": 2.0,
-    "queue_weights": 1.5, "queue_cache": 1.5,
-}  # fmt: skip
+    "weights": 2.0,
+    "products": 1.5,
+    "scores": 3.0,
+    "messages": 3.0,
+    "layers": 25.0,
+    "waits": 5.0,
+    "crowd": 0.25,
+    "experts": 3.0,
+    "crowd_experts": 0.5,
+    "crowd_messages": 1.5,
+    "step": 2.0,
+    "polls": 2.0,
+    "queue_weights": 1.5,
+    "queue_cache": 1.5,
+}
 """Constants of the time to the first token: prompts are read by kernels that are launched one by one."""
 
 
@@ -99,9 +145,10 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     """Return the runs to learn from, complete, with ``weight``-less times; what cannot be is left out.
 
     The sample lists runs of DeepSeek-R1 as runs of DeepSeek-V3 too: a run is taken once.
-    A run on more GPUs than a node has other GPUs for its prompts, whatever its row says. Runs whose weights have no
-    room, or whose prompts are read faster than the peak allows, are of other GPUs than they say. AMD's runs with
-    prompts found in the cache are steps alone: they have a time per token, and no first token.
+    A run on more GPUs than a node has other GPUs for its prompts, whatever its row says. Runs whose
+    weights have no room, or whose prompts are read faster than the peak allows, are of other GPUs
+    than they say. AMD's runs with prompts found in the cache are steps alone: they have a time per
+    token, and no first token.
     """
     rows = read([sample]).frame
     wide = rows["tp"] * rows["dp"] > 8
@@ -111,13 +158,24 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     amd = amd[amd["prefix_cache"]]
     more = pd.DataFrame(
         {
-            "op": SERVING, "device": "MI300X", "model": amd["model"], "engine": "vllm",
-            "engine_version": amd["release"].str.removeprefix("vllm-"), "client": "", "dtype_a": "fp8",
-            "dtype_b": "fp8", "dtype_kv": "fp8", "apart": "yes", "group": "vllm|closed", "tp": 8.0,
-            "input_len": amd["input_len"], "output_len": amd["output_len"], "concurrency": amd["batch"],
+            "op": SERVING,
+            "device": "MI300X",
+            "model": amd["model"],
+            "engine": "vllm",
+            "engine_version": amd["release"].str.removeprefix("vllm-"),
+            "client": "",
+            "dtype_a": "fp8",
+            "dtype_b": "fp8",
+            "dtype_kv": "fp8",
+            "apart": "yes",
+            "group": "vllm|closed",
+            "tp": 8.0,
+            "input_len": amd["input_len"],
+            "output_len": amd["output_len"],
+            "concurrency": amd["batch"],
             "tpot_ms": 1e3 * amd["seconds"] / amd["output_len"],
         }
-    )  # fmt: skip
+    )
     found = complete(described(pd.concat([rows, more], ignore_index=True))[0])
     found["engine_version"] = found["engine_version"].fillna("")
     size = found["dtype_b"].map({"fp8": 1.0, "fp4": 0.56, "int4": 0.56}).fillna(2.0)
@@ -130,7 +188,11 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     faster = (found["apart"] != "yes") & (found["concurrency"] * computed > shown)
     keep = room & np.isfinite(np.log(one.running)) & ~faster
     same = ["device", "engine", "input_len", "output_len", "concurrency", *TIMES]
-    twice = found.sort_values("engine_version", ascending=False, kind="stable").duplicated(same).sort_index()
+    twice = (
+        found.sort_values("engine_version", ascending=False, kind="stable")
+        .duplicated(same)
+        .sort_index()
+    )
     return found[keep & ~(twice & found["ttft_ms"].notna())].reset_index(drop=True)
 
 
@@ -143,8 +205,9 @@ def constants(
 ) -> dict[str, FloatArray]:
     """Return logarithms of factors on the parts, of all runs and of each group on top: least squares of logarithms.
 
-    Gauss and Newton's steps; what is further off than `NEAR` weighs as its distance (soft L1), and each constant is
-    drawn to its prior as strongly as so many runs would draw it as the square of `PULL` says.
+    Gauss and Newton's steps; what is further off than `NEAR` weighs as its distance (soft L1), and
+    each constant is drawn to its prior as strongly as so many runs would draw it as the square of
+    `PULL` says.
     """
     codes, names = pd.factorize(groups)
     own = np.column_stack([*parts.values()])
@@ -168,7 +231,15 @@ def constants(
 def first_fit(time: str, count: int) -> Fit:
     """Return what a fit starts from: the terms and lengths, no constants, and no weights for so many runs."""
     amplitudes, lengths, noise = START[time]
-    return Fit({"": np.zeros(1)}, np.square(amplitudes), np.array(lengths), noise**2, 0.0, np.zeros(count), {})
+    return Fit(
+        {"": np.zeros(1)},
+        np.square(amplitudes),
+        np.array(lengths),
+        noise**2,
+        0.0,
+        np.zeros(count),
+        {},
+    )
 
 
 @dataclass(frozen=True)
@@ -212,8 +283,12 @@ class Learnt:
 def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.ndarray) -> Learnt:
     """Fit constants and weights to some rows."""
     at = np.flatnonzero(rows & np.isfinite(times))
-    parts = {name: values[at] for name, values in getattr(points.steps, time.removesuffix("_ms")).items()}
-    fit = replace(first_fit(time, len(times)), constants=constants(parts, points.group[at], times[at], time))
+    parts = {
+        name: values[at] for name, values in getattr(points.steps, time.removesuffix("_ms")).items()
+    }
+    fit = replace(
+        first_fit(time, len(times)), constants=constants(parts, points.group[at], times[at], time)
+    )
     base, shares = process.summed(points, fit, time)
     missing = np.log(times) - base
     centre = float(np.median(missing[at]))
@@ -228,12 +303,18 @@ def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.n
 def grown(learnt: Learnt, points: Points, runs: pd.DataFrame) -> Trees:
     """Return trees that learnt what the law misses of the same rows."""
     own = runs.iloc[learnt.at]
-    words = tuple((name, word) for name in WORDS for word in sorted({*own[name].fillna("")}) if word)
+    words = tuple(
+        (name, word) for name in WORDS for word in sorted({*own[name].fillna("")}) if word
+    )
     asked = columns(runs, points.steps, learnt.shares, words)[learnt.at]
-    # rounded: what the number of cores changes in the last digit decides between splits that are equally good
+    # rounded: what the number of cores changes in the last digit decides between splits that are
+    # equally good
     missed = np.round(np.clip(learnt.missing[learnt.at] - learnt.fit.centre, -FAR, FAR), 6)
     return packed(
-        ExtraTreesRegressor(100, min_samples_leaf=5, max_features=0.7, random_state=0).fit(asked, missed), words
+        ExtraTreesRegressor(100, min_samples_leaf=5, max_features=0.7, random_state=0).fit(
+            asked, missed
+        ),
+        words,
     )
 
 
@@ -249,7 +330,9 @@ def packed(forest: ExtraTreesRegressor, words: Sequence[tuple[str, str]] = ()) -
         tree["skip"] = np.where(inner, one.children_right - at, 0)
         tree["number"] = np.where(inner, one.threshold, one.value[:, 0, 0])
         nodes.append(tree)
-    return Trees(np.concatenate(nodes), np.cumsum([0, *(len(tree) for tree in nodes[:-1])]), tuple(words))
+    return Trees(
+        np.concatenate(nodes), np.cumsum([0, *(len(tree) for tree in nodes[:-1])]), tuple(words)
+    )
 
 
 def asked_of(
@@ -257,9 +340,10 @@ def asked_of(
 ) -> dict[str, FloatArray]:
     """Return logarithms of measured over predicted of rows left out: ``missed``, by the ``law`` alone, two ``given``.
 
-    The two runs of a setting (of four runs or more) are those with the fewest and the most requests under way; what
-    they miss is spread over the others by the covariance that the learnt rows leave (Rasmussen and Williams, equation
-    2.24). NaN where a setting has fewer, for the two, and where a model is not what is ``new``.
+    The two runs of a setting (of four runs or more) are those with the fewest and the most requests
+    under way; what they miss is spread over the others by the covariance that the learnt rows leave
+    (Rasmussen and Williams, equation 2.24). NaN where a setting has fewer, for the two, and where a
+    model is not what is ``new``.
     """
     fit = learnt.fit
     across = pairs.between(learnt.shares, learnt.at, rows)
@@ -278,7 +362,9 @@ def asked_of(
         left = pairs.between(learnt.shares, rows[own], rows[own])
         left -= solved[:, own].T @ solved[:, own]
         ends = [0, len(own) - 1]
-        inner = left[np.ix_(ends, ends)] + np.diag(fit.noise + process.doubted(missed[own[ends]], words[own[ends]]))
+        inner = left[np.ix_(ends, ends)] + np.diag(
+            fit.noise + process.doubted(missed[own[ends]], words[own[ends]])
+        )
         spread = left[1:-1][:, ends] @ np.linalg.solve(inner, missed[own[ends]])
         given[own[1:-1]] = missed[own[1:-1]] - spread
     return {"missed": missed, "law": law, "given": given}
@@ -291,22 +377,29 @@ def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndar
     names = {**points.names, "format": runs["dtype_b"].to_numpy(dtype=str)}
     for basis, common in LEFT_OUT.items():
         for pair in itertools.combinations(common, min(2, len(common))):
-            codes, words = pd.MultiIndex.from_arrays([names[name][together] for name in pair]).factorize(sort=True)
+            codes, words = pd.MultiIndex.from_arrays(
+                [names[name][together] for name in pair]
+            ).factorize(sort=True)
             for code in range(len(words)):
                 asked = np.flatnonzero(together)[codes == code]
                 yield basis, asked, asked
-    later, amd = (np.flatnonzero(one) for one in ((months >= LATER) & together, runs["device"] == "MI300X"))
+    later, amd = (
+        np.flatnonzero(one) for one in ((months >= LATER) & together, runs["device"] == "MI300X")
+    )
     yield NEW_RELEASE, later, later
     yield NEW_VENDOR, amd, amd
     after = months >= EARLIER
     yield BETWEEN, np.flatnonzero(after & (months < LATER) & together), np.flatnonzero(after)
 
 
-def errors(points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any = None) -> pd.DataFrame:
+def errors(
+    points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any = None
+) -> pd.DataFrame:
     """Return the errors on what was left out, a row each: ``question``, ``group``, ``place``, ``missed``, ``given``.
 
-    All is learnt anew without what is asked, of runs whose prompts and answers are the same GPUs', and AMD's; for known
-    settings the constants are those of all runs (leaving out by rows: Rasmussen and Williams, equation 5.12).
+    All is learnt anew without what is asked, of runs whose prompts and answers are the same GPUs',
+    and AMD's; for known settings the constants are those of all runs (leaving out by rows:
+    Rasmussen and Williams, equation 5.12).
     """
     times, users = (runs[name].to_numpy(dtype=float) for name in (time, "concurrency"))
     usable = ((runs["apart"] != "yes") | (runs["device"] == "MI300X")).to_numpy()
@@ -321,17 +414,29 @@ def errors(points: Points, pairs: Pairs, runs: pd.DataFrame, time: str, log: Any
         one = asked_of(learnt, points, pairs, rows, users, question)
         if time in TREES:
             trees = grown(learnt, points, runs)
-            one["trees"] = trees.predicted(columns(runs, points.steps, learnt.shares, trees.words)[rows])
+            one["trees"] = trees.predicted(
+                columns(runs, points.steps, learnt.shares, trees.words)[rows]
+            )
         found.append(pd.DataFrame({"question": question, "group": number, "place": rows, **one}))
         if log is not None:
-            print(time, question, len(rows), percent(one["missed"]), percent(one["law"]), file=log, flush=True)
+            print(
+                time,
+                question,
+                len(rows),
+                percent(one["missed"]),
+                percent(one["law"]),
+                file=log,
+                flush=True,
+            )
     every = learn(points, pairs, times, time, usable)
     inverse = cho_solve(every.factor, np.eye(len(every.at)))
     target = np.clip(every.missing[every.at] - every.fit.centre, -FAR, FAR)
     predicted = target - every.fit.weights[every.at] / np.diag(inverse)
     missed = every.missing[every.at] - every.fit.centre - predicted
     group = every.at % FOLDS + number + 1
-    found.append(pd.DataFrame({"question": KNOWN, "group": group, "place": every.at, "missed": missed}))
+    found.append(
+        pd.DataFrame({"question": KNOWN, "group": group, "place": every.at, "missed": missed})
+    )
     return pd.concat(found, ignore_index=True)
 
 
@@ -346,8 +451,8 @@ def trusted(
 ) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
     """Return the errors where of what the law misses so much is added as errs least, by what answers rest on.
 
-    The part for a group is chosen on the other groups of its question, that for later runs on the runs before them;
-    what ships, on all. Later runs of what is new otherwise have the part of that.
+    The part for a group is chosen on the other groups of its question, that for later runs on the
+    runs before them; what ships, on all. Later runs of what is new otherwise have the part of that.
     """
     parts, found = {}, found.copy()
     choices = [(part, 0.0) for part in PARTS]
@@ -380,7 +485,9 @@ def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> lis
     """Return what later runs rest on, the earlier ones being known."""
     places = later["place"].to_numpy()
     before = np.setdiff1d(np.flatnonzero((runs["apart"] != "yes").to_numpy()), places)
-    asked, known = ({name: codes[at] for name, codes in points.names.items()} for at in (places, before))
+    asked, known = (
+        {name: codes[at] for name, codes in points.names.items()} for at in (places, before)
+    )
     return process.bases(asked, known)
 
 
@@ -421,7 +528,9 @@ def covered(found: pd.DataFrame, queued: np.ndarray, column: str = "missed") -> 
         for crowd in (False, True):
             asked, known = (one[queued[one["place"]] == crowd] for one in (own, others))
             if len(asked):
-                inside.append(asked[column].abs() <= _nine(known if len(known) >= LEAST else others, column))
+                inside.append(
+                    asked[column].abs() <= _nine(known if len(known) >= LEAST else others, column)
+                )
     return float(pd.concat(inside).mean())
 
 
@@ -453,7 +562,8 @@ def board(
 ) -> list[dict[str, Any]]:
     """Return the scoreboard: a row for each question, with errors in percent (mean, median) and coverage.
 
-    ``moves`` is the standard error of both when whole groups are drawn: what was left out one by one, else settings.
+    ``moves`` is the standard error of both when whole groups are drawn: what was left out one by
+    one, else settings.
     """
     queued = process.queues(points.steps)
     rows = []
@@ -469,20 +579,28 @@ def board(
             times = runs[time].to_numpy(dtype=float)[own["place"]]
             naive = roofline(points, time)[own["place"]]
             naive *= np.median(times / naive)
-            each = {"learnt": np.abs(np.expm1(-own[column].to_numpy())), "roofline": np.abs(naive / times - 1)}
+            each = {
+                "learnt": np.abs(np.expm1(-own[column].to_numpy())),
+                "roofline": np.abs(naive / times - 1),
+            }
             inside = None
             if question == NEW_RELEASE:
                 inside = later_covered(own, runs, points, queued, fits[time].spreads)
             elif len(set(own["group"])) > 1:
                 inside = covered(own, queued, column)
-            groups = points.names[drawn][own["place"]] if len(common) == 1 else own["group"].to_numpy()
+            groups = (
+                points.names[drawn][own["place"]] if len(common) == 1 else own["group"].to_numpy()
+            )
             row[time] = {
                 "runs": own["place"].nunique(),
                 "groups": len(set(groups)),
                 "moves": [round(100 * float(one), 2) for one in moves(each["learnt"], groups)],
                 "covered": None if inside is None else round(100 * inside, 1),
                 "factor": round(float(np.exp(_nine(own, column))), 3),
-                **{name: [round(100 * float(f(one)), 1) for f in (np.mean, np.median)] for name, one in each.items()},
+                **{
+                    name: [round(100 * float(f(one)), 1) for f in (np.mean, np.median)]
+                    for name, one in each.items()
+                },
             }
         rows.append(row)
     return rows
@@ -491,7 +609,8 @@ def board(
 def moves(errors: FloatArray, groups: np.ndarray) -> FloatArray:
     """Return the standard errors of the mean and the median of errors when whole groups are drawn anew.
 
-    A bootstrap of G groups is too narrow by the root of (G - 1) / G (`evaluation.cluster_bootstrap`), which is mended.
+    A bootstrap of G groups is too narrow by the root of (G - 1) / G
+    (`evaluation.cluster_bootstrap`), which is mended.
     """
     draws = bootstrap(lambda rows: np.array([errors[rows].mean(), np.median(errors[rows])]), groups)
     count = effective_groups(groups)
@@ -500,12 +619,16 @@ def moves(errors: FloatArray, groups: np.ndarray) -> FloatArray:
 
 def unknown_vendor(runs: pd.DataFrame, longer: Mapping[str, float]) -> float:
     """Return the spread for a vendor whose kernels are not known either: what MI300X's runs have without AMD's."""
-    points = process.points_of(runs, slower={key: one for key, one in longer.items() if key.split("|")[1] not in AMD})
+    points = process.points_of(
+        runs, slower={key: one for key, one in longer.items() if key.split("|")[1] not in AMD}
+    )
     amd = (runs["device"] == "MI300X").to_numpy()
     rows, times = np.flatnonzero(amd), runs["tpot_ms"].to_numpy(dtype=float)
     pairs = Pairs.of(points, first_fit("tpot_ms", 0))
     learnt = learn(points, pairs, times, "tpot_ms", ~amd & (runs["apart"] != "yes").to_numpy())
-    one = asked_of(learnt, points, pairs, rows, runs["concurrency"].to_numpy(dtype=float), NEW_VENDOR)
+    one = asked_of(
+        learnt, points, pairs, rows, runs["concurrency"].to_numpy(dtype=float), NEW_VENDOR
+    )
     return _nine(pd.DataFrame({"group": 0, "missed": one["missed"]})) / NINETY_PERCENT
 
 
@@ -517,14 +640,23 @@ def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> Se
     for time in TIMES:
         pairs = Pairs.of(points, first_fit(time, 0))
         found[time], trust = trusted(errors(points, pairs, runs, time, log), runs, points)
-        every = learn(points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool))
+        every = learn(
+            points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool)
+        )
         trees = grown(every, points, runs) if time in TREES else None
-        fits[time] = replace(every.fit, spreads=spreads(found[time], queued), trust=trust, trees=trees)
+        fits[time] = replace(
+            every.fit, spreads=spreads(found[time], queued), trust=trust, trees=trees
+        )
     wide = unknown_vendor(runs, longer)
-    fits["tpot_ms"] = replace(fits["tpot_ms"], spreads={**fits["tpot_ms"].spreads, NEW_VENDOR: (wide, wide)})
+    fits["tpot_ms"] = replace(
+        fits["tpot_ms"], spreads={**fits["tpot_ms"].spreads, NEW_VENDOR: (wide, wide)}
+    )
     one, other = (fits[time].spreads for time in TIMES)
-    # nobody measured a first token on another vendor's GPU: it is wider by as much as the time per token is
-    alone, many = (max(one[NEW_VENDOR][at] / one[NEW_GPU][at], 1.0) * other[NEW_GPU][at] for at in (0, 1))
+    # nobody measured a first token on another vendor's GPU: it is wider by as much as the time per
+    # token is
+    alone, many = (
+        max(one[NEW_VENDOR][at] / one[NEW_GPU][at], 1.0) * other[NEW_GPU][at] for at in (0, 1)
+    )
     fits["ttft_ms"] = replace(fits["ttft_ms"], spreads={**other, NEW_VENDOR: (alone, many)})
     about = {
         "made": MADE,
@@ -543,11 +675,15 @@ BOARD: Final = ("runs", "TPOT", "roofline", "covered", "TTFT", "roofline", "cove
 def board_cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     """Yield the cells of the scoreboard, row by row."""
     for row in rows:
-        cells = [row["left_out"], f"{row['tpot_ms']['runs']:,} of {row['tpot_ms']['groups']} {row['drawn']}s"]
+        cells = [
+            row["left_out"],
+            f"{row['tpot_ms']['runs']:,} of {row['tpot_ms']['groups']} {row['drawn']}s",
+        ]
         for time in TIMES:
             if one := row.get(time):
                 learnt = (
-                    f"{error:.1f} ± {moved:.1f}" for error, moved in zip(one["learnt"], one["moves"], strict=True)
+                    f"{error:.1f} ± {moved:.1f}"
+                    for error, moved in zip(one["learnt"], one["moves"], strict=True)
                 )
                 cells += [" / ".join(learnt), "{:.1f} / {:.1f}".format(*one["roofline"])]
                 cells.append("–" if one["covered"] is None else f"{one['covered']:.0f}")
@@ -558,19 +694,27 @@ def board_cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make the model; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.serving_model", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.serving_model", description=__doc__
+    )
     parser.add_argument("sample", type=Path, help="silicon_sample.csv")
     parser.add_argument("out", type=Path, help="the Parquet file to write")
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     try:
         runs = published(options.sample, options.data / "workloads")
-        model = made(runs, slower(options.sample.parent / "data", options.data / "aiter"), sys.stderr)
+        model = made(
+            runs, slower(options.sample.parent / "data", options.data / "aiter"), sys.stderr
+        )
     except FlopcastError as error:
         print(error, file=sys.stderr)
         return 2
     model.save(options.out)
-    for cells in (("left out", *BOARD), ["---"] * (1 + len(BOARD)), *board_cells(model.about["scoreboard"])):
+    for cells in (
+        ("left out", *BOARD),
+        ["---"] * (1 + len(BOARD)),
+        *board_cells(model.about["scoreboard"]),
+    ):
         print("|", " | ".join(cells), "|")
     return 0
 

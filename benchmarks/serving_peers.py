@@ -1,9 +1,10 @@
 """Plain trees on published serving runs: ``python -m flopcast.benchmarks.serving_peers SAMPLE``.
 
-SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. Boosted and extremely randomised trees with
-scikit-learn's defaults, but for the number of trees and the size of a leaf, learn the logarithm of measured over naive
-roofline from traits and parts of a run and from its words. They are asked the rows of `benchmarks.serving_model`'s
-table, the same groups left out, one by one, but for configurations, which are left out in `BATCHES`.
+SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. Boosted and extremely randomised
+trees with scikit-learn's defaults, but for the number of trees and the size of a leaf, learn the
+logarithm of measured over naive roofline from traits and parts of a run and from its words. They
+are asked the rows of `benchmarks.serving_model`'s table, the same groups left out, one by one, but
+for configurations, which are left out in `BATCHES`.
 """
 
 from __future__ import annotations
@@ -20,15 +21,26 @@ from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
 from ..arrays import FloatArray
 from ..errors import FlopcastError
-from ..workloads.serving_model import NEW_COMBINATION, NEW_SETTING, NEW_VENDOR, TIMES, Points, points_of
+from ..workloads.serving_model import (
+    NEW_COMBINATION,
+    NEW_SETTING,
+    NEW_VENDOR,
+    TIMES,
+    Points,
+    points_of,
+)
 from ..workloads.serving_trees import WORDS, columns
 from .kernel_reach import slower
 from .serving_model import BETWEEN, percent, published, questions, roofline
 from .shared_data import SHARED_DATA
 
 LEARNERS: Final = {
-    "boosted": HistGradientBoostingRegressor(max_iter=400, learning_rate=0.05, min_samples_leaf=8, random_state=0),
-    "extremely randomised": ExtraTreesRegressor(300, min_samples_leaf=2, max_features=0.5, random_state=0),
+    "boosted": HistGradientBoostingRegressor(
+        max_iter=400, learning_rate=0.05, min_samples_leaf=8, random_state=0
+    ),
+    "extremely randomised": ExtraTreesRegressor(
+        300, min_samples_leaf=2, max_features=0.5, random_state=0
+    ),
 }
 MEAN: Final = "mean of both"
 BATCHES: Final = 15
@@ -37,7 +49,9 @@ BATCHES: Final = 15
 def missed(points: Points, runs: pd.DataFrame, time: str) -> pd.DataFrame:
     """Return logarithms of measured over predicted, a column a learner, and the ``question``; pairs are not asked."""
     part, whole = time.removesuffix("_ms"), runs[time].to_numpy(dtype=float)
-    words = tuple((name, word) for name in WORDS for word in sorted({*runs[name].fillna("")}) if word)
+    words = tuple(
+        (name, word) for name in WORDS for word in sorted({*runs[name].fillna("")}) if word
+    )
     parts = np.log(np.column_stack([*getattr(points.steps, part).values()]) + 1e-9)
     X, naive = columns(runs, points.steps, parts, words), roofline(points, time)
     y: FloatArray = np.log(whole / naive)
@@ -53,26 +67,35 @@ def missed(points: Points, runs: pd.DataFrame, time: str) -> pd.DataFrame:
         known = usable.copy()
         known[hidden] = False
         asked = hidden[np.isfinite(y[hidden])]
-        own = {name: y[asked] - model.fit(X[known], y[known]).predict(X[asked]) for name, model in LEARNERS.items()}
+        own = {
+            name: y[asked] - model.fit(X[known], y[known]).predict(X[asked])
+            for name, model in LEARNERS.items()
+        }
         found.append(pd.DataFrame({"question": question, **own, MEAN: sum(own.values()) / 2}))
     return pd.concat(found, ignore_index=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print mean and median errors in percent by what was left out; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.serving_peers", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.serving_peers", description=__doc__
+    )
     parser.add_argument("sample", type=Path, help="silicon_sample.csv")
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     try:
         runs = published(options.sample, options.data / "workloads")
-        points = points_of(runs, slower=slower(options.sample.parent / "data", options.data / "aiter"))
+        points = points_of(
+            runs, slower=slower(options.sample.parent / "data", options.data / "aiter")
+        )
     except FlopcastError as error:
         print(error, file=sys.stderr)
         return 2
     for time in TIMES:
         for question, own in missed(points, runs, time).groupby("question", sort=False):
-            cells = ("{} {:.1f} / {:.1f}".format(name, *percent(own[name])) for name in own.columns[1:])
+            cells = (
+                "{} {:.1f} / {:.1f}".format(name, *percent(own[name])) for name in own.columns[1:]
+            )
             print(f"{time} {question}, {len(own)} runs:", ", ".join(cells), flush=True)
     return 0
 

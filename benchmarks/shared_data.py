@@ -39,7 +39,9 @@ def run_on_data(
     int
         0, also where there is nothing to measure against; 2 where the data cannot be used.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m flopcast.benchmarks.{name}", description=description)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m flopcast.benchmarks.{name}", description=description
+    )
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     for flag, words in (flags or {}).items():
         parser.add_argument(flag, action="store_true", help=words)

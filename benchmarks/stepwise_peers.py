@@ -60,7 +60,9 @@ def selection(quick: bool = False, full: bool = False) -> Iterator[Comparison]:
     yield ten_columns(*wide, 3 if quick else 10)
     yield loops(*small, "ols")
     for direction in ("forward", "backward"):
-        yield from step_of_r(*middle, direction, slow=direction == "backward" and not (quick or full))
+        yield from step_of_r(
+            *middle, direction, slow=direction == "backward" and not (quick or full)
+        )
     for n, p in sizes[1:2] if quick else (sizes[1], sizes[0]):
         yield loops(*counters(n, p), "nnls", MANY)
         yield loops(*few_causes(n, p), "nnls", FEW)
@@ -73,11 +75,15 @@ def selection(quick: bool = False, full: bool = False) -> Iterator[Comparison]:
 def counters(n: int, p: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return X of shape (n, p) and y of shape (n,): counters of 12 kinds of work, and times, with 10 % noise.
 
-    Half of a counter is its own; every fourth adds to the time, by weights that fall from 1 to 0.1. Counters are in
-    units of their standard deviation, so that no peer stumbles over units.
+    Half of a counter is its own; every fourth adds to the time, by weights that fall from 1 to 0.1.
+    Counters are in units of their standard deviation, so that no peer stumbles over units.
     """
     rng = np.random.default_rng(seed)
-    X = rng.lognormal(size=(n, 12)) @ rng.gamma(0.5, size=(12, p)) * rng.lognormal(0, 0.5, size=(n, p))
+    X = (
+        rng.lognormal(size=(n, 12))
+        @ rng.gamma(0.5, size=(12, p))
+        * rng.lognormal(0, 0.5, size=(n, p))
+    )
     X /= X.std(axis=0)
     weights = np.zeros(p)
     weights[::4] = np.linspace(1.0, 0.1, len(weights[::4]))
@@ -87,8 +93,8 @@ def counters(n: int, p: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def few_causes(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
     """Return X of shape (n, p), in units of standard deviations, and y: the counters that the suite is timed on.
 
-    All of a counter is caused by 12 kinds of work, but for 5 % noise: a dozen columns enter a selection. Fits are small
-    then, and a loop over them is quick.
+    All of a counter is caused by 12 kinds of work, but for 5 % noise: a dozen columns enter a
+    selection. Fits are small then, and a loop over them is quick.
     """
     data = caused(n, p)
     X = data.X.to_numpy()
@@ -108,7 +114,14 @@ def whole_path(X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
     comparison = Comparison(
         task=f"forward path of all sizes, OLS, {n} x {p}",
         ours=Contender("flopcast new_path", ours),
-        peers=(Contender("R leaps, regsubsets (Fortran)", lambda: None, missing=r_lacks("leaps"), elsewhere=True),),
+        peers=(
+            Contender(
+                "R leaps, regsubsets (Fortran)",
+                lambda: None,
+                missing=r_lacks("leaps"),
+                elsewhere=True,
+            ),
+        ),
         nothing=NOTHING,
         differs=different_rss,
     )
@@ -131,7 +144,9 @@ def ten_columns(X: np.ndarray, y: np.ndarray, size: int) -> Comparison:
 
     def mlxtend() -> list[int]:
         selector = import_module("mlxtend.feature_selection").SequentialFeatureSelector
-        search = selector(LinearRegression(), k_features=size, scoring="neg_mean_squared_error", cv=0)
+        search = selector(
+            LinearRegression(), k_features=size, scoring="neg_mean_squared_error", cv=0
+        )
         return sorted(search.fit(X, y).k_feature_idx_)
 
     without = "" if find_spec("mlxtend") else "mlxtend is not installed"
@@ -170,11 +185,19 @@ def loops(X: np.ndarray, y: np.ndarray, base: str, kind: str = MANY) -> Comparis
     peers: tuple[Contender, ...]
     if base == "ols":
         peers = (
-            Contender("statsmodels OLS in a loop", lambda: forward(p, statsmodels_aic(X, y)), once=True),
+            Contender(
+                "statsmodels OLS in a loop", lambda: forward(p, statsmodels_aic(X, y)), once=True
+            ),
             Contender("sklearn SequentialFeatureSelector", lambda: _sequential(X, y), once=True),
         )
     else:
-        peers = (Contender("scipy.optimize.nnls in a loop", lambda: forward(p, nnls_aic(X, y)), once=kind == MANY),)
+        peers = (
+            Contender(
+                "scipy.optimize.nnls in a loop",
+                lambda: forward(p, nnls_aic(X, y)),
+                once=kind == MANY,
+            ),
+        )
     return Comparison(
         task=f"forward AIC, {base.upper()}, {n} x {p}, {kind}",
         ours=Contender("flopcast Stepwise", lambda: ours(X, y, base=base)),
@@ -190,7 +213,11 @@ def elimination(X: np.ndarray, y: np.ndarray, kind: str) -> Comparison:
     return Comparison(
         task=f"backward AIC, NNLS, {n} x {p}, {kind}",
         ours=Contender("flopcast Stepwise", lambda: ours(X, y, base="nnls", direction="backward")),
-        peers=(Contender("scipy.optimize.nnls in a loop", lambda: backward(p, nnls_aic(X, y)), once=True),),
+        peers=(
+            Contender(
+                "scipy.optimize.nnls in a loop", lambda: backward(p, nnls_aic(X, y)), once=True
+            ),
+        ),
         nothing=NOTHING,
         differs=different_columns,
     )
@@ -245,7 +272,11 @@ def bounded_fit(X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
         if min(a.min(), b.min()) < 0:
             return "negative coefficients"
         one, other = (float(np.linalg.norm(y - with_ones @ t)) for t in (a, b))
-        return "" if abs(other - one) <= 1e-9 * one else f"residual of length {other:.10g} instead of {one:.10g}"
+        return (
+            ""
+            if abs(other - one) <= 1e-9 * one
+            else f"residual of length {other:.10g} instead of {one:.10g}"
+        )
 
     comparison = Comparison(
         task=f"one fit, NNLS, {X.shape[0]} x {X.shape[1]}",
@@ -261,7 +292,9 @@ def bounded_fit(X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
     yield from _with_r(comparison, _NNLS, X, y)
 
 
-def _with_r(comparison: Comparison, code: str, X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
+def _with_r(
+    comparison: Comparison, code: str, X: np.ndarray, y: np.ndarray
+) -> Iterator[Comparison]:
     """Yield the comparison with its last peer, which is in R, ready to run."""
     *others, peer = comparison.peers
     if peer.missing:
@@ -300,7 +333,11 @@ def _sequential(X: np.ndarray, y: np.ndarray) -> list[int]:
 
     everything = np.arange(len(y))
     search = SequentialFeatureSelector(
-        LinearRegression(), n_features_to_select="auto", tol=ROUNDING, scoring=score, cv=[(everything, everything)]
+        LinearRegression(),
+        n_features_to_select="auto",
+        tol=ROUNDING,
+        scoring=score,
+        cv=[(everything, everything)],
     )
     return np.flatnonzero(search.fit(X, y).get_support()).tolist()
 

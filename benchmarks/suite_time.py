@@ -1,8 +1,9 @@
 """Time and memory of every model of the suite over the folds of a cross-validation, and the sum against its forests.
 
-The forests of a suite are its models that grow ensembles of trees: in the literature's suite the random forest alone;
-in the default suite, which is the same list and what goes beyond it, also boosted trees, both models of the residual,
-and the stacks, which mix both models of the residual with an additive and an affine time.
+The forests of a suite are its models that grow ensembles of trees: in the literature's suite the
+random forest alone; in the default suite, which is the same list and what goes beyond it, also
+boosted trees, both models of the residual, and the stacks, which mix both models of the residual
+with an additive and an affine time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from .made_up_counters import Counters
 
 FOLDS = 10
 FOREST = "RandomForest"
-FORESTS = (FOREST, "BoostedTrees", "BoostedTrees/Residual", "ExtraTrees/Residual", "Stack", "Stack/Transfer")
+FORESTS = (
+    FOREST,
+    "BoostedTrees",
+    "BoostedTrees/Residual",
+    "ExtraTrees/Residual",
+    "Stack",
+    "Stack/Transfer",
+)
 """The models that grow ensembles of trees: what a whole suite is measured by."""
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -40,7 +48,8 @@ class Measured:
     seconds : float
         Fits and predictions of the folds.
     peak_mb : float or None
-        The most memory the process held meanwhile, its libraries included; None where the system does not tell.
+        The most memory the process held meanwhile, its libraries included; None where the system
+        does not tell.
     predicted : ndarray of shape (n,)
         Out-of-fold predictions; NaN in folds that were left out.
     """
@@ -68,7 +77,9 @@ class SuiteTime:
 
     def total(self, names: Sequence[str] | None = None) -> float:
         """Return the seconds of the models of these names (all by default)."""
-        return sum(model.seconds for name, model in self.models.items() if names is None or name in names)
+        return sum(
+            model.seconds for name, model in self.models.items() if names is None or name in names
+        )
 
     @property
     def forests(self) -> list[str]:
@@ -94,13 +105,21 @@ class SuiteTime:
         """Yield a row a model, then the sum, with its ratio to the forests."""
         for name, model in self.models.items():
             yield Row(
-                self.task, name, model.seconds, peak_mb=model.peak_mb, note=f"error {100 * self.error(name):.1f} %"
+                self.task,
+                name,
+                model.seconds,
+                peak_mb=model.peak_mb,
+                note=f"error {100 * self.error(name):.1f} %",
             )
         note = f"{self.ratio:.2f} times its forests: {', '.join(self.forests)}"
-        yield Row(self.task, "whole suite", self.total(), self.ratio, peak_mb=self.peak_mb, note=note)
+        yield Row(
+            self.task, "whole suite", self.total(), self.ratio, peak_mb=self.peak_mb, note=note
+        )
 
 
-def suite_time(form: str, data: Counters, count: int = FOLDS, names: Sequence[str] | None = None) -> SuiteTime:
+def suite_time(
+    form: str, data: Counters, count: int = FOLDS, names: Sequence[str] | None = None
+) -> SuiteTime:
     """Fit every model without each of the first ``count`` of ten folds, as `evaluation.crossval.evaluate` does.
 
     Fold by fold, single-threaded, with the groups told.
@@ -125,7 +144,9 @@ def suite_time(form: str, data: Counters, count: int = FOLDS, names: Sequence[st
     return result
 
 
-def _measure(candidate: Candidate, data: Counters, held_out: np.ndarray, measured: Measured) -> None:
+def _measure(
+    candidate: Candidate, data: Counters, held_out: np.ndarray, measured: Measured
+) -> None:
     """Add one fold to what a model took."""
     train, groups = data.X[~held_out], data.groups[~held_out]
     reset_peak()
@@ -147,13 +168,22 @@ def peak_mb() -> float | None:
     """Return the most memory this process has held since `reset_peak`, MB; None where the system does not tell."""
     if not _STATUS.exists():
         return None
-    line = next((line for line in _STATUS.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:")), None)
+    line = next(
+        (
+            line
+            for line in _STATUS.read_text(encoding="ascii").splitlines()
+            if line.startswith("VmHWM:")
+        ),
+        None,
+    )
     return None if line is None else int(line.split()[1]) * 1024 / 1e6
 
 
 def suite_table(results: Sequence[SuiteTime]) -> Table:
     """Return the times as a table: a row a model, a pair of columns a task."""
-    shown = Table(title="Fits and predictions, one thread; peak: memory of the process, its libraries included")
+    shown = Table(
+        title="Fits and predictions, one thread; peak: memory of the process, its libraries included"
+    )
     shown.add_column("model")
     for result in results:
         shown.add_column(f"{result.task}\ns", justify="right")
@@ -164,8 +194,12 @@ def suite_table(results: Sequence[SuiteTime]) -> Table:
     shown.add_section()
     for label, alone in (("whole suite", False), ("of it the forests", True)):
         shown.add_row(label, *(cell for result in results for cell in _sum(result, alone)))
-    shown.add_row("whole / forests", *(cell for result in results for cell in (f"{result.ratio:.2f}", "", "")))
-    shown.caption = "\n".join(f"{result.task}: its forests are {', '.join(result.forests)}" for result in results)
+    shown.add_row(
+        "whole / forests", *(cell for result in results for cell in (f"{result.ratio:.2f}", "", ""))
+    )
+    shown.caption = "\n".join(
+        f"{result.task}: its forests are {', '.join(result.forests)}" for result in results
+    )
     return shown
 
 

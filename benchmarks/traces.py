@@ -1,7 +1,8 @@
 """Reading a large PyTorch trace against a JSON parser that builds everything, and against HolisticTraceAnalysis.
 
-The file is a real trace repeated, times and numbers shifted, so that it is one long recording. Ours goes all the way to
-the joined dispatch table; `orjson.loads` only parses; HolisticTraceAnalysis parses to its own table, without operators.
+The file is a real trace repeated, times and numbers shifted, so that it is one long recording. Ours
+goes all the way to the joined dispatch table; `orjson.loads` only parses; HolisticTraceAnalysis
+parses to its own table, without operators.
 """
 
 from __future__ import annotations
@@ -59,8 +60,13 @@ def traces(data: Path, megabytes: int) -> Iterator[Comparison]:
         without = "" if importlib.util.find_spec("orjson") else "orjson is not installed"
         yield Comparison(
             task=f"PyTorch trace of {size / 1e6:.0f} MB{peak_of(path, size)}",
-            ours=Contender("flopcast, joined table", lambda: KinetoReader().trace([file], Options())),
-            peers=(Contender("orjson.loads alone, no gc", lambda: parsed(whole), missing=without), *holistic(path)),
+            ours=Contender(
+                "flopcast, joined table", lambda: KinetoReader().trace([file], Options())
+            ),
+            peers=(
+                Contender("orjson.loads alone, no gc", lambda: parsed(whole), missing=without),
+                *holistic(path),
+            ),
             nothing=Contender("do nothing (bytes)", path.read_bytes),
             differs=different,
         )
@@ -76,14 +82,23 @@ def write_repeated(trace: bytes, path: Path, size: int) -> int:
     timed = [key.startswith(b'"ts"') for key in keys]
     times = [number for number, is_time in zip(numbers, timed, strict=True) if is_time]
     period = max(times) - min(times) + _PAUSE_US
-    above = 1 + max((number for number, is_time in zip(numbers, timed, strict=True) if not is_time), default=0)
+    above = 1 + max(
+        (number for number, is_time in zip(numbers, timed, strict=True) if not is_time), default=0
+    )
     with path.open("wb") as file:
         file.write(trace[:start] + b"[")
         for repetition in range(max(1, round(size / len(body)))):
             shifts = (repetition * above, repetition * period)
-            shifted = (b"%d" % (number + shifts[is_time]) for number, is_time in zip(numbers, timed, strict=True))
+            shifted = (
+                b"%d" % (number + shifts[is_time])
+                for number, is_time in zip(numbers, timed, strict=True)
+            )
             pieces = zip(keys, shifted, texts[1:], strict=True)
-            file.write(b"," * (repetition > 0) + texts[0] + b"".join(piece for three in pieces for piece in three))
+            file.write(
+                b"," * (repetition > 0)
+                + texts[0]
+                + b"".join(piece for three in pieces for piece in three)
+            )
         file.write(b"]" + trace[start + len(events) :])
         return file.tell()
 
@@ -92,7 +107,9 @@ def peak_of(path: Path, size: int) -> str:
     """Return by how much reading the trace raises the resident memory of a process, in words; "" where Linux is not."""
     if not Path("/proc/self/status").is_file():
         return ""
-    done = subprocess.run([sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True
+    )
     return f" (resident memory: {int(done.stdout) / size:.2f} times the file)"
 
 
@@ -110,13 +127,20 @@ def holistic(path: Path) -> tuple[Contender, ...]:
     """Return HolisticTraceAnalysis' parser as a contender; where it is not installed, say so and return none."""
     if importlib.util.find_spec("hta") is None:
         print(
-            "HolisticTraceAnalysis is not installed: not compared (pip install HolisticTraceAnalysis)", file=sys.stderr
+            "HolisticTraceAnalysis is not installed: not compared (pip install "
+            "HolisticTraceAnalysis)",
+            file=sys.stderr,
         )
         return ()
     parser = importlib.import_module("hta.common.trace_parser")
     settings = importlib.import_module("hta.configs.parser_config").ParserConfig.get_default_cfg()
     logging.getLogger("hta").setLevel(logging.ERROR)
-    return (Contender("HolisticTraceAnalysis, parse", lambda: parser.parse_trace_dataframe(str(path), settings)),)
+    return (
+        Contender(
+            "HolisticTraceAnalysis, parse",
+            lambda: parser.parse_trace_dataframe(str(path), settings),
+        ),
+    )
 
 
 def different(trace: Trace, other: Any) -> str:

@@ -53,7 +53,12 @@ def _found() -> dict[str, tuple[str, str]]:
     found = []
     for path in Path(__file__).parent.glob("[a-z]*.py"):
         text = path.read_text(encoding="utf-8")
-        said = text.partition("\ndef command(")[2].partition('"""')[2].partition('"""')[0].partition("\n\n")[0]
+        said = (
+            text.partition("\ndef command(")[2]
+            .partition('"""')[2]
+            .partition('"""')[0]
+            .partition("\n\n")[0]
+        )
         if said:
             place = _PLACE.search(text)
             found.append((int(place[1]) if place else LAST, path.stem, " ".join(said.split())))
@@ -72,8 +77,8 @@ COMMANDS: Final = {name: said for name, (said, _) in _FOUND.items()}
 def load(name: str) -> Any:
     """Return a command with its options, from the module of its name.
 
-    A module holds a function ``command``; one of several commands holds them in ``app``, and ``command`` has their
-    common help.
+    A module holds a function ``command``; one of several commands holds them in ``app``, and
+    ``command`` has their common help.
     """
     module = import_module(f".{name}", __package__)
     if hasattr(module, "app"):
@@ -94,7 +99,9 @@ def load(name: str) -> Any:
 def _plain(error: typer.BadParameter) -> str:
     """Return what is wrong with a value in plain words, and the value: typer's come from pydantic."""
     text = error.message.rstrip(".").removeprefix("Value error, ").partition(", unable to parse")[0]
-    text = text.replace("Input should be", "must be", 1).replace("greater than or equal to", "at least", 1)
+    text = text.replace("Input should be", "must be", 1).replace(
+        "greater than or equal to", "at least", 1
+    )
     given = [one["input"] for one in getattr(error.__cause__, "errors", list)()]
     return f"{text}, got {given[0]!r}" if given and text.startswith("must") else text
 
@@ -107,7 +114,11 @@ def _legible(command: Any) -> Any:
             try:
                 return call(*args, **kwargs)
             except Exception as error:
-                if isinstance(error, typer.BadParameter) and error.param is not None and error.message:
+                if (
+                    isinstance(error, typer.BadParameter)
+                    and error.param is not None
+                    and error.message
+                ):
                     named = opt.documented(error.param.opts) or max(error.param.opts, key=len)
                     opt.refuse(f"{named} {_plain(error)}")
                 if isinstance(given := getattr(error, "message", None), str):
@@ -137,18 +148,29 @@ def _complete(command: Any) -> Callable[..., Any]:
             if one.param_type_name == "option" and not (one.multiple or one.is_flag or one.count):
                 given = [word for word in words if word.partition("=")[0] in one.opts]
                 if len(given) > 1:
-                    opt.refuse(f"{opt.documented(one.opts)} is given {len(given)} times and takes one value")
+                    opt.refuse(
+                        f"{opt.documented(one.opts)} is given {len(given)} times and takes one "
+                        "value"
+                    )
         try:
             return make(name, args, *rest, **kwargs)
         except Exception as error:
             if type(error).__name__ != "MissingParameter":
                 raise
             missed = error.param  # pyrefly: ignore[missing-attribute]
-            order = [one for one in command.params if one.required and one.param_type_name == "argument"]
-            later = order[order.index(missed) :] if missed in order else []  # an argument's place is all that tells it
-            options = [one for one in command.params if one.required and {*one.opts}.isdisjoint(words)]
+            order = [
+                one for one in command.params if one.required and one.param_type_name == "argument"
+            ]
+            later = (
+                order[order.index(missed) :] if missed in order else []
+            )  # an argument's place is all that tells it
+            options = [
+                one for one in command.params if one.required and {*one.opts}.isdisjoint(words)
+            ]
             names = [one.metavar or str(one.name) for one in later]
-            names += [opt.documented(one.opts) for one in options if one.param_type_name == "option"]
+            names += [
+                opt.documented(one.opts) for one in options if one.param_type_name == "option"
+            ]
             opt.refuse(f"{' and '.join(names)} must be given: see --help")
 
     return careful
@@ -157,7 +179,9 @@ def _complete(command: Any) -> Callable[..., Any]:
 class _Unloaded(TyperCommand):
     """What stands for a command until it is called: its name and the first line of its help."""
 
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
         """Parse the arguments as the command itself does."""
         try:
             command = load(str(self.name))
@@ -190,9 +214,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _common(
     context: typer.Context,
-    version: Annotated[bool, opt.option("Print the version.", spelt="--version", callback=_version, is_eager=True)] = (
-        False
-    ),
+    version: Annotated[
+        bool, opt.option("Print the version.", spelt="--version", callback=_version, is_eager=True)
+    ] = (False),
 ) -> None:
     """Options of the command itself."""
     if context.invoked_subcommand is None:
@@ -214,7 +238,8 @@ def _run(command: Callable[[], Any]) -> None:
     for stream in (sys.stdout, sys.stderr):  # one of ASCII gets ? for the signs that it cannot show
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    # before NumPy is imported: its products are small here, and more threads would wait for each other
+    # before NumPy is imported: its products are small here, and more threads would wait for each
+    # other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

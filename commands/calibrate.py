@@ -18,19 +18,26 @@ def command(
     cases: Annotated[
         list[Path],
         typer.Argument(
-            metavar="CASES", help="CSVs: a row per run, columns as forecast's cases, and measured; or runs of serving."
+            metavar="CASES",
+            help="CSVs: a row per run, columns as forecast's cases, and measured; or runs of serving.",
         ),
     ],
-    out: Annotated[Path, opt.option("File for forecast --release: .toml, of serving .parquet.", spelt="--out -o")],
+    out: Annotated[
+        Path,
+        opt.option("File for forecast --release: .toml, of serving .parquet.", spelt="--out -o"),
+    ],
     name: Annotated[str, opt.option("Name of the release.")] = "own",
-    prior: Annotated[str | None, opt.option("A known release to start from: one or two runs then sharpen it.")] = None,
+    prior: Annotated[
+        str | None, opt.option("A known release to start from: one or two runs then sharpen it.")
+    ] = None,
     default: opt.DefaultOption = None,
     rename: opt.RenameOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Fit launch, scheduling and communication costs to measured runs of a software release, for forecasts.
 
-    Runs of serving (vllm bench serve, ...) are added to those that the forecast of serving has learnt from.
+    Runs of serving (vllm bench serve, ...) are added to those that the forecast of serving has
+    learnt from.
     """
     check_file(out, (".toml", ".parquet"), cases)
     columns, names = opt.parse_defaults(default), opt.parse_renames(rename)
@@ -47,7 +54,9 @@ def command(
     found = calibrate(*cases, name=name, prior=prior, source=source, default=columns, rename=names)
     learnt = isinstance(found, ServingModel)
     if learnt != (out.suffix == ".parquet"):
-        raise ParameterError("out", f"must end in {'.parquet' if learnt else '.toml'} for these runs, got {out}")
+        raise ParameterError(
+            "out", f"must end in {'.parquet' if learnt else '.toml'} for these runs, got {out}"
+        )
     with whole_file(out) as beside:
         if isinstance(found, ServingModel):
             found.save(beside)

@@ -24,15 +24,20 @@ EXAMPLES = (
 def command(
     context: typer.Context,
     run: opt.RunArgument,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders of new measurements.")],
+    data: Annotated[
+        list[Path], typer.Argument(metavar="DATA", help="Files and folders of new measurements.")
+    ],
     host: opt.HostOption = None,
     target: opt.TargetOption = None,
     interval: opt.IntervalOption = 0.9,
     margin: opt.MarginOption = 0.10,
     corrected: Annotated[
-        Path | None, opt.option("Where the run is shifted, save it corrected by the factor.", "FOLDER")
+        Path | None,
+        opt.option("Where the run is shifted, save it corrected by the factor.", "FOLDER"),
     ] = None,
-    out: Annotated[Path | None, opt.option("Folder for check.json and check.html.", spelt="--out -o")] = None,
+    out: Annotated[
+        Path | None, opt.option("Folder for check.json and check.html.", spelt="--out -o")
+    ] = None,
     where: opt.WhereOption = None,
     group: opt.GroupOption = None,
     unit: opt.UnitOption = None,
@@ -45,8 +50,9 @@ def command(
 ) -> None:
     """Score a saved run on new measurements: still valid, shifted by a factor, to be retrained, or impossible to tell.
 
-    With --host a device of DATA takes the place of the run's host, and the answer says what that costs. With --target
-    one takes the place of its target, and the answer says from how many of its rows on training anew errs less.
+    With --host a device of DATA takes the place of the run's host, and the answer says what that
+    costs. With --target one takes the place of its target, and the answer says from how many of its
+    rows on training anew errs less.
     """
     check_output(out, FILES["check"])
     settings: dict[str, Any] = {
@@ -59,7 +65,9 @@ def command(
     }
     opt.check_data([run, *data])
     opt.announce(f"loading {run}", quiet=as_json)
-    from ..api.checking import check  # here: what it imports takes seconds, and the options are checked before
+    from ..api.checking import (
+        check,
+    )  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import shown_progress
 
     if corrected is not None:
@@ -71,9 +79,20 @@ def command(
         rows: dict[str, Any] = {
             name: settings.get(name) for name in ("group", "interval", "seed")
         }  # the data are read already
-        asked = {"host": found.run.trained.recipe.host, "target": target, "metric": found.facts.metric}
+        asked = {
+            "host": found.run.trained.recipe.host,
+            "target": target,
+            "metric": found.facts.metric,
+        }
         with shown_progress("learning curve", quiet=as_json) as progress:
-            learnt = curve(found.measured, **asked, **rows, shifted_run=found.run, models=MODELS, progress=progress)
+            learnt = curve(
+                found.measured,
+                **asked,
+                **rows,
+                shifted_run=found.run,
+                models=MODELS,
+                progress=progress,
+            )
         found = replace(found, learnt=learnt)
     if corrected is not None and found.correction is None:
         found = replace(found, facts=replace(found.facts, unsaved=str(corrected)))

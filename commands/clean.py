@@ -15,27 +15,42 @@ EXAMPLES = ("flopcast clean traces/ -o clean.parquet",)
 
 
 def command(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Traces: files and folders, any formats.")],
+    data: Annotated[
+        list[Path], typer.Argument(metavar="DATA", help="Traces: files and folders, any formats.")
+    ],
     mad: Annotated[
-        float | None, opt.option("MAD that repeats may lie from their median; 0: no filter.", shown="7")
+        float | None,
+        opt.option("MAD that repeats may lie from their median; 0: no filter.", shown="7"),
     ] = None,
     steps: Annotated[
         str, opt.option("Profiler's steps to keep; A:B is from number A to B.", "stable|all|A:B")
     ] = "stable",
     warm_up: Annotated[
-        bool | None, opt.option("Leave out warm-up (MSER-5).", spelt="--warm-up/--no-warm-up", shown="warm-up")
+        bool | None,
+        opt.option("Leave out warm-up (MSER-5).", spelt="--warm-up/--no-warm-up", shown="warm-up"),
     ] = None,
-    golden: Annotated[bool, opt.option("Keep the fullest execution-time bin only.", spelt="--golden")] = False,
+    golden: Annotated[
+        bool, opt.option("Keep the fullest execution-time bin only.", spelt="--golden")
+    ] = False,
     join: Annotated[
-        bool, opt.option("Traces of one program that profile different kernels or counters.", spelt="--join")
+        bool,
+        opt.option(
+            "Traces of one program that profile different kernels or counters.", spelt="--join"
+        ),
     ] = False,
     cover: Annotated[
-        Path | None, opt.option("A full trace, or kernel names: prove that all are covered.", "FILE")
+        Path | None,
+        opt.option("A full trace, or kernel names: prove that all are covered.", "FILE"),
     ] = None,
     epochs: Annotated[
-        str | None, opt.option("A row per epoch: step, kernels:N, flops:X or marker:REGEX.", "RULE", spelt="--epochs")
+        str | None,
+        opt.option(
+            "A row per epoch: step, kernels:N, flops:X or marker:REGEX.", "RULE", spelt="--epochs"
+        ),
     ] = None,
-    out: Annotated[Path | None, opt.option("Measurement table: .parquet, .csv or .xlsx.", spelt="--out -o")] = None,
+    out: Annotated[
+        Path | None, opt.option("Measurement table: .parquet, .csv or .xlsx.", spelt="--out -o")
+    ] = None,
     removed: Annotated[
         Path | None, opt.option("Table of everything left out: .parquet, .csv or .xlsx.", "FILE")
     ] = None,
@@ -48,19 +63,33 @@ def command(
     check_tables({"out": out, "removed": removed}, data)
     columns = opt.parse_defaults(default)
     opt.announce("reading the traces", quiet=as_json)
-    from ..api.cleaning import clean  # here: what it imports takes seconds, and the options are checked before
+    from ..api.cleaning import (
+        clean,
+    )  # here: what it imports takes seconds, and the options are checked before
     from ..report.cleaning import cleaning_document
     from ..report.terminal import show
 
     result = clean(
-        *data, mad=mad, steps=steps, warm_up=warm_up, golden=golden, join=join, cover=cover, epochs=epochs,
-        default=columns, jobs=jobs,
-    )  # fmt: skip
+        *data,
+        mad=mad,
+        steps=steps,
+        warm_up=warm_up,
+        golden=golden,
+        join=join,
+        cover=cover,
+        epochs=epochs,
+        default=columns,
+        jobs=jobs,
+    )
     if out is not None:
         result.save(out)
     if removed is not None:
         result.save_removed(removed)
     written = () if out is None else (out,)
     show(
-        cleaning_document(result, saved=out is not None), *written, as_json=as_json, every=every, rows=len(result.frame)
+        cleaning_document(result, saved=out is not None),
+        *written,
+        as_json=as_json,
+        every=every,
+        rows=len(result.frame),
     )

@@ -11,21 +11,33 @@ from ..output import check_file
 from . import options as opt
 
 PLACE = 80
-EXAMPLES = ("flopcast counters profiles/ --host MI300X --target MI355X --max-passes 2 --out pmc.txt",)
+EXAMPLES = (
+    "flopcast counters profiles/ --host MI300X --target MI355X --max-passes 2 --out pmc.txt",
+)
 
 
 def command(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Measured files and folders, with counters.")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(metavar="DATA", help="Measured files and folders, with counters."),
+    ],
     target: Annotated[
-        str, opt.option("Device to predict: a name or a TOML file; to train over several, their names or all.", "GPU")
+        str,
+        opt.option(
+            "Device to predict: a name or a TOML file; to train over several, their names or all.",
+            "GPU",
+        ),
     ],
     host: opt.HostOption = None,
     max_passes: Annotated[int, opt.option("Most passes of the profiler to try.")] = 2,
     without_features: opt.WithoutFeaturesOption = None,
     per_pass: Annotated[
-        list[str] | None, opt.option("Counters of a hardware block in a pass, e.g. SQ=8 (repeatable).", "BLOCK=N")
+        list[str] | None,
+        opt.option("Counters of a hardware block in a pass, e.g. SQ=8 (repeatable).", "BLOCK=N"),
     ] = None,
-    out: Annotated[Path | None, opt.option("Input file for rocprofv3 to write: .txt.", spelt="--out -o")] = None,
+    out: Annotated[
+        Path | None, opt.option("Input file for rocprofv3 to write: .txt.", spelt="--out -o")
+    ] = None,
     where: opt.WhereOption = None,
     group: opt.GroupOption = None,
     metric: opt.MetricOption = "duration_us",
@@ -54,8 +66,12 @@ def command(
     opt.check_data(data)
     from ..report.terminal import shown_progress
 
-    with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
-        from ..api.profilers import counters  # here: what it imports takes seconds, and the options are checked before
+    with shown_progress(
+        "cross-validation", first="reading the measurements", quiet=as_json or quiet
+    ) as progress:
+        from ..api.profilers import (
+            counters,
+        )  # here: what it imports takes seconds, and the options are checked before
 
         found = counters(*data, **settings, metric=metric, seed=seed, jobs=jobs, progress=progress)
     if out is not None:

@@ -21,19 +21,28 @@ def command(
     host: opt.HostOption = None,
     target: opt.TargetOption = None,
     rows: Annotated[
-        str | None, opt.option("How many rows of the target are measured.", "N[,N]", shown="10,30,100,300,1000")
+        str | None,
+        opt.option(
+            "How many rows of the target are measured.", "N[,N]", shown="10,30,100,300,1000"
+        ),
     ] = None,
     draws: Annotated[int, opt.option("How often rows are drawn, and others held out.", min=1)] = 3,
     where: opt.WhereOption = None,
-    out: Annotated[Path | None, opt.option("Folder for curve.json and curve.html.", spelt="--out -o")] = None,
+    out: Annotated[
+        Path | None, opt.option("Folder for curve.json and curve.html.", spelt="--out -o")
+    ] = None,
     group: opt.GroupOption = None,
     models: Annotated[
         str | None,
-        opt.option("Run these models only.", "NAME[,NAME]", shown="Additive,BoostedTrees/Residual,ExtraTrees/Residual"),
+        opt.option(
+            "Run these models only.",
+            "NAME[,NAME]",
+            shown="Additive,BoostedTrees/Residual,ExtraTrees/Residual",
+        ),
     ] = None,
-    scheme: Annotated[str, opt.option("Which question comes first: new groups (grouped) or known ones (kfold).")] = (
-        "grouped"
-    ),
+    scheme: Annotated[
+        str, opt.option("Which question comes first: new groups (grouped) or known ones (kfold).")
+    ] = ("grouped"),
     prior_run: opt.PriorOption = None,
     interval: opt.IntervalOption = 0.9,
     metric: opt.MetricOption = "duration_us",
@@ -49,7 +58,9 @@ def command(
     """Say how many rows of the target to measure: error and coverage against their number, with a host and without."""
     check_output(out, FILES["curve"], data or ())
     data = opt.check_data(data)
-    settings: dict[str, Any] = opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ())
+    settings: dict[str, Any] = opt.parse_rows(
+        where, unit, default, rename, group=group, keep=keep or ()
+    )
     if (counts := opt.parse_counts(rows, "--rows", "10,30,100")) is not None:
         settings["rows"] = check_drawn(counts)
     if (names := opt.parse_names(models, "--models", "Additive,Stack")) is not None:
@@ -58,11 +69,19 @@ def command(
     from ..report.terminal import shown_progress
 
     options: dict[str, Any] = {
-        "draws": draws, "scheme": scheme, "interval": interval, "metric": metric, "seed": seed,
+        "draws": draws,
+        "scheme": scheme,
+        "interval": interval,
+        "metric": metric,
+        "seed": seed,
         "prior_run": prior_run,
-    }  # fmt: skip
-    with shown_progress("learning curve", first="reading the measurements", quiet=as_json or quiet) as progress:
-        from ..api.learning import curve  # here: what it imports takes seconds, and the options are checked before
+    }
+    with shown_progress(
+        "learning curve", first="reading the measurements", quiet=as_json or quiet
+    ) as progress:
+        from ..api.learning import (
+            curve,
+        )  # here: what it imports takes seconds, and the options are checked before
 
         found = curve(*(data or ()), **gpus, **settings, **options, progress=progress)
     opt.finish(context, found, out, as_json=as_json, every=every)

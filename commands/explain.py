@@ -17,11 +17,16 @@ EXAMPLES = ("flopcast explain runs/fp8 new.csv --row 3",)
 def command(
     context: typer.Context,
     run: opt.RunArgument,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix.")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix."),
+    ],
     row: Annotated[int, opt.option("Which row, counted from 1.")] = 1,
     target: opt.TargetOption = None,
     interval: opt.IntervalOption = 0.9,
-    out: Annotated[Path | None, opt.option("Folder for explain.json and explain.html.", spelt="--out -o")] = None,
+    out: Annotated[
+        Path | None, opt.option("Folder for explain.json and explain.html.", spelt="--out -o")
+    ] = None,
     where: opt.WhereOption = None,
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
@@ -35,7 +40,9 @@ def command(
     asked = opt.parse_gpu(target)
     opt.check_data([run, *data])
     opt.announce(f"loading {run}", quiet=as_json)
-    from ..api.predicting import explain  # here: what it imports takes seconds, and the options are checked before
+    from ..api.predicting import (
+        explain,
+    )  # here: what it imports takes seconds, and the options are checked before
 
     found = explain(run, *data, row=row, target=asked, interval=interval, **settings)
     opt.finish(context, found, out, as_json=as_json, every=every)

@@ -26,10 +26,12 @@ def command(
         ),
     ],
     cache: Annotated[
-        Path | None, opt.option("Where they are kept.", "FOLDER", shown="$FLOPCAST_CACHE, or ~/.cache")
+        Path | None,
+        opt.option("Where they are kept.", "FOLDER", shown="$FLOPCAST_CACHE, or ~/.cache"),
     ] = None,
     wheel: Annotated[
-        Path | None, opt.option("The wheel with the tables, brought by hand: needs no network.", "FILE.whl")
+        Path | None,
+        opt.option("The wheel with the tables, brought by hand: needs no network.", "FILE.whl"),
     ] = None,
     as_json: opt.JsonOption = False,
     quiet: opt.QuietOption = False,
@@ -76,8 +78,10 @@ def _contents(told: Mapping[str, Any]) -> str:
         return "\n".join([f"{total.total():,} rows: {_by_device(total)}", *lines])
     return (
         f"{told['tables']:,} tables with {told['rows']:,} rows, of {len(told['devices'])} devices "
-        f"({', '.join(told['devices'])}) and {len(told['engines'])} engines and libraries of collectives "
-        f"({', '.join(told['engines'])}); {told['runs']:,} runs; configurations of {told['models']} models"
+        f"({', '.join(told['devices'])}) and {len(told['engines'])} engines and libraries of "
+        "collectives "
+        f"({', '.join(told['engines'])}); {told['runs']:,} runs; configurations of "
+        f"{told['models']} models"
     )
 
 

@@ -14,11 +14,15 @@ EXAMPLES = ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --st
 
 
 def command(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE", help="One file or folder for each trace.")],
+    traces: Annotated[
+        list[Path], typer.Argument(metavar="TRACE", help="One file or folder for each trace.")
+    ],
     unprofiled_us: Annotated[
         float | None, opt.option("Time of one step from end to end without a profiler, µs.")
     ] = None,
-    steps_per_trace: Annotated[int | None, opt.option("Steps each trace holds, where it does not record them.")] = None,
+    steps_per_trace: Annotated[
+        int | None, opt.option("Steps each trace holds, where it does not record them.")
+    ] = None,
     default: opt.DefaultOption = None,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
@@ -26,9 +30,13 @@ def command(
     """Say what each profiler adds to a workload, and which of them to believe."""
     columns = opt.parse_defaults(default)
     opt.announce("reading the traces", quiet=as_json)
-    from ..api.profilers import fidelity  # here: what it imports takes seconds, and the options are checked before
+    from ..api.profilers import (
+        fidelity,
+    )  # here: what it imports takes seconds, and the options are checked before
     from ..report.profilers import fidelity_document
     from ..report.terminal import show
 
-    found = fidelity(*traces, unprofiled_us=unprofiled_us, steps_per_trace=steps_per_trace, default=columns)
+    found = fidelity(
+        *traces, unprofiled_us=unprofiled_us, steps_per_trace=steps_per_trace, default=columns
+    )
     show(fidelity_document(found), as_json=as_json, every=every)

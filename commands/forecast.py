@@ -1,8 +1,8 @@
 """Whole workloads: ``flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --batch 16 --input-len 2048 ...``.
 
-With a model alone it is inference, serving, or the user's own operators; ``train`` (a training step), ``cases`` (a
-table of settings), ``hpl``, ``hpcg``, ``hpl-mxp`` and ``kernel`` are commands of their own. An option is called as the
-field that it sets (`workloads.setting.FIELDS`).
+With a model alone it is inference, serving, or the user's own operators; ``train`` (a training
+step), ``cases`` (a table of settings), ``hpl``, ``hpcg``, ``hpl-mxp`` and ``kernel`` are commands
+of their own. An option is called as the field that it sets (`workloads.setting.FIELDS`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from . import options as opt
 
 PLACE = 44
 EXAMPLES = (
-    "flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --dtype fp8 --batch 16 --input-len 2048 --output-len 2048",
+    "flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --dtype fp8 --batch 16 --input-len "
+    "2048 --output-len 2048",
     "flopcast forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096",
     "flopcast forecast cases cases.csv --need 0.1 --price MI300X=2.5,H200=3.5 --out answers.csv",
     'flopcast forecast hpl --gpu "MI250X (per GCD)" --gpus 8:512 --n 65536',
@@ -44,7 +45,9 @@ def counts(text: str) -> list[int] | int:
         try:
             start, end = int(first), int(last) if colon else int(first)
         except ValueError:
-            raise typer.BadParameter(f"must be numbers, as in 8 or 1,2,4 or 1:256, got {text!r}") from None
+            raise typer.BadParameter(
+                f"must be numbers, as in 8 or 1,2,4 or 1:256, got {text!r}"
+            ) from None
         if start < 0 or end < start or (colon and start == 0):
             raise typer.BadParameter(f"must rise from a number above 0, as in 1:256, got {part!r}")
         while start <= end:
@@ -76,7 +79,9 @@ def spread(text: str) -> tuple[float, float]:
     try:
         return float(median), float(sigma or 0.0)
     except ValueError:
-        raise typer.BadParameter(f"must be a median and its spread, as in 0.74±0.06, got {text!r}") from None
+        raise typer.BadParameter(
+            f"must be a median and its spread, as in 0.74±0.06, got {text!r}"
+        ) from None
 
 
 def _counted(text: str, default: str | bool = False, panel: str | None = None) -> Any:
@@ -97,26 +102,43 @@ def _drawn(text: str, default: str | bool) -> Any:
 
 NETWORK_GBS = "GB/s that a GPU sends over the network, one way."
 GpuOption = Annotated[
-    Any, _named("GPUs that are asked about: names or TOML files.", "MI300X", autocompletion=opt.gpu_names)
+    Any,
+    _named(
+        "GPUs that are asked about: names or TOML files.", "MI300X", autocompletion=opt.gpu_names
+    ),
 ]
 GpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.")]
 TpOption = Annotated[Any, _counted("GPUs that share each layer.", panel=CUTS)]
 PpOption = Annotated[Any, _counted("Stages that the layers are cut into.", panel=CUTS)]
 EpOption = Annotated[Any, _counted("GPUs that share the experts.", panel=CUTS)]
-DtypeOption = Annotated[Any, _named("Format of weights and products: fp8, bf16, ...", "that of the model")]
+DtypeOption = Annotated[
+    Any, _named("Format of weights and products: fp8, bf16, ...", "that of the model")
+]
 ReleaseOption = Annotated[
-    Any, _named("Software release, such as vllm-0.10.0, or the file of flopcast calibrate.", "any", opt.MORE)
+    Any,
+    _named(
+        "Software release, such as vllm-0.10.0, or the file of flopcast calibrate.", "any", opt.MORE
+    ),
 ]
-NetworkGbsOption = Annotated[Any, opt.option(NETWORK_GBS, "GB/S[,...]", CUTS, shown="50", parser=numbers)]
+NetworkGbsOption = Annotated[
+    Any, opt.option(NETWORK_GBS, "GB/S[,...]", CUTS, shown="50", parser=numbers)
+]
 NetworkUsOption = Annotated[
-    Any, opt.option("Time of a message between nodes, µs.", "US[,...]", CUTS, shown="10", parser=numbers)
+    Any,
+    opt.option(
+        "Time of a message between nodes, µs.", "US[,...]", CUTS, shown="10", parser=numbers
+    ),
 ]
-NodeGpusOption = Annotated[Any, _counted("GPUs that share links in a node.", "that of the GPU, else 8", CUTS)]
+NodeGpusOption = Annotated[
+    Any, _counted("GPUs that share links in a node.", "that of the GPU, else 8", CUTS)
+]
 RunOption = Annotated[
-    list[Path] | None, opt.option("Run folder of train: its model goes before any law.", "RUN", opt.MORE)
+    list[Path] | None,
+    opt.option("Run folder of train: its model goes before any law.", "RUN", opt.MORE),
 ]
 DataOption = Annotated[
-    list[Path] | None, opt.option("Measured kernels, in place of laws (repeatable).", "DATA", opt.MORE)
+    list[Path] | None,
+    opt.option("Measured kernels, in place of laws (repeatable).", "DATA", opt.MORE),
 ]
 PriceOption = Annotated[
     str | None,
@@ -127,10 +149,17 @@ PriceOption = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path | None, opt.option("Folder for the page, its JSON and a table; or the table alone, .csv.", spelt="--out -o")
+    Path | None,
+    opt.option(
+        "Folder for the page, its JSON and a table; or the table alone, .csv.", spelt="--out -o"
+    ),
 ]
-RankGpuOption = Annotated[str, opt.option("GPUs that are asked about: names or TOML files.", "NAME")]
-RankGpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.", False)]
+RankGpuOption = Annotated[
+    str, opt.option("GPUs that are asked about: names or TOML files.", "NAME")
+]
+RankGpusOption = Annotated[
+    Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.", False)
+]
 
 
 class _Nameless(typer.Context):
@@ -161,7 +190,9 @@ class _Model(TyperGroup):
         return "", command, rest
 
 
-app = typer.Typer(cls=_Model, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=_Model, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+)
 
 
 def command() -> None:
@@ -184,34 +215,65 @@ def run_(
     batch: Annotated[Any, _counted("Sequences that start and end together.")] = None,
     input_len: Annotated[Any, _counted("Tokens of each prompt.")] = None,
     output_len: Annotated[Any, _counted("Tokens of each answer.")] = None,
-    num_prompts: Annotated[Any, _counted("Requests served as they fit, in place of --batch.")] = None,
-    engine: Annotated[Any, _named("Engines to serve with: vllm, sglang, trtllm.", "vllm", SERVE)] = None,
-    ttft: Annotated[str | None, _limit("Time to the first token at most: 2s, 500ms.", "TIME")] = None,
+    num_prompts: Annotated[
+        Any, _counted("Requests served as they fit, in place of --batch.")
+    ] = None,
+    engine: Annotated[
+        Any, _named("Engines to serve with: vllm, sglang, trtllm.", "vllm", SERVE)
+    ] = None,
+    ttft: Annotated[
+        str | None, _limit("Time to the first token at most: 2s, 500ms.", "TIME")
+    ] = None,
     tpot: Annotated[str | None, _limit("Time per further token at most: 50ms.", "TIME")] = None,
-    rate: Annotated[str | None, _limit("Requests that come, of all GPUs: 4/s, 240/min.", "RATE")] = None,
-    concurrency: Annotated[Any, _counted("Requests under way at a replica.", "searched", SERVE)] = None,
+    rate: Annotated[
+        str | None, _limit("Requests that come, of all GPUs: 4/s, 240/min.", "RATE")
+    ] = None,
+    concurrency: Annotated[
+        Any, _counted("Requests under way at a replica.", "searched", SERVE)
+    ] = None,
     tp: TpOption = None,
     pp: PpOption = None,
     ep: EpOption = None,
     network_gbs: NetworkGbsOption = None,
     network_us: NetworkUsOption = None,
     node_gpus: NodeGpusOption = None,
-    kv_dtype: Annotated[Any, _named("Format of the cache.", "that of the weights", opt.MORE)] = None,
-    max_num_seqs: Annotated[Any, _counted("Requests that may run at once.", "1024", opt.MORE)] = None,
-    max_batched_tokens: Annotated[Any, _counted("Tokens of the largest step.", "65536", opt.MORE)] = None,
+    kv_dtype: Annotated[
+        Any, _named("Format of the cache.", "that of the weights", opt.MORE)
+    ] = None,
+    max_num_seqs: Annotated[
+        Any, _counted("Requests that may run at once.", "1024", opt.MORE)
+    ] = None,
+    max_batched_tokens: Annotated[
+        Any, _counted("Tokens of the largest step.", "65536", opt.MORE)
+    ] = None,
     memory_utilisation: Annotated[
-        Any, opt.option("Part of the memory that may be used.", "PART[,...]", opt.MORE, shown="0.9", parser=numbers)
+        Any,
+        opt.option(
+            "Part of the memory that may be used.",
+            "PART[,...]",
+            opt.MORE,
+            shown="0.9",
+            parser=numbers,
+        ),
     ] = None,
     release: ReleaseOption = None,
     eager: Annotated[
-        bool | None, opt.option("Kernels are launched one by one, no graph.", panel=opt.MORE, spelt="--eager")
+        bool | None,
+        opt.option("Kernels are launched one by one, no graph.", panel=opt.MORE, spelt="--eager"),
     ] = None,
     prefix_cache: Annotated[
-        bool | None, opt.option("Prompts are found in the cache.", panel=opt.MORE, spelt="--prefix-cache")
+        bool | None,
+        opt.option("Prompts are found in the cache.", panel=opt.MORE, spelt="--prefix-cache"),
     ] = None,
-    dims: Annotated[str | None, opt.option("Sizes that an ONNX model leaves free.", "NAME=N,...", opt.MORE)] = None,
-    time_unit: Annotated[str | None, opt.option("Of a graph that says none: us, ms or s.", panel=opt.MORE)] = None,
-    measured_on: Annotated[str | None, opt.option("GPU of the times that a graph states.", "NAME", opt.MORE)] = None,
+    dims: Annotated[
+        str | None, opt.option("Sizes that an ONNX model leaves free.", "NAME=N,...", opt.MORE)
+    ] = None,
+    time_unit: Annotated[
+        str | None, opt.option("Of a graph that says none: us, ms or s.", panel=opt.MORE)
+    ] = None,
+    measured_on: Annotated[
+        str | None, opt.option("GPU of the times that a graph states.", "NAME", opt.MORE)
+    ] = None,
     run: RunOption = None,
     data: DataOption = None,
     where: opt.WhereOption = None,
@@ -226,22 +288,54 @@ def run_(
 ) -> None:
     """Forecast a batch from its start to its end, or requests served as they fit; several values make a grid."""
     fields = {
-        "gpu": gpu or "MI300X", "gpus": gpus, "tp": tp, "pp": pp, "ep": ep, "dtype": dtype, "kv_dtype": kv_dtype,
-        "batch": batch, "input_len": input_len, "output_len": output_len, "num_prompts": num_prompts,
-        "max_num_seqs": max_num_seqs, "max_batched_tokens": max_batched_tokens,
-        "memory_utilisation": memory_utilisation, "release": release, "eager": eager, "prefix_cache": prefix_cache,
-        "dims": dims, "time_unit": time_unit, "measured_on": measured_on, "network_gbs": network_gbs,
-        "network_us": network_us, "node_gpus": node_gpus, "kind": "throughput" if num_prompts else None,
-    }  # fmt: skip
-    asked = {"run": run or (), "data": opt.check_data(data), "where": where, "need": need, "price": price}
-    served = {"engine": engine, "ttft": ttft, "tpot": tpot, "rate": rate, "concurrency": concurrency}
+        "gpu": gpu or "MI300X",
+        "gpus": gpus,
+        "tp": tp,
+        "pp": pp,
+        "ep": ep,
+        "dtype": dtype,
+        "kv_dtype": kv_dtype,
+        "batch": batch,
+        "input_len": input_len,
+        "output_len": output_len,
+        "num_prompts": num_prompts,
+        "max_num_seqs": max_num_seqs,
+        "max_batched_tokens": max_batched_tokens,
+        "memory_utilisation": memory_utilisation,
+        "release": release,
+        "eager": eager,
+        "prefix_cache": prefix_cache,
+        "dims": dims,
+        "time_unit": time_unit,
+        "measured_on": measured_on,
+        "network_gbs": network_gbs,
+        "network_us": network_us,
+        "node_gpus": node_gpus,
+        "kind": "throughput" if num_prompts else None,
+    }
+    asked = {
+        "run": run or (),
+        "data": opt.check_data(data),
+        "where": where,
+        "need": need,
+        "price": price,
+    }
+    served = {
+        "engine": engine,
+        "ttft": ttft,
+        "tpot": tpot,
+        "rate": rate,
+        "concurrency": concurrency,
+    }
     given = asked | {"interval": interval, "seed": seed} | _stated(fields | served)
     _answer(context, model, given, out, as_json, every, chakra)
 
 
 def train(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A known name, or the path of a config.json.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A known name, or the path of a config.json.")
+    ],
     gpu: GpuOption = None,
     gpus: GpusOption = None,
     dtype: DtypeOption = None,
@@ -253,7 +347,9 @@ def train(
     cp: Annotated[Any, _counted("GPUs that share each sequence.", panel=CUTS)] = None,
     ep: EpOption = None,
     zero: Annotated[Any, _counted("ZeRO stage, 0 to 3.", "0", CUTS)] = None,
-    schedule: Annotated[Any, _named("Of the pipeline: 1f1b, zbv, v-half, v-min.", "1f1b", CUTS)] = None,
+    schedule: Annotated[
+        Any, _named("Of the pipeline: 1f1b, zbv, v-half, v-min.", "1f1b", CUTS)
+    ] = None,
     interleave: Annotated[Any, _counted("Model chunks per pipeline stage.", "1", CUTS)] = None,
     sequence_parallel: Annotated[
         bool | None, opt.option("Norms cut too.", panel=CUTS, spelt="--sequence-parallel")
@@ -262,10 +358,13 @@ def train(
     network_us: NetworkUsOption = None,
     node_gpus: NodeGpusOption = None,
     recompute: Annotated[Any, _named("none, selective or full.", "none", opt.MORE)] = None,
-    recompute_layers: Annotated[Any, _counted("How many layers full recomputes.", "all", opt.MORE)] = None,
+    recompute_layers: Annotated[
+        Any, _counted("How many layers full recomputes.", "all", opt.MORE)
+    ] = None,
     optimizer: Annotated[Any, _named("adam, adam-8bit or sgd.", "adam", opt.MORE)] = None,
     lora: Annotated[
-        bool | None, opt.option("Only low-rank adapters are trained.", panel=opt.MORE, spelt="--lora")
+        bool | None,
+        opt.option("Only low-rank adapters are trained.", panel=opt.MORE, spelt="--lora"),
     ] = None,
     flash: Annotated[
         bool | None,
@@ -290,20 +389,54 @@ def train(
 ) -> None:
     """Forecast one optimizer step; several values make a grid."""
     fields = {
-        "gpu": gpu or "MI300X", "gpus": gpus, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "dtype": dtype,
-        "micro_batch": micro_batch, "global_batch": global_batch, "seq_len": seq_len, "recompute": recompute,
-        "recompute_layers": recompute_layers, "optimizer": optimizer, "zero": zero, "schedule": schedule,
-        "interleave": interleave, "release": release, "sequence_parallel": sequence_parallel, "lora": lora,
-        "flash": flash, "network_gbs": network_gbs, "network_us": network_us, "node_gpus": node_gpus,
+        "gpu": gpu or "MI300X",
+        "gpus": gpus,
+        "tp": tp,
+        "pp": pp,
+        "cp": cp,
+        "ep": ep,
+        "dtype": dtype,
+        "micro_batch": micro_batch,
+        "global_batch": global_batch,
+        "seq_len": seq_len,
+        "recompute": recompute,
+        "recompute_layers": recompute_layers,
+        "optimizer": optimizer,
+        "zero": zero,
+        "schedule": schedule,
+        "interleave": interleave,
+        "release": release,
+        "sequence_parallel": sequence_parallel,
+        "lora": lora,
+        "flash": flash,
+        "network_gbs": network_gbs,
+        "network_us": network_us,
+        "node_gpus": node_gpus,
         "kind": "training",
-    }  # fmt: skip
-    asked = {"run": run or (), "data": opt.check_data(data), "where": where, "need": need, "price": price}
-    _answer(context, model, asked | {"interval": interval, "seed": seed} | _stated(fields), out, as_json, every)
+    }
+    asked = {
+        "run": run or (),
+        "data": opt.check_data(data),
+        "where": where,
+        "need": need,
+        "price": price,
+    }
+    _answer(
+        context,
+        model,
+        asked | {"interval": interval, "seed": seed} | _stated(fields),
+        out,
+        as_json,
+        every,
+    )
 
 
 def cases(
     context: typer.Context,
-    cases: Annotated[Path, typer.Argument(metavar="CASES", help="CSV with a row per setting: columns are the fields.")],
+    cases: Annotated[
+        Path,
+        typer.Argument(metavar="CASES", help="CSV with a row per setting: columns are the fields."),
+    ],
     run: RunOption = None,
     data: DataOption = None,
     where: opt.WhereOption = None,
@@ -312,25 +445,47 @@ def cases(
     interval: opt.IntervalOption = 0.9,
     seed: opt.SeedOption = 0,
     out: Annotated[
-        Path | None, opt.option("Table (.csv, .parquet, .xlsx), or folder for page, JSON and table.", spelt="--out -o")
+        Path | None,
+        opt.option(
+            "Table (.csv, .parquet, .xlsx), or folder for page, JSON and table.", spelt="--out -o"
+        ),
     ] = None,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast every row of a table of settings."""
-    asked = {"run": run or (), "data": opt.check_data(data), "where": where, "need": need, "price": price}
-    _answer(context, None, asked | {"interval": interval, "seed": seed, "cases": cases}, out, as_json, every)
+    asked = {
+        "run": run or (),
+        "data": opt.check_data(data),
+        "where": where,
+        "need": need,
+        "price": price,
+    }
+    _answer(
+        context,
+        None,
+        asked | {"interval": interval, "seed": seed, "cases": cases},
+        out,
+        as_json,
+        every,
+    )
 
 
 def hpl(
     context: typer.Context,
     gpu: RankGpuOption,
     gpus: RankGpusOption,
-    n: Annotated[int | None, opt.option("Size of the matrix.", shown="four fifths of the memory")] = None,
+    n: Annotated[
+        int | None, opt.option("Size of the matrix.", shown="four fifths of the memory")
+    ] = None,
     nb: Annotated[int, opt.option("Width of a panel.")] = 512,
-    p: Annotated[int | None, opt.option("Rows of the grid.", spelt="--p", shown="next to the root")] = None,
+    p: Annotated[
+        int | None, opt.option("Rows of the grid.", spelt="--p", shown="next to the root")
+    ] = None,
     product: Annotated[Any, _drawn("Part of the peak that a product reaches.", "0.74±0.02")] = None,
-    panel_share: Annotated[Any, _drawn("Part of the peak that a panel reaches.", "0.02±0.3")] = None,
+    panel_share: Annotated[
+        Any, _drawn("Part of the peak that a panel reaches.", "0.02±0.3")
+    ] = None,
     network_gbs: Annotated[Any, _drawn(NETWORK_GBS, "its links in a node, else 20±0.15")] = None,
     noise: Annotated[float, opt.option("Relative noise of the time of one panel.")] = 0.02,
     machine: Annotated[Any, _drawn("One machine over others like it.", "1±0.07")] = None,
@@ -343,7 +498,12 @@ def hpl(
     """Forecast the score of HPL. A GPU is what a rank sees: 'MI250X (per GCD)'."""
     from ..workloads.supercomputers import hpl as forecast
 
-    drawn = {"product": product, "panel_share": panel_share, "network_gbs": network_gbs, "machine": machine}
+    drawn = {
+        "product": product,
+        "panel_share": panel_share,
+        "network_gbs": network_gbs,
+        "machine": machine,
+    }
     others = {"n": n, "nb": nb, "p": p, "noise": noise, "interval": interval, "seed": seed}
     _score(context, forecast, gpu, gpus, _spreads(drawn) | others, out, as_json, every)
 
@@ -352,8 +512,12 @@ def hpcg(
     context: typer.Context,
     gpu: RankGpuOption,
     gpus: RankGpusOption,
-    stream: Annotated[Any, _drawn("Part of the memory's bandwidth that STREAM reaches.", "as measured")] = None,
-    reached: Annotated[Any, _drawn("Part of STREAM that HPCG reaches on one GPU.", "0.708±0.05")] = None,
+    stream: Annotated[
+        Any, _drawn("Part of the memory's bandwidth that STREAM reaches.", "as measured")
+    ] = None,
+    reached: Annotated[
+        Any, _drawn("Part of STREAM that HPCG reaches on one GPU.", "0.708±0.05")
+    ] = None,
     scaling: Annotated[Any, _drawn("Part of that which many GPUs keep.", "0.945±0.08")] = None,
     out: OutOption = None,
     interval: opt.IntervalOption = 0.9,
@@ -365,14 +529,25 @@ def hpcg(
     from ..workloads.supercomputers import hpcg as forecast
 
     drawn = _spreads({"stream": stream, "reached": reached, "scaling": scaling})
-    _score(context, forecast, gpu, gpus, drawn | {"interval": interval, "seed": seed}, out, as_json, every)
+    _score(
+        context,
+        forecast,
+        gpu,
+        gpus,
+        drawn | {"interval": interval, "seed": seed},
+        out,
+        as_json,
+        every,
+    )
 
 
 def hpl_mxp(
     context: typer.Context,
     gpu: RankGpuOption,
     gpus: RankGpusOption,
-    peak_share: Annotated[Any, _drawn("Part of the 16-bit matrix peak that HPL-MxP reaches.", "0.63±0.3")] = None,
+    peak_share: Annotated[
+        Any, _drawn("Part of the 16-bit matrix peak that HPL-MxP reaches.", "0.63±0.3")
+    ] = None,
     out: OutOption = None,
     interval: opt.IntervalOption = 0.9,
     seed: opt.SeedOption = 0,
@@ -383,18 +558,36 @@ def hpl_mxp(
     from ..workloads.supercomputers import hpl_mxp as forecast
 
     drawn = _spreads({"peak_share": peak_share})
-    _score(context, forecast, gpu, gpus, drawn | {"interval": interval, "seed": seed}, out, as_json, every)
+    _score(
+        context,
+        forecast,
+        gpu,
+        gpus,
+        drawn | {"interval": interval, "seed": seed},
+        out,
+        as_json,
+        every,
+    )
 
 
 def kernel(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="fft, stencil (7 points) or dslash (Wilson's, of QCD).")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="fft, stencil (7 points) or dslash (Wilson's, of QCD)."
+        ),
+    ],
     gpu: RankGpuOption,
     gpus: RankGpusOption,
     points: Annotated[int, opt.option("Of each axis: three axes, four of dslash.")],
     number_format: Annotated[str, opt.option("fp64, fp32 or fp16.")] = "fp64",
-    stream: Annotated[Any, _drawn("Part of the memory's bandwidth that STREAM reaches.", "as measured")] = None,
-    kernel_share: Annotated[Any, _drawn("Part of STREAM that the kernel reaches.", "by kernel")] = None,
+    stream: Annotated[
+        Any, _drawn("Part of the memory's bandwidth that STREAM reaches.", "as measured")
+    ] = None,
+    kernel_share: Annotated[
+        Any, _drawn("Part of STREAM that the kernel reaches.", "by kernel")
+    ] = None,
     network_gbs: Annotated[Any, _drawn(NETWORK_GBS, "its links in a node, else 20±0.15")] = None,
     out: OutOption = None,
     interval: opt.IntervalOption = 0.9,
@@ -406,7 +599,12 @@ def kernel(
     from ..workloads.supercomputers import kernel as forecast
 
     drawn = _spreads({"stream": stream, "kernel_share": kernel_share, "network_gbs": network_gbs})
-    options = drawn | {"points": points, "number_format": number_format, "interval": interval, "seed": seed}
+    options = drawn | {
+        "points": points,
+        "number_format": number_format,
+        "interval": interval,
+        "seed": seed,
+    }
     _score(context, partial(forecast, name), gpu, gpus, options, out, as_json, every)
 
 
@@ -436,17 +634,28 @@ def _answer(
         check_output(out, FILES["forecast"])
     opt.check_chakra(chakra)
     opt.announce("forecasting", quiet=as_json)
-    gc.set_threshold(200_000, 20, 100)  # neither what is imported nor answers by the thousand hold many circles
+    gc.set_threshold(
+        200_000, 20, 100
+    )  # neither what is imported nor answers by the thousand hold many circles
     from ..api.forecasting import Forecasts, forecast  # here: what it imports takes seconds
 
     found = forecast(model, **asked)
     if chakra:
         if not isinstance(found, Forecasts):
-            raise ParameterError("chakra", "must be asked for one graph of layers, an execution trace or a CSV")
+            raise ParameterError(
+                "chakra", "must be asked for one graph of layers, an execution trace or a CSV"
+            )
         found.save_chakra(chakra)
     if out is not None and table:
         found.save_table(out)
-    opt.finish(context, found, None if table else out, *([out] if table else []), as_json=as_json, every=every)
+    opt.finish(
+        context,
+        found,
+        None if table else out,
+        *([out] if table else []),
+        as_json=as_json,
+        every=every,
+    )
     if isinstance(found, Forecasts) and all(
         one.setting is None for one in found.answers
     ):  # of a table: not one row could be understood
@@ -471,9 +680,13 @@ def _score(
     from ..report.terminal import show
 
     device = find(gpu)
-    scores = [forecast(device, count, **options) for count in (gpus if isinstance(gpus, list) else [gpus])]
+    scores = [
+        forecast(device, count, **options) for count in (gpus if isinstance(gpus, list) else [gpus])
+    ]
     told = score_document(scores[0], options["interval"], device.name)
-    document = scores_document(scores, options["interval"], device.name) if len(scores) > 1 else told
+    document = (
+        scores_document(scores, options["interval"], device.name) if len(scores) > 1 else told
+    )
     if out is not None:
         save_page(out, replace(document, footer=footer(opt.made_by(context))), files)
     show(document, *(out / name for name in files if out is not None), as_json=as_json, every=every)

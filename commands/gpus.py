@@ -15,10 +15,14 @@ EXAMPLES = ("flopcast gpus MI300X MI355X",)
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="GPUs to compare.", autocompletion=opt.gpu_names)
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="GPUs to compare.", autocompletion=opt.gpu_names),
     ] = None,
     sources: Annotated[
-        bool, opt.option("Say where the figures come from, and what others have measured.", spelt="--sources")
+        bool,
+        opt.option(
+            "Say where the figures come from, and what others have measured.", spelt="--sources"
+        ),
     ] = False,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -32,9 +36,9 @@ def command(
 
         memory_bw_gbs = 10000
 
-    Keys are those of hardware/gpus.toml, the unit in the key; with based_on the rest is taken from a known GPU. The
-    same file is accepted wherever you name a GPU (--host, --target, predict --default device=FILE); data open none.
-    --json always names sources.
+    Keys are those of hardware/gpus.toml, the unit in the key; with based_on the rest is taken from
+    a known GPU. The same file is accepted wherever you name a GPU (--host, --target, predict
+    --default device=FILE); data open none. --json always names sources.
     """
     chosen = [find(name) for name in names] if names else all_gpus()
     from ..report.reference import gpus_document

@@ -22,49 +22,75 @@ DEFAULT_OUT = Path("measured.parquet")
 def command(
     context: typer.Context,
     shapes: Annotated[
-        Path | None, typer.Argument(metavar="[SHAPES]", help="CSV or Parquet with op, dtype_a and dimensions.")
+        Path | None,
+        typer.Argument(metavar="[SHAPES]", help="CSV or Parquet with op, dtype_a and dimensions."),
     ] = None,
     preset: Annotated[
-        Literal["small", "full", "fingrav"] | None, opt.option("What to measure without SHAPES.", shown="small")
+        Literal["small", "full", "fingrav"] | None,
+        opt.option("What to measure without SHAPES.", shown="small"),
     ] = None,
-    op: Annotated[str | None, opt.option("Only these operators, e.g. gemm,conv.", "NAME[,NAME]", shown="all")] = None,
+    op: Annotated[
+        str | None, opt.option("Only these operators, e.g. gemm,conv.", "NAME[,NAME]", shown="all")
+    ] = None,
     function: Annotated[
-        str | None, opt.option("Time this function, called with each row's columns.", "MODULE:FUNCTION")
+        str | None,
+        opt.option("Time this function, called with each row's columns.", "MODULE:FUNCTION"),
     ] = None,
     device: opt.DeviceOption = None,
     budget: opt.BudgetOption = None,
     cold: Annotated[
-        bool, opt.option("Fill the last-level cache with other data before each call.", spelt="--cold")
+        bool,
+        opt.option("Fill the last-level cache with other data before each call.", spelt="--cold"),
     ] = False,
-    precision: Annotated[float, opt.option("Repeat until the median is known to ± this part of it.")] = 0.01,
-    rounds: Annotated[int, opt.option("Visits of a row in each pass, with fresh operands.", min=1)] = 3,
-    passes: Annotated[int, opt.option("Times to measure everything; 2 show how far they agree.", min=1)] = 1,
-    threads: Annotated[str | None, opt.option("Threads on a CPU; several: a device for each.", "N[,N]")] = None,
+    precision: Annotated[
+        float, opt.option("Repeat until the median is known to ± this part of it.")
+    ] = 0.01,
+    rounds: Annotated[
+        int, opt.option("Visits of a row in each pass, with fresh operands.", min=1)
+    ] = 3,
+    passes: Annotated[
+        int, opt.option("Times to measure everything; 2 show how far they agree.", min=1)
+    ] = 1,
+    threads: Annotated[
+        str | None, opt.option("Threads on a CPU; several: a device for each.", "N[,N]")
+    ] = None,
     device_name: Annotated[str | None, opt.option("Name of the device in the table.")] = None,
-    out: Annotated[Path, opt.option("Table to write: .parquet or .csv.", spelt="--out -o")] = DEFAULT_OUT,
+    out: Annotated[
+        Path, opt.option("Table to write: .parquet or .csv.", spelt="--out -o")
+    ] = DEFAULT_OUT,
     cus: Annotated[
-        str | None, opt.option("Measure with so many compute units (SMs) of the GPU, for scale predict.", "N,N[,...]")
+        str | None,
+        opt.option(
+            "Measure with so many compute units (SMs) of the GPU, for scale predict.", "N,N[,...]"
+        ),
     ] = None,
     rename: opt.RenameOption = None,
     resume: opt.ResumeOption = False,
     seed: opt.SeedOption = 0,
-    date: Annotated[str | None, opt.option("Date for the provenance.", "YYYY-MM-DD", shown="today")] = None,
+    date: Annotated[
+        str | None, opt.option("Date for the provenance.", "YYYY-MM-DD", shown="today")
+    ] = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Time kernels of PyTorch on this machine, for training: repeated until the median is known, outliers removed.
 
-    A --budget also buys more visits of the rows that need them. Ctrl-C keeps what is measured; --resume continues it. A
-    preset leaves out what the device cannot do.
+    A --budget also buys more visits of the rows that need them. Ctrl-C keeps what is measured;
+    --resume continues it. A preset leaves out what the device cannot do.
     """
     if cus is not None:
         check_file(out, READABLE, [shapes] if shapes else [])
         _sizes(context, opt.parse_counts(cus, "--cus", "38,76,152") or [], out, as_json)
         return
-    ops, counts = opt.parse_names(op, "--op", "gemm,conv"), opt.parse_counts(threads, "--threads", "1,2") or ()
+    ops, counts = (
+        opt.parse_names(op, "--op", "gemm,conv"),
+        opt.parse_counts(threads, "--threads", "1,2") or (),
+    )
     budget_seconds = opt.parse_budget(budget)
     check_file(out, READABLE, [shapes] if shapes else [])
     opt.check_data([shapes] if shapes else None)
-    from ..measuring.measure import measure  # here: what it imports takes seconds, and the options are checked before
+    from ..measuring.measure import (
+        measure,
+    )  # here: what it imports takes seconds, and the options are checked before
     from ..measuring.session import INTERRUPTED, LOST, provenance_path
     from ..measuring.timing import Rule
     from ..report.measuring import measuring_document, resuming
@@ -96,7 +122,9 @@ def command(
         print(visible(resuming(measured, out)), file=sys.stderr)
         raise KeyboardInterrupt
     if measured.ended == LOST:
-        raise FlopcastError(f"the device does not answer any more after {measured.lost}: {resuming(measured, out)}")
+        raise FlopcastError(
+            f"the device does not answer any more after {measured.lost}: {resuming(measured, out)}"
+        )
 
 
 def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> None:
@@ -124,7 +152,17 @@ def _sizes(context: typer.Context, cus: list[int], out: Path, as_json: bool) -> 
                 words += [f"--{option.replace('_', '-')}", *([] if one is True else [str(one)])]
 
     def once(called: str, table: Path, environment: Mapping[str, str]) -> int:
-        asked = [sys.executable, "-m", "flopcast", "measure", *words, "--device-name", called, "--out", str(table)]
+        asked = [
+            sys.executable,
+            "-m",
+            "flopcast",
+            "measure",
+            *words,
+            "--device-name",
+            called,
+            "--out",
+            str(table),
+        ]
         return subprocess.run(asked, env=dict(environment), check=False).returncode
 
     table = measure_sizes(cus, name, once, int((device or "cuda:0").partition(":")[2] or 0))

@@ -13,7 +13,18 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, ParamSpec, TextIO, TypeVar, cast, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    NoReturn,
+    ParamSpec,
+    TextIO,
+    TypeVar,
+    cast,
+    get_type_hints,
+)
 
 import typer
 from typer.models import ArgumentInfo
@@ -29,8 +40,23 @@ if TYPE_CHECKING:  # what options are checked with need not import what shows re
 
 P = ParamSpec("P")
 N = TypeVar("N", int, float)
-USER_ERROR, INTERRUPTED = 2, 130  # exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
-_SHOWN_ONLY = ("out", "force", "chakra", "jobs", "cluster", "resume", "as_json", "every", "quiet", "top", "plot")
+USER_ERROR, INTERRUPTED = (
+    2,
+    130,
+)  # exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
+_SHOWN_ONLY = (
+    "out",
+    "force",
+    "chakra",
+    "jobs",
+    "cluster",
+    "resume",
+    "as_json",
+    "every",
+    "quiet",
+    "top",
+    "plot",
+)
 """Parameters of commands that change no result, but where it goes and how it is told."""
 _WRITES = ("out", "script", "removed", "corrected", "chakra")
 """Parameters of commands that say where a result goes: who has one has ``--force`` too."""
@@ -50,7 +76,11 @@ def gpu_names(incomplete: str) -> list[str]:
     """
     typed = incomplete.rpartition(",")[2]
     names = (gpu.name.replace(" ", "-") for gpu in all_gpus())
-    return [incomplete + name[len(typed) :] for name in names if name.casefold().startswith(typed.casefold())]
+    return [
+        incomplete + name[len(typed) :]
+        for name in names
+        if name.casefold().startswith(typed.casefold())
+    ]
 
 
 def model_names(incomplete: str) -> list[str]:
@@ -65,7 +95,9 @@ def column_names(incomplete: str) -> list[str]:
     from ..api.tables import schema  # here: it takes seconds, and only a shell that completes asks
 
     return [
-        f"{name}=" for name in dict.fromkeys(schema().index.get_level_values("column")) if name.startswith(incomplete)
+        f"{name}="
+        for name in dict.fromkeys(schema().index.get_level_values("column"))
+        if name.startswith(incomplete)
     ]
 
 
@@ -80,16 +112,23 @@ def option(
 ) -> Any:
     """Return an option of a command: its help, what stands for its value, and its panel of the help.
 
-    It is ``spelt`` as given (``--out -o``) where that is not its keyword; ``shown`` is what the help says of its
-    default, True for the default itself; all else as `typer.Option` takes it.
+    It is ``spelt`` as given (``--out -o``) where that is not its keyword; ``shown`` is what the
+    help says of its default, True for the default itself; all else as `typer.Option` takes it.
     """
-    return typer.Option(*spelt.split(), metavar=metavar, help=text, rich_help_panel=panel, show_default=shown, **how)
+    return typer.Option(
+        *spelt.split(), metavar=metavar, help=text, rich_help_panel=panel, show_default=shown, **how
+    )
 
 
-DATA, MORE = "How data are read", "More options"  # panels of the help: common options stand before both
+DATA, MORE = (
+    "How data are read",
+    "More options",
+)  # panels of the help: common options stand before both
 DataArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="DATA", help="Measured files and folders, any mix. None: the embedded measurements."),
+    typer.Argument(
+        metavar="DATA", help="Measured files and folders, any mix. None: the embedded measurements."
+    ),
 ]
 HostOption = Annotated[
     str | None,
@@ -112,7 +151,10 @@ TargetOption = Annotated[
 PriorOption = Annotated[
     Path | None,
     option(
-        "Start from a run over other devices: its prediction is a feature.", "RUN", MORE, spelt="--from --prior-run"
+        "Start from a run over other devices: its prediction is a feature.",
+        "RUN",
+        MORE,
+        spelt="--from --prior-run",
     ),
 ]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder that train wrote.")]
@@ -134,10 +176,17 @@ GroupOption = Annotated[
 ]
 UnitOption = Annotated[
     list[str] | None,
-    option("Unit of a column, or of the times of a file: time=ms, old.csv=ns (repeatable).", "COLUMN=UNIT", DATA),
+    option(
+        "Unit of a column, or of the times of a file: time=ms, old.csv=ns (repeatable).",
+        "COLUMN=UNIT",
+        DATA,
+    ),
 ]
 DefaultOption = Annotated[
-    list[str] | None, option("Value of a column the files lack, e.g. device=MI300X (repeatable).", "COLUMN=VALUE", DATA)
+    list[str] | None,
+    option(
+        "Value of a column the files lack, e.g. device=MI300X (repeatable).", "COLUMN=VALUE", DATA
+    ),
 ]
 RenameOption = Annotated[
     list[str] | None,
@@ -148,14 +197,24 @@ RenameOption = Annotated[
         spelt="--rename",
     ),
 ]
-MetricOption = Annotated[str, option("The measured column to scale: duration_us, energy_j, power_w, ...", panel=DATA)]
+MetricOption = Annotated[
+    str, option("The measured column to scale: duration_us, energy_j, power_w, ...", panel=DATA)
+]
 EachOption = Annotated[
     bool,
-    option("Every repeat is a row of its own; else repeats are one row, their median.", panel=DATA, spelt="--each"),
+    option(
+        "Every repeat is a row of its own; else repeats are one row, their median.",
+        panel=DATA,
+        spelt="--each",
+    ),
 ]
 KeepOption = Annotated[
     list[str] | None,
-    option("Keep rows that are faster than their device can be, or impossibly short.", "impossible", DATA),
+    option(
+        "Keep rows that are faster than their device can be, or impossibly short.",
+        "impossible",
+        DATA,
+    ),
 ]
 TargetCostOption = Annotated[
     str | None,
@@ -166,20 +225,30 @@ TargetCostOption = Annotated[
     ),
 ]
 WithoutFeaturesOption = Annotated[
-    list[str] | None, option("Do without these features: 'counter.TCC*' (repeatable).", "PATTERN", MORE)
+    list[str] | None,
+    option("Do without these features: 'counter.TCC*' (repeatable).", "PATTERN", MORE),
 ]
 MarginOption = Annotated[float, option("What counts as the same: 0.1 = within ±10 %.")]
 SeedOption = Annotated[
-    int, option("Seed of everything random; the same seed gives the same result.", panel=MORE, min=0)
+    int,
+    option("Seed of everything random; the same seed gives the same result.", panel=MORE, min=0),
 ]
-IntervalOption = Annotated[float, option("Share of values that an interval is to hold, above 0 and below 1.", "LEVEL")]
+IntervalOption = Annotated[
+    float, option("Share of values that an interval is to hold, above 0 and below 1.", "LEVEL")
+]
 NeedOption = Annotated[
-    float | None, option("How sure it must be: 0.1 asks for ±10 %, and what to measure for it.", panel=MORE)
+    float | None,
+    option("How sure it must be: 0.1 asks for ±10 %, and what to measure for it.", panel=MORE),
 ]
 
 
 ForceOption = Annotated[
-    bool, option("Replace files that flopcast did not write; never those that are read.", panel=MORE, spelt="--force")
+    bool,
+    option(
+        "Replace files that flopcast did not write; never those that are read.",
+        panel=MORE,
+        spelt="--force",
+    ),
 ]
 
 
@@ -193,23 +262,37 @@ def check_needed(need: float | None) -> None:
 
 BudgetOption = Annotated[str | None, option("Time that it may take: 90s, 20m or 1.5h.", "TIME")]
 DeviceOption = Annotated[
-    str | None, option("As PyTorch names it: cuda:0 and the like (ROCm's GPUs, too), or cpu.", shown="the first GPU")
+    str | None,
+    option(
+        "As PyTorch names it: cuda:0 and the like (ROCm's GPUs, too), or cpu.",
+        shown="the first GPU",
+    ),
 ]
 SizesOption = Annotated[str | None, option("Sizes that are asked for.", "SIZE[,SIZE]")]
-JobsOption = Annotated[int, option("Processes; -1: one per core. The result does not depend on it.", panel=MORE)]
+JobsOption = Annotated[
+    int, option("Processes; -1: one per core. The result does not depend on it.", panel=MORE)
+]
 ClusterOption = Annotated[
-    str | None, option("Dask scheduler whose workers do it, tcp://node1:8786; same result.", "ADDRESS", MORE)
+    str | None,
+    option("Dask scheduler whose workers do it, tcp://node1:8786; same result.", "ADDRESS", MORE),
 ]
 JsonOption = Annotated[bool, option("Print JSON instead of tables.", spelt="--json")]
 PlotOption = Annotated[
-    bool, option("Draw the inlier curve, and observed against predicted.", panel=MORE, spelt="--plot")
+    bool,
+    option("Draw the inlier curve, and observed against predicted.", panel=MORE, spelt="--plot"),
 ]
-AllOption = Annotated[bool, option("Print everything: all tables and remarks, beyond the first screen.", spelt="--all")]
+AllOption = Annotated[
+    bool,
+    option("Print everything: all tables and remarks, beyond the first screen.", spelt="--all"),
+]
 TopOption = Annotated[int, option("Features to print with --all.", panel=MORE, min=0)]
 ChakraOption = Annotated[
-    Path | None, option("Write chakra.RANK.et there, which simulators of networks run.", "FOLDER", MORE)
+    Path | None,
+    option("Write chakra.RANK.et there, which simulators of networks run.", "FOLDER", MORE),
 ]
-ResumeOption = Annotated[bool, option("Go on with what was begun of --out and interrupted.", spelt="--resume")]
+ResumeOption = Annotated[
+    bool, option("Go on with what was begun of --out and interrupted.", spelt="--resume")
+]
 QuietOption = Annotated[bool, option("Show no progress.", panel=MORE, spelt="--quiet")]
 
 
@@ -231,7 +314,9 @@ def parse_group(columns: str | None) -> list[str] | None:
         return None
     names = [name.strip() for name in columns.split(",")]
     if not all(names) or len(set(names)) < len(names):
-        raise DataError(f"--group must be COLUMN[,COLUMN], each once, got {columns!r}: write e.g. --group n,k")
+        raise DataError(
+            f"--group must be COLUMN[,COLUMN], each once, got {columns!r}: write e.g. --group n,k"
+        )
     return names
 
 
@@ -306,7 +391,11 @@ def parse_rows(
     asked: dict[str, Any] = {"where": parse_where(where)}
     if group is not None:
         asked["group"] = parse_group(group)
-    asked |= {"unit": parse_units(unit), "default": parse_defaults(default), "rename": parse_renames(rename)}
+    asked |= {
+        "unit": parse_units(unit),
+        "default": parse_defaults(default),
+        "rename": parse_renames(rename),
+    }
     return asked if keep is None else asked | {"keep": keep}
 
 
@@ -322,7 +411,9 @@ def parse_names(names: str | None, option: str, example: str) -> list[str] | Non
         return None
     found = [name.strip() for name in names.split(",")]
     if not all(found):
-        raise DataError(f"{option} must be NAME[,NAME], got {names!r}: write e.g. {option} {example}")
+        raise DataError(
+            f"{option} must be NAME[,NAME], got {names!r}: write e.g. {option} {example}"
+        )
     return found
 
 
@@ -356,7 +447,10 @@ def parse_sequence(text: str, option: str) -> list[int]:
         counted = parse_counts(times if star else "1", option, "40*1,2") or []
         named = parse_counts(place, option, "40*1,2") or []
         if counted[0] < 1:
-            raise DataError(f"{option} must repeat a kernel at least once, got {part!r}: write e.g. {option} 40*1,2")
+            raise DataError(
+                f"{option} must repeat a kernel at least once, got {part!r}: write e.g. {option} "
+                "40*1,2"
+            )
         places += counted[0] * named
     return places
 
@@ -383,9 +477,14 @@ def parse_assigned_counts(texts: Sequence[str] | None, option: str, example: str
     Raises DataError if one is not of that form, or a name has two values.
     """
     try:
-        return {name: int(value) for name, value in _unique(_assignments(texts, option, example), option).items()}
+        return {
+            name: int(value)
+            for name, value in _unique(_assignments(texts, option, example), option).items()
+        }
     except ValueError:
-        raise DataError(f"{option} must be NAME=N with a whole number N: write e.g. {option} {example}") from None
+        raise DataError(
+            f"{option} must be NAME=N with a whole number N: write e.g. {option} {example}"
+        ) from None
 
 
 def parse_size(size: str) -> int:
@@ -414,13 +513,16 @@ def _quantity(text: str, units: Mapping[str, float]) -> float | None:
 def run_command(command: Callable[P, Any]) -> Callable[P, None]:
     """Wrap a command: what the user got wrong ends as one line on stderr and exit code 2, Ctrl-C as 130.
 
-    The signature is that of ``command``, so that typer reads its options, with ``--force`` where it writes something.
+    The signature is that of ``command``, so that typer reads its options, with ``--force`` where it
+    writes something.
     """
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         given = getattr(kwargs.get("context"), "params", {})
-        given.update((name, kwargs[name]) for name in given.keys() & kwargs.keys())  # typer 0.26 leaves paths as texts
+        given.update(
+            (name, kwargs[name]) for name in given.keys() & kwargs.keys()
+        )  # typer 0.26 leaves paths as texts
         force = bool(kwargs.pop("force", False))
         try:
             with warnings.catch_warnings():
@@ -450,11 +552,17 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
 
 def _add_force(command: Callable[..., None]) -> None:
     """Give a command the option ``--force`` if it writes something."""
-    signature = inspect.signature(command, eval_str=True)  # as typer does, which does not do it to what is set here
+    signature = inspect.signature(
+        command, eval_str=True
+    )  # as typer does, which does not do it to what is set here
     if signature.parameters.keys().isdisjoint(_WRITES):
         return
-    force = inspect.Parameter("force", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=ForceOption)
-    vars(command)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), force])
+    force = inspect.Parameter(
+        "force", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=ForceOption
+    )
+    vars(command)["__signature__"] = signature.replace(
+        parameters=[*signature.parameters.values(), force]
+    )
     command.__annotations__ = {**command.__annotations__, "force": ForceOption}
 
 
@@ -476,7 +584,10 @@ def _note_short_names(given: Mapping[str, Any]) -> None:
     texts = [text for one in named for text in (one if isinstance(one, list | tuple) else [one])]
     for name in dict.fromkeys(part.strip() for text in texts for part in str(text).split(",")):
         if others := others_named(name):
-            print(f"note: {name} is taken for {find(name).name}, not for {' or '.join(others)}", file=sys.stderr)
+            print(
+                f"note: {name} is taken for {find(name).name}, not for {' or '.join(others)}",
+                file=sys.stderr,
+            )
 
 
 def _again(context: typer.Context | None) -> str:
@@ -484,7 +595,9 @@ def _again(context: typer.Context | None) -> str:
     given = getattr(context, "params", {})
     out = given.get("out")
     if out is not None and (kept := [*out.parent.glob(f"{glob.escape(out.name)}*.fits")]):
-        return visible(f"interrupted: {few(kept)} keeps the fits done; the same command with --resume goes on")
+        return visible(
+            f"interrupted: {few(kept)} keeps the fits done; the same command with --resume goes on"
+        )
     if out is None or given.get("parts") or (context and context.command.name == "measure"):
         return "interrupted"
     return f"interrupted: {given['out']} is as it was; the same command starts again"
@@ -511,10 +624,14 @@ def _noted(
 
 def _spelt(parameter: str, command: Callable[..., Any]) -> str:
     """Return how a command spells a parameter of the library: arguments in capitals, options with hyphens."""
-    kinds = getattr(get_type_hints(command, include_extras=True).get(parameter, str), "__metadata__", ())
+    kinds = getattr(
+        get_type_hints(command, include_extras=True).get(parameter, str), "__metadata__", ()
+    )
     if any(isinstance(kind, ArgumentInfo) for kind in kinds):
         return parameter.upper()
-    named = [name for kind in kinds for name in (kind.default, *(kind.param_decls or ()))]  # typer has the first there
+    named = [
+        name for kind in kinds for name in (kind.default, *(kind.param_decls or ()))
+    ]  # typer has the first there
     said = [name for name in named if isinstance(name, str) and name.startswith("--")]
     return documented(said) or f"--{parameter.replace('_', '-')}"
 
@@ -543,12 +660,19 @@ def command_line(context: typer.Context) -> str:
         values = value if isinstance(value, list | tuple) else [value]
         if not getattr(parameter, "multiple", False) and parameter.nargs == 1:
             values = [",".join(str(each) for each in values)]
-        words += option if value is True else [word for each in values for word in (*option, str(each))]
+        words += (
+            option if value is True else [word for each in values for word in (*option, str(each))]
+        )
     return shlex.join(words)
 
 
 def finish(
-    context: typer.Context, found: Shown, out: Path | None, *also: Path, as_json: bool = False, every: bool = False
+    context: typer.Context,
+    found: Shown,
+    out: Path | None,
+    *also: Path,
+    as_json: bool = False,
+    every: bool = False,
 ) -> None:
     """Write the folder of a result, where one is asked for, and show the result with its files, after others."""
     from ..report.terminal import show
@@ -556,7 +680,11 @@ def finish(
     if out is not None:
         found.save(out, made=made_by(context))
     show(
-        found.document(), *also, *(out / name for name in found.files if out is not None), as_json=as_json, every=every
+        found.document(),
+        *also,
+        *(out / name for name in found.files if out is not None),
+        as_json=as_json,
+        every=every,
     )
 
 
@@ -566,11 +694,21 @@ def made_by(context: typer.Context) -> dict[str, Any]:
     from ..datasets import default_paths
 
     given = {name: value for name, value in context.params.items() if name not in _SHOWN_ONLY}
-    arguments = {parameter.name for parameter in context.command.params if parameter.param_type_name == "argument"}
+    arguments = {
+        parameter.name
+        for parameter in context.command.params
+        if parameter.param_type_name == "argument"
+    }
     if "data" in arguments and not given["data"]:  # of an option, none means none
         given["data"] = [Path(one) for one in default_paths()]
-    paths = [one for value in given.values() for one in (value if isinstance(value, list | tuple) else [value])]
-    return made_of(command_line(context), [one for one in paths if isinstance(one, Path)], given.get("seed"))
+    paths = [
+        one
+        for value in given.values()
+        for one in (value if isinstance(value, list | tuple) else [value])
+    ]
+    return made_of(
+        command_line(context), [one for one in paths if isinstance(one, Path)], given.get("seed")
+    )
 
 
 def check_chakra(folder: Path | None) -> None:
@@ -589,7 +727,9 @@ def _is_killed_worker(error: Exception) -> bool:
     """Whether joblib lost one of its processes; who has not imported it cannot have lost one."""
     if "joblib" not in sys.modules:
         return False
-    from joblib.externals.loky.process_executor import TerminatedWorkerError  # here: it takes a quarter of a second
+    from joblib.externals.loky.process_executor import (
+        TerminatedWorkerError,
+    )  # here: it takes a quarter of a second
 
     return isinstance(error, TerminatedWorkerError)
 
@@ -605,7 +745,8 @@ def _listed(kind: Callable[[str], N], what: str, text: str, option: str, example
         return [kind(part) for part in text.split(",")]
     except ValueError:
         raise DataError(
-            f"{option} must be {what} with commas between, got {text!r}: write e.g. {option} {example}"
+            f"{option} must be {what} with commas between, got {text!r}: write e.g. {option} "
+            f"{example}"
         ) from None
 
 
@@ -622,7 +763,9 @@ def _assignments(texts: Sequence[str] | None, option: str, example: str) -> list
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise DataError(f"{option} must be COLUMN=VALUE, got {text!r}: write e.g. {option} {example}")
+            raise DataError(
+                f"{option} must be COLUMN=VALUE, got {text!r}: write e.g. {option} {example}"
+            )
         pairs.append((name.strip(), value.strip()))
     return pairs
 
@@ -632,5 +775,7 @@ def _unique(pairs: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
     known: dict[str, str] = {}
     for name, value in pairs:
         if known.setdefault(name, value) != value:
-            raise DataError(f"{option} gives {name} twice, as {known[name]!r} and {value!r}: keep one")
+            raise DataError(
+                f"{option} gives {name} twice, as {known[name]!r} and {value!r}: keep one"
+            )
     return known

@@ -18,9 +18,15 @@ EXAMPLES = ("flopcast plan rocprofv3 trace.json.gz --kernels-per-pass 20 --scrip
 def command(
     profiler: Annotated[str, typer.Argument(metavar="PROFILER", help="rocprofv3 or torch.")],
     trace: Annotated[
-        Path, typer.Argument(metavar="TRACE", help="A full trace, or kernel names (.txt): one a line, as often as run.")
+        Path,
+        typer.Argument(
+            metavar="TRACE",
+            help="A full trace, or kernel names (.txt): one a line, as often as run.",
+        ),
     ],
-    kernels_per_pass: Annotated[int, opt.option("Different kernels that a pass of rocprofv3 records.")] = 20,
+    kernels_per_pass: Annotated[
+        int, opt.option("Different kernels that a pass of rocprofv3 records.")
+    ] = 20,
     steps_per_pass: Annotated[int, opt.option("Steps of the program in a pass.")] = 50,
     counters: Annotated[
         str, opt.option("What rocprofv3 counts: it filters kernels only where it counts.", "NAMES")
@@ -29,10 +35,12 @@ def command(
         Path | None, opt.option("Traces of the passes: say which launches were recorded.", "FOLDER")
     ] = None,
     script: Annotated[
-        Path | None, opt.option("Write what starts the passes: .sh (`sh FILE PROGRAM`) or .py.", "FILE")
+        Path | None,
+        opt.option("Write what starts the passes: .sh (`sh FILE PROGRAM`) or .py.", "FILE"),
     ] = None,
     out: Annotated[
-        Path | None, opt.option("With --check: table of durations for `project --durations`.", spelt="--out -o")
+        Path | None,
+        opt.option("With --check: table of durations for `project --durations`.", spelt="--out -o"),
     ] = None,
     default: opt.DefaultOption = None,
     every: opt.AllOption = False,
@@ -46,13 +54,20 @@ def command(
     check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
     columns = opt.parse_defaults(default)
     opt.announce("reading the trace", quiet=as_json)
-    from ..api.profilers import plan  # here: what it imports takes seconds, and the options are checked before
+    from ..api.profilers import (
+        plan,
+    )  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
     found = plan(
-        profiler, trace, kernels_per_pass=kernels_per_pass, steps_per_pass=steps_per_pass, counters=counters,
-        check=check, default=columns,
-    )  # fmt: skip
+        profiler,
+        trace,
+        kernels_per_pass=kernels_per_pass,
+        steps_per_pass=steps_per_pass,
+        counters=counters,
+        check=check,
+        default=columns,
+    )
     if script is not None:
         found.save_script(script)
     if out is not None:

@@ -1,6 +1,7 @@
 """Power of kernels from a logger's readings: ``flopcast power profile LOG --executions FILE --clocks FILE``.
 
-Three commands: ``plan`` (how to measure a kernel), ``record`` (measure it), ``profile`` (power and energy from a log).
+Three commands: ``plan`` (how to measure a kernel), ``record`` (measure it), ``profile`` (power and
+energy from a log).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ EXAMPLES = (
     "flopcast power record gemms.csv --out power/ --logger amdsmi",
     "flopcast power profile amd-smi.csv --executions executions.csv --clocks clocks.csv --window-us 1000 --out profile/",  # noqa: E501
 )
-WINDOW = opt.option("Time over which the logger averages, µs; 0: its readings are instantaneous.", "US")
+WINDOW = opt.option(
+    "Time over which the logger averages, µs; 0: its readings are instantaneous.", "US"
+)
 """What a logger calls its power (``current``, ``instant``) does not say that: many average what they call so."""
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -37,11 +40,16 @@ def plan_command(
     lag_us: Annotated[
         float | None,
         opt.option(
-            "Time constant of the read power behind the kernel's, µs: record measures it.", "US", shown="unknown"
+            "Time constant of the read power behind the kernel's, µs: record measures it.",
+            "US",
+            shown="unknown",
         ),
     ] = None,
     settling_us: Annotated[
-        float, opt.option("Time of a run until the board holds its power, µs; 0: it does not throttle.", "US")
+        float,
+        opt.option(
+            "Time of a run until the board holds its power, µs; 0: it does not throttle.", "US"
+        ),
     ] = 0.0,
     as_json: opt.JsonOption = False,
 ) -> None:
@@ -49,46 +57,79 @@ def plan_command(
     from ..report.power import plan_document
     from ..report.terminal import show
 
-    show(plan_document(plan(kernel_us, window_us, lag_us=lag_us, settling_us=settling_us)), as_json=as_json)
+    show(
+        plan_document(plan(kernel_us, window_us, lag_us=lag_us, settling_us=settling_us)),
+        as_json=as_json,
+    )
 
 
 def profile_command(
     context: typer.Context,
     log: Annotated[
-        Path, typer.Argument(metavar="LOG", help="CSV or Parquet: gpu_ns, component, power_w; or a log of a *-smi.")
+        Path,
+        typer.Argument(
+            metavar="LOG", help="CSV or Parquet: gpu_ns, component, power_w; or a log of a *-smi."
+        ),
     ],
-    executions: Annotated[Path, opt.option("start_ns, end_ns, kernel; also run, execution, class.", "FILE")],
+    executions: Annotated[
+        Path, opt.option("start_ns, end_ns, kernel; also run, execution, class.", "FILE")
+    ],
     clocks: Annotated[
         Path | None,
-        opt.option("gpu_ns, cpu_ns, delay_ns: readings of both clocks. A log of times since 1970 needs none.", "FILE"),
+        opt.option(
+            "gpu_ns, cpu_ns, delay_ns: readings of both clocks. A log of times since 1970 needs "
+            "none.",
+            "FILE",
+        ),
     ] = None,
     gpu_index: Annotated[int | None, opt.option("Which GPU of a log of several.")] = None,
     kernel: Annotated[str | None, opt.option("Only this kernel.", "NAME", shown="all")] = None,
-    component: Annotated[str | None, opt.option("Only these components.", "NAME[,NAME]", shown="all")] = None,
-    window_us: Annotated[float | None, WINDOW] = None,
-    execution: Annotated[int, opt.option("First execution of a run whose time is steady.", min=1)] = 4,
-    steady_from: Annotated[
-        int | None, opt.option("First execution of steady power.", "N", shown="when the window has filled", min=1)
+    component: Annotated[
+        str | None, opt.option("Only these components.", "NAME[,NAME]", shown="all")
     ] = None,
-    bin_rank: Annotated[int, opt.option("Which bin of execution times: 1 the fullest, 2 the next, ...", min=1)] = 1,
+    window_us: Annotated[float | None, WINDOW] = None,
+    execution: Annotated[
+        int, opt.option("First execution of a run whose time is steady.", min=1)
+    ] = 4,
+    steady_from: Annotated[
+        int | None,
+        opt.option(
+            "First execution of steady power.", "N", shown="when the window has filled", min=1
+        ),
+    ] = None,
+    bin_rank: Annotated[
+        int, opt.option("Which bin of execution times: 1 the fullest, 2 the next, ...", min=1)
+    ] = 1,
     within: Annotated[
         Literal["each-other", "middle"],
-        opt.option("A bin's times lie within the margin of each other (published), or of its middle: wider."),
+        opt.option(
+            "A bin's times lie within the margin of each other (published), or of its middle: "
+            "wider."
+        ),
     ] = "each-other",
     ablate: Annotated[
-        bool, opt.option("Also without synchronised clocks, without bins, with 50 runs.", spelt="--ablate")
+        bool,
+        opt.option(
+            "Also without synchronised clocks, without bins, with 50 runs.", spelt="--ablate"
+        ),
     ] = False,
     cap_w: Annotated[
         float | None,
         opt.option(
-            "Power cap of the board: no deconvolved power is above it; which two stay below it together.", "W", min=0
+            "Power cap of the board: no deconvolved power is above it; which two stay below it "
+            "together.",
+            "W",
+            min=0,
         ),
     ] = None,
     idle_w: Annotated[
-        float, opt.option("Idle power of the board, drawn once by two kernels together.", "W", min=0)
+        float,
+        opt.option("Idle power of the board, drawn once by two kernels together.", "W", min=0),
     ] = 0.0,
     interval: opt.IntervalOption = 0.9,
-    out: Annotated[Path | None, opt.option("Folder for power.json and power.html.", spelt="--out -o")] = None,
+    out: Annotated[
+        Path | None, opt.option("Folder for power.json and power.html.", spelt="--out -o")
+    ] = None,
     seed: opt.SeedOption = 0,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
@@ -98,25 +139,46 @@ def profile_command(
     check_output(out, FILES["power"])
     opt.check_data([path for path in (log, executions, clocks) if path is not None])
     opt.announce(f"reading {log}", quiet=as_json)
-    from ..power.profile import profile_files  # here: what it imports takes seconds, and the options are checked before
+    from ..power.profile import (
+        profile_files,
+    )  # here: what it imports takes seconds, and the options are checked before
     from ..report.document import footer
     from ..report.html import save_page
     from ..report.power import power_document
     from ..report.terminal import show
 
     profiles = profile_files(
-        log, executions, clocks, gpu_index=gpu_index, kernel=kernel, component=components, window_us=window_us,
-        execution=execution, steady_from=steady_from, within=within, bin_rank=bin_rank, ablate=ablate,
-        cap_w=cap_w, interval=interval, seed=seed,
-    )  # fmt: skip
+        log,
+        executions,
+        clocks,
+        gpu_index=gpu_index,
+        kernel=kernel,
+        component=components,
+        window_us=window_us,
+        execution=execution,
+        steady_from=steady_from,
+        within=within,
+        bin_rank=bin_rank,
+        ablate=ablate,
+        cap_w=cap_w,
+        interval=interval,
+        seed=seed,
+    )
     document = power_document(profiles, cap_w, idle_w)
     if out is not None:
         save_page(out, replace(document, footer=footer(opt.made_by(context))), FILES["power"])
-    show(document, *(out / name for name in FILES["power"] if out is not None), as_json=as_json, every=every)
+    show(
+        document,
+        *(out / name for name in FILES["power"] if out is not None),
+        as_json=as_json,
+        every=every,
+    )
 
 
 def record_command(
-    out: Annotated[Path, opt.option("Folder for log, executions, clocks and record.json.", spelt="--out -o")],
+    out: Annotated[
+        Path, opt.option("Folder for log, executions, clocks and record.json.", spelt="--out -o")
+    ],
     logger: Annotated[
         Literal["amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml", "simulated"],
         opt.option("What reads the power; simulated: the GPU too, to try it."),
@@ -130,14 +192,23 @@ def record_command(
         ),
     ] = None,
     window_us: Annotated[float | None, WINDOW] = None,
-    runs: Annotated[int | None, opt.option("Runs of each kernel.", shown="as published", min=1)] = None,
+    runs: Annotated[
+        int | None, opt.option("Runs of each kernel.", shown="as published", min=1)
+    ] = None,
     device: opt.DeviceOption = None,
     interleaved: Annotated[
-        bool, opt.option("Run all kernels in turn, too: each is compared with itself alone.", spelt="--interleaved")
+        bool,
+        opt.option(
+            "Run all kernels in turn, too: each is compared with itself alone.",
+            spelt="--interleaved",
+        ),
     ] = False,
     sequence: Annotated[
         list[str] | None,
-        opt.option("Run these of the list in turn, too, each after the one before it: 1,2 or 40*1,2.", "[TIMES*]N,..."),
+        opt.option(
+            "Run these of the list in turn, too, each after the one before it: 1,2 or 40*1,2.",
+            "[TIMES*]N,...",
+        ),
     ] = None,
     rename: opt.RenameOption = None,
     seed: opt.SeedOption = 0,
@@ -156,9 +227,18 @@ def record_command(
     try:
         with shown_progress("recording", quiet=as_json) as progress:
             recorded = record(
-                kernels, out=out, logger=logger, window_us=window_us, runs=runs, device=device, interleaved=interleaved,
-                sequence=sequences, rename=opt.parse_renames(rename), seed=seed, progress=progress,
-            )  # fmt: skip
+                kernels,
+                out=out,
+                logger=logger,
+                window_us=window_us,
+                runs=runs,
+                device=device,
+                interleaved=interleaved,
+                sequence=sequences,
+                rename=opt.parse_renames(rename),
+                seed=seed,
+                progress=progress,
+            )
     except KeyboardInterrupt:
         print("what is recorded is kept: the same command goes on", file=sys.stderr)
         raise

@@ -17,10 +17,15 @@ EXAMPLES = ("flopcast predict runs/mine new.csv --out predictions.csv",)
 
 def command(
     run: opt.RunArgument,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix.")],
+    data: Annotated[
+        list[Path],
+        typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix."),
+    ],
     target: opt.TargetOption = None,
     interval: opt.IntervalOption = 0.9,
-    out: Annotated[Path | None, opt.option("File to write: .csv, .parquet, .json or .xlsx.", spelt="--out -o")] = None,
+    out: Annotated[
+        Path | None, opt.option("File to write: .csv, .parquet, .json or .xlsx.", spelt="--out -o")
+    ] = None,
     where: opt.WhereOption = None,
     unit: opt.UnitOption = None,
     default: opt.DefaultOption = None,
@@ -28,7 +33,8 @@ def command(
     keep: opt.KeepOption = None,
     target_cost: opt.TargetCostOption = None,
     fallback: Annotated[
-        str | None, opt.option("Answer for what was never trained: law, the roofline at trained rates.", "law")
+        str | None,
+        opt.option("Answer for what was never trained: law, the roofline at trained rates.", "law"),
     ] = None,
     need: opt.NeedOption = None,
     every: opt.AllOption = False,
@@ -45,8 +51,12 @@ def command(
     opt.check_data([run, *data])
     opt.check_needed(need)
     opt.announce(f"loading {run}", quiet=as_json)
-    gc.set_threshold(200_000, 20, 100)  # neither what is imported nor remarks by the million hold many circles
-    from ..api.predicting import predict  # here: what it imports takes seconds, and the options are checked before
+    gc.set_threshold(
+        200_000, 20, 100
+    )  # neither what is imported nor remarks by the million hold many circles
+    from ..api.predicting import (
+        predict,
+    )  # here: what it imports takes seconds, and the options are checked before
     from ..report.predictions import predictions_document, to_json
     from ..report.terminal import print_json, show
 
@@ -56,7 +66,11 @@ def command(
     if need is not None:
         from ..api.checking import needed
 
-        rows = {name: value for name, value in settings.items() if name in ("where", "unit", "default", "rename")}
+        rows = {
+            name: value
+            for name, value in settings.items()
+            if name in ("where", "unit", "default", "rename")
+        }
         told = needed(run, need, *data, half_width=prediction.half_width(), **rows).told
         prediction.report["need"] = told.to_dict()
     if as_json:

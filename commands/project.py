@@ -25,50 +25,79 @@ GAPS = "kept, scaled, modelled"  # as the library has them, which takes seconds 
 
 def command(
     context: typer.Context,
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACES", help="Traces of any supported profiler.")],
+    traces: Annotated[
+        list[Path], typer.Argument(metavar="TRACES", help="Traces of any supported profiler.")
+    ],
     target: opt.TargetOption = None,
     host: opt.HostOption = None,
-    compute_law: Annotated[str, opt.option(f"Law of computation: {', '.join(OF_COMPUTATION)}.")] = "affine",
-    comm_law: Annotated[str, opt.option(f"Law of collectives: {COMMUNICATION_LAWS}.")] = "alpha-beta",
+    compute_law: Annotated[
+        str, opt.option(f"Law of computation: {', '.join(OF_COMPUTATION)}.")
+    ] = "affine",
+    comm_law: Annotated[
+        str, opt.option(f"Law of collectives: {COMMUNICATION_LAWS}.")
+    ] = "alpha-beta",
     gaps: Annotated[str, opt.option(f"Time between activities: {GAPS}.")] = "modelled",
-    run: Annotated[Path | None, opt.option("Run folder of train: its model goes before any law.", "RUN")] = None,
+    run: Annotated[
+        Path | None, opt.option("Run folder of train: its model goes before any law.", "RUN")
+    ] = None,
     correct: Annotated[
         list[Path] | None,
         opt.option("Measurements of both GPUs that correct the law, by problem or class.", "DATA"),
     ] = None,
     power: Annotated[
-        list[Path] | None, opt.option("Measurements with power_w or energy_j: the energy goes by them.", "DATA")
+        list[Path] | None,
+        opt.option("Measurements with power_w or energy_j: the energy goes by them.", "DATA"),
     ] = None,
     cpu_speed: Annotated[
-        float | None, opt.option("Speed of the target's CPU relative to the one measured, e.g. 1.1.")
+        float | None,
+        opt.option("Speed of the target's CPU relative to the one measured, e.g. 1.1."),
     ] = None,
     network: Annotated[
-        str | None, opt.option("Bandwidth out of a node, GB/s, e.g. 50:400; or a TOML file.", "HOST:TARGET|FILE")
+        str | None,
+        opt.option(
+            "Bandwidth out of a node, GB/s, e.g. 50:400; or a TOML file.", "HOST:TARGET|FILE"
+        ),
     ] = None,
     ranks_per_node: Annotated[int, opt.option("GPUs of a node.")] = 8,
     ranks: Annotated[
-        str | None, opt.option("Ranks of the job on the target: collectives re-sized.", "[MEASURED:]NEW")
+        str | None,
+        opt.option("Ranks of the job on the target: collectives re-sized.", "[MEASURED:]NEW"),
     ] = None,
     grows: Annotated[
-        list[str] | None, opt.option("A group of ranks that grows with them: name or size.", "GROUP")
+        list[str] | None,
+        opt.option("A group of ranks that grows with them: name or size.", "GROUP"),
     ] = None,
     together: Annotated[
         bool, opt.option("The traces are ranks of one job: who waits for whom.", spelt="--together")
     ] = False,
     comm_wait: Annotated[
-        bool, opt.option("Keep what collectives wait for peers: time above the least of equals.", spelt="--comm-wait")
+        bool,
+        opt.option(
+            "Keep what collectives wait for peers: time above the least of equals.",
+            spelt="--comm-wait",
+        ),
     ] = False,
     durations: Annotated[
-        Path | None, opt.option("Durations measured in passes (`flopcast plan`), for those of the trace.", "DATA")
+        Path | None,
+        opt.option(
+            "Durations measured in passes (`flopcast plan`), for those of the trace.", "DATA"
+        ),
     ] = None,
     phases: Annotated[
-        bool, opt.option("Project a few repeats of each phase of a long trace for all of them.", spelt="--phases")
+        bool,
+        opt.option(
+            "Project a few repeats of each phase of a long trace for all of them.", spelt="--phases"
+        ),
     ] = False,
     uncertainty: Annotated[
-        str, opt.option("Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05.", "NAME=SIGMA,...")
+        str,
+        opt.option(
+            "Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05.", "NAME=SIGMA,..."
+        ),
     ] = "",
     sweep: Annotated[
-        list[str] | None, opt.option("Change a figure of the target (repeatable).", "FIGURE=A:B[:STEP]")
+        list[str] | None,
+        opt.option("Change a figure of the target (repeatable).", "FIGURE=A:B[:STEP]"),
     ] = None,
     need: opt.NeedOption = None,
     interval: opt.IntervalOption = 0.9,
@@ -77,7 +106,8 @@ def command(
     default: opt.DefaultOption = None,
     rename: opt.RenameOption = None,
     out: Annotated[
-        Path | None, opt.option("Folder for the tables, the page and the projected trace.", spelt="--out -o")
+        Path | None,
+        opt.option("Folder for the tables, the page and the projected trace.", spelt="--out -o"),
     ] = None,
     chakra: opt.ChakraOption = None,
     every: opt.AllOption = False,
@@ -85,7 +115,8 @@ def command(
 ) -> None:
     """Say how long a profiled trace takes on another GPU: kernel by kernel, gaps, overlap, and how sure that is.
 
-    Without --host the trace says where it was measured; without --target that GPU stays, and something else changes.
+    Without --host the trace says where it was measured; without --target that GPU stays, and
+    something else changes.
     """
     check_output(out, FILES["project"], [*traces, *([durations] if durations else [])])
     opt.check_chakra(chakra)
@@ -93,24 +124,43 @@ def command(
     columns = opt.parse_defaults(default)
     opt.announce("reading the trace", quiet=as_json)
     laws: dict[str, Any] = {
-        "host": measured_on, "compute_law": compute_law, "comm_law": comm_law, "gaps": gaps, "cpu_speed": cpu_speed,
-        "run": run, "correct": correct or (), "network": network, "ranks_per_node": ranks_per_node,
-        "ranks": ranks, "grows": grows or (), "default": columns, "rename": opt.parse_renames(rename),
-    }  # fmt: skip
+        "host": measured_on,
+        "compute_law": compute_law,
+        "comm_law": comm_law,
+        "gaps": gaps,
+        "cpu_speed": cpu_speed,
+        "run": run,
+        "correct": correct or (),
+        "network": network,
+        "ranks_per_node": ranks_per_node,
+        "ranks": ranks,
+        "grows": grows or (),
+        "default": columns,
+        "rename": opt.parse_renames(rename),
+    }
     of_one: dict[str, Any] = {
-        "comm_wait": comm_wait, "durations": durations, "phases": phases, "uncertainty": uncertainty,
-        "sweep": sweep or (), "power": power or (), "need": need,
-    }  # fmt: skip
+        "comm_wait": comm_wait,
+        "durations": durations,
+        "phases": phases,
+        "uncertainty": uncertainty,
+        "sweep": sweep or (),
+        "power": power or (),
+        "need": need,
+    }
     if together:
         drawn = {"chakra": chakra, "interval": interval != 0.9, "samples": samples != 256}
         if given := [name for name, value in (of_one | drawn).items() if value]:
             raise ParameterError(given[0], "is of one trace alone, not of ranks replayed together")
         _together(context, traces, wanted, laws, out, as_json, every)
         return
-    from ..api.projecting import project_traces  # here: what it imports takes seconds, and options are checked before
+    from ..api.projecting import (
+        project_traces,
+    )  # here: what it imports takes seconds, and options are checked before
     from ..report.terminal import print_json, show
 
-    found = project_traces(traces, wanted, **laws, **of_one, interval=interval, samples=samples, seed=seed)
+    found = project_traces(
+        traces, wanted, **laws, **of_one, interval=interval, samples=samples, seed=seed
+    )
     if out is not None or chakra is not None:
         first = list(islice(found, 2))
         if len(first) > 1:
@@ -125,7 +175,11 @@ def command(
         print_json(dumps([one.answers for one in found], missing=True))
         return
     for one in found:
-        show(one.document(), *(out / name for name in FILES["project"] if out is not None), every=every)
+        show(
+            one.document(),
+            *(out / name for name in FILES["project"] if out is not None),
+            every=every,
+        )
 
 
 def _together(
@@ -146,4 +200,8 @@ def _together(
     if as_json:
         print_json(dumps(job.document().data, missing=True))
     else:
-        show(job.document(), *(out / name for name in FILES["project"] if out is not None), every=every)
+        show(
+            job.document(),
+            *(out / name for name in FILES["project"] if out is not None),
+            every=every,
+        )

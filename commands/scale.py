@@ -1,8 +1,8 @@
 """Performance over the size of a GPU: ``flopcast scale predict runs.csv --fit 8,16 --sizes 128``.
 
-Six commands: ``predict`` (a table, or values stated one by one), ``devices`` (measured runs at several sizes),
-``facts`` (the published results reproduced), ``configs`` (scale models of a GPU), ``counters`` and ``misses`` (tables
-for ``predict``).
+Six commands: ``predict`` (a table, or values stated one by one), ``devices`` (measured runs at
+several sizes), ``facts`` (the published results reproduced), ``configs`` (scale models of a GPU),
+``counters`` and ``misses`` (tables for ``predict``).
 """
 
 from __future__ import annotations
@@ -25,10 +25,15 @@ EXAMPLES = (
     "flopcast scale facts",
     "flopcast scale configs MI300X",
     "flopcast scale counters profile38/ profile76/ --sizes 38,76 -o counted.csv",
-    "flopcast scale misses addresses.txt --sizes 38,76,152 --cache-mb 1,2,4 --instructions 100000 -o misses.csv",
+    "flopcast scale misses addresses.txt --sizes 38,76,152 --cache-mb 1,2,4 --instructions 100000 "
+    "-o misses.csv",
 )
-TableOption = Annotated[Path, opt.option("Table to write for predict: .csv or .parquet.", spelt="--out -o")]
-OutOption = Annotated[Path | None, opt.option("Folder for scale.json and scale.html.", spelt="--out -o")]
+TableOption = Annotated[
+    Path, opt.option("Table to write for predict: .csv or .parquet.", spelt="--out -o")
+]
+OutOption = Annotated[
+    Path | None, opt.option("Folder for scale.json and scale.html.", spelt="--out -o")
+]
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
 
@@ -39,17 +44,29 @@ def command() -> None:
 def predict_command(
     context: typer.Context,
     data: Annotated[
-        Path | None, typer.Argument(metavar="[DATA]", help="CSV or Parquet with benchmark, size and performance.")
+        Path | None,
+        typer.Argument(
+            metavar="[DATA]", help="CSV or Parquet with benchmark, size and performance."
+        ),
     ] = None,
     fit: Annotated[str | None, opt.option("Sizes to fit, two or more.", "SIZE,SIZE[,...]")] = None,
     sizes: opt.SizesOption = None,
-    law: Annotated[str | None, opt.option("Laws to fit.", "NAME[,NAME]", opt.MORE, shown="all")] = None,
-    performance: Annotated[
-        str | None, opt.option("Performance at each size of --fit, for no file.", "VALUE,VALUE[,...]")
+    law: Annotated[
+        str | None, opt.option("Laws to fit.", "NAME[,NAME]", opt.MORE, shown="all")
     ] = None,
-    mpki: Annotated[str | None, opt.option("Miss rates at each size of --fit, or of --sizes too.", "VALUE,...")] = None,
-    f_mem: Annotated[float | None, opt.option("Share of the time that waits for memory, 0 to 1.")] = None,
-    scenario: Annotated[str, opt.option("Of rows that state none: strong, weak, chiplets.")] = "strong",
+    performance: Annotated[
+        str | None,
+        opt.option("Performance at each size of --fit, for no file.", "VALUE,VALUE[,...]"),
+    ] = None,
+    mpki: Annotated[
+        str | None, opt.option("Miss rates at each size of --fit, or of --sizes too.", "VALUE,...")
+    ] = None,
+    f_mem: Annotated[
+        float | None, opt.option("Share of the time that waits for memory, 0 to 1.")
+    ] = None,
+    scenario: Annotated[
+        str, opt.option("Of rows that state none: strong, weak, chiplets.")
+    ] = "strong",
     where: opt.WhereOption = None,
     rename: opt.RenameOption = None,
     interval: opt.IntervalOption = 0.9,
@@ -59,17 +76,34 @@ def predict_command(
 ) -> None:
     """Predict larger sizes from small ones, benchmark by benchmark; without --sizes the measured ones beyond --fit."""
     check_output(out, FILES["scale"])
-    fitted, wanted = opt.parse_numbers(fit, "--fit", "8,16") or [], opt.parse_numbers(sizes, "--sizes", "128")
+    fitted, wanted = (
+        opt.parse_numbers(fit, "--fit", "8,16") or [],
+        opt.parse_numbers(sizes, "--sizes", "128"),
+    )
     values = opt.parse_numbers(performance, "--performance", "120.5,238")
-    misses, laws = opt.parse_numbers(mpki, "--mpki", "1.7,1.6"), opt.parse_names(law, "--law", "proportional")
+    misses, laws = (
+        opt.parse_numbers(mpki, "--mpki", "1.7,1.6"),
+        opt.parse_names(law, "--law", "proportional"),
+    )
     chosen = opt.parse_where(where)
     opt.announce("fitting the laws", quiet=as_json)
-    from ..api.scaling import scale  # here: what it imports takes seconds, and the options are checked before
+    from ..api.scaling import (
+        scale,
+    )  # here: what it imports takes seconds, and the options are checked before
 
     result = scale(
-        data, fitted, wanted, performance=values, mpki=misses, f_mem=f_mem, law=laws, where=chosen,
-        rename=opt.parse_renames(rename), scenario=scenario, interval=interval,
-    )  # fmt: skip
+        data,
+        fitted,
+        wanted,
+        performance=values,
+        mpki=misses,
+        f_mem=f_mem,
+        law=laws,
+        where=chosen,
+        rename=opt.parse_renames(rename),
+        scenario=scenario,
+        interval=interval,
+    )
     opt.finish(context, result, out, as_json=as_json, every=every)
 
 
@@ -77,7 +111,8 @@ def devices_command(
     context: typer.Context,
     data: Annotated[list[Path], typer.Argument(metavar="DATA", help="Measured files and folders.")],
     devices: Annotated[
-        str | None, opt.option("Devices of one architecture: names or TOML files.", "NAME,NAME[,...]")
+        str | None,
+        opt.option("Devices of one architecture: names or TOML files.", "NAME,NAME[,...]"),
     ] = None,
     where: opt.WhereOption = None,
     group: opt.GroupOption = None,
@@ -103,7 +138,9 @@ def devices_command(
     opt.finish(context, result, out, as_json=as_json, every=every)
 
 
-def facts_command(out: OutOption = None, every: opt.AllOption = False, as_json: opt.JsonOption = False) -> None:
+def facts_command(
+    out: OutOption = None, every: opt.AllOption = False, as_json: opt.JsonOption = False
+) -> None:
     """Reproduce the published results from the published data."""
     check_output(out, FILES["scale"])
     opt.announce("fitting the published simulations", quiet=as_json)
@@ -114,7 +151,12 @@ def facts_command(out: OutOption = None, every: opt.AllOption = False, as_json: 
     document = scale_facts().document()
     if out is not None:
         save_page(out, document, FILES["scale"])
-    show(document, *(out / name for name in FILES["scale"] if out is not None), as_json=as_json, every=every)
+    show(
+        document,
+        *(out / name for name in FILES["scale"] if out is not None),
+        as_json=as_json,
+        every=every,
+    )
 
 
 def configs_command(
@@ -138,7 +180,10 @@ def configs_command(
 
 def counters_command(
     data: Annotated[
-        list[Path], typer.Argument(metavar="PROFILE", help="Folders of rocprofiler-compute, one for each size.")
+        list[Path],
+        typer.Argument(
+            metavar="PROFILE", help="Folders of rocprofiler-compute, one for each size."
+        ),
     ],
     sizes: opt.SizesOption = None,
     default: opt.DefaultOption = None,
@@ -159,12 +204,18 @@ def counters_command(
 
 def misses_command(
     trace: Annotated[
-        Path, typer.Argument(metavar="TRACE", help="Addresses in the order of access, one a line, decimal or 0x...")
+        Path,
+        typer.Argument(
+            metavar="TRACE", help="Addresses in the order of access, one a line, decimal or 0x..."
+        ),
     ],
     sizes: opt.SizesOption = None,
-    cache_mb: Annotated[str | None, opt.option("Cache of the GPU at each of the sizes, MiB.", "MIB,MIB[,...]")] = None,
+    cache_mb: Annotated[
+        str | None, opt.option("Cache of the GPU at each of the sizes, MiB.", "MIB,MIB[,...]")
+    ] = None,
     instructions: Annotated[
-        float | None, opt.option("Of the traced run; without them misses are per thousand accesses.")
+        float | None,
+        opt.option("Of the traced run; without them misses are per thousand accesses."),
     ] = None,
     out: TableOption = Path("runs.csv"),
     as_json: opt.JsonOption = False,

@@ -16,15 +16,23 @@ EXAMPLES = ("flopcast schema gemm --out gemm.csv", "flopcast schema serving --te
 
 
 def command(
-    op: Annotated[str | None, typer.Argument(metavar="[OP]", help="An operator, e.g. gemm. None: all.")] = None,
-    out: Annotated[Path | None, opt.option("Write a table to fill in: .csv.", "FILE", spelt="--out -o")] = None,
-    template: Annotated[bool, opt.option("Print the table to fill in, as CSV, and nothing else.")] = False,
+    op: Annotated[
+        str | None, typer.Argument(metavar="[OP]", help="An operator, e.g. gemm. None: all.")
+    ] = None,
+    out: Annotated[
+        Path | None, opt.option("Write a table to fill in: .csv.", "FILE", spelt="--out -o")
+    ] = None,
+    template: Annotated[
+        bool, opt.option("Print the table to fill in, as CSV, and nothing else.")
+    ] = False,
     as_json: opt.JsonOption = False,
 ) -> None:
     """List the operators and the columns of their measurements, with units and an example row."""
     if template and (out is not None or as_json):
         raise ParameterError("template", "prints the table to fill in: leave out --out and --json")
-    with replacing(overwrite=out is not None and out.is_file()):  # whether it is filled in is seen below
+    with replacing(
+        overwrite=out is not None and out.is_file()
+    ):  # whether it is filled in is seen below
         check_file(out, READABLE)
     from ..api import tables  # here: what it imports takes time, and the options are checked before
     from ..operators.operators import canonical_op

@@ -22,18 +22,24 @@ def command(
     top: opt.TopOption = 10,
     plot: opt.PlotOption = False,
     verify: Annotated[
-        bool, opt.option("Print the files of the run and their SHA-256; refuse one not sealed.", spelt="--verify")
+        bool,
+        opt.option(
+            "Print the files of the run and their SHA-256; refuse one not sealed.", spelt="--verify"
+        ),
     ] = False,
     signers: Annotated[
-        Path | None, opt.option("With --verify: allowed signers (ssh-keygen), one of whom must have signed.", "FILE")
+        Path | None,
+        opt.option(
+            "With --verify: allowed signers (ssh-keygen), one of whom must have signed.", "FILE"
+        ),
     ] = None,
     as_json: opt.JsonOption = False,
 ) -> None:
     """Print the tables of a saved run again, from its folder.
 
-    They are those that train printed when it wrote the folder; the page of the run is report.html in it, and --json
-    prints its metrics.json with the answer in a sentence. The files of a run must be those that were sealed in its
-    manifest.json, for this and every other command.
+    They are those that train printed when it wrote the folder; the page of the run is report.html
+    in it, and --json prints its metrics.json with the answer in a sentence. The files of a run must
+    be those that were sealed in its manifest.json, for this and every other command.
     """
     if signers is not None and not verify:
         raise ParameterError("signers", "belongs to --verify")

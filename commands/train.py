@@ -35,18 +35,31 @@ def command(
     suite: Annotated[
         str, opt.option("default, or literature: O'Neal's models in measured space.", panel=CHOICE)
     ] = "default",
-    models: Annotated[str | None, opt.option("Run these models only.", "NAME[,NAME]", CHOICE)] = None,
-    without: Annotated[str | None, opt.option("Do not run these models.", "NAME[,NAME]", CHOICE)] = None,
+    models: Annotated[
+        str | None, opt.option("Run these models only.", "NAME[,NAME]", CHOICE)
+    ] = None,
+    without: Annotated[
+        str | None, opt.option("Do not run these models.", "NAME[,NAME]", CHOICE)
+    ] = None,
     without_features: opt.WithoutFeaturesOption = None,
     quick: Annotated[bool, opt.option("Two fast models only.", spelt="--quick")] = False,
     scheme: Annotated[
-        str, opt.option("Which question comes first: new groups (grouped) or known ones (kfold).", panel=CHOICE)
+        str,
+        opt.option(
+            "Which question comes first: new groups (grouped) or known ones (kfold).", panel=CHOICE
+        ),
     ] = "grouped",
     select: Annotated[
-        str, opt.option("Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.", panel=CHOICE)
+        str,
+        opt.option(
+            "Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20.", panel=CHOICE
+        ),
     ] = "e_out",
     trees: Annotated[
-        bool, opt.option("Errors of forests of 2 to 1024 trees too (slow).", panel=CHOICE, spelt="--trees")
+        bool,
+        opt.option(
+            "Errors of forests of 2 to 1024 trees too (slow).", panel=CHOICE, spelt="--trees"
+        ),
     ] = False,
     budget: opt.BudgetOption = None,
     every: opt.AllOption = False,
@@ -66,7 +79,8 @@ def command(
 ) -> None:
     """Cross-validate models of measured times (or energy, power) next to FLOPS scaling, and save the best.
 
-    Several targets have a run each where there is one --host; without one, or with --host all, a single run.
+    Several targets have a run each where there is one --host; without one, or with --host all, a
+    single run.
     """
     opt.check_needed(need)
     check_quick(quick, models, without, suite)
@@ -103,7 +117,9 @@ def command(
     }
     from ..report.terminal import shown_progress
 
-    with shown_progress("cross-validation", first="reading the measurements", quiet=as_json or quiet) as progress:
+    with shown_progress(
+        "cross-validation", first="reading the measurements", quiet=as_json or quiet
+    ) as progress:
         # here: what these import takes seconds, and the options are checked before
         from ..api.targets import Runs, train_each
         from ..api.training import train
@@ -122,10 +138,15 @@ def command(
         from ..api.checking import needed
 
         rows = {
-            name: value for name, value in settings.items() if name in ("where", "group", "unit", "default", "rename")
+            name: value
+            for name, value in settings.items()
+            if name in ("where", "group", "unit", "default", "rename")
         }
         runs = found if isinstance(found, Runs) else {"": found}
-        told = {name: needed(run, need, *(data or ()), seed=seed, **rows).told for name, run in runs.items()}
+        told = {
+            name: needed(run, need, *(data or ()), seed=seed, **rows).told
+            for name, run in runs.items()
+        }
     if isinstance(found, Runs):
         shown = found.document(out)
         shown = shown.with_remarks("need", told) if told else shown
@@ -135,7 +156,13 @@ def command(
 
     written = [out / name for name in (REPORT, METRICS, PREDICTIONS, MODEL) if out is not None]
     shown = training_document(
-        found.metrics, found.predictions, rank=top, run=out, saved=out is not None, every=every, plot=plot
+        found.metrics,
+        found.predictions,
+        rank=top,
+        run=out,
+        saved=out is not None,
+        every=every,
+        plot=plot,
     )
     for remark in told.values():
         shown = shown.with_remark("need", remark)

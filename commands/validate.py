@@ -26,7 +26,9 @@ def command(
     where: opt.WhereOption = None,
     group: opt.GroupOption = None,
     margin: opt.MarginOption = 0.10,
-    out: Annotated[Path | None, opt.option("Folder for validation.json and validation.html.", spelt="--out -o")] = None,
+    out: Annotated[
+        Path | None, opt.option("Folder for validation.json and validation.html.", spelt="--out -o")
+    ] = None,
     seed: opt.SeedOption = 0,
     plot: opt.PlotOption = False,
     every: opt.AllOption = False,
@@ -47,7 +49,9 @@ def command(
     check_margin(margin)
     data = opt.check_data(data)
     opt.announce("reading the measurements", quiet=as_json)
-    from ..api.validating import validate  # here: what it imports takes seconds, and the options are checked before
+    from ..api.validating import (
+        validate,
+    )  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
     from ..report.validation import validation_document
 

@@ -23,7 +23,8 @@ def default_paths() -> list[Path]:
 def fetch_aiter(*, cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
     """Return the folder of AITER's tuned kernels, fetched once (`fetching.fetch`).
 
-    They come from the repository or, where it cannot be had, from a wheel of an earlier version, which has fewer.
+    They come from the repository or, where it cannot be had, from a wheel of an earlier version,
+    which has fewer.
 
     Parameters
     ----------
@@ -46,11 +47,14 @@ def fetch_miopen(*, cache: str | Path | None = None) -> Path:
     return fetch("miopen", cache=cache).folder
 
 
-def fetch_aiconfigurator(*, cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:
+def fetch_aiconfigurator(
+    *, cache: str | Path | None = None, wheel: str | Path | None = None
+) -> Path:
     """Return the folder of AIConfigurator's tables, fetched once (`fetching.fetch`).
 
-    In it are ``systems/data/DEVICE/OPERATORS/ENGINE/VERSION/*.parquet`` (times of kernels and collectives),
-    ``systems/*.yaml`` (devices), ``systems/silicon_sample.csv`` (whole runs) and ``model_configs/*.json``.
+    In it are ``systems/data/DEVICE/OPERATORS/ENGINE/VERSION/*.parquet`` (times of kernels and
+    collectives), ``systems/*.yaml`` (devices), ``systems/silicon_sample.csv`` (whole runs) and
+    ``model_configs/*.json``.
 
     Parameters
     ----------

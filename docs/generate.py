@@ -44,7 +44,13 @@ MEANING = {name: dim.meaning for name, dim in DIMENSIONS.items()} | {
 def pages(folder: Path) -> None:
     """Write all of them; a page that is as it was is left alone, so that it is not built again."""
     folder.mkdir(exist_ok=True)
-    made = {"columns.md": columns(), "gpus.md": gpus(), "laws.md": laws(), "commands.md": commands(), "api.rst": api()}
+    made = {
+        "columns.md": columns(),
+        "gpus.md": gpus(),
+        "laws.md": laws(),
+        "commands.md": commands(),
+        "api.rst": api(),
+    }
     made["findings.md"] = findings.page()
     for name, lines in made.items():
         path, text = folder / name, "\n".join(lines) + "\n"
@@ -65,12 +71,17 @@ def columns() -> Iterator[str]:
     everywhere = table.groupby("column")["op"].nunique() == table["op"].nunique()
     common = table[(table["op"] == "gemm") & table["column"].map(everywhere)]
     needed = common["column"][common["required"]]
-    own = table[~table["column"].map(everywhere) | (table["required"] & ~table["column"].isin(needed))]
+    own = table[
+        ~table["column"].map(everywhere) | (table["required"] & ~table["column"].isin(needed))
+    ]
     yield "\n(common-columns)=\n## Every operator\n"
     yield from _columns(common)
     yield "`dtype_a` may be missing where nothing is computed: of collectives, kernels and whole applications.\n"
     parts = dict(iter(own.groupby("op", sort=False)))
-    kinds = {op: part[["column", "required", "default"]].to_string(index=False) for op, part in parts.items()}
+    kinds = {
+        op: part[["column", "required", "default"]].to_string(index=False)
+        for op, part in parts.items()
+    }
     for kind in dict.fromkeys(kinds.values()):
         ops = [op for op in kinds if kinds[op] == kind]
         yield "\n" + "".join(f"({op}-columns)=\n" for op in ops) + f"## {', '.join(ops)}\n"
@@ -109,8 +120,18 @@ def gpus() -> Iterator[str]:
         "that is known, dense peaks of every number format included, `flopcast gpus NAME --sources` says where "
         "each figure is from.\n"
     )
-    heads = ("GPU", "maker", "gfx id or compute capability", "compute units", "memory, GB", "bandwidth, GB/s", "TDP, W")
-    shown = fc.gpus().reset_index()[["name", "vendor", "gfx", "cus", "memory_gb", "memory_bw_gbs", "tdp_w"]]
+    heads = (
+        "GPU",
+        "maker",
+        "gfx id or compute capability",
+        "compute units",
+        "memory, GB",
+        "bandwidth, GB/s",
+        "TDP, W",
+    )
+    shown = fc.gpus().reset_index()[
+        ["name", "vendor", "gfx", "cus", "memory_gb", "memory_bw_gbs", "tdp_w"]
+    ]
     yield from _table(heads, (map(_cell, row) for row in shown.itertuples(index=False)))
 
 
@@ -123,14 +144,26 @@ def laws() -> Iterator[str]:
         "tables of `train` and `validate`; laws of computation are those of `project --compute-law`; the others are of "
         "`forecast`, which takes products, attention and what streams by them.\n"
     )
-    titles = {id(one): name for table in (*OF_ONE.values(), *SCALING.values()) for name, one in table.items()}
+    titles = {
+        id(one): name
+        for table in (*OF_ONE.values(), *SCALING.values())
+        for name, one in table.items()
+    }
     rows = []
     for one in EVERY:
         used = [f"baseline *{titles[id(one)]}*"] if id(one) in titles else []
         used += ["law of computation"] if one.name in OF_COMPUTATION else []
         says = (type(one).__doc__ or "").partition("\n")[0].replace("``", "`")
         needs = ", ".join(f"`{key}`" for key in one.needs)
-        rows.append((f"`{one.name}`", " ".join(says.split()), needs, one.source, "; ".join(used) or "forecasts"))
+        rows.append(
+            (
+                f"`{one.name}`",
+                " ".join(says.split()),
+                needs,
+                one.source,
+                "; ".join(used) or "forecasts",
+            )
+        )
     yield "| law | what it says | needs | from | read by |\n|---|---|---|---|---|"
     yield from ("| " + " | ".join(row) + " |" for row in rows)
     yield ""
@@ -149,13 +182,23 @@ def api() -> Iterator[str]:
     """Yield the page of the Python API, as reStructuredText: every name of the door, then the estimators."""
     yield "The Python API\n==============\n"
     yield "``import flopcast as fc`` is all it takes. Each name is loaded when it is first asked for.\n"
-    door = {name: one for name in fc.__all__ if not isinstance(one := getattr(fc, name), ModuleType)}
-    errors = [name for name, one in door.items() if isinstance(one, type) and issubclass(one, Exception)]
+    door = {
+        name: one for name in fc.__all__ if not isinstance(one := getattr(fc, name), ModuleType)
+    }
+    errors = [
+        name for name, one in door.items() if isinstance(one, type) and issubclass(one, Exception)
+    ]
     classes = [name for name, one in door.items() if isinstance(one, type) and name not in errors]
-    yield from _listed("Calls", "flopcast", [name for name in door if name not in (*errors, *classes)])
+    yield from _listed(
+        "Calls", "flopcast", [name for name in door if name not in (*errors, *classes)]
+    )
     yield from _listed("What they return", "flopcast", classes)
     yield from _listed("Errors", "flopcast", errors)
-    yield from _listed("Public tables", "flopcast.datasets", ["fetch_aiter", "fetch_miopen", "fetch_aiconfigurator"])
+    yield from _listed(
+        "Public tables",
+        "flopcast.datasets",
+        ["fetch_aiter", "fetch_miopen", "fetch_aiconfigurator"],
+    )
     yield from _listed("Further calls, of the commands", "flopcast.api", BEYOND)
     yield from _listed("Estimators", "flopcast.models", models.__all__)
 
@@ -170,7 +213,9 @@ def _command(command: Any, called: str) -> Iterator[str]:
     for name, inner in getattr(command, "commands", {}).items():
         yield f"\n### {called} {name}\n\n{_plain(inner.help or '')}\n"
         yield from _command(inner, f"{called} {name}")
-    rows = [(_spelt(one), getattr(one, "help", None) or "", _default(one)) for one in command.params]
+    rows = [
+        (_spelt(one), getattr(one, "help", None) or "", _default(one)) for one in command.params
+    ]
     if rows and not hasattr(command, "commands"):
         yield from _table(("argument or option", "what it is", "default"), rows)
 
@@ -183,7 +228,11 @@ def _spelt(parameter: Any) -> str:
 
 def _default(parameter: Any) -> str:
     value = parameter.default
-    return "" if callable(value) or value is None or isinstance(value, bool) or not str(value) else f"`{value}`"
+    return (
+        ""
+        if callable(value) or value is None or isinstance(value, bool) or not str(value)
+        else f"`{value}`"
+    )
 
 
 def _table(heads: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Iterator[str]:
@@ -198,4 +247,8 @@ def _table(heads: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Iterator[str]
 def _plain(text: str) -> str:
     """Return a text that Markdown shows as it is; code is code already."""
     text = " ".join(text.split()).replace("|", r"\|")
-    return text if text.startswith("`") else text.replace("*", r"\*").replace("<", r"\<").replace("[", r"\[")
+    return (
+        text
+        if text.startswith("`")
+        else text.replace("*", r"\*").replace("<", r"\<").replace("[", r"\[")
+    )

@@ -1,11 +1,13 @@
 """Which rows to measure next: a batch that stands for all candidates, weighted by what is unknown of each.
 
-A batch is chosen so that it lies among the candidates as their weights do: greedily, the row that lessens the energy
-distance most (Székely & Rizzo 2013; support points, Mak & Joseph 2018). Distances are Euclidean between standardised
-logarithms of what tells workloads apart. Unlike rows that lie furthest from each other, such a batch holds few
-outliers, and unlike a random draw no clusters: its error is that of a larger random batch (``benchmarks.advising``).
-A candidate weighs what its workload says, times the error expected of it (of unseen groups, or of known ones), times
-its distance from what is measured already, over the root of its group's size: groups count, and large ones more.
+A batch is chosen so that it lies among the candidates as their weights do: greedily, the row that
+lessens the energy distance most (Székely & Rizzo 2013; support points, Mak & Joseph 2018).
+Distances are Euclidean between standardised logarithms of what tells workloads apart. Unlike rows
+that lie furthest from each other, such a batch holds few outliers, and unlike a random draw no
+clusters: its error is that of a larger random batch (``benchmarks.advising``). A candidate weighs
+what its workload says, times the error expected of it (of unseen groups, or of known ones), times
+its distance from what is measured already, over the root of its group's size: groups count, and
+large ones more.
 """
 
 from __future__ import annotations
@@ -22,10 +24,13 @@ from ..arrays import FloatArray
 from ..errors import ParameterError
 from ..remarks import Remark, remark
 
-MOST: Final = 3000  # candidates that distances are taken between; of more, a random sample of so many
+MOST: Final = (
+    3000  # candidates that distances are taken between; of more, a random sample of so many
+)
 HALF: Final = 6.0
-"""Rows of a new group that halve what its rows err by beyond those of a known group: 1, 2, 4 and 8 rows left 80, 71, 60
-and 55 % of it, on average of 14 weight shapes of AITER's FP8 pairs and 25 convolutions of MIOpen's."""
+"""Rows of a new group that halve what its rows err by beyond those of a known group: 1, 2, 4 and 8
+rows left 80, 71, 60 and 55 % of it, on average of 14 weight shapes of AITER's FP8 pairs and 25
+convolutions of MIOpen's."""
 APART: Final = 1.0  # standard deviations between rows of equal coordinates and different groups
 _LEFT_OUT: Final = ("waves", "tiles", "ridge")
 """Logarithms that say of a device how work is cut, not of the work how large it is."""
@@ -34,18 +39,28 @@ _LEFT_OUT: Final = ("waves", "tiles", "ridge")
 def coordinates(X: pd.DataFrame) -> FloatArray:
     """Return what tells the rows of a feature matrix apart, (n, d): its logarithms, standardised, or all of it."""
     varied = [str(name) for name in X if np.ptp(X[name].to_numpy()) > 0]
-    sizes = [name for name in varied if name.startswith("log2.") and not any(word in name for word in _LEFT_OUT)]
+    sizes = [
+        name
+        for name in varied
+        if name.startswith("log2.") and not any(word in name for word in _LEFT_OUT)
+    ]
     values = X[sizes or varied].to_numpy(dtype=np.float64)
     return (values - values.mean(axis=0)) / values.std(axis=0)
 
 
 def importance(
-    groups: ArrayLike, known: ArrayLike, *, unseen_error: float, known_error: float, weights: ArrayLike | float = 1.0
+    groups: ArrayLike,
+    known: ArrayLike,
+    *,
+    unseen_error: float,
+    known_error: float,
+    weights: ArrayLike | float = 1.0,
 ) -> FloatArray:
     """Return how much each candidate weighs, (n,), of sum 1.
 
-    The model errs by ``unseen_error`` in ``groups`` (n,) that are not ``known`` (n,), by ``known_error`` in those that
-    are, percent; ``weights`` (n,) say how often, or how long, each runs in the user's workload.
+    The model errs by ``unseen_error`` in ``groups`` (n,) that are not ``known`` (n,), by
+    ``known_error`` in those that are, percent; ``weights`` (n,) say how often, or how long, each
+    runs in the user's workload.
     """
     names = np.asarray(groups, dtype=str)
     _, code, sizes = np.unique(names, return_inverse=True, return_counts=True)
@@ -66,14 +81,17 @@ def choose(
 ) -> NDArray[np.intp]:
     """Return the rows to measure, the most useful first, for a ``budget`` in the unit of each row's ``cost`` (n,).
 
-    ``points`` (n, d) are the candidates, those ``measured`` (row numbers) included, with the ``weights`` of
-    `importance`. Rows of different ``groups`` lie `APART` apart or more; a row that no longer fits the budget is passed
-    over. ``seed`` is that of the sample where there are more than `MOST`.
+    ``points`` (n, d) are the candidates, those ``measured`` (row numbers) included, with the
+    ``weights`` of `importance`. Rows of different ``groups`` lie `APART` apart or more; a row that
+    no longer fits the budget is passed over. ``seed`` is that of the sample where there are more
+    than `MOST`.
     """
     before = np.asarray(measured, dtype=np.intp)
     kept = np.arange(len(points))
     if len(points) > MOST:
-        kept = np.union1d(np.random.default_rng(seed).choice(len(points), MOST, replace=False), before)
+        kept = np.union1d(
+            np.random.default_rng(seed).choice(len(points), MOST, replace=False), before
+        )
     place = np.searchsorted(kept, before)
     points, weights = points[kept], weights[kept] / weights[kept].sum()
     price = np.broadcast_to(np.asarray(cost, dtype=np.float64), (int(kept.max()) + 1,))[kept]
@@ -85,7 +103,12 @@ def choose(
     distances = np.sqrt(distances)
     if len(place) and (near := distances[:, place].min(axis=1)).any():
         weights = weights * near / (weights @ near)
-    far, among, taken, batch = distances @ weights, np.zeros(len(points)), np.isin(kept, before), list[int]()
+    far, among, taken, batch = (
+        distances @ weights,
+        np.zeros(len(points)),
+        np.isin(kept, before),
+        list[int](),
+    )
     while (able := ~taken & (price <= budget)).any():
         row = int(np.argmin(np.where(able, far - among / (len(batch) + 1), np.inf)))
         batch.append(row)
@@ -104,15 +127,18 @@ def expected_error(
 ) -> dict[str, Any]:
     """Return the mean error expected of the candidates ``now`` and ``after`` the batch is trained too, percent.
 
-    A candidate errs as rows of unseen groups did out of fold, or as rows of known groups did. Of the difference,
-    ``1 / (1 + r / HALF)`` is left in a new group of which the batch has r rows.
+    A candidate errs as rows of unseen groups did out of fold, or as rows of known groups did. Of
+    the difference, ``1 / (1 + r / HALF)`` is left in a new group of which the batch has r rows.
     """
     names, old = np.asarray(groups, dtype=str), np.asarray(known, dtype=bool)
     share = np.broadcast_to(np.asarray(weights, dtype=np.float64), old.shape)
-    rows = pd.Series(names).map(pd.Series(names[batch]).value_counts()).fillna(0).to_numpy(dtype=float)
+    rows = (
+        pd.Series(names).map(pd.Series(names[batch]).value_counts()).fillna(0).to_numpy(dtype=float)
+    )
     excess = np.where(old, 0.0, unseen_error - known_error)
     now, after = (
-        known_error + float(np.average(excess * left, weights=share)) for left in (1.0, 1 / (1 + rows / HALF))
+        known_error + float(np.average(excess * left, weights=share))
+        for left in (1.0, 1 / (1 + rows / HALF))
     )
     return {"now": now, "after": after, "new_groups": len(set(names[batch]) - set(names[old]))}
 
@@ -130,9 +156,11 @@ class Need:
     Attributes
     ----------
     need, now : float
-        What is asked for and what is known, as shares of the answer: half-widths of an interval, or errors.
+        What is asked for and what is known, as shares of the answer: half-widths of an interval, or
+        errors.
     ways : sequence of (str, float)
-        Further measurements, each with those before it, and what would then be known: expected, not promised.
+        Further measurements, each with those before it, and what would then be known: expected, not
+        promised.
     what : str
         What both figures are.
     """
@@ -153,13 +181,20 @@ class Need:
         asked, known = f"{100 * self.need:g} %", f"{100 * self.now:.3g} %"
         values: dict[str, Any] = {"need": self.need, "now": self.now, "what": self.what}
         if self.reached:
-            return remark("need-reached", f"needed {asked}: reached, the {self.what} is {known}", **values)
-        enough = next((place for place, (_, after) in enumerate(self.ways) if after <= self.need), None)
+            return remark(
+                "need-reached", f"needed {asked}: reached, the {self.what} is {known}", **values
+            )
+        enough = next(
+            (place for place, (_, after) in enumerate(self.ways) if after <= self.need), None
+        )
         taken = self.ways if enough is None else self.ways[: enough + 1]
         text = f"needed {asked}: not reached, the {self.what} is {known}"
         if taken:
             what, after = " and ".join(way for way, _ in taken), taken[-1][1]
-            text += f"; {what} would {'leave' if enough is None else 'reach it, with'} {100 * after:.3g} %, as expected"
+            text += (
+                f"; {what} would {'leave' if enough is None else 'reach it, with'} "
+                f"{100 * after:.3g} %, as expected"
+            )
         else:
             text += "; no further measurement is known that would reach it"
         values |= {"ways": [way for way, _ in taken], "after": taken[-1][1] if taken else None}

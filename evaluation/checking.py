@@ -1,33 +1,38 @@
 """Does a trained model still hold? Its predictions against new measurements, next to what it did out of sample.
 
-Rows of a group err together, in the new measurements as in training, so all that is claimed here counts groups, and
-counts them on both sides: a model trained on 16 groups is itself uncertain by what 16 groups leave open, and new rows
-that differ from it by no more than that are no evidence against it.
+Rows of a group err together, in the new measurements as in training, so all that is claimed here
+counts groups, and counts them on both sides: a model trained on 16 groups is itself uncertain by
+what 16 groups leave open, and new rows that differ from it by no more than that are no evidence
+against it.
 
-- The **shift** is the median of observed / predicted of the new rows. Its interval is a two-sample cluster bootstrap:
-  groups are drawn on both sides (see `cluster_bootstrap`), since the median of a model that was trained on other groups
-  of the same kind would differ from 1 by as much as that of its own out-of-fold rows varies.
-- The **coverage** of the intervals has a binomial test, with as many independent rows as would tell it as surely:
-  ``1 / n = 1 / n_new + 1 / n_calibration``, each the number of rows over its design effect (Kish 1965), the
-  cluster-robust variance of the share of rows inside over that of as many independent rows.
-- The **growth** of the error is the ratio of the mean ``|log(observed / predicted)|``, new over out of fold, by the
-  same bootstrap; its interval has one end.
+- The **shift** is the median of observed / predicted of the new rows. Its interval is a two-sample
+  cluster bootstrap: groups are drawn on both sides (see `cluster_bootstrap`), since the median of a
+  model that was trained on other groups of the same kind would differ from 1 by as much as that of
+  its own out-of-fold rows varies.
+- The **coverage** of the intervals has a binomial test, with as many independent rows as would tell
+  it as surely: ``1 / n = 1 / n_new + 1 / n_calibration``, each the number of rows over its design
+  effect (Kish 1965), the cluster-robust variance of the share of rows inside over that of as many
+  independent rows.
+- The **growth** of the error is the ratio of the mean ``|log(observed / predicted)|``, new over out
+  of fold, by the same bootstrap; its interval has one end.
 
-The verdict is the first line that applies; each alarm is tested at 5 % / 3, so that together they are raised on at most
-5 % of the tables that differ from training by chance (`benchmarks.checking` counts them).
+The verdict is the first line that applies; each alarm is tested at 5 % / 3, so that together they
+are raised on at most 5 % of the tables that differ from training by chance (`benchmarks.checking`
+counts them).
 
 ================================================================================================  ==================
-fewer than 10 rows, or 4 groups, within the trained range                                         too few data
-fewer rows inside than the intervals claim, by half as many again outside (`MATERIAL_MISSES`),    no longer valid
-or an error 1.25 times as large (`MATERIAL_ERROR`) or more, both after a shift is corrected
-a shift whose interval excludes 1, by 2 % or more (`MATERIAL_SHIFT`)                              shifted
-the interval of the shift lies within the margin                                                  still valid
-else                                                                                              cannot tell
+fewer than 10 rows, or 4 groups, within the trained range
+too few data fewer rows inside than the intervals claim, by half as many again outside
+(`MATERIAL_MISSES`),    no longer valid or an error 1.25 times as large (`MATERIAL_ERROR`) or more,
+both after a shift is corrected a shift whose interval excludes 1, by 2 % or more (`MATERIAL_SHIFT`)
+shifted the interval of the shift lies within the margin
+still valid else
+cannot tell
 ================================================================================================  ==================
 
-*Still valid* is a claim of its own, not the want of an alarm: two one-sided tests at 5 % reject a shift beyond the
-margin (Schuirmann 1987, as in `verdicts`). Where the interval is wider than that, these rows cannot tell, and the
-answer says how many more groups like them would.
+*Still valid* is a claim of its own, not the want of an alarm: two one-sided tests at 5 % reject a
+shift beyond the margin (Schuirmann 1987, as in `verdicts`). Where the interval is wider than that,
+these rows cannot tell, and the answer says how many more groups like them would.
 
 Rows outside the trained range are scored, but no verdict rests on them.
 """
@@ -45,13 +50,20 @@ import pandas as pd
 from scipy import special, stats
 
 from ..arrays import BoolArray, FloatArray
-from .cluster_bootstrap import bootstrap, bootstrapped_medians, effective_groups, percentile_interval
+from .cluster_bootstrap import (
+    bootstrap,
+    bootstrapped_medians,
+    effective_groups,
+    percentile_interval,
+)
 from .intervals import LEVEL, log_ratio
 from .metrics import ape, finite, inlier_ratios
 from .trained_model import Correction
 from .verdicts import ALPHA, MOST_TIMES, Interval, too_few
 
-MATERIAL_SHIFT: Final = 0.02  # a smaller shift is not worth a correction, however surely it is there
+MATERIAL_SHIFT: Final = (
+    0.02  # a smaller shift is not worth a correction, however surely it is there
+)
 MATERIAL_ERROR: Final = 1.25  # an error that has grown less is that of the same model
 MATERIAL_MISSES: Final = 1.5
 """Intervals that miss fewer times as many rows as they claim still hold: many rows tell a point of coverage apart."""
@@ -75,8 +87,8 @@ class Outcome(StrEnum):
 class Part:
     """One class, or group, of the new rows: ``shift`` is None where there are too few rows or groups for an interval.
 
-    ``ratio`` is the median of observed / predicted, and ``shift`` the same with its interval of level 0.95: by the
-    cluster bootstrap for a class, by the ranks of the rows for a group.
+    ``ratio`` is the median of observed / predicted, and ``shift`` the same with its interval of
+    level 0.95: by the cluster bootstrap for a class, by the ranks of the rows for a group.
     """
 
     name: str
@@ -103,7 +115,11 @@ class Score:
     def of(cls, rows: pd.DataFrame, coverage: float | None = None) -> Score:
         """Score rows with ``observed`` and ``predicted``; where ``lower`` and ``upper`` are, so is the coverage."""
         errors = ape(rows["observed"], rows["predicted"])
-        order = stats.kendalltau(rows["observed"], rows["predicted"]).statistic if len(rows) > 1 else None
+        order = (
+            stats.kendalltau(rows["observed"], rows["predicted"]).statistic
+            if len(rows) > 1
+            else None
+        )
         mean, middle = float(errors.mean()), float(np.median(errors))
         coverage = share_inside(rows) if "lower" in rows else coverage
         return cls(len(rows), mean, middle, inlier_ratios(errors), finite(order), coverage)
@@ -113,8 +129,8 @@ class Score:
 class CoverageTest:
     """Share of rows inside their interval, against the share claimed.
 
-    ``rows`` is how many independent rows would tell as much, ``p_value`` the chance of so small a share among them if
-    the claim is true.
+    ``rows`` is how many independent rows would tell as much, ``p_value`` the chance of so small a
+    share among them if the claim is true.
     """
 
     coverage: float
@@ -144,7 +160,8 @@ class Checked:
     margin : float
         What counts as the same: a shift within [1 / (1 + margin), 1 + margin].
     more_groups : int or None
-        Of new groups like these would settle what cannot be told; None where nothing is open, or they would not.
+        Of new groups like these would settle what cannot be told; None where nothing is open, or
+        they would not.
     outcome : Outcome
         The verdict.
     correction : Correction or None
@@ -206,15 +223,18 @@ def assess(
 ) -> Checked:
     """Judge a model by rows it has not seen.
 
-    ``new`` has ``observed``, ``predicted``, ``lower``, ``upper``, ``group``, ``class`` and ``within``, whether the
-    model itself answers (and not what goes on outside the trained range), and where it is grouped otherwise than the
-    training ``known``, whether the row is of a group of that; predictions are positive. ``folds`` are by
-    scheme ``observed``, ``predicted`` and ``group`` of the training rows out of fold: new rows are compared with
-    ``grouped`` where half of them or more are of groups never trained, else with ``kfold``. ``covered`` is the share of
-    rows that the run's intervals held out of fold by scheme, ``level`` that of the intervals, ``margin`` as in
-    `Checked`.
+    ``new`` has ``observed``, ``predicted``, ``lower``, ``upper``, ``group``, ``class`` and
+    ``within``, whether the model itself answers (and not what goes on outside the trained range),
+    and where it is grouped otherwise than the training ``known``, whether the row is of a group of
+    that; predictions are positive. ``folds`` are by scheme ``observed``, ``predicted`` and
+    ``group`` of the training rows out of fold: new rows are compared with ``grouped`` where half of
+    them or more are of groups never trained, else with ``kfold``. ``covered`` is the share of rows
+    that the run's intervals held out of fold by scheme, ``level`` that of the intervals, ``margin``
+    as in `Checked`.
     """
-    known = new["known"] if "known" in new else new["group"].isin(next(iter(folds.values()))["group"])
+    known = (
+        new["known"] if "known" in new else new["group"].isin(next(iter(folds.values()))["group"])
+    )
     wanted = "grouped" if (~known).mean() >= LEAST_SHARE else "kfold"
     scheme = wanted if wanted in folds else next(iter(folds))
     reference, judged = folds[scheme], new[new["within"]]
@@ -236,7 +256,9 @@ def assess(
     )
 
 
-def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: float, seed: int) -> dict[str, Any]:
+def _judge(
+    new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: float, seed: int
+) -> dict[str, Any]:
     """Return the evidence and the verdict on rows within the trained range."""
     if too_few(len(new), new["group"].nunique()):
         names = ("shift", "coverage", "corrected_coverage", "growth", "more_groups", "correction")
@@ -246,12 +268,18 @@ def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: flo
     median = two_samples(np.median, *sides, over=0.0, seed=seed)
     shift, claim = _exp(median.interval(1 - EACH)), median.interval(1 - 2 * ALPHA)
     moved = shift.excludes(1) and abs(shift.value - 1) >= MATERIAL_SHIFT
-    correction = Correction.of(shift, rows=len(new), groups=new["group"].nunique()) if moved else None
+    correction = (
+        Correction.of(shift, rows=len(new), groups=new["group"].nunique()) if moved else None
+    )
     as_is = _coverage(new, reference, level)
-    corrected = _coverage(new if correction is None else correction.applied(new, level), reference, level)
+    corrected = _coverage(
+        new if correction is None else correction.applied(new, level), reference, level
+    )
     centre = np.log(shift.value) if moved else 0.0
     sides = (errors - centre, new["group"]), sides[1]
-    growth = _exp(two_samples(_log_error, *sides, over=_log_error(before), seed=seed).interval(1 - 2 * EACH))
+    growth = _exp(
+        two_samples(_log_error, *sides, over=_log_error(before), seed=seed).interval(1 - 2 * EACH)
+    )
     growth = replace(growth, upper=np.inf, level=1 - EACH)
     more = None
     missed = corrected is not None and corrected.p_value < EACH
@@ -264,7 +292,9 @@ def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: flo
         outcome = Outcome.VALID
     else:
         outcome = Outcome.UNDECIDED
-        more = _more_groups(median, claim, margin, effective_groups(new["group"].to_numpy(dtype=str)))
+        more = _more_groups(
+            median, claim, margin, effective_groups(new["group"].to_numpy(dtype=str))
+        )
     return {
         "shift": shift,
         "coverage": as_is,
@@ -279,8 +309,8 @@ def _judge(new: pd.DataFrame, reference: pd.DataFrame, level: float, margin: flo
 def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: float) -> int | None:
     """Return how many more new groups would bring the interval of the shift within the margin, or show the shift.
 
-    Only the part of the width that new rows make shrinks, with the root of their groups. None where more than
-    `MOST_TIMES` as many would not do.
+    Only the part of the width that new rows make shrinks, with the root of their groups. None where
+    more than `MOST_TIMES` as many would not do.
     """
     far, limit = abs(claim.value), log(1 + margin)
     new, old = (float(np.var(draws)) for draws in median.spread)
@@ -326,8 +356,9 @@ def two_samples(
 ) -> TwoSamples:
     """Return ``statistic(new) - over`` with what either sample leaves open: groups drawn on both sides.
 
-    The draws of each side are spread by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective number, and read at
-    the t quantiles of Welch's degrees of freedom (see `cluster_bootstrap`, whose intervals these are for two samples).
+    The draws of each side are spread by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective
+    number, and read at the t quantiles of Welch's degrees of freedom (see `cluster_bootstrap`,
+    whose intervals these are for two samples).
     """
     spread, freedom = [], []
     for place, (values, names) in enumerate((new, old)):
@@ -337,12 +368,18 @@ def two_samples(
         if statistic is np.median:
             draws = bootstrapped_medians(values, groups, **options)
         else:
-            draws = bootstrap(lambda rows, values=values: statistic(values[rows]), groups, **options)
+            draws = bootstrap(
+                lambda rows, values=values: statistic(values[rows]), groups, **options
+            )
         spread.append((draws - statistic(values)) * np.sqrt(count / (count - 1)))
         freedom.append(count - 1)
     variances = [float(np.var(draws)) for draws in spread]
     total = sum(variances)
-    degrees = total**2 / sum(v**2 / d for v, d in zip(variances, freedom, strict=True)) if total > 0 else min(freedom)
+    degrees = (
+        total**2 / sum(v**2 / d for v, d in zip(variances, freedom, strict=True))
+        if total > 0
+        else min(freedom)
+    )
     return TwoSamples(float(statistic(new[0]) - over), (spread[0], spread[1]), degrees)
 
 
@@ -355,15 +392,19 @@ def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> Cover
     sides = ((held, new["group"]), (far <= np.quantile(far, level), reference["group"]))
     rows = 1 / sum(1 / independent_rows(*side) for side in sides)
     share = float(held.mean())
-    p_value = float(special.betainc(rows * (1 - share), rows * share + 1, 1 - level)) if share < 1 else 1.0
+    p_value = (
+        float(special.betainc(rows * (1 - share), rows * share + 1, 1 - level))
+        if share < 1
+        else 1.0
+    )
     return CoverageTest(share, level, rows, p_value)
 
 
 def independent_rows(held: BoolArray, groups: pd.Series) -> float:
     """Return how many independent rows would tell the share of rows inside as surely: the rows over the design effect.
 
-    It is 1 or more. Where all rows, or none, are inside, or there is one group, the groups are counted, since nothing
-    tells how alike the rows of one are.
+    It is 1 or more. Where all rows, or none, are inside, or there is one group, the groups are
+    counted, since nothing tells how alike the rows of one are.
     """
     share, code = held.mean(), np.unique(groups.to_numpy(dtype=str), return_inverse=True)[1]
     count = int(code.max()) + 1
@@ -376,7 +417,10 @@ def independent_rows(held: BoolArray, groups: pd.Series) -> float:
 
 def _part(name: str, rows: pd.DataFrame, seed: int) -> Part:
     """Return a class: its median ratio by the cluster bootstrap."""
-    errors, groups = log_ratio(rows["observed"], rows["predicted"]), rows["group"].to_numpy(dtype=str)
+    errors, groups = (
+        log_ratio(rows["observed"], rows["predicted"]),
+        rows["group"].to_numpy(dtype=str),
+    )
     shift = None
     if not too_few(len(rows), len(np.unique(groups))):
         draws = bootstrapped_medians(errors, groups, replicates=REPLICATES // 2, seed=seed)

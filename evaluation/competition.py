@@ -23,7 +23,16 @@ from ..laws.rates import HOST_DEVICE
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
 from ..models.prior import PRIOR
-from ..models.suite import LEARNT, QUICK, Columnar, baselines, contenders, default_of, of_prior, suite
+from ..models.suite import (
+    LEARNT,
+    QUICK,
+    Columnar,
+    baselines,
+    contenders,
+    default_of,
+    of_prior,
+    suite,
+)
 from ..operators.operators import DIMENSIONS
 from ..remarks import Remark, joined, remark
 from ..table.measurements import DTYPE_COLUMNS, quantity
@@ -36,8 +45,9 @@ from .selection import CRITERIA, hopeless, select
 
 ENOUGH: Final = 5  # groups that are worth folds
 FOLDS: Final = ((50_000, 3),)
-"""Rows beyond which fewer folds than ten do: each error is then the mean over so many that the folds cost more than
-they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93 %."""
+"""Rows beyond which fewer folds than ten do: each error is then the mean over so many that the
+folds cost more than they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93
+%."""
 REFERENCE = "reference"  # column that the fitted baselines scale: `Dataset.reference`
 
 
@@ -48,11 +58,16 @@ class Competition:
     evaluation: Evaluation  # baselines first, then the models
     baselines: tuple[Candidate, ...]
     models: tuple[Candidate, ...]
-    # the winner of each scheme, as ``metrics.json`` has it (`select`); a baseline's ``best_model`` is that of models
+    # the winner of each scheme, as ``metrics.json`` has it (`select`); a baseline's ``best_model``
+    # is that of models
     selected: dict[str, dict[str, Any]]
     scheme: str  # under which the saved model is chosen
-    notes: tuple[Remark, ...]  # ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``
-    laws: Mapping[str, Candidate]  # the baselines as models to save, by name: of a feature, or a column `RULE`
+    notes: tuple[
+        Remark, ...
+    ]  # ``few-groups`` (there are no folds by group), ``quick`` and ``baseline-wins``
+    laws: Mapping[
+        str, Candidate
+    ]  # the baselines as models to save, by name: of a feature, or a column `RULE`
 
     def best_model(self, scheme: str) -> Candidate:
         """Return what was selected, a simple rule or a model.
@@ -64,8 +79,12 @@ class Competition:
         for model in self.models:
             if model.name == best["name"]:
                 return self.laws.get(entry["name"], model)
-        reasons = "; ".join(f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items())
-        raise FlopcastError(f"no model of the suite ran ({reasons[:300]}): allow a larger budget, or choose others")
+        reasons = "; ".join(
+            f"{name}: {why}" for name, why in self.evaluation[scheme].errors.items()
+        )
+        raise FlopcastError(
+            f"no model of the suite ran ({reasons[:300]}): allow a larger budget, or choose others"
+        )
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the list ``cv`` of ``metrics.json``."""
@@ -84,10 +103,12 @@ class Competition:
     def table(self, dataset: Dataset) -> pd.DataFrame:
         """Return one row per workload, scheme, and baseline or model: observed, predicted out of fold, APE, fold.
 
-        Of many targets each row names its ``host`` and ``target``. Of a model that left early there are the rows of
-        the folds before. Texts are categories: each is held once.
+        Of many targets each row names its ``host`` and ``target``. Of a model that left early there
+        are the rows of the folds before. Texts are categories: each is held once.
         """
-        texts = {"group": pd.Categorical(dataset.groups)}  # made before the numbers take their memory
+        texts = {
+            "group": pd.Categorical(dataset.groups)
+        }  # made before the numbers take their memory
         if HOST_DEVICE in dataset.rows:
             texts |= {
                 "host": pd.Categorical(dataset.rows[HOST_DEVICE]),
@@ -104,29 +125,41 @@ class Competition:
         rows = [np.flatnonzero(np.isfinite(predicted)) for *_, predicted in parts]
         at, sizes = np.concatenate(rows), [len(one) for one in rows]
         found: dict[str, Any] = {"row": at}
-        for column, names in (("scheme", [part[0] for part in parts]), ("model", [part[1] for part in parts])):
+        for column, names in (
+            ("scheme", [part[0] for part in parts]),
+            ("model", [part[1] for part in parts]),
+        ):
             each: Any = pd.Categorical(names)
-            found[column] = pd.Categorical.from_codes(np.repeat(each.codes, sizes), dtype=each.dtype)
+            found[column] = pd.Categorical.from_codes(
+                np.repeat(each.codes, sizes), dtype=each.dtype
+            )
         each_row = [*zip(parts, rows, strict=True)]
         found["observed"] = dataset.y[at]
         found["predicted"] = np.concatenate([part[2][own] for part, own in each_row])
         found["ape"] = ape(found["observed"], found["predicted"])
-        found["fold"] = np.concatenate([self.evaluation[part[0]].folds[own] for part, own in each_row])
+        found["fold"] = np.concatenate(
+            [self.evaluation[part[0]].folds[own] for part, own in each_row]
+        )
         return pd.DataFrame(found | {name: words[at] for name, words in texts.items()}, copy=False)
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out per group of `scheme`, the worst first: of a model, of the first baseline, of the best.
 
-        The best baseline, named by ``rule``, is the simple rule that errs least over all rows of the scheme.
+        The best baseline, named by ``rule``, is the simple rule that errs least over all rows of
+        the scheme.
         """
         predictions = self.evaluation[self.scheme].predictions
         table = by_group(dataset.y, predictions[name], dataset.groups)[["group", "rows", "e_out"]]
         table = table.rename(columns={"rows": "n"})
         ran = [c.name for c in self.baselines if c.name in predictions]
         if ran:
-            best = min(ran, key=lambda rule: float(np.mean(ape(dataset.y, predictions[rule].to_numpy()))))
+            best = min(
+                ran, key=lambda rule: float(np.mean(ape(dataset.y, predictions[rule].to_numpy())))
+            )
             for column, rule in (("baseline_e_out", ran[0]), ("rule_e_out", best)):
-                errors = by_group(dataset.y, predictions[rule], dataset.groups).set_index("group")["e_out"]
+                errors = by_group(dataset.y, predictions[rule], dataset.groups).set_index("group")[
+                    "e_out"
+                ]
                 table[column] = table["group"].map(errors)
             table["rule"] = best
         return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
@@ -136,8 +169,12 @@ class Competition:
         if HOST_DEVICE not in dataset.rows:
             return []
         errors = ape(dataset.y, self.evaluation[self.scheme].predictions[name].to_numpy())
-        found = pd.DataFrame({"host": dataset.rows[HOST_DEVICE], "target": dataset.rows["device"], "e_out": errors})
-        table = found.groupby(["host", "target"], as_index=False).agg(n=("e_out", "size"), e_out=("e_out", "mean"))
+        found = pd.DataFrame(
+            {"host": dataset.rows[HOST_DEVICE], "target": dataset.rows["device"], "e_out": errors}
+        )
+        table = found.groupby(["host", "target"], as_index=False).agg(
+            n=("e_out", "size"), e_out=("e_out", "mean")
+        )
         table = table.sort_values("e_out", ascending=False, kind="stable")
         return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
 
@@ -159,19 +196,20 @@ def compete(
 ) -> Competition:
     """Cross-validate baselines and suite, and select: on ten folds, of many rows on fewer (`FOLDS`).
 
-    Of the default suite, expensive models that cannot win any more are stopped after the first folds, clear losers
-    sooner (`selection.hopeless`, `observers.early_stopping`), unless models are worked through ``by_candidate``; all
-    others, and the literature's suite, see all folds.
+    Of the default suite, expensive models that cannot win any more are stopped after the first
+    folds, clear losers sooner (`selection.hopeless`, `observers.early_stopping`), unless models are
+    worked through ``by_candidate``; all others, and the literature's suite, see all folds.
 
-    Models are told the groups under the grouped scheme only, where their inner folds must leave groups out as the
-    outer ones do; under shuffled folds inner folds are shuffled too.
+    Models are told the groups under the grouped scheme only, where their inner folds must leave
+    groups out as the outer ones do; under shuffled folds inner folds are shuffled too.
 
-    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``, ``observers`` and
-    ``by_candidate`` those of `crossval.cross_validate`. With ``quick`` only the models `models.suite.QUICK` run, in
-    this process or on a cluster, and the notes say so. The saved model is chosen under ``scheme``, or ``kfold`` where
-    there are fewer than three groups; ``alone`` leaves the other scheme out; ``criterion`` is what models are chosen
-    by (`selection.CRITERIA`). Raises FlopcastError: for a scheme, suite or model that does not exist, too few rows,
-    and where nothing ran.
+    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``,
+    ``observers`` and ``by_candidate`` those of `crossval.cross_validate`. With ``quick`` only the
+    models `models.suite.QUICK` run, in this process or on a cluster, and the notes say so. The
+    saved model is chosen under ``scheme``, or ``kfold`` where there are fewer than three groups;
+    ``alone`` leaves the other scheme out; ``criterion`` is what models are chosen by
+    (`selection.CRITERIA`). Raises FlopcastError: for a scheme, suite or model that does not exist,
+    too few rows, and where nothing ran.
     """
     if scheme not in SCHEMES:
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
@@ -179,7 +217,9 @@ def compete(
         raise ParameterError("select", f"must be one of {', '.join(CRITERIA)}, got {criterion!r}")
     ran: tuple[str, ...] = ()
     if quick:
-        jobs = 1 if isinstance(jobs, int) else jobs  # to start other processes takes longer than these fits
+        jobs = (
+            1 if isinstance(jobs, int) else jobs
+        )  # to start other processes takes longer than these fits
         models = ran = (*QUICK, *(of_prior(len(dataset)) if PRIOR in dataset.X else ()))
     contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
@@ -187,29 +227,47 @@ def compete(
     schemes, notes = usable_schemes(dataset)
     schemes = (scheme,) if alone and scheme in schemes else schemes
     if quick:
-        left_out = tuple(each.name for each in suite(kind, columnar(dataset)) if each.name not in ran)
+        left_out = tuple(
+            each.name for each in suite(kind, columnar(dataset)) if each.name not in ran
+        )
         text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
         notes.append(remark("quick", text, ran=ran, left_out=left_out))
     few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
-    if len(dataset) < few and (told := joined(dataset.report.get("remarks", ()))):  # why there are so few
-        raise DataError(f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: {told}")
+    if len(dataset) < few and (
+        told := joined(dataset.report.get("remarks", ()))
+    ):  # why there are so few
+        raise DataError(
+            f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: "
+            f"{told}"
+        )
     single = len(pd.unique(dataset.groups)) <= 10  # each group is left out by itself
     folds = {"kfold": few, "grouped": 10 if single else few}
     notes += _sampled((*analytic, *contestants), len(dataset), few)
-    options: dict[str, Any] = {"schemes": schemes, "folds": folds, "seed": seed, "tell_groups": ("grouped",)}
+    options: dict[str, Any] = {
+        "schemes": schemes,
+        "folds": folds,
+        "seed": seed,
+        "tell_groups": ("grouped",),
+    }
     before = cross_validate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     preference = by_preference(contestants) if kind == "default" else None
     chosen_by: dict[str, Any] = {"preference": preference, "criterion": criterion, "seed": seed}
     repeats = repeats_of(dataset)
 
-    def cannot_win(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
+    def cannot_win(
+        scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float
+    ) -> list[str]:
         options: dict[str, Any] = {"scheme": scheme, "margin": margin, **chosen_by}
         problems = None if repeats is None else repeats.paired[rows]
-        return hopeless(dataset.y[rows], predictions, dataset.groups[rows], problems=problems, **options)
+        return hopeless(
+            dataset.y[rows], predictions, dataset.groups[rows], problems=problems, **options
+        )
 
     if kind == "default" and not by_candidate:
         observers = [EarlyStopping(cannot_win), *observers]
-    after = cross_validate(dataset, contestants, **options, jobs=jobs, observers=observers, by_candidate=by_candidate)
+    after = cross_validate(
+        dataset, contestants, **options, jobs=jobs, observers=observers, by_candidate=by_candidate
+    )
     for result in before.schemes.values():
         for row in result.rows:
             row["features_available"] = dataset.X.shape[1]
@@ -237,8 +295,12 @@ def compete(
         name = candidate.estimator.get_params()["column"]
         scaled = dataset.reference.name if name == REFERENCE else name
         column = _same_column(dataset.X, laws[name]) or f"{RULE}{scaled}"
-        saved[candidate.name] = replace(candidate, estimator=clone(candidate.estimator).set_params(column=column))
-    return Competition(both, tuple(analytic), tuple(contestants), selected, own, tuple(notes), saved)
+        saved[candidate.name] = replace(
+            candidate, estimator=clone(candidate.estimator).set_params(column=column)
+        )
+    return Competition(
+        both, tuple(analytic), tuple(contestants), selected, own, tuple(notes), saved
+    )
 
 
 def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Remark]:
@@ -258,7 +320,10 @@ def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Rem
 def _same_column(X: pd.DataFrame, values: pd.Series) -> str | None:
     """Return the feature that holds these values; None where none does."""
     wanted = values.to_numpy(dtype=np.float64)
-    return next((str(name) for name in X if np.allclose(X[name].to_numpy(), wanted, rtol=1e-9, atol=0)), None)
+    return next(
+        (str(name) for name in X if np.allclose(X[name].to_numpy(), wanted, rtol=1e-9, atol=0)),
+        None,
+    )
 
 
 def with_rule(dataset: Dataset, best: Candidate) -> Dataset:
@@ -268,12 +333,18 @@ def with_rule(dataset: Dataset, best: Candidate) -> Dataset:
         return dataset
     recipe, name = dataset.recipe.with_rule(column), column.removeprefix(RULE)
     values = dataset.laws.get(name, dataset.reference)
-    return replace(dataset, X=dataset.X.assign(**{column: values.to_numpy(dtype=np.float64)}), recipe=recipe)
+    return replace(
+        dataset, X=dataset.X.assign(**{column: values.to_numpy(dtype=np.float64)}), recipe=recipe
+    )
 
 
 def by_preference(candidates: Sequence[Candidate]) -> list[str]:
     """Return the names of the candidates that have a preference, the most cautious first."""
-    liked = [(candidate.preference, candidate.name) for candidate in candidates if candidate.preference is not None]
+    liked = [
+        (candidate.preference, candidate.name)
+        for candidate in candidates
+        if candidate.preference is not None
+    ]
     return [name for _, name in sorted(liked)]
 
 
@@ -303,7 +374,11 @@ def _selected(
 
     winner = chosen(predictions)
     models = predictions.drop(columns=list(baselines), errors="ignore")
-    return {**winner, "best_model": chosen(models)} if winner["baseline"] and models.shape[1] else winner
+    return (
+        {**winner, "best_model": chosen(models)}
+        if winner["baseline"] and models.shape[1]
+        else winner
+    )
 
 
 def columnar(dataset: Dataset) -> Columnar:
@@ -339,8 +414,8 @@ def fit_all(
 ) -> Any:
     """Return the candidate fitted to all rows, or some, as under ``scheme``: told what is left out together there.
 
-    ``rows`` and ``unpaired`` say which of the paired and the unpaired rows; of the former so many are drawn as the
-    candidate learns from at most.
+    ``rows`` and ``unpaired`` say which of the paired and the unpaired rows; of the former so many
+    are drawn as the candidate learns from at most.
     """
     paired = np.zeros(len(dataset.y), dtype=bool)
     paired[rows] = True
@@ -351,10 +426,18 @@ def fit_all(
     training_rows = TrainingRows.of(dataset, {}, frozenset({"grouped"}), repeats_of(dataset))
     learning = training_rows.learning_rows(scheme, drawn(paired, candidate.most_rows), others)
     with one_thread():
-        return fit(clone(candidate.estimator), learning.X, learning.y, learning.groups, campaigns=learning.campaigns)
+        return fit(
+            clone(candidate.estimator),
+            learning.X,
+            learning.y,
+            learning.groups,
+            campaigns=learning.campaigns,
+        )
 
 
-LEAST_LEFT: Final = 30  # rows that every fold by group must leave to learn from, where rows have hosts
+LEAST_LEFT: Final = (
+    30  # rows that every fold by group must leave to learn from, where rows have hosts
+)
 
 
 def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]]:
@@ -363,7 +446,9 @@ def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]
     hub = hub_of(dataset.groups.astype(str), hosts_of(dataset))
     if count >= 3 and hub is None:
         return tuple(SCHEMES), []
-    only = f"{counted(count, 'group')} only" if hub is None else f"without {hub} hardly a pair is left"
+    only = (
+        f"{counted(count, 'group')} only" if hub is None else f"without {hub} hardly a pair is left"
+    )
     there = tuple(_columns_of_groups(dataset.rows, dataset.unpaired))
     others = f"other columns, such as {', '.join(there[:3])}" if there else "other columns"
     text = f"{only}: no folds by group, so the error on new groups is unknown; group by {others}"
@@ -385,7 +470,10 @@ def _columns_of_groups(rows: pd.DataFrame, unpaired: LearningData | None) -> lis
     return [
         name
         for name in (*DIMENSIONS, *words)
-        if all(name in table and table[name].notna().all() and table[name].ne("").all() for table in tables)
+        if all(
+            name in table and table[name].notna().all() and table[name].ne("").all()
+            for table in tables
+        )
         and ENOUGH <= rows[name].nunique() <= len(rows) / 2
     ]
 
@@ -402,7 +490,9 @@ def _merged(first: Evaluation, second: Evaluation) -> Evaluation:
         )
         for scheme, result in first.schemes.items()
     }
-    return Evaluation(first.observed, first.groups, (*first.names, *second.names), schemes, first.problems)
+    return Evaluation(
+        first.observed, first.groups, (*first.names, *second.names), schemes, first.problems
+    )
 
 
 SIZES: Final = tuple(2**power for power in range(1, 11))  # numbers of trees
@@ -420,7 +510,9 @@ class FirstTrees(PositiveRegressor):
         forest = RandomForestRegressor(
             self.grown, max_features=Forest().max_features, random_state=self.random_state, n_jobs=1
         )
-        self.forest_ = (memo or Memo()).of("first trees", rows, lambda: forest.fit(rows[0], np.log(rows[1])))
+        self.forest_ = (memo or Memo()).of(
+            "first trees", rows, lambda: forest.fit(rows[0], np.log(rows[1]))
+        )
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -444,13 +536,17 @@ def by_trees(
     most = Forest().max_work or max(SIZES)
     sizes = [size for size in SIZES if size * len(dataset.y) <= max(most, 2 * len(dataset.y))]
     candidates = [
-        Candidate(str(size), FirstTrees(size, sizes[-1], seed), "log time", family="first trees") for size in sizes
+        Candidate(str(size), FirstTrees(size, sizes[-1], seed), "log time", family="first trees")
+        for size in sizes
     ]
     schemes = usable_schemes(dataset)[0]
-    found = cross_validate(dataset, candidates, schemes=schemes, seed=seed, jobs=jobs, observers=observers)
+    found = cross_validate(
+        dataset, candidates, schemes=schemes, seed=seed, jobs=jobs, observers=observers
+    )
     return {
         scheme: [
-            {"trees": int(row["name"])} | {key: row[key] for key in ("e_out", "e_in", "ir")} for row in result.rows
+            {"trees": int(row["name"])} | {key: row[key] for key in ("e_out", "e_in", "ir")}
+            for row in result.rows
         ]
         for scheme, result in found.schemes.items()
     }

@@ -1,9 +1,10 @@
 """Which few hardware counters keep the accuracy: chosen for a number of profiling passes, inside every fold.
 
-A profiler counts a few counters of each hardware block at once (`table.counters.per_pass`); more need another pass over
-the program. `choose` takes the counters that explain the time best as long as they fit; `WithinPasses` does so whenever
-it is fitted, so cross-validation scores the choice too. `by_passes` and `ablation` compare the best model of each of
-`CATEGORIES` with all and with fewer columns.
+A profiler counts a few counters of each hardware block at once (`table.counters.per_pass`); more
+need another pass over the program. `choose` takes the counters that explain the time best as long
+as they fit; `WithinPasses` does so whenever it is fitted, so cross-validation scores the choice
+too. `by_passes` and `ablation` compare the best model of each of `CATEGORIES` with all and with
+fewer columns.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from .crossval import Evaluation, cross_validate
 from .metrics import ape
 from .observers.progress import Progress, Report
 
-MOST, ROUNDS = 40, 5  # counters that are tried together at most, and how often they are thinned and filled up again
+MOST, ROUNDS = (
+    40,
+    5,
+)  # counters that are tried together at most, and how often they are thinned and filled up again
 CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
     "non-linear": ("RandomForest", "BoostedTrees"),
     "OLS": ("OLS", "OLS/Forward/BIC"),
@@ -50,18 +54,23 @@ def is_counter(column: str) -> bool:
 
 def recorded(columns: Sequence[str]) -> list[str]:
     """Return the counters that a profiler must be asked for to have the columns, each once, without prefix."""
-    return list(dict.fromkeys(recorded_as(name.removeprefix(COUNTER)) for name in columns if is_counter(name)))
+    return list(
+        dict.fromkeys(
+            recorded_as(name.removeprefix(COUNTER)) for name in columns if is_counter(name)
+        )
+    )
 
 
 def choose(X: pd.DataFrame, y: np.ndarray, passes: int, limits: Mapping[str, int]) -> list[str]:
     """Return the counters that fit into so many passes and explain the time best, in the order they were chosen.
 
-    Rows are divided by y, so that a sum of columns is to be 1; columns that are no counters, and no categories, are
-    always in it. Of the counters whose block has a place left the one that lowers the sum of squares most is added,
-    until none fits or `MOST` are in; those are thinned by the extended BIC [1]_, whose penalty grows with how many
-    there are to choose from, and each is exchanged where another does better; then again, until nothing changes. X is
-    (n, p), of the columns of one counter (sum, maximum, imbalance) each may be chosen, at the cost of one; ``limits``
-    are by block the counters in a pass.
+    Rows are divided by y, so that a sum of columns is to be 1; columns that are no counters, and no
+    categories, are always in it. Of the counters whose block has a place left the one that lowers
+    the sum of squares most is added, until none fits or `MOST` are in; those are thinned by the
+    extended BIC [1]_, whose penalty grows with how many there are to choose from, and each is
+    exchanged where another does better; then again, until nothing changes. X is (n, p), of the
+    columns of one counter (sum, maximum, imbalance) each may be chosen, at the cost of one;
+    ``limits`` are by block the counters in a pass.
 
     References
     ----------
@@ -69,7 +78,9 @@ def choose(X: pd.DataFrame, y: np.ndarray, passes: int, limits: Mapping[str, int
        Biometrika 95(3), 2008.
     """
     names = [str(name) for name in X.columns]
-    scaled = X.to_numpy(dtype=np.float64) / y[:, None]  # n x p, what a sum of times sees of each column
+    scaled = (
+        X.to_numpy(dtype=np.float64) / y[:, None]
+    )  # n x p, what a sum of times sees of each column
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
     known = np.array([not is_counter(name) for name in names])
     always = [place for place, name in enumerate(names) if known[place] and "=" not in name]
@@ -80,7 +91,10 @@ def choose(X: pd.DataFrame, y: np.ndarray, passes: int, limits: Mapping[str, int
     chosen: list[int] = []
     for _ in range(ROUNDS):
         before = chosen
-        while len(chosen) < most and (best := space.best(chosen, room.open(chosen) & ~known)) is not None:
+        while (
+            len(chosen) < most
+            and (best := space.best(chosen, room.open(chosen) & ~known)) is not None
+        ):
             chosen = [*chosen, best]
         chosen = _exchanged(space, space.thinned(chosen, penalty), room, ~known)
         if chosen == before:
@@ -113,7 +127,9 @@ class _Space:
         """Return the column that lowers the sum of squares most beside those chosen; None where none does."""
         rest, basis = self._left(chosen)
         norms = self._norms**2 - ((basis.T @ self._A) ** 2).sum(axis=0)
-        gain = np.divide((self._A.T @ rest) ** 2, norms, out=np.zeros(len(norms)), where=norms > 1e-9)
+        gain = np.divide(
+            (self._A.T @ rest) ** 2, norms, out=np.zeros(len(norms)), where=norms > 1e-9
+        )
         gain = np.where(np.append(allowed, False), gain, 0.0)
         best = int(np.argmax(gain))
         return best if gain[best] > 1e-12 * len(rest) else None
@@ -126,7 +142,9 @@ class _Space:
             R = np.linalg.qr(self._A[:, kept], mode="r")
             inverse = np.linalg.pinv(R)
             coefficients = inverse @ inverse.T @ (self._A[:, kept].T @ self._ones)
-            loss = coefficients**2 / np.maximum((inverse**2).sum(axis=1), 1e-300)  # what leaving each out adds
+            loss = coefficients**2 / np.maximum(
+                (inverse**2).sum(axis=1), 1e-300
+            )  # what leaving each out adds
             least, left = int(np.argmin(loss)), max(float(rest @ rest), 1e-300)
             if np.log1p(loss[least] / left) > penalty:
                 break
@@ -178,23 +196,33 @@ def passes_of(columns: Sequence[str]) -> int:
 class WithinPasses(RegressorMixin, BaseEstimator):
     """The model ``name`` of the default suite on the counters that fit into some passes, chosen from each training set.
 
-    ``columnar`` is what the suite must know of X, ``limits`` are by block the counters in a pass, ``counters_`` the
-    columns that were chosen.
+    ``columnar`` is what the suite must know of X, ``limits`` are by block the counters in a pass,
+    ``counters_`` the columns that were chosen.
     """
 
-    def __init__(self, name: str, columnar: Columnar, passes: int, limits: Mapping[str, int], seed: int = 0) -> None:
+    def __init__(
+        self, name: str, columnar: Columnar, passes: int, limits: Mapping[str, int], seed: int = 0
+    ) -> None:
         self.name = name
         self.columnar = columnar
         self.passes = passes
         self.limits = limits
         self.seed = seed
 
-    def fit(self, X: pd.DataFrame, y: np.ndarray, groups: np.ndarray | None = None, memo: Memo | None = None) -> Self:
+    def fit(
+        self,
+        X: pd.DataFrame,
+        y: np.ndarray,
+        groups: np.ndarray | None = None,
+        memo: Memo | None = None,
+    ) -> Self:
         """Choose the counters and fit the model to what is left."""
         made = lambda: choose(X, y, self.passes, self.limits)  # noqa: E731
         rows = (X.to_numpy(), np.asarray(y))
         self.counters_ = made() if memo is None else memo.of(("counters", self.passes), rows, made)
-        self.columns_ = [str(name) for name in X.columns if not is_counter(str(name)) or name in self.counters_]
+        self.columns_ = [
+            str(name) for name in X.columns if not is_counter(str(name)) or name in self.counters_
+        ]
         roles = {name: self.columnar.roles[name] for name in self.columns_}
         model = suite("default", replace(self.columnar, roles=roles), self.seed, [self.name])[0]
         self.model_ = fit(model.estimator, X[self.columns_], y, groups, memo=memo)
@@ -241,18 +269,25 @@ def by_passes(
     every = recorded(list(map(str, dataset.X.columns)))
     if not every:
         raise DataError(
-            "no counters to choose from: no column counter.NAME has a value in every row, or it never varies"
+            "no counters to choose from: no column counter.NAME has a value in every row, or it "
+            "never varies"
         )
     needed, seen = len(in_passes(every, limits)), columnar(dataset)
     trials: list[Trial] = []
     for count in range(min(passes, needed - 1) + 1):
         candidates = [
-            replace(known, estimator=WithinPasses(known.name, seen, count, limits, seed), family="passes")
+            replace(
+                known,
+                estimator=WithinPasses(known.name, seen, count, limits, seed),
+                family="passes",
+            )
             for known in _suite(dataset, seed)
         ]
         found = _evaluated(dataset, candidates, seed, jobs, progress)
         chosen = recorded(choose(dataset.X, dataset.y, count, limits))
-        trials += _best(dataset, found, f"{count} passes" if count != 1 else "1 pass", count, len(chosen))
+        trials += _best(
+            dataset, found, f"{count} passes" if count != 1 else "1 pass", count, len(chosen)
+        )
     found = _evaluated(dataset, _suite(dataset, seed), seed, jobs, progress)
     return [*trials, *_best(dataset, found, "all", needed, len(every))]
 
@@ -285,10 +320,16 @@ def without(dataset: Dataset, patterns: Sequence[str]) -> Dataset:
     Raises DataError: they match no column, or all of them.
     """
     names = [str(name) for name in dataset.X.columns]
-    kept = [name for name in names if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns)]
+    kept = [
+        name
+        for name in names
+        if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns)
+    ]
     if len(kept) in (0, len(names)):
         what = "every feature" if not kept else "no feature"
-        raise DataError(f"{','.join(patterns)} matches {what}: there are {', '.join(names[:8])}, ...")
+        raise DataError(
+            f"{','.join(patterns)} matches {what}: there are {', '.join(names[:8])}, ..."
+        )
     roles = {name: dataset.recipe.roles[name] for name in kept}
     recipe = replace(dataset.recipe, columns=tuple(kept), roles=roles)
     return replace(dataset, X=dataset.X[kept], recipe=recipe, unpaired=None)
@@ -297,8 +338,8 @@ def without(dataset: Dataset, patterns: Sequence[str]) -> Dataset:
 def fewest(trials: Sequence[Trial], dataset: Dataset, passes: int) -> Trial:
     """Return, of the trials of so many passes at most, that of the fewest that is as good as the best of them.
 
-    As good: the best category's error is within one standard error of the best trial's, that of the mean difference of
-    both over groups.
+    As good: the best category's error is within one standard error of the best trial's, that of the
+    mean difference of both over groups.
     """
     error = lambda one: float(np.nan_to_num(one.e_out, nan=np.inf))  # noqa: E731
     affordable = [one for one in trials if one.passes <= passes]
@@ -317,7 +358,11 @@ def _suite(dataset: Dataset, seed: int) -> list[Candidate]:
 
 
 def _evaluated(
-    dataset: Dataset, candidates: Sequence[Candidate], seed: int, jobs: Jobs, progress: Report | None
+    dataset: Dataset,
+    candidates: Sequence[Candidate],
+    seed: int,
+    jobs: Jobs,
+    progress: Report | None,
 ) -> Evaluation:
     return cross_validate(
         replace(dataset, unpaired=None),
@@ -330,7 +375,9 @@ def _evaluated(
     )
 
 
-def _best(dataset: Dataset, found: Evaluation, columns: str, passes: int, counters: int) -> list[Trial]:
+def _best(
+    dataset: Dataset, found: Evaluation, columns: str, passes: int, counters: int
+) -> list[Trial]:
     """Return the best model of each category."""
     predictions = found[scheme_of(dataset)].predictions
     trials = []

@@ -30,7 +30,15 @@ from ..errors import one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import Remark
 from ..workers import Jobs, one_thread, pool
-from .folds import SCHEMES, LearningData, LearningRows, TrainingRows, make_folds, repeats_of, sources_of
+from .folds import (
+    SCHEMES,
+    LearningData,
+    LearningRows,
+    TrainingRows,
+    make_folds,
+    repeats_of,
+    sources_of,
+)
 from .metrics import check_targets, e_out, summarise
 
 
@@ -134,7 +142,9 @@ class Observer:
 class Course:
     """A cross-validation under way: its folds, the outcomes so far, and which candidates were stopped."""
 
-    def __init__(self, observed: FloatArray, candidates: Sequence[Candidate], folds: Mapping[str, IntArray]) -> None:
+    def __init__(
+        self, observed: FloatArray, candidates: Sequence[Candidate], folds: Mapping[str, IntArray]
+    ) -> None:
         self.observed = observed
         self.candidates = candidates
         self.folds = folds
@@ -237,21 +247,28 @@ def cross_validate(
     names = tuple(candidate.name for candidate in candidates)
     for name, count in Counter(names).items():
         if count > 1:
-            raise ValueError(f"parameter candidates of cross_validate must have different names, got {name!r} twice")
+            raise ValueError(
+                f"parameter candidates of cross_validate must have different names, got {name!r} "
+                "twice"
+            )
     observed = check_targets(dataset.y, sources_of(dataset))
     repeats = repeats_of(dataset)
     problems = None if repeats is None else repeats.paired
     counts = folds if isinstance(folds, Mapping) else dict.fromkeys(schemes, folds)
     fold_of_row = {}
     for scheme in schemes:
-        fold_of_row[scheme] = make_folds(scheme, dataset.groups, len(observed), counts[scheme], seed, problems)
+        fold_of_row[scheme] = make_folds(
+            scheme, dataset.groups, len(observed), counts[scheme], seed, problems
+        )
     rows = TrainingRows.of(dataset, fold_of_row, frozenset(tell_groups), repeats)
     course = Course(observed, candidates, fold_of_row)
     fold = lru_cache(1)(lambda scheme, number: Fold.of(rows, scheme, number, candidates))
     with pool(jobs) as workers:
         for tasks in _rounds(course, observers, by_candidate):
             planned = _planned(tasks, observers, course)
-            fitted = workers.map(_fit_fold, planned, rows, lambda task: fold(task.scheme, task.fold))
+            fitted = workers.map(
+                _fit_fold, planned, rows, lambda task: fold(task.scheme, task.fold)
+            )
             for outcomes in fitted:
                 course.record(outcomes)
                 for observer in observers:
@@ -260,7 +277,9 @@ def cross_validate(
     return Evaluation(observed, np.asarray(dataset.groups, dtype=str), names, results, problems)
 
 
-def _rounds(course: Course, observers: Sequence[Observer], by_candidate: bool) -> Iterator[list[Task]]:
+def _rounds(
+    course: Course, observers: Sequence[Observer], by_candidate: bool
+) -> Iterator[list[Task]]:
     """Yield the tasks in rounds; all fits of a round are done before the next is asked for."""
     tasks = []
     for members in families(course.candidates):
@@ -278,7 +297,9 @@ def _rounds(course: Course, observers: Sequence[Observer], by_candidate: bool) -
         begin = end
 
 
-def _planned(tasks: Iterable[Task], observers: Sequence[Observer], course: Course) -> Iterator[Task]:
+def _planned(
+    tasks: Iterable[Task], observers: Sequence[Observer], course: Course
+) -> Iterator[Task]:
     """Yield the tasks of a round that are left to do, as the observers want them, when they can be begun."""
     for task in tasks:
         for observer in observers:
@@ -304,10 +325,14 @@ class Fold:
     """What the candidates of a fold are fitted to and asked for: arrays made once, which none of them writes to."""
 
     asked: pd.DataFrame
-    learnt: dict[tuple[bool, int | None], LearningRows]  # by uses_unpaired and most_rows of a candidate
+    learnt: dict[
+        tuple[bool, int | None], LearningRows
+    ]  # by uses_unpaired and most_rows of a candidate
 
     @classmethod
-    def of(cls, rows: TrainingRows, scheme: str, fold: int, candidates: Iterable[Candidate]) -> Fold:
+    def of(
+        cls, rows: TrainingRows, scheme: str, fold: int, candidates: Iterable[Candidate]
+    ) -> Fold:
         """Return what these candidates need of one fold."""
         learnt = {}
         for candidate in candidates:
@@ -338,7 +363,9 @@ def _fit_one(candidate: Candidate, task: Task, fold: Fold, memo: Memo) -> Outcom
     with warnings.catch_warnings(record=True) as caught, one_thread():
         warnings.simplefilter("always")
         try:
-            fitted = fit(estimator, rows.X, rows.y, rows.groups, memo=memo, campaigns=rows.campaigns)
+            fitted = fit(
+                estimator, rows.X, rows.y, rows.groups, memo=memo, campaigns=rows.campaigns
+            )
             seconds = time.perf_counter() - start
             outside = _predict(fitted, fold.asked)
             e_in = e_out(rows.seen_y, _predict(fitted, rows.seen))
@@ -350,7 +377,17 @@ def _fit_one(candidate: Candidate, task: Task, fold: Fold, memo: Memo) -> Outcom
             e_in = np.nan
     if seconds is None or error is not None:
         seconds = time.perf_counter() - start
-    return Outcome(candidate.name, task.scheme, task.fold, predicted, e_in, seconds, selected, _texts(caught), error)
+    return Outcome(
+        candidate.name,
+        task.scheme,
+        task.fold,
+        predicted,
+        e_in,
+        seconds,
+        selected,
+        _texts(caught),
+        error,
+    )
 
 
 def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:
@@ -358,7 +395,9 @@ def _predict(fitted: Any, X: pd.DataFrame) -> FloatArray:
     for rows in in_parts(len(X)):
         part = np.asarray(fitted.predict(X.iloc[rows]), dtype=np.float64)
         if part.shape != predicted[rows].shape:
-            raise ValueError(f"predicted an array of shape {part.shape} for {len(predicted[rows])} rows")
+            raise ValueError(
+                f"predicted an array of shape {part.shape} for {len(predicted[rows])} rows"
+            )
         predicted[rows] = part
     return predicted
 
@@ -422,7 +461,9 @@ def _failure(scheme: str, name: str, course: Course, dataset: LearningData) -> s
     outcomes = course.outcomes[scheme, name]
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if failed:
-        where = "" if len(failed) == len(outcomes) else f" (in {len(failed)} of {len(outcomes)} folds)"
+        where = (
+            "" if len(failed) == len(outcomes) else f" (in {len(failed)} of {len(outcomes)} folds)"
+        )
         return f"{failed[0].error}{where}"
     folds = course.folds[scheme]
     predicted = course.predictions(scheme, name)
@@ -445,5 +486,8 @@ def _note(outcomes: list[Outcome]) -> str | None:
             kinds.setdefault(text.split(":")[0], text)
         folds.update(kinds.keys())
         first = kinds | first
-    notes = [f"{text} (in {folds[kind]} of {len(outcomes)} folds)" for kind, text in sorted(first.items())]
+    notes = [
+        f"{text} (in {folds[kind]} of {len(outcomes)} folds)"
+        for kind, text in sorted(first.items())
+    ]
     return "; ".join(notes) or None

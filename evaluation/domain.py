@@ -19,10 +19,11 @@ from ..remarks import Alike, Reasons, Remark, remark
 WIDENING: Final = 0.3
 """Growth of the interval's half-width (log scale) per doubling, or per trained span, outside the trained range.
 
-The 90th percentile of |log(y / f(x))| of an additive base with trees on its residual, trained on MI300X and
-MI300X -> MI355X FP8 GEMMs of M <= 64, 256 and 1024 and tried on larger M, stayed below ``1 + 0.3 d`` times the one
-inside the range at distances d of 1 to 6 doublings (largest seen: 2.0 at 3.5 and 2.7 at 5.5 doublings). For models that
-have not learnt from ranges left out (`extrapolation`): too few rows, or runs of earlier versions.
+The 90th percentile of |log(y / f(x))| of an additive base with trees on its residual, trained on
+MI300X and MI300X -> MI355X FP8 GEMMs of M <= 64, 256 and 1024 and tried on larger M, stayed below
+``1 + 0.3 d`` times the one inside the range at distances d of 1 to 6 doublings (largest seen: 2.0
+at 3.5 and 2.7 at 5.5 doublings). For models that have not learnt from ranges left out
+(`extrapolation`): too few rows, or runs of earlier versions.
 """
 OPERATORS: Final = "op="  # features so named are 1 in the rows of an operator
 LOG_PREFIX: Final = "log2."  # features so named are logarithms to base 2 already
@@ -36,15 +37,18 @@ class RangeCheck:
     """How rows lie to the trained range."""
 
     extrapolated: BoolArray  # whether any feature lies outside; shape (n,)
-    # the features outside and by how much, the furthest first, three at most; none inside the range. Codes:
-    # ``above-trained-range``, ``below-trained-range``, ``missing-value``, ``never-in-training``.
+    # the features outside and by how much, the furthest first, three at most; none inside the
+    # range. Codes: ``above-trained-range``, ``below-trained-range``, ``missing-value``,
+    # ``never-in-training``.
     reasons: Reasons
-    # distance of the furthest feature: doublings beyond the range for positive and log features, trained spans for
-    # others. 0 inside. shape (n,)
+    # distance of the furthest feature: doublings beyond the range for positive and log features,
+    # trained spans for others. 0 inside. shape (n,)
     distance: FloatArray
-    # factor >= 1 for the half-width of an interval on the log scale, ``1 + WIDENING * distance``; shape (n,)
+    # factor >= 1 for the half-width of an interval on the log scale, ``1 + WIDENING * distance``;
+    # shape (n,)
     widening: FloatArray
-    # distance from the range of all classes together: of what a class has not reached another may have; shape (n,)
+    # distance from the range of all classes together: of what a class has not reached another may
+    # have; shape (n,)
     common: FloatArray
 
 
@@ -52,8 +56,8 @@ class RangeCheck:
 class TrainedRange:
     """Smallest and largest value of every feature in training.
 
-    Large products say nothing of large sums: where rows belong to classes (operators), each row is held against the
-    range of its own.
+    Large products say nothing of large sums: where rows belong to classes (operators), each row is
+    held against the range of its own.
     """
 
     names: tuple[str, ...]  # features in training order
@@ -61,36 +65,56 @@ class TrainedRange:
     low: FloatArray
     high: FloatArray
     gaps: BoolArray  # whether training rows had missing values of the feature; shape (p,)
-    own: Mapping[str, TrainedRange] = field(default_factory=dict)  # 0/1 feature of a class -> the range of its rows
+    own: Mapping[str, TrainedRange] = field(
+        default_factory=dict
+    )  # 0/1 feature of a class -> the range of its rows
 
     @classmethod
     def of(cls, X: pd.DataFrame, classes: str = "") -> Self:
         """Return the range of the training features ``X`` (n rows × p named columns).
 
-        Features whose name begins with ``classes`` are 1 in the rows of a class, which then has a range of its own.
+        Features whose name begins with ``classes`` are 1 in the rows of a class, which then has a
+        range of its own.
         """
         if classes:
-            kinds = {str(name): X[X[name] > 0.5] for name in X.columns if str(name).startswith(classes)}
-            return replace(cls.of(X), own={name: cls.of(rows) for name, rows in kinds.items() if len(rows)})
+            kinds = {
+                str(name): X[X[name] > 0.5] for name in X.columns if str(name).startswith(classes)
+            }
+            return replace(
+                cls.of(X), own={name: cls.of(rows) for name, rows in kinds.items() if len(rows)}
+            )
         if X.empty:
-            raise DataError("the trained range needs at least one row and one feature: there are no training data")
+            raise DataError(
+                "the trained range needs at least one row and one feature: there are no training "
+                "data"
+            )
         values = X.to_numpy(dtype=np.float64)
-        low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)  # NaN where all are
+        low, high = (
+            np.fmin.reduce(values, axis=0),
+            np.fmax.reduce(values, axis=0),
+        )  # NaN where all are
         return cls(tuple(map(str, X.columns)), low, high, np.any(np.isnan(values), axis=0))
 
     @classmethod
     def together(cls, parts: Sequence[TrainedRange]) -> Self:
         """Return the range of the rows of all parts, which have the same features."""
-        low, high = np.fmin.reduce([one.low for one in parts]), np.fmax.reduce([one.high for one in parts])
+        low, high = (
+            np.fmin.reduce([one.low for one in parts]),
+            np.fmax.reduce([one.high for one in parts]),
+        )
         gaps = np.any([one.gaps for one in parts], axis=0)
         kinds = dict.fromkeys(kind for one in parts for kind in one.own)
-        own = {kind: cls.together([one.own[kind] for one in parts if kind in one.own]) for kind in kinds}
+        own = {
+            kind: cls.together([one.own[kind] for one in parts if kind in one.own])
+            for kind in kinds
+        }
         return cls(parts[0].names, low, high, gaps, own)
 
     def check(self, X: pd.DataFrame) -> RangeCheck:
         """Say for each row of ``X`` whether, where and how far it leaves the range.
 
-        Columns are found by name; a missing value counts as outside (by one unit) where none was missing in training.
+        Columns are found by name; a missing value counts as outside (by one unit) where none was
+        missing in training.
 
         Raises
         ------
@@ -117,17 +141,21 @@ class TrainedRange:
     def places(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return where the first row of ``X`` lies: ``feature``, ``value``, ``low``, ``high``, ``place``, ``distance``.
 
-        `place` is 0 at the lower end of the range and 1 at the upper one (of positive features by their logarithms),
-        NaN of a feature that is one value; `distance` is that of `RangeCheck`. The furthest outside come first, then
-        those nearest to an end.
+        `place` is 0 at the lower end of the range and 1 at the upper one (of positive features by
+        their logarithms), NaN of a feature that is one value; `distance` is that of `RangeCheck`.
+        The furthest outside come first, then those nearest to an end.
         """
         values = self._values(X)[:1]
         own = next(one for one, rows in self._parts(values) if len(rows))
         positive = own._is_ratio & (values[0] > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            low, high, at = (np.where(positive, np.log(one), one) for one in (own.low, own.high, values[0]))
+            low, high, at = (
+                np.where(positive, np.log(one), one) for one in (own.low, own.high, values[0])
+            )
             place = (at - low) / np.where(high > low, high - low, np.nan)
-        found = pd.DataFrame({"feature": self.names, "value": values[0], "low": own.low, "high": own.high})
+        found = pd.DataFrame(
+            {"feature": self.names, "value": values[0], "low": own.low, "high": own.high}
+        )
         found = found.assign(place=place, distance=own._distances(values)[0])
         order = np.lexsort((np.minimum(place, 1 - place), -found["distance"].to_numpy()))
         return found.iloc[order].reset_index(drop=True)
@@ -136,7 +164,9 @@ class TrainedRange:
         """Return the range as JSON holds it: feature -> low, high (None if always missing), gaps, own by class."""
         found: dict[str, Any] = {
             name: {"low": _or_none(low), "high": _or_none(high), "gaps": bool(gaps)}
-            for name, low, high, gaps in zip(self.names, self.low, self.high, self.gaps, strict=True)
+            for name, low, high, gaps in zip(
+                self.names, self.low, self.high, self.gaps, strict=True
+            )
         }
         for kind, one in self.own.items():
             for name, limits in one.to_dict().items():
@@ -147,14 +177,19 @@ class TrainedRange:
     def from_dict(cls, state: dict[str, Any]) -> Self:
         """Return the range that ``to_dict`` described."""
         entries = state.values()
-        low, high = (np.array([e[end] for e in entries], dtype=np.float64) for end in ("low", "high"))
+        low, high = (
+            np.array([e[end] for e in entries], dtype=np.float64) for end in ("low", "high")
+        )
         never = np.isnan(low) & np.isnan(high)
         if not (never | (np.isfinite(low) & np.isfinite(high) & (low <= high))).all():
             raise ValueError("a trained range ends before it begins, or nowhere")
         kinds = dict.fromkeys(kind for entry in entries for kind in entry.get("own", {}))
         if foreign := sorted(set(kinds) - set(state)):
             raise ValueError(f"ranges of classes that are no features: {few(foreign)}")
-        own = {kind: cls.from_dict({name: entry["own"][kind] for name, entry in state.items()}) for kind in kinds}
+        own = {
+            kind: cls.from_dict({name: entry["own"][kind] for name, entry in state.items()})
+            for kind in kinds
+        }
         return cls(tuple(state), low, high, np.array([e["gaps"] for e in entries], dtype=bool), own)
 
     def _parts(self, values: FloatArray) -> Iterator[tuple[TrainedRange, NDArray[np.intp]]]:
@@ -197,7 +232,10 @@ class TrainedRange:
     def _doublings(self, values: FloatArray, columns: BoolArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log2(np.maximum(values, 0.0))
-            return np.maximum(np.maximum(logs - np.log2(self.high[columns]), np.log2(self.low[columns]) - logs), 0.0)
+            return np.maximum(
+                np.maximum(logs - np.log2(self.high[columns]), np.log2(self.low[columns]) - logs),
+                0.0,
+            )
 
     def _spans(self) -> FloatArray:
         """Trained spans; of a constant feature its size, at least 1."""
@@ -219,14 +257,24 @@ class TrainedRange:
             left[every, furthest] = 0.0
         return found
 
-    def _outside(self, column: int, values: FloatArray) -> Iterator[tuple[NDArray[np.intp], Remark | Alike]]:
+    def _outside(
+        self, column: int, values: FloatArray
+    ) -> Iterator[tuple[NDArray[np.intp], Remark | Alike]]:
         """Yield positions among values of a feature (n,), all outside its range, and how they lie to it."""
         name, low, high = self.names[column], float(self.low[column]), float(self.high[column])
-        log, ratio, span = bool(self._is_log[column]), bool(self._is_ratio[column]), float(self._spans()[column])
+        log, ratio, span = (
+            bool(self._is_log[column]),
+            bool(self._is_ratio[column]),
+            float(self._spans()[column]),
+        )
         missing, above = np.isnan(values), values > high
         yield (
             np.flatnonzero(missing),
-            remark("missing-value", f"{name} is missing; in training it always had a value", feature=name),
+            remark(
+                "missing-value",
+                f"{name} is missing; in training it always had a value",
+                feature=name,
+            ),
         )
         if "=" in name and high == 0:
             yield (
@@ -234,7 +282,9 @@ class TrainedRange:
                 remark("never-in-training", f"{name} never occurred in training", feature=name),
             )
             return
-        scaled = np.full(len(values), True) if log else ratio & (values > 0)  # far is a factor, else a number of spans
+        scaled = (
+            np.full(len(values), True) if log else ratio & (values > 0)
+        )  # far is a factor, else a number of spans
         ends = ("above-trained-range", high, above), ("below-trained-range", low, ~missing & ~above)
         for (code, limit, side), factor in product(ends, (True, False)):
             at = np.flatnonzero(side & (scaled == factor))
@@ -242,12 +292,24 @@ class TrainedRange:
             meant, bound = (np.exp2(values[at]), np.exp2(limit)) if log else (values[at], limit)
             shared = {"feature": name, "limit": float(bound), "only": low == high, "factor": factor}
             own = {"value": meant.tolist(), "far": far.tolist()}
-            unit, called = "x" if factor else " spans", name.removeprefix(LOG_PREFIX) if log else name
+            unit, called = (
+                "x" if factor else " spans",
+                name.removeprefix(LOG_PREFIX) if log else name,
+            )
             trained = "only at" if low == high else "to" if side is above else "from"
             way, side_of = ("above", "beyond") if side is above else ("below", "below")
             place = f"trained {trained} {bound:.6g} (%.3g{unit} {side_of})"
             template = f"{called.replace('%', '%%')} is %.6g, {place}"
-            yield at, Alike(code, tuple(shared.items()), own, template, f"{called} is {way} the trained range")
+            yield (
+                at,
+                Alike(
+                    code,
+                    tuple(shared.items()),
+                    own,
+                    template,
+                    f"{called} is {way} the trained range",
+                ),
+            )
 
 
 def _far(values: FloatArray, limit: float, log: bool, factor: bool, span: float) -> FloatArray:
@@ -274,10 +336,15 @@ def in_range_of_others(X: pd.DataFrame, folds: NDArray[Any]) -> BoolArray:
         return inside
     parts = [(X.iloc[rows], folds[rows]) for rows in in_parts(len(X))]
     ranges = {
-        fold: TrainedRange.together([trained_range(rows[of == fold]) for rows, of in parts if (of == fold).any()])
+        fold: TrainedRange.together(
+            [trained_range(rows[of == fold]) for rows, of in parts if (of == fold).any()]
+        )
         for fold in numbers
     }
-    others = {fold: TrainedRange.together([ranges[one] for one in numbers if one != fold]) for fold in numbers}
+    others = {
+        fold: TrainedRange.together([ranges[one] for one in numbers if one != fold])
+        for fold in numbers
+    }
     for place, (rows, of) in zip(in_parts(len(X)), parts, strict=True):
         for fold in np.unique(of).tolist():
             inside[place][of == fold] = others[fold].holds(rows[of == fold])

@@ -1,19 +1,22 @@
 """What is predicted outside the trained range: the model fades into a simple rule, and the interval follows.
 
-What a learner knows beyond its data ends soon; a sum of times goes on. For a row d doublings outside (`domain`),
-``log t = w log f + (1 - w) log g`` with ``w = max(0, 1 - d / D)``: at the edge the model's f, from D doublings on the
-rule's g. What one operator has not reached another may have: predictions fade by the range of all of them, intervals
-widen by that of the row's own, and as much more as it erred than others. Which rule, the fade D and the widths are
-learnt by leaving ranges out: in each operator the quarter of largest work is predicted from the rest, and the quarter
-of least (of few rows half from half). So what is said of new ranges was measured on ranges that no fit had seen, at
-the price of two fits. Ranges left out cannot show a knee or a step that lies just outside all of them: an interval
-holds what either rule alone says from one doubling on, and is wide where the two disagree.
+What a learner knows beyond its data ends soon; a sum of times goes on. For a row d doublings
+outside (`domain`), ``log t = w log f + (1 - w) log g`` with ``w = max(0, 1 - d / D)``: at the edge
+the model's f, from D doublings on the rule's g. What one operator has not reached another may have:
+predictions fade by the range of all of them, intervals widen by that of the row's own, and as much
+more as it erred than others. Which rule, the fade D and the widths are learnt by leaving ranges
+out: in each operator the quarter of largest work is predicted from the rest, and the quarter of
+least (of few rows half from half). So what is said of new ranges was measured on ranges that no fit
+had seen, at the price of two fits. Ranges left out cannot show a knee or a step that lies just
+outside all of them: an interval holds what either rule alone says from one doubling on, and is wide
+where the two disagree.
 
-Of workloads that a model knows nothing of, an analytic law speaks at the rates that training reached (`FallbackLaw`):
-the roofline (with a host, its measured time scaled by the ratio of the rooflines: the row keeps the rate that it
-reached there), stretched to what was measured: ``t = a + b law``, a and b >= 0. How far other operators and number
-formats lie from such a line is measured by leaving each kind out; where training has fewer than three kinds, by a
-factor that was measured elsewhere.
+Of workloads that a model knows nothing of, an analytic law speaks at the rates that training
+reached (`FallbackLaw`): the roofline (with a host, its measured time scaled by the ratio of the
+rooflines: the row keeps the rate that it reached there), stretched to what was measured: ``t = a +
+b law``, a and b >= 0. How far other operators and number formats lie from such a line is measured
+by leaving each kind out; where training has fewer than three kinds, by a factor that was measured
+elsewhere.
 """
 
 from __future__ import annotations
@@ -43,9 +46,9 @@ from .metrics import ape
 WIDER: Final = {True: 4.0, False: 10.0}
 """Factor of the half-width (log scale) where fewer than three kinds were trained, with a host and without.
 
-The line fitted to each one of 15 PyTorch operators (MI100 -> MI210) and of 6 kinds of MIOpen convolutions (MI210 ->
-MI300X) covered 90 and 99 % of the rows of the others within so many times its own 90 % quantile; without a host 91
-and over 99 %."""
+The line fitted to each one of 15 PyTorch operators (MI100 -> MI210) and of 6 kinds of MIOpen
+convolutions (MI210 -> MI300X) covered 90 and 99 % of the rows of the others within so many times
+its own 90 % quantile; without a host 91 and over 99 %."""
 LEAST_KINDS: Final = 3
 LEAST_ROWS_OF_LINE: Final = 10
 MOST_ROWS: Final = 2000  # rows that one line is fitted to, evenly spread over the table
@@ -75,7 +78,9 @@ class FallbackLaw:
         intercept, ratio = float(saved["intercept"]), float(saved["ratio"])
         if not (0 <= intercept < np.inf and 0 <= ratio < np.inf):
             raise ValueError("intercept and ratio of the law must be 0 or more")
-        return cls(str(saved["law"]), intercept, ratio, ConformalIntervals.from_dict(saved["intervals"]))
+        return cls(
+            str(saved["law"]), intercept, ratio, ConformalIntervals.from_dict(saved["intervals"])
+        )
 
 
 def learn_law(dataset: Dataset) -> FallbackLaw | None:
@@ -118,12 +123,14 @@ END: Final = 0.25  # share of each operator's rows that is left out as its large
 ENOUGH: Final = 200  # where the ends of all operators have fewer rows, they are larger, up to half
 MOST_TRIED: Final = 40_000
 """Rows, drawn at random, whose ends are left out: what lies there makes the errors, not how many rows tell of it."""
-LEAST_ROWS: Final = 20  # rows of each end that there must be, and rows outside the range of the others
+LEAST_ROWS: Final = (
+    20  # rows of each end that there must be, and rows outside the range of the others
+)
 OTHERS: Final = 100.0
 """Rows that all other operators together count as, where it is asked how much more one of them errs.
 
-In 12 splits of 15 operators (two pairs, one device, a quarter of the rows) that made intervals 11 % narrower at the
-same coverage; 20 to 200 rows made it 15 to 8 %.
+In 12 splits of 15 operators (two pairs, one device, a quarter of the rows) that made intervals 11 %
+narrower at the same coverage; 20 to 200 rows made it 15 to 8 %.
 """
 
 
@@ -133,14 +140,17 @@ class Rule:
 
     name: str  # ``affine``, the line of the reference, or ``additive``, the base that residuals are learnt over
     terms: tuple[str, ...]  # the columns x: features, or ``reference``
-    # intercept first; the shared ones in row 0, then those of each class; shape (n_classes + 1, n_terms + 1)
+    # intercept first; the shared ones in row 0, then those of each class; shape (n_classes + 1,
+    # n_terms + 1)
     coefficients: FloatArray
     classes: tuple[str, ...] = ()  # 0/1 columns of the classes with their own coefficients
     least: float = 0.0  # the least prediction
 
     def predict(self, X: pd.DataFrame, reference: FloatArray) -> FloatArray:
         """Return the rule's value of every row, (n,), from features (n × p) and what baselines scale (n,)."""
-        columns = [reference if name == REFERENCE else X[name].to_numpy(dtype=float) for name in self.terms]
+        columns = [
+            reference if name == REFERENCE else X[name].to_numpy(dtype=float) for name in self.terms
+        ]
         terms = np.column_stack([np.ones(len(X)), *(np.maximum(values, 0.0) for values in columns)])
         predicted = terms @ self.coefficients[0]
         for name, own in zip(self.classes, self.coefficients[1:], strict=True):
@@ -156,20 +166,30 @@ class Rule:
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
         terms, classes = tuple(map(str, saved["terms"])), tuple(map(str, saved["classes"]))
-        coefficients, least = np.array(saved["coefficients"], dtype=np.float64), float(saved["least"])
-        if coefficients.shape != (len(classes) + 1, len(terms) + 1) or not (coefficients >= 0).all():
+        coefficients, least = (
+            np.array(saved["coefficients"], dtype=np.float64),
+            float(saved["least"]),
+        )
+        if (
+            coefficients.shape != (len(classes) + 1, len(terms) + 1)
+            or not (coefficients >= 0).all()
+        ):
             raise ValueError("coefficients of the rule outside the trained range")
         if not least >= 0:
             raise ValueError("least value of the rule outside the trained range")
         return cls(str(saved["name"]), terms, coefficients, classes, least)
 
 
-def fit_rules(X: pd.DataFrame, y: FloatArray, reference: FloatArray, base: AdditiveTime) -> Iterator[Rule]:
+def fit_rules(
+    X: pd.DataFrame, y: FloatArray, reference: FloatArray, base: AdditiveTime
+) -> Iterator[Rule]:
     """Yield the rules fitted to training rows: the line of the reference, and the sum of terms ``base``."""
     line = Affine(REFERENCE).fit(pd.DataFrame({REFERENCE: reference}), y)
     yield Rule("affine", (REFERENCE,), np.array([[line.intercept_, line.ratio_]]))
     total, names = base.fit(X, y), [str(name) for name in X.columns]
-    terms, classes = (tuple(names[j] for j in places) for places in (total.term_columns_, total.class_columns_))
+    terms, classes = (
+        tuple(names[j] for j in places) for places in (total.term_columns_, total.class_columns_)
+    )
     yield Rule("additive", terms, total.coef_, classes, total.smallest_)
 
 
@@ -179,14 +199,18 @@ class Beyond:
 
     rule: Rule  # fitted to all rows
     fade: float  # d, in doublings
-    # of the rule where it counts alone, calibrated on the ranges left out (see `ConformalIntervals.outside`)
+    # of the rule where it counts alone, calibrated on the ranges left out (see
+    # `ConformalIntervals.outside`)
     intervals: ConformalIntervals
-    # 0/1 feature of an operator -> how many times wider these intervals are in its rows (see `errors_by_operator`)
+    # 0/1 feature of an operator -> how many times wider these intervals are in its rows (see
+    # `errors_by_operator`)
     wider: Mapping[str, float]
-    # the rule that was not chosen: an interval holds what either says (`second`). None in runs of earlier versions.
+    # the rule that was not chosen: an interval holds what either says (`second`). None in runs of
+    # earlier versions.
     other: Rule | None
-    # what it did on those ranges, rule and fade of each end being chosen on the other: ``rows`` outside, ``e_out``
-    # (%), beside it those of the ``model`` and of the line alone, and `intervals.Coverage` of the intervals
+    # what it did on those ranges, rule and fade of each end being chosen on the other: ``rows``
+    # outside, ``e_out`` (%), beside it those of the ``model`` and of the line alone, and
+    # `intervals.Coverage` of the intervals
     found: Mapping[str, Any]
 
     def share(self, distance: FloatArray) -> FloatArray:
@@ -244,17 +268,23 @@ def blend(model: FloatArray, rule: FloatArray, share: FloatArray) -> FloatArray:
     """
     weight = np.where(model > 0, share, np.where(share > 0, 1.0, 0.0))
     mixed = (weight > 0) & (rule > 0)
-    logs = (1 - weight) * np.log(np.where(model > 0, model, 1.0)) + weight * np.log(np.where(rule > 0, rule, 1.0))
+    logs = (1 - weight) * np.log(np.where(model > 0, model, 1.0)) + weight * np.log(
+        np.where(rule > 0, rule, 1.0)
+    )
     return np.where(mixed, np.exp(logs), model)
 
 
 def limits(
-    intervals: ConformalIntervals, predicted: FloatArray, others: Sequence[FloatArray], level: float, **options: Any
+    intervals: ConformalIntervals,
+    predicted: FloatArray,
+    others: Sequence[FloatArray],
+    level: float,
+    **options: Any,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the ends of intervals that hold what other predictions say too, (n,).
 
-    ``others`` are predictions by each rule alone from one doubling outside on (`FADES`), (n,) each. Intervals, level
-    and options are those of `ConformalIntervals.bounds`.
+    ``others`` are predictions by each rule alone from one doubling outside on (`FADES`), (n,) each.
+    Intervals, level and options are those of `ConformalIntervals.bounds`.
     """
     lower, upper = intervals.bounds(predicted, level, **options)
     own = {name: value for name, value in options.items() if name in ("scale", "widen")}
@@ -276,9 +306,10 @@ def learn_beyond(
 ) -> Beyond | None:
     """Learn from ranges left out how a model goes on outside its trained range.
 
-    ``predicted`` (n,) are its out-of-fold predictions under ``scheme``, for which its intervals are calibrated on the
-    rows ``within`` (n,), by default all; ``scale`` (n,) is how many times as wide the interval of each is. None where
-    there are too few rows of different size, or the model cannot be fitted to the others.
+    ``predicted`` (n,) are its out-of-fold predictions under ``scheme``, for which its intervals are
+    calibrated on the rows ``within`` (n,), by default all; ``scale`` (n,) is how many times as wide
+    the interval of each is. None where there are too few rows of different size, or the model
+    cannot be fitted to the others.
     """
     within = np.ones(len(dataset), dtype=bool) if within is None else within
     some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)
@@ -292,7 +323,9 @@ def learn_beyond(
     except Exception:  # of a model that was fitted before: the rest of the rows is too few for it
         return None
     name, fade = left_out.chosen(dataset.y, (ends > 0, ends < 0))
-    rules = fit_rules(dataset.X, dataset.y, dataset.reference.to_numpy(float), additive_base(columnar(dataset)))
+    rules = fit_rules(
+        dataset.X, dataset.y, dataset.reference.to_numpy(float), additive_base(columnar(dataset))
+    )
     rule, other = sorted(rules, key=lambda one: one.name != name)
     wide = np.clip(left_out.distance / fade, 0.0, 1.0)
     if (wide > 0).sum() < LEAST_ROWS:
@@ -317,10 +350,12 @@ def learn_beyond(
         **{
             key: float(ape(dataset.y[out], values[out]).mean())
             for key, values in (
-                ("e_out", judged), ("e_out_model", left_out.model), ("e_out_affine", left_out.rules["affine"]),
+                ("e_out", judged),
+                ("e_out_model", left_out.model),
+                ("e_out_affine", left_out.rules["affine"]),
             )
         },
-    }  # fmt: skip
+    }
     return Beyond(rule, fade, intervals, wider, other, found)
 
 
@@ -337,7 +372,12 @@ class _LeftOut:
 
     @classmethod
     def of(
-        cls, data: Dataset, candidate: Candidate, scheme: str, ends: NDArray[np.int8], unpaired: NDArray[np.int8]
+        cls,
+        data: Dataset,
+        candidate: Candidate,
+        scheme: str,
+        ends: NDArray[np.int8],
+        unpaired: NDArray[np.int8],
     ) -> _LeftOut:
         model, (distance, common) = np.full(len(data), np.nan), np.zeros((2, len(data)))
         rules: dict[str, FloatArray] = {}
@@ -351,7 +391,9 @@ class _LeftOut:
             check = trained_range(X).check(rest)
             distance[test], common[test] = check.distance, check.common
             for rule in fit_rules(X, data.y[train], reference[train], base):
-                rules.setdefault(rule.name, np.full(len(data), np.nan))[test] = rule.predict(rest, reference[test])
+                rules.setdefault(rule.name, np.full(len(data), np.nan))[test] = rule.predict(
+                    rest, reference[test]
+                )
         return cls(model, rules, distance, common)
 
     def mixed(self, rule: str, fade: float) -> FloatArray:
@@ -382,8 +424,8 @@ class _LeftOut:
 def errors_by_operator(X: pd.DataFrame, errors: FloatArray) -> dict[str, float]:
     """Return by 0/1 feature of an operator how many times as large its errors are as those of all rows.
 
-    ``errors`` (n,), on the log scale, are those of rows outside the trained range. Of an operator with few of them
-    its own say little: all others together count like `OTHERS` rows.
+    ``errors`` (n,), on the log scale, are those of rows outside the trained range. Of an operator
+    with few of them its own say little: all others together count like `OTHERS` rows.
     """
 
     def reach(weights: FloatArray) -> float:
@@ -454,11 +496,24 @@ def _coverage(
         if not (share[rest] > 0).any():
             continue
         own = rest & within
-        inside = ConformalIntervals(scheme).fit(y[own], predicted[own], groups[own], scale=near[own])
+        inside = ConformalIntervals(scheme).fit(
+            y[own], predicted[own], groups[own], scale=near[own]
+        )
         out = rest & (share > 0)
-        times = by_operator(dataset.X, errors_by_operator(dataset.X[out], log_ratio(y[out], mixed[out])))
-        outside = inside.outside(y[rest], mixed[rest], groups[rest], share[rest], scale=near[rest], wider=times[rest])
-        options = {"scale": near[test], "outside": outside, "share": share[test], "wider": times[test]}
-        lower[test], upper[test] = limits(inside, mixed[test], [one[test] for one in second], LEVEL, **options)
+        times = by_operator(
+            dataset.X, errors_by_operator(dataset.X[out], log_ratio(y[out], mixed[out]))
+        )
+        outside = inside.outside(
+            y[rest], mixed[rest], groups[rest], share[rest], scale=near[rest], wider=times[rest]
+        )
+        options = {
+            "scale": near[test],
+            "outside": outside,
+            "share": share[test],
+            "wider": times[test],
+        }
+        lower[test], upper[test] = limits(
+            inside, mixed[test], [one[test] for one in second], LEVEL, **options
+        )
     known = np.isfinite(lower)
     return covered(y[known], mixed[known], groups[known], lower[known], upper[known])

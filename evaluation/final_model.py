@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
 from ..features.catalogue import RULE
-from ..features.matrix import BY_DEVICE, DEVICE_FAMILY, SIBLING, STRANGER, Dataset, KnownGroups, groups_of
+from ..features.matrix import (
+    BY_DEVICE,
+    DEVICE_FAMILY,
+    SIBLING,
+    STRANGER,
+    Dataset,
+    KnownGroups,
+    groups_of,
+)
 from ..hardware import EVERY
 from ..laws.rates import HOST_DEVICE, on_hosts
 from ..models.base import Candidate
@@ -40,7 +48,9 @@ from .ranking import ranking, ranking_by_rss
 
 WORST: Final = 5
 NAMED: Final = 5  # groups named whose rows were covered least, and the rows that one must have
-LEAST_DEVICES: Final = 3  # devices, or families of them, that must have been left out, for intervals of another
+LEAST_DEVICES: Final = (
+    3  # devices, or families of them, that must have been left out, for intervals of another
+)
 ENOUGH: Final = {"kfold": 200, "grouped": 10}
 """Rows, or groups, within the trained range on which intervals are calibrated; with fewer, all rows count."""
 
@@ -55,15 +65,21 @@ class FinalModel:
     # the intervals of the question; of a run over all devices that left some out those of new
     # devices too, by how near they are (`KnownGroups.nearness`)
     spreads: dict[str, Spread]
-    held: dict[str, dict[str, Any]]  # by spread: how many rows 90 % intervals held, and of which groups fewest
+    held: dict[
+        str, dict[str, Any]
+    ]  # by spread: how many rows 90 % intervals held, and of which groups fewest
     groups: KnownGroups  # by which the question of a new row is told
     domain: TrainedRange  # of the training matrix (`trained_range`)
-    fitted_baselines: dict[str, Any]  # constant ratio and line, fitted to all rows, and what they scale
+    fitted_baselines: dict[
+        str, Any
+    ]  # constant ratio and line, fitted to all rows, and what they scale
     difficulty: dict[str, Any] | None  # `Learnt.summary`
     # how it goes on outside the trained range; None where the rows are too few, or too alike, to
     # tell
     beyond: Beyond | None
-    law: FallbackLaw | None  # what may be said of what was never trained; None where there is no law
+    law: (
+        FallbackLaw | None
+    )  # what may be said of what was never trained; None where there is no law
     fitted: Dataset  # what it was fitted to: the features, and the column of a simple rule that is none of them
     known: FinalModel | None = None  # answers rows of known groups in its place
 
@@ -74,7 +90,11 @@ class FinalModel:
 
     def manifest(self) -> dict[str, Any]:
         """Return the part of the saved model's manifest that is about it."""
-        devices = {near: self.spreads[near].to_dict() for near in (SIBLING, STRANGER) if near in self.spreads}
+        devices = {
+            near: self.spreads[near].to_dict()
+            for near in (SIBLING, STRANGER)
+            if near in self.spreads
+        }
         manifest = {
             "selected": self.name,
             "space": self.candidate.space,
@@ -99,7 +119,8 @@ class FinalModel:
     def coverage(self, shown: str) -> dict[str, Any]:
         """Return ``intervals`` of ``metrics.json``: coverage and width of 90 % intervals.
 
-        Those of the question that is ``shown`` first, then by question and outside the trained range.
+        Those of the question that is ``shown`` first, then by question and outside the trained
+        range.
         """
         held = dict(self.held)
         if self.known is not None:
@@ -159,9 +180,13 @@ class _Question:
         strata = None
         if scheme == "kfold":
             trained_rows = rows_in_other_folds(dataset.groups, result.folds)
-            strata = Strata.learn(np.abs(log_ratio(dataset.y, predicted) / scale)[rows], trained_rows[rows])
+            strata = Strata.learn(
+                np.abs(log_ratio(dataset.y, predicted) / scale)[rows], trained_rows[rows]
+            )
             scale = scale * strata.scale(trained_rows)
-        return cls(scheme, candidate, dataset, predicted, result.folds, within, learnt, strata, scale)
+        return cls(
+            scheme, candidate, dataset, predicted, result.folds, within, learnt, strata, scale
+        )
 
     def steps(self, seed: int) -> list[_Step]:
         """Return what is left to compute: the fit, the rule outside the trained range, the intervals."""
@@ -269,8 +294,12 @@ def fit_final(
     for model in rankers:
         function = ranking if model is shown.candidate else _ranked
         work = partial(function, model=model, scheme=shown.scheme, seed=seed)
-        steps.append(_Step((shown.scheme, f"ranking by {model.name}"), f"{model.name} (ranking)", work))
-    results = _computed(steps, {question.scheme: question.dataset for question in questions}, jobs, report)
+        steps.append(
+            _Step((shown.scheme, f"ranking by {model.name}"), f"{model.name} (ranking)", work)
+        )
+    results = _computed(
+        steps, {question.scheme: question.dataset for question in questions}, jobs, report
+    )
     ranked = [results.pop((shown.scheme, f"ranking by {model.name}")) for model in rankers]
     first, *others = [question.answered(results) for question in questions]
     final = replace(first, known=others[0] if others else None)
@@ -355,7 +384,9 @@ def _of_two_families(dataset: Dataset, predicted: FloatArray) -> FloatArray:
     """Return predictions of families left out, NaN where the host was left out too: a stranger's host is known."""
     if HOST_DEVICE not in dataset.rows:
         return predicted
-    same = groups_of(on_hosts(dataset.rows), (DEVICE_FAMILY,)) == groups_of(dataset.rows, (DEVICE_FAMILY,))
+    same = groups_of(on_hosts(dataset.rows), (DEVICE_FAMILY,)) == groups_of(
+        dataset.rows, (DEVICE_FAMILY,)
+    )
     return np.where(same, np.nan, predicted)
 
 
@@ -383,7 +414,10 @@ def _calibrated(
     alike, devices = _alike(dataset, rows, scheme), _devices(dataset, rows, scheme)
     with one_thread():  # many small products: threads would wait for each other
         if learnt is None:
-            learnt = learn_difficulty(dataset.X, y, seen, alike, scheme, rows=rows, devices=devices), None
+            learnt = (
+                learn_difficulty(dataset.X, y, seen, alike, scheme, rows=rows, devices=devices),
+                None,
+            )
         hard, strata = learnt
         trained_rows = None
         if strata is not None:
@@ -406,7 +440,9 @@ def _calibrated(
     if strata is not None and trained_rows is not None:
         scale = scale * strata.scale(trained_rows)
     inside = pd.Series((lower <= y) & (y <= upper)).groupby(groups).agg(["size", "mean"])
-    worst = inside[inside["size"] >= NAMED].sort_values(["mean", "size"], ascending=[True, False], kind="stable")
+    worst = inside[inside["size"] >= NAMED].sort_values(
+        ["mean", "size"], ascending=[True, False], kind="stable"
+    )
     named = []
     for group, size, mean in worst.head(WORST).itertuples():
         named.append({"group": str(group), "rows": int(size), "coverage": float(mean)})
@@ -417,7 +453,9 @@ def _calibrated(
         "rows_beyond": int((~np.isnan(predicted)).sum() - within.sum()),
         "worst_groups": named,
     }
-    return Spread(ConformalIntervals(scheme).fit(y, seen, groups, scale=scale), difficulty, strata), held
+    return Spread(
+        ConformalIntervals(scheme).fit(y, seen, groups, scale=scale), difficulty, strata
+    ), held
 
 
 def rows_in_other_folds(groups: NDArray[Any], folds: IntArray) -> NDArray[np.int64]:
@@ -441,7 +479,9 @@ def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:
 
 def _devices(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any] | None:
     """Return the device of each of the rows, where they are of many and all of these are trained: some are harder."""
-    if dataset.target != EVERY or (scheme == "grouped" and set(dataset.group_by or ()) & {"device", DEVICE_FAMILY}):
+    if dataset.target != EVERY or (
+        scheme == "grouped" and set(dataset.group_by or ()) & {"device", DEVICE_FAMILY}
+    ):
         return None
     return dataset.rows["device"].to_numpy(dtype=str)[rows]
 
@@ -461,16 +501,24 @@ def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: st
 def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
     """Return who ranks the features beside the best model: the forest, and the best model that selects by tests."""
     rows_of = competition.evaluation[competition.scheme].rows
-    errors = {row["name"]: (row["left"] is not None, row["e_out"]) for row in rows_of if row["error"] is None}
+    errors = {
+        row["name"]: (row["left"] is not None, row["e_out"])
+        for row in rows_of
+        if row["error"] is None
+    }
     ran = [model for model in competition.models if model.name in errors]
     tested = [model for model in ran if model.selects_features and model.tests_features]
-    linear = [min(tested, key=lambda model: errors[model.name])] if tested and best not in tested else []
+    linear = (
+        [min(tested, key=lambda model: errors[model.name])] if tested and best not in tested else []
+    )
     return [*(model for model in ran if model.is_forest and model is not best), *linear]
 
 
 def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
     """Return the ranking by a model beside the best, a forest's by the decrease of its RSS too."""
-    dataset = replace(dataset, X=dataset.X[[name for name in dataset.X if not str(name).startswith(RULE)]])
+    dataset = replace(
+        dataset, X=dataset.X[[name for name in dataset.X if not str(name).startswith(RULE)]]
+    )
     by_rss = ranking_by_rss(fit_all(dataset, model, scheme), model) if model.is_forest else []
     return [*by_rss, *ranking(dataset, model, scheme, seed)]
 

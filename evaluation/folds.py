@@ -67,7 +67,9 @@ class TrainingRows:
     y: FloatArray  # (n,)
     groups: NDArray  # (n,)
     folds: Mapping[str, IntArray]  # scheme -> the fold in which each row is held out, (n,)
-    tell_groups: frozenset[str]  # schemes under which a model is given the groups for its inner folds
+    tell_groups: frozenset[
+        str
+    ]  # schemes under which a model is given the groups for its inner folds
     unpaired: Unpaired | None
     campaigns: PairedAndUnpaired | None
     repeats: PairedAndUnpaired | None
@@ -107,7 +109,9 @@ class TrainingRows:
         """Return which paired rows a fold holds out, (n,)."""
         return self.folds[scheme] == fold
 
-    def without_fold(self, scheme: str, fold: int, most: int | None, *, uses_unpaired: bool) -> LearningRows:
+    def without_fold(
+        self, scheme: str, fold: int, most: int | None, *, uses_unpaired: bool
+    ) -> LearningRows:
         """Return what a fit without one fold learns from, ``most`` paired rows of it."""
         held_out = self.held_out(scheme, fold)
         paired = ~held_out
@@ -118,7 +122,9 @@ class TrainingRows:
             unpaired = self._unpaired_without(scheme, held_out)
         return self.learning_rows(scheme, drawn(paired, most), unpaired)
 
-    def learning_rows(self, scheme: str, paired: BoolArray, unpaired: BoolArray | None) -> LearningRows:
+    def learning_rows(
+        self, scheme: str, paired: BoolArray, unpaired: BoolArray | None
+    ) -> LearningRows:
         """Return what a fit to these paired and unpaired rows is given under a scheme."""
         X = self.frame_of(paired)
         y = self.y[paired]
@@ -265,9 +271,13 @@ def make_folds(
         return np.random.default_rng(seed).permutation(n) % folds
     if scheme == "grouped":
         if groups is None:
-            raise ValueError("parameter groups of make_folds must be given for the scheme 'grouped', got None")
+            raise ValueError(
+                "parameter groups of make_folds must be given for the scheme 'grouped', got None"
+            )
         return _grouped(np.asarray(groups), n, folds, seed)
-    raise ValueError(f"parameter scheme of make_folds must be one of {', '.join(SCHEMES)}, got {scheme!r}")
+    raise ValueError(
+        f"parameter scheme of make_folds must be one of {', '.join(SCHEMES)}, got {scheme!r}"
+    )
 
 
 def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> IntArray:

@@ -1,17 +1,19 @@
 """How difficult each row is to predict: what makes intervals wider where a model errs more, learnt from its residuals.
 
-The difficulty of a row is ``s = exp(power * (b_0 + sum_j b_j z_j))``, z standardised features, the logarithm of the
-prediction and, in models over many devices, which of them the row is told of; b the ridge regression of
-``log |log(y / f(x))|`` on them, every group of the same weight, or on the prediction alone, for which fewer groups are
-enough. Intervals that are as many times wider (normalised conformal prediction, Papadopoulos, Vovk & Gammerman 2011)
-cover as many rows with less width where difficulty can be told, and are worse where it cannot: with few groups it tells
-groups apart, not rows. So the data decide (`learn_difficulty`): rows are scaled only where, on groups that the
-regression has not seen, the interval score (`intervals.interval_score`) falls by more than two standard errors, and by
-that of the two by which it falls most.
+The difficulty of a row is ``s = exp(power * (b_0 + sum_j b_j z_j))``, z standardised features, the
+logarithm of the prediction and, in models over many devices, which of them the row is told of; b
+the ridge regression of ``log |log(y / f(x))|`` on them, every group of the same weight, or on the
+prediction alone, for which fewer groups are enough. Intervals that are as many times wider
+(normalised conformal prediction, Papadopoulos, Vovk & Gammerman 2011) cover as many rows with less
+width where difficulty can be told, and are worse where it cannot: with few groups it tells groups
+apart, not rows. So the data decide (`learn_difficulty`): rows are scaled only where, on groups that
+the regression has not seen, the interval score (`intervals.interval_score`) falls by more than two
+standard errors, and by that of the two by which it falls most.
 
-A group of few trained rows is known less than one of many. Within the question of known groups the radius is that of a
-stratum of groups by their trained rows (`Strata`; Mondrian conformal prediction, Vovk, Lindsay, Nouretdinov & Gammerman
-2003), shrunk to that of all rows where a stratum has few.
+A group of few trained rows is known less than one of many. Within the question of known groups the
+radius is that of a stratum of groups by their trained rows (`Strata`; Mondrian conformal
+prediction, Vovk, Lindsay, Nouretdinov & Gammerman 2003), shrunk to that of all rows where a stratum
+has few.
 """
 
 from __future__ import annotations
@@ -28,9 +30,19 @@ from ..arrays import BoolArray, FloatArray
 from ..models.ensembles import HOST_CAMPAIGN
 from .domain import LOG_PREFIX
 from .folds import drawn, make_folds
-from .intervals import LEVEL, ConformalIntervals, conformal_quantile, cross_bounds, interval_score, log_ratio
+from .intervals import (
+    LEVEL,
+    ConformalIntervals,
+    conformal_quantile,
+    cross_bounds,
+    interval_score,
+    log_ratio,
+)
 
-POWERS: Final = (0.5, 1.0)  # of the difficulty found, how much is believed (0: intervals of one radius)
+POWERS: Final = (
+    0.5,
+    1.0,
+)  # of the difficulty found, how much is believed (0: intervals of one radius)
 PENALTY: Final = 0.1  # of the ridge regression on standardised columns, per row
 FOLDS: Final = 5
 MOST_ROWS: Final = 15_000  # rows, drawn at random, that it is learnt and judged on
@@ -55,8 +67,8 @@ class Difficulty:
     """A learnt difficulty of rows."""
 
     names: tuple[str, ...]  # features it asks for
-    # mean and standard deviation of each column and its coefficient; the logarithm of the prediction is the last; shape
-    # (n_names + 1,)
+    # mean and standard deviation of each column and its coefficient; the logarithm of the
+    # prediction is the last; shape (n_names + 1,)
     middle: FloatArray
     spread: FloatArray
     weights: FloatArray
@@ -66,7 +78,9 @@ class Difficulty:
     low: float = 0.0
     high: float = np.inf
 
-    def scale(self, X: pd.DataFrame, predicted: ArrayLike, devices: ArrayLike | None = None) -> FloatArray:
+    def scale(
+        self, X: pd.DataFrame, predicted: ArrayLike, devices: ArrayLike | None = None
+    ) -> FloatArray:
         """Return the difficulty of rows, (n,), from their features (n × p), predictions and devices (n,); > 0."""
         p, found = np.asarray(predicted, dtype=np.float64), np.empty(len(X))
         named = None if devices is None else np.asarray(devices, dtype=object)
@@ -83,13 +97,18 @@ class Difficulty:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON holds."""
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(self).items()}
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+        }
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
         names = tuple(map(str, saved["names"]))
-        middle, spread, weights = (np.array(saved[key], dtype=np.float64) for key in ("middle", "spread", "weights"))
+        middle, spread, weights = (
+            np.array(saved[key], dtype=np.float64) for key in ("middle", "spread", "weights")
+        )
         numbers = [float(saved[key]) for key in ("intercept", "power", "low", "high")]
         same = middle.shape == spread.shape == weights.shape == (len(names) + 1,)
         finite = np.isfinite([*middle, *spread, *weights, *numbers]).all()
@@ -108,8 +127,8 @@ class Strata:
     def learn(cls, scores: FloatArray, trained_rows: NDArray[np.integer]) -> Strata:
         """Learn the factors from scores out of fold: |log ratio| over difficulty, (n,), and the rows trained, (n,).
 
-        Of a stratum with n rows the factor is ``(q / q_all) ** (n / (n + PRIOR_ROWS))``, with q the conformal quantile
-        of its scores at `LEVEL`: a stratum without rows has that of all.
+        Of a stratum with n rows the factor is ``(q / q_all) ** (n / (n + PRIOR_ROWS))``, with q the
+        conformal quantile of its scores at `LEVEL`: a stratum without rows has that of all.
         """
         every = float(conformal_quantile(np.sort(scores), LEVEL))
         place = np.searchsorted(STRATA, trained_rows)
@@ -119,7 +138,9 @@ class Strata:
             factor = 1.0
             if len(part) and 0 < every < np.inf:
                 ratio = float(conformal_quantile(part, LEVEL)) / every
-                factor = float(np.clip(ratio, _EXACT, 1 / _EXACT)) ** (len(part) / (len(part) + PRIOR_ROWS))
+                factor = float(np.clip(ratio, _EXACT, 1 / _EXACT)) ** (
+                    len(part) / (len(part) + PRIOR_ROWS)
+                )
             factors.append(factor)
         return cls(tuple(factors))
 
@@ -206,9 +227,10 @@ def learn_difficulty(
 ) -> Learnt | None:
     """Learn how difficult rows are from predictions out of fold under ``scheme``.
 
-    ``observed``, ``predicted`` and ``groups`` are (n,), X has n rows, or more of which ``rows`` says which are meant
-    (which saves a copy). ``devices`` (n,) are those that the rows are told of, where one may be harder than another.
-    None where intervals of one radius are as good, or there are fewer than ten groups.
+    ``observed``, ``predicted`` and ``groups`` are (n,), X has n rows, or more of which ``rows``
+    says which are meant (which saves a copy). ``devices`` (n,) are those that the rows are told of,
+    where one may be harder than another. None where intervals of one radius are as good, or there
+    are fewer than ten groups.
     """
     y, p = np.asarray(observed, float), np.asarray(predicted, float)
     names = _names(X, devices)
@@ -216,29 +238,47 @@ def learn_difficulty(
 
 
 def _learn(
-    names: tuple[str, ...], columns: FloatArray, y: FloatArray, p: FloatArray, groups: NDArray[Any], scheme: str
+    names: tuple[str, ...],
+    columns: FloatArray,
+    y: FloatArray,
+    p: FloatArray,
+    groups: NDArray[Any],
+    scheme: str,
 ) -> Learnt | None:
     """Return what `learn_difficulty` does, from its columns (n × (p + 1))."""
     code = pd.factorize(groups, sort=True)[0]
     residuals = np.abs(log_ratio(y, p))
-    if code.max(initial=-1) + 1 < LEAST_GROUPS or not np.isfinite(residuals).all() or not residuals.any():
+    if (
+        code.max(initial=-1) + 1 < LEAST_GROUPS
+        or not np.isfinite(residuals).all()
+        or not residuals.any()
+    ):
         return None
-    folds, some = make_folds("grouped", code, len(y), FOLDS), drawn(np.ones(len(y), dtype=bool), MOST_ROWS)
+    folds, some = (
+        make_folds("grouped", code, len(y), FOLDS),
+        drawn(np.ones(len(y), dtype=bool), MOST_ROWS),
+    )
     own = np.unique(code[some], return_inverse=True)[1]
 
     def score(scale: FloatArray) -> FloatArray:
-        lower, upper = cross_bounds(y[some], p[some], own, folds[some], LEVEL, scheme, scale=scale[some])
+        lower, upper = cross_bounds(
+            y[some], p[some], own, folds[some], LEVEL, scheme, scale=scale[some]
+        )
         return np.bincount(own, interval_score(y[some], lower, upper, LEVEL)) / np.bincount(own)
 
     plain, most, best = score(np.ones(len(y))), 0.0, None
     for asked in dict.fromkeys((names, ())):
         Z, found = _told(asked, columns), np.empty(len(y))
-        for fold in np.unique(folds):  # the logarithm of each row's difficulty, by what the other folds know
+        for fold in np.unique(
+            folds
+        ):  # the logarithm of each row's difficulty, by what the other folds know
             rest, test = some & (folds != fold), folds == fold
             found[test] = np.log(_fit(asked, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
         found = np.clip(found, *np.quantile(found, _LIMITS))
         for power in POWERS:
-            with np.errstate(over="ignore", invalid="ignore"):  # a scale may fail by any factor: then nothing is sure
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # a scale may fail by any factor: then nothing is sure
                 gains = plain - score(np.exp(power * found))
                 mean, sure = float(gains.mean()), SURE * gains.std(ddof=1) / np.sqrt(len(plain))
             if mean > max(sure, most):
@@ -247,7 +287,9 @@ def _learn(
         return None
     asked, power, scale = best
     whole = _fit(asked, _told(asked, columns)[some], residuals[some], code[some])
-    return Learnt(replace(whole, power=power, low=float(scale.min()), high=float(scale.max())), scale)
+    return Learnt(
+        replace(whole, power=power, low=float(scale.min()), high=float(scale.max())), scale
+    )
 
 
 def held_out_limits(
@@ -265,8 +307,9 @@ def held_out_limits(
 ) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper end of every row's interval, (n,): all that it rests on is learnt without its fold.
 
-    ``folds`` (n,) are those of ``scheme``, under which ``predicted`` is out of fold, ``trained_rows`` (n,) the rows of
-    the group of each in the other folds, where intervals have strata by them; else as `learn_difficulty`.
+    ``folds`` (n,) are those of ``scheme``, under which ``predicted`` is out of fold,
+    ``trained_rows`` (n,) the rows of the group of each in the other folds, where intervals have
+    strata by them; else as `learn_difficulty`.
     """
     y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
     features, own_groups = _names(X, devices), np.asarray(groups)
@@ -283,12 +326,16 @@ def held_out_limits(
             strata = Strata.learn(np.abs(log_ratio(y[rest], p[rest])) / of_rest, trained_rows[rest])
             of_rest = of_rest * strata.scale(trained_rows[rest])
             of_test = of_test * strata.scale(trained_rows[test])
-        intervals = ConformalIntervals(scheme).fit(y[rest], p[rest], own_groups[rest], scale=of_rest, level=level)
+        intervals = ConformalIntervals(scheme).fit(
+            y[rest], p[rest], own_groups[rest], scale=of_rest, level=level
+        )
         lower[test], upper[test] = intervals.bounds(p[test], level, scale=of_test)
     return lower, upper
 
 
-def _fit(names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDArray[np.intp]) -> Difficulty:
+def _fit(
+    names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDArray[np.intp]
+) -> Difficulty:
     """Return the difficulty of rows whose columns Z and residuals |r| are known, believed as it is."""
     weights = 1.0 / np.bincount(code)[code]
     target = np.log(np.maximum(residuals, max(np.quantile(residuals, _SMALLEST), _EXACT)))
@@ -297,14 +344,18 @@ def _fit(names: tuple[str, ...], Z: FloatArray, residuals: FloatArray, code: NDA
     spread = np.where(spread > 0, spread, 1.0)
     z, w = (Z - middle) / spread, weights / weights.sum()
     intercept = float(w @ target)
-    coef = np.linalg.solve(z.T @ (w[:, None] * z) + PENALTY * np.eye(z.shape[1]), z.T @ (w * (target - intercept)))
+    coef = np.linalg.solve(
+        z.T @ (w[:, None] * z) + PENALTY * np.eye(z.shape[1]), z.T @ (w * (target - intercept))
+    )
     return Difficulty(names, middle, spread, coef, intercept)
 
 
 def _names(X: pd.DataFrame, devices: ArrayLike | None = None) -> tuple[str, ...]:
     """Return the features that tell of a row; which search chose the host's kernel tells groups apart (`Transfer`)."""
     features = [name for name in map(str, X.columns) if not name.startswith(HOST_CAMPAIGN)]
-    named, counts = np.unique(np.asarray([] if devices is None else devices, str), return_counts=True)
+    named, counts = np.unique(
+        np.asarray([] if devices is None else devices, str), return_counts=True
+    )
     return (*features, *(ON_DEVICE + str(name) for name in named[counts >= LEAST_OF_DEVICE]))
 
 
@@ -322,17 +373,23 @@ def _columns(
 ) -> FloatArray:
     """Return features and the prediction (n × (p + 1)), what is no logarithm as sign(x) log2(1 + |x|); NaN is 0.
 
-    With ``rows`` the n are some of those of X. ``devices`` (n,) are none of the features: a name with `ON_DEVICE` is 1
-    in the rows of one.
+    With ``rows`` the n are some of those of X. ``devices`` (n,) are none of the features: a name
+    with `ON_DEVICE` is 1 in the rows of one.
     """
     p = np.asarray(predicted, dtype=np.float64)
     columns = np.empty((len(p), len(names) + 1))
-    for place, name in enumerate(names):  # one after the other: a wide table is not held several times
+    for place, name in enumerate(
+        names
+    ):  # one after the other: a wide table is not held several times
         if name.startswith(ON_DEVICE):
-            columns[:, place] = 0.0 if devices is None else np.asarray(devices, str) == name.removeprefix(ON_DEVICE)
+            columns[:, place] = (
+                0.0 if devices is None else np.asarray(devices, str) == name.removeprefix(ON_DEVICE)
+            )
             continue
         values = X[name].to_numpy(dtype=np.float64)
         values = np.nan_to_num(values if rows is None else values[rows], posinf=0.0, neginf=0.0)
-        columns[:, place] = values if name.startswith(LOG_PREFIX) else np.sign(values) * np.log2(1 + np.abs(values))
+        columns[:, place] = (
+            values if name.startswith(LOG_PREFIX) else np.sign(values) * np.log2(1 + np.abs(values))
+        )
     columns[:, -1] = np.log2(np.where(p > 0, p, 1.0))
     return columns

@@ -1,20 +1,24 @@
 """Prediction intervals of relative error: the methods of all that states one, for new rows and for new groups.
 
-The residual of a row is ``r = log(y / f(x))`` from OUT-OF-FOLD predictions, divided by the difficulty of the row where
-one is known (`interval_scale`); an interval is ``[f exp(-q down scale), f exp(q up scale)]``.
+The residual of a row is ``r = log(y / f(x))`` from OUT-OF-FOLD predictions, divided by the
+difficulty of the row where one is known (`interval_scale`); an interval is ``[f exp(-q down scale),
+f exp(q up scale)]``.
 
-For new rows of known groups (scheme ``"kfold"``) q is the conformal quantile of ``max(r / up, -r / down)``, the score
-at rank ``ceil((n + 1) level)`` of n (Vovk, Gammerman & Shafer 2005). Where n is too small to have that rank, Student's
-t with n degrees of freedom goes on from the root mean square of the scores.
+For new rows of known groups (scheme ``"kfold"``) q is the conformal quantile of ``max(r / up, -r /
+down)``, the score at rank ``ceil((n + 1) level)`` of n (Vovk, Gammerman & Shafer 2005). Where n is
+too small to have that rank, Student's t with n degrees of freedom goes on from the root mean square
+of the scores.
 
-Rows of one group share their error, so a new group is not one more draw from the pooled rows. For new groups (scheme
-``"grouped"``) the residual of a row is the shift of its group plus its deviation within: the shifts of the G groups
-(their medians, shrunk by what the medians themselves scatter) are combined with the deviations of the rows of all
-groups (every group of the same weight). What few groups say of the spread of all is uncertain: shifts are stretched by
-the ratio of Student's t with G - 1 degrees of freedom to the normal, deviations by the t of the degrees of freedom that
-the variances of the groups have (Satterthwaite 1946). Up to `FEW` groups the shifts are those of the t distribution
-itself. This is theory with a normal core, not a finite-sample guarantee: what it achieves is measured where the truth
-is known (`benchmarks.calibration`) and on the data at hand (`covered` of `cross_bounds`).
+Rows of one group share their error, so a new group is not one more draw from the pooled rows. For
+new groups (scheme ``"grouped"``) the residual of a row is the shift of its group plus its deviation
+within: the shifts of the G groups (their medians, shrunk by what the medians themselves scatter)
+are combined with the deviations of the rows of all groups (every group of the same weight). What
+few groups say of the spread of all is uncertain: shifts are stretched by the ratio of Student's t
+with G - 1 degrees of freedom to the normal, deviations by the t of the degrees of freedom that the
+variances of the groups have (Satterthwaite 1946). Up to `FEW` groups the shifts are those of the t
+distribution itself. This is theory with a normal core, not a finite-sample guarantee: what it
+achieves is measured where the truth is known (`benchmarks.calibration`) and on the data at hand
+(`covered` of `cross_bounds`).
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ FEW: Final = 16
 """Groups up to which their shifts count as drawn from a t distribution; of more the shifts themselves count."""
 SIDE_QUANTILE: Final = 0.9
 """Quantile of the errors of either sign that sets how much wider one side of the interval is than the other."""
-SIDE_LIMIT: Final = 4.0  # largest ratio believed between the errors of either sign: few rows cannot tell more
+SIDE_LIMIT: Final = (
+    4.0  # largest ratio believed between the errors of either sign: few rows cannot tell more
+)
 
 
 class Coverage(NamedTuple):
@@ -53,15 +59,18 @@ class Coverage(NamedTuple):
 class ConformalIntervals:
     """Intervals around predictions at any level, calibrated on out-of-fold predictions.
 
-    They cover what ``scheme`` asks for: new rows of known groups (``kfold``), or rows of new groups (``grouped``);
-    calibrate with the out-of-fold predictions of the same scheme. ``radii_`` (n_levels,) are the quantiles of the
-    scores at ``levels_``, all `LEVELS` or a part of them; ``up_`` and ``down_`` (of product 1) the shares of the radius
-    above and below the prediction; ``rows_`` and ``groups_`` how many it was calibrated on.
+    They cover what ``scheme`` asks for: new rows of known groups (``kfold``), or rows of new groups
+    (``grouped``); calibrate with the out-of-fold predictions of the same scheme. ``radii_``
+    (n_levels,) are the quantiles of the scores at ``levels_``, all `LEVELS` or a part of them;
+    ``up_`` and ``down_`` (of product 1) the shares of the radius above and below the prediction;
+    ``rows_`` and ``groups_`` how many it was calibrated on.
     """
 
     def __init__(self, scheme: str) -> None:
         if scheme not in SCHEMES:
-            raise ValueError(f"parameter scheme of ConformalIntervals must be one of {SCHEMES}, got {scheme!r}")
+            raise ValueError(
+                f"parameter scheme of ConformalIntervals must be one of {SCHEMES}, got {scheme!r}"
+            )
         self.scheme = scheme
 
     def fit(
@@ -75,10 +84,11 @@ class ConformalIntervals:
     ) -> Self:
         """Calibrate on out-of-fold predictions.
 
-        A prediction at or below zero counts as a miss at every level. ``scale``, where given, says how difficult each
-        row is thought to be, > 0; its interval is as many times wider. All have the shape (n,). With a ``level`` only
-        intervals of that level can be asked for, which takes a fraction of the time. Raises DataError: fewer than two
-        groups under the scheme ``"grouped"``, or fewer than two rows.
+        A prediction at or below zero counts as a miss at every level. ``scale``, where given, says
+        how difficult each row is thought to be, > 0; its interval is as many times wider. All have
+        the shape (n,). With a ``level`` only intervals of that level can be asked for, which takes
+        a fraction of the time. Raises DataError: fewer than two groups under the scheme
+        ``"grouped"``, or fewer than two rows.
         """
         residuals = log_ratio(observed, predicted) / _positive(scale)
         code = pd.factorize(np.asarray(groups), sort=True)[0]
@@ -86,7 +96,10 @@ class ConformalIntervals:
         self.rows_, self.groups_ = len(residuals), int(code.max(initial=-1)) + 1
         what, count = ("groups", self.groups_) if self.scheme == "grouped" else ("rows", self.rows_)
         if count < 2:
-            raise DataError(f"intervals need at least 2 {what} to be calibrated on, there are {count}: measure more")
+            raise DataError(
+                f"intervals need at least 2 {what} to be calibrated on, there are {count}: "
+                "measure more"
+            )
         few = what == "groups" and count <= FEW  # which way they err is chance
         self.up_, self.down_ = (1.0, 1.0) if few else _sides(residuals)
         even = np.where(residuals > 0, residuals / self.up_, residuals / self.down_) + 0.0
@@ -100,9 +113,15 @@ class ConformalIntervals:
     def radius(self, level: float) -> float:
         """Half-width of the interval on the log scale, before the two sides are told apart (inf: no bound known)."""
         if not LEVELS[0] <= level <= LEVELS[-1]:
-            raise ValueError(f"parameter level of radius must be between {LEVELS[0]} and {LEVELS[-1]}, got {level}")
+            raise ValueError(
+                f"parameter level of radius must be between {LEVELS[0]} and {LEVELS[-1]}, got "
+                f"{level}"
+            )
         if len(known := np.flatnonzero(self.levels_ == LEVELS[_place(level)])) == 0:
-            raise ValueError(f"parameter level of radius must be what was calibrated, {self.levels_[0]}, got {level}")
+            raise ValueError(
+                f"parameter level of radius must be what was calibrated, {self.levels_[0]}, got "
+                f"{level}"
+            )
         return float(self.radii_[known[0]])
 
     def outside(
@@ -117,10 +136,10 @@ class ConformalIntervals:
     ) -> ConformalIntervals:
         """Return intervals for rows outside the trained range, calibrated on ranges that were left out.
 
-        Of the half-width of a row (log scale) ``share`` is theirs and ``1 - share`` is this one's: their radius is the
-        one at which so many of these rows lie inside as each level says, plus `MARGIN` cluster-robust standard
-        errors. Rows with a share of 0 have no say. ``wider`` is to their radius what ``scale`` is to this one's. All
-        arrays have the shape (n,).
+        Of the half-width of a row (log scale) ``share`` is theirs and ``1 - share`` is this one's:
+        their radius is the one at which so many of these rows lie inside as each level says, plus
+        `MARGIN` cluster-robust standard errors. Rows with a share of 0 have no say. ``wider`` is to
+        their radius what ``scale`` is to this one's. All arrays have the shape (n,).
         """
         out = np.asarray(share, dtype=np.float64)
         rows = out > 0
@@ -130,10 +149,14 @@ class ConformalIntervals:
         found = ConformalIntervals(self.scheme)
         found.levels_ = self.levels_
         found.rows_, found.groups_ = len(units), int(units.max(initial=-1)) + 1
-        found.up_ = found.down_ = 1.0  # which way a range left out errs says nothing of the next one
+        found.up_ = found.down_ = (
+            1.0  # which way a range left out errs says nothing of the next one
+        )
         radii = np.empty(len(self.levels_))
         for i, (level, radius) in enumerate(zip(self.levels_, self.radii_, strict=True)):
-            near_up, near_down = (np.where(near > 0, near * radius * side, 0.0) for side in (self.up_, self.down_))
+            near_up, near_down = (
+                np.where(near > 0, near * radius * side, 0.0) for side in (self.up_, self.down_)
+            )
             needed = np.maximum(residuals - near_up, -residuals - near_down) / out
             needed = np.where(np.isnan(needed), np.inf, needed)
             limit = _order_statistic(needed, level)
@@ -155,19 +178,24 @@ class ConformalIntervals:
     ) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper end of each prediction's interval, (n,), in its unit; NaN where it is not positive.
 
-        The share ``level`` of rows should lie inside, 0.005 to 0.995 (the next half percent up is used). ``scale`` (n,)
-        is the difficulty of each row if one was given to `fit`, ``widen`` a factor >= 1 of the half-width on the log
-        scale. Of rows outside the trained range, ``share`` of the half-width is that of the intervals ``outside`` (see
-        `outside`), ``wider`` times theirs.
+        The share ``level`` of rows should lie inside, 0.005 to 0.995 (the next half percent up is
+        used). ``scale`` (n,) is the difficulty of each row if one was given to `fit`, ``widen`` a
+        factor >= 1 of the half-width on the log scale. Of rows outside the trained range, ``share``
+        of the half-width is that of the intervals ``outside`` (see `outside`), ``wider`` times
+        theirs.
         """
         centre = np.asarray(predicted, dtype=np.float64)
         centre = np.where(np.isfinite(centre) & (centre > 0), centre, np.nan)
         reach = self.radius(level) * _positive(scale) * np.asarray(widen, dtype=np.float64)
         up, down = reach * self.up_, reach * self.down_
         if outside is not None:
-            theirs, far = np.asarray(share, dtype=np.float64), outside.radius(level) * _positive(wider)
+            theirs, far = (
+                np.asarray(share, dtype=np.float64),
+                outside.radius(level) * _positive(wider),
+            )
             up, down = (
-                np.where(theirs < 1, (1 - theirs) * own, 0.0) + np.where(theirs > 0, theirs * far * side, 0.0)
+                np.where(theirs < 1, (1 - theirs) * own, 0.0)
+                + np.where(theirs > 0, theirs * far * side, 0.0)
                 for own, side in ((up, outside.up_), (down, outside.down_))
             )
         with np.errstate(over="ignore"):
@@ -191,13 +219,22 @@ class ConformalIntervals:
         intervals.levels_ = LEVELS
         intervals.up_, intervals.down_ = float(state["up"]), float(state["down"])
         intervals.rows_, intervals.groups_ = int(state["rows"]), int(state["groups"])
-        intervals.radii_ = np.array([np.inf if radius is None else radius for radius in state["radii"]], dtype=float)
+        intervals.radii_ = np.array(
+            [np.inf if radius is None else radius for radius in state["radii"]], dtype=float
+        )
         if len(intervals.radii_) != len(LEVELS):
-            raise ValueError(f"intervals must hold {len(LEVELS)} radii, got {len(intervals.radii_)}")
-        if not (intervals.radii_ >= 0).all() or not (intervals.radii_[1:] >= intervals.radii_[:-1]).all():
+            raise ValueError(
+                f"intervals must hold {len(LEVELS)} radii, got {len(intervals.radii_)}"
+            )
+        if (
+            not (intervals.radii_ >= 0).all()
+            or not (intervals.radii_[1:] >= intervals.radii_[:-1]).all()
+        ):
             raise ValueError("radii of intervals must not be negative, and grow with the level")
         if not (
-            0 < intervals.up_ < np.inf and 0 < intervals.down_ < np.inf and min(intervals.rows_, intervals.groups_) > 0
+            0 < intervals.up_ < np.inf
+            and 0 < intervals.down_ < np.inf
+            and min(intervals.rows_, intervals.groups_) > 0
         ):
             raise ValueError("intervals must reach up and down, and come from some rows")
         return intervals
@@ -215,11 +252,15 @@ def cross_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the lower and upper end of every row's interval, (n,), calibrated on the other folds' predictions.
 
-    ``predicted`` and ``folds`` are of the same scheme, ``level`` is the one claimed; ``scale`` as for
-    `ConformalIntervals.fit`. Raises DataError: fewer than three groups under the scheme ``"grouped"``: none could be
-    left out.
+    ``predicted`` and ``folds`` are of the same scheme, ``level`` is the one claimed; ``scale`` as
+    for `ConformalIntervals.fit`. Raises DataError: fewer than three groups under the scheme
+    ``"grouped"``: none could be left out.
     """
-    y, p, fold = np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float), np.asarray(folds)
+    y, p, fold = (
+        np.asarray(observed, dtype=float),
+        np.asarray(predicted, dtype=float),
+        np.asarray(folds),
+    )
     names = np.asarray(groups)
     difficulty = np.broadcast_to(_positive(scale), y.shape)
     lower, upper = np.full((2, len(y)), np.nan)
@@ -231,11 +272,13 @@ def cross_bounds(
     return lower, upper
 
 
-def interval_score(observed: FloatArray, lower: FloatArray, upper: FloatArray, level: float) -> FloatArray:
+def interval_score(
+    observed: FloatArray, lower: FloatArray, upper: FloatArray, level: float
+) -> FloatArray:
     """Return the interval score of every row on the log scale: width, and what is missed times ``2 / (1 - level)``.
 
-    Gneiting & Raftery (2007), Journal of the American Statistical Association 102:477, section 6.2; the less the
-    better. An interval without an end is infinitely bad.
+    Gneiting & Raftery (2007), Journal of the American Statistical Association 102:477, section 6.2;
+    the less the better. An interval without an end is infinitely bad.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         y, low, high = np.log(observed), np.log(lower), np.log(upper)
@@ -244,14 +287,22 @@ def interval_score(observed: FloatArray, lower: FloatArray, upper: FloatArray, l
 
 
 def covered(
-    observed: FloatArray, predicted: FloatArray, groups: NDArray, lower: FloatArray, upper: FloatArray
+    observed: FloatArray,
+    predicted: FloatArray,
+    groups: NDArray,
+    lower: FloatArray,
+    upper: FloatArray,
 ) -> Coverage:
     """Return how many rows lie between limits that were not calibrated on them; NaN limits hold none."""
     inside, width = (lower <= observed) & (observed <= upper), (upper - lower) / predicted
     code = pd.factorize(groups, sort=True)[0]
     per_group = np.bincount(code, inside) / np.bincount(code)
     known = width[~np.isnan(width)]
-    return Coverage(float(inside.mean()), float(np.median(known)) if len(known) else np.inf, float(per_group.mean()))
+    return Coverage(
+        float(inside.mean()),
+        float(np.median(known)) if len(known) else np.inf,
+        float(per_group.mean()),
+    )
 
 
 def log_ratio(observed: ArrayLike, predicted: ArrayLike) -> FloatArray:
@@ -271,8 +322,8 @@ def _positive(scale: ArrayLike | None) -> FloatArray:
 def _sides(residuals: FloatArray) -> tuple[float, float]:
     """How far errors reach above and below the prediction, as two factors whose product is 1.
 
-    Half of the asymmetry seen (on the log scale) is used: which way a few groups err is partly chance, and taking all
-    of it cost 2 points of coverage where groups differ much.
+    Half of the asymmetry seen (on the log scale) is used: which way a few groups err is partly
+    chance, and taking all of it cost 2 points of coverage where groups differ much.
     """
     above, below = residuals[(residuals > 0) & np.isfinite(residuals)], -residuals[residuals < 0]
     if not (len(above) and len(below)):
@@ -285,34 +336,42 @@ def _sides(residuals: FloatArray) -> tuple[float, float]:
 def conformal_quantile(ordered: FloatArray, level: ArrayLike) -> FloatArray:
     """Return the score that a new one stays within with probability ``level``, from sorted scores >= 0.
 
-    Too few scores for a level are as many draws from a normal distribution around zero: Student's t, and no less than
-    the largest of them.
+    Too few scores for a level are as many draws from a normal distribution around zero: Student's
+    t, and no less than the largest of them.
 
     >>> conformal_quantile(np.arange(1.0, 21.0), [0.5, 0.9]).tolist()
     [11.0, 19.0]
     """
     n, wanted = len(ordered), np.asarray(level, dtype=np.float64)
     rank = np.ceil((n + 1) * wanted - 1e-9).astype(np.intp)
-    beyond = np.sqrt(np.mean(ordered**2)) * special.stdtrit(n, (1 + wanted) / 2) * np.sqrt(1 + 1 / n)
+    beyond = (
+        np.sqrt(np.mean(ordered**2)) * special.stdtrit(n, (1 + wanted) / 2) * np.sqrt(1 + 1 / n)
+    )
     return np.where(rank <= n, ordered[np.clip(rank, 1, n) - 1], np.maximum(ordered[-1], beyond))
 
 
 _PLACES: Final = np.linspace(-3, 3, 61)
-_SHARES: Final = stats.norm.cdf(_PLACES)  # probabilities at which a distribution is represented, dense in its tails
+_SHARES: Final = stats.norm.cdf(
+    _PLACES
+)  # probabilities at which a distribution is represented, dense in its tails
 _MASSES: Final = stats.norm.pdf(_PLACES) / stats.norm.pdf(_PLACES).sum()
 _STRETCHED: Final = np.array(
     [0.005, 0.3, 0.6, 0.8, 0.9, 0.95, 0.98, 0.995]
 )  # levels between which radii are interpolated
 _NORMAL: Final = special.ndtri((1 + _STRETCHED) / 2)
 _MOST_SHIFTS: Final = 120
-_SCATTER_OF_MEDIAN: Final = np.pi / 2  # variance of the median of n normal deviates, over that of their mean
+_SCATTER_OF_MEDIAN: Final = (
+    np.pi / 2
+)  # variance of the median of n normal deviates, over that of their mean
 
 
 def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArray) -> FloatArray:
     """Return the radius at each level for rows of a new group, from residuals (n,) and the groups' numbers (n,)."""
     size = np.bincount(code)
     finite = np.isfinite(residuals)
-    missed = float(np.mean(np.bincount(code, ~finite) / size))  # rows without a usable prediction: misses at any radius
+    missed = float(
+        np.mean(np.bincount(code, ~finite) / size)
+    )  # rows without a usable prediction: misses at any radius
     r, code = residuals[finite], np.unique(code[finite], return_inverse=True)[1]
     if not len(r):
         return np.full(len(asked), np.inf)
@@ -322,14 +381,20 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
     middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
     within = (r - middle[code]) * np.sqrt(size / np.maximum(size - 1, 0.5))[code]
     told = size > 1 if (size > 1).any() else size > 0  # a single row says nothing of deviations
-    spread = np.bincount(code, np.minimum(np.abs(within), np.quantile(np.abs(within), 0.99)) ** 2) / size
+    spread = (
+        np.bincount(code, np.minimum(np.abs(within), np.quantile(np.abs(within), 0.99)) ** 2) / size
+    )
     variance = float(spread[told].mean())
     total = float(np.mean(middle**2))
-    between = max(total - float(np.mean(_SCATTER_OF_MEDIAN * np.where(told, spread, variance) / size)), 0.0)
+    between = max(
+        total - float(np.mean(_SCATTER_OF_MEDIAN * np.where(told, spread, variance) / size)), 0.0
+    )
     rows = told[code]
     order = np.argsort(within[rows], kind="stable")
     reached = np.cumsum((1 / size[code[rows]])[order])
-    deviations = within[rows][order][np.minimum(np.searchsorted(reached / reached[-1], _SHARES), len(order) - 1)]
+    deviations = within[rows][order][
+        np.minimum(np.searchsorted(reached / reached[-1], _SHARES), len(order) - 1)
+    ]
     scatter = float(spread[told].var(ddof=1)) / told.sum() if told.sum() > 1 else 0.0
     freedom = max(2 * variance**2 / scatter, 1.0) if scatter > 0 else np.inf
     if count <= FEW:
@@ -338,7 +403,9 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
         shifts = middle * np.sqrt(between / total) if total > 0 else np.zeros(count)
         if count > _MOST_SHIFTS:
             shifts = np.quantile(shifts, (np.arange(_MOST_SHIFTS) + 0.5) / _MOST_SHIFTS)
-        shifts = np.r_[shifts, -shifts]  # groups may as well err the other way; Student's t does already
+        shifts = np.r_[
+            shifts, -shifts
+        ]  # groups may as well err the other way; Student's t does already
         masses = np.full(len(shifts), 1 / len(shifts))
     weights = np.outer(masses, _MASSES).ravel()
     levels = asked / (1 - missed) if missed < 1 else np.full(len(asked), 2.0)
@@ -348,12 +415,17 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
     for at in np.union1d(below, below + 1):
         level, normal = (1 + _STRETCHED[at]) / 2, _NORMAL[at]
         stretch = 1.0 if count <= FEW else special.stdtrit(count - 1, level) / normal
-        inner = deviations * (special.stdtrit(freedom, level) / normal if np.isfinite(freedom) else 1.0)
+        inner = deviations * (
+            special.stdtrit(freedom, level) / normal if np.isfinite(freedom) else 1.0
+        )
         reach = np.abs(stretch * shifts[:, None] + inner).ravel()
         order = np.argsort(reach)
         place = np.searchsorted(np.cumsum(weights[order]), wanted)
         found[at] = reach[order[np.minimum(place, len(reach) - 1)]]
-    each, part = np.arange(len(asked)), (asked - _STRETCHED[below]) / (_STRETCHED[below + 1] - _STRETCHED[below])
+    each, part = (
+        np.arange(len(asked)),
+        (asked - _STRETCHED[below]) / (_STRETCHED[below + 1] - _STRETCHED[below]),
+    )
     radii = found[below, each] + (found[below + 1, each] - found[below, each]) * part
     return np.maximum.accumulate(np.where(levels < 1, radii, np.inf))
 

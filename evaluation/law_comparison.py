@@ -1,7 +1,8 @@
 """What rows say of laws of scaling: the slope of one time on another, and which simple law predicts best.
 
-`slope_test` fits log y on log x with errors that respect groups, and says what noise in x can feign. `compare_laws`
-scores the analytic laws, a constant ratio and a line on rows whose groups their fit has not seen.
+`slope_test` fits log y on log x with errors that respect groups, and says what noise in x can
+feign. `compare_laws` scores the analytic laws, a constant ratio and a line on rows whose groups
+their fit has not seen.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from .verdicts import ALPHA, MOST_ROWS, Interval
 
 _ALIKE = 1e-9  # range of logarithms that rounding makes of equal times
 NOISE = 0.10
-"""Relative standard deviation that repeated measurements of one kernel may have (two GPUs of one class, one campaign of
-tuning and the next); size dependence that such noise in the host's times could feign is not counted."""
+"""Relative standard deviation that repeated measurements of one kernel may have (two GPUs of one
+class, one campaign of tuning and the next); size dependence that such noise in the host's times
+could feign is not counted."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +36,28 @@ class SlopeTest:
     slope: Interval  # of log y on log x by least squares, level 1 - ALPHA
     p_value: float  # two-sided, of slope = 1
     attenuated: float  # the slope that a true slope of 1 would show if x were noisy by `NOISE`: 1 - NOISE² / var(log x)
-    # of 'the slope is 1, or seems less because x is noisy': of the slope being `attenuated` if it is below that, of its
-    # being 1 if it is above 1; 1 in between
+    # of 'the slope is 1, or seems less because x is noisy': of the slope being `attenuated` if it
+    # is below that, of its being 1 if it is above 1; 1 in between
     p_size: float
 
 
 def slope_test(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> SlopeTest | None:
     """Fit log y = a + s · log x and test s = 1.
 
-    x and y are positive times (µs) of shape (n,); rows of one group err together. None where x does not vary: there is
-    no slope.
+    x and y are positive times (µs) of shape (n,); rows of one group err together. None where x does
+    not vary: there is no slope.
 
     Notes
     -----
-    Ordinary least squares of statsmodels with its cluster-robust standard error (CR1, with the factor
-    G/(G-1) · (n-1)/(n-2)) and Student's t with G - 1 degrees of freedom. CR1 is too small where groups are few or
-    unequal: in simulations its 95 % interval covered 92 % with 5 equal groups and 75 % with 4 small and 2 large ones.
-    The cluster jackknife (CV3, [1]_) covered 92 to 95 % in the same simulations. The larger of the two is used.
+    Ordinary least squares of statsmodels with its cluster-robust standard error (CR1, with the
+    factor G/(G-1) · (n-1)/(n-2)) and Student's t with G - 1 degrees of freedom. CR1 is too small
+    where groups are few or unequal: in simulations its 95 % interval covered 92 % with 5 equal
+    groups and 75 % with 4 small and 2 large ones. The cluster jackknife (CV3, [1]_) covered 92 to
+    95 % in the same simulations. The larger of the two is used.
 
-    Noise in x pulls s towards 0 by the factor 1 - var(noise) / var(log x) (regression dilution, [2]_), so a class of
-    nearly equal host times shows s < 1 under a perfect law. `SlopeTest.p_size` allows for that.
+    Noise in x pulls s towards 0 by the factor 1 - var(noise) / var(log x) (regression dilution,
+    [2]_), so a class of nearly equal host times shows s < 1 under a perfect law. `SlopeTest.p_size`
+    allows for that.
 
     References
     ----------
@@ -81,14 +85,22 @@ def _fit(u: np.ndarray, v: np.ndarray, codes: np.ndarray) -> tuple[float, float]
     """Return the least-squares slope of v on u and the larger of its CR1 and jackknife standard errors."""
     # centred, so that the fit is as good for times far from 1 µs as for times around it
     design = np.column_stack([np.ones(len(u)), u - u.mean()])
-    result = OLS(v - v.mean(), design).fit(cov_type="cluster", cov_kwds={"groups": codes}, use_t=True)
-    return float(result.params[1]), max(float(result.bse[1]), _jackknife_error(u - u.mean(), v - v.mean(), codes))
+    result = OLS(v - v.mean(), design).fit(
+        cov_type="cluster", cov_kwds={"groups": codes}, use_t=True
+    )
+    return float(result.params[1]), max(
+        float(result.bse[1]), _jackknife_error(u - u.mean(), v - v.mean(), codes)
+    )
 
 
 def _jackknife_error(u: np.ndarray, v: np.ndarray, codes: np.ndarray) -> float:
     """Return sqrt((G-1)/G · Σ (s₋g - s)²), s₋g the slope without group g; infinite where one of them is undefined."""
-    n, su, sv, suu, suv = (np.bincount(codes, weights) for weights in (np.ones(len(u)), u, v, u * u, u * v))
-    slopes, spread = _slope(n.sum() - n, su.sum() - su, sv.sum() - sv, suu.sum() - suu, suv.sum() - suv)
+    n, su, sv, suu, suv = (
+        np.bincount(codes, weights) for weights in (np.ones(len(u)), u, v, u * u, u * v)
+    )
+    slopes, spread = _slope(
+        n.sum() - n, su.sum() - su, sv.sum() - sv, suu.sum() - suu, suv.sum() - suv
+    )
     if np.any(spread <= 1e-12 * suu.sum()):
         return float("inf")
     total, _ = _slope(n.sum(), su.sum(), sv.sum(), suu.sum(), suv.sum())
@@ -115,18 +127,21 @@ def p_value_of(distance: float, error: float, df: int) -> float:
 def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> tuple[float, float]:
     """Hold the scatter of a law's deviations t_target / t_law (n,) against a margin.
 
-    With a margin of 0.10 `MOST_ROWS` of the rows may lie within [c/1.10, c·1.10] and still be near c. Rows of one group
-    err together. Returned are the variance of the log deviations over the largest allowed (above 1 they scatter by
-    more), and its degrees of freedom: their product is held against the chi-squared distribution.
+    With a margin of 0.10 `MOST_ROWS` of the rows may lie within [c/1.10, c·1.10] and still be near
+    c. Rows of one group err together. Returned are the variance of the log deviations over the
+    largest allowed (above 1 they scatter by more), and its degrees of freedom: their product is
+    held against the chi-squared distribution.
 
     Notes
     -----
-    The largest allowed is the variance of a normal distribution of which `MOST_ROWS` lie within the margin, and up to
-    `NOISE`² of what the rows of one group differ by, which noise in the host's times feigns. Deviations beyond 3 robust
-    standard deviations from the median count as such, for one spike is no scatter. The variance of a row of a new group
-    is that of the group means, every group of the same weight, and what averaging took from it: the variance within
-    groups times ``1 - mean(1 / nᵍ)`` (the analysis of unweighted means [1]_). Its degrees of freedom are those of
-    Satterthwaite [2]_: with few rows to a group those of the rows, with groups far apart one less than the groups.
+    The largest allowed is the variance of a normal distribution of which `MOST_ROWS` lie within the
+    margin, and up to `NOISE`² of what the rows of one group differ by, which noise in the host's
+    times feigns. Deviations beyond 3 robust standard deviations from the median count as such, for
+    one spike is no scatter. The variance of a row of a new group is that of the group means, every
+    group of the same weight, and what averaging took from it: the variance within groups times ``1
+    - mean(1 / nᵍ)`` (the analysis of unweighted means [1]_). Its degrees of freedom are those of
+    Satterthwaite [2]_: with few rows to a group those of the rows, with groups far apart one less
+    than the groups.
 
     References
     ----------
@@ -176,12 +191,15 @@ CONSTANT = "constant ratio"
 class Explanation:
     """How well one law explains a class out of sample."""
 
-    # its name: a column of ``Dataset.laws``, ``"constant ratio"`` or that of `affine`, ``"affine a + b·t_host"``
+    # its name: a column of ``Dataset.laws``, ``"constant ratio"`` or that of `affine`, ``"affine a
+    # + b·t_host"``
     law: str
     mape: Interval  # mean absolute percentage error, percent, with its cluster-bootstrap interval
-    # whether it is not shown to err more, over groups, than the law of lowest error, which it may be itself (`ties`)
+    # whether it is not shown to err more, over groups, than the law of lowest error, which it may
+    # be itself (`ties`)
     as_good_as_best: bool
-    # of the fit to all rows: ``ratio``, or ``a_us`` (``a_j`` of energies) and ``b``; empty for analytic laws
+    # of the fit to all rows: ``ratio``, or ``a_us`` (``a_j`` of energies) and ``b``; empty for
+    # analytic laws
     parameters: dict[str, float]
 
 
@@ -203,11 +221,11 @@ def compare_laws(
 ) -> tuple[Explanation, ...]:
     """Score every law on rows whose groups its fit has not seen, best first.
 
-    The errors are out of sample; that the first is the smallest of several is not corrected for, which is why
-    `Explanation.as_good_as_best` marks its equals. ``target`` and ``host`` (n,) were measured, in the unit of
-    ``metric``; ``laws`` (n × laws) are the target's values by the analytic laws, which fit nothing; all are positive.
-    Rows of one of the ``groups`` (n,) are never split in the ``folds`` of the two fitted laws (one group each where
-    groups are fewer).
+    The errors are out of sample; that the first is the smallest of several is not corrected for,
+    which is why `Explanation.as_good_as_best` marks its equals. ``target`` and ``host`` (n,) were
+    measured, in the unit of ``metric``; ``laws`` (n × laws) are the target's values by the analytic
+    laws, which fit nothing; all are positive. Rows of one of the ``groups`` (n,) are never split in
+    the ``folds`` of the two fitted laws (one group each where groups are fewer).
     """
     X = pd.DataFrame({HOST: host})
     fold = make_folds("grouped", groups, len(groups), folds=folds, seed=seed)
@@ -234,7 +252,9 @@ def compare_laws(
     )
 
 
-def _out_of_fold(model: ConstantRatio | Affine, X: pd.DataFrame, y: np.ndarray, fold: np.ndarray) -> np.ndarray:
+def _out_of_fold(
+    model: ConstantRatio | Affine, X: pd.DataFrame, y: np.ndarray, fold: np.ndarray
+) -> np.ndarray:
     """Predict each fold by a fit to the others."""
     predicted = np.empty(len(y))
     for k in np.unique(fold):

@@ -28,8 +28,9 @@ from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, ju
 class Efficiency:
     """Median share of the published peaks, 0 to 1; NaN where a peak is not published.
 
-    ``*_flops`` is HE: achieved FLOPS / dense peak FLOPS of the precision the kernel computes in; ``*_bandwidth`` the
-    bytes that the kernel must move per second / peak memory bandwidth: above 1 where a cache delivers them.
+    ``*_flops`` is HE: achieved FLOPS / dense peak FLOPS of the precision the kernel computes in;
+    ``*_bandwidth`` the bytes that the kernel must move per second / peak memory bandwidth: above 1
+    where a cache delivers them.
     """
 
     host_flops: float
@@ -44,11 +45,17 @@ def median_efficiency(
     """Return the median efficiency of workloads (``op``, dimensions, precisions) from the times on both sides (µs)."""
     work, sides = work_of(rows), ((host, host_us), (target, target_us))
     return Efficiency(
-        *(_median_share(work, at_peak, gpu, us) for at_peak in (compute_us, memory_us) for gpu, us in sides)
+        *(
+            _median_share(work, at_peak, gpu, us)
+            for at_peak in (compute_us, memory_us)
+            for gpu, us in sides
+        )
     )
 
 
-def _median_share(work: Work, at_peak: Callable[..., np.ndarray], gpu: GPU, measured_us: np.ndarray) -> float:
+def _median_share(
+    work: Work, at_peak: Callable[..., np.ndarray], gpu: GPU, measured_us: np.ndarray
+) -> float:
     """Return the median of time at peak / time measured: the share of that peak."""
     times, _ = where_published(work, partial(at_peak, gpu=gpu))
     return float(np.median(times / measured_us))
@@ -63,8 +70,8 @@ HOST_DURATION = "host_duration_us"  # column of ``Dataset.rows``: the time measu
 class LawFinding:
     """The evidence on one law in one class, and the verdict on it.
 
-    ``ratio`` is the median of law / host, NaN where the law needs a figure that is not published; ``evidence`` is
-    None there, and where there are too few rows or groups.
+    ``ratio`` is the median of law / host, NaN where the law needs a figure that is not published;
+    ``evidence`` is None there, and where there are too few rows or groups.
     """
 
     law: str
@@ -90,7 +97,8 @@ class ClassFinding:
     laws : tuple of LawFinding
         One per column of ``Dataset.laws``.
     explanations : tuple of Explanation
-        The laws, fitted ones included, by their error out of sample; empty where there are too few rows or groups.
+        The laws, fitted ones included, by their error out of sample; empty where there are too few
+        rows or groups.
     members : ndarray of int
         Row numbers of the class in the dataset.
     metric : str
@@ -114,7 +122,9 @@ class ClassFinding:
         """The class in words, e.g. ``"gemm fp8 memory-bound"``."""
         if self.op == ALL:
             return "all rows"
-        return f"{self.op} {self.dtype} " + (f"{self.bound}-bound" if self.bound != "unknown" else "of unknown bound")
+        return f"{self.op} {self.dtype} " + (
+            f"{self.bound}-bound" if self.bound != "unknown" else "of unknown bound"
+        )
 
     @property
     def judged(self) -> bool:
@@ -160,17 +170,23 @@ class ValidationResult:
 
 
 def assess_scaling(
-    dataset: Dataset, *, margin: float = 0.10, folds: int = 10, replicates: int = 2000, seed: int = 0
+    dataset: Dataset,
+    *,
+    margin: float = 0.10,
+    folds: int = 10,
+    replicates: int = 2000,
+    seed: int = 0,
 ) -> tuple[ClassFinding, ...]:
     """Judge every analytic law, over all rows (first) and per kernel class, by falling number of rows.
 
-    The paired ``rows`` of the data set have the columns op, dtype_a, bound, duration_us and host_duration_us and the
-    metric as host_*, its ``laws`` a column of target values per law, NaN where a figure it needs is not published. The
-    other parameters are those of `ValidationResult`. Raises DataError: there is no host, or no law for the metric.
+    The paired ``rows`` of the data set have the columns op, dtype_a, bound, duration_us and
+    host_duration_us and the metric as host_*, its ``laws`` a column of target values per law, NaN
+    where a figure it needs is not published. The other parameters are those of `ValidationResult`.
+    Raises DataError: there is no host, or no law for the metric.
 
-    The tests of slopes and of scatter are each adjusted by Holm over the classes, law by law; those over all rows stand
-    alone. Of a metric that does not grow with the work (power) a slope would say nothing about size: it is not tested,
-    and the verdict rests on median and scatter.
+    The tests of slopes and of scatter are each adjusted by Holm over the classes, law by law; those
+    over all rows stand alone. Of a metric that does not grow with the work (power) a slope would
+    say nothing about size: it is not tested, and the verdict rests on median and scatter.
     """
     _check(dataset)
     members = [((ALL, ALL, ALL), np.arange(len(dataset.y))), *_classes(dataset)]
@@ -188,17 +204,25 @@ def _check(dataset: Dataset) -> None:
         raise ParameterError("host", "is missing: linear scaling is from one device to another")
     if dataset.laws.shape[1] == 0:
         known = ", ".join(SCALING)
-        raise DataError(f"no law says how {dataset.metric} scales from device to device: the laws speak of {known}")
+        raise DataError(
+            f"no law says how {dataset.metric} scales from device to device: the laws speak of "
+            f"{known}"
+        )
     if not np.isfinite(dataset.laws.to_numpy()).any():
         why = "; ".join(dataset.report.get("laws", {}).values())
-        raise DataError(f"no law can be computed: {why or 'the figures they need are not published'}")
+        raise DataError(
+            f"no law can be computed: {why or 'the figures they need are not published'}"
+        )
 
 
 def _classes(dataset: Dataset) -> Iterator[tuple[tuple[str, str, str], np.ndarray]]:
     """Yield each kernel class and its row numbers, the largest class first."""
     keys = dataset.rows[CLASS_COLUMNS].astype(str).reset_index(drop=True)
     groups = keys.groupby(CLASS_COLUMNS, sort=True)
-    members = [((str(op), str(dtype), str(bound)), rows.index.to_numpy()) for (op, dtype, bound), rows in groups]
+    members = [
+        ((str(op), str(dtype), str(bound)), rows.index.to_numpy())
+        for (op, dtype, bound), rows in groups
+    ]
     yield from sorted(members, key=lambda member: -len(member[1]))
 
 
@@ -207,7 +231,8 @@ def _evidence(
 ) -> list[Evidence | Verdict]:
     """Return the evidence on each law in one class, or why there is none; the tests are not yet adjusted.
 
-    A law is judged on the rows it has a prediction for (a peak may not be published for some precisions).
+    A law is judged on the rows it has a prediction for (a peak may not be published for some
+    precisions).
     """
     laws, sized = dataset.laws.to_numpy()[members], quantity(dataset.metric).grows
     found: list[Evidence | Verdict] = [UNKNOWN] * laws.shape[1]
@@ -216,14 +241,29 @@ def _evidence(
         columns, rows = np.flatnonzero(pattern_of == p), members[defined]
         if len(rows):
             predicted = laws[np.ix_(defined, columns)]
-            evidence = gathered(dataset.y[rows], predicted, dataset.groups[rows], margin, replicates, seed, sized=sized)
+            evidence = gathered(
+                dataset.y[rows],
+                predicted,
+                dataset.groups[rows],
+                margin,
+                replicates,
+                seed,
+                sized=sized,
+            )
             for j, column in enumerate(columns.tolist()):
                 found[column] = evidence[j]
     return found
 
 
 def gathered(
-    target: np.ndarray, laws: np.ndarray, groups: np.ndarray, margin: float, replicates: int, seed: int, *, sized: bool
+    target: np.ndarray,
+    laws: np.ndarray,
+    groups: np.ndarray,
+    margin: float,
+    replicates: int,
+    seed: int,
+    *,
+    sized: bool,
 ) -> list[Evidence] | list[Verdict]:
     """Return the evidence on each column of ``laws``, (n, laws) predictions, from the same rows.
 
@@ -234,7 +274,12 @@ def gathered(
         return [few] * laws.shape[1]
     deviations = target[:, None] / laws
     median = np.median(deviations, axis=0)
-    draws = bootstrap(lambda sample: np.median(deviations[sample], axis=0), groups, replicates=replicates, seed=seed)
+    draws = bootstrap(
+        lambda sample: np.median(deviations[sample], axis=0),
+        groups,
+        replicates=replicates,
+        seed=seed,
+    )
     lower, upper = percentile_interval(draws, effective_groups(groups), level=level)
     distance = np.abs(np.log(deviations / median))
     scatter = np.expm1(np.quantile(distance, MOST_ROWS, axis=0))
@@ -272,7 +317,9 @@ def adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | Ve
     """Adjust the tests of slopes, and those of scatter, by Holm over the classes that have them, law by law."""
     adjusted = [list(found) for found in classes]
     for law in range(len(classes[0])):
-        tested = [(i, one) for i, found in enumerate(classes) if isinstance(one := found[law], Evidence)]
+        tested = [
+            (i, one) for i, found in enumerate(classes) if isinstance(one := found[law], Evidence)
+        ]
         if tested:
             size = multipletests([one.size_p for _, one in tested], method="holm")[1]
             scatter = multipletests([one.scatter_p for _, one in tested], method="holm")[1]
@@ -291,13 +338,21 @@ def _finding(
 ) -> ClassFinding:
     """Judge the laws of one class and compare them out of sample."""
     assert dataset.host is not None
-    rows, target, host = dataset.rows.iloc[members], dataset.y[members], dataset.host_values[members]
-    host_us, target_us = (rows[name].to_numpy(dtype=float) for name in (HOST_DURATION, "duration_us"))
+    rows, target, host = (
+        dataset.rows.iloc[members],
+        dataset.y[members],
+        dataset.host_values[members],
+    )
+    host_us, target_us = (
+        rows[name].to_numpy(dtype=float) for name in (HOST_DURATION, "duration_us")
+    )
     laws = dataset.laws.iloc[members]
     low, high = np.quantile(host_us, [0.05, 0.95])
     judged = []
     for name, found in zip(laws, evidence, strict=True):
-        ratio = float((laws[name] / host).dropna().median())  # NaN where the law has no prediction at all
+        ratio = float(
+            (laws[name] / host).dropna().median()
+        )  # NaN where the law has no prediction at all
         if isinstance(found, Verdict):
             judged.append(LawFinding(str(name), ratio, None, found))
         else:
@@ -311,18 +366,27 @@ def _finding(
             rows, host=dataset.host, host_us=host_us, target=dataset.target, target_us=target_us
         ),
         laws=tuple(judged),
-        explanations=_explained(laws, target, host, dataset.groups[members], dataset.metric, **comparison),
+        explanations=_explained(
+            laws, target, host, dataset.groups[members], dataset.metric, **comparison
+        ),
         members=members,
         metric=dataset.metric,
     )
 
 
 def _explained(
-    laws: pd.DataFrame, target: np.ndarray, host: np.ndarray, groups: np.ndarray, metric: str, **comparison: int
+    laws: pd.DataFrame,
+    target: np.ndarray,
+    host: np.ndarray,
+    groups: np.ndarray,
+    metric: str,
+    **comparison: int,
 ) -> tuple[Explanation, ...]:
     """Compare the laws that have predictions, on the rows where they all have one; empty where these are too few."""
     known = laws.dropna(axis=1, how="all")
     rows = known.notna().all(axis=1).to_numpy()
     if too_few(int(rows.sum()), len(np.unique(groups[rows]))):
         return ()
-    return compare_laws(target[rows], host[rows], known[rows], groups[rows], metric=metric, **comparison)
+    return compare_laws(
+        target[rows], host[rows], known[rows], groups[rows], metric=metric, **comparison
+    )

@@ -1,8 +1,9 @@
 """How far predictions are from measurements: relative errors, inlier ratios, and the row of each model in the table.
 
-How many times faster a prediction is than measuring is reckoned here too: it costs the run on the host, that run again
-in every further pass of the profiler for the counters that the model uses, and the workload's share of what the model
-takes. The published speed-ups of scale models (`scaling`) are the same quotient, of the seconds that simulations take.
+How many times faster a prediction is than measuring is reckoned here too: it costs the run on the
+host, that run again in every further pass of the profiler for the counters that the model uses, and
+the workload's share of what the model takes. The published speed-ups of scale models (`scaling`)
+are the same quotient, of the seconds that simulations take.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
     Raises ParameterError: of ``interval``, the parameter that states it.
     """
     if not (isinstance(level, Real) and 0 < level < 1 and least <= level <= most):
-        raise ParameterError("interval", f"must lie between {least:g} and {most:g}, got {level!r:.40}: 0.9 means 90 %")
+        raise ParameterError(
+            "interval",
+            f"must lie between {least:g} and {most:g}, got {level!r:.40}: 0.9 means 90 %",
+        )
 
 
 def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> FloatArray:
     """Return the measured values as floats, refusing what no relative error can be taken of.
 
-    ``sources`` says for the message where each row came from (``"file:row"``). Raises DataError: a value is zero,
-    negative or not finite; the first such row is named.
+    ``sources`` says for the message where each row came from (``"file:row"``). Raises DataError: a
+    value is zero, negative or not finite; the first such row is named.
     """
     values = np.asarray(observed, dtype=np.float64)
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
@@ -48,7 +52,8 @@ def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> 
         first = int(bad[0])
         raise DataError(
             f"the measured value is {values[first]:g}, a relative error needs a positive one "
-            f"({len(bad)} of {len(values)} rows are zero, negative or missing): remove or repair them",
+            f"({len(bad)} of {len(values)} rows are zero, negative or missing): remove or repair "
+            "them",
             source=f"row {first}" if sources is None else str(sources[first]),
         )
     return values
@@ -95,20 +100,26 @@ def summarise(
 ) -> dict[str, Any]:
     """Return the row of one model as ``metrics.json`` and the tables hold it.
 
-    ``predicted`` are out-of-fold predictions, None for a model that failed, and ``error`` then says why; ``groups`` are
-    those of the rows, whose mean errors ``e_out_groups`` is the mean of: each group counts alike there; ``e_in`` is
-    the relative error on the training rows (percent), ``fit_seconds`` the time of all fits together, ``extra`` further
-    entries. Fit for JSON: what has no value (or no finite one) is None. ``nonpositive`` counts predictions at or below
-    zero.
+    ``predicted`` are out-of-fold predictions, None for a model that failed, and ``error`` then says
+    why; ``groups`` are those of the rows, whose mean errors ``e_out_groups`` is the mean of: each
+    group counts alike there; ``e_in`` is the relative error on the training rows (percent),
+    ``fit_seconds`` the time of all fits together, ``extra`` further entries. Fit for JSON: what has
+    no value (or no finite one) is None. ``nonpositive`` counts predictions at or below zero.
     """
-    figures: dict[str, Any] = dict.fromkeys(("e_out", "e_out_groups", "e_in", "median_ape", "max_ape"))
+    figures: dict[str, Any] = dict.fromkeys(
+        ("e_out", "e_out_groups", "e_in", "median_ape", "max_ape")
+    )
     ir: dict[str, float | None] = {str(limit): None for limit in THRESHOLDS}
     nonpositive: int | None = None
     if predicted is not None:
         errors = ape(observed, predicted)
         with np.errstate(over="ignore"):
             mean = errors.mean()
-            even = None if groups is None else pd.Series(errors).groupby(np.asarray(groups)).mean().mean()
+            even = (
+                None
+                if groups is None
+                else pd.Series(errors).groupby(np.asarray(groups)).mean().mean()
+            )
         figures = {
             "e_out": finite(mean),
             "e_out_groups": finite(even),
@@ -139,12 +150,20 @@ def finite(value: float | None) -> float | None:
 def by_group(observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike) -> pd.DataFrame:
     """Return ``group``, ``rows``, ``e_out``, ``median_ape``, ``max_ape`` (percent), ``ratio``, the worst group first.
 
-    ``ratio`` is the median of predicted over observed: 1.1 means that the group's times are predicted 10 % too long.
+    ``ratio`` is the median of predicted over observed: 1.1 means that the group's times are
+    predicted 10 % too long.
     """
     y, p = check_targets(observed), np.asarray(predicted, dtype=np.float64)
-    rows = pd.DataFrame({"group": np.asarray(groups, dtype=str), "ape": ape(y, p), "ratio": p / y}).groupby("group")
+    rows = pd.DataFrame(
+        {"group": np.asarray(groups, dtype=str), "ape": ape(y, p), "ratio": p / y}
+    ).groupby("group")
     errors, ratio = rows["ape"], rows["ratio"].median()
-    columns = {"rows": errors.size(), "e_out": errors.mean(), "median_ape": errors.median(), "max_ape": errors.max()}
+    columns = {
+        "rows": errors.size(),
+        "e_out": errors.mean(),
+        "median_ape": errors.median(),
+        "max_ape": errors.max(),
+    }
     table = pd.DataFrame({**columns, "ratio": ratio})
     return table.sort_values("e_out", ascending=False, kind="stable").reset_index()
 
@@ -166,45 +185,62 @@ def mean_least_most(times: Sequence[float] | FloatArray) -> dict[str, float]:
     return {"mean": sum(times) / len(times), "least": min(times), "most": max(times)}
 
 
-def with_target_cost(rows: pd.DataFrame, column: str, units: Mapping[str, str] | None = None) -> pd.DataFrame:
+def with_target_cost(
+    rows: pd.DataFrame, column: str, units: Mapping[str, str] | None = None
+) -> pd.DataFrame:
     """Return the rows with the seconds that the target costs each under `COST`, NaN where that is not known.
 
-    The unit is the one that ``units`` state of the column, else that of its name (``duration_us``, ``simulated_ms``),
-    seconds where it has none. In a table of whole workloads the column counts as a counter (`readers.tidy`). Raises
-    ParameterError: no such column, one that is no time, or no positive number in it; it names ``target_cost``.
+    The unit is the one that ``units`` state of the column, else that of its name (``duration_us``,
+    ``simulated_ms``), seconds where it has none. In a table of whole workloads the column counts as
+    a counter (`readers.tidy`). Raises ParameterError: no such column, one that is no time, or no
+    positive number in it; it names ``target_cost``.
     """
     name = next((name for name in (column, COUNTER + column) if name in rows), None)
     if name is None:
-        raise ParameterError("target_cost", f"must be a column with times, got {column!r}: there are {few(rows)}")
+        raise ParameterError(
+            "target_cost", f"must be a column with times, got {column!r}: there are {few(rows)}"
+        )
     unit = split_unit(column)[1] or "s"
     if units and column in units:
         unit = stated_unit(column, units[column])
     if unit not in TIME_UNITS:
-        raise ParameterError("target_cost", f"must be a column with times, got {column!r}, which is in {unit}")
+        raise ParameterError(
+            "target_cost", f"must be a column with times, got {column!r}, which is in {unit}"
+        )
     found = as_numbers(rows, name) * TIME_UNITS[unit] / TIME_UNITS["s"]
     known = np.where(np.isfinite(found) & (found > 0), found, np.nan)
     if np.isnan(known).all():
-        raise ParameterError("target_cost", f"must be a column with times, got {column!r}, which has none above 0")
+        raise ParameterError(
+            "target_cost", f"must be a column with times, got {column!r}, which has none above 0"
+        )
     return rows.assign(**{COST: known})
 
 
 def accounting(
-    cost: ArrayLike, run_us: ArrayLike | None, passes: int, model_s: float, training_s: float | None = None
+    cost: ArrayLike,
+    run_us: ArrayLike | None,
+    passes: int,
+    model_s: float,
+    training_s: float | None = None,
 ) -> tuple[FloatArray, dict[str, Any]]:
     """Return the speed-up of each workload, (n,), NaN where its cost is not known, and what there is to say of all.
 
-    ``cost`` (n,) is what the target costs each, seconds (`with_target_cost`); ``run_us`` (n,) its run on the host, None
-    without one: nothing is run; ``passes`` of the profiler for the counters of the model are a run each. The model
-    takes ``model_s`` seconds for all n; ``training_s`` are those of the training and its data, on target and host. By
-    default these workloads are those data, and ``model_s`` is the training.
+    ``cost`` (n,) is what the target costs each, seconds (`with_target_cost`); ``run_us`` (n,) its
+    run on the host, None without one: nothing is run; ``passes`` of the profiler for the counters
+    of the model are a run each. The model takes ``model_s`` seconds for all n; ``training_s`` are
+    those of the training and its data, on target and host. By default these workloads are those
+    data, and ``model_s`` is the training.
 
-    The second, fit for JSON, has ``n``, ``without_cost``, ``mean``, ``least``, ``most``; the seconds of these n
-    together, ``target_s``, ``host_s``, ``counters_s``, ``model_s``; ``passes``; ``training_s``, and ``break_even``, the
-    number of predictions from which all has cost less than the target would have: training over what one prediction
-    saves (None: it saves nothing). Fewer where no cost is known.
+    The second, fit for JSON, has ``n``, ``without_cost``, ``mean``, ``least``, ``most``; the
+    seconds of these n together, ``target_s``, ``host_s``, ``counters_s``, ``model_s``; ``passes``;
+    ``training_s``, and ``break_even``, the number of predictions from which all has cost less than
+    the target would have: training over what one prediction saves (None: it saves nothing). Fewer
+    where no cost is known.
     """
     target_s = np.asarray(cost, dtype=np.float64)
-    host_s = np.zeros(len(target_s)) if run_us is None else np.asarray(run_us, dtype=np.float64) / 1e6
+    host_s = (
+        np.zeros(len(target_s)) if run_us is None else np.asarray(run_us, dtype=np.float64) / 1e6
+    )
     passes = 0 if run_us is None else passes
     counters_s, each_s = passes * host_s, np.full(len(target_s), model_s / max(len(target_s), 1))
     times = np.asarray(speedup(target_s, host_s, counters_s, each_s))

@@ -1,13 +1,15 @@
 """Two predictors, or two runs, on the same rows: how much less one errs, and whether that is more than luck.
 
-Rows of a group err together, so groups are what counts: Student's t interval of the mean difference, with the variance
-between groups and their effective number (a bootstrap of few groups is too narrow), and the test over groups of `ties`,
-in which the largest group counts no more than any other.
+Rows of a group err together, so groups are what counts: Student's t interval of the mean
+difference, with the variance between groups and their effective number (a bootstrap of few groups
+is too narrow), and the test over groups of `ties`, in which the largest group counts no more than
+any other.
 
-Two tables of measurements are compared by how the times of the problems that both hold changed (`drift`).
+Two tables of measurements are compared by how the times of the problems that both hold changed
+(`drift`).
 
-Two estimates of one quantity each (`Estimate`: projections, forecasts) are compared by what they share: an error that
-both make alike, of the same law on the same GPU, is no error of their ratio.
+Two estimates of one quantity each (`Estimate`: projections, forecasts) are compared by what they
+share: an error that both make alike, of the same law on the same GPU, is no error of their ratio.
 """
 
 from __future__ import annotations
@@ -65,8 +67,8 @@ class PairedDifference:
     def apart(self) -> bool:
         """Whether the test over groups rejects at the interval's level that both err alike.
 
-        The interval is of the mean over rows. It may hold zero where one group has most rows, though
-        one of the two errs more in nearly all groups.
+        The interval is of the mean over rows. It may hold zero where one group has most rows,
+        though one of the two errs more in nearly all groups.
         """
         return self.p_value is not None and self.p_value < 1 - self.level
 
@@ -81,18 +83,24 @@ def paired_difference(
     (-1.0, 0.053)
     """
     one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    _, code, sizes = np.unique(np.asarray(groups).astype(str), return_inverse=True, return_counts=True)
+    _, code, sizes = np.unique(
+        np.asarray(groups).astype(str), return_inverse=True, return_counts=True
+    )
     sums = np.bincount(code, weights=other - one).astype(np.float64)
     difference, lower, upper, p_value = float(sums.sum() / len(one)), None, None, None
     if len(sums) > 1:
         units = max(effective_groups(code), 2.0)
-        spread = np.sqrt(((sums - sizes * difference) ** 2).sum() * units / (units - 1)) / len(one)  # of a ratio
+        spread = np.sqrt(((sums - sizes * difference) ** 2).sum() * units / (units - 1)) / len(
+            one
+        )  # of a ratio
         reach = float(stats.t.ppf((1 + level) / 2, units - 1) * spread)
         lower, upper = difference - reach, difference + reach
         means = (np.bincount(code, weights=errors) / sizes for errors in (one, other))
         p_value = p_value_of_pair(*means, less=difference < 0, level=level)
     means_of = float(one.mean()), float(other.mean())
-    return PairedDifference(len(one), len(sums), *means_of, difference, lower, upper, p_value, level)
+    return PairedDifference(
+        len(one), len(sums), *means_of, difference, lower, upper, p_value, level
+    )
 
 
 @dataclass(frozen=True)
@@ -108,9 +116,11 @@ class SchemeComparison:
     paired : PairedDifference or None
         Of their errors; None without common rows.
     by_model : DataFrame
-        ``model``, ``first``, ``second`` (mean error, %, NaN where a run lacks it or it left early) and ``difference``.
+        ``model``, ``first``, ``second`` (mean error, %, NaN where a run lacks it or it left early)
+        and ``difference``.
     by_group : DataFrame
-        ``group``, ``rows``, ``first``, ``second``, ``difference`` of the selected models, the largest difference first.
+        ``group``, ``rows``, ``first``, ``second``, ``difference`` of the selected models, the
+        largest difference first.
     """
 
     scheme: str
@@ -123,8 +133,8 @@ class SchemeComparison:
 def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """Return which rows of two runs' predictions are one: ``row_first``, ``row_second`` and the first's ``group``.
 
-    Rows are one whose observed values agree in nine digits, and whose file and line do; of files that were renamed,
-    those of a group.
+    Rows are one whose observed values agree in nine digits, and whose file and line do; of files
+    that were renamed, those of a group.
     """
     sides = [
         run.drop_duplicates("row").assign(observed=lambda of: of["observed"].map("{:.9g}".format))
@@ -133,21 +143,38 @@ def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     for name in ("source", "group"):
         if all(name in side for side in sides):
             keyed = [
-                side.assign(key=side[name].astype(object).fillna("").astype(str).str.rpartition("/")[2])
+                side.assign(
+                    key=side[name].astype(object).fillna("").astype(str).str.rpartition("/")[2]
+                )
                 for side in sides
             ]
-            keyed = [side.assign(nth=side.groupby(["key", "observed"]).cumcount()) for side in keyed]
-            found = keyed[0].merge(keyed[1], on=["key", "observed", "nth"], suffixes=("_first", "_second"))
+            keyed = [
+                side.assign(nth=side.groupby(["key", "observed"]).cumcount()) for side in keyed
+            ]
+            found = keyed[0].merge(
+                keyed[1], on=["key", "observed", "nth"], suffixes=("_first", "_second")
+            )
             if len(found):
-                return found.rename(columns={"group_first": "group"})[["row_first", "row_second", "group"]]
+                return found.rename(columns={"group_first": "group"})[
+                    ["row_first", "row_second", "group"]
+                ]
     return pd.DataFrame({"row_first": [], "row_second": [], "group": []})
 
 
 SIZES: Final = tuple(dict.fromkeys(name for op in OPS.values() for name in op.dims))
 """Dimensions in the order of their operators."""
 IDENTITY: Final = (
-    "op", "family", "variant", *DTYPE_COLUMNS, *SIZES, "kernel", "device", "group", "campaign", "source",
-)  # fmt: skip
+    "op",
+    "family",
+    "variant",
+    *DTYPE_COLUMNS,
+    *SIZES,
+    "kernel",
+    "device",
+    "group",
+    "campaign",
+    "source",
+)
 """Columns of predictions that say which workload a row is."""
 
 
@@ -160,20 +187,30 @@ def same_workloads(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of one workload in two tables of predictions beside each other, in the order of the first.
 
-    The columns of `IDENTITY` say which workload a row of `flopcast.predict` is, but those ``measured``, as ``source``
-    is where the files were not the same ones, and the host. Rows without a prediction are left out. Errors call the two
-    tables by ``names``.
+    The columns of `IDENTITY` say which workload a row of `flopcast.predict` is, but those
+    ``measured``, as ``source`` is where the files were not the same ones, and the host. Rows
+    without a prediction are left out. Errors call the two tables by ``names``.
 
-    Raises DataError: no workload is predicted in both, or a table lacks a column by which the other tells workloads
-    apart, or has one more often.
+    Raises DataError: no workload is predicted in both, or a table lacks a column by which the other
+    tells workloads apart, or has one more often.
     """
     whole = [frame.reset_index(drop=True) for frame in (first, second)]
     sides = [frame[frame[predicted].gt(0)] for frame in whole]
-    by = [name for name in IDENTITY if name in first and name in second and name not in (*measured, "device")]
+    by = [
+        name
+        for name in IDENTITY
+        if name in first and name in second and name not in (*measured, "device")
+    ]
     for side, other, which in ((*sides, names[1]), (*sides[::-1], names[0])):
-        told = [name for name in IDENTITY if name in side and name not in (*measured, "source") and name not in other]
+        told = [
+            name
+            for name in IDENTITY
+            if name in side and name not in (*measured, "source") and name not in other
+        ]
         if lost := [name for name in told if len(side[name].unique()) > 1]:
-            raise DataError(f"{which} has no column {lost[0]}, which tells the workloads of the other apart")
+            raise DataError(
+                f"{which} has no column {lost[0]}, which tells the workloads of the other apart"
+            )
     if any(len(side["target"].unique()) > 1 for side in sides):
         by.append("target")
     for keys in (by, [name for name in by if name != "source"]):
@@ -187,7 +224,9 @@ def same_workloads(
                 times = " and ".join(str(count) for count in unlike.iloc[0])
                 what = f"the workload of row {told + 1} of {names[0]} is predicted {times} times"
                 raise DataError(f"{what} in {names[0]} and {names[1]}: keep as many in each")
-            one, other = (side.loc[found[at]] for side, at in zip(sides, ("place_x", "place_y"), strict=True))
+            one, other = (
+                side.loc[found[at]] for side, at in zip(sides, ("place_x", "place_y"), strict=True)
+            )
             return one.reset_index(drop=True), other.reset_index(drop=True)
     raise DataError("no workload is predicted in both: there is nothing to compare")
 
@@ -211,15 +250,30 @@ def compare_scheme(
     ``common`` are the rows that `common_rows` found; ``level`` is that of `paired_difference`.
     """
     sides = []
-    for cv, table, rows in zip(cvs, predictions, (common["row_first"], common["row_second"]), strict=True):
-        errors = table[table["scheme"] == cv["scheme"]].pivot_table("ape", "row", "model", observed=True)
+    for cv, table, rows in zip(
+        cvs, predictions, (common["row_first"], common["row_second"]), strict=True
+    ):
+        errors = table[table["scheme"] == cv["scheme"]].pivot_table(
+            "ape", "row", "model", observed=True
+        )
         sides.append(errors.reindex(rows).reset_index(drop=True))
     means = pd.DataFrame(
-        {side: errors.mean(skipna=False) for side, errors in zip(("first", "second"), sides, strict=True)}
+        {
+            side: errors.mean(skipna=False)
+            for side, errors in zip(("first", "second"), sides, strict=True)
+        }
     )
-    by_model = means.assign(difference=means["second"] - means["first"]).rename_axis("model").reset_index()
-    names = (str((cvs[0].get("selected") or {}).get("name")), str((cvs[1].get("selected") or {}).get("name")))
-    paired, by_group = None, pd.DataFrame(columns=["group", "rows", "first", "second", "difference"])
+    by_model = (
+        means.assign(difference=means["second"] - means["first"]).rename_axis("model").reset_index()
+    )
+    names = (
+        str((cvs[0].get("selected") or {}).get("name")),
+        str((cvs[1].get("selected") or {}).get("name")),
+    )
+    paired, by_group = (
+        None,
+        pd.DataFrame(columns=["group", "rows", "first", "second", "difference"]),
+    )
     if names[0] in sides[0] and names[1] in sides[1]:
         own = pd.DataFrame(
             {"group": common["group"], "first": sides[0][names[0]], "second": sides[1][names[1]]}
@@ -230,7 +284,9 @@ def compare_scheme(
             rows=("first", "size"), first=("first", "mean"), second=("second", "mean")
         )
         found = found.assign(difference=found["second"] - found["first"]).reset_index()
-        by_group = found.sort_values("difference", key=lambda of: -of.abs(), kind="stable", ignore_index=True)
+        by_group = found.sort_values(
+            "difference", key=lambda of: -of.abs(), kind="stable", ignore_index=True
+        )
     return SchemeComparison(str(cvs[0]["scheme"]), names, paired, by_model, by_group)
 
 
@@ -290,21 +346,26 @@ def estimated_difference(
     reach, change = z * np.sqrt(plain), second.value - first.value
     width = float(np.exp(z * np.sqrt(logs)))
     together = common / every if every else 0.0
-    return EstimatedDifference(ratio, ratio / width, ratio * width, change, change - reach, change + reach, together)
+    return EstimatedDifference(
+        ratio, ratio / width, ratio * width, change, change - reach, change + reach, together
+    )
 
 
 _DRAWS: Final = 2000  # of the groups of two tables
 _LEAST: Final = 4  # groups that an interval needs, as in `checking`
 
 
-def drift(first: pd.DataFrame, second: pd.DataFrame, *, level: float = 0.95, seed: int = 0) -> pd.DataFrame:
+def drift(
+    first: pd.DataFrame, second: pd.DataFrame, *, level: float = 0.95, seed: int = 0
+) -> pd.DataFrame:
     """Return how the times of problems that both tables hold changed, a row per device, operator, formats and scales.
 
-    Of each table the fastest kernel of a problem counts. ``ratio`` is the geometric mean of second / first, ``lower``
-    and ``upper`` its interval: whole default groups are drawn (`cluster_bootstrap`), NaN for fewer than four.
-    ``fastest_tenth`` and ``slowest_tenth`` are the 10 and 90 % quantiles of the ratio, ``kernels`` the part of the
-    problems whose fastest kernel has another name. Other columns: ``device``, ``op``, ``dtype_a``, ``dtype_b``,
-    ``scale_block``, ``problems``, ``groups``. Raises DataError: they share no problem.
+    Of each table the fastest kernel of a problem counts. ``ratio`` is the geometric mean of second
+    / first, ``lower`` and ``upper`` its interval: whole default groups are drawn
+    (`cluster_bootstrap`), NaN for fewer than four. ``fastest_tenth`` and ``slowest_tenth`` are the
+    10 and 90 % quantiles of the ratio, ``kernels`` the part of the problems whose fastest kernel
+    has another name. Other columns: ``device``, ``op``, ``dtype_a``, ``dtype_b``, ``scale_block``,
+    ``problems``, ``groups``. Raises DataError: they share no problem.
     """
     both = pd.concat([first.assign(_side=0), second.assign(_side=1)], ignore_index=True)
     both["_problem"] = problem_ids(both)
@@ -312,10 +373,16 @@ def drift(first: pd.DataFrame, second: pd.DataFrame, *, level: float = 0.95, see
     one, other = (both[both["_side"] == side].set_index("_problem") for side in (0, 1))
     shared = one.index.intersection(other.index)
     if not len(shared):
-        raise DataError("the tables hold no problem in common: compare those of one device, operator and format")
+        raise DataError(
+            "the tables hold no problem in common: compare those of one device, operator and format"
+        )
     one, other = one.loc[shared].reset_index(drop=True), other.loc[shared].reset_index(drop=True)
-    change = np.log(other["duration_us"].to_numpy(dtype=float) / one["duration_us"].to_numpy(dtype=float))
-    named = "kernel_source" if "kernel_source" in both else "kernel"  # which some tables write with the release
+    change = np.log(
+        other["duration_us"].to_numpy(dtype=float) / one["duration_us"].to_numpy(dtype=float)
+    )
+    named = (
+        "kernel_source" if "kernel_source" in both else "kernel"
+    )  # which some tables write with the release
     renamed = texts(one, named) != texts(other, named)
     groups, rng = group_labels(one), np.random.default_rng(seed)
     found = []
@@ -328,9 +395,20 @@ def drift(first: pd.DataFrame, second: pd.DataFrame, *, level: float = 0.95, see
         if len(counts) >= _LEAST:
             times = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=_DRAWS)
             draws = (times @ sums) / (times @ counts)
-            lower, upper = np.exp(percentile_interval(draws, effective_groups(groups[rows]), level=level))
+            lower, upper = np.exp(
+                percentile_interval(draws, effective_groups(groups[rows]), level=level)
+            )
         low, high = np.exp(np.quantile(change[rows], [0.1, 0.9]))
-        figures = {"problems": len(rows), "groups": len(counts), "ratio": np.exp(change[rows].mean())}
-        figures |= {"lower": float(lower), "upper": float(upper), "fastest_tenth": low, "slowest_tenth": high}
+        figures = {
+            "problems": len(rows),
+            "groups": len(counts),
+            "ratio": np.exp(change[rows].mean()),
+        }
+        figures |= {
+            "lower": float(lower),
+            "upper": float(upper),
+            "fastest_tenth": low,
+            "slowest_tenth": high,
+        }
         found.append({**one.loc[rows[0], by].to_dict(), **figures, "kernels": renamed[rows].mean()})
     return pd.DataFrame(found)

@@ -1,10 +1,12 @@
 """Which features matter to a model: by what shuffling them costs on rows held out, by p-values, by the RSS.
 
-Beside what shuffling costs stands which way the prediction goes as the feature rises, and in how many folds the model
-chose it. All of it is a hint, not a cause: features that say the same share their importance and trade their signs.
+Beside what shuffling costs stands which way the prediction goes as the feature rises, and in how
+many folds the model chose it. All of it is a hint, not a cause: features that say the same share
+their importance and trade their signs.
 
-Rows that have chosen the features of a model cannot test them: of features of pure noise that a stepwise search lists,
-its own t-tests call 38 to 100 % significant. So half of the groups choose, and the other half tests what was chosen.
+Rows that have chosen the features of a model cannot test them: of features of pure noise that a
+stepwise search lists, its own t-tests call 38 to 100 % significant. So half of the groups choose,
+and the other half tests what was chosen.
 """
 
 from __future__ import annotations
@@ -40,14 +42,17 @@ MOST_RISEN: Final = 50  # rows of which the prediction is looked at as a feature
 _ROWS_AT_ONCE: Final = 30_000  # rows predicted at once, of shuffled copies
 
 
-def ranking(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> list[dict[str, Any]]:
+def ranking(
+    dataset: LearningData, model: Candidate, scheme: str, seed: int
+) -> list[dict[str, Any]]:
     """Rank a model's features by what shuffling them costs, or by p-values, the most important first; fit for JSON.
 
-    Each has ``feature``, ``measure``, ``value``, ``significant`` (p <= `SIGNIFICANT`; None for other measures) and
-    ``model``; of shuffling also ``selected`` (None where the model cannot say) of ``folds``, and ``sign``: ``+`` or
-    ``-`` where the prediction rises or falls with it in all folds, ``±`` where in some, ``""`` where it does not look
-    at it. There are p-values of least squares on selected columns alone: in a fit to all columns each is the worth of a
-    column beside every other, and near copies take it from one another.
+    Each has ``feature``, ``measure``, ``value``, ``significant`` (p <= `SIGNIFICANT`; None for
+    other measures) and ``model``; of shuffling also ``selected`` (None where the model cannot say)
+    of ``folds``, and ``sign``: ``+`` or ``-`` where the prediction rises or falls with it in all
+    folds, ``±`` where in some, ``""`` where it does not look at it. There are p-values of least
+    squares on selected columns alone: in a fit to all columns each is the worth of a column beside
+    every other, and near copies take it from one another.
     """
     if model.selects_features and model.tests_features:
         values = split_p_values(dataset, model, scheme, seed)
@@ -66,8 +71,9 @@ def held_out_importance(
 ) -> tuple[dict[str, float], dict[str, dict[str, Any]]]:
     """Return what shuffling each feature costs on rows that the fit has not seen, in percentage points of the MAPE.
 
-    Beside it ``selected``, ``folds`` and ``sign`` of each, as `ranking` gives them. Groups are left out in `FOLDS`
-    folds (rows, where there is one group), and `permutation_importance` of each fold is weighted by its rows.
+    Beside it ``selected``, ``folds`` and ``sign`` of each, as `ranking` gives them. Groups are left
+    out in `FOLDS` folds (rows, where there is one group), and `permutation_importance` of each fold
+    is weighted by its rows.
     """
     groups, n = dataset.groups.astype(str), len(dataset.y)
     several = len(np.unique(groups)) > 1 and hub_of(groups, hosts_of(dataset)) is None
@@ -77,7 +83,9 @@ def held_out_importance(
     with one_thread():
         for fold in np.unique(folds):
             left_out = folds == fold
-            fitted = _fitted_without(dataset, model, scheme, left_out, groups if several else None, MOST_TRAINED)
+            fitted = _fitted_without(
+                dataset, model, scheme, left_out, groups if several else None, MOST_TRAINED
+            )
             share, most = float(left_out.mean()), max(int(MOST_ROWS * left_out.mean()), 1)
             asked = drawn(left_out, MOST_TRAINED)
             X, y = dataset.X[asked], dataset.y[asked]
@@ -90,30 +98,50 @@ def held_out_importance(
     facts = {}
     for name in found:
         signs = {np.sign(way[name]) for way in ways}
-        sign = "" if signs == {0.0} else "+" if signs <= {1.0, 0.0} else "-" if signs <= {-1.0, 0.0} else "±"
-        facts[name] = {"selected": chosen[name] if selects else None, "folds": len(ways), "sign": sign}
+        sign = (
+            ""
+            if signs == {0.0}
+            else "+"
+            if signs <= {1.0, 0.0}
+            else "-"
+            if signs <= {-1.0, 0.0}
+            else "±"
+        )
+        facts[name] = {
+            "selected": chosen[name] if selects else None,
+            "folds": len(ways),
+            "sign": sign,
+        }
     return found, facts
 
 
 def rises(fitted: Any, X: pd.DataFrame) -> dict[str, float]:
     """Return by how much the mean prediction rises from a low to a high value of each feature, the others as they are.
 
-    Low and high are the quartiles of the rows, least and greatest where these are equal; `MOST_RISEN` rows at most.
+    Low and high are the quartiles of the rows, least and greatest where these are equal;
+    `MOST_RISEN` rows at most.
     """
     values = X.to_numpy(dtype=np.float64)
     rows = values[np.linspace(0, len(values) - 1, min(MOST_RISEN, len(values))).astype(int)]
     low, high = np.quantile(values, [0.25, 0.75], axis=0)
-    low, high = np.where(high > low, low, values.min(axis=0)), np.where(high > low, high, values.max(axis=0))
+    low, high = (
+        np.where(high > low, low, values.min(axis=0)),
+        np.where(high > low, high, values.max(axis=0)),
+    )
     at_once, change = max(_ROWS_AT_ONCE // (2 * len(rows)), 1), np.zeros(X.shape[1])
     for first in range(0, X.shape[1], at_once):
         columns = range(first, min(first + at_once, X.shape[1]))
         moved = np.tile(rows, (2 * len(columns), 1)).reshape(len(columns), 2, len(rows), X.shape[1])
         for block, column in enumerate(columns):
             moved[block, 0, :, column], moved[block, 1, :, column] = low[column], high[column]
-        predicted = np.asarray(fitted.predict(pd.DataFrame(moved.reshape(-1, X.shape[1]), columns=X.columns)))
+        predicted = np.asarray(
+            fitted.predict(pd.DataFrame(moved.reshape(-1, X.shape[1]), columns=X.columns))
+        )
         means = predicted.reshape(len(columns), 2, len(rows)).mean(axis=2)
         own = means[:, 1] - means[:, 0]
-        change[first : first + len(own)] = np.where(np.abs(own) > 1e-9 * np.abs(means).max(), own, 0.0)
+        change[first : first + len(own)] = np.where(
+            np.abs(own) > 1e-9 * np.abs(means).max(), own, 0.0
+        )
     return dict(zip(map(str, X.columns), change.tolist(), strict=True))
 
 
@@ -133,16 +161,19 @@ def _fitted_without(
     return fit_all(dataset, model, scheme, drawn(others, most or len(left_out)), unpaired)
 
 
-def split_p_values(dataset: LearningData, model: Candidate, scheme: str, seed: int) -> dict[str, float]:
+def split_p_values(
+    dataset: LearningData, model: Candidate, scheme: str, seed: int
+) -> dict[str, float]:
     """Return p-values of the features that one half of the groups chooses, tested on the other half.
 
-    Empty with fewer than `LEAST_GROUPS` groups; NaN where a coefficient cannot be estimated without each of the
-    groups that test.
+    Empty with fewer than `LEAST_GROUPS` groups; NaN where a coefficient cannot be estimated without
+    each of the groups that test.
 
     Notes
     -----
-    Sample splitting [1]_ with the weights of the model's own fit. Rows of one group err together, so standard errors
-    are those of the cluster jackknife (CV3) with Student's t of the testing groups less one, as in [2]_.
+    Sample splitting [1]_ with the weights of the model's own fit. Rows of one group err together,
+    so standard errors are those of the cluster jackknife (CV3) with Student's t of the testing
+    groups less one, as in [2]_.
 
     References
     ----------
@@ -160,14 +191,22 @@ def split_p_values(dataset: LearningData, model: Candidate, scheme: str, seed: i
     y = dataset.y[tests]
     weights = (y.min() / y) ** 2 if model.space == RELATIVE else np.ones(len(y))
     codes = np.unique(groups[tests], return_inverse=True)[1]
-    values = _jackknife_p_values(dataset.X.loc[tests, names].to_numpy(dtype=np.float64), y, weights, codes)
+    values = _jackknife_p_values(
+        dataset.X.loc[tests, names].to_numpy(dtype=np.float64), y, weights, codes
+    )
     return dict(zip(names, values.tolist(), strict=True))
 
 
-def _jackknife_p_values(X: FloatArray, y: FloatArray, weights: FloatArray, codes: IntArray) -> FloatArray:
+def _jackknife_p_values(
+    X: FloatArray, y: FloatArray, weights: FloatArray, codes: IntArray
+) -> FloatArray:
     """Return two-sided p-values of the columns of X beside a constant, by leaving out one group after the other."""
-    scale = np.sqrt(np.average((X - np.average(X, axis=0, weights=weights)) ** 2, axis=0, weights=weights))
-    design = np.column_stack([np.ones(len(X)), np.divide(X, scale, out=np.zeros_like(X), where=scale > 0)])
+    scale = np.sqrt(
+        np.average((X - np.average(X, axis=0, weights=weights)) ** 2, axis=0, weights=weights)
+    )
+    design = np.column_stack(
+        [np.ones(len(X)), np.divide(X, scale, out=np.zeros_like(X), where=scale > 0)]
+    )
     design, target = design * np.sqrt(weights)[:, None], y * np.sqrt(weights)
     count = int(codes.max()) + 1
     coefficients, known = [], np.ones(design.shape[1], dtype=bool)
@@ -175,7 +214,9 @@ def _jackknife_p_values(X: FloatArray, y: FloatArray, weights: FloatArray, codes
         left, values, right = np.linalg.svd(design[rows], full_matrices=False)
         kept = values > 1e-9 * values[0]
         coefficients.append(right[kept].T @ ((left[:, kept].T @ target[rows]) / values[kept]))
-        known &= np.sum(right[kept] ** 2, axis=0) > 1 - 1e-6  # else the rows do not tell this coefficient from others
+        known &= (
+            np.sum(right[kept] ** 2, axis=0) > 1 - 1e-6
+        )  # else the rows do not tell this coefficient from others
     whole, without = coefficients[0], np.array(coefficients[1:])
     error = np.sqrt((count - 1) / count * np.sum((without - whole) ** 2, axis=0))
     t = np.divide(np.abs(whole), error, out=np.full_like(whole, np.inf), where=error > 0)
@@ -184,15 +225,21 @@ def _jackknife_p_values(X: FloatArray, y: FloatArray, weights: FloatArray, codes
 
 
 def permutation_importance(
-    fitted: Any, X: pd.DataFrame, y: ArrayLike, *, repeats: int = 5, seed: int = 0, max_rows: int = 2000
+    fitted: Any,
+    X: pd.DataFrame,
+    y: ArrayLike,
+    *,
+    repeats: int = 5,
+    seed: int = 0,
+    max_rows: int = 2000,
 ) -> dict[str, float]:
     """Mean increase of the MAPE, in percentage points, when a feature's values are shuffled among the rows.
 
-    Features that say the same share their importance (Breiman 2001, Machine Learning 45:5, section 10): a small value
-    does not mean that a feature is useless on its own.
+    Features that say the same share their importance (Breiman 2001, Machine Learning 45:5, section
+    10): a small value does not mean that a feature is useless on its own.
 
-    Each feature is shuffled ``repeats`` times; its values do not depend on the other features' shuffles. Of more than
-    ``max_rows`` rows a sample of so many is used.
+    Each feature is shuffled ``repeats`` times; its values do not depend on the other features'
+    shuffles. Of more than ``max_rows`` rows a sample of so many is used.
     """
     target = np.asarray(y, dtype=np.float64)
     if len(target) > max_rows:
@@ -202,7 +249,9 @@ def permutation_importance(
     values, rows = X.to_numpy(dtype=np.float64), repeats * len(X)
     at_once = max(_ROWS_AT_ONCE // rows, 1)
     increase = {}
-    for first in range(0, X.shape[1], at_once):  # many columns in one prediction: each has its price
+    for first in range(
+        0, X.shape[1], at_once
+    ):  # many columns in one prediction: each has its price
         columns = range(first, min(first + at_once, X.shape[1]))
         shuffled = np.tile(values, (repeats * len(columns), 1))
         for block, column in enumerate(columns):
@@ -212,20 +261,26 @@ def permutation_importance(
         predicted = np.asarray(fitted.predict(pd.DataFrame(shuffled, columns=X.columns)))
         for column, own in zip(columns, predicted.reshape(len(columns), rows), strict=True):
             more = float(ape(np.tile(target, repeats), own).mean() - baseline)
-            increase[str(X.columns[column])] = round(more, 9) + 0.0  # 0 where the model does not look at it
+            increase[str(X.columns[column])] = (
+                round(more, 9) + 0.0
+            )  # 0 where the model does not look at it
     return increase
 
 
 def rss_decrease(fitted: Any) -> dict[str, float]:
     """Share of a forest's decrease of the residual sum of squares that splits on each feature bring, in percent.
 
-    The mean decrease in impurity of regression trees (Breiman et al. 1984), scikit-learn's ``feature_importances_``,
-    which sum to 1; empty for a model that has none. Columns on which no tree splits have 0. Where the columns that the
-    forest was given have no names, they are x0, x1, ...
+    The mean decrease in impurity of regression trees (Breiman et al. 1984), scikit-learn's
+    ``feature_importances_``, which sum to 1; empty for a model that has none. Columns on which no
+    tree splits have 0. Where the columns that the forest was given have no names, they are x0, x1,
+    ...
     """
     handed_on: list[list[str]] = []  # what the layers outside may have handed on, the nearest last
     for layer in nested(fitted):
-        given, selected = (_words(getattr(layer, name, None)) for name in ("feature_names_in_", "selected_features_"))
+        given, selected = (
+            _words(getattr(layer, name, None))
+            for name in ("feature_names_in_", "selected_features_")
+        )
         values = getattr(layer, "feature_importances_", None)
         if values is not None:
             fitting = [names for names in (*handed_on, given) if len(names) == len(values)]
@@ -248,7 +303,10 @@ def _table(
 ) -> list[dict[str, Any]]:
     """Return rows of one measure, the most important first (a small p-value, or a large decrease or increase)."""
     ascending = measure == P_VALUE
-    ordered = sorted(values.items(), key=lambda item: (np.isnan(item[1]), item[1] if ascending else -item[1], item[0]))
+    ordered = sorted(
+        values.items(),
+        key=lambda item: (np.isnan(item[1]), item[1] if ascending else -item[1], item[0]),
+    )
     return [
         {
             "feature": name,

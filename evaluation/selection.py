@@ -1,32 +1,38 @@
 """The best model of a suite and its honest error: what choosing the smallest of many errors costs is taken back.
 
-The smallest E_out of the table is too good to be true, because the same rows chose the model and scored it. BBC-CV
-corrects it without fitting anything again: on each bootstrap sample of the out-of-fold errors a model is chosen by the
-same rule, and its error on the rows that the sample left out is what the choice is worth.
+The smallest E_out of the table is too good to be true, because the same rows chose the model and
+scored it. BBC-CV corrects it without fitting anything again: on each bootstrap sample of the
+out-of-fold errors a model is chosen by the same rule, and its error on the rows that the sample
+left out is what the choice is worth.
 
-The rule is that of one standard error: of the models whose E_out is above the smallest by no more than one standard
-error of the paired difference (over groups, where groups are left out), the one named first in ``preference`` is taken:
-the order of ``Candidate.preference`` in `models.suite`. Where none has one (the literature's suite) the smallest wins.
-What speaks for caution is other data, as much as `CAUTION` groups (rows, where rows are left out) of these: of more
-groups n the reach is ``sqrt(CAUTION / n)`` standard errors: it falls as 1/n, like the weight of a prior.
-A simple law (a baseline) whose E_out is no larger than that of the model so chosen is taken instead of it. Chosen by an
-inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the place of E_out in that rule. With few groups
-the smallest error of many is mostly luck, and the rule lets luck decide only between models that are liked alike. Where
-evidence from other data speaks for one model, that ``default`` is kept unless the smallest E_out is below its own by
-more than `DEFAULT_ERRORS` standard errors, a simple law's too. Where groups are left out each has one vote, whatever
-its rows, and of many models the ``contenders`` alone may be chosen: the price is that of choosing among them.
+The rule is that of one standard error: of the models whose E_out is above the smallest by no more
+than one standard error of the paired difference (over groups, where groups are left out), the one
+named first in ``preference`` is taken: the order of ``Candidate.preference`` in `models.suite`.
+Where none has one (the literature's suite) the smallest wins. What speaks for caution is other
+data, as much as `CAUTION` groups (rows, where rows are left out) of these: of more groups n the
+reach is ``sqrt(CAUTION / n)`` standard errors: it falls as 1/n, like the weight of a prior. A
+simple law (a baseline) whose E_out is no larger than that of the model so chosen is taken instead
+of it. Chosen by an inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the
+place of E_out in that rule. With few groups the smallest error of many is mostly luck, and the rule
+lets luck decide only between models that are liked alike. Where evidence from other data speaks for
+one model, that ``default`` is kept unless the smallest E_out is below its own by more than
+`DEFAULT_ERRORS` standard errors, a simple law's too. Where groups are left out each has one vote,
+whatever its rows, and of many models the ``contenders`` alone may be chosen: the price is that of
+choosing among them.
 
-The interval of the honest error is that of Student's t on the logarithmic scale, with the effective number of groups: a
-mean of few unequal groups has a long upper tail. The winner's own variance is too small, as what made it win is luck in
-part, so the median over the best third of the models is taken where it is larger. What might as well be best is told by
-`ties`, over the same units: it has no part in the choice.
+The interval of the honest error is that of Student's t on the logarithmic scale, with the effective
+number of groups: a mean of few unequal groups has a long upper tail. The winner's own variance is
+too small, as what made it win is luck in part, so the median over the best third of the models is
+taken where it is larger. What might as well be best is told by `ties`, over the same units: it has
+no part in the choice.
 
 References
 ----------
-Breiman, Friedman, Olshen & Stone, "Classification and regression trees", 1984, section 3.4.3 (one standard error).
+Breiman, Friedman, Olshen & Stone, "Classification and regression trees", 1984, section 3.4.3 (one
+standard error).
 
-Tsamardinos, Greasidou & Borboudakis, "Bootstrapping the out-of-sample predictions for efficient and accurate
-cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (BBC-CV).
+Tsamardinos, Greasidou & Borboudakis, "Bootstrapping the out-of-sample predictions for efficient and
+accurate cross-validation", Machine Learning 107:1895-1922, 2018, algorithm 3 (BBC-CV).
 """
 
 from __future__ import annotations
@@ -54,12 +60,18 @@ CRITERIA: Final[dict[str, tuple[float | None, str]]] = {
     "ir20": (20.0, "largest IR20"),
 }
 """What a model is chosen by: its mean error, or how many rows it errs by more than so many percent on."""
-RULE: Final = "the most cautious model within {:.2g} standard errors of the {}, or a simple law that errs no more"
+RULE: Final = (
+    "the most cautious model within {:.2g} standard errors of the {}, or a simple law that errs "
+    "no more"
+)
 CAUTION: Final = 8
-"""Effective number of groups, or of rows, from which on the most cautious model is sought within less than a standard
-error: a whole one gives away what many say. Models of three tables chosen on some groups or rows and judged on all the
-others erred by 2.6 to 3.4 % more than the best at 60 rows instead of 3.7 to 7.6 %, at 64 groups by 2.0, not 3.2 %."""
-DEFAULT_ERRORS: Final = 2.0  # standard errors by which a model, or a simple law, must be better than a default
+"""Effective number of groups, or of rows, from which on the most cautious model is sought within
+less than a standard error: a whole one gives away what many say. Models of three tables chosen on
+some groups or rows and judged on all the others erred by 2.6 to 3.4 % more than the best at 60 rows
+instead of 3.7 to 7.6 %, at 64 groups by 2.0, not 3.2 %."""
+DEFAULT_ERRORS: Final = (
+    2.0  # standard errors by which a model, or a simple law, must be better than a default
+)
 _WORST: Final = 1e12  # percent; keeps sums finite where a model exploded
 _CHUNK: Final = 100  # bootstrap samples held in memory at a time
 MOST_UNITS: Final = 15_000
@@ -85,28 +97,29 @@ def select(
 ) -> dict[str, Any]:
     """Choose a model by its E_out, or an inlier ratio, and say how good the choice really is.
 
-    Models that left early (see `hopeless`) are never chosen, but they take part in the bootstrap: choosing among them
-    has its price too. Rows that such a model was not fitted for count with the error there of the best of the others
-    plus what it was worse by, on average, on the rows that it was fitted for.
+    Models that left early (see `hopeless`) are never chosen, but they take part in the bootstrap:
+    choosing among them has its price too. Rows that such a model was not fitted for count with the
+    error there of the best of the others plus what it was worse by, on average, on the rows that it
+    was fitted for.
 
     Raises FlopcastError: no model ran, or there are fewer than two groups to resample.
 
     Parameters
     ----------
     observed, groups, problems : array-like of shape (n,)
-        Measured values, and the group of each row; under the scheme ``"grouped"`` whole groups are resampled, otherwise
-        rows, or the problems that rows are repeats of.
+        Measured values, and the group of each row; under the scheme ``"grouped"`` whole groups are
+        resampled, otherwise rows, or the problems that rows are repeats of.
     predictions : DataFrame of shape (n, n_models)
-        Out-of-fold predictions of the models that ran, ``baselines`` included; one of these is taken where the model
-        that is chosen errs no less.
+        Out-of-fold predictions of the models that ran, ``baselines`` included; one of these is
+        taken where the model that is chosen errs no less.
     preference : sequence of str, optional
-        Names, the most liked first; other models follow in the order of the columns. None: the smallest E_out is taken,
-        whatever the standard error.
+        Names, the most liked first; other models follow in the order of the columns. None: the
+        smallest E_out is taken, whatever the standard error.
     default : str, optional
         The model that is kept unless another is clearly better; of no effect where it did not run.
     contenders : collection of str, optional
-        The models that may be chosen, beside the baselines: the error of the choice is that of choosing among these
-        alone. None, or none that ran: all of them.
+        The models that may be chosen, beside the baselines: the error of the choice is that of
+        choosing among these alone. None, or none that ran: all of them.
     partial : DataFrame of shape (n, n_left), optional
         Out-of-fold predictions of the models that left early, NaN where there are none.
     criterion : {"e_out", "ir10", "ir20"}
@@ -115,22 +128,28 @@ def select(
     Returns
     -------
     dict
-        The entry ``selected`` of ``metrics.json``: ``name``; ``baseline`` (whether an analytic baseline won);
-        ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_groups``, the same with every group counting alike;
-        ``e_out_table``, its uncorrected error; ``interval`` of ``e_out``; ``tied``, the model chosen and every one that
-        `ties.tied_with_best` does not tell from the best by what is chosen by, the least error first; ``picked``, how
-        often each model was chosen on a sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``,
+        The entry ``selected`` of ``metrics.json``: ``name``; ``baseline`` (whether an analytic
+        baseline won); ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_groups``, the same
+        with every group counting alike; ``e_out_table``, its uncorrected error; ``interval`` of
+        ``e_out``; ``tied``, the model chosen and every one that `ties.tied_with_best` does not tell
+        from the best by what is chosen by, the least error first; ``picked``, how often each model
+        was chosen on a sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``,
         ``units``, ``replicates``, ``level``.
     """
     if predictions.shape[1] == 0:
-        raise FlopcastError("no model ran, so none can be selected: see the error of each, or allow a larger budget")
+        raise FlopcastError(
+            "no model ran, so none can be selected: see the error of each, or allow a larger budget"
+        )
     units_of = _clusters(groups, scheme, problems)
     resampled = "groups"
     if scheme != "grouped":
         resampled = "rows" if problems is None else "problems"
     units = int(units_of.max()) + 1
     if units < 2:
-        raise FlopcastError(f"the error of a selection needs at least 2 {resampled}, there are {units}: measure more")
+        raise FlopcastError(
+            f"the error of a selection needs at least 2 {resampled}, there are {units}: measure "
+            "more"
+        )
     code = joined(units_of, MOST_UNITS)
     shown = [str(name) for name in predictions.columns]
     shown_errors = _errors(observed, predictions)
@@ -139,8 +158,12 @@ def select(
     losses = _losses(errors, criterion)
     count = len(names)
     with one_thread():
-        tied = tied_with_best(_losses(shown_errors, criterion), units_of, logs=CRITERIA[criterion][0] is None)
-        chooser = _Chooser(losses, code, names, baselines, preference, default, even=scheme == "grouped")
+        tied = tied_with_best(
+            _losses(shown_errors, criterion), units_of, logs=CRITERIA[criterion][0] is None
+        )
+        chooser = _Chooser(
+            losses, code, names, baselines, preference, default, even=scheme == "grouped"
+        )
         best = chooser.best()
         table = errors.mean(axis=0)
         stopped = _stopped(partial, baselines, contenders)
@@ -151,9 +174,14 @@ def select(
             names = names + [str(name) for name in stopped.columns]
             errors = np.column_stack([errors, _completed(some, errors[:, least])])
             losses = np.column_stack([losses, _completed(missed, losses[:, least])])
-            chooser = _Chooser(losses, code, names, baselines, preference, default, even=scheme == "grouped")
+            chooser = _Chooser(
+                losses, code, names, baselines, preference, default, even=scheme == "grouped"
+            )
         draws = _bootstrap(errors, code, chooser, replicates, seed)
-    even = 1.0 / pd.Series(np.asarray(groups)).pipe(lambda of: of.groupby(of).transform("size")).to_numpy()
+    even = (
+        1.0
+        / pd.Series(np.asarray(groups)).pipe(lambda of: of.groupby(of).transform("size")).to_numpy()
+    )
     honest = draws.left_out_mean(errors, code)
     near = np.argsort(table, kind="stable")[: max(3, -(-count // 3))]
     interval = _interval(honest, draws.in_bag[:, [best, *near]], effective_groups(code), level)
@@ -162,14 +190,21 @@ def select(
         "baseline": names[best] in baselines,
         "e_out": honest,
         "e_out_groups": draws.left_out_mean(errors, code, even),
-        "ir": {str(limit): draws.left_out_mean(100.0 * (errors <= limit), code) for limit in THRESHOLDS},
+        "ir": {
+            str(limit): draws.left_out_mean(100.0 * (errors <= limit), code) for limit in THRESHOLDS
+        },
         "e_out_table": float(table[best]),
         "interval": interval,
         "tied": _in_order(shown, shown_errors.mean(axis=0), tied, names[best]),
-        "picked": {names[i]: 100.0 * n / len(draws.chosen) for i, n in Counter(draws.chosen.tolist()).most_common()},
+        "picked": {
+            names[i]: 100.0 * n / len(draws.chosen)
+            for i, n in Counter(draws.chosen.tolist()).most_common()
+        },
         "method": METHOD,
         "criterion": criterion,
-        "rule": CRITERIA[criterion][1] if preference is None else RULE.format(chooser.reach, CRITERIA[criterion][1]),
+        "rule": CRITERIA[criterion][1]
+        if preference is None
+        else RULE.format(chooser.reach, CRITERIA[criterion][1]),
         "resampled": resampled,
         "units": units,
         "replicates": replicates,
@@ -184,7 +219,10 @@ def statement(entry: Mapping[str, Any]) -> str:
     'OLS: 4.0 % [3.0, 6.0] at 95 % confidence'
     """
     low, high = entry["interval"]
-    text = f"{entry['name']}: {entry['e_out']:.1f} % [{low:.1f}, {high:.1f}] at {100 * entry['level']:g} % confidence"
+    text = (
+        f"{entry['name']}: {entry['e_out']:.1f} % [{low:.1f}, {high:.1f}] at "
+        f"{100 * entry['level']:g} % confidence"
+    )
     if entry["baseline"]:
         text += "; a simple law: no fitted model is told to be better"
     if len(tied := entry["tied"]) > 1:
@@ -208,10 +246,11 @@ def hopeless(
 ) -> list[str]:
     """Return the models that cannot win any more, judged by the rows of the first folds.
 
-    The arguments are those of `select`, of these rows. A model is given up when what is chosen by (its E_out) is above
-    ``1 + margin`` times the smallest by more than the paired bootstrap (of groups under the scheme ``"grouped"``)
-    allows for at ``level``, and the rule of `select` chooses it on none of the samples. The model with the smallest,
-    and those that the rule prefers to it, thus always stay.
+    The arguments are those of `select`, of these rows. A model is given up when what is chosen by
+    (its E_out) is above ``1 + margin`` times the smallest by more than the paired bootstrap (of
+    groups under the scheme ``"grouped"``) allows for at ``level``, and the rule of `select` chooses
+    it on none of the samples. The model with the smallest, and those that the rule prefers to it,
+    thus always stay.
     """
     losses, code = (
         _losses(_errors(observed, predictions), criterion),
@@ -225,14 +264,18 @@ def hopeless(
         chooser = _Chooser(losses, code, names, (), preference, None, even=scheme == "grouped")
         draws = _bootstrap(losses, code, chooser, replicates, seed)
     best = int(np.argmin(chooser.means()))
-    lower, _ = percentile_interval(draws.losses - (1 + margin) * draws.losses[:, [best]], units, level=level)
+    lower, _ = percentile_interval(
+        draws.losses - (1 + margin) * draws.losses[:, [best]], units, level=level
+    )
     picked = set(draws.chosen.tolist())
     return [name for i, name in enumerate(names) if i != best and i not in picked and lower[i] > 0]
 
 
 def _errors(observed: ArrayLike, predictions: pd.DataFrame) -> FloatArray:
     """Return the APE of each row and model, held below what sums can take; NaN where there is no prediction."""
-    return np.minimum(np.column_stack([ape(observed, predictions[name]) for name in predictions.columns]), _WORST)
+    return np.minimum(
+        np.column_stack([ape(observed, predictions[name]) for name in predictions.columns]), _WORST
+    )
 
 
 def _losses(errors: FloatArray, criterion: str) -> FloatArray:
@@ -252,7 +295,9 @@ def _completed(errors: FloatArray, others: FloatArray) -> FloatArray:
     return np.where(np.isnan(errors), others + np.nanmean(errors - others, axis=0), errors)
 
 
-def _contenders(names: list[str], baselines: Collection[str], contenders: Collection[str] | None) -> list[str]:
+def _contenders(
+    names: list[str], baselines: Collection[str], contenders: Collection[str] | None
+) -> list[str]:
     """Return who may be chosen: the baselines and the contenders; all where none of the contenders ran."""
     if contenders is None or not set(contenders) & set(names):
         return names
@@ -275,7 +320,9 @@ def _in_order(names: list[str], errors: FloatArray, tied: BoolArray, chosen: str
     return [names[place] for place in places if tied[place] or names[place] == chosen]
 
 
-def _order(names: list[str], preference: Sequence[str] | None, baselines: Collection[str]) -> NDArray[np.intp] | None:
+def _order(
+    names: list[str], preference: Sequence[str] | None, baselines: Collection[str]
+) -> NDArray[np.intp] | None:
     """Return the position of each model in the order of preference, baselines last; None without preference."""
     if preference is None:
         return None
@@ -310,7 +357,9 @@ class _Chooser:
             self.sizes = np.ones(len(self.rows))
             units = len(self.rows)
         self.order = _order(names, preference, baselines)
-        self.laws = np.array([place for place, name in enumerate(names) if name in baselines], dtype=np.intp)
+        self.laws = np.array(
+            [place for place, name in enumerate(names) if name in baselines], dtype=np.intp
+        )
         self.default = names.index(default) if default in names else None
         self.reach = min(1.0, np.sqrt(CAUTION / units))
 
@@ -336,7 +385,9 @@ class _Chooser:
             chosen = np.where(near, self.default, chosen)
         return chosen
 
-    def _near(self, counts: FloatArray, means: FloatArray, best: NDArray[np.intp], errors: float) -> BoolArray:
+    def _near(
+        self, counts: FloatArray, means: FloatArray, best: NDArray[np.intp], errors: float
+    ) -> BoolArray:
         """Return which means are within so many standard errors of the smallest, samples × models."""
         near = np.empty(means.shape, dtype=bool)
         for model in np.unique(best):
@@ -348,11 +399,15 @@ class _Chooser:
     def _standard_error(self, counts: FloatArray, above: FloatArray, model: int) -> FloatArray:
         """Return the standard error of the difference in mean loss to ``model``, samples × models: a ratio estimate.
 
-        Its square is sum_g c_g (D_g - n_g delta)² / (sum_g c_g n_g)², with D_g the difference of the sums of cluster g
-        and n_g its size.
+        Its square is sum_g c_g (D_g - n_g delta)² / (sum_g c_g n_g)², with D_g the difference of
+        the sums of cluster g and n_g its size.
         """
         apart, sizes = self.sums - self.sums[:, [model]], self.sizes[:, None]
-        spread = counts @ apart**2 - 2 * above * (counts @ (apart * sizes)) + above**2 * (counts @ sizes**2)
+        spread = (
+            counts @ apart**2
+            - 2 * above * (counts @ (apart * sizes))
+            + above**2 * (counts @ sizes**2)
+        )
         return np.sqrt(np.maximum(spread, 0.0)) / (counts @ self.sizes)[:, None]
 
 
@@ -364,17 +419,23 @@ class _Draws(NamedTuple):
     chosen: NDArray[np.intp]
     left_out: FloatArray  # how many of the samples on which a model was chosen left a cluster out, models × clusters
 
-    def left_out_mean(self, values: ArrayLike, code: NDArray[np.intp], weights: FloatArray | None = None) -> float:
+    def left_out_mean(
+        self, values: ArrayLike, code: NDArray[np.intp], weights: FloatArray | None = None
+    ) -> float:
         """Return the mean of values (n, n_models), of the model chosen on a sample and the rows that it left out.
 
         Over all left-out rows of all samples: a mean of means would favour small clusters.
         """
         weights = np.ones(len(code)) if weights is None else weights
         sums = sums_of(np.asarray(values) * weights[:, None], code)
-        return float((self.left_out * sums.T).sum() / (self.left_out @ np.bincount(code, weights)).sum())
+        return float(
+            (self.left_out * sums.T).sum() / (self.left_out @ np.bincount(code, weights)).sum()
+        )
 
 
-def _bootstrap(errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, replicates: int, seed: int) -> _Draws:
+def _bootstrap(
+    errors: FloatArray, code: NDArray[np.intp], chooser: _Chooser, replicates: int, seed: int
+) -> _Draws:
     """Resample clusters; cluster sums (clusters × models) times counts (samples × clusters) replace resampled rows."""
     sums = sums_of(errors, code)
     in_bag, losses, chosen, left_out = [], [], [], np.zeros(sums.T.shape)
@@ -396,7 +457,9 @@ def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[Float
     while done < replicates:
         draws = rng.integers(clusters, size=(min(_CHUNK, replicates - done), clusters))
         flat = draws + clusters * np.arange(len(draws))[:, None]
-        counts = np.bincount(flat.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
+        counts = (
+            np.bincount(flat.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
+        )
         counts = counts[(counts == 0).any(axis=1)]
         done += len(counts)
         if len(counts):

@@ -35,8 +35,8 @@ SIGNED_RANK: Final = "Wilcoxon signed-rank"
 STUDENT: Final = "Student's t"
 MOST_UNITS: Final = 20
 """Of more units, so many sets of them drawn at random: the mean of a set is near that of all,
-whatever the shape of errors. Row by row, a model that errs by 12 % everywhere would lose to one that
-mostly errs by 2 % and rarely by 100 %."""
+whatever the shape of errors. Row by row, a model that errs by 12 % everywhere would lose to one
+that mostly errs by 2 % and rarely by 100 %."""
 _LEAST: Final = 1e-9
 """Percent: errors below it, and logarithms of ratios closer to zero, are rounding."""
 
@@ -58,8 +58,9 @@ def sums_of(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:
 def rule_of_units(units: int, tests: int, level: float = LEVEL) -> str:
     """Return the test of so many units: ranks, unless even one that is worse in all could not be told.
 
-    The least p-value of n signs is 2⁻ⁿ, and Holm asks for ``level / tests``. Fewer units are held to
-    Student's t of the same logarithms, which takes these for normal: so few cannot say otherwise.
+    The least p-value of n signs is 2⁻ⁿ, and Holm asks for ``level / tests``. Fewer units are held
+    to Student's t of the same logarithms, which takes these for normal: so few cannot say
+    otherwise.
 
     >>> rule_of_units(16, 26), rule_of_units(9, 26)
     ('Wilcoxon signed-rank', "Student's t")
@@ -67,7 +68,9 @@ def rule_of_units(units: int, tests: int, level: float = LEVEL) -> str:
     return SIGNED_RANK if 0.5**units <= level / tests else STUDENT
 
 
-def p_values(losses: FloatArray, other: FloatArray, *, logs: bool, tests: int, level: float = LEVEL) -> FloatArray:
+def p_values(
+    losses: FloatArray, other: FloatArray, *, logs: bool, tests: int, level: float = LEVEL
+) -> FloatArray:
     """Return one-sided p-values of "the first errs no more than the second", column by column.
 
     Parameters

@@ -35,7 +35,9 @@ from .verdicts import Interval
 _MODEL, _KNOWN, _NEW = "model", "known group", "new group"  # what is known of a row, its `basis`
 ANSWERS: Final = 5  # rows whose answers are kept with a model
 _WORDS: Final = tuple(
-    dict.fromkeys(("op", "device", "library", *DTYPE_COLUMNS, *TEXT_COLUMNS, *sorted(TEXT_DIMENSIONS)))
+    dict.fromkeys(
+        ("op", "device", "library", *DTYPE_COLUMNS, *TEXT_COLUMNS, *sorted(TEXT_DIMENSIONS))
+    )
 )
 
 
@@ -67,7 +69,8 @@ class Correction:
     def remark(self) -> Remark:
         """The correction as a remark on what the model says."""
         text = (
-            f"corrected afterwards by {self.factor:.3f} [{self.lower:.3f}, {self.upper:.3f}], measured on {self.rows} "
+            f"corrected afterwards by {self.factor:.3f} [{self.lower:.3f}, {self.upper:.3f}], "
+            f"measured on {self.rows} "
             f"rows of {self.groups} groups"
         )
         return remark("corrected", text, **vars(self))
@@ -75,7 +78,9 @@ class Correction:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what a manifest holds; a KeyError, TypeError or ValueError where it is damaged."""
-        factor, lower, upper, level = (float(saved[name]) for name in ("factor", "lower", "upper", "level"))
+        factor, lower, upper, level = (
+            float(saved[name]) for name in ("factor", "lower", "upper", "level")
+        )
         if not (0 < lower <= factor <= upper < np.inf and 0 < level < 1):
             raise ValueError("a correction must be a positive factor inside its interval")
         return cls(factor, lower, upper, level, int(saved["rows"]), int(saved["groups"]))
@@ -83,7 +88,8 @@ class Correction:
     def applied(self, answers: pd.DataFrame, level: float) -> pd.DataFrame:
         """Return ``predicted``, ``lower`` and ``upper`` times the factor, the interval of that level widened.
 
-        Its half-widths (log scale) are the roots of the sum of the squares of their own and the factor's.
+        Its half-widths (log scale) are the roots of the sum of the squares of their own and the
+        factor's.
         """
         sides = stats.norm.ppf((1 + np.array([level, self.level])) / 2)
         own = np.log(self.upper / self.lower) / 2 * sides[0] / sides[1]
@@ -91,7 +97,9 @@ class Correction:
         with np.errstate(divide="ignore", over="ignore"):
             down = np.hypot(np.log(answers["predicted"] / answers["lower"]), own)
             up = np.hypot(np.log(answers["upper"] / answers["predicted"]), own)
-            return answers.assign(predicted=centre, lower=centre * np.exp(-down), upper=centre * np.exp(up))
+            return answers.assign(
+                predicted=centre, lower=centre * np.exp(-down), upper=centre * np.exp(up)
+            )
 
 
 @dataclass(frozen=True)
@@ -107,8 +115,9 @@ class TrainedModel:
     domain : TrainedRange
         Of the training rows.
     spreads : dict of str to Spread
-        By scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those of new ones. In runs
-        that learnt one of them alone it serves all rows. ``sibling`` and ``stranger`` those of new devices.
+        By scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those
+        of new ones. In runs that learnt one of them alone it serves all rows. ``sibling`` and
+        ``stranger`` those of new devices.
     scheme : str
         Of the saved model.
     baselines : dict
@@ -116,7 +125,8 @@ class TrainedModel:
     beyond : Beyond or None
         How the model goes on outside the trained range; None in runs that did not learn it.
     law : FallbackLaw or None
-        What may be said of what was never trained; None where there is no law, and in runs that did not learn it.
+        What may be said of what was never trained; None where there is no law, and in runs that did
+        not learn it.
     groups : KnownGroups or None
         The groups that were trained; None in runs that did not keep them.
     correction : Correction or None
@@ -126,8 +136,8 @@ class TrainedModel:
     known : TrainedModel or None
         The model that answers rows of known groups in its place; None where one model answers all.
     own : (str, GPU) or None
-        A GPU that the catalogue does not have, after the word that rows name it with: of a run over all devices. The
-        caller describes it; it is never saved.
+        A GPU that the catalogue does not have, after the word that rows name it with: of a run over
+        all devices. The caller describes it; it is never saved.
     """
 
     saved: artifact.Artifact
@@ -163,7 +173,9 @@ class TrainedModel:
         if self.groups is None:
             return np.full(len(rows), _MODEL, dtype=object)
         near = self.groups.nearness(rows, self.recipe.target)
-        return np.where(near != "", near, np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW))
+        return np.where(
+            near != "", near, np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW)
+        )
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -176,7 +188,9 @@ class TrainedModel:
         """
         folder = run / artifact.MODEL
         if not folder.is_dir():
-            raise ArtifactError(f"{run} is not a run folder (it has no {folder.name}/): {sealing.which_run(run)}")
+            raise ArtifactError(
+                f"{run} is not a run folder (it has no {folder.name}/): {sealing.which_run(run)}"
+            )
         sealing.check(run)
         return cls.read(folder)
 
@@ -201,8 +215,8 @@ class TrainedModel:
     ) -> Self:
         """Return the model that an artifact describes; ``source`` is what messages call its manifest.
 
-        ``prior`` is the one whose prediction it takes as a feature, ``known`` the one that answers rows of known
-        groups. Raises ArtifactError: the manifest is damaged, or foreign.
+        ``prior`` is the one whose prediction it takes as a feature, ``known`` the one that answers
+        rows of known groups. Raises ArtifactError: the manifest is damaged, or foreign.
         """
         manifest = saved.manifest
         try:
@@ -213,17 +227,27 @@ class TrainedModel:
                 TrainedRange.from_dict(manifest["domain"]),
                 {
                     own.intervals.scheme: own,
-                    **{str(near): Spread.from_dict(one) for near, one in manifest.get("devices", {}).items()},
+                    **{
+                        str(near): Spread.from_dict(one)
+                        for near, one in manifest.get("devices", {}).items()
+                    },
                 },
                 own.intervals.scheme,
                 {
-                    "constant ratio": {"ratio": float(manifest["baselines"]["constant ratio"]["ratio"])},
-                    "affine": {key: float(manifest["baselines"]["affine"][key]) for key in ("intercept", "ratio")},
+                    "constant ratio": {
+                        "ratio": float(manifest["baselines"]["constant ratio"]["ratio"])
+                    },
+                    "affine": {
+                        key: float(manifest["baselines"]["affine"][key])
+                        for key in ("intercept", "ratio")
+                    },
                 },
                 Beyond.from_dict(manifest["beyond"]) if manifest.get("beyond") else None,
                 FallbackLaw.from_dict(manifest["law"]) if manifest.get("law") else None,
                 KnownGroups.from_dict(manifest["groups"]) if manifest.get("groups") else None,
-                Correction.from_dict(manifest["correction"]) if manifest.get("correction") else None,
+                Correction.from_dict(manifest["correction"])
+                if manifest.get("correction")
+                else None,
                 prior,
                 known,
             )
@@ -234,14 +258,24 @@ class TrainedModel:
         if prior is None and manifest.get("prior"):
             raise ArtifactError(f"{source} names a prior that is not beside it: train again")
         if (known is not None) != bool(manifest.get("known")):
-            raise ArtifactError(f"{source} and the model of known groups beside it do not belong together: train again")
-        difficult = [name for one in model.spreads.values() if one.difficulty for name in one.difficulty.names]
+            raise ArtifactError(
+                f"{source} and the model of known groups beside it do not belong together: train "
+                "again"
+            )
+        difficult = [
+            name
+            for one in model.spreads.values()
+            if one.difficulty
+            for name in one.difficulty.names
+        ]
         wider = () if model.beyond is None else model.beyond.wider
         difficult = [name for name in difficult if not name.startswith(ON_DEVICE)]
         if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
             what = f"its trained range or difficulty names {foreign[0]}, which is not a feature"
             raise ArtifactError(f"{source} is damaged ({what}): train again")
-        if not np.isfinite([figure for law in model.baselines.values() for figure in law.values()]).all():
+        if not np.isfinite(
+            [figure for law in model.baselines.values() for figure in law.values()]
+        ).all():
             raise ArtifactError(f"{source} is damaged (a baseline is not finite): train again")
         model._check_answers(source)
         return model
@@ -249,12 +283,17 @@ class TrainedModel:
     def answers(self, rows: pd.DataFrame) -> dict[str, Any]:
         """Return up to five rows of the training data and all that is predicted for them, fit for JSON.
 
-        Kept in the manifest under ``answers``, they hold whoever loads it to the recipe, intervals and baselines too.
-        ``rows`` are as `features.matrix.Dataset` has them: what the host measured stands in columns ``host_*``.
+        Kept in the manifest under ``answers``, they hold whoever loads it to the recipe, intervals
+        and baselines too. ``rows`` are as `features.matrix.Dataset` has them: what the host
+        measured stands in columns ``host_*``.
         """
-        some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(ANSWERS, len(rows))).astype(int))]
+        some = rows.iloc[
+            np.unique(np.linspace(0, len(rows) - 1, min(ANSWERS, len(rows))).astype(int))
+        ]
         some = self.as_asked(some)
-        asked = {str(name): [_plain(value) for value in some[name]] for name in some if name != "source"}
+        asked = {
+            str(name): [_plain(value) for value in some[name]] for name in some if name != "source"
+        }
         return {"level": LEVEL, "rows": asked, "answers": self._answers(asked, LEVEL)}
 
     def as_asked(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -284,16 +323,24 @@ class TrainedModel:
         model = replace(self, saved=replace(self.saved, manifest=manifest), known=None)
         kept = manifest.get("answers")
         if kept is not None:
-            manifest["answers"] = {**kept, "answers": model._answers(kept["rows"], float(kept["level"]))}
+            manifest["answers"] = {
+                **kept,
+                "answers": model._answers(kept["rows"], float(kept["level"])),
+            }
         return model
 
     def corrected(self, correction: Correction) -> Self:
         """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""
         manifest = {**self.saved.manifest, "correction": vars(correction)}
         known = self.known and self.known.corrected(correction)
-        model = replace(self, saved=replace(self.saved, manifest=manifest), correction=correction, known=known)
+        model = replace(
+            self, saved=replace(self.saved, manifest=manifest), correction=correction, known=known
+        )
         if kept := manifest.get("answers"):
-            manifest["answers"] = {**kept, "answers": model._answers(kept["rows"], float(kept["level"]))}
+            manifest["answers"] = {
+                **kept,
+                "answers": model._answers(kept["rows"], float(kept["level"])),
+            }
         return model
 
     def _answers(self, asked: Mapping[str, list[Any]], level: float) -> dict[str, list[Any]]:
@@ -308,9 +355,13 @@ class TrainedModel:
         try:
             now = self._answers(kept["rows"], float(kept["level"]))
             for name, values in kept["answers"].items():
-                np.testing.assert_allclose(np.array(now[name], float), np.array(values, float), artifact.TOLERANCE)
+                np.testing.assert_allclose(
+                    np.array(now[name], float), np.array(values, float), artifact.TOLERANCE
+                )
         except Exception as error:  # another version can fail in any way
-            raise ArtifactError(artifact.not_reproduced(self.saved, source, f"answers: {error}")) from error
+            raise ArtifactError(
+                artifact.not_reproduced(self.saved, source, f"answers: {error}")
+            ) from error
 
     def predict(self, rows: pd.DataFrame, level: float, fallback: bool = False) -> pd.DataFrame:
         """Return ``predicted``, ``lower``, ``upper``, ``basis``, ``extrapolated``, ``reasons`` and the baselines.
@@ -321,17 +372,20 @@ class TrainedModel:
         frame.insert(list(frame).index("extrapolated") + 1, "reasons", reasons.of_rows())
         return frame
 
-    def answer(self, rows: pd.DataFrame, level: float, fallback: bool = False) -> tuple[pd.DataFrame, Reasons]:
+    def answer(
+        self, rows: pd.DataFrame, level: float, fallback: bool = False
+    ) -> tuple[pd.DataFrame, Reasons]:
         """Return ``predicted``, ``lower``, ``upper``, ``basis``, ``extrapolated`` and the baselines, and reasons.
 
-        The intervals are meant to hold a share ``level`` of rows; the frame has the index of ``rows``, clean rows with,
-        where there is a host, its measurements. ``basis`` says what is known of the row and so which intervals it has:
-        ``known group``, ``new group``, in a run over all devices ``new device`` or ``new host``, outside the trained
-        range ``beyond``, where the model alone answers, a ``blend`` with the rule that goes on, or the ``rule`` alone
-        (see `extrapolation`); of runs that did not keep their groups ``model`` stands for the first ones. The reasons
-        say how a row is unlike training. Where a row's features cannot be computed, or what it computes was never
-        trained, there is no prediction, and they say why; with ``fallback`` the ``law`` answers there, with its own
-        wide interval.
+        The intervals are meant to hold a share ``level`` of rows; the frame has the index of
+        ``rows``, clean rows with, where there is a host, its measurements. ``basis`` says what is
+        known of the row and so which intervals it has: ``known group``, ``new group``, in a run
+        over all devices ``new device`` or ``new host``, outside the trained range ``beyond``, where
+        the model alone answers, a ``blend`` with the rule that goes on, or the ``rule`` alone (see
+        `extrapolation`); of runs that did not keep their groups ``model`` stands for the first
+        ones. The reasons say how a row is unlike training. Where a row's features cannot be
+        computed, or what it computes was never trained, there is no prediction, and they say why;
+        with ``fallback`` the ``law`` answers there, with its own wide interval.
         """
         if self.own is None:
             return self._answer(rows, level, fallback)
@@ -343,7 +397,9 @@ class TrainedModel:
             reasons.extend(why, at)
         return pd.concat(frames).iloc[np.argsort(np.concatenate(places))], reasons
 
-    def _on_own(self, rows: pd.DataFrame, word: str, gpu: GPU) -> list[tuple[TrainedModel, np.ndarray]]:
+    def _on_own(
+        self, rows: pd.DataFrame, word: str, gpu: GPU
+    ) -> list[tuple[TrainedModel, np.ndarray]]:
         """Return the model of the GPU `own` and that of all others, where rows name them, with their places."""
         named, other = rows["device"].to_numpy(dtype=object) == word, replace(self, own=None)
         found = [(replace(other, recipe=replace(self.recipe, target=gpu)), np.flatnonzero(named))]
@@ -354,7 +410,9 @@ class TrainedModel:
         """Return rows under the name of the one device that this model is asked about; of several as they are."""
         return rows if self.recipe.target == EVERY else rows.assign(device=self.recipe.target.name)
 
-    def _answer(self, rows: pd.DataFrame, level: float, fallback: bool) -> tuple[pd.DataFrame, Reasons]:
+    def _answer(
+        self, rows: pd.DataFrame, level: float, fallback: bool
+    ) -> tuple[pd.DataFrame, Reasons]:
         rows = self.with_prior(rows)
         rows = rows.assign(**{name: as_categories(rows[name]) for name in _WORDS if name in rows})
         work = work_of(rows)
@@ -363,11 +421,21 @@ class TrainedModel:
         known, reference = np.flatnonzero(able), self._reference(rows, work)
         trained = self._question(rows[able])
         devices = rows["device"].to_numpy(dtype=str)[able] if self.recipe.target == EVERY else None
-        asked = _Asked(rows[able], work.take(known), X[able], reference[able], unlike.where(able), trained, devices)
+        asked = _Asked(
+            rows[able],
+            work.take(known),
+            X[able],
+            reference[able],
+            unlike.where(able),
+            trained,
+            devices,
+        )
         answers, outside = self._by_question(asked, level)
         reasons.extend(outside, known)
         frame = answers.set_axis(known).reindex(range(len(rows))).set_axis(rows.index)
-        frame = frame.assign(basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True))
+        frame = frame.assign(
+            basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True)
+        )
         baselines = self._baselines(rows, work, reference)
         if fallback and self.law is not None:
             value = self.law.predict(baselines)
@@ -375,7 +443,9 @@ class TrainedModel:
             if HOST_DEVICE in rows:  # what was measured is not made up
                 here &= rows[HOST_DEVICE].ne(rows["device"]).to_numpy()
             lower, upper = self.law.intervals.bounds(value[here], level)
-            frame.loc[here, ["predicted", "lower", "upper"]] = np.column_stack([value[here], lower, upper])
+            frame.loc[here, ["predicted", "lower", "upper"]] = np.column_stack(
+                [value[here], lower, upper]
+            )
             frame.loc[here, "basis"], frame.loc[here, "extrapolated"] = "law", True
         return pd.concat([frame, baselines], axis=1), reasons
 
@@ -385,7 +455,9 @@ class TrainedModel:
             return self._features(self.with_prior(rows), work_of(rows))[0]
         parts = self._on_own(rows, *self.own)
         found = pd.concat([model.features(model._named(rows.iloc[at])) for model, at in parts])
-        return found.iloc[np.argsort(np.concatenate([at for _, at in parts]))].reset_index(drop=True)
+        return found.iloc[np.argsort(np.concatenate([at for _, at in parts]))].reset_index(
+            drop=True
+        )
 
     def with_prior(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with what the prior predicts for the target, where there is one."""
@@ -424,7 +496,13 @@ class TrainedModel:
 
     def _from_features(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
         """Return the predictions of rows with features, with limits and basis, and how each is unlike training."""
-        X, reference, unlike, trained, devices = asked.X, asked.reference, asked.unlike, asked.trained, asked.devices
+        X, reference, unlike, trained, devices = (
+            asked.X,
+            asked.reference,
+            asked.unlike,
+            asked.trained,
+            asked.devices,
+        )
         trained_rows = None
         if self.groups is not None and any(spread.strata for spread in self.spreads.values()):
             trained_rows = self.groups.trained_rows(asked.rows)
@@ -437,7 +515,12 @@ class TrainedModel:
         )
         for found in (unlike, check.reasons):
             reasons.extend(found, np.arange(len(X)))
-        alone, second, (share, wide), (times, widen) = predicted, [], np.zeros((2, len(X))), np.ones((2, len(X)))
+        alone, second, (share, wide), (times, widen) = (
+            predicted,
+            [],
+            np.zeros((2, len(X))),
+            np.ones((2, len(X))),
+        )
         far = np.where(new, np.maximum(check.distance, 1.0), check.distance)
         if self.beyond is None:
             widen = np.where(new, np.maximum(check.widening, 1 + WIDENING), check.widening)
@@ -476,7 +559,9 @@ class TrainedModel:
         basis = np.select([share <= 0, share < 1], [inside, "blend"], "rule")
         columns = {"predicted": predicted, "lower": lower, "upper": upper, "basis": basis}
         answers = pd.DataFrame({**columns, "extrapolated": new | check.extrapolated})
-        return answers if self.correction is None else self.correction.applied(answers, level), reasons
+        return answers if self.correction is None else self.correction.applied(
+            answers, level
+        ), reasons
 
     def _spread(self, known: str) -> Spread | None:
         """Return the intervals of rows of which so much is known; None where nobody measured how those err."""
@@ -489,18 +574,40 @@ class TrainedModel:
     def _no_interval(self, known: str) -> Remark:
         """Why rows of new groups, or of new devices, have no interval."""
         if known == OTHER_HOST:
-            text = "no interval: the GPU that measured this row was no host in training, and how far such rows err was "
-            return remark("new-host-without-interval", f"{text}not measured: train with rows of it", near=known)
+            text = (
+                "no interval: the GPU that measured this row was no host in training, and how far "
+                "such rows err was "
+            )
+            return remark(
+                "new-host-without-interval",
+                f"{text}not measured: train with rows of it",
+                near=known,
+            )
         if known == FOREIGN:
-            text = "no interval: no device of this maker was trained, and how far another's err was not measured"
-            return remark("new-device-without-interval", f"{text}: train on some of them too", near=known)
+            text = (
+                "no interval: no device of this maker was trained, and how far another's err was "
+                "not measured"
+            )
+            return remark(
+                "new-device-without-interval", f"{text}: train on some of them too", near=known
+            )
         if known in (SIBLING, STRANGER):
             there = "some of its family were" if known == SIBLING else "none of its family was"
-            text = f"no interval: this device was not trained, {there}, and how far such devices err was not measured: "
-            what = "train with group=device" if self.groups and self.groups.by != ("device",) else "train on more GPUs"
+            text = (
+                f"no interval: this device was not trained, {there}, and how far such devices err "
+                "was not measured: "
+            )
+            what = (
+                "train with group=device"
+                if self.groups and self.groups.by != ("device",)
+                else "train on more GPUs"
+            )
             return remark("new-device-without-interval", f"{text}{what}", near=known)
         count = len(self.groups.rows_of) if self.groups else 0
-        text = f"no interval: trained on {counted(count, 'group')}, which cannot tell how far new groups differ"
+        text = (
+            f"no interval: trained on {counted(count, 'group')}, which cannot tell how far new "
+            "groups differ"
+        )
         return remark("new-group-without-interval", text, groups=count)
 
     def _features(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, Reasons, Reasons]:
@@ -508,7 +615,9 @@ class TrainedModel:
         values = np.full((len(rows), len(self.recipe.columns)), np.nan)
         unlike, unable = Reasons(len(rows)), Reasons(len(rows))
         for kind in _kinds(rows, work):
-            part, its = (rows, work) if len(kind) == len(rows) else (rows.iloc[kind], work.take(kind))
+            part, its = (
+                (rows, work) if len(kind) == len(rows) else (rows.iloc[kind], work.take(kind))
+            )
             new, why = Reasons(len(kind)), None
             if (told := self._cannot_run(part)) is not None:
                 unable.add(kind, told)
@@ -530,7 +639,9 @@ class TrainedModel:
         unknown = ~np.isfinite(values)
         for row in np.flatnonzero(unknown.any(axis=1) & ~unable.any()).tolist():
             name = self.recipe.columns[int(np.argmax(unknown[row]))]
-            unable.add([row], remark("feature-unknown", f"{name} is unknown for this row", feature=name))
+            unable.add(
+                [row], remark("feature-unknown", f"{name} is unknown for this row", feature=name)
+            )
         return pd.DataFrame(values, columns=list(self.recipe.columns)), unlike, unable
 
     def _cannot_run(self, rows: pd.DataFrame) -> Remark | None:
@@ -546,7 +657,9 @@ class TrainedModel:
             text = f"no GPU {host!r} is known: what measured a row must be one of the catalogue"
             return remark("unknown-device", text, device=host)
         problem = f"no GPU {name!r} is known" if name else "the row names no device"
-        what = "one that is none of the catalogue's is stated, by its file, as the default of device"
+        what = (
+            "one that is none of the catalogue's is stated, by its file, as the default of device"
+        )
         if name.casefold().endswith(".toml"):
             what = "data open no file: state it as the default of device"
         elif close := _closest(name):
@@ -555,9 +668,16 @@ class TrainedModel:
 
     def _reference(self, rows: pd.DataFrame, work: Work) -> np.ndarray:
         """Return what the fitted baselines scale: what the host measured, or a size on the target."""
-        measure, target = self.saved.manifest["baselines"].get("reference", "roofline"), self.recipe.target
+        measure, target = (
+            self.saved.manifest["baselines"].get("reference", "roofline"),
+            self.recipe.target,
+        )
         if self.recipe.host is not None:
-            return self._measured(rows) if measure == "host" else self._laws(rows, work)[0][measure].to_numpy()
+            return (
+                self._measured(rows)
+                if measure == "host"
+                else self._laws(rows, work)[0][measure].to_numpy()
+            )
         if (parts := sum_of_parts(self.recipe.metric, rows, target)) is not None:
             return parts
         return on_each(work, rows, target, published(partial(size, measure)))
@@ -642,4 +762,10 @@ def _plain(value: Any) -> Any:
     """Return a cell as JSON holds it, None where there is none."""
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
-    return None if value is None or value is pd.NA else value.item() if isinstance(value, np.generic) else value
+    return (
+        None
+        if value is None or value is pd.NA
+        else value.item()
+        if isinstance(value, np.generic)
+        else value
+    )

@@ -13,8 +13,9 @@ from ..remarks import Remark, remark
 
 MIN_ROWS = 10  # fewer rows carry no slope and no scatter worth a sentence
 MIN_GROUPS = 4
-"""With G groups even the whole range of the group medians covers the true median with 1 - 2·0.5^G only: 75 % for three
-groups, 87.5 % for four. Below four no interval of 90 % comes near to what it says."""
+"""With G groups even the whole range of the group medians covers the true median with 1 - 2·0.5^G
+only: 75 % for three groups, 87.5 % for four. Below four no interval of 90 % comes near to what it
+says."""
 MOST_ROWS = 2 / 3
 """The share of rows that 'most rows' means; for a normal distribution its half-width is one standard deviation."""
 ALPHA = 0.05  # level of each test; equivalence is tested by the interval of level 1 - 2·ALPHA
@@ -62,24 +63,28 @@ class Evidence:
     rows: int
     groups: int
     deviation: Interval  # median deviation with its cluster-bootstrap interval of level 1 - 2·ALPHA: the correction c
-    # slope of log t_target on log t_law with its cluster-robust interval of level 1 - ALPHA; for a law with one ratio
-    # (FLOPS and bandwidth scaling within a dtype) that is the slope on log t_host. None where a time does not vary, and
-    # for what does not grow with the work.
+    # slope of log t_target on log t_law with its cluster-robust interval of level 1 - ALPHA; for a
+    # law with one ratio (FLOPS and bandwidth scaling within a dtype) that is the slope on log
+    # t_host. None where a time does not vary, and for what does not grow with the work.
     slope: Interval | None
     slope_p: float  # p-value of slope = 1; NaN without a slope
-    # the slope a perfect law would show with noisy host times (`law_comparison.NOISE`); NaN without a slope
+    # the slope a perfect law would show with noisy host times (`law_comparison.NOISE`); NaN without
+    # a slope
     attenuated_slope: float
-    # p-value of 'the slope is 1, or seems less because the host's times are noisy', adjusted by Holm over classes
+    # p-value of 'the slope is 1, or seems less because the host's times are noisy', adjusted by
+    # Holm over classes
     size_p: float
-    # fold change of the deviation, by the slope, between the middle and either end of the class's range of times (5th
-    # to 95th percentile), less 1: 0.10 means the ends are 10 % off when the middle is right
+    # fold change of the deviation, by the slope, between the middle and either end of the class's
+    # range of times (5th to 95th percentile), less 1: 0.10 means the ends are 10 % off when the
+    # middle is right
     drift: float
-    # half-width of the symmetric band (in log) around c that holds `MOST_ROWS` of the rows: 0.10 = within 10 %
+    # half-width of the symmetric band (in log) around c that holds `MOST_ROWS` of the rows: 0.10 =
+    # within 10 %
     scatter: float
     # the same with every group of the same weight: two large groups say little of how groups differ
     group_scatter: float
-    # variance of the log deviations over the largest that the margin and the host's noise allow, and the degrees of
-    # freedom it is known with (`law_comparison.scatter_test`)
+    # variance of the log deviations over the largest that the margin and the host's noise allow,
+    # and the degrees of freedom it is known with (`law_comparison.scatter_test`)
     excess: float
     freedom: float
     scatter_p: float  # p-value of 'the rows scatter by no more than the margin', adjusted by Holm over classes
@@ -103,15 +108,18 @@ def too_few(rows: int, groups: int) -> Verdict | None:
     return Verdict(Outcome.TOO_FEW, remark("law-too-few-data", text, rows=rows, groups=groups))
 
 
-UNKNOWN = Verdict(Outcome.UNKNOWN, remark("law-not-published", "unknown: the law needs a figure that is not published"))
+UNKNOWN = Verdict(
+    Outcome.UNKNOWN,
+    remark("law-not-published", "unknown: the law needs a figure that is not published"),
+)
 """Of a law without a prediction."""
 
 
 def judge(evidence: Evidence, margin: float) -> Verdict:
     """Apply the decision rule.
 
-    ``margin`` is what 'the same' means: 0.10 = deviations within [1/1.10, 1.10], symmetric in log, so that exchanging
-    host and target gives the same verdict.
+    ``margin`` is what 'the same' means: 0.10 = deviations within [1/1.10, 1.10], symmetric in log,
+    so that exchanging host and target gives the same verdict.
 
     Returns
     -------
@@ -123,27 +131,29 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         > margin   is shown      near c
         ========== ============= ================ ===================================== ==========================
         any        any           any              fewer than 10 rows or 4 groups        too few data
-        yes        yes                                                                  fails: depends on size
-        any        any           no, as is shown                                        fails: scatters
-        any        any           no, not shown                                          cannot tell (scatter)
-        yes        no            yes                                                    cannot tell (slope)
-        no         any           yes              inside the margins                    holds
-        no         any           yes              excludes 1, half-width within margin  holds with a correction of c
-        no         any           yes              else                                  cannot tell (median)
+        yes        yes                                                                  fails:
+        depends on size any        any           no, as is shown
+        fails: scatters any        any           no, not shown
+        cannot tell (scatter) yes        no            yes
+        cannot tell (slope) no         any           yes              inside the margins
+        holds no         any           yes              excludes 1, half-width within margin  holds
+        with a correction of c no         any           yes              else
+        cannot tell (median)
         ========== ============= ================ ===================================== ==========================
 
     Notes
     -----
-    *Holds* is a claim of equivalence, not the absence of a difference: two one-sided tests at `ALPHA` reject 'c is off
-    by more than the margin' exactly when the interval of level 1 - 2·`ALPHA` lies inside the margins [1]_, [2]_. It is
-    a claim about the class's middle; the share of rows within the margin and the drift guard the rest of the class.
-    A slope other than 1 counts only if it moves the ends of the class's range by more than the margin, and is shown:
-    p < `ALPHA` after Holm over the classes, against the slopes that noise in the host's times can feign; likewise a
-    scatter beyond the margin, of the rows or with every group of the same weight, against what the noise of the host
-    and few groups can feign (`law_comparison`). The
-    equivalence claims of several classes are not adjusted for each other: each class's claim is wrong with probability
-    `ALPHA` at most, on its own. Where nothing is shown either way, the remark says how many more groups like these
-    would settle it (`more_groups`).
+    *Holds* is a claim of equivalence, not the absence of a difference: two one-sided tests at
+    `ALPHA` reject 'c is off by more than the margin' exactly when the interval of level 1 -
+    2·`ALPHA` lies inside the margins [1]_, [2]_. It is a claim about the class's middle; the share
+    of rows within the margin and the drift guard the rest of the class. A slope other than 1 counts
+    only if it moves the ends of the class's range by more than the margin, and is shown: p <
+    `ALPHA` after Holm over the classes, against the slopes that noise in the host's times can
+    feign; likewise a scatter beyond the margin, of the rows or with every group of the same weight,
+    against what the noise of the host and few groups can feign (`law_comparison`). The equivalence
+    claims of several classes are not adjusted for each other: each class's claim is wrong with
+    probability `ALPHA` at most, on its own. Where nothing is shown either way, the remark says how
+    many more groups like these would settle it (`more_groups`).
 
     References
     ----------
@@ -157,7 +167,8 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     large_drift = evidence.drift > margin
     if large_drift and evidence.size_p < ALPHA:
         return Verdict(
-            Outcome.SIZE, remark("law-depends-on-size", f"fails: depends on size (slope {slope})", slope=slope)
+            Outcome.SIZE,
+            remark("law-depends-on-size", f"fails: depends on size (slope {slope})", slope=slope),
         )
     scatter, weighed = evidence.scatter, ""
     if scatter <= margin:
@@ -182,7 +193,11 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     else:
         code, text, figures = "law-median-undecided", f"median {c}", {"deviation": c}
     more = more_groups(evidence, margin)
-    needed = f"about {more} more groups like these would tell" if more else f"{MOST_TIMES} times as many would not"
+    needed = (
+        f"about {more} more groups like these would tell"
+        if more
+        else f"{MOST_TIMES} times as many would not"
+    )
     if evidence.scatter > margin and evidence.excess <= 1:
         needed = "noise in the host's times alone can be as much"
     text = f"cannot tell ({text}; {needed})"
@@ -192,8 +207,8 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
 def more_groups(evidence: Evidence, margin: float) -> int | None:
     """Return how many more groups like those at hand would settle what `judge` cannot tell, if the estimates stay.
 
-    Widths shrink with the root of the groups, degrees of freedom grow with them. None where more than `MOST_TIMES` as
-    many would not settle it.
+    Widths shrink with the root of the groups, degrees of freedom grow with them. None where more
+    than `MOST_TIMES` as many would not settle it.
     """
     c, slope, limit = evidence.deviation, evidence.slope, log(1 + margin)
     times = np.arange(1, 8 * MOST_TIMES + 1) / 8 + 1e-9

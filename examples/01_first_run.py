@@ -10,7 +10,11 @@ really takes, and are scored on rows that they have not seen.
 import flopcast as fc
 
 run = fc.train(models=["OLS", "NNLS", "Additive"], jobs=1)
-run.selected["name"], round(run.selected["e_out"], 1), [round(bound, 1) for bound in run.selected["interval"]]
+(
+    run.selected["name"],
+    round(run.selected["e_out"], 1),
+    [round(bound, 1) for bound in run.selected["interval"]],
+)
 
 # %%
 # ``selected`` is the model that the cross-validation chose, with its *honest* error on unseen groups in percent: it

@@ -19,10 +19,16 @@ import flopcast as fc
 def layer(number, start):
     """Return the events of a matrix product and of an addition: operator, launch and kernel of each."""
     shapes = {"aten::mm": [[512, 4096], [4096, 4096]], "aten::add": [[512, 4096], [512, 4096], []]}
-    kernels = {"aten::mm": ("Cijk_Ailk_Bljk_BBS_BH", 45.0), "aten::add": ("vectorized_elementwise_kernel<add>", 6.0)}
+    kernels = {
+        "aten::mm": ("Cijk_Ailk_Bljk_BBS_BH", 45.0),
+        "aten::add": ("vectorized_elementwise_kernel<add>", 6.0),
+    }
     for place, (operator, (kernel, took)) in enumerate(kernels.items()):
         at, identity = start + 12 * place, 2 * number + place + 1
-        inputs = {"Input Dims": shapes[operator], "Input type": ["c10::BFloat16", "c10::BFloat16", "Scalar"]}
+        inputs = {
+            "Input Dims": shapes[operator],
+            "Input type": ["c10::BFloat16", "c10::BFloat16", "Scalar"],
+        }
         common = {"External id": identity, "correlation": identity}
         yield event("cpu_op", operator, at, 10.0, 7, **common, **inputs)
         yield event("cuda_runtime", "hipLaunchKernel", at + 3, 4.0, 7, **common)
@@ -35,7 +41,13 @@ def event(category, name, start, duration, thread, **args):
     return {**place, "ts": start, "dur": duration, "args": args}
 
 
-device = {"id": 0, "name": "AMD Instinct MI300X", "numSms": 304, "warpSize": 64, "totalGlobalMem": 206141652992}
+device = {
+    "id": 0,
+    "name": "AMD Instinct MI300X",
+    "numSms": 304,
+    "warpSize": 64,
+    "totalGlobalMem": 206141652992,
+}
 events = [one for number in range(20) for one in layer(number, 60.0 * number)]
 folder = tempfile.TemporaryDirectory()
 trace = Path(folder.name) / "trace.json"
@@ -44,7 +56,9 @@ _ = trace.write_text(json.dumps({"deviceProperties": [device], "traceEvents": ev
 # %%
 # What is in it? Every operator on a shape becomes a row; that is what ``train`` learns from.
 
-fc.read(trace).frame[["op", "m", "n", "k", "rows", "cols", "dtype_a", "duration_us", "repeats", "source"]]
+fc.read(trace).frame[
+    ["op", "m", "n", "k", "rows", "cols", "dtype_a", "duration_us", "repeats", "source"]
+]
 
 # %%
 # On an MI355X:

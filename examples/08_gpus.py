@@ -14,7 +14,10 @@ fc.gpus().loc[["MI300X", "MI325X", "MI355X", "H100 SXM5"], ["cus", "memory_gb", 
 # Peaks are dense, and of the number format that computes.
 
 mi300x, mi355x = fc.gpu("MI300X"), fc.gpu("AMD_Instinct_MI355X_OAM")
-{dtype: round(mi355x.peak_tflops(dtype) / mi300x.peak_tflops(dtype), 2) for dtype in ("fp64", "bf16", "fp8")}
+{
+    dtype: round(mi355x.peak_tflops(dtype) / mi300x.peak_tflops(dtype), 2)
+    for dtype in ("fp64", "bf16", "fp8")
+}
 
 # %%
 # A part of your own, or one that exists only as a plan, is a small TOML file. What it does not say it takes from the

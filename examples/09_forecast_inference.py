@@ -37,5 +37,13 @@ found.plot_parts()
 # %%
 # What does not fit has no time, but says by how much.
 
-found = fc.forecast("llama-3.1-405b", gpu="MI300X", gpus=[2, 4, 8], dtype="bf16", batch=1, input_len=512, output_len=64)
+found = fc.forecast(
+    "llama-3.1-405b",
+    gpu="MI300X",
+    gpus=[2, 4, 8],
+    dtype="bf16",
+    batch=1,
+    input_len=512,
+    output_len=64,
+)
 found.table[["gpus", "fits", "predicted", "unit", "reason"]]

@@ -13,7 +13,13 @@ layers = [
     {"name": "embed", "op": "copy", "rows": 8192, "cols": 4096, "dtype": "bf16", "after": []},
     {"name": "text", **product, "n": 16384, "k": 4096, "count": 24, "after": ["embed"]},
     {"name": "image", **product, "n": 4096, "k": 4096, "count": 12, "after": ["embed"]},
-    {"name": "gather", "collective": "all_gather", "message_bytes": 64e6, "ranks": 8, "after": ["image"]},
+    {
+        "name": "gather",
+        "collective": "all_gather",
+        "message_bytes": 64e6,
+        "ranks": 8,
+        "after": ["image"],
+    },
     {"name": "head", "time_us": 350, "after": ["text", "gather"]},
 ]
 found = fc.forecast({"layers": layers}, gpu="MI300X", gpus=8, dtype="bf16")

@@ -24,5 +24,7 @@ found.plot_benchmarks()
 # %%
 # Two measurements of your own are enough for a first answer.
 
-mine = fc.scale(fit=[38, 76], sizes=[152, 304], performance=[118.0, 221.0], law=["proportional", "power"])
+mine = fc.scale(
+    fit=[38, 76], sizes=[152, 304], performance=[118.0, 221.0], law=["proportional", "power"]
+)
 mine.table

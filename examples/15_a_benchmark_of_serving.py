@@ -33,8 +33,12 @@ runs = pd.DataFrame(
 )  # fmt: skip
 blind = shipped().served(described(complete(runs))[0])
 noise = np.exp(0.03 * np.random.default_rng(0).standard_normal((2, len(runs))))
-for place, (ttft, tpot) in enumerate(zip(blind.ttft_ms * 1.2 * noise[0], blind.tpot_ms * 1.2 * noise[1], strict=True)):
-    prompt, answer, n = (int(runs[name][place]) for name in ("input_len", "output_len", "concurrency"))
+for place, (ttft, tpot) in enumerate(
+    zip(blind.ttft_ms * 1.2 * noise[0], blind.tpot_ms * 1.2 * noise[1], strict=True)
+):
+    prompt, answer, n = (
+        int(runs[name][place]) for name in ("input_len", "output_len", "concurrency")
+    )
     seconds = 10 * (ttft + (answer - 1) * tpot) / 1e3
     result = {
         "backend": "vllm", "model_id": "qwen3-32b", "tokenizer_id": "qwen3-32b", "num_prompts": 10 * n,
@@ -49,7 +53,9 @@ for place, (ttft, tpot) in enumerate(zip(blind.ttft_ms * 1.2 * noise[0], blind.t
 # The results are rows of the table:
 
 measured = fc.read(folder)
-measured.frame[["model", "device", "tp", "input_len", "output_len", "concurrency", "ttft_ms", "tpot_ms"]].head()
+measured.frame[
+    ["model", "device", "tp", "input_len", "output_len", "concurrency", "ttft_ms", "tpot_ms"]
+].head()
 
 # %%
 # What the model that ships says of one of them, unseen:

@@ -1,8 +1,8 @@
 """Every feature by its stable name; ``python -m flopcast.features.catalogue`` prints docs/features.md from this table.
 
-To add a feature, add a line: name, unit, role, formula, function of a `Context`; then print the page anew. Those of one
-operator are in its record (`operators.op.Op.features`).
-A kernel's library family (`kernel_family`) is a feature too, read off its name.
+To add a feature, add a line: name, unit, role, formula, function of a `Context`; then print the
+page anew. Those of one operator are in its record (`operators.op.Op.features`). A kernel's library
+family (`kernel_family`) is a feature too, read off its name.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ _TENSILE = re.compile(r"_MT([1-9]\d*)x([1-9]\d*)x([1-9]\d*)(_MI\d)?")
 def kernel_family(name: str) -> str:
     """Return the part of a kernel's name that stays when only its tile and tuning change; "" for "".
 
-    Template arguments and parameter lists are cut off, mangled names (``_ZN5aiter41f4gemm_bf16_...E``) reduced to their
-    last part, and the name ends before its first tile size (``256x16x64x256``, ``MT64x32x32``, ``t16x64x128``:
-    Composable Kernel, Tensile and FlyDSL, ROCm 6 and 7). MIOpen's solver names have none of these and stay.
+    Template arguments and parameter lists are cut off, mangled names
+    (``_ZN5aiter41f4gemm_bf16_...E``) reduced to their last part, and the name ends before its first
+    tile size (``256x16x64x256``, ``MT64x32x32``, ``t16x64x128``: Composable Kernel, Tensile and
+    FlyDSL, ROCm 6 and 7). MIOpen's solver names have none of these and stay.
 
     >>> kernel_family("a8w8_blockscale_1x128x128_256x16x64x256_16x16_16x16_1x1_intrawave_v1")
     'a8w8_blockscale'
@@ -66,7 +67,15 @@ Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured", "prior"]
 WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})  # operators of which no work is known
 APART = WITHOUT_WORK | {SERVING}  # operators whose rows have features of their own alone
-_WITHOUT_WORK = ("prior.", "log2.prior", "host_", "log2.host_us", "law.flops", "law.bandwidth", "counter.")
+_WITHOUT_WORK = (
+    "prior.",
+    "log2.prior",
+    "host_",
+    "log2.host_us",
+    "law.flops",
+    "law.bandwidth",
+    "counter.",
+)
 """How names of features begin that need no work."""
 PERIODIC = ("tail.", "twos.")
 """How names of remainders and exponents begin: they come round as a dimension grows and have no range to leave."""
@@ -76,11 +85,12 @@ PERIODIC = ("tail.", "twos.")
 class Feature:
     """A numerical column of the matrix; ``.host`` and ``.target`` in its stable name say the device.
 
-    `unit` is ``us``, ``log2`` (binary logarithm), ``1`` (ratio or count) or ``0/1``. Additive features (`role`) are
-    times (or counts that cost time) that may stand in a sum with non-negative weights. `formula` is for the reader of
-    docs/features.md, `compute` goes from a `Context` to an array of shape (n_rows,). It needs nothing, the
-    specification of a ``host``, what a ``prior`` predicts, or what was ``measured`` there, and enters only when all
-    rows are of the operators `ops`, and one of the `metrics` is predicted; empty for all.
+    `unit` is ``us``, ``log2`` (binary logarithm), ``1`` (ratio or count) or ``0/1``. Additive
+    features (`role`) are times (or counts that cost time) that may stand in a sum with non-negative
+    weights. `formula` is for the reader of docs/features.md, `compute` goes from a `Context` to an
+    array of shape (n_rows,). It needs nothing, the specification of a ``host``, what a ``prior``
+    predicts, or what was ``measured`` there, and enters only when all rows are of the operators
+    `ops`, and one of the `metrics` is predicted; empty for all.
     """
 
     name: str
@@ -123,13 +133,21 @@ class Category:
 
 def _available(needs: Needs, context: Context) -> bool:
     measured = context.has_host and context.has_measured
-    return {"": True, "host": context.has_host, "measured": measured, "prior": context.has_prior}[needs]
+    return {"": True, "host": context.has_host, "measured": measured, "prior": context.has_prior}[
+        needs
+    ]
 
 
-def _both(name: str, unit: str, role: Role, formula: str, compute: Callable[[Device], np.ndarray]) -> Iterator[Feature]:
+def _both(
+    name: str, unit: str, role: Role, formula: str, compute: Callable[[Device], np.ndarray]
+) -> Iterator[Feature]:
     """Return the feature of the target and that of the host; ``{}`` in the name stands for the device."""
-    yield Feature(name.format("target"), unit, role, formula.format("target"), lambda c: compute(c.target))
-    yield Feature(name.format("host"), unit, role, formula.format("host"), lambda c: compute(c.host), "host")
+    yield Feature(
+        name.format("target"), unit, role, formula.format("target"), lambda c: compute(c.target)
+    )
+    yield Feature(
+        name.format("host"), unit, role, formula.format("host"), lambda c: compute(c.host), "host"
+    )
 
 
 def _tail(side: str, tile: int) -> Callable[[Context], np.ndarray]:
@@ -157,7 +175,13 @@ def _own() -> Iterator[Feature]:
 def _sides() -> Iterator[Feature]:
     for side in ("m", "n", "k"):
         for tile in (16, 32, 64, 128, 256):
-            yield Feature(f"tail.{side}.{tile}", "1", "shape", f"({side} mod {tile}) / {tile}", _tail(side, tile))
+            yield Feature(
+                f"tail.{side}.{tile}",
+                "1",
+                "shape",
+                f"({side} mod {tile}) / {tile}",
+                _tail(side, tile),
+            )
         formula = f"exponent of the largest power of two that divides {side}, at most 10"
         yield Feature(f"twos.{side}", "1", "shape", formula, _twos(side))
 
@@ -178,9 +202,13 @@ def _other_tiles() -> Iterator[Feature]:
     """Return features of the target alone; those of the host would double what trees must look through."""
     for tile in _OTHER_TILES:
         name, words = f"{tile[0]}x{tile[1]}", f"{tile[0]} x {tile[1]} tiles on the target"
-        yield Feature(f"log2.waves.{name}.target", "log2", "shape", f"log2(waves): {words}", _waves_of(tile))
+        yield Feature(
+            f"log2.waves.{name}.target", "log2", "shape", f"log2(waves): {words}", _waves_of(tile)
+        )
         formula = f"tiles / (waves CUs): {words}"
-        yield Feature(f"wave_efficiency.{name}.target", "1", "shape", formula, _wave_efficiency_of(tile))
+        yield Feature(
+            f"wave_efficiency.{name}.target", "1", "shape", formula, _wave_efficiency_of(tile)
+        )
 
 
 def _macro_tile(part: int) -> Callable[[Context], np.ndarray]:
@@ -205,7 +233,9 @@ def _serving() -> Iterator[Feature]:
     of_metric = {"tpot": TPOT_PARTS, "ttft": TTFT_PARTS}
     for which, parts in of_metric.items():
         others = [name for name in of_metric if name != which]
-        metrics = tuple(name for name in ("duration_us", *METRICS) if not name.startswith(tuple(others)))
+        metrics = tuple(
+            name for name in ("duration_us", *METRICS) if not name.startswith(tuple(others))
+        )
         for name, meaning in parts.items():
 
             def part(c: Context, which: str = which, name: str = name) -> np.ndarray:
@@ -216,86 +246,266 @@ def _serving() -> Iterator[Feature]:
                 return every[name] / np.sum([*every.values()], axis=0)
 
             of = (SERVING,)
-            yield Feature(f"{which}.{name}", "ms", "additive", meaning, part, ops=of, metrics=metrics)
-            yield Feature(f"share.{which}.{name}", "1", "shape", f"{which}.{name} / sum of its kind", share, ops=of,
-                          metrics=metrics)  # fmt: skip
+            yield Feature(
+                f"{which}.{name}", "ms", "additive", meaning, part, ops=of, metrics=metrics
+            )
+            yield Feature(
+                f"share.{which}.{name}",
+                "1",
+                "shape",
+                f"{which}.{name} / sum of its kind",
+                share,
+                ops=of,
+                metrics=metrics,
+            )
     for name, meaning in TRAITS.items():
 
         def trait(c: Context, name: str = name) -> np.ndarray:
             return c.serving.traits[name]
 
-        yield Feature(f"serving.{name}" if not name.startswith("log2.") else f"log2.serving.{name[5:]}",
-                      "log2" if name.startswith("log2.") else "1", "shape", meaning, trait, ops=(SERVING,))  # fmt: skip
+        yield Feature(
+            f"serving.{name}" if not name.startswith("log2.") else f"log2.serving.{name[5:]}",
+            "log2" if name.startswith("log2.") else "1",
+            "shape",
+            meaning,
+            trait,
+            ops=(SERVING,),
+        )
 
 
 _FIT = "quantised to whole waves of the CUs of the {}"
 CATALOGUE: tuple[Feature, ...] = (
     # times, in microseconds: they may stand in a sum
-    Feature("host_us", "us", "additive", "duration measured on the host", lambda c: c.host_us, "measured"),
+    Feature(
+        "host_us",
+        "us",
+        "additive",
+        "duration measured on the host",
+        lambda c: c.host_us,
+        "measured",
+    ),
     *_both("compute.{}_us", "us", "additive", "flops / peak of the {}", lambda d: d.compute_us),
-    *_both("memory.{}_us", "us", "additive", "bytes / memory bandwidth of the {}", lambda d: d.memory_us),
-    *_both("roofline.{}_us", "us", "additive", "max(compute, memory) on the {}", lambda d: d.roofline_us),
-    *_both("tiles.{}_us", "us", "additive", f"compute, {_FIT}: best tile and split of k",
-           lambda d: d.compute_us * d.best_fit.stretch),
-    *_both("tiles128.{}_us", "us", "additive", f"compute, {_FIT}: 128 x 128 tiles",
-           lambda d: d.compute_us * d.fit.stretch),
-    *_both("waves.{}", "1", "additive", "ceil(tiles / CUs) on the {}: 128 x 128 tiles", lambda d: d.fit.waves),
-    *_both("one_tile.{}_us", "us", "additive", "2 x 128 x 128 x k / peak of one CU of the {}: depth of a tile",
-           lambda d: 2 * 128 * 128 * d.work.k * d.cus / (d.peaks * 1e6)),
-    Feature("law.flops_us", "us", "additive", "host_us peak_host / peak_target",
-            lambda c: c.law("FLOPS scaling"), "measured"),
-    Feature("law.bandwidth_us", "us", "additive", "host_us bandwidth_host / bandwidth_target",
-            lambda c: c.law("bandwidth scaling"), "measured"),
-    Feature("law.roofline_us", "us", "additive", "host_us roofline_target / roofline_host",
-            lambda c: c.law("roofline scaling"), "measured"),
+    *_both(
+        "memory.{}_us",
+        "us",
+        "additive",
+        "bytes / memory bandwidth of the {}",
+        lambda d: d.memory_us,
+    ),
+    *_both(
+        "roofline.{}_us",
+        "us",
+        "additive",
+        "max(compute, memory) on the {}",
+        lambda d: d.roofline_us,
+    ),
+    *_both(
+        "tiles.{}_us",
+        "us",
+        "additive",
+        f"compute, {_FIT}: best tile and split of k",
+        lambda d: d.compute_us * d.best_fit.stretch,
+    ),
+    *_both(
+        "tiles128.{}_us",
+        "us",
+        "additive",
+        f"compute, {_FIT}: 128 x 128 tiles",
+        lambda d: d.compute_us * d.fit.stretch,
+    ),
+    *_both(
+        "waves.{}",
+        "1",
+        "additive",
+        "ceil(tiles / CUs) on the {}: 128 x 128 tiles",
+        lambda d: d.fit.waves,
+    ),
+    *_both(
+        "one_tile.{}_us",
+        "us",
+        "additive",
+        "2 x 128 x 128 x k / peak of one CU of the {}: depth of a tile",
+        lambda d: 2 * 128 * 128 * d.work.k * d.cus / (d.peaks * 1e6),
+    ),
+    Feature(
+        "law.flops_us",
+        "us",
+        "additive",
+        "host_us peak_host / peak_target",
+        lambda c: c.law("FLOPS scaling"),
+        "measured",
+    ),
+    Feature(
+        "law.bandwidth_us",
+        "us",
+        "additive",
+        "host_us bandwidth_host / bandwidth_target",
+        lambda c: c.law("bandwidth scaling"),
+        "measured",
+    ),
+    Feature(
+        "law.roofline_us",
+        "us",
+        "additive",
+        "host_us roofline_target / roofline_host",
+        lambda c: c.law("roofline scaling"),
+        "measured",
+    ),
     # size and shape, as products of m x k and k x n
-    Feature("log2.host_us", "log2", "shape", "log2(host_us)", lambda c: np.log2(c.host_us), "measured"),
-    Feature("log2.flops", "log2", "shape", "log2(flops), flops >= bytes / 64", lambda c: c.log_flops),
+    Feature(
+        "log2.host_us", "log2", "shape", "log2(host_us)", lambda c: np.log2(c.host_us), "measured"
+    ),
+    Feature(
+        "log2.flops", "log2", "shape", "log2(flops), flops >= bytes / 64", lambda c: c.log_flops
+    ),
     Feature("log2.bytes", "log2", "shape", "log2(bytes)", lambda c: np.log2(c.work.bytes)),
-    Feature("log2.intensity", "log2", "shape", "log2(flops / bytes), at least -6",
-            lambda c: c.log_flops - np.log2(c.work.bytes)),
-    Feature("log2.batch", "log2", "shape", "log2(number of products)", lambda c: np.log2(c.work.batch)),
+    Feature(
+        "log2.intensity",
+        "log2",
+        "shape",
+        "log2(flops / bytes), at least -6",
+        lambda c: c.log_flops - np.log2(c.work.bytes),
+    ),
+    Feature(
+        "log2.batch", "log2", "shape", "log2(number of products)", lambda c: np.log2(c.work.batch)
+    ),
     Feature("log2.m", "log2", "shape", "log2(m)", lambda c: np.log2(c.work.m)),
     Feature("log2.n", "log2", "shape", "log2(n)", lambda c: np.log2(c.work.n)),
     Feature("log2.k", "log2", "shape", "log2(k)", lambda c: np.log2(c.work.k)),
     *(Feature(side, "1", "shape", side, _side(side)) for side in ("m", "n", "k")),
-    Feature("log2.output", "log2", "shape", "log2(batch m n)", lambda c: np.log2(c.work.batch * c.work.m * c.work.n)),
-    Feature("log2.input", "log2", "shape", "log2(batch m k)", lambda c: np.log2(c.work.batch * c.work.m * c.work.k)),
-    Feature("log2.weights", "log2", "shape", "log2(batch n k)", lambda c: np.log2(c.work.batch * c.work.n * c.work.k)),
-    *_both("log2.roofline.{}", "log2", "shape", "log2(max(compute, memory)) on the {}",
-           lambda d: np.log2(d.roofline_us)),
-    *_both("log2.ridge.{}", "log2", "shape", "log2(compute / memory) on the {}: above 0 compute-bound",
-           lambda d: np.log2(d.ridge)),
+    Feature(
+        "log2.output",
+        "log2",
+        "shape",
+        "log2(batch m n)",
+        lambda c: np.log2(c.work.batch * c.work.m * c.work.n),
+    ),
+    Feature(
+        "log2.input",
+        "log2",
+        "shape",
+        "log2(batch m k)",
+        lambda c: np.log2(c.work.batch * c.work.m * c.work.k),
+    ),
+    Feature(
+        "log2.weights",
+        "log2",
+        "shape",
+        "log2(batch n k)",
+        lambda c: np.log2(c.work.batch * c.work.n * c.work.k),
+    ),
+    *_both(
+        "log2.roofline.{}",
+        "log2",
+        "shape",
+        "log2(max(compute, memory)) on the {}",
+        lambda d: np.log2(d.roofline_us),
+    ),
+    *_both(
+        "log2.ridge.{}",
+        "log2",
+        "shape",
+        "log2(compute / memory) on the {}: above 0 compute-bound",
+        lambda d: np.log2(d.ridge),
+    ),
     # what a run over other devices says
-    Feature("prior.target_us", "us", "additive", "what the prior predicts for the target", lambda c: c.prior, "prior",
-            metrics=("duration_us",)),
-    Feature("log2.prior.target", "log2", "shape", "log2(prior.target_us)", lambda c: np.log2(c.prior), "prior",
-            metrics=("duration_us",)),
+    Feature(
+        "prior.target_us",
+        "us",
+        "additive",
+        "what the prior predicts for the target",
+        lambda c: c.prior,
+        "prior",
+        metrics=("duration_us",),
+    ),
+    Feature(
+        "log2.prior.target",
+        "log2",
+        "shape",
+        "log2(prior.target_us)",
+        lambda c: np.log2(c.prior),
+        "prior",
+        metrics=("duration_us",),
+    ),
     # efficiency on the host
-    Feature("he.host", "1", "shape", "compute.host_us / host_us", lambda c: c.host.compute_us / c.host_us, "measured"),
-    Feature("bandwidth_efficiency.host", "1", "shape", "memory.host_us / host_us",
-            lambda c: c.host.memory_us / c.host_us, "measured"),
-    Feature("log2.slowdown.host", "log2", "shape", "log2(host_us / roofline.host_us)",
-            lambda c: np.log2(c.host_us / c.host.roofline_us), "measured"),
+    Feature(
+        "he.host",
+        "1",
+        "shape",
+        "compute.host_us / host_us",
+        lambda c: c.host.compute_us / c.host_us,
+        "measured",
+    ),
+    Feature(
+        "bandwidth_efficiency.host",
+        "1",
+        "shape",
+        "memory.host_us / host_us",
+        lambda c: c.host.memory_us / c.host_us,
+        "measured",
+    ),
+    Feature(
+        "log2.slowdown.host",
+        "log2",
+        "shape",
+        "log2(host_us / roofline.host_us)",
+        lambda c: np.log2(c.host_us / c.host.roofline_us),
+        "measured",
+    ),
     # tiles and waves
-    Feature("tile_efficiency", "1", "shape", "m n / area of its 128 x 128 tiles",
-            lambda c: quantise(c.work, 1).tile_efficiency),
-    *_both("wave_efficiency.{}", "1", "shape", "tiles / (waves CUs) on the {}: 128 x 128 tiles",
-           lambda d: d.fit.wave_efficiency),
-    *_both("best_tile_efficiency.{}", "1", "shape", f"useful part of the compute time, {_FIT}: best tile and split",
-           lambda d: 1 / d.best_fit.stretch),
-    *_both("log2.tiles_per_cu.{}", "log2", "shape", "log2(tiles / CUs) on the {}: 128 x 128 tiles",
-           lambda d: np.log2(d.fit.wave_efficiency * d.fit.waves)),
+    Feature(
+        "tile_efficiency",
+        "1",
+        "shape",
+        "m n / area of its 128 x 128 tiles",
+        lambda c: quantise(c.work, 1).tile_efficiency,
+    ),
+    *_both(
+        "wave_efficiency.{}",
+        "1",
+        "shape",
+        "tiles / (waves CUs) on the {}: 128 x 128 tiles",
+        lambda d: d.fit.wave_efficiency,
+    ),
+    *_both(
+        "best_tile_efficiency.{}",
+        "1",
+        "shape",
+        f"useful part of the compute time, {_FIT}: best tile and split",
+        lambda d: 1 / d.best_fit.stretch,
+    ),
+    *_both(
+        "log2.tiles_per_cu.{}",
+        "log2",
+        "shape",
+        "log2(tiles / CUs) on the {}: 128 x 128 tiles",
+        lambda d: np.log2(d.fit.wave_efficiency * d.fit.waves),
+    ),
     *_other_tiles(),
     *_sides(),
-    *(Feature(f"log2.macro_tile_{side}.host", "log2", "shape",
-              f"log2(side {side} of the macro tile of the host's Tensile kernel, by its name), 0 where it names none",
-              _macro_tile(part), "measured") for part, side in enumerate("01k", start=1)),
-    Feature("matrix_instructions.host", "0/1", "shape", "the host's Tensile kernel, by its name, uses matrix cores",
-            _macro_tile(4), "measured"),
+    *(
+        Feature(
+            f"log2.macro_tile_{side}.host",
+            "log2",
+            "shape",
+            f"log2(side {side} of the macro tile of the host's Tensile kernel, by its name), 0 "
+            "where it names none",
+            _macro_tile(part),
+            "measured",
+        )
+        for part, side in enumerate("01k", start=1)
+    ),
+    Feature(
+        "matrix_instructions.host",
+        "0/1",
+        "shape",
+        "the host's Tensile kernel, by its name, uses matrix cores",
+        _macro_tile(4),
+        "measured",
+    ),
     *_own(),
     *_serving(),
-)  # fmt: skip
+)
 """Numerical features; where two are proportional in the data, the first is kept."""
 
 
@@ -307,7 +517,9 @@ def _variant(c: Context) -> np.ndarray:
     """Return the variants; of collectives without numbers ("combine num_experts=128"), which have few rows each."""
     codes, names = pd.factorize(c.texts("variant"))
     bare = [" ".join(word for word in name.split() if "=" not in word) for name in names]
-    own = np.where(c.texts("op") == "collective", np.array(bare, dtype=object)[codes], c.texts("variant"))
+    own = np.where(
+        c.texts("op") == "collective", np.array(bare, dtype=object)[codes], c.texts("variant")
+    )
     return np.where(own == "", "none", own)
 
 
@@ -323,7 +535,11 @@ def _host_kernel(c: Context) -> np.ndarray:
 
 def _host_campaign(c: Context) -> np.ndarray:
     """Return the search that chose the host's kernel; words of files that hold no winners of one are chance."""
-    searched = c.frame["tuned"].to_numpy(dtype=bool) if "tuned" in c.frame else np.zeros(len(c), dtype=bool)
+    searched = (
+        c.frame["tuned"].to_numpy(dtype=bool)
+        if "tuned" in c.frame
+        else np.zeros(len(c), dtype=bool)
+    )
     return np.where(searched & (c.texts(HOST_CAMPAIGN) != ""), c.texts(HOST_CAMPAIGN), "none")
 
 
@@ -337,12 +553,31 @@ CATEGORIES: tuple[Category, ...] = (
     Category("layout", "memory layout", _words("layout")),
     Category("scale_block", "scales of narrow types", _words("scale_block")),
     Category("family", "library family of the kernel search", _words("family"), share=0.01),
-    Category("variant", "what else tells problems apart; of collectives its words alone", _variant, share=0.01),
+    Category(
+        "variant",
+        "what else tells problems apart; of collectives its words alone",
+        _variant,
+        share=0.01,
+    ),
     Category("engine", "engine that serves", _words("engine")),
     Category("client", "what measured a run of serving", _words("client"), share=0.01),
-    Category("host_library", "library that ran on the host", _words("host_library"), "measured", 0.01),
-    Category("host_kernel", "family of the kernel or solver that ran on the host", _host_kernel, "measured", 0.01),
-    Category(HOST_CAMPAIGN, "search (its file) that chose the host's kernel", _host_campaign, "measured", 0.01),
+    Category(
+        "host_library", "library that ran on the host", _words("host_library"), "measured", 0.01
+    ),
+    Category(
+        "host_kernel",
+        "family of the kernel or solver that ran on the host",
+        _host_kernel,
+        "measured",
+        0.01,
+    ),
+    Category(
+        HOST_CAMPAIGN,
+        "search (its file) that chose the host's kernel",
+        _host_campaign,
+        "measured",
+        0.01,
+    ),
 )
 """Words; levels are those of the training rows."""
 BY_NAME: dict[str, Feature] = {feature.name: feature for feature in CATALOGUE}
@@ -371,8 +606,14 @@ def told_of(name: str) -> tuple[str, str, str]:
 def extra_metric(metric: str) -> Feature:
     """Return the host's own value of a metric other than time, as an additive feature ``host_<metric>``."""
     unit = metric.rsplit("_", 1)[-1]
-    return Feature(f"host_{metric}", unit, "additive", f"{metric} measured on the host", lambda c: c.measured(metric),
-                   "measured")  # fmt: skip
+    return Feature(
+        f"host_{metric}",
+        unit,
+        "additive",
+        f"{metric} measured on the host",
+        lambda c: c.measured(metric),
+        "measured",
+    )
 
 
 RULE: Final = "rule."
@@ -390,7 +631,14 @@ def counter(name: str, host: bool) -> Feature:
 
     It was collected on a host, or else in the run whose time is predicted.
     """
-    return Feature(name, "1", "additive", "hardware counter", lambda c: c.counter(name), "measured" if host else "")
+    return Feature(
+        name,
+        "1",
+        "additive",
+        "hardware counter",
+        lambda c: c.counter(name),
+        "measured" if host else "",
+    )
 
 
 def page() -> str:
@@ -398,30 +646,43 @@ def page() -> str:
     lines = [
         "# Features",
         "",
-        "Printed from `features/catalogue.py` by `python -m flopcast.features.catalogue > docs/features.md`.",
+        "Printed from `features/catalogue.py` by `python -m flopcast.features.catalogue > "
+        "docs/features.md`.",
         "",
-        "Every operator is seen as `batch` products of m x k and k x n (`operators/operators.py`: a convolution as its",
-        "implicit GEMM, attention as one product per head, rows x cols for vector operators), so tables of mixed",
-        "operators have no gaps. FLOPs, bytes and their sources are in the docstrings of `operators/`. A column",
-        "enters the matrix when all rows can have it; constant and proportional columns are left out, and the recipe",
+        "Every operator is seen as `batch` products of m x k and k x n (`operators/operators.py`: "
+        "a convolution as its",
+        "implicit GEMM, attention as one product per head, rows x cols for vector operators), so "
+        "tables of mixed",
+        "operators have no gaps. FLOPs, bytes and their sources are in the docstrings of "
+        "`operators/`. A column",
+        "enters the matrix when all rows can have it; constant and proportional columns are left "
+        "out, and the recipe",
         "of the model records them.",
         "",
-        "Role *additive*: may stand in a sum of times. Needs *host*: the host's specification; *measured*: a",
-        "measurement on the host (missing in models of one device, and in rows without a partner); *prior*: a run over",
+        "Role *additive*: may stand in a sum of times. Needs *host*: the host's specification; "
+        "*measured*: a",
+        "measurement on the host (missing in models of one device, and in rows without a "
+        "partner); *prior*: a run over",
         "other devices that training starts from.",
         "",
         "| name | unit | role | formula | needs | operators |",
         "|---|---|---|---|---|---|",
         *(
-            f"| `{f.name}` | {f.unit} | {f.role} | {f.formula} | {f.needs} | {', '.join(f.ops) or 'all'} |"
+            f"| `{f.name}` | {f.unit} | {f.role} | {f.formula} | {f.needs} | "
+            f"{', '.join(f.ops) or 'all'} |"
             for f in CATALOGUE
         ),
         "",
-        "For a metric other than `duration_us`, `host_<metric>` (additive) is the host's own value of it.",
-        "Hardware counters enter as `counter.NAME` (additive) where every row has them: those of the run on the host,",
-        "or with one device those of the run itself that count events: counters of cycles, of units busy or stalled,",
-        "are that run's own time in another unit, and left out. `counter.launch.NAME` is no count: what the launch",
-        "of a kernel states, of which nothing else is known (vgpr, accum_vgpr, sgpr, lds_bytes, scratch_bytes).",
+        "For a metric other than `duration_us`, `host_<metric>` (additive) is the host's own "
+        "value of it.",
+        "Hardware counters enter as `counter.NAME` (additive) where every row has them: those of "
+        "the run on the host,",
+        "or with one device those of the run itself that count events: counters of cycles, of "
+        "units busy or stalled,",
+        "are that run's own time in another unit, and left out. `counter.launch.NAME` is no "
+        "count: what the launch",
+        "of a kernel states, of which nothing else is known (vgpr, accum_vgpr, sgpr, lds_bytes, "
+        "scratch_bytes).",
         "",
         "## Categories",
         "",
@@ -429,7 +690,10 @@ def page() -> str:
         "",
         "| name | level | needs | least share of rows |",
         "|---|---|---|---|",
-        *(f"| `{c.name}` | {c.formula} | {c.needs} | {f'{c.share:.0%}' if c.share else ''} |" for c in CATEGORIES),
+        *(
+            f"| `{c.name}` | {c.formula} | {c.needs} | {f'{c.share:.0%}' if c.share else ''} |"
+            for c in CATEGORIES
+        ),
         "",
     ]
     return "\n".join(lines)

@@ -27,8 +27,8 @@ LEAST_INTENSITY = 1 / 64
 class Device:
     """The rows as one device would run them; every figure is computed once, when first asked for.
 
-    Where the device is `hardware.EVERY`, each row runs on the one that it names; figures of a GPU that nobody knows
-    are NaN.
+    Where the device is `hardware.EVERY`, each row runs on the one that it names; figures of a GPU
+    that nobody knows are NaN.
     """
 
     def __init__(self, work: Work, gpu: GPU, rows: pd.DataFrame) -> None:
@@ -82,13 +82,19 @@ class Device:
 class Context:
     """The rows a matrix is built from.
 
-    Rows of the measurement table are completed here (see `operators.complete`). What the host measured stands in
-    columns with the prefix ``host_``; without them, features of what was measured cannot be computed. `host` is None
-    for models of one device; `metric` is the column to predict; `work` that of the rows, where it is known already.
+    Rows of the measurement table are completed here (see `operators.complete`). What the host
+    measured stands in columns with the prefix ``host_``; without them, features of what was
+    measured cannot be computed. `host` is None for models of one device; `metric` is the column to
+    predict; `work` that of the rows, where it is known already.
     """
 
     def __init__(
-        self, frame: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us", work: Work | None = None
+        self,
+        frame: pd.DataFrame,
+        host: GPU | None,
+        target: GPU,
+        metric: str = "duration_us",
+        work: Work | None = None,
     ) -> None:
         self.frame, self.metric, self._work = complete(frame), metric, work
         self._host, self._target = host, target
@@ -163,7 +169,9 @@ class Context:
         if name == "host":
             return self.measured(self.metric)
         if self._host is not None:
-            laws = scaling_laws(self.metric, self.work, self.measured(self.metric), self._host, target, rows)[0]
+            laws = scaling_laws(
+                self.metric, self.work, self.measured(self.metric), self._host, target, rows
+            )[0]
         else:
             laws = own_laws(self.metric, self.work, target, rows)[0]
         if name in laws:
@@ -181,7 +189,9 @@ class Context:
         """Names of the hardware counters (``counter.NAME``) that were collected in the run that features come from."""
         stem = (HOST if self.has_host else "") + COUNTER
         named = [name for name in self.frame.columns if str(name).startswith(stem)]
-        return tuple(str(name).removeprefix(HOST) for name in named if self.frame[name].notna().any())
+        return tuple(
+            str(name).removeprefix(HOST) for name in named if self.frame[name].notna().any()
+        )
 
     def counter(self, name: str) -> np.ndarray:
         """Return a hardware counter of the run that features come from, NaN where it was not collected.
@@ -190,7 +200,9 @@ class Context:
         """
         column = (HOST if self.has_host else "") + name
         if column not in self.frame:
-            raise DataError(f"the rows lack {name}, which the model uses: collect it with the profiler")
+            raise DataError(
+                f"the rows lack {name}, which the model uses: collect it with the profiler"
+            )
         return self.frame[column].to_numpy(dtype=np.float64)
 
     def dim(self, name: str, minimum: float = 1.0) -> np.ndarray:

@@ -40,19 +40,22 @@ class Dataset:
     groups : ndarray of str of shape (n,)
         Rows of one group are never split between training and validation.
     rows : DataFrame of n rows
-        The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``), and by our own
-        formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host; if there is none or many, on the
-        target).
+        The measured columns (dimensions, precisions, kernel, source, and the host's as ``host_*``),
+        and by our own formulas ``flops``, ``bytes``, ``compute_dtype`` and ``bound`` (on the host;
+        if there is none or many, on the target).
     laws : DataFrame of n rows
-        What the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in its unit;
-        no column for a metric without laws. NaN where a figure is not published.
+        What the laws of the metric predict (`laws.applied.SCALING`; with one device `OF_ONE`), in
+        its unit; no column for a metric without laws. NaN where a figure is not published.
     reference : Series of n rows
-        What the fitted baselines scale, its name saying what that is: ``host``, the metric measured there; of many
-        targets `BETWEEN_MANY`; without a host a measure of `laws.applied.size`. NaN for unpaired rows.
+        What the fitted baselines scale, its name saying what that is: ``host``, the metric measured
+        there; of many targets `BETWEEN_MANY`; without a host a measure of `laws.applied.size`. NaN
+        for unpaired rows.
     unpaired : Dataset or None
-        The target's rows that the host has not measured: NaN in the columns that need its measurement.
+        The target's rows that the host has not measured: NaN in the columns that need its
+        measurement.
     host : GPU or None
-        None for one device; `hardware.EVERY` where each row names its own (`laws.rates.HOST_DEVICE`).
+        None for one device; `hardware.EVERY` where each row names its own
+        (`laws.rates.HOST_DEVICE`).
     target : GPU
         The device to predict.
     metric : str
@@ -62,7 +65,8 @@ class Dataset:
     report : dict
         Counts and remarks for the user, fit for JSON.
     group_by : tuple of str or None
-        Columns that make a group; none of them: the column ``group`` itself; None: those of each operator.
+        Columns that make a group; none of them: the column ``group`` itself; None: those of each
+        operator.
     """
 
     X: pd.DataFrame
@@ -88,12 +92,17 @@ class Dataset:
         if self.host != EVERY:
             return None
         theirs = [name for name in self.rows if str(name).startswith(HOST)]
-        there = self.rows.assign(**{str(name).removeprefix(HOST): self.rows[name] for name in theirs})
+        there = self.rows.assign(
+            **{str(name).removeprefix(HOST): self.rows[name] for name in theirs}
+        )
         return groups_of(there, self.group_by or None, self.group_by == ()).astype(str)
 
     def taken(self, rows: BoolArray) -> Self:
         """Return the data set of some rows, (n,); of unpaired rows all."""
-        frames = {name: getattr(self, name)[rows].reset_index(drop=True) for name in ("X", "rows", "laws", "reference")}
+        frames = {
+            name: getattr(self, name)[rows].reset_index(drop=True)
+            for name in ("X", "rows", "laws", "reference")
+        }
         return replace(self, **frames, y=self.y[rows], groups=self.groups[rows])
 
     @property
@@ -113,11 +122,12 @@ def build_dataset(
 ) -> Dataset:
     """Pair the measurements of two devices, or take those of one, and build the feature matrix.
 
-    Without a ``host``, the device the features are measured on, the target is predicted from shapes alone. Where the
-    target is `hardware.EVERY`, host and target differ from row to row (`table.problems.pair_each`). By default a
-    ``group`` is the column of that name where every row has it, else that of each operator. Features that match a shell
-    pattern of ``without`` are left out (`recipe.learn_matrix`). Raises DataError: a device has no rows, or none with
-    the metric; no problem is common; or a column is missing.
+    Without a ``host``, the device the features are measured on, the target is predicted from shapes
+    alone. Where the target is `hardware.EVERY`, host and target differ from row to row
+    (`table.problems.pair_each`). By default a ``group`` is the column of that name where every row
+    has it, else that of each operator. Features that match a shell pattern of ``without`` are left
+    out (`recipe.learn_matrix`). Raises DataError: a device has no rows, or none with the metric; no
+    problem is common; or a column is missing.
     """
     frame, unknown = _with_operators(frame)
     metric = measured_column(frame, metric)
@@ -133,7 +143,9 @@ def build_dataset(
         rows, others = _of_known_devices(rows)
         if host != EVERY and not rows["device"].eq(host.name).any():
             rows_of(frame, host.name)  # says so where it has no rows at all
-            raise DataError(f"no row of {host.name} is left: its peak at their precision is not published")
+            raise DataError(
+                f"no row of {host.name} is left: its peak at their precision is not published"
+            )
         pairs = pair_each(rows, None if host == EVERY else {host.name}, metric=metric)
         told = [*pairs.report["remarks"], *others.get("remarks", ())]
         unknown = {**counts, **unknown, "remarks": told}
@@ -145,8 +157,16 @@ def build_dataset(
     host_values = positive(pairs.paired, HOST + metric)
     laws, notes = scaling_laws(metric, work, host_values, host, target, pairs.paired)
     own = has_groups(pairs.paired) and has_groups(pairs.target_only)
-    unpaired, unlike = (None, 0) if target == EVERY else _unpaired(pairs.target_only, recipe, group, own)
-    report = {**pairs.report, **unknown, "unpaired_unlike_pairs": unlike, "laws": notes, "features": _features(recipe)}
+    unpaired, unlike = (
+        (None, 0) if target == EVERY else _unpaired(pairs.target_only, recipe, group, own)
+    )
+    report = {
+        **pairs.report,
+        **unknown,
+        "unpaired_unlike_pairs": unlike,
+        "laws": notes,
+        "features": _features(recipe),
+    }
     scaled = laws.get(BETWEEN_MANY) if target == EVERY else None
     return Dataset(
         X=X,
@@ -168,8 +188,9 @@ def build_dataset(
 def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the rows whose work is known, and how many others were left out.
 
-    Kernels known by name and launch alone, whole applications and runs of serving share no feature of work with
-    operators: they are a data set of their own (``where={"op": "kernel"}``), and stay where there is nothing else.
+    Kernels known by name and launch alone, whole applications and runs of serving share no feature
+    of work with operators: they are a data set of their own (``where={"op": "kernel"}``), and stay
+    where there is nothing else.
     """
     unknown = frame["op"].isin(APART)
     if unknown.all() or not unknown.any():
@@ -184,16 +205,23 @@ BETWEEN_MANY = "roofline scaling"
 def _of_known_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows of GPUs whose figures are published, and which others were left out, by device."""
     own = work_of(rows)
-    within = rows["op"].isin(APART).to_numpy() | np.isfinite(on_each(own, rows, EVERY, published(ROOFLINE)))
+    within = rows["op"].isin(APART).to_numpy() | np.isfinite(
+        on_each(own, rows, EVERY, published(ROOFLINE))
+    )
     if within.all():
         return rows, {}
     lost = rows["device"][~within].value_counts()
     which = ", ".join(f"{name} ({counted(count, 'row')})" for name, count in lost.items())
     if not within.any():
         raise DataError(f"no GPU of the rows has the figures that features need: {which}")
-    text = f"left out: {which}: no such GPU is known, or its peak at the precision of these rows is not published"
+    text = (
+        f"left out: {which}: no such GPU is known, or its peak at the precision of these rows is "
+        "not published"
+    )
     return rows[within].reset_index(drop=True), {
-        "remarks": [remark("devices-left-out", text, devices=tuple(lost.index), rows=int(lost.sum()))]
+        "remarks": [
+            remark("devices-left-out", text, devices=tuple(lost.index), rows=int(lost.sum()))
+        ]
     }
 
 
@@ -228,9 +256,9 @@ def _size(metric: str, work: Work, target: GPU, rows: pd.DataFrame) -> pd.Series
     """Return what the fitted baselines scale where there is no host, named after its measure.
 
     That is the ``sum of parts`` of runs of serving, else
-    ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row is unknown,
-    and ``constant`` for a metric that does not grow with the work. Raises NotPublishedError where the target has
-    neither a roofline nor a memory bandwidth.
+    ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row
+    is unknown, and ``constant`` for a metric that does not grow with the work. Raises
+    NotPublishedError where the target has neither a roofline nor a memory bandwidth.
     """
     if (parts := sum_of_parts(metric, rows, target)) is not None:
         return pd.Series(parts, name=SUM_OF_PARTS)
@@ -277,8 +305,12 @@ class KnownGroups:
 
     by: tuple[str, ...] | None  # as `Dataset.group_by`
     rows_of: Mapping[str, int] = field(hash=False)  # the trained rows of each group
-    devices: frozenset[str] = frozenset()  # of a run over all devices those that were trained; of others none
-    hosts: frozenset[str] = frozenset()  # and from whose measurements; of a run without many hosts none
+    devices: frozenset[str] = (
+        frozenset()
+    )  # of a run over all devices those that were trained; of others none
+    hosts: frozenset[str] = (
+        frozenset()
+    )  # and from whose measurements; of a run without many hosts none
 
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
@@ -287,14 +319,16 @@ class KnownGroups:
         hosts = dataset.rows[HOST_DEVICE].unique() if dataset.host == EVERY else ()
         counts = pd.Series(dataset.groups.astype(str)).value_counts(sort=False)
         rows_of = {str(name): int(count) for name, count in counts.items()}
-        return cls(dataset.group_by, rows_of, frozenset(map(str, devices)), frozenset(map(str, hosts)))
+        return cls(
+            dataset.group_by, rows_of, frozenset(map(str, devices)), frozenset(map(str, hosts))
+        )
 
     def nearness(self, rows: pd.DataFrame, target: GPU = EVERY) -> np.ndarray:
         """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, `FOREIGN`, or "" of them.
 
-        A sibling is of the family of one of them (`hardware.GPU.family`), a stranger of the maker of one; `OTHER_HOST`
-        is that of a row whose host was none. A ``target`` is one GPU of the user's own, never trained whatever its
-        name, that all rows are asked of.
+        A sibling is of the family of one of them (`hardware.GPU.family`), a stranger of the maker
+        of one; `OTHER_HOST` is that of a row whose host was none. A ``target`` is one GPU of the
+        user's own, never trained whatever its name, that all rows are asked of.
         """
         if not self.devices:
             return np.full(len(rows), "", dtype=object)
@@ -310,7 +344,9 @@ class KnownGroups:
             nearest = np.full(len(rows), near(target), dtype=object)
         else:
             names = rows["device"].unique()
-            found = {name: "" if name in self.devices else near(catalogue.get(name)) for name in names}
+            found = {
+                name: "" if name in self.devices else near(catalogue.get(name)) for name in names
+            }
             nearest = rows["device"].map(found).to_numpy(dtype=object, copy=True)
         if self.hosts:
             nearest[~rows[HOST_DEVICE].isin(self.hosts).to_numpy()] = OTHER_HOST
@@ -322,7 +358,11 @@ class KnownGroups:
         The rows are of operators that are known.
         """
         counts = np.zeros(len(rows), dtype=np.int64)
-        needed = ["group"] if self.by == () else ["device" if name == DEVICE_FAMILY else name for name in self.by or ()]
+        needed = (
+            ["group"]
+            if self.by == ()
+            else ["device" if name == DEVICE_FAMILY else name for name in self.by or ()]
+        )
         there = np.full(len(rows), all(name in rows for name in needed))
         if there.any() and needed:
             there = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
@@ -336,7 +376,11 @@ class KnownGroups:
         """Return what JSON holds."""
         devices = {"devices": self.devices, "hosts": self.hosts}
         kept = {name: sorted(each) for name, each in devices.items() if each}
-        return {"by": None if self.by is None else list(self.by), "rows_of": dict(sorted(self.rows_of.items())), **kept}
+        return {
+            "by": None if self.by is None else list(self.by),
+            "rows_of": dict(sorted(self.rows_of.items())),
+            **kept,
+        }
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
@@ -368,13 +412,16 @@ def with_device_family(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**{DEVICE_FAMILY: [families.get(name, name) for name in rows["device"]]})
 
 
-def groups_of(rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool | None = None) -> np.ndarray:
+def groups_of(
+    rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool | None = None
+) -> np.ndarray:
     """Return the group of every completed row, as words.
 
-    It is made of the columns `group`. By default it is the column ``group`` where every row has it (`own`; decided by
-    these rows alone where None), else the operators' own (`operators.group_labels`). Paired and unpaired rows of one
-    data set must be asked together, or held-out groups would have another name among the unpaired. Raises DataError for
-    a column that is missing, or empty in some rows.
+    It is made of the columns `group`. By default it is the column ``group`` where every row has it
+    (`own`; decided by these rows alone where None), else the operators' own
+    (`operators.group_labels`). Paired and unpaired rows of one data set must be asked together, or
+    held-out groups would have another name among the unpaired. Raises DataError for a column that
+    is missing, or empty in some rows.
     """
     if group is None:
         own = has_groups(rows) if own is None else own

@@ -67,9 +67,10 @@ class FeatureRecipe:
     def transform(self, rows: pd.DataFrame | Context) -> pd.DataFrame:
         """Return the matrix of new rows: exactly `columns`, in order, float64; RangeIndex.
 
-        With a host the rows need what it measured, either as the table has it (`device` is then the host) or in columns
-        with the prefix ``host_``. Raises DataError: rows lack a dimension or the host's time, or were measured on
-        another device; NotPublishedError: a row computes at a precision whose peak is not published.
+        With a host the rows need what it measured, either as the table has it (`device` is then the
+        host) or in columns with the prefix ``host_``. Raises DataError: rows lack a dimension or
+        the host's time, or were measured on another device; NotPublishedError: a row computes at a
+        precision whose peak is not published.
         """
         return self._matrix(self.context(rows), self.columns)
 
@@ -86,8 +87,8 @@ class FeatureRecipe:
     def never_trained(self, rows: pd.DataFrame | Context) -> list[tuple[Remark, ...]]:
         """Return, per row, what it computes that no training row did (``never-trained``); () where there is nothing.
 
-        That is its operator, number formats, direction or layout, the first of them that is new. What a row, or a row
-        of training, does not state is not held against it.
+        That is its operator, number formats, direction or layout, the first of them that is new.
+        What a row, or a row of training, does not state is not held against it.
         """
         context = self.context(rows)
         reasons: list[tuple[Remark, ...]] = [()] * len(context)
@@ -102,34 +103,44 @@ class FeatureRecipe:
                 if level not in new:
                     never = f"{name} {level} was never trained"
                     text = f"{never} ({few(known)}): the model cannot predict it"
-                    new[level] = (remark("never-trained", text, never, category=name, level=level, known=known),)
+                    new[level] = (
+                        remark(
+                            "never-trained", text, never, category=name, level=level, known=known
+                        ),
+                    )
                 reasons[row] = reasons[row] or new[level]
         return reasons
 
     def unseen(self, rows: pd.DataFrame | Context) -> list[tuple[Remark, ...]]:
         """Return, per row, in which ways it is unlike every training row; () where it is not.
 
-        Unlike means: a category has a level that training had not (``unseen-level``), a feature that was constant has
-        another value (``was-constant``), or two features that were proportional no longer are
-        (``was-proportional``). Three are named, ``further-reasons`` counts the others. (Ranges of the columns are the
-        models' matter.)
+        Unlike means: a category has a level that training had not (``unseen-level``), a feature
+        that was constant has another value (``was-constant``), or two features that were
+        proportional no longer are (``was-proportional``). Three are named, ``further-reasons``
+        counts the others. (Ranges of the columns are the models' matter.)
         """
         context, words = self.context(rows), dict[str, np.ndarray]()
         found: dict[int, list[Remark]] = {}
         for name, known in self.levels.items():
             levels, new = context.once(name, _CATEGORY[name].compute), dict[str, Remark]()
-            unstated = _CATEGORY[name].needs == "measured" and {*known} == {UNSTATED}  # training says nothing of it
+            unstated = _CATEGORY[name].needs == "measured" and {*known} == {
+                UNSTATED
+            }  # training says nothing of it
             told = OTHER not in known and name != HOST_CAMPAIGN and not unstated
             for row in np.flatnonzero(~np.isin(levels, known)).tolist() if told else ():
                 level = str(levels[row])
                 if level not in new:
                     unseen = f"{name} {level} was not in training"
                     text = f"{unseen} ({few(known)})"
-                    new[level] = remark("unseen-level", text, unseen, category=name, level=level, known=known)
+                    new[level] = remark(
+                        "unseen-level", text, unseen, category=name, level=level, known=known
+                    )
                 found.setdefault(row, []).append(new[level])
         for name, value in self.constant.items():
             now, said = self._column(name, context, words), dict[float, Remark]()
-            for row in np.flatnonzero(np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)).tolist():
+            for row in np.flatnonzero(
+                np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)
+            ).tolist():
                 if now[row] not in said:
                     said[now[row]] = remark(
                         "was-constant",
@@ -143,8 +154,13 @@ class FeatureRecipe:
         for name, (twin, factor) in self.redundant.items():
             text = f"{name} is not {factor:.4g} x {twin} as in training"
             proportion = remark("was-proportional", text, feature=name, factor=factor, to=twin)
-            now, expected = self._column(name, context, words), factor * self._column(twin, context, words)
-            for row in np.flatnonzero(np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)).tolist():
+            now, expected = (
+                self._column(name, context, words),
+                factor * self._column(twin, context, words),
+            )
+            for row in np.flatnonzero(
+                np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)
+            ).tolist():
                 found.setdefault(row, []).append(proportion)
         reasons: list[tuple[Remark, ...]] = [()] * len(rows)
         for row, why in found.items():
@@ -166,14 +182,23 @@ class FeatureRecipe:
         for name in self.columns:
             category = name.split("=", 1)[0] if "=" in name else ""
             formula = _CATEGORY[category].formula if category else self._feature(name).formula
-            records.append({"name": name, "unit": self.units[name], "role": self.roles[name], "formula": formula})
+            records.append(
+                {
+                    "name": name,
+                    "unit": self.units[name],
+                    "role": self.roles[name],
+                    "formula": formula,
+                }
+            )
         return pd.DataFrame(records, columns=["name", "unit", "role", "formula"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON, devices included."""
         return {
             "schema": SCHEMA,
-            "columns": [{"name": n, "unit": self.units[n], "role": self.roles[n]} for n in self.columns],
+            "columns": [
+                {"name": n, "unit": self.units[n], "role": self.roles[n]} for n in self.columns
+            ],
             "levels": {name: list(levels) for name, levels in self.levels.items()},
             "constant": dict(self.constant),
             "redundant": {name: list(twin) for name, twin in self.redundant.items()},
@@ -187,38 +212,55 @@ class FeatureRecipe:
     def from_dict(cls, saved: Mapping[str, Any]) -> FeatureRecipe:
         """Return the recipe that `to_dict` wrote.
 
-        Raises ArtifactError where it is of another schema, is incomplete, or names features this version does not know.
+        Raises ArtifactError where it is of another schema, is incomplete, or names features this
+        version does not know.
         """
         if saved.get("schema") != SCHEMA:
-            raise ArtifactError(f"feature recipe has schema {saved.get('schema')!r}, this version reads {SCHEMA}")
+            raise ArtifactError(
+                f"feature recipe has schema {saved.get('schema')!r}, this version reads {SCHEMA}"
+            )
         try:
             columns = {str(c["name"]): c for c in saved["columns"]}
             recipe = cls(
                 columns=tuple(columns),
                 roles={name: str(c["role"]) for name, c in columns.items()},
                 units={name: str(c["unit"]) for name, c in columns.items()},
-                levels={str(name): tuple(map(str, levels)) for name, levels in saved["levels"].items()},
+                levels={
+                    str(name): tuple(map(str, levels)) for name, levels in saved["levels"].items()
+                },
                 constant={str(name): float(value) for name, value in saved["constant"].items()},
                 redundant={
-                    str(name): (str(twin), float(factor)) for name, (twin, factor) in saved["redundant"].items()
+                    str(name): (str(twin), float(factor))
+                    for name, (twin, factor) in saved["redundant"].items()
                 },
                 skipped={str(name): str(reason) for name, reason in saved["skipped"].items()},
-                host=GPU.from_dict(saved["host"], "host of the feature recipe") if saved["host"] else None,
+                host=GPU.from_dict(saved["host"], "host of the feature recipe")
+                if saved["host"]
+                else None,
                 target=GPU.from_dict(saved["target"], "target of the feature recipe"),
                 metric=str(saved["metric"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ArtifactError(f"feature recipe is damaged: {type(error).__name__} {error}") from error
+            raise ArtifactError(
+                f"feature recipe is damaged: {type(error).__name__} {error}"
+            ) from error
         figures = [*recipe.constant.values(), *(factor for _, factor in recipe.redundant.values())]
         if not np.isfinite(figures).all():
             raise ArtifactError("feature recipe is damaged: a figure of it is not finite")
         unknown = [name for name in recipe._names() if not recipe._known(name)]
         if unknown:
-            raise ArtifactError(f"feature recipe names features this version does not know: {few(unknown)}")
+            raise ArtifactError(
+                f"feature recipe names features this version does not know: {few(unknown)}"
+            )
         return recipe
 
     def _names(self) -> list[str]:
-        return [*self.columns, *self.constant, *self.redundant, *(twin for twin, _ in self.redundant.values())]
+        return [
+            *self.columns,
+            *self.constant,
+            *self.redundant,
+            *(twin for twin, _ in self.redundant.values()),
+        ]
 
     def _known(self, name: str) -> bool:
         if "=" in name:
@@ -264,13 +306,17 @@ _CATEGORY: dict[str, Category] = {category.name: category for category in CATEGO
 
 
 def learn_matrix(
-    rows: pd.DataFrame, host: GPU | None, target: GPU, metric: str = "duration_us", without: Sequence[str] = ()
+    rows: pd.DataFrame,
+    host: GPU | None,
+    target: GPU,
+    metric: str = "duration_us",
+    without: Sequence[str] = (),
 ) -> tuple[FeatureRecipe, pd.DataFrame]:
     """Return the recipe for these training rows, every feature of the catalogue that tells them apart, and its matrix.
 
-    Without a host it is one for models of one device; with one, its measurements are in columns ``host_*``. Features
-    that shell patterns in ``without`` match are left out. Raises ParameterError (``without_features``) where one
-    matches none, or they match all.
+    Without a host it is one for models of one device; with one, its measurements are in columns
+    ``host_*``. Features that shell patterns in ``without`` match are left out. Raises
+    ParameterError (``without_features``) where one matches none, or they match all.
     """
     context = Context(rows, host, target, metric)
     columns, roles, units, skipped = _numerical(context)
@@ -282,10 +328,17 @@ def learn_matrix(
             known = _levelled(words, levels[category.name])
             for level in levels[category.name] if len(levels[category.name]) > 1 else ():
                 name = f"{category.name}={level}"
-                columns[name], roles[name], units[name] = (known == level).astype(float), "category", "0/1"
+                columns[name], roles[name], units[name] = (
+                    (known == level).astype(float),
+                    "category",
+                    "0/1",
+                )
     for pattern in without:
         if not (matched := fnmatch.filter(columns, pattern)) or len(matched) == len(columns):
-            problem = f"must match some features and not all that are left, got {pattern!r}: there are {few(columns)}"
+            problem = (
+                f"must match some features and not all that are left, got {pattern!r}: there are "
+                f"{few(columns)}"
+            )
             raise ParameterError("without_features", problem)
         skipped |= dict.fromkeys(matched, "left out as asked")
         columns = {name: values for name, values in columns.items() if name not in matched}
@@ -319,21 +372,33 @@ def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.Da
     """
     others = rows["device"][rows["device"] != host.name] if "device" in rows else rows.index[:0]
     if len(others):
-        raise DataError(f"this model predicts from rows of {host.name}, {len(others)} are of {few(others.unique())}")
+        raise DataError(
+            f"this model predicts from rows of {host.name}, {len(others)} are of "
+            f"{few(others.unique())}"
+        )
     missing = [name for name in dict.fromkeys(("duration_us", metric)) if name not in rows]
     if missing:
-        raise DataError(f"this model predicts from what {host.name} measured: the rows lack {' and '.join(missing)}")
+        raise DataError(
+            f"this model predicts from what {host.name} measured: the rows lack "
+            f"{' and '.join(missing)}"
+        )
     return beside(rows, rows, metric)
 
 
-def _numerical(context: Context) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str], dict[str, str]]:
+def _numerical(
+    context: Context,
+) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str], dict[str, str]]:
     """Compute every numerical feature that the rows can have: values, roles, units, and those skipped with why."""
     columns: dict[str, np.ndarray] = {}
     roles: dict[str, str] = {}
     units: dict[str, str] = {}
     skipped: dict[str, str] = {}
     own = () if context.metric == "duration_us" else (extra_metric(context.metric),)
-    for feature in (*own, *CATALOGUE, *(counter(name, context.has_host) for name in context.counters)):
+    for feature in (
+        *own,
+        *CATALOGUE,
+        *(counter(name, context.has_host) for name in context.counters),
+    ):
         if not feature.applies(context):
             continue
         if not context.has_host and feature.name == context.metric:
@@ -376,7 +441,11 @@ def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
 
 def _first_three(why: list[Remark]) -> list[Remark]:
     more = len(why) - _NAMED
-    return why if more <= 0 else [*why[:_NAMED], remark("further-reasons", f"and {more} more", count=more)]
+    return (
+        why
+        if more <= 0
+        else [*why[:_NAMED], remark("further-reasons", f"and {more} more", count=more)]
+    )
 
 
 def _is_constant(values: np.ndarray) -> bool:
@@ -392,10 +461,14 @@ def _redundant(columns: Mapping[str, np.ndarray]) -> dict[str, tuple[str, float]
     cosines = np.zeros((len(names), len(names)))  # 1 where two columns are proportional
     for first in range(0, count, _AT_ONCE):
         rows = slice(first, first + _AT_ONCE)
-        directions = np.column_stack([columns[name][rows] / norm for name, norm in zip(names, norms, strict=True)])
+        directions = np.column_stack(
+            [columns[name][rows] / norm for name, norm in zip(names, norms, strict=True)]
+        )
         cosines += directions.T @ directions
     for late, early in zip(*np.nonzero(np.tril(cosines > 1 - 1e-10, -1)), strict=True):
-        gap = np.abs(columns[names[late]] / norms[late] - columns[names[early]] / norms[early]).max()
+        gap = np.abs(
+            columns[names[late]] / norms[late] - columns[names[early]] / norms[early]
+        ).max()
         if names[early] not in found and names[late] not in found and gap < _SAME:
             found[names[late]] = (names[early], norms[late] / norms[early])
     return found

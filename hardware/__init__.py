@@ -1,16 +1,44 @@
 """GPUs: figures with their unit and source, how to find one, and the user's own.
 
-A name, an alias, a gfx id or a TOML file enters `lookup.find`; a `GPU` leaves, whose figures are numbers or not
-published. Start with `spec` (the figures, and `GPU`), then `lookup`; the figures themselves stand in the data files
-beside them. `scaled` makes scale models of a GPU; `networks` says what joins nodes of them.
+A name, an alias, a gfx id or a TOML file enters `lookup.find`; a `GPU` leaves, whose figures are
+numbers or not published. Start with `spec` (the figures, and `GPU`), then `lookup`; the figures
+themselves stand in the data files beside them. `scaled` makes scale models of a GPU; `networks`
+says what joins nodes of them.
 """
 
-from .lookup import Ceiling, Source, all_gpus, find, find_gfx, measured, others_named, read_gpu, sources
+from .lookup import (
+    Ceiling,
+    Source,
+    all_gpus,
+    find,
+    find_gfx,
+    measured,
+    others_named,
+    read_gpu,
+    sources,
+)
 from .networks import NETWORK_FIGURES, Network, read_networks
 from .spec import DTYPES, EVERY, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
 
 __all__ = [
-    "DTYPES", "EVERY", "FIGURES", "GPU", "NETWORK_FIGURES", "PEAKS", "UNITS", "Ceiling", "Figure", "Network",
-    "Source", "all_gpus", "find", "find_gfx", "measured", "others_named", "peak_path", "read_gpu", "read_networks",
+    "DTYPES",
+    "EVERY",
+    "FIGURES",
+    "GPU",
+    "NETWORK_FIGURES",
+    "PEAKS",
+    "UNITS",
+    "Ceiling",
+    "Figure",
+    "Network",
+    "Source",
+    "all_gpus",
+    "find",
+    "find_gfx",
+    "measured",
+    "others_named",
+    "peak_path",
+    "read_gpu",
+    "read_networks",
     "sources",
-]  # fmt: skip
+]

@@ -1,6 +1,7 @@
 """Constants that were measured, or judged, as data: a TOML table each, with unit, device and source.
 
-`constant` gives those of hardware/constants.toml, by their name there; `read_constants` reads another such file.
+`constant` gives those of hardware/constants.toml, by their name there; `read_constants` reads
+another such file.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ class Constant:
     """A number that was measured or judged."""
 
     value: float  # in `unit`; NaN where there is none but of its own (`by`)
-    # unit ("" for a share or a ratio), what it is, what it was measured on, and by whom, or ``judgement``
+    # unit ("" for a share or a ratio), what it is, what it was measured on, and by whom, or
+    # ``judgement``
     unit: str
     what: str
     device: str
     source: str
     spread: float = float("nan")  # standard deviation of its logarithm; NaN where it is not known
-    by: Mapping[str, float] = field(default_factory=dict)  # where it was measured of its own: by gfx id, vendor, ...
+    by: Mapping[str, float] = field(
+        default_factory=dict
+    )  # where it was measured of its own: by gfx id, vendor, ...
 
     def of(self, key: str | None) -> float:
         """Return the value of what was measured of its own, else the one for all."""
@@ -46,13 +50,19 @@ def read_constants(text: str) -> dict[str, Constant]:
     found: dict[str, Constant] = {}
     for name, table in tomllib.loads(text).items():
         alone = "unit" in table or "same" in table
-        found |= {name: _read(table)} if alone else {f"{name}.{key}": _read(one) for key, one in table.items()}
+        found |= (
+            {name: _read(table)}
+            if alone
+            else {f"{name}.{key}": _read(one) for key, one in table.items()}
+        )
     return found
 
 
 @cache
 def _known() -> dict[str, Constant]:
-    return read_constants((resources.files("flopcast.hardware") / "constants.toml").read_text(encoding="utf-8"))
+    return read_constants(
+        (resources.files("flopcast.hardware") / "constants.toml").read_text(encoding="utf-8")
+    )
 
 
 def _read(table: Mapping[str, Any]) -> Constant:

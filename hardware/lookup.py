@@ -48,11 +48,11 @@ def sources() -> dict[str, Source]:
 def find(name_or_path: str | Path | GPU) -> GPU:
     """Return the GPU of that name, alias, or TOML file (`read_gpu`); a GPU as it is.
 
-    Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD_Instinct_MI355X_OAM``, ``AMD Instinct MI300X
-    VF``. What a driver reports for one of several devices in a package is that device: ``AMD Instinct MI250X`` is one
-    GCD, ``MI250X`` the package. A name that fits several GPUs (``A100``, ``gfx942``) is refused. Raises
-    UnknownGPUError: no GPU answers to the name, with the closest ones; DataError: the file cannot be read or describes
-    no GPU.
+    Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD_Instinct_MI355X_OAM``,
+    ``AMD Instinct MI300X VF``. What a driver reports for one of several devices in a package is
+    that device: ``AMD Instinct MI250X`` is one GCD, ``MI250X`` the package. A name that fits
+    several GPUs (``A100``, ``gfx942``) is refused. Raises UnknownGPUError: no GPU answers to the
+    name, with the closest ones; DataError: the file cannot be read or describes no GPU.
     """
     if isinstance(name_or_path, GPU):
         return name_or_path
@@ -68,47 +68,62 @@ def others_named(name: str) -> list[str]:
     """
     meant = _names().get(_plain(name))
     longer = [gpu.name for gpu in all_gpus() if _plain(gpu.name).startswith(f"{_plain(name)} ")]
-    return [] if meant is None or _plain(meant) == _plain(name) else [known for known in longer if known != meant]
+    return (
+        []
+        if meant is None or _plain(meant) == _plain(name)
+        else [known for known in longer if known != meant]
+    )
 
 
 def find_gfx(gfx: str, cus: int | None = None) -> GPU:
     """Return the GPU that reports this gfx id and CU count.
 
-    The id is of NVIDIA the compute capability; feature suffixes do not matter. Without ``cus`` it must belong to one
-    GPU alone. Some GPUs cannot be distinguished this way. Then it is the one with the larger public record: MI300X (not
-    MI325X), MI355X (not MI350X), MI210 (not one GCD of an MI250). `GPU.same_id_as` of the others says so. Raises
-    UnknownGPUError: none or several fit; carries the GPUs of that gfx id, or of the closest.
+    The id is of NVIDIA the compute capability; feature suffixes do not matter. Without ``cus`` it
+    must belong to one GPU alone. Some GPUs cannot be distinguished this way. Then it is the one
+    with the larger public record: MI300X (not MI325X), MI355X (not MI350X), MI210 (not one GCD of
+    an MI250). `GPU.same_id_as` of the others says so. Raises UnknownGPUError: none or several fit;
+    carries the GPUs of that gfx id, or of the closest.
     """
     wanted = gfx.strip().casefold().split(":")[0]
     of_gfx = [gpu for gpu in all_gpus() if gpu.gfx == wanted]
-    fit = [gpu for gpu in of_gfx if not gpu.same_id_as and (cus is None or (gpu.cus or gpu.reported_cus) == cus)]
+    fit = [
+        gpu
+        for gpu in of_gfx
+        if not gpu.same_id_as and (cus is None or (gpu.cus or gpu.reported_cus) == cus)
+    ]
     if len(fit) == 1:
         return fit[0]
-    close = difflib.get_close_matches(wanted, sorted({gpu.gfx for gpu in all_gpus()}), n=2, cutoff=0.6)
+    close = difflib.get_close_matches(
+        wanted, sorted({gpu.gfx for gpu in all_gpus()}), n=2, cutoff=0.6
+    )
     near = fit or of_gfx or [gpu for known in close for gpu in all_gpus() if gpu.gfx == known]
-    raise UnknownGPUError(gfx if cus is None else f"{gfx} with {cus} CUs", [gpu.name for gpu in near][:5])
+    raise UnknownGPUError(
+        gfx if cus is None else f"{gfx} with {cus} CUs", [gpu.name for gpu in near][:5]
+    )
 
 
 def read_gpu(path: Path) -> GPU:
     """Read a GPU of the user's own from a TOML file.
 
-    The keys are those of hardware/gpus.toml, without its ``[gpu.NAME]`` heading; ``based_on`` names a known GPU whose
-    figures hold for every key not given, those of `in_proportion` in proportion to what is given; no other is
-    recomputed from another. Without ``name`` it is that of the file::
+    The keys are those of hardware/gpus.toml, without its ``[gpu.NAME]`` heading; ``based_on`` names
+    a known GPU whose figures hold for every key not given, those of `in_proportion` in proportion
+    to what is given; no other is recomputed from another. Without ``name`` it is that of the file::
 
         name = "MI375X"
         based_on = "MI355X"
         memory_bw_gbs = 10000
         peak_tflops.fp8_matrix = 6000
 
-    Raises DataError if the file cannot be read, a key is wrong, or ``based_on`` is no known GPU; names the file and the
-    key.
+    Raises DataError if the file cannot be read, a key is wrong, or ``based_on`` is no known GPU;
+    names the file and the key.
     """
     where = str(path)
     table = read_toml(path)
     base_name = table.pop("based_on", None)
     if not isinstance(base_name, str | None):
-        raise DataError(f"based_on must be the name of a GPU in quotes, got {base_name!r}", source=where)
+        raise DataError(
+            f"based_on must be the name of a GPU in quotes, got {base_name!r}", source=where
+        )
     known = read_table(table, where)
     if base_name is None and not known.get("peaks") and not FIGURES.keys() & known.keys():
         raise DataError("has no figure: give some, or `based_on` a known GPU", source=where)
@@ -119,7 +134,11 @@ def read_gpu(path: Path) -> GPU:
         base = _find_known(base_name)
     except UnknownGPUError as error:
         raise DataError(f"based_on: {error}", source=where) from error
-    inherited = {item.name: getattr(base, item.name) for item in fields(base) if item.name not in _NOT_INHERITED}
+    inherited = {
+        item.name: getattr(base, item.name)
+        for item in fields(base)
+        if item.name not in _NOT_INHERITED
+    }
     given["peaks"] = {**base.peaks, **known.get("peaks", {})}
     given["sources"] = (*given["sources"], f"{base.name}: what the file does not give")
     scaled = in_proportion(base, known)
@@ -132,8 +151,8 @@ def read_gpu(path: Path) -> GPU:
 def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
     """Return what else changes with some figures of a GPU.
 
-    The bandwidth of all links and that between two GPUs are of the same links: where one of them changes and nothing is
-    said of the other, that changes in proportion.
+    The bandwidth of all links and that between two GPUs are of the same links: where one of them
+    changes and nothing is said of the other, that changes in proportion.
 
     >>> in_proportion(find("MI300X"), {"link_bw_gbs": 896.0})
     {'p2p_uni_gbs': 128.0}
@@ -155,7 +174,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES)
             if file.read(1):
-                raise DataError(f"has more than {_MOST_BYTES} bytes: no file of settings has", source=str(path))
+                raise DataError(
+                    f"has more than {_MOST_BYTES} bytes: no file of settings has", source=str(path)
+                )
         return tomllib.loads(content.decode("utf-8"))
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", source=str(path)) from error
@@ -172,14 +193,19 @@ def _data() -> dict[str, Any]:
 @cache
 def _known() -> dict[str, GPU]:
     """Return the GPUs of the data file by canonical name."""
-    return {name: GPU.from_dict({"name": name, **table}, "gpus.toml") for name, table in _data()["gpu"].items()}
+    return {
+        name: GPU.from_dict({"name": name, **table}, "gpus.toml")
+        for name, table in _data()["gpu"].items()
+    }
 
 
 @cache
 def _names() -> dict[str, str]:
     """Return the canonical name of every known spelling in `_plain` form; the data file wins over what is derived."""
     written = {_plain(name): gpu.name for gpu in all_gpus() for name in (gpu.name, *gpu.aliases)}
-    return {_bare(name): gpu for name, gpu in written.items() if _bare(name) not in written} | written
+    return {
+        _bare(name): gpu for name, gpu in written.items() if _bare(name) not in written
+    } | written
 
 
 def _find_known(name: str) -> GPU:
@@ -192,24 +218,33 @@ def _find_known(name: str) -> GPU:
         if len(same) > 1:
             raise UnknownGPUError(name, same, several=True)
         canonical = next(iter(same), None)
-    if canonical is None:  # those that begin with the name, else those spelled most alike; five at most
+    if (
+        canonical is None
+    ):  # those that begin with the name, else those spelled most alike; five at most
         bare = _bare(plain)
-        of_name = [gpu.name for gpu in all_gpus() if bare and _plain(gpu.name).startswith(f"{bare} ")]
+        of_name = [
+            gpu.name for gpu in all_gpus() if bare and _plain(gpu.name).startswith(f"{bare} ")
+        ]
         if len(of_name) > 1:
             raise UnknownGPUError(name, of_name, several=True)
         starts = [gpu for known, gpu in names.items() if bare and _bare(known).startswith(bare)]
         alike = difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
-        raise UnknownGPUError(name, list(dict.fromkeys(starts or (names[known] for known in alike)))[:5])
+        raise UnknownGPUError(
+            name, list(dict.fromkeys(starts or (names[known] for known in alike)))[:5]
+        )
     return _known()[canonical]
 
 
 def _plain(name: str) -> str:
     """Return `name` in lower case, words separated by one space, without what a driver adds to it.
 
-    That is the mark of a virtual function, and the form factor: drivers of AMD say "AMD Instinct MI300X OAM" on some
-    systems and leave the last word out on others (github.com/vllm-project/vllm/pull/13438).
+    That is the mark of a virtual function, and the form factor: drivers of AMD say "AMD Instinct
+    MI300X OAM" on some systems and leave the last word out on others
+    (github.com/vllm-project/vllm/pull/13438).
     """
-    return re.sub(r"[\s_()-]+", " ", name.casefold()).strip().removesuffix(" vf").removesuffix(" oam")
+    return (
+        re.sub(r"[\s_()-]+", " ", name.casefold()).strip().removesuffix(" vf").removesuffix(" oam")
+    )
 
 
 def _bare(plain: str) -> str:
@@ -224,9 +259,9 @@ def _bare(plain: str) -> str:
 class Ceiling:
     """One published measurement of a GPU: the metric is ``gemm_fp8``, ``hbm_copy``, ``allreduce_busbw_8gpu``, ...
 
-    `figure` is the figure of the GPU it is a part of (``fp8_matrix``, ``memory_bw_gbs``), empty where there is none;
-    `unit` TFLOPS, TOPS or GB/s; `method`, `conditions` and `source` say how and by whom it was measured; `confidence`
-    is "high", "medium" or "low".
+    `figure` is the figure of the GPU it is a part of (``fp8_matrix``, ``memory_bw_gbs``), empty
+    where there is none; `unit` TFLOPS, TOPS or GB/s; `method`, `conditions` and `source` say how
+    and by whom it was measured; `confidence` is "high", "medium" or "low".
     """
 
     gpu: str
@@ -243,7 +278,9 @@ class Ceiling:
         """Return the measurement as a part of the published figure of `gpu` (1 = all of it), None where it has none."""
         if not self.figure:
             return None
-        spec: float | None = gpu.peaks.get(self.figure) if self.figure in PEAKS else getattr(gpu, self.figure)
+        spec: float | None = (
+            gpu.peaks.get(self.figure) if self.figure in PEAKS else getattr(gpu, self.figure)
+        )
         return self.value / spec if spec else None
 
 
@@ -259,4 +296,6 @@ def measured(gpu: str, metric: str | None = None) -> list[Ceiling]:
 @cache
 def _rows() -> tuple[Ceiling, ...]:
     text = resources.files("flopcast.hardware").joinpath("measured.csv").read_text(encoding="utf-8")
-    return tuple(Ceiling(value=float(row.pop("value")), **row) for row in csv.DictReader(text.splitlines()))
+    return tuple(
+        Ceiling(value=float(row.pop("value")), **row) for row in csv.DictReader(text.splitlines())
+    )

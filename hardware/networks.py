@@ -1,7 +1,7 @@
 """Networks: what joins the GPUs of a job beyond their own links, and how many of them share a node.
 
-In a network of two levels the GPUs of a node share links, and nodes are joined by adapters; in a flat one every GPU
-reaches every other over its links. `read_networks` reads a user's file.
+In a network of two levels the GPUs of a node share links, and nodes are joined by adapters; in a
+flat one every GPU reaches every other over its links. `read_networks` reads a user's file.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ class Network:
     # bandwidth per GPU between nodes, one way, GB/s; latency of a message, µs
     gbs: float = 50.0
     step_us: float = 10.0
-    node_gpus: int | None = NODE_GPUS  # GPUs that share links within a node; None where all do (a flat network)
-    # latency of one step of a collective over the links within a node, µs; by default what was measured
+    node_gpus: int | None = (
+        NODE_GPUS  # GPUs that share links within a node; None where all do (a flat network)
+    )
+    # latency of one step of a collective over the links within a node, µs; by default what was
+    # measured
     link_latency_us: float | None = None
 
     def nodes(self, ranks: float) -> int:
@@ -57,22 +60,28 @@ NETWORK_FIGURES: Final = {
     )
 }
 """What a sweep may change of a network, by key."""
-_FIELDS: Final = {"network_gbs": "gbs", "network_us": "step_us", "link_latency_us": "link_latency_us"}
+_FIELDS: Final = {
+    "network_gbs": "gbs",
+    "network_us": "step_us",
+    "link_latency_us": "link_latency_us",
+}
 _KEYS: Final = (*_FIELDS, "node_gpus")
 
 
 def read_networks(path: Path) -> tuple[Network, Network]:
     """Read the networks of the host and of the target from a TOML file.
 
-    The keys are those of `NETWORK_FIGURES` and ``node_gpus``; without that one the network is flat, and one with two
-    levels needs ``network_gbs``. A table ``[host]`` has the same keys for where the trace was made; without it that
-    has the target's network. What the links of a node carry is the GPU's ``link_bw_gbs``::
+    The keys are those of `NETWORK_FIGURES` and ``node_gpus``; without that one the network is flat,
+    and one with two levels needs ``network_gbs``. A table ``[host]`` has the same keys for where
+    the trace was made; without it that has the target's network. What the links of a node carry is
+    the GPU's ``link_bw_gbs``::
 
         node_gpus = 8
         network_gbs = 50
         network_us = 10
 
-    Raises DataError: the file cannot be read, or a key is unknown, missing or no number from 1e-6 to 1e15.
+    Raises DataError: the file cannot be read, or a key is unknown, missing or no number from 1e-6
+    to 1e15.
     """
     table = read_toml(path)
     of_host = table.pop("host", None)
@@ -86,8 +95,14 @@ def _network(table: Mapping[str, Any], where: str) -> Network:
     for key, value in table.items():
         if key not in _KEYS:
             raise DataError(f"unknown key {key}: {nearest(key, _KEYS)}", source=where)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 1e-6 <= value < 1e15:
-            raise DataError(f"{key} must be a number from 1e-6 up to 1e15, got {value!r:.40}", source=where)
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 1e-6 <= value < 1e15
+        ):
+            raise DataError(
+                f"{key} must be a number from 1e-6 up to 1e15, got {value!r:.40}", source=where
+            )
     nodes, between = table.get("node_gpus"), {"network_gbs", "network_us"} & table.keys()
     if nodes is None and between:
         raise DataError(f"{min(between)} needs node_gpus: how many GPUs share a node", source=where)
@@ -116,5 +131,7 @@ def parse_network(text: str) -> tuple[float, float] | Path:
     try:
         host, target = (float(part) for part in text.split(":"))
     except ValueError:
-        raise ParameterError("network", f"must be HOST:TARGET in GB/s, such as 50:400, got {text!r}") from None
+        raise ParameterError(
+            "network", f"must be HOST:TARGET in GB/s, such as 50:400, got {text!r}"
+        ) from None
     return host, target

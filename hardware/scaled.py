@@ -1,8 +1,8 @@
 """Scale models of a GPU: the same compute units, fewer or more of them, and what they share in proportion.
 
-A scale model keeps every compute unit as it is and scales the resources that all of them share (last-level cache,
-network on chip, memory bandwidth, links) by the same factor as their number, so that each unit sees the pressure it
-sees in the whole GPU [1]_.
+A scale model keeps every compute unit as it is and scales the resources that all of them share
+(last-level cache, network on chip, memory bandwidth, links) by the same factor as their number, so
+that each unit sees the pressure it sees in the whole GPU [1]_.
 
 References
 ----------
@@ -23,9 +23,16 @@ from .spec import GPU
 
 By = Literal["cus", "chiplets"]
 SHARED: Final = (
-    "l2_mb", "llc_mb", "llc_bw_gbs", "noc_bw_gbs", "memory_bw_gbs", "memory_bw_pin_gbs", "memory_gb", "link_bw_gbs",
+    "l2_mb",
+    "llc_mb",
+    "llc_bw_gbs",
+    "noc_bw_gbs",
+    "memory_bw_gbs",
+    "memory_bw_pin_gbs",
+    "memory_gb",
+    "link_bw_gbs",
     "link_bidir_gbs",
-)  # fmt: skip
+)
 """Figures of what all compute units share: in proportion to their number."""
 PRIVATE: Final = ("wavefront", "boost_mhz", "matrix_mhz", "pcie_gen")
 """Figures of one compute unit, or of the host's side: the same in every scale model."""
@@ -37,10 +44,11 @@ _MOST: Final = 100  # times a GPU: a larger one is none that somebody could ask 
 def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     """Return the scale model of a GPU with `size` compute units or chiplets, more or fewer than the GPU's.
 
-    Peaks and lanes go with the number of units, `SHARED` in proportion, `PRIVATE` as they are; what the GPU does not
-    publish is not published for the model either. Single links, launch year and board power belong to the product and
-    are left out. Raises DataError: ``size`` is below 1 or over 100 times the GPU's, or whole compute units do not
-    result; NotPublishedError: the GPU does not publish how many units it has.
+    Peaks and lanes go with the number of units, `SHARED` in proportion, `PRIVATE` as they are; what
+    the GPU does not publish is not published for the model either. Single links, launch year and
+    board power belong to the product and are left out. Raises DataError: ``size`` is below 1 or
+    over 100 times the GPU's, or whole compute units do not result; NotPublishedError: the GPU does
+    not publish how many units it has.
     """
     units = int(gpu.require(by))
     check_number("sizes", size, 1, _MOST * units)
@@ -48,11 +56,15 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     cus = share * int(gpu.require("cus"))
     if cus.denominator != 1:
         named = "compute units" if by == "cus" else "chiplets"
-        raise DataError(f"{size} {named} of {gpu.name} have no whole number of compute units ({float(cus):g})")
+        raise DataError(
+            f"{size} {named} of {gpu.name} have no whole number of compute units ({float(cus):g})"
+        )
     if share == 1:
         return gpu
     factor = float(share)
-    figures: dict[str, Any] = {key: None if (value := getattr(gpu, key)) is None else value * factor for key in SHARED}
+    figures: dict[str, Any] = {
+        key: None if (value := getattr(gpu, key)) is None else value * factor for key in SHARED
+    }
     figures |= {key: _whole(getattr(gpu, key), share) for key in WHOLE}
     figures |= {key: getattr(gpu, key) for key in PRIVATE}
     return GPU(
@@ -67,7 +79,9 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
     )
 
 
-def scale_models(gpu: GPU | str | Path, sizes: Sequence[int] | int | None = None, by: By = "cus") -> list[GPU]:
+def scale_models(
+    gpu: GPU | str | Path, sizes: Sequence[int] | int | None = None, by: By = "cus"
+) -> list[GPU]:
     """Return the scale models of the sizes; without sizes the GPU halved again and again as long as units stay whole.
 
     Raises DataError where the sizes do not increase, or one of them gives no scale model.
@@ -80,7 +94,13 @@ def scale_models(gpu: GPU | str | Path, sizes: Sequence[int] | int | None = None
     gpu = find(gpu)
     if by not in ("cus", "chiplets"):
         raise ParameterError("by", f"must be cus or chiplets, got {by!r}")
-    chosen = halvings(int(gpu.require(by))) if sizes is None else [sizes] if isinstance(sizes, int) else list(sizes)
+    chosen = (
+        halvings(int(gpu.require(by)))
+        if sizes is None
+        else [sizes]
+        if isinstance(sizes, int)
+        else list(sizes)
+    )
     models = [scaled(gpu, size, by) for size in chosen]
     if any(second <= first for first, second in pairwise(chosen)):
         raise DataError(f"sizes must increase, got {', '.join(map(str, chosen))}")

@@ -1,6 +1,7 @@
 """What is known about one GPU: the figures it is described by, and `GPU`, which holds them.
 
-A description is a table of TOML or JSON; `read_table` is the one door through which it comes in, checked.
+A description is a table of TOML or JSON; `read_table` is the one door through which it comes in,
+checked.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import DataError, NotPublishedError
 
-# The figures a GPU is described by: key, label, unit; the one list that files, checks and tables read.
+# The figures a GPU is described by: key, label, unit; the one list that files, checks and tables
+# read.
 
 Unit: TypeAlias = Literal["matrix", "vector"]
 Kind: TypeAlias = Literal["count", "real"]
@@ -77,7 +79,11 @@ NONPACKED = "fp32_vector_nonpacked"
 def _peaks() -> Iterator[Figure]:
     for dtype in DTYPES:
         for unit in UNITS:
-            yield Figure(f"{dtype}_{unit}", f"{dtype} {unit} peak", "TOPS" if dtype.startswith("int") else "TFLOPS")
+            yield Figure(
+                f"{dtype}_{unit}",
+                f"{dtype} {unit} peak",
+                "TOPS" if dtype.startswith("int") else "TFLOPS",
+            )
     yield Figure(NONPACKED, "fp32 vector peak, non-packed", "TFLOPS")
 
 
@@ -93,9 +99,18 @@ def peak_path(key: str) -> str:
 PEAK_TABLES = tuple(sorted({peak_path(key).split(".")[0] for key in PEAKS}))
 """The tables of a data file that hold peaks: ``peak_tflops`` and ``peak_tops``."""
 WORDS = (
-    "name", "vendor", "arch", "gfx", "form_factor", "memory_type", "link_name", "confidence", "note", "same_id_as",
+    "name",
+    "vendor",
+    "arch",
+    "gfx",
+    "form_factor",
+    "memory_type",
+    "link_name",
+    "confidence",
+    "note",
+    "same_id_as",
     "based_on",
-)  # fmt: skip
+)
 """Keys that hold one text."""
 LISTS = ("aliases", "sources")  # keys that hold a list of texts
 
@@ -103,9 +118,10 @@ LISTS = ("aliases", "sources")  # keys that hold a list of texts
 def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Check the description of one GPU and return it as keyword arguments of `GPU`.
 
-    The keys are those of hardware/gpus.toml, of which only those given leave; the peaks of the tables ``peak_tflops``
-    and ``peak_tops`` are under ``peaks``, by ``{dtype}_{unit}``. Raises DataError for an unknown key, a wrong type, or
-    a figure that is not above zero and finite; it names the file (`where`) and the key.
+    The keys are those of hardware/gpus.toml, of which only those given leave; the peaks of the
+    tables ``peak_tflops`` and ``peak_tops`` are under ``peaks``, by ``{dtype}_{unit}``. Raises
+    DataError for an unknown key, a wrong type, or a figure that is not above zero and finite; it
+    names the file (`where`) and the key.
     """
     fields: dict[str, Any] = {}
     for key, value in table.items():
@@ -122,7 +138,9 @@ def read_table(table: Mapping[str, Any], where: str) -> dict[str, Any]:
                 raise DataError("name must not be empty", source=where)
             fields[key] = value
         elif key in LISTS:
-            if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+            if not isinstance(value, list | tuple) or not all(
+                isinstance(item, str) for item in value
+            ):
                 raise DataError(f"{key} must be a list of texts, got {value!r}", source=where)
             fields[key] = tuple(value)
         else:
@@ -145,13 +163,19 @@ def write_table(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_peaks(outer: str, value: object, where: str) -> dict[str, float]:
     if not isinstance(value, Mapping):
-        raise DataError(f"{outer} must be a table such as `{outer}.{_keys_of(outer)[0]} = ...`", source=where)
+        raise DataError(
+            f"{outer} must be a table such as `{outer}.{_keys_of(outer)[0]} = ...`", source=where
+        )
     peaks: dict[str, float] = {}
     for key, number in value.items():
         if key not in PEAKS:
-            raise _unknown(f"{outer}.{key}", [f"{outer}.{known}" for known in _keys_of(outer)], where)
+            raise _unknown(
+                f"{outer}.{key}", [f"{outer}.{known}" for known in _keys_of(outer)], where
+            )
         if peak_path(key) != f"{outer}.{key}":
-            raise DataError(f"{outer}.{key} counts in {PEAKS[key].unit}: write {peak_path(key)}", source=where)
+            raise DataError(
+                f"{outer}.{key} counts in {PEAKS[key].unit}: write {peak_path(key)}", source=where
+            )
         peaks[key] = float(_read_figure(f"{outer}.{key}", PEAKS[key], number, where))
     return peaks
 
@@ -170,7 +194,8 @@ def _read_figure(key: str, figure: Figure, value: object, where: str) -> float |
     if not 0 < value < _BEYOND:
         hint = "leave the key out where it is not published"
         raise DataError(
-            f"{key} must be above 0 and below {_BEYOND:g} ({figure}), got {value!r:.40}: {hint}", source=where
+            f"{key} must be above 0 and below {_BEYOND:g} ({figure}), got {value!r:.40}: {hint}",
+            source=where,
         )
     if figure.kind == "real":
         return float(value)
@@ -182,7 +207,11 @@ def _read_figure(key: str, figure: Figure, value: object, where: str) -> float |
 def _unknown(key: str, known: Iterable[str], where: str) -> DataError:
     """Return the error for a key nobody knows, with the nearest that exist."""
     close = difflib.get_close_matches(key, known, n=2, cutoff=0.6)
-    hint = f"did you mean {' or '.join(close)}?" if close else "the keys are those of hardware/gpus.toml"
+    hint = (
+        f"did you mean {' or '.join(close)}?"
+        if close
+        else "the keys are those of hardware/gpus.toml"
+    )
     return DataError(f"unknown key {key}: {hint}", source=where)
 
 
@@ -193,8 +222,8 @@ def _unknown(key: str, known: Iterable[str], where: str) -> DataError:
 class GPU:
     """The published figures of one device; None where nothing is published, never zero.
 
-    The figures are per device as its user buys it, decimal units except for caches. `FIGURES` lists them with
-    their labels and units, hardware/gpus.toml says where each comes from.
+    The figures are per device as its user buys it, decimal units except for caches. `FIGURES` lists
+    them with their labels and units, hardware/gpus.toml says where each comes from.
 
     Attributes
     ----------
@@ -203,16 +232,20 @@ class GPU:
     vendor, arch, form_factor, memory_type, link_name : str
         Descriptions; empty where unknown.
     gfx : str
-        gfx id of AMD devices (``gfx942``), compute capability of NVIDIA's (``9.0``), empty for a CPU.
+        gfx id of AMD devices (``gfx942``), compute capability of NVIDIA's (``9.0``), empty for a
+        CPU.
     same_id_as : str
-        Name of the GPU that a look-up by gfx id and CU count gives instead of this one; empty for most.
+        Name of the GPU that a look-up by gfx id and CU count gives instead of this one; empty for
+        most.
     based_on : str
-        Of the user's own: name of the GPU that stands for it where something was measured; empty for others.
+        Of the user's own: name of the GPU that stands for it where something was measured; empty
+        for others.
     aliases : tuple of str
         Names under which traces and users know it too.
     year, cus, lanes, wavefront, chiplets, links, node_gpus, pcie_gen : int or None
-        Counts: compute units or SMs (cores of a CPU), stream processors or CUDA cores, lanes of a wavefront or warp,
-        compute dies, GPU-to-GPU links, GPUs that they join in a node (None: 8, or as many as the machine has).
+        Counts: compute units or SMs (cores of a CPU), stream processors or CUDA cores, lanes of a
+        wavefront or warp, compute dies, GPU-to-GPU links, GPUs that they join in a node (None: 8,
+        or as many as the machine has).
     reported_cus : int or None
         Compute units that the driver reports where none are published; for look-up only.
     boost_mhz, matrix_mhz : float or None
@@ -232,7 +265,8 @@ class GPU:
     tdp_w : float or None
         Board power, W.
     confidence : str
-        "A" most peaks printed alike in two sources, "B" in one, "C" thinner; empty for the user's own.
+        "A" most peaks printed alike in two sources, "B" in one, "C" thinner; empty for the user's
+        own.
     sources : tuple of str
         ``KEY: what it gives``; `lookup.sources` resolves the keys.
     note : str
@@ -294,9 +328,10 @@ class GPU:
     def peak_key(self, dtype: str, unit: Unit | None = None) -> str:
         """Return which of `peaks` stands for `dtype` on `unit`: ``fp8_matrix``.
 
-        Without a unit it is the matrix peak where there is one, else the vector peak (fp16 of an MI50, fp32 of most
-        NVIDIA GPUs). ``fp32`` on ``vector`` is the spec peak, which on CDNA2 and later takes packed instructions; the
-        rate without them is ``peaks["fp32_vector_nonpacked"]``.
+        Without a unit it is the matrix peak where there is one, else the vector peak (fp16 of an
+        MI50, fp32 of most NVIDIA GPUs). ``fp32`` on ``vector`` is the spec peak, which on CDNA2 and
+        later takes packed instructions; the rate without them is
+        ``peaks["fp32_vector_nonpacked"]``.
 
         Raises
         ------
@@ -306,7 +341,9 @@ class GPU:
             If `dtype` or `unit` is not one of `DTYPES` and `UNITS`.
         """
         if dtype not in DTYPES:
-            raise DataError(f"no GPU has a peak for dtype {dtype!r}: choose from {', '.join(DTYPES)}")
+            raise DataError(
+                f"no GPU has a peak for dtype {dtype!r}: choose from {', '.join(DTYPES)}"
+            )
         if unit is not None and unit not in UNITS:
             raise DataError(f"unit must be {' or '.join(UNITS)}, got {unit!r}")
         keys = [f"{dtype}_{which}" for which in ((unit,) if unit else UNITS)]
@@ -323,7 +360,8 @@ class GPU:
         dtype : str
             One of `DTYPES`.
         unit : {"matrix", "vector"}, optional
-            Where the kernel computes; by default the matrix peak where there is one, else the vector peak.
+            Where the kernel computes; by default the matrix peak where there is one, else the
+            vector peak.
 
         Returns
         -------
@@ -347,7 +385,10 @@ class GPU:
         >>> [fc.gpu(name).family for name in ("B200", "B300", "RTX PRO 6000", "MI300X")]
         ['Blackwell HBM', 'Blackwell HBM', 'Blackwell GDDR', 'CDNA3 HBM']
         """
-        return " ".join([*self.arch.split()[:1], *re.findall("^[A-Z]+", self.memory_type)]) or self.name
+        return (
+            " ".join([*self.arch.split()[:1], *re.findall("^[A-Z]+", self.memory_type)])
+            or self.name
+        )
 
     @property
     def joins_two(self) -> bool:
@@ -388,14 +429,23 @@ class GPU:
         return cls(**known)
 
     def _repr_html_(self) -> str:
-        figures = [(str(FIGURES[key]), value) for key in FIGURES if (value := getattr(self, key)) is not None]
+        figures = [
+            (str(FIGURES[key]), value)
+            for key in FIGURES
+            if (value := getattr(self, key)) is not None
+        ]
         peaks = [
             (f"{key.replace('_', ' ')} peak, T{'OP' if key.startswith('int') else 'FLOP'}S", value)
             for key, value in self.peaks.items()
         ]
-        rows = "".join(f"<tr><td>{escape(label)}</td><td>{value:g}</td></tr>" for label, value in [*figures, *peaks])
+        rows = "".join(
+            f"<tr><td>{escape(label)}</td><td>{value:g}</td></tr>"
+            for label, value in [*figures, *peaks]
+        )
         return f"<p><b>{escape(self.name)}</b> {escape(self.arch)}</p><table>{rows}</table>"
 
 
-EVERY: Final = GPU(name="every GPU", note="stands for all devices of a table whose rows name their own")
+EVERY: Final = GPU(
+    name="every GPU", note="stands for all devices of a table whose rows name their own"
+)
 """The target of models whose rows say on which GPU they ran."""

@@ -27,14 +27,18 @@ from .serving_steps import steps
 
 _NAMED = tuple(find_law(name) for name in LAWS)
 _TIMES = [law for law in _NAMED if isinstance(law, DeviceLaw) and law.metric == "duration_us"]
-EVERY: Final[tuple[Law, ...]] = (*_NAMED, *(Energy(law) for law in _TIMES if law.scales or law.alone))
+EVERY: Final[tuple[Law, ...]] = (
+    *_NAMED,
+    *(Energy(law) for law in _TIMES if law.scales or law.alone),
+)
 """Every law: each baseline of time is one of energy too."""
 _OF_METRIC: dict[str, list[DeviceLaw]] = {}
 for _law in EVERY:
     if isinstance(_law, DeviceLaw):
         _OF_METRIC.setdefault(_law.metric, []).append(_law)
 SCALING: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
-    metric: {f"{law.title} scaling": law for law in laws if law.scales} for metric, laws in _OF_METRIC.items()
+    metric: {f"{law.title} scaling": law for law in laws if law.scales}
+    for metric, laws in _OF_METRIC.items()
 }
 """For each metric the laws from host to target by the name the user sees."""
 OF_ONE: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
@@ -44,14 +48,19 @@ OF_ONE: Final[Mapping[str, Mapping[str, DeviceLaw]]] = {
 
 
 def scaling_laws(
-    metric: str, work: Work, host_values: np.ndarray, host: GPU, target: GPU, rows: pd.DataFrame | None = None
+    metric: str,
+    work: Work,
+    host_values: np.ndarray,
+    host: GPU,
+    target: GPU,
+    rows: pd.DataFrame | None = None,
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return what each scaling law of a metric predicts for the target, and which figures are missing for it.
 
-    `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the unit of the metric;
-    none for a metric without laws; NaN in rows whose law needs a figure that is not published. The notes say for each
-    law with such rows, which figures those are. Where host or target is `hardware.EVERY`, ``rows`` name their own
-    (`rates.each_pair`).
+    `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the
+    unit of the metric; none for a metric without laws; NaN in rows whose law needs a figure that is
+    not published. The notes say for each law with such rows, which figures those are. Where host or
+    target is `hardware.EVERY`, ``rows`` name their own (`rates.each_pair`).
     """
     laws = SCALING.get(metric, {})
     if rows is not None and EVERY_GPU in (host, target):
@@ -60,7 +69,9 @@ def scaling_laws(
             for here, there, own in each_pair(rows, host, target)
         ]
         return _joined(parts, len(work), list(laws))
-    ratios, notes = _table(work, {name: partial(law.ratio, host=host, target=target) for name, law in laws.items()})
+    ratios, notes = _table(
+        work, {name: partial(law.ratio, host=host, target=target) for name, law in laws.items()}
+    )
     return ratios.mul(host_values, axis=0), notes
 
 
@@ -69,18 +80,22 @@ def own_laws(
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return what the laws of one device say of a metric; as `scaling_laws`, without a host.
 
-    ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`, and where the GPU is
-    `hardware.EVERY` they name their own.
+    ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`, and
+    where the GPU is `hardware.EVERY` they name their own.
     """
     if rows is not None and (found := sum_of_parts(metric, rows, gpu)) is not None:
         return pd.DataFrame({SUM_OF_PARTS: found}, index=pd.RangeIndex(len(rows))), {}
     if rows is not None and gpu == EVERY_GPU:
         parts = [(own, own_laws(metric, work.take(own), one)) for one, own in each_gpu(rows, gpu)]
         return _joined(parts, len(work), list(OF_ONE.get(metric, {})))
-    return _table(work, {name: partial(law, gpu=gpu) for name, law in OF_ONE.get(metric, {}).items()})
+    return _table(
+        work, {name: partial(law, gpu=gpu) for name, law in OF_ONE.get(metric, {}).items()}
+    )
 
 
-SUM_OF_PARTS: Final = "sum of parts"  # the law of serving, by the name the user sees (`serving_steps`)
+SUM_OF_PARTS: Final = (
+    "sum of parts"  # the law of serving, by the name the user sees (`serving_steps`)
+)
 
 
 def sum_of_parts(metric: str, rows: pd.DataFrame, gpu: GPU) -> FloatArray | None:
@@ -95,7 +110,9 @@ def sum_of_parts(metric: str, rows: pd.DataFrame, gpu: GPU) -> FloatArray | None
 
 
 def _joined(
-    parts: Sequence[tuple[np.ndarray, tuple[pd.DataFrame, dict[str, str]]]], count: int, names: list[str]
+    parts: Sequence[tuple[np.ndarray, tuple[pd.DataFrame, dict[str, str]]]],
+    count: int,
+    names: list[str],
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return what laws say of parts of so many rows, by their positions, as of all; NaN in rows of no part."""
     laws, notes = pd.DataFrame(np.nan, pd.RangeIndex(count), names), dict[str, list[str]]()
@@ -106,7 +123,9 @@ def _joined(
     return laws, {name: "; ".join(dict.fromkeys(why)) for name, why in notes.items()}
 
 
-def _table(work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]) -> tuple[pd.DataFrame, dict[str, str]]:
+def _table(
+    work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]
+) -> tuple[pd.DataFrame, dict[str, str]]:
     found = {name: where_published(work, law) for name, law in laws.items()}
     columns = {name: values for name, (values, _) in found.items()}
     notes = {name: "; ".join(missing) for name, (_, missing) in found.items() if missing}
@@ -122,8 +141,9 @@ SIZES: Final = ("roofline", "memory", "work-items", "constant")
 def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
     """Return what stands for the size of each row where there is no time to scale.
 
-    That is the ``roofline``; ``memory``, the time of the traffic, which needs no peak; ``work-items``: ``batch m n``,
-    for kernels known by their launch alone; or 1 (``constant``), for what does not grow with the work.
+    That is the ``roofline``; ``memory``, the time of the traffic, which needs no peak;
+    ``work-items``: ``batch m n``, for kernels known by their launch alone; or 1 (``constant``), for
+    what does not grow with the work.
     """
     if measure == "work-items":
         return work.batch * work.m * work.n
@@ -139,7 +159,10 @@ def check_law(law: str) -> None:
         raise ParameterError("compute_law", f"must be a law of computation, got {law!r}: {known}")
 
 
-BANDWIDTH, KEPT = "bandwidth", "kept"  # what stands in for a law that says nothing of a row, and for that
+BANDWIDTH, KEPT = (
+    "bandwidth",
+    "kept",
+)  # what stands in for a law that says nothing of a row, and for that
 OVER_PCIE = remark("over-pcie", "a copy between host and GPU: scaled by the PCIe generations")
 """A copy between host and GPU goes by the generations of PCIe."""
 
@@ -147,10 +170,11 @@ OVER_PCIE = remark("over-pcie", "a copy between host and GPU: scaled by the PCIe
 def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     """Return what a law of `laws.OF_COMPUTATION` says of each row, or what says it in its place.
 
-    Rows that the law says nothing of, and copies between host and GPU, go by bandwidth; where its figures are not
-    published the duration is kept. Between equal devices every factor is 1. A DataError says that the law is unknown.
-    The columns are `factor`, projected over measured duration (> 0, finite); `law`, the one used; `why`, a tuple of
-    `Remark`, () where there is nothing to say; `bound`.
+    Rows that the law says nothing of, and copies between host and GPU, go by bandwidth; where its
+    figures are not published the duration is kept. Between equal devices every factor is 1. A
+    DataError says that the law is unknown. The columns are `factor`, projected over measured
+    duration (> 0, finite); `law`, the one used; `why`, a tuple of `Remark`, () where there is
+    nothing to say; `bound`.
     """
     check_law(law)
     asked, wide = (find_law(name).scaled(rows, pair) for name in (law, BANDWIDTH))
@@ -158,7 +182,9 @@ def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
     usable, fallback = np.isfinite(asked.factor) & ~linked, np.isfinite(wide.factor)
     reasons = chosen([linked], [OVER_PCIE], asked.why)
     pairs = zip(reasons, chosen([usable | fallback], [None], wide.why), strict=True)
-    why = (tuple(dict.fromkeys(filter(None, pair))) for pair in pairs)  # one that is twice there once
+    why = (
+        tuple(dict.fromkeys(filter(None, pair))) for pair in pairs
+    )  # one that is twice there once
     factor = np.select([usable, fallback], [asked.factor, wide.factor], 1.0)
     return pd.DataFrame(
         {

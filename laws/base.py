@@ -1,8 +1,8 @@
 """A law as an object: what it is called, what it needs of a GPU, where it is from, and what it says of rows.
 
-`DeviceLaw` is ``(work, GPU) -> value``; from host to target it multiplies by the ratio of its values on both. Any other
-`Law` says by itself what the host's time is multiplied by (`Law.scaled`). Rows of a trace or of measurements enter that
-as `Rows`, made by `projection.kernel_laws`.
+`DeviceLaw` is ``(work, GPU) -> value``; from host to target it multiplies by the ratio of its
+values on both. Any other `Law` says by itself what the host's time is multiplied by (`Law.scaled`).
+Rows of a trace or of measurements enter that as `Rows`, made by `projection.kernel_laws`.
 """
 
 from __future__ import annotations
@@ -50,17 +50,21 @@ class Rows:
 class Overhead:
     """The fixed times of a kernel.
 
-    `inside` says whether profilers count the dispatch in the duration of the later kernel (kernels then follow each
-    other without a gap) or leave a gap.
+    `inside` says whether profilers count the dispatch in the duration of the later kernel (kernels
+    then follow each other without a gap) or leave a gap.
     """
 
     kernel_us: float  # from start to end of a kernel that has next to nothing to do
-    dispatch_us: float  # from the end of a kernel to the start of the next one, which was waiting already
+    dispatch_us: (
+        float  # from the end of a kernel to the start of the next one, which was waiting already
+    )
     inside: bool
 
     def fixed_us(self, queued: BoolArray) -> FloatArray:
         """Return the part of each kernel's duration that is not work."""
-        return np.where(queued & self.inside, self.kernel_us + self.dispatch_us, self.kernel_us).astype(np.float64)
+        return np.where(
+            queued & self.inside, self.kernel_us + self.dispatch_us, self.kernel_us
+        ).astype(np.float64)
 
 
 _KERNEL, _DISPATCH = constant("launch.empty_queue").by, constant("launch.dispatch").by
@@ -72,7 +76,9 @@ OVERHEADS: Final[Mapping[str, Overhead]] = {
 _NONE = Overhead(0.0, 0.0, inside=False)
 
 
-def overheads_of(host: GPU, target: GPU, overheads: Mapping[str, Overhead] | None = None) -> tuple[Overhead, Overhead]:
+def overheads_of(
+    host: GPU, target: GPU, overheads: Mapping[str, Overhead] | None = None
+) -> tuple[Overhead, Overhead]:
     """Return the fixed times on both devices; where those of one are not known, those of the other stand for both.
 
     ``overheads`` are by vendor, `OVERHEADS` by default.
@@ -148,7 +154,9 @@ class DeviceLaw(Law):
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return the ratio of the values on both devices, of work at the precisions that each of them runs."""
         own, lacks = by_kind(runnable(rows.work, pair.host), lambda work: self(work, pair.host))
-        others, lacks_too = by_kind(runnable(rows.work, pair.target), lambda work: self(work, pair.target))
+        others, lacks_too = by_kind(
+            runnable(rows.work, pair.target), lambda work: self(work, pair.target)
+        )
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = others / own
         works = rows.known & np.isfinite(ratio) & (ratio > 0)

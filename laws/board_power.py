@@ -1,11 +1,13 @@
 """Power and energy by the board's power limit.
 
-A GPU under load is taken to draw a fixed share of its board power (TDP) on either device, so power scales by the ratio
-of the TDPs, and energy, which is power times time, by that ratio times the one of the times.
+A GPU under load is taken to draw a fixed share of its board power (TDP) on either device, so power
+scales by the ratio of the TDPs, and energy, which is power times time, by that ratio times the one
+of the times.
 
-Where nobody has measured the power of a kernel it is taken to be a share of the board power by what it does: products
-(`PRODUCTS`), what moves data (`MOVING`), messages (`LINKS`), launches (`LAUNCHES`), nothing (`IDLE`). The shares are
-judgements (hardware/constants.toml), as is the spread of the logarithm of the power around them (`SPREAD`).
+Where nobody has measured the power of a kernel it is taken to be a share of the board power by what
+it does: products (`PRODUCTS`), what moves data (`MOVING`), messages (`LINKS`), launches
+(`LAUNCHES`), nothing (`IDLE`). The shares are judgements (hardware/constants.toml), as is the
+spread of the logarithm of the power around them (`SPREAD`).
 """
 
 from __future__ import annotations
@@ -66,15 +68,21 @@ class Energy(DeviceLaw):
         return TDP.ratio(work, host, target) * self.time.ratio(work, host, target)
 
 
-def energy_interval(watts: float, seconds: Sequence[float], spread: float, level: float) -> tuple[float, float]:
+def energy_interval(
+    watts: float, seconds: Sequence[float], spread: float, level: float
+) -> tuple[float, float]:
     """Return the interval of the energy (J) at a level, from median and limits of the time and the power's spread.
 
-    The logarithms of time and power are taken to err independently; ``spread`` is the standard deviation of the latter.
+    The logarithms of time and power are taken to err independently; ``spread`` is the standard
+    deviation of the latter.
 
     >>> [round(joule, 1) for joule in energy_interval(500.0, (2.0, 2.0, 2.0), 0.15, 0.9)]
     [781.4, 1279.8]
     """
     middle, lower, upper = seconds
     reach = NormalDist().inv_cdf((1 + level) / 2) * spread
-    sides = (math.hypot(math.log(middle / lower), reach), math.hypot(math.log(upper / middle), reach))
+    sides = (
+        math.hypot(math.log(middle / lower), reach),
+        math.hypot(math.log(upper / middle), reach),
+    )
     return watts * middle * math.exp(-sides[0]), watts * middle * math.exp(sides[1])

@@ -1,8 +1,8 @@
 """What each row would take by its compute and its memory alone, and what of the two, or its launch, bounds it.
 
-`bounds` is of the published peaks, `achieved` of the part of them that real kernels reach: in whole tiles, which come
-in whole waves of the compute units, and as hardware/measured.csv says, as far as both devices were measured in the same
-way (`reached`, `memory_shares`).
+`bounds` is of the published peaks, `achieved` of the part of them that real kernels reach: in whole
+tiles, which come in whole waves of the compute units, and as hardware/measured.csv says, as far as
+both devices were measured in the same way (`reached`, `memory_shares`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from ..operators.operators import Work
 from .base import COMPUTE, MEMORY, Pair, Rows, Scaled
 from .rates import by_kind, chosen, given, memory_us, peaks, runnable, where_published
 
-LAUNCH_FLOOR_US: Final = constant("launch.before_work").value  # rows whose roofline time is below this are launch-bound
+LAUNCH_FLOOR_US: Final = constant(
+    "launch.before_work"
+).value  # rows whose roofline time is below this are launch-bound
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,13 @@ class Bounds:
         return np.where(self.compute_us > self.memory_us, COMPUTE, MEMORY).astype(object)
 
 
-def bounds(work: Work, gpu: GPU, *, matrix: FloatArray | float = 1.0, memory: float = 1.0) -> Bounds:
+def bounds(
+    work: Work, gpu: GPU, *, matrix: FloatArray | float = 1.0, memory: float = 1.0
+) -> Bounds:
     """Return the times at the published peaks, or at a part of them.
 
-    ``matrix`` is the part of the peak that each row can reach, ``memory`` that of the memory bandwidth.
+    ``matrix`` is the part of the peak that each row can reach, ``memory`` that of the memory
+    bandwidth.
     """
     rates, missing = by_kind(runnable(work, gpu), lambda part: peaks(part, gpu))
     moved, bandwidth = by_kind(work, lambda part: memory_us(part, gpu))
@@ -70,8 +75,8 @@ def bounded(rows: Rows, own: Bounds, others: Bounds) -> Scaled:
 def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndarray:
     """Return what bounds each row on a GPU by the roofline: ``launch``, ``memory`` or ``compute``.
 
-    Rows with a roofline time below `floor_us` (microseconds) are launch-bound; ``unknown`` where the needed figure is
-    not published.
+    Rows with a roofline time below `floor_us` (microseconds) are launch-bound; ``unknown`` where
+    the needed figure is not published.
     """
     try:
         memory = memory_us(work, gpu)
@@ -84,8 +89,15 @@ def bound(work: Work, gpu: GPU, *, floor_us: float = LAUNCH_FLOOR_US) -> np.ndar
 
 
 SIDES = (16, 32, 64, 128, 256)
-TILES = tuple(itertools.product(SIDES, SIDES))  # macro tiles (rows, columns) that GEMM libraries for CDNA offer
-SPLITS = (1, 2, 4, 8)  # parts the inner dimension k is split into (split-K; for attention, split-KV)
+TILES = tuple(
+    itertools.product(SIDES, SIDES)
+)  # macro tiles (rows, columns) that GEMM libraries for CDNA offer
+SPLITS = (
+    1,
+    2,
+    4,
+    8,
+)  # parts the inner dimension k is split into (split-K; for attention, split-KV)
 SMALLEST_PART = 32  # a part keeps at least this much of k
 FULL_RATE = 64.0  # tm tn / (tm + tn) from which a tile's operand traffic no longer limits it: that of 128 x 128
 
@@ -94,9 +106,10 @@ FULL_RATE = 64.0  # tm tn / (tm + tn) from which a tile's operand traffic no lon
 class Quantised:
     """How the rows fit a device; arrays of shape (n_rows,).
 
-    `waves` are rounds of workgroups, ``ceil(tiles / CUs)``; `tile_efficiency` is the useful part of the tiles' area,
-    `wave_efficiency` the busy part of the compute units over all waves, 0 to 1; `stretch` the time of the whole waves
-    over the time without any loss, >= 1: compute time x stretch is the quantised time.
+    `waves` are rounds of workgroups, ``ceil(tiles / CUs)``; `tile_efficiency` is the useful part of
+    the tiles' area, `wave_efficiency` the busy part of the compute units over all waves, 0 to 1;
+    `stretch` the time of the whole waves over the time without any loss, >= 1: compute time x
+    stretch is the quantised time.
     """
 
     waves: np.ndarray
@@ -110,10 +123,11 @@ def quantise(work: Work, cus: Any, tile: tuple[Any, Any] = (128, 128), split: An
 
     CUs, sides of the tile and parts are whole numbers, or arrays of them, one for each row.
 
-    ``tiles = ceil(m/tm) ceil(n/tn) batch split``, ``waves = ceil(tiles / CUs)``; each wave lasts as long as one tile,
-    ``tm tn k_part`` products at the rate of one compute unit (NVIDIA, "Matrix Multiplication Background User's Guide",
-    sections on tile and wave quantisation). A tile smaller than 128 x 128 loads more operand bytes per product, so its
-    rate is that times ``min(1, h / 64)``, h = tm tn / (tm + tn).
+    ``tiles = ceil(m/tm) ceil(n/tn) batch split``, ``waves = ceil(tiles / CUs)``; each wave lasts as
+    long as one tile, ``tm tn k_part`` products at the rate of one compute unit (NVIDIA, "Matrix
+    Multiplication Background User's Guide", sections on tile and wave quantisation). A tile smaller
+    than 128 x 128 loads more operand bytes per product, so its rate is that times ``min(1, h /
+    64)``, h = tm tn / (tm + tn).
     """
     rows, cols = tile
     area = np.ceil(work.m / rows) * rows * np.ceil(work.n / cols) * cols
@@ -165,8 +179,9 @@ def _rate(rows: int | np.ndarray, cols: int | np.ndarray) -> np.ndarray:
 
 
 FIXED_GRID = ("attention", "attention_backward")
-"""Operators whose prefill kernels give one workgroup a block of queries of one head, whatever the GPU: few of them
-leave most of a larger GPU idle. Libraries of matrix products choose tile and split of k to fill it."""
+"""Operators whose prefill kernels give one workgroup a block of queries of one head, whatever the
+GPU: few of them leave most of a larger GPU idle. Libraries of matrix products choose tile and split
+of k to fill it."""
 QUERIES = 128
 """Queries of such a block (FlashAttention-2, arXiv:2307.08691, section 3.3); fewer queries are split along the keys."""
 
@@ -178,16 +193,19 @@ def achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
     gpus = (pair.host, pair.target)
     found = []
     for gpu, share, part in zip(gpus, memory, matrix, strict=True):
-        found.append(bounds(rows.work, gpu, matrix=part / stretch(rows.work, rows.op, gpu), memory=share))
+        found.append(
+            bounds(rows.work, gpu, matrix=part / stretch(rows.work, rows.op, gpu), memory=share)
+        )
     return found[0], found[1]
 
 
 def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     """Return by how much whole tiles on whole waves of compute units lengthen the arithmetic of matrix operators.
 
-    The best tile and split of k; for prefill attention, blocks of 128 queries (see `FIXED_GRID`); for few queries,
-    whole tiles of 16, split along the keys as often as it takes: what they load is the memory's. 1 for vector
-    operators, rows of unknown work, and a GPU whose compute units are not published.
+    The best tile and split of k; for prefill attention, blocks of 128 queries (see `FIXED_GRID`);
+    for few queries, whole tiles of 16, split along the keys as often as it takes: what they load is
+    the memory's. 1 for vector operators, rows of unknown work, and a GPU whose compute units are
+    not published.
     """
     found = np.ones(len(work))
     rows = np.flatnonzero((work.unit == "matrix") & np.isfinite(work.flops))
@@ -196,7 +214,9 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     part = work.take(rows)
     attends = np.isin(op[rows], FIXED_GRID)
     blocks = attends & (part.m >= QUERIES)
-    sides = pd.DataFrame({"batch": part.batch, "m": part.m, "n": part.n, "k": part.k, "blocks": blocks})
+    sides = pd.DataFrame(
+        {"batch": part.batch, "m": part.m, "n": part.n, "k": part.k, "blocks": blocks}
+    )
     code = sides.groupby(list(sides.columns), sort=False).ngroup().to_numpy()
     first = np.unique(code, return_index=True)[1]
     once = part.take(first)
@@ -208,7 +228,9 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
 
 
 STREAMING = "hbm_copy"  # the measurement that stands for memory bandwidth: a copy that streams (BabelStream)
-MATRIX_PRODUCT = "gemm_bf16"  # the measurement that stands for matrix peaks of a precision nobody has measured
+MATRIX_PRODUCT = (
+    "gemm_bf16"  # the measurement that stands for matrix peaks of a precision nobody has measured
+)
 LOW = "low"  # confidence of measurements that do not count
 _SAME_RATE = {"fp16": "bf16", "bf16": "fp16"}
 """Precisions that stand in for each other: they run at one rate on every matrix unit."""
@@ -222,16 +244,18 @@ def memory_shares(host: GPU, target: GPU) -> tuple[float, float]:
 def matrix_shares(host: GPU, target: GPU, dtype: str) -> tuple[float, float]:
     """Return the part of the matrix peak that the best products of matrices reach on each device (see `shares`)."""
     own = f"gemm_{dtype}"
-    found = shares(host, target, own) or shares(host, target, f"gemm_{_SAME_RATE.get(dtype, dtype)}")
+    found = shares(host, target, own) or shares(
+        host, target, f"gemm_{_SAME_RATE.get(dtype, dtype)}"
+    )
     return found or (typical(own) or typical(MATRIX_PRODUCT) or 1.0,) * 2
 
 
 def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
     """Return the part of a figure (``hbm_copy``, ...) reached on each device; None where neither was measured.
 
-    Two figures measured in the same way (column `method` of hardware/measured.csv) count as they are. If only one
-    device was measured, or each in another way, one share stands for both, the larger one of the host or else of the
-    target: a ratio of two methods would measure the methods.
+    Two figures measured in the same way (column `method` of hardware/measured.csv) count as they
+    are. If only one device was measured, or each in another way, one share stands for both, the
+    larger one of the host or else of the target: a ratio of two methods would measure the methods.
     """
     own, others = _by_method(host, metric), _by_method(target, metric)
     common = [method for method in own if method in others]
@@ -244,7 +268,9 @@ def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
 @cache
 def typical(metric: str) -> float | None:
     """Return the median share over all measurements of all GPUs; None where there is none."""
-    found = [share for gpu in all_gpus() for row in _rows(gpu.name, metric) if (share := row.share(gpu))]
+    found = [
+        share for gpu in all_gpus() for row in _rows(gpu.name, metric) if (share := row.share(gpu))
+    ]
     return float(np.median(found)) if found else None
 
 
@@ -254,7 +280,10 @@ def reached(work: Work, host: GPU, target: GPU) -> tuple[FloatArray, FloatArray]
     Vector operators count with the whole peak: nothing was measured, and they wait for memory.
     """
     codes, kinds = work.kinds()
-    pairs = [matrix_shares(host, target, dtype) if unit == "matrix" else (1.0, 1.0) for dtype, unit in kinds]
+    pairs = [
+        matrix_shares(host, target, dtype) if unit == "matrix" else (1.0, 1.0)
+        for dtype, unit in kinds
+    ]
     found = np.array(pairs, dtype=float).reshape(-1, 2)[codes]
     return found[:, 0], found[:, 1]
 

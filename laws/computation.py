@@ -11,9 +11,33 @@ from ..errors import DataError, NotPublishedError
 from ..hardware import GPU
 from ..operators.operators import Work
 from ..remarks import remark
-from .base import COMPUTE, HOST_LINK, LATENCY, LINK, MATRIX, MEMORY, DeviceLaw, Law, Pair, Rows, Scaled, filled
+from .base import (
+    COMPUTE,
+    HOST_LINK,
+    LATENCY,
+    LINK,
+    MATRIX,
+    MEMORY,
+    DeviceLaw,
+    Law,
+    Pair,
+    Rows,
+    Scaled,
+    filled,
+)
 from .bounds import LAUNCH_FLOOR_US, achieved, bounded, bounds, memory_shares
-from .rates import by_kind, chosen, compute_us, given, memory_us, no_unit, peaks, ratio, run_as, runnable
+from .rates import (
+    by_kind,
+    chosen,
+    compute_us,
+    given,
+    memory_us,
+    no_unit,
+    peaks,
+    ratio,
+    run_as,
+    runnable,
+)
 
 WITH_FLOPS = ("softmax", "norm", "reduction", "loss")
 """Op classes of vector operators whose FLOPs count: they sum along their rows."""
@@ -24,8 +48,8 @@ NO_FLOPS = remark("no-flops", "no FLOPs that count: its elements are read and wr
 class Flops(DeviceLaw):
     """``flops / peak`` at the precision and unit that each row computes with; the ratio is ``peak_host / peak_target``.
 
-    The constant hardware efficiency of the published methodology, per kernel. In traces copies, fills and element-wise
-    operators have no FLOPs that count.
+    The constant hardware efficiency of the published methodology, per kernel. In traces copies,
+    fills and element-wise operators have no FLOPs that count.
     """
 
     name, title, scales = "flops", "FLOPS", True
@@ -45,8 +69,12 @@ class Flops(DeviceLaw):
         counts = rows.known & (np.nan_to_num(rows.work.flops) > 0)
         counts &= (rows.work.unit == MATRIX) | np.isin(rows.op_class, WITH_FLOPS)
         own, lacks = by_kind(runnable(rows.work, pair.host), lambda work: peaks(work, pair.host))
-        others, lacks_too = by_kind(runnable(rows.work, pair.target), lambda work: peaks(work, pair.target))
-        why = chosen([~rows.known, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too)
+        others, lacks_too = by_kind(
+            runnable(rows.work, pair.target), lambda work: peaks(work, pair.target)
+        )
+        why = chosen(
+            [~rows.known, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too
+        )
         return Scaled(np.where(counts, own / others, np.nan), filled(COMPUTE, rows), why)
 
 
@@ -67,7 +95,9 @@ class UniformFlops(Law):
         """Return the one ratio."""
         matrix = rows.known & (rows.work.unit == MATRIX)
         names = np.unique(rows.work.dtype[matrix]).tolist() or ["bf16"]
-        dtype = max(names, key=lambda name: float(rows.host_us[matrix & (rows.work.dtype == name)].sum()))
+        dtype = max(
+            names, key=lambda name: float(rows.host_us[matrix & (rows.work.dtype == name)].sum())
+        )
         found, why = np.nan, None
         try:
             own, others = (gpu.peak_tflops(run_as(dtype, gpu)) for gpu in (pair.host, pair.target))
@@ -156,21 +186,26 @@ class RooflineAchieved(Law):
 ROOFLINE_ACHIEVED = RooflineAchieved()
 
 
-BLIND_SHARE: Final = 0.5  # of the time of a kernel whose work is not known, what memory is taken to explain
+BLIND_SHARE: Final = (
+    0.5  # of the time of a kernel whose work is not known, what memory is taken to explain
+)
 
 
 class Affine(Law):
     """``t' = a_target + (t - a_host) (e r + (1 - e) c)``, relative to t.
 
-    - a is the fixed time of a kernel on its device (`base.Overhead`): it does not shrink with any rate. On AMD it holds
-      the dispatch in queues that are not empty. A kernel shorter than that is all fixed time.
-    - r is the ratio of the achieved rooflines of both devices (`achieved`), the arithmetic in whole tiles and waves.
-      e is what that roofline explains on the host: the root of its share of ``t - a_host``, at most 1. To scale all of
-      the time by r (e = 1) takes the efficiency of a kernel to be the same on both; to scale its share alone takes the
-      rest to be waiting. Measured pairs of GPUs lie between the two.
-    - The rest waits for chains of dependent instructions, for caches or for a last wave: c is the ratio of the boost
-      clocks.
-    - Of kernels of unknown work r is the ratio of the achieved bandwidths, for `BLIND_SHARE` of their time.
+    - a is the fixed time of a kernel on its device (`base.Overhead`): it does not shrink with any
+      rate. On AMD it holds the dispatch in queues that are not empty. A kernel shorter than that is
+      all fixed time.
+    - r is the ratio of the achieved rooflines of both devices (`achieved`), the arithmetic in whole
+      tiles and waves. e is what that roofline explains on the host: the root of its share of ``t -
+      a_host``, at most 1. To scale all of the time by r (e = 1) takes the efficiency of a kernel to
+      be the same on both; to scale its share alone takes the rest to be waiting. Measured pairs of
+      GPUs lie between the two.
+    - The rest waits for chains of dependent instructions, for caches or for a last wave: c is the
+      ratio of the boost clocks.
+    - Of kernels of unknown work r is the ratio of the achieved bandwidths, for `BLIND_SHARE` of
+      their time.
     """
 
     name = "affine"
@@ -183,7 +218,9 @@ class Affine(Law):
         law, memory = bounded(rows, own, others), BANDWIDTH.scaled(rows, pair)
         fixed, fixed_there = (one.fixed_us(rows.queued) for one in pair.fixed)
         kept = np.minimum(fixed, rows.host_us)
-        began = np.where(fixed > 0, kept * fixed_there / np.where(fixed > 0, fixed, 1.0), fixed_there)
+        began = np.where(
+            fixed > 0, kept * fixed_there / np.where(fixed > 0, fixed, 1.0), fixed_there
+        )
         blind = np.isnan(law.factor) & ~rows.known & (rows.direction == "")
         shares = memory_shares(pair.host, pair.target)
         with np.errstate(divide="ignore", invalid="ignore"):  # a kernel that is all fixed time

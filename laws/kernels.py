@@ -1,18 +1,21 @@
 """Laws of single kinds of kernels, as forecasts use them: products, fused attention, and what only moves.
 
-Products of matrices (`Product`) take the p-norm of the time of the memory and of the matrix units at achieved rates:
+Products of matrices (`Product`) take the p-norm of the time of the memory and of the matrix units
+at achieved rates:
 
-    t = [(bytes / bandwidth)^p + (flop / (rate · fill))^p]^(1/p),    fill = 1 / (1 + outputs_half / outputs)
+    t = [(bytes / bandwidth)^p + (flop / (rate · fill))^p]^(1/p),    fill = 1 / (1 + outputs_half /
+    outputs)
 
-`outputs` are the elements of the result, which fill the compute units; `outputs_half` of them fill half. The figures
-of MI300X were fitted to hipBLASLt's FP8 products of an MLPerf submission (mean error 3.5 %), those of another GPU or
-precision follow from what its best products are measured to reach (hardware/measured.csv), and its units.
+`outputs` are the elements of the result, which fill the compute units; `outputs_half` of them fill
+half. The figures of MI300X were fitted to hipBLASLt's FP8 products of an MLPerf submission (mean
+error 3.5 %), those of another GPU or precision follow from what its best products are measured to
+reach (hardware/measured.csv), and its units.
 
-Fused attention (`Attention`) runs at a part of the 16-bit product rate that grows with the keys: blocks on the edge,
-and the start, weigh less the more there are, t = flop / rate · (1 + keys_half / keys). The rates were fitted to AITER
-on MI300X and HipKittens on MI355X (forward and backward, heads of 64 and 128, with and without a mask: mean error
-3.5 %, worst 18 %). What only moves (`Streaming`) takes the bandwidth that a copy through the whole memory reaches, or a
-part of it.
+Fused attention (`Attention`) runs at a part of the 16-bit product rate that grows with the keys:
+blocks on the edge, and the start, weigh less the more there are, t = flop / rate · (1 + keys_half /
+keys). The rates were fitted to AITER on MI300X and HipKittens on MI355X (forward and backward,
+heads of 64 and 128, with and without a mask: mean error 3.5 %, worst 18 %). What only moves
+(`Streaming`) takes the bandwidth that a copy through the whole memory reaches, or a part of it.
 """
 
 from __future__ import annotations
@@ -45,7 +48,9 @@ class Product(DeviceLaw):
         codes, kinds = work.kinds()
         for code, (dtype, _) in enumerate(kinds):
             part = work.take(rows := np.flatnonzero(codes == code))
-            found[rows] = product_law(gpu, dtype).work_us(part.flops, part.bytes, part.batch * part.m * part.n)
+            found[rows] = product_law(gpu, dtype).work_us(
+                part.flops, part.bytes, part.batch * part.m * part.n
+            )
         return found
 
 
@@ -66,20 +71,27 @@ class ProductLaw:
     # of one element of the weights, where they are stored narrower than they are computed with
     weight_bytes: float | None = None
 
-    def time_us(self, n: ArrayLike, tokens: ArrayLike, k: ArrayLike, copies: ArrayLike = 1.0) -> FloatArray:
+    def time_us(
+        self, n: ArrayLike, tokens: ArrayLike, k: ArrayLike, copies: ArrayLike = 1.0
+    ) -> FloatArray:
         """Return the time of products of (n, k) weights with so many tokens, without a launch.
 
-        ``copies`` are the weight matrices among which the tokens are spread (the experts of a mixture). All broadcast.
+        ``copies`` are the weight matrices among which the tokens are spread (the experts of a
+        mixture). All broadcast.
         """
         n, tokens, k, copies = (np.asarray(one, dtype=np.float64) for one in (n, tokens, k, copies))
-        weights = copies * n * k * (self.in_bytes if self.weight_bytes is None else self.weight_bytes)
+        weights = (
+            copies * n * k * (self.in_bytes if self.weight_bytes is None else self.weight_bytes)
+        )
         moved = weights + tokens * k * self.in_bytes + n * tokens * self.out_bytes
         return self.work_us(2.0 * n * k * tokens, moved, n * tokens)
 
     def work_us(self, flop: FloatArray, moved: FloatArray, outputs: FloatArray) -> FloatArray:
         """Return the time of products that compute and move so much, without a launch."""
         reading = moved / (self.bandwidth_gbs * 1e3)
-        computing = flop / (self.rate_tflops * 1e6) * (1.0 + self.outputs_half / np.maximum(outputs, 1.0))
+        computing = (
+            flop / (self.rate_tflops * 1e6) * (1.0 + self.outputs_half / np.maximum(outputs, 1.0))
+        )
         norm = constant("product.norm").value
         return (reading**norm + computing**norm) ** (1.0 / norm)
 
@@ -88,12 +100,15 @@ class ProductLaw:
 def product_law(gpu: GPU, dtype: str) -> ProductLaw:
     """Return the law of a GPU for a precision.
 
-    Raises NotPublishedError: the GPU has no matrix rate for it, or a figure that the law needs is not published.
+    Raises NotPublishedError: the GPU has no matrix rate for it, or a figure that the law needs is
+    not published.
     """
     rate = ceiling_tflops(gpu, dtype) * constant("product.of_ceiling").of(f"{gpu.gfx} {dtype}")
     bandwidth = gpu.require("memory_bw_gbs") * constant("product.of_bandwidth").value
     units = gpu.cus or gpu.reported_cus or 0
-    return ProductLaw(rate, bandwidth, constant("product.half_filled").value * units, BITS[dtype] / 8)
+    return ProductLaw(
+        rate, bandwidth, constant("product.half_filled").value * units, BITS[dtype] / 8
+    )
 
 
 def fitted(gpu: GPU, dtype: str) -> bool:
@@ -123,7 +138,9 @@ class Attention(DeviceLaw):
         """Return the time of so many operations, as the law of rows does."""
         flop, keys = np.asarray(flop, dtype=np.float64), np.asarray(self.keys, dtype=np.float64)
         part = constant("attention.of_ceiling").of(gpu.gfx)
-        half = constant("attention.half_rate_keys_causal" if self.causal else "attention.half_rate_keys").of(gpu.gfx)
+        half = constant(
+            "attention.half_rate_keys_causal" if self.causal else "attention.half_rate_keys"
+        ).of(gpu.gfx)
         if self.head_dim <= 64:
             part *= constant("attention.narrow_head").value
         rate = ceiling_tflops(gpu, "bf16") * part
@@ -152,4 +169,6 @@ class Streaming(DeviceLaw):
 
 
 STREAMING = Streaming()
-ROW_WISE = Streaming(constant("streaming.row_wise").value)  # norms, softmax and what else sums along its rows
+ROW_WISE = Streaming(
+    constant("streaming.row_wise").value
+)  # norms, softmax and what else sums along its rows

@@ -22,17 +22,26 @@ HOST_DEVICE: Final = "host_device"
 def each_gpu(rows: pd.DataFrame, target: GPU) -> list[tuple[GPU, NDArray[np.intp]]]:
     """Return the GPUs that rows run on, and the positions of the rows of each.
 
-    That is the target; where it is `hardware.EVERY`, the GPU of the catalogue that each row names: others are of none.
+    That is the target; where it is `hardware.EVERY`, the GPU of the catalogue that each row names:
+    others are of none.
     """
     if target != EVERY:
         return [(target, np.arange(len(rows)))]
     codes, names = pd.factorize(rows["device"].to_numpy(dtype=object))
     known = {gpu.name: gpu for gpu in all_gpus()}
-    return [(known[name], np.flatnonzero(codes == code)) for code, name in enumerate(names) if name in known]
+    return [
+        (known[name], np.flatnonzero(codes == code))
+        for code, name in enumerate(names)
+        if name in known
+    ]
 
 
 def on_each(
-    work: Work, rows: pd.DataFrame, target: GPU, formula: Callable[[Work, GPU], NDArray[Any]], otherwise: Any = np.nan
+    work: Work,
+    rows: pd.DataFrame,
+    target: GPU,
+    formula: Callable[[Work, GPU], NDArray[Any]],
+    otherwise: Any = np.nan,
 ) -> NDArray[Any]:
     """Apply a formula to the rows of each GPU (`each_gpu`); rows of none have another value."""
     if target != EVERY:
@@ -48,10 +57,13 @@ def on_hosts(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[[]].assign(device=rows[HOST_DEVICE])
 
 
-def each_pair(rows: pd.DataFrame, host: GPU, target: GPU) -> list[tuple[GPU, GPU, NDArray[np.intp]]]:
+def each_pair(
+    rows: pd.DataFrame, host: GPU, target: GPU
+) -> list[tuple[GPU, GPU, NDArray[np.intp]]]:
     """Return the hosts and targets of rows, and the positions of the rows of each pair of them.
 
-    As `each_gpu`; where the host is `hardware.EVERY`, it is the GPU of the catalogue that `HOST_DEVICE` names.
+    As `each_gpu`; where the host is `hardware.EVERY`, it is the GPU of the catalogue that
+    `HOST_DEVICE` names.
     """
     sides, found = each_gpu(rows, target), []
     for own, there in each_gpu(on_hosts(rows) if host == EVERY else rows, host):
@@ -64,10 +76,13 @@ def each_pair(rows: pd.DataFrame, host: GPU, target: GPU) -> list[tuple[GPU, GPU
 def peaks(work: Work, gpu: GPU) -> FloatArray:
     """Return the peak (TFLOPS) of the unit and precision of each row; a NotPublishedError if one is not published.
 
-    Matrix operators use the matrix peak where the GPU has one for that precision, else the vector peak.
+    Matrix operators use the matrix peak where the GPU has one for that precision, else the vector
+    peak.
     """
     codes, kinds = work.kinds()
-    figures = [gpu.peak_tflops(dtype, "vector" if unit == "vector" else None) for dtype, unit in kinds]
+    figures = [
+        gpu.peak_tflops(dtype, "vector" if unit == "vector" else None) for dtype, unit in kinds
+    ]
     return np.array(figures, dtype=float)[codes]
 
 
@@ -102,7 +117,9 @@ def runnable(work: Work, gpu: GPU) -> Work:
 # Where a figure is not published: NaN, and the reason.
 
 
-def where_published(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArray, list[str]]:
+def where_published(
+    work: Work, formula: Callable[[Work], FloatArray]
+) -> tuple[FloatArray, list[str]]:
     """Apply a formula to each kind of arithmetic in turn; NaN, and the reason, where a figure is not published."""
     values = np.full(len(work), np.nan)
     missing: dict[str, None] = {}
@@ -124,7 +141,8 @@ def published(formula: Callable[[Work, GPU], FloatArray]) -> Callable[[Work, GPU
 def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArray, ObjectArray]:
     """Apply a formula to each kind of arithmetic in turn; return NaN, and which figure is missing, where one is.
 
-    Rows of unknown work are left out, and arithmetic that no GPU has a unit for is a reason too: so are traces.
+    Rows of unknown work are left out, and arithmetic that no GPU has a unit for is a reason too: so
+    are traces.
     """
     values, missing = np.full(len(work), np.nan), np.full(len(work), None, dtype=object)
     codes, kinds = work.kinds()
@@ -147,12 +165,15 @@ def given(reasons: ObjectArray) -> BoolArray:
 
 
 def chosen(
-    conditions: Sequence[BoolArray], reasons: Sequence[ObjectArray | Remark | None],
+    conditions: Sequence[BoolArray],
+    reasons: Sequence[ObjectArray | Remark | None],
     otherwise: ObjectArray | Remark | None = None,
-) -> ObjectArray:  # fmt: skip
+) -> ObjectArray:
     """Return for each row the reason that goes with the first condition it meets (`numpy.select`)."""
     choices = [np.asarray(reason, dtype=object) for reason in reasons]
-    return np.asarray(np.select(list(conditions), choices, np.asarray(otherwise, dtype=object)), dtype=object)
+    return np.asarray(
+        np.select(list(conditions), choices, np.asarray(otherwise, dtype=object)), dtype=object
+    )
 
 
 def no_unit(error: DataError) -> Remark:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from .base import Law
 
-OF_COMPUTATION: Final = ("flops", "flops-uniform", "bandwidth", "roofline", "roofline-achieved", "affine", "kept")
+OF_COMPUTATION: Final = (
+    "flops",
+    "flops-uniform",
+    "bandwidth",
+    "roofline",
+    "roofline-achieved",
+    "affine",
+    "kept",
+)
 """What a projection may go by, by the names that users give and tables show: an object each of `computation`."""
 _OTHERS = {
     "tdp": "board_power.TDP",
@@ -17,7 +25,10 @@ _OTHERS = {
     "attention": "kernels.ATTENTION",
     "streaming": "kernels.STREAMING",
 }
-LAWS: Final = {**{name: f"computation.{name.replace('-', '_').upper()}" for name in OF_COMPUTATION}, **_OTHERS}
+LAWS: Final = {
+    **{name: f"computation.{name.replace('-', '_').upper()}" for name in OF_COMPUTATION},
+    **_OTHERS,
+}
 """All, in the order of tables: name -> module and object. Those of time that are baselines give one of energy each."""
 
 

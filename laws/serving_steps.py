@@ -1,33 +1,33 @@
 """What serving is made of, by formula: the steps that write an answer, the prompts that share them, and the queue.
 
-So many users each have one request under way (``concurrency``), of which as many run as the cache has room for. A step
-gives every running sequence one token; meanwhile the prompts of the others are read, ``input / output`` tokens of
-prompt for each token of their answers. `parts` are milliseconds at the published peaks, and launches at `LAYER_US`;
-what their sum misses is learnt from measured runs (`features.catalogue`). Per token of an answer (``tpot``):
+So many users each have one request under way (``concurrency``), of which as many run as the cache
+has room for. A step gives every running sequence one token; meanwhile the prompts of the others are
+read, ``input / output`` tokens of prompt for each token of their answers. `parts` are milliseconds
+at the published peaks, and launches at `LAYER_US`; what their sum misses is learnt from measured
+runs (`features.catalogue`). Per token of an answer (``tpot``):
 
 ===========  ==========================================================================================
-weights      weights that every token meets, read once a step: attention on each of ``tp``, others on all GPUs
-experts      of the experts those that the sequences of a step are expected to visit
-cache        keys and values of all running sequences, half of the answer written
-products     products of the tokens of the step
-prompts      products of the prompts that share the step; of experts apart (``prompt_experts``)
-scores       attention of these prompts to themselves
-messages     two sums a layer over the GPUs, of all tokens of the step
-layers       launches and small kernels of every layer
-waits        of these, those that wait for other GPUs
-routes       of these, those that hand tokens to experts
-sequences    work per sequence and layer, growing as the power 3/4 of their number
+weights      weights that every token meets, read once a step: attention on each of ``tp``, others
+on all GPUs experts      of the experts those that the sequences of a step are expected to visit
+cache        keys and values of all running sequences, half of the answer written products
+products of the tokens of the step prompts      products of the prompts that share the step; of
+experts apart (``prompt_experts``) scores       attention of these prompts to themselves messages
+two sums a layer over the GPUs, of all tokens of the step layers       launches and small kernels of
+every layer waits        of these, those that wait for other GPUs routes       of these, those that
+hand tokens to experts sequences    work per sequence and layer, growing as the power 3/4 of their
+number
 ===========  ==========================================================================================
 
-Time to the first token (``ttft``) is that of one prompt (``weights``, ``products``, ``experts``, ``scores``,
-``messages``, ``layers``, ``waits``), of the prompts of all users that come at once (``crowd``, ``crowd_experts``,
-``crowd_messages``), of the step that is under way (``step``), of those until the server looks for new requests, half of
-``receive_interval`` (``polls``), and, of requests that find no room, the queue: as many answers as wait for each place
-(``queue_*``). Products of experts are apart: they reach less of the peak. A pipeline,
-other GPUs for the prompts, and prefixes that are found in the cache are not modelled.
+Time to the first token (``ttft``) is that of one prompt (``weights``, ``products``, ``experts``,
+``scores``, ``messages``, ``layers``, ``waits``), of the prompts of all users that come at once
+(``crowd``, ``crowd_experts``, ``crowd_messages``), of the step that is under way (``step``), of
+those until the server looks for new requests, half of ``receive_interval`` (``polls``), and, of
+requests that find no room, the queue: as many answers as wait for each place (``queue_*``).
+Products of experts are apart: they reach less of the peak. A pipeline, other GPUs for the prompts,
+and prefixes that are found in the cache are not modelled.
 
-Where kernels were measured on a GPU with an engine, the parts take so much longer as these reach less of the peak than
-elsewhere (`SLOWED`).
+Where kernels were measured on a GPU with an engine, the parts take so much longer as these reach
+less of the peak than elsewhere (`SLOWED`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ from ..operators.work import BITS, as_numbers, canonical_dtypes, numbers, texts
 
 LAYER_US: Final = constant("launch.layer").value
 """Launches and small kernels of a layer, per step: vLLM on MI300X."""
-_PER_SEQUENCE_US: Final = constant("launch.sequence").value  # per sequence to the power `_POWER`, on one GPU
+_PER_SEQUENCE_US: Final = constant(
+    "launch.sequence"
+).value  # per sequence to the power `_POWER`, on one GPU
 _POWER: Final = 0.75
 _SCALED_BITS: Final = 4.5  # of a weight of 4 bits with a scale of 8 bits for every 16 (NVFP4)
 _KEPT: Final = 3e9  # bytes of a GPU that the runtime keeps for itself
@@ -153,30 +155,60 @@ class Steps:
         return (found | {"output_tokens_per_s": users * answer / whole * 1e3}).get(metric)
 
 
-def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, FloatArray] | None = None) -> Steps:
+def steps(
+    frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, FloatArray] | None = None
+) -> Steps:
     """Return the parts of every run; NaN where the model's figures, or those of the GPU, are not known.
 
-    Rows are complete, of the operator ``serving``, with the figures of their models; ``own`` is a GPU that the
-    catalogue does not have, or has otherwise; ``slower`` by `SLOWED` how many times longer such kernels take than their
-    peak says, against others, (n_rows,); 1 where left out.
+    Rows are complete, of the operator ``serving``, with the figures of their models; ``own`` is a
+    GPU that the catalogue does not have, or has otherwise; ``slower`` by `SLOWED` how many times
+    longer such kernels take than their peak says, against others, (n_rows,); 1 where left out.
     """
-    few, many, scoring, caching, visiting = (np.asarray((slower or {}).get(name, 1.0)) for name in SLOWED)
+    few, many, scoring, caching, visiting = (
+        np.asarray((slower or {}).get(name, 1.0)) for name in SLOWED
+    )
     names = ("input_len", "output_len", "concurrency", "tp", "dp", "ep", "receive_interval")
     prompt, answer, users, tp, dp, ep, interval = numbers(frame, *names)
     count = gpus_of(frame)
-    total, active, routed, attention, embedding, layers, width, experts, visited, cached, heads, span = (
+    (
+        total,
+        active,
+        routed,
+        attention,
+        embedding,
+        layers,
+        width,
+        experts,
+        visited,
+        cached,
+        heads,
+        span,
+    ) = (
         as_numbers(frame, name)
         for name in (
             *("parameters", "active_parameters", "routed_parameters", "attention_parameters"),
-            *("embedding_parameters", "layers", "width", "routed_experts", "visited_experts", "cached_elements"),
+            *(
+                "embedding_parameters",
+                "layers",
+                "width",
+                "routed_experts",
+                "visited_experts",
+                "cached_elements",
+            ),
             *("cache_heads", "attention_width"),
         )
     )
     mixture = routed > 0
-    bits = np.array([_SCALED_BITS if BITS.get(w) == 4 else BITS.get(w, np.nan) for w in texts(frame, "dtype_b")])
+    bits = np.array(
+        [_SCALED_BITS if BITS.get(w) == 4 else BITS.get(w, np.nan) for w in texts(frame, "dtype_b")]
+    )
     size = bits / 8.0
-    plain = np.where((bits < 8) & mixture, _WIDE, size)  # a checkpoint of 4 bits keeps the attention of mixtures wide
-    kept = np.array([BITS.get(word, 0) / 8.0 for word in canonical_dtypes(pd.Series(texts(frame, "dtype_kv")))])
+    plain = np.where(
+        (bits < 8) & mixture, _WIDE, size
+    )  # a checkpoint of 4 bits keeps the attention of mixtures wide
+    kept = np.array(
+        [BITS.get(word, 0) / 8.0 for word in canonical_dtypes(pd.Series(texts(frame, "dtype_kv")))]
+    )
     kept = np.where(kept > 0, kept, np.where(bits <= 8, 1.0, _WIDE))
     bandwidth, memory, link, rate, wide = _rates(frame, own)
     others = total - routed - attention - embedding  # dense and shared feed-forward parts
@@ -188,18 +220,29 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     room = np.maximum(memory * used - held - _KEPT, _KEPT) / (per_token * (prompt + answer / 2))
     running = (users**-_SMOOTH + np.maximum(room, 0.5) ** -_SMOOTH) ** (-1 / _SMOOTH)
     running = np.fmin(running, as_numbers(frame, "running_limit"))
-    others_run = np.maximum(running - 1.0, 0.0)  # whose prompts are read while one answer is written
+    others_run = np.maximum(
+        running - 1.0, 0.0
+    )  # whose prompts are read while one answer is written
     apart = ~together(frame)
     shared = np.where(apart, 0.0, prompt / answer)  # tokens of prompts for each token of an answer
     # seconds a step
     idle = 1.0 - visited / experts
     output = embedding / 2.0
     per_token_s = 2.0 * (active - embedding) / (count * rate)
-    expert_s = per_token_s * np.where(mixture, np.clip(active - total + routed, 0.0, None), 0.0) / (active - embedding)
+    expert_s = (
+        per_token_s
+        * np.where(mixture, np.clip(active - total + routed, 0.0, None), 0.0)
+        / (active - embedding)
+    )
     dense_s = (per_token_s - expert_s) * many
     pair_s = span / (count * wide) * scoring
-    sent = np.where(count > 1, 4.0 * layers * width * _WIDE / 2.0 * ((count - 1) / count) / link, 0.0)
-    read = (attention * plain / (tp * bandwidth) + (others * size + output * _WIDE) / (count * bandwidth)) * few
+    sent = np.where(
+        count > 1, 4.0 * layers * width * _WIDE / 2.0 * ((count - 1) / count) / link, 0.0
+    )
+    read = (
+        attention * plain / (tp * bandwidth)
+        + (others * size + output * _WIDE) / (count * bandwidth)
+    ) * few
     chosen = np.where(mixture, routed * size / (count * bandwidth), 0.0) * visiting
     launched = layers * LAYER_US * 1e-6
     tpot = {
@@ -234,7 +277,8 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
         "polls": (interval - 1.0) / 2.0 * np.sum([*tpot.values()], axis=0),
         "queue_weights": waiting * (tpot["weights"] + tpot["experts"]),
         "queue_cache": waiting * tpot["cache"],
-        "queue_products": waiting * (tpot["products"] + tpot["prompts"] + tpot["prompt_experts"] + tpot["scores"]),
+        "queue_products": waiting
+        * (tpot["products"] + tpot["prompts"] + tpot["prompt_experts"] + tpot["scores"]),
         "queue_layers": waiting * launched,
     }
     tpot, ttft = ({name: 1e3 * values for name, values in parts.items()} for parts in (tpot, ttft))
@@ -242,14 +286,30 @@ def steps(frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, Floa
     one = ttft["weights"] + ttft["products"] + ttft["experts"] + ttft["scores"] + ttft["messages"]
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = {
-            "concurrency": users, "running": running, "input_len": prompt, "output_len": answer, "gpus": count,
-            "tp": tp, "dp": dp, "ep": ep, "step_tokens": running + others_run * shared,
-            "input_per_output": prompt / answer, "pressure": users / room, "width_per_gpu": width / tp,
-            "tokens_per_expert": running * visited / experts, "ridge": rate / bandwidth, "active": active,
-            "layers": layers, "width": width, "step": step, "prompt": one,
-            "crowd_per_step": (ttft["crowd"] + ttft["crowd_experts"]) / step, "answer": step * answer,
-            "weight_bits": bits, "bandwidth": bandwidth,
-        }  # fmt: skip
+            "concurrency": users,
+            "running": running,
+            "input_len": prompt,
+            "output_len": answer,
+            "gpus": count,
+            "tp": tp,
+            "dp": dp,
+            "ep": ep,
+            "step_tokens": running + others_run * shared,
+            "input_per_output": prompt / answer,
+            "pressure": users / room,
+            "width_per_gpu": width / tp,
+            "tokens_per_expert": running * visited / experts,
+            "ridge": rate / bandwidth,
+            "active": active,
+            "layers": layers,
+            "width": width,
+            "step": step,
+            "prompt": one,
+            "crowd_per_step": (ttft["crowd"] + ttft["crowd_experts"]) / step,
+            "answer": step * answer,
+            "weight_bits": bits,
+            "bandwidth": bandwidth,
+        }
         traits = {f"log2.{name}": np.log2(values) for name, values in logs.items()}
     traits["visited_share"] = visited / experts
     traits["latent"] = (heads == 1).astype(float)
@@ -268,7 +328,12 @@ def _release(word: str) -> float:
     """
     found = _NUMBERED.match(word)
     return (
-        float(sum(int(part or 0) * 100**place for part, place in zip(found.groups(), (2, 1, 0), strict=True)))
+        float(
+            sum(
+                int(part or 0) * 100**place
+                for part, place in zip(found.groups(), (2, 1, 0), strict=True)
+            )
+        )
         if found
         else 0.0
     )
@@ -280,7 +345,9 @@ def _rates(frame: pd.DataFrame, own: GPU | None) -> tuple[FloatArray, ...]:
     weights = texts(frame, "dtype_b")
     keys = pd.MultiIndex.from_arrays([devices, formats, weights])
     codes, levels = keys.factorize()
-    found = np.array([_figures(str(d), str(a), str(b), own) for d, a, b in levels], dtype=np.float64).reshape(-1, 5)
+    found = np.array(
+        [_figures(str(d), str(a), str(b), own) for d, a, b in levels], dtype=np.float64
+    ).reshape(-1, 5)
     return tuple(found[codes].T)
 
 
@@ -290,9 +357,17 @@ def _figures(device: str, a: str, b: str, own: GPU | None) -> tuple[float, ...]:
         return (np.nan,) * 5
     computed = a if BITS.get(a, 0) >= BITS.get(b, 0) else b
     wide = gpu.peaks.get("bf16_matrix", gpu.peaks.get("fp16_matrix", np.nan))
-    rate = gpu.peaks.get(f"{computed}_matrix", wide)  # a GPU without such a unit widens what it reads
+    rate = gpu.peaks.get(
+        f"{computed}_matrix", wide
+    )  # a GPU without such a unit widens what it reads
     gib = (gpu.memory_gb or np.nan) * 2.0**30
-    return ((gpu.memory_bw_gbs or np.nan) * 1e9, gib, (gpu.link_bw_gbs or np.nan) * 1e9, rate * 1e12, wide * 1e12)
+    return (
+        (gpu.memory_bw_gbs or np.nan) * 1e9,
+        gib,
+        (gpu.link_bw_gbs or np.nan) * 1e9,
+        rate * 1e12,
+        wide * 1e12,
+    )
 
 
 @cache
@@ -302,4 +377,6 @@ def _catalogue() -> dict[str, GPU]:
 
 def known(found: Steps) -> BoolArray:
     """Return which rows have every part."""
-    return np.isfinite(np.sum([*found.tpot.values(), *found.ttft.values(), *found.traits.values()], axis=0))
+    return np.isfinite(
+        np.sum([*found.tpot.values(), *found.ttft.values(), *found.traits.values()], axis=0)
+    )

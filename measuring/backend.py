@@ -1,10 +1,11 @@
 """PyTorch and the device it runs on: what differs between a CPU, CUDA and ROCm is here, and nowhere else.
 
-A row of the measurement table becomes a call of PyTorch, as its operator says (`build`). Collectives among the GPUs of
-one machine take a process for each, led by the one that measures (`Group`). Every process must make the same calls, but
-only the leader knows when it has sampled enough. So the others wait at a pipe: each call of the leader first sends a
-word to all of them. On a GPU calls are only enqueued, and the leader's queue is held back meanwhile
-(`timing.EventTimer`), so the messages are not in the times.
+A row of the measurement table becomes a call of PyTorch, as its operator says (`build`).
+Collectives among the GPUs of one machine take a process for each, led by the one that measures
+(`Group`). Every process must make the same calls, but only the leader knows when it has sampled
+enough. So the others wait at a pipe: each call of the leader first sends a word to all of them. On
+a GPU calls are only enqueued, and the leader's queue is held back meanwhile (`timing.EventTimer`),
+so the messages are not in the times.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from ..readers.labels import canonical_device
 from .timing import Call, EventTimer, HostTimer, Timer
 
 SMS = "FLOPCAST_SMS"  # in the environment: this process computes with so many SMs of NVIDIA's GPU, in a green context
-CPU_FOLDER = Path("/sys/devices/system/cpu/cpu0")  # where the operating system describes the CPU: caches, clock
+CPU_FOLDER = Path(
+    "/sys/devices/system/cpu/cpu0"
+)  # where the operating system describes the CPU: caches, clock
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
@@ -42,7 +45,9 @@ def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
     sizes = {}
     for cache in sorted(folder.glob("cache/index*")):
         try:
-            level, kind, size = ((cache / name).read_text().strip() for name in ("level", "type", "size"))
+            level, kind, size = (
+                (cache / name).read_text().strip() for name in ("level", "type", "size")
+            )
         except OSError:
             continue
         if match := re.fullmatch(r"(\d+)([KMG])", size):
@@ -54,7 +59,10 @@ def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
 def last_level_cache_bytes(folder: Path = CPU_FOLDER) -> int:
     """Return the size of the largest cache. Raises DataError: the system does not tell."""
     if not (sizes := cache_sizes(folder)):
-        raise DataError("the system does not tell the size of the CPU's cache (Linux does): measure with a warm cache")
+        raise DataError(
+            "the system does not tell the size of the CPU's cache (Linux does): measure with a "
+            "warm cache"
+        )
     return max(sizes.values())
 
 
@@ -75,9 +83,18 @@ def governor(folder: Path = CPU_FOLDER) -> str:
 
 
 TORCH_DTYPES = {
-    "fp64": "float64", "fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16",
-    "int64": "int64", "int32": "int32", "int16": "int16", "int8": "int8", "uint8": "uint8", "bool": "bool",
-}  # fmt: skip
+    "fp64": "float64",
+    "fp32": "float32",
+    "tf32": "float32",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "int64": "int64",
+    "int32": "int32",
+    "int16": "int16",
+    "int8": "int8",
+    "uint8": "uint8",
+    "bool": "bool",
+}
 """PyTorch's name of each number format; FP8 depends on the device (`Operands.dtype`)."""
 _TF32_ON_AMD = "HIPBLASLT_ALLOW_TF32"
 _UNSPECIFIED_GPU_CACHE = 256 * 2**20
@@ -104,7 +121,8 @@ def import_torch() -> Any:
 class Backend:
     """One device of PyTorch: ``cpu``, or ``cuda:0`` and the like (ROCm's name for its GPUs, too).
 
-    By default the first GPU, or the CPU where there is none. Raises DataError: there is no such device.
+    By default the first GPU, or the CPU where there is none. Raises DataError: there is no such
+    device.
     """
 
     def __init__(self, torch: Any, word: str | None = None) -> None:
@@ -118,20 +136,31 @@ class Backend:
             return
         kind, _, number = word.partition(":")
         if kind != "cuda" or not (number or "0").isdecimal():
-            raise ParameterError("device", f"must be cpu or cuda:0, cuda:1, ... (ROCm GPUs as well), got {word!r}")
+            raise ParameterError(
+                "device", f"must be cpu or cuda:0, cuda:1, ... (ROCm GPUs as well), got {word!r}"
+            )
         if not torch.cuda.is_available():
-            raise DataError(f"PyTorch {torch.__version__} sees no GPU here: measure on cpu, or install its GPU build")
+            raise DataError(
+                f"PyTorch {torch.__version__} sees no GPU here: measure on cpu, or install its "
+                "GPU build"
+            )
         self.index, count = int(number or 0), int(torch.cuda.device_count())
         if self.index >= count:
-            raise ParameterError("device", f"must be one of {count} GPUs, cuda:0 to cuda:{count - 1}, got {word}")
+            raise ParameterError(
+                "device", f"must be one of {count} GPUs, cuda:0 to cuda:{count - 1}, got {word}"
+            )
         torch.cuda.set_device(self.index)
         sms = int(os.environ.get(SMS, 0))
         if 0 < sms < torch.cuda.get_device_properties(self.index).multi_processor_count:
             try:
-                self._part = torch.cuda.green_contexts.GreenContext.create(num_sms=sms, device_id=self.index)
+                self._part = torch.cuda.green_contexts.GreenContext.create(
+                    num_sms=sms, device_id=self.index
+                )
                 self._part.set_context()  # which ends with the object
             except (AttributeError, RuntimeError) as error:
-                raise DataError(f"PyTorch {torch.__version__} makes no part of {sms} SMs: {one_line(error)}") from error
+                raise DataError(
+                    f"PyTorch {torch.__version__} makes no part of {sms} SMs: {one_line(error)}"
+                ) from error
 
     @property
     def gpu_name(self) -> str:
@@ -149,10 +178,14 @@ class Backend:
             return [Device(name or canonical_device(self.gpu_name)[0])]
         counts = list(threads) or [int(self.torch.get_num_threads())]
         if min(counts) < 1 or len(set(counts)) < len(counts):
-            raise ParameterError("threads", f"must be different numbers from 1 on, got {', '.join(map(str, counts))}")
+            raise ParameterError(
+                "threads", f"must be different numbers from 1 on, got {', '.join(map(str, counts))}"
+            )
         cpus = os.cpu_count() or max(counts)
         if threads and max(counts) > cpus:
-            raise ParameterError("threads", f"must be {cpus} at most, this machine's logical CPUs, got {max(counts)}")
+            raise ParameterError(
+                "threads", f"must be {cpus} at most, this machine's logical CPUs, got {max(counts)}"
+            )
         return [Device(f"{name or 'CPU'}-{count}T", count) for count in counts]
 
     def use(self, device: Device) -> None:
@@ -168,7 +201,9 @@ class Backend:
         narrow = dtype == "tf32"
         if narrow and not self.has_tf32():
             name = self.gpu_name if self.is_gpu else "a CPU"
-            raise DataError(f"{name} does not compute in tf32 (AMD: only with {_TF32_ON_AMD}=1): measure fp32")
+            raise DataError(
+                f"{name} does not compute in tf32 (AMD: only with {_TF32_ON_AMD}=1): measure fp32"
+            )
         if not self.is_gpu:
             return
         cudnn = self.torch.backends.cudnn
@@ -188,14 +223,16 @@ class Backend:
     def has_tf32(self) -> bool:
         """Whether PyTorch multiplies in TF32 here.
 
-        NVIDIA: from compute capability 8.0 on. AMD: where PyTorch's own ``is_tf32_supported`` says so and the
-        environment sets ``HIPBLASLT_ALLOW_TF32=1``. Some releases multiply in fp32 without that word; it is asked for
-        with all, so that fp32 never passes for TF32.
+        NVIDIA: from compute capability 8.0 on. AMD: where PyTorch's own ``is_tf32_supported`` says
+        so and the environment sets ``HIPBLASLT_ALLOW_TF32=1``. Some releases multiply in fp32
+        without that word; it is asked for with all, so that fp32 never passes for TF32.
         """
         cuda = self.torch.cuda
         if not self.is_gpu:
             return False
-        if str(getattr(cuda.get_device_properties(self.index), "gcnArchName", "")).startswith("gfx"):
+        if str(getattr(cuda.get_device_properties(self.index), "gcnArchName", "")).startswith(
+            "gfx"
+        ):
             supported = getattr(cuda, "is_tf32_supported", lambda: False)
             return bool(supported()) and os.environ.get(_TF32_ON_AMD) == "1"
         return bool(cuda.get_device_capability(self.index) >= (8, 0))
@@ -203,8 +240,8 @@ class Backend:
     def recover(self) -> None:
         """Wait for what a failed call left, and give its memory back.
 
-        Raises whatever the device raises where it has failed for good: after an illegal access every further call of
-        the process ends in the same error.
+        Raises whatever the device raises where it has failed for good: after an illegal access
+        every further call of the process ends in the same error.
         """
         if self.is_gpu:
             self.torch.cuda.synchronize()
@@ -213,16 +250,22 @@ class Backend:
     def timer(self, cold: bool) -> Timer:
         """Return the timer, with a cold cache if asked for."""
         flush = None
-        if cold:  # reading fills the last-level cache with other data, and nothing is left to write back
+        if (
+            cold
+        ):  # reading fills the last-level cache with other data, and nothing is left to write back
             torch, count = self.torch, _FLUSHED * self.cache_bytes() // 4
-            buffer = torch.ones(count, dtype=torch.float32, device=self.word)  # unwritten pages share one of zeros
+            buffer = torch.ones(
+                count, dtype=torch.float32, device=self.word
+            )  # unwritten pages share one of zeros
             total = torch.zeros((), dtype=torch.float32, device=self.word)
             flush = partial(torch.sum, buffer, 0, out=total)
         if not self.is_gpu:
             return HostTimer(flush)
         cuda = self.torch.cuda
         hold = _pause(cuda) if hasattr(cuda, "_sleep") else None
-        return EventTimer(lambda: cuda.Event(enable_timing=True), cuda.synchronize, hold=hold, flush=flush)
+        return EventTimer(
+            lambda: cuda.Event(enable_timing=True), cuda.synchronize, hold=hold, flush=flush
+        )
 
     def cache_bytes(self) -> int:
         """Return the size of the last-level cache, in bytes."""
@@ -231,8 +274,13 @@ class Backend:
         word = canonical_device(self.gpu_name)[0]
         known = next((gpu for gpu in all_gpus() if gpu.name == word), None)
         sizes = [getattr(known, key, None) for key in ("llc_mb", "l2_mb")]
-        reported = int(getattr(self.torch.cuda.get_device_properties(self.index), "L2_cache_size", 0))
-        return max([reported, *(int(size * 2**20) for size in sizes if size)]) or _UNSPECIFIED_GPU_CACHE
+        reported = int(
+            getattr(self.torch.cuda.get_device_properties(self.index), "L2_cache_size", 0)
+        )
+        return (
+            max([reported, *(int(size * 2**20) for size in sizes if size)])
+            or _UNSPECIFIED_GPU_CACHE
+        )
 
 
 class Operands:
@@ -251,7 +299,10 @@ class Operands:
             name_of = "float8_e4m3fnuz" if gfx.startswith("gfx94") else "float8_e4m3fn"
             return getattr(self.torch, name_of)
         if name not in TORCH_DTYPES:
-            raise DataError(f"PyTorch has no tensors of {name or 'no format'}: use {', '.join(TORCH_DTYPES)} or fp8")
+            raise DataError(
+                f"PyTorch has no tensors of {name or 'no format'}: use {', '.join(TORCH_DTYPES)} "
+                "or fp8"
+            )
         return getattr(self.torch, TORCH_DTYPES[name])
 
     def tensor(self, dtype: str, *size: int) -> Any:
@@ -260,7 +311,9 @@ class Operands:
         if not made.is_floating_point:
             return self.integers(2 if dtype == "bool" else 100, *size).to(made)
         wide = made if made.itemsize > 2 else self.torch.float32
-        values = self.torch.randn(*size, generator=self._generator, device=self.backend.word, dtype=wide)
+        values = self.torch.randn(
+            *size, generator=self._generator, device=self.backend.word, dtype=wide
+        )
         return values.to(made)
 
     def integers(self, limit: int, *size: int) -> Any:
@@ -283,12 +336,15 @@ def _pause(cuda: Any) -> Callable[[float], None]:
 def build(operands: Operands, row: Row) -> Call:
     """Return the call of a row; that of collectives takes several processes (`collectives`).
 
-    Raises DataError: the operator, the variant or the number format cannot be measured, or dimensions contradict each
-    other.
+    Raises DataError: the operator, the variant or the number format cannot be measured, or
+    dimensions contradict each other.
     """
     op = OPS.get(word(row, "op"))
     if op is None or op.measured is None:
-        raise DataError(f"{word(row, 'op')} cannot be measured: give a function of your own, or leave the rows out")
+        raise DataError(
+            f"{word(row, 'op')} cannot be measured: give a function of your own, or leave the "
+            "rows out"
+        )
     return op.measured.build(operands, row)
 
 
@@ -301,8 +357,8 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadc
 class Group:
     """Processes that make the collective calls of the leader, this one.
 
-    Rank r has GPU r; on CPUs (for tests) all share the host. Raises DataError: there are fewer than two ranks, or the
-    leader's device is not the first GPU.
+    Rank r has GPU r; on CPUs (for tests) all share the host. Raises DataError: there are fewer than
+    two ranks, or the leader's device is not the first GPU.
     """
 
     def __init__(self, backend: Backend, ranks: int) -> None:
@@ -318,7 +374,9 @@ class Group:
         pipes = [context.Pipe() for _ in range(1, ranks)]
         self._pipes = [pipe for pipe, _ in pipes]
         self._processes = [
-            context.Process(target=_follow, args=(rank, ranks, address, backend.is_gpu, theirs), daemon=True)
+            context.Process(
+                target=_follow, args=(rank, ranks, address, backend.is_gpu, theirs), daemon=True
+            )
             for rank, (_, theirs) in enumerate(pipes, start=1)
         ]
         for process in self._processes:
@@ -328,8 +386,8 @@ class Group:
     def build(self, row: Mapping[str, Any], seed: int) -> Call:
         """Return the call of a row; the other processes prepare theirs.
 
-        Raises DataError: the row has another number of ranks, an unknown collective, or a message that cannot be shared
-        out.
+        Raises DataError: the row has another number of ranks, an unknown collective, or a message
+        that cannot be shared out.
         """
         call = collective(Operands(self.backend, seed), row, self.ranks)
         self._send(json.dumps({"row": dict(row), "seed": seed}).encode())
@@ -367,13 +425,21 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
     dtype = word(row, "dtype_a") or "fp32"
     part = make.dtype(dtype).itemsize * ranks
     if message % part:
-        raise DataError(f"message_bytes must be a multiple of {part} ({ranks} ranks, {dtype}), got {message}")
+        raise DataError(
+            f"message_bytes must be a multiple of {part} ({ranks} ranks, {dtype}), got {message}"
+        )
     whole, share = message // part * ranks, message // part
     distributed = make.torch.distributed
     if name in ("all_reduce", "broadcast"):
         x = make.tensor(dtype, whole)
-        return (lambda: distributed.all_reduce(x)) if name == "all_reduce" else lambda: distributed.broadcast(x, 0)
-    out_size, in_size = {"all_gather": (whole, share), "reduce_scatter": (share, whole)}.get(name, (whole, whole))
+        return (
+            (lambda: distributed.all_reduce(x))
+            if name == "all_reduce"
+            else lambda: distributed.broadcast(x, 0)
+        )
+    out_size, in_size = {"all_gather": (whole, share), "reduce_scatter": (share, whole)}.get(
+        name, (whole, whole)
+    )
     out, x = make.tensor(dtype, out_size), make.tensor(dtype, in_size)
     call = {
         "all_gather": distributed.all_gather_into_tensor,

@@ -1,10 +1,11 @@
 """Times of a user's own program as it runs: events around the modules of a model and around named regions.
 
-`inline` puts a pair of hooks on every module for as long as its block or the function it decorates lasts, no profiler
-beside it; `InlineTimes` then has a row per module and shape in the columns of the measurement table. On a GPU events
-are recorded in the current stream and read when the times are asked for, so the program never waits for one; on a CPU
-it is the host's clock. What a timed call costs the program is told beside the times, and not taken off them: the time
-within the hooks, measured at every call, and what PyTorch takes to call hooks that do nothing, measured beforehand.
+`inline` puts a pair of hooks on every module for as long as its block or the function it decorates
+lasts, no profiler beside it; `InlineTimes` then has a row per module and shape in the columns of
+the measurement table. On a GPU events are recorded in the current stream and read when the times
+are asked for, so the program never waits for one; on a CPU it is the host's clock. What a timed
+call costs the program is told beside the times, and not taken off them: the time within the hooks,
+measured at every call, and what PyTorch takes to call hooks that do nothing, measured beforehand.
 
 Backward passes and compiled or captured graphs call no hooks of modules: put a region around them.
 """
@@ -34,11 +35,17 @@ from .backend import import_torch
 from .session import check_table_path, write_table
 
 Mark = Any
-Signature = tuple[tuple[int, ...], Any, tuple[int, ...]]  # sizes, dtype and strides of the first argument
+Signature = tuple[
+    tuple[int, ...], Any, tuple[int, ...]
+]  # sizes, dtype and strides of the first argument
 Key = tuple[str, Signature | None]  # name, and what it was called with
 _PLAIN: Final = {
-    "ReLU": "aten::relu", "GELU": "aten::gelu", "SiLU": "aten::silu", "Sigmoid": "aten::sigmoid", "Tanh": "aten::tanh",
-}  # fmt: skip
+    "ReLU": "aten::relu",
+    "GELU": "aten::gelu",
+    "SiLU": "aten::silu",
+    "Sigmoid": "aten::sigmoid",
+    "Tanh": "aten::tanh",
+}
 _CONVOLUTIONS: Final = {f"Conv{axes}d": f"aten::conv{axes}d" for axes in (1, 2, 3)}
 _CALLS, _OTHERS = 100, 2**20
 """Calls that are timed with hooks and without to learn their cost, and the numbers that fill the caches in between."""
@@ -91,9 +98,16 @@ class InlineTimes:
         self._now, self._spent = now, list[int]()  # ns within the hooks of each call
         self._clock, self._modules, self._keys = clock, dict[str, Any](), dict[Key, int]()
         # of each call, and nothing that Python's collector of garbage would have to look through
-        self._key, self._parent, self._begin, self._end = list[int](), list[int](), list[Mark](), list[Mark]()
+        self._key, self._parent, self._begin, self._end = (
+            list[int](),
+            list[int](),
+            list[Mark](),
+            list[Mark](),
+        )
         self._open, self._lock = threading.local(), threading.Lock()
-        self._told: tuple[int, pd.DataFrame, float] | None = None  # calls, their table, share of the overhead
+        self._told: tuple[int, pd.DataFrame, float] | None = (
+            None  # calls, their table, share of the overhead
+        )
 
     @property
     def overhead_us(self) -> float:
@@ -129,7 +143,10 @@ class InlineTimes:
         def after(module: Any, inputs: Any, output: Any) -> None:
             self.leave(name)
 
-        return [module.register_forward_pre_hook(before), module.register_forward_hook(after, always_call=True)]
+        return [
+            module.register_forward_pre_hook(before),
+            module.register_forward_hook(after, always_call=True),
+        ]
 
     def enter(self, key: Key) -> None:
         """Begin a call."""
@@ -167,25 +184,32 @@ class InlineTimes:
     def table(self) -> pd.DataFrame:
         """One row per module or region, and shape, in the order in which they first ran.
 
-        ``op`` with its dimensions where the module is an operator (linear layers, convolutions, activations), else
-        ``application`` with its name as ``variant``; ``kernel`` is the name; ``duration_us`` the median, modules inside
-        included, ``self_us`` without them; ``spread_us`` (MAD, NaN of one call) and ``repeats``; ``outer``, whether
-        nothing timed enclosed it; ``clock_share``, the part of the time that timing it and what is inside takes. Raises
+        ``op`` with its dimensions where the module is an operator (linear layers, convolutions,
+        activations), else ``application`` with its name as ``variant``; ``kernel`` is the name;
+        ``duration_us`` the median, modules inside included, ``self_us`` without them; ``spread_us``
+        (MAD, NaN of one call) and ``repeats``; ``outer``, whether nothing timed enclosed it;
+        ``clock_share``, the part of the time that timing it and what is inside takes. Raises
         DataError: the block has not ended, or nothing ran in it.
         """
         table, _ = self._read()
         if table.empty:
-            raise DataError("nothing was timed: the model was not called in the block, and there was no region")
+            raise DataError(
+                "nothing was timed: the model was not called in the block, and there was no region"
+            )
         return table
 
     def save(self, file: str | Path, *, overwrite: bool = False) -> None:
         """Write the table as .parquet or .csv, and beside it what timing cost, as JSON.
 
-        Raises DataError: there is no table; the file exists and ``overwrite`` is not set, or cannot be written.
+        Raises DataError: there is no table; the file exists and ``overwrite`` is not set, or cannot
+        be written.
         """
         with replacing(overwrite=overwrite):
             check_table_path(Path(file))
-        about = {name: getattr(self, name) for name in ("device", "calls", "warmup", "overhead_us", "overhead_share")}
+        about = {
+            name: getattr(self, name)
+            for name in ("device", "calls", "warmup", "overhead_us", "overhead_share")
+        }
         write_table(self.table, {"schema": 1, "what": "inline", **about}, Path(file))
 
     def _read(self) -> tuple[pd.DataFrame, float]:
@@ -198,14 +222,19 @@ class InlineTimes:
             seen = frame.groupby("name", sort=False).cumcount()
             outer = float(frame.loc[frame["parent"] < 0, "us"].sum())
             share = self.overhead_us * len(frame) / outer if outer else 0.0
-            rows = [self._row(name, part) for name, part in frame[seen >= self.warmup].groupby("key", sort=False)]
+            rows = [
+                self._row(name, part)
+                for name, part in frame[seen >= self.warmup].groupby("key", sort=False)
+            ]
             self._told = len(self._key), pd.DataFrame(rows), share
         return self._told[1:]
 
     def _frame(self) -> pd.DataFrame:
         """Return a row per call that ended well: its times, and how many calls it encloses."""
         marks = zip(self._begin, self._end, strict=True)
-        us = np.array([np.nan if end is None else self._clock.us(begin, end) for begin, end in marks])
+        us = np.array(
+            [np.nan if end is None else self._clock.us(begin, end) for begin, end in marks]
+        )
         own, inside = us.copy(), np.zeros(len(us))
         for place in range(len(us) - 1, -1, -1):  # what is enclosed began later
             if (parent := self._parent[place]) >= 0:
@@ -222,7 +251,11 @@ class InlineTimes:
         name, signature = key
         found = _operator(self._modules.get(name), signature)
         known = (*OPS[found["op"]].dims, *DTYPE_COLUMNS) if found else ()
-        what = {"op": found["op"], **{one: found[one] for one in known if found.get(one, "") != ""}} if found else {}
+        what = (
+            {"op": found["op"], **{one: found[one] for one in known if found.get(one, "") != ""}}
+            if found
+            else {}
+        )
         middle = float(calls["us"].median())
         return {
             "device": self.device,
@@ -233,13 +266,16 @@ class InlineTimes:
             "spread_us": float((calls["us"] - middle).abs().median()) if len(calls) > 1 else np.nan,
             "repeats": len(calls),
             "outer": bool((calls["parent"] < 0).all()),
-            "clock_share": self.overhead_us * (1 + float(calls["inside"].median())) / middle if middle else np.nan,
+            "clock_share": self.overhead_us * (1 + float(calls["inside"].median())) / middle
+            if middle
+            else np.nan,
             "source": f"inline:{name}",
         }
 
     def __repr__(self) -> str:
         return (
-            f"<InlineTimes on {self.device}: {self.calls} calls, {self.overhead_us:.2g} µs each for timing, "
+            f"<InlineTimes on {self.device}: {self.calls} calls, {self.overhead_us:.2g} µs each "
+            "for timing, "
             f"{100 * self.overhead_share:.2g} % of the time>"
         )
 
@@ -261,7 +297,9 @@ class Inline:
         self._model, self._handles = model, list[Any]()
 
     def __enter__(self) -> InlineTimes:
-        if not self.times.open and self._model is not None:  # within itself a second pair would count everything twice
+        if (
+            not self.times.open and self._model is not None
+        ):  # within itself a second pair would count everything twice
             for path, module in self._model.named_modules():
                 self._handles += self.times.watch(module, path or type(self._model).__name__)
         self.times.open += 1
@@ -284,16 +322,19 @@ class Inline:
         return timed
 
 
-def inline(model: Any = None, *, device: str | None = None, name: str | None = None, warmup: int = 0) -> Inline:
+def inline(
+    model: Any = None, *, device: str | None = None, name: str | None = None, warmup: int = 0
+) -> Inline:
     """Time every module of a model while it runs, and named regions: in a ``with`` block, or as a decorator.
 
     Parameters
     ----------
     model : torch.nn.Module, optional
-        Its modules are timed under their names (``layers.0.mlp``), itself under that of its class. None: regions alone.
+        Its modules are timed under their names (``layers.0.mlp``), itself under that of its class.
+        None: regions alone.
     device : str, optional
-        Whose clock is taken: ``cpu`` or ``cuda:0``; by default where the model's parameters are, without any the first
-        GPU, or the CPU where there is none.
+        Whose clock is taken: ``cpu`` or ``cuda:0``; by default where the model's parameters are,
+        without any the first GPU, or the CPU where there is none.
     name : str, optional
         Of the device in the table.
     warmup : int, default 0
@@ -302,15 +343,17 @@ def inline(model: Any = None, *, device: str | None = None, name: str | None = N
     Returns
     -------
     Inline
-        As a block it gives an `InlineTimes`: ``times.region("loss")`` times what is no module; after the block
-        ``times.table`` has the times in µs, ``times.overhead_us`` what each timed call costs, ``times.overhead_share``
-        the part of the time that this is. A decorated function has the same as its attribute ``times``, over all of its
-        calls, each of which is a region of its name.
+        As a block it gives an `InlineTimes`: ``times.region("loss")`` times what is no module;
+        after the block ``times.table`` has the times in µs, ``times.overhead_us`` what each timed
+        call costs, ``times.overhead_share`` the part of the time that this is. A decorated function
+        has the same as its attribute ``times``, over all of its calls, each of which is a region of
+        its name.
 
     Raises
     ------
     FlopcastError
-        PyTorch is not installed, or there is no such device. What the block itself raises goes on; no hook stays.
+        PyTorch is not installed, or there is no such device. What the block itself raises goes on;
+        no hook stays.
 
     Examples
     --------
@@ -341,14 +384,22 @@ def _device_of(torch: Any, model: Any, word: str | None) -> Any:
         found = held.device if held is not None else torch.device(word or default)
     except RuntimeError:
         raise ParameterError("device", f"must be cpu, or a GPU as cuda:0, got {word!r}") from None
-    if found.type not in ("cpu", "cuda") or (found.type == "cuda" and not torch.cuda.is_available()):
-        raise ParameterError("device", f"must be cpu, or a GPU of this machine as cuda:0, got {found}")
+    if found.type not in ("cpu", "cuda") or (
+        found.type == "cuda" and not torch.cuda.is_available()
+    ):
+        raise ParameterError(
+            "device", f"must be cpu, or a GPU of this machine as cuda:0, got {found}"
+        )
     return found
 
 
 def _signature(inputs: Any) -> Signature | None:
     first: Any = inputs[0] if inputs else None
-    return (tuple(first.shape), first.dtype, tuple(first.stride())) if hasattr(first, "stride") else None
+    return (
+        (tuple(first.shape), first.dtype, tuple(first.stride()))
+        if hasattr(first, "stride")
+        else None
+    )
 
 
 def _operator(module: Any, signature: Signature | None) -> Mapping[str, Any]:
@@ -367,7 +418,9 @@ def _operator(module: Any, signature: Signature | None) -> Mapping[str, Any]:
     if module.padding_mode != "zeros" or isinstance(module.padding, str):
         return {}
     window = [str(list(one)) for one in (module.stride, module.padding, module.dilation)]
-    return describe_call(_CONVOLUTIONS[kind], call_text([first, *weights, *window, str(module.groups)]))
+    return describe_call(
+        _CONVOLUTIONS[kind], call_text([first, *weights, *window, str(module.groups)])
+    )
 
 
 def _held(value: Any) -> Tensor | None:
@@ -381,7 +434,8 @@ def _as_tensor(sizes: Any, dtype: Any, strides: Any) -> Tensor:
 def _calling_us(torch: Any) -> float:
     """Return what calling a pair of hooks costs: a module that computes nothing, with such that do nothing and without.
 
-    Each call finds the caches full of other data, as between the modules of a model: in a row they cost less.
+    Each call finds the caches full of other data, as between the modules of a model: in a row they
+    cost less.
     """
     module, nothing, others = torch.nn.Identity(), torch.zeros(1), torch.zeros(_OTHERS)
 

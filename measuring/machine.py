@@ -1,9 +1,9 @@
 """The machine: what it is, for the provenance, and its clock, power and temperature while kernels run.
 
-These come from nvidia-smi, amd-smi or rocm-smi, from the system for a CPU. A reading costs a process, so there is one
-every few seconds at most, after a visit. Until the tool has answered the visit's call goes on, its times discarded: a
-GPU that is left alone is back at its idle power and clock before the tool has started. What a tool does not tell is
-missing.
+These come from nvidia-smi, amd-smi or rocm-smi, from the system for a CPU. A reading costs a
+process, so there is one every few seconds at most, after a visit. Until the tool has answered the
+visit's call goes on, its times discarded: a GPU that is left alone is back at its idle power and
+clock before the tool has started. What a tool does not tell is missing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,17 @@ from ..workers import cpu_model
 from .backend import Backend, Device, cache_sizes, clock_mhz, governor
 from .timing import Timer
 
-STATE = ("clock_mhz", "power_w", "temperature_c")  # what a reading holds, as columns of the measurement table
+STATE = (
+    "clock_mhz",
+    "power_w",
+    "temperature_c",
+)  # what a reading holds, as columns of the measurement table
 EVERY_SECONDS = 5.0
 _PATIENCE_SECONDS = 10.0
 Reading = dict[str, float]
-Busy = Callable[[], object]  # keeps the device busy for a moment; called again and again while a reading is taken
+Busy = Callable[
+    [], object
+]  # keeps the device busy for a moment; called again and again while a reading is taken
 Read = Callable[[Busy], Reading]
 Run = Callable[[Sequence[str], Busy], str]
 _IDLE_SECONDS = 0.01  # between two looks whether the tool that reads an idle GPU has ended
@@ -70,7 +76,10 @@ def environment(
         "torch": str(torch.__version__),
         "isa": torch.backends.cpu.get_cpu_capability(),
         "threads": [device.threads for device in devices if device.threads] or None,
-        "clock": {"kind": "events" if backend.is_gpu else "perf_counter", "cost_us": round(timer.cost_us, 4)},
+        "clock": {
+            "kind": "events" if backend.is_gpu else "perf_counter",
+            "cost_us": round(timer.cost_us, 4),
+        },
     }
     if not backend.is_gpu:
         return facts
@@ -118,7 +127,8 @@ def _gpu_reader(backend: Backend) -> Read | None:
 def smi_id(backend: Backend) -> str | None:
     """Return how the vendor's tools name the GPU; None where that is not known.
 
-    NVIDIA: the UUID. AMD: the number, unless the environment hides GPUs, which renumbers those PyTorch sees.
+    NVIDIA: the UUID. AMD: the number, unless the environment hides GPUs, which renumbers those
+    PyTorch sees.
     """
     properties = backend.torch.cuda.get_device_properties(backend.index)
     uuid = getattr(properties, "uuid", None)
@@ -146,7 +156,10 @@ class Monitor:
     """
 
     def __init__(
-        self, read: Read | None, every_seconds: float = EVERY_SECONDS, clock: Callable[[], float] = time.monotonic
+        self,
+        read: Read | None,
+        every_seconds: float = EVERY_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read, self._every, self._clock = read, every_seconds, clock
         self._next = -float("inf")
@@ -169,8 +182,8 @@ def cpu_reading(busy: Busy) -> Reading:
 def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
     """Return what reads a GPU with the first of its vendor's tools that is installed and answers; None without one.
 
-    The tools know the GPU by NVIDIA's UUID, by the PCI address or the number of AMD's. `run`, from a command to its
-    output, takes the place of a process.
+    The tools know the GPU by NVIDIA's UUID, by the PCI address or the number of AMD's. `run`, from
+    a command to its output, takes the place of a process.
     """
     tools = [tool for tool in TOOLS[vendor] if run or shutil.which(tool.name)]
     start = run or output_of
@@ -186,12 +199,16 @@ def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
     return read if tools else None
 
 
-def output_of(command: Sequence[str], busy: Busy, patience_seconds: float = _PATIENCE_SECONDS) -> str:
+def output_of(
+    command: Sequence[str], busy: Busy, patience_seconds: float = _PATIENCE_SECONDS
+) -> str:
     """Return what a program prints, keeping the device busy until it has ended.
 
     Raises OSError, SubprocessError: it cannot be started, fails, or takes too long.
     """
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:  # a pipe is full when nobody reads it
+    with tempfile.TemporaryFile(
+        "w+", encoding="utf-8"
+    ) as printed:  # a pipe is full when nobody reads it
         process = subprocess.Popen(command, stdout=printed, stderr=subprocess.DEVNULL)
         started = time.monotonic()
         try:

@@ -1,7 +1,8 @@
 """Measure kernels of PyTorch, or a function of the user: the front of `measuring`.
 
-`measure` takes what to measure and where to write it; a `Bench` makes each row a call on the device at hand; what
-was measured comes back as `Measured`. `measure_sizes` measures with a part of a GPU's compute units, size after size.
+`measure` takes what to measure and where to write it; a `Bench` makes each row a call on the device
+at hand; what was measured comes back as `Measured`. `measure_sizes` measures with a part of a GPU's
+compute units, size after size.
 """
 
 from __future__ import annotations
@@ -49,11 +50,15 @@ class Measured:
     """What was measured."""
 
     table: pd.DataFrame  # the measurement table (see `session`)
-    # the JSON beside the table: machine, versions, protocol, what failed, and the runs it took (`parts`, as `_part`
-    # tells them), but for one that was killed
+    # the JSON beside the table: machine, versions, protocol, what failed, and the runs it took
+    # (`parts`, as `_part` tells them), but for one that was killed
     provenance: dict[str, Any]
-    differences: pd.Series  # change of each time from the first pass to the last, percent; empty with one pass
-    failures: list[dict[str, str]]  # rows that cannot be measured, in words (`row`), and why (`reason`)
+    differences: (
+        pd.Series
+    )  # change of each time from the first pass to the last, percent; empty with one pass
+    failures: list[
+        dict[str, str]
+    ]  # rows that cannot be measured, in words (`row`), and why (`reason`)
     ended: str  # ``done``, ``interrupted`` (Ctrl-C), ``budget``, or ``device lost``
     lost: str = ""  # the row that left the device useless, and what it raised
     notes: tuple[Remark, ...] = ()  # what was assumed, left out and said once
@@ -103,9 +108,11 @@ def measure(
     op : sequence of str, optional
         Operators, or families of them, as in gemm or conv; all by default.
     function : str, optional
-        ``module:function`` in place of the kernels; it gets the other columns of `shapes` that it has parameters for.
+        ``module:function`` in place of the kernels; it gets the other columns of `shapes` that it
+        has parameters for.
     device : str, optional
-        ``cpu`` or ``cuda:0`` and the like; the first GPU by default, or the CPU where there is none.
+        ``cpu`` or ``cuda:0`` and the like; the first GPU by default, or the CPU where there is
+        none.
     threads : sequence of int
         Numbers of threads on a CPU, each a device of its own in the table.
     device_name : str, optional
@@ -119,8 +126,8 @@ def measure(
     rename : mapping of str to str, optional
         Names of columns in the table of shapes -> those named here, as for `read`.
     budget : float, optional
-        Seconds for the whole of it; rows that are not known well enough after their rounds are visited again with what
-        is left of it.
+        Seconds for the whole of it; rows that are not known well enough after their rounds are
+        visited again with what is left of it.
     seed : int
         Of operands and order.
     resume : bool
@@ -135,7 +142,8 @@ def measure(
     Raises
     ------
     FlopcastError
-        A parameter, the file or the device cannot be used, PyTorch is missing, or nothing could be measured.
+        A parameter, the file or the device cannot be used, PyTorch is missing, or nothing could be
+        measured.
 
     Examples
     --------
@@ -144,7 +152,9 @@ def measure(
     >>> found = fc.measure(out=Path("mine.csv"), op=["gemm"], device="cuda:0")  # doctest: +SKIP
     """
     with replacing(overwrite=overwrite, reads=[] if shapes is None else [Path(shapes)]):
-        _check_parameters(out, preset, shapes, op, function, passes=passes, date=date, resume=resume)
+        _check_parameters(
+            out, preset, shapes, op, function, passes=passes, date=date, resume=resume
+        )
     torch = import_torch()
     backend = Backend(torch, device)
     devices = backend.devices(threads, device_name)
@@ -152,7 +162,9 @@ def measure(
     started, threads_before = time.monotonic(), torch.get_num_threads()
     with closing(Bench(backend, cold=cold, function=called)) as bench:
         grid = _grid(shapes, preset, op, called, bench, rename)
-        plan = Plan(grid.rows, devices, rule or Rule(), passes, seed, cold, function or "", machine(backend))
+        plan = Plan(
+            grid.rows, devices, rule or Rule(), passes, seed, cold, function or "", machine(backend)
+        )
         journal = Journal(journal_folder(out), plan.to_dict(), resume=resume) if out else None
         session = Session(plan, bench, journal, monitor(backend))
         about = environment(backend, devices, bench.timer, seed=seed, date=date, command=command)
@@ -191,9 +203,13 @@ def _check_parameters(
     if date is not None and not _is_date(date):
         raise ParameterError("date", f"must be YYYY-MM-DD, got {date!r}")
     if suite is not None and (shapes is not None or function is not None):
-        raise ParameterError("preset", "must be left out where shapes or a function say what to measure")
+        raise ParameterError(
+            "preset", "must be left out where shapes or a function say what to measure"
+        )
     if shapes is None and function is not None and kernels:
-        raise ParameterError("op", "must be left out where a function alone is measured, or give shapes")
+        raise ParameterError(
+            "op", "must be left out where a function alone is measured, or give shapes"
+        )
     if resume and out is None:
         raise ParameterError("resume", "continues the measurement of a file: name it")
     if out is not None:
@@ -228,11 +244,15 @@ def _grid(
     suite = suite or "small"
     rows = suite_rows(suite, gpu=bench.backend.is_gpu, families=kernels, ranks=bench.ranks)
     single = bench.ranks == 1 and (kernels is None or "collective" in kernels)
-    needed = remark("collectives-need-two-gpus", "collectives are left out: they need two GPUs or more")
+    needed = remark(
+        "collectives-need-two-gpus", "collectives are left out: they need two GPUs or more"
+    )
     return Grid(rows, [], (needed,) if single else ())
 
 
-def _part(session: Session, about: Mapping[str, Any], budget: float | None, seconds: float) -> dict[str, Any]:
+def _part(
+    session: Session, about: Mapping[str, Any], budget: float | None, seconds: float
+) -> dict[str, Any]:
     """Return what a run says of itself; a measurement that was resumed has several."""
     return {
         "command": about["command"],
@@ -244,13 +264,19 @@ def _part(session: Session, about: Mapping[str, Any], budget: float | None, seco
     }
 
 
-def _measured(session: Session, grid: Grid, about: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> Measured:
+def _measured(
+    session: Session, grid: Grid, about: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]
+) -> Measured:
     plan, failures = session.plan, failed_rows(session)
     if not session.visits:
         if session.ended == INTERRUPTED:
             raise KeyboardInterrupt
-        first = session.lost or (f"{failures[0]['row']}: {failures[0]['reason']}" if failures else "")
-        raise DataError(f"nothing was measured{f': {first}' if first else ' before it was stopped'}")
+        first = session.lost or (
+            f"{failures[0]['row']}: {failures[0]['reason']}" if failures else ""
+        )
+        raise DataError(
+            f"nothing was measured{f': {first}' if first else ' before it was stopped'}"
+        )
     table = measurement_table(plan, session.visits)
     differences = pass_differences(table)
     quantiles = differences.quantile([0.5, 0.9]).round(3)
@@ -264,12 +290,16 @@ def _measured(session: Session, grid: Grid, about: Mapping[str, Any], parts: Seq
         "parts": list(parts),
         "ended": session.ended,
         "unmeasured": len(unmeasured(session)),
-        "pass_difference_percent": ({"median": quantiles[0.5], "p90": quantiles[0.9]} if len(differences) else None),
+        "pass_difference_percent": (
+            {"median": quantiles[0.5], "p90": quantiles[0.9]} if len(differences) else None
+        ),
         "failed": failures,
         "refused": grid.refused,
         "remarks": [one.to_dict() for one in grid.notes],
     }
-    return Measured(table, provenance, differences, failures, session.ended, session.lost, grid.notes)
+    return Measured(
+        table, provenance, differences, failures, session.ended, session.lost, grid.notes
+    )
 
 
 class Bench:
@@ -278,7 +308,9 @@ class Bench:
     With `cold` the cache is filled with other data before each sample.
     """
 
-    def __init__(self, backend: Backend, *, cold: bool = False, function: UserFunction | None = None) -> None:
+    def __init__(
+        self, backend: Backend, *, cold: bool = False, function: UserFunction | None = None
+    ) -> None:
         self.backend, self.function = backend, function
         self.timer: Timer = backend.timer(cold)
         self._group: Group | None = None
@@ -291,7 +323,8 @@ class Bench:
     def use(self, device: Device, row: Row) -> None:
         """Make the device the one that the next calls run on, with the arithmetic that the row asks for.
 
-        A user's function sets its own. A number format that the device does not compute in is a DataError.
+        A user's function sets its own. A number format that the device does not compute in is a
+        DataError.
         """
         self.backend.use(device)
         if self.function is None:
@@ -328,26 +361,32 @@ Once = Callable[[str, Path, Mapping[str, str]], int]
 def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -> pd.DataFrame:
     """Measure with so many of the first compute units of a GPU, one size after the other: its own scale models.
 
-    A size is a process of its own: ROCm reads the mask of compute units when it starts (``HSA_CU_MASK=0:0-37``: the
-    first 38 units of GPU 0), and on NVIDIA's GPUs the process computes in a green context of so many SMs
-    (`backend.SMS`). Caches and memory stay whole: such models shrink the units alone. A partition (CPX of MI300X: 38
-    units each) shrinks the rest too; it is a device of its own and needs no mask: measure it with ``device_name``.
+    A size is a process of its own: ROCm reads the mask of compute units when it starts
+    (``HSA_CU_MASK=0:0-37``: the first 38 units of GPU 0), and on NVIDIA's GPUs the process computes
+    in a green context of so many SMs (`backend.SMS`). Caches and memory stay whole: such models
+    shrink the units alone. A partition (CPX of MI300X: 38 units each) shrinks the rest too; it is a
+    device of its own and needs no mask: measure it with ``device_name``.
 
-    The ``device`` is named as ``flopcast gpus`` lists it; ``once`` measures one size; ``index`` is the GPU's number, as
-    ROCm counts GPUs (NVIDIA's are named by the device of PyTorch). The measurement tables stand under each other, the
-    device called ``MI300X, 38 CUs``, with ``benchmark``, ``size``, ``performance`` (calls per second) and ``unit`` for
-    `scaling.curves`.
+    The ``device`` is named as ``flopcast gpus`` lists it; ``once`` measures one size; ``index`` is
+    the GPU's number, as ROCm counts GPUs (NVIDIA's are named by the device of PyTorch). The
+    measurement tables stand under each other, the device called ``MI300X, 38 CUs``, with
+    ``benchmark``, ``size``, ``performance`` (calls per second) and ``unit`` for `scaling.curves`.
 
-    Raises ParameterError: a size is none of the GPU's, or stated twice, or on a GPU of NVIDIA's is neither all nor a
-    multiple of 8; FlopcastError: a size could not be measured.
+    Raises ParameterError: a size is none of the GPU's, or stated twice, or on a GPU of NVIDIA's is
+    neither all nor a multiple of 8; FlopcastError: a size could not be measured.
     """
     gpu = find(device)
     whole, nvidia = int(gpu.require("cus")), gpu.vendor == "NVIDIA"
     unit = "SM" if nvidia else "CU"
     if len(set(cus)) < len(cus) or not cus or not all(0 < one <= whole for one in cus):
-        raise ParameterError("cus", f"must be different numbers from 1 to {whole}, those of {device}, got {list(cus)}")
+        raise ParameterError(
+            "cus",
+            f"must be different numbers from 1 to {whole}, those of {device}, got {list(cus)}",
+        )
     if nvidia and any(one % SM_STEP for one in cus if one != whole):
-        raise ParameterError("cus", f"must be multiples of {SM_STEP} or all {whole} of {device}, got {list(cus)}")
+        raise ParameterError(
+            "cus", f"must be multiples of {SM_STEP} or all {whole} of {device}, got {list(cus)}"
+        )
     parts = []
     with TemporaryDirectory() as folder:
         for size in sorted(cus):
@@ -355,14 +394,22 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
             mask = {SMS: str(size)} if nvidia else {MASK: f"{index}:0-{size - 1}"}
             status = once(f"{device}, {size} {unit}s", out, {**os.environ, **mask})
             if status or not out.exists():
-                raise FlopcastError(f"{size} compute units could not be measured (exit status {status})")
+                raise FlopcastError(
+                    f"{size} compute units could not be measured (exit status {status})"
+                )
             parts.append(pd.read_parquet(out).assign(size=float(size), unit=unit))
     table = pd.concat(parts, ignore_index=True)
     if not table["duration_us"].gt(0).any():
         raise DataError("nothing was measured")
-    names = [name for name in ("op", "dtype_a", "batch", "m", "n", "k", "rows", "cols") if name in table]
+    names = [
+        name for name in ("op", "dtype_a", "batch", "m", "n", "k", "rows", "cols") if name in table
+    ]
     called = [
-        " ".join(f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in row if pd.notna(cell) and cell != "")
+        " ".join(
+            f"{cell:g}" if isinstance(cell, float) else str(cell)
+            for cell in row
+            if pd.notna(cell) and cell != ""
+        )
         for row in table[names].itertuples(index=False)
     ]
     return table.assign(benchmark=called, performance=1e6 / table["duration_us"])

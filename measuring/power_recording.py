@@ -1,9 +1,10 @@
 """Record the power of kernels as FinGraV does (Singhania, Aga, Ibrahim, ISPASS 2025): what `power profile` reads.
 
-Each kernel is timed. Trains of executions tell how far its power lags behind and, by bisection, how long a train may
-be that does not throttle; `power.runs.plan` says with these how many executions to make. Where power is not steady by
-then, the first execution of steady power is searched for. Then its runs are made, a random delay before each. Every run
-is on disk when it ends: a recording that was stopped, or killed, goes on after its last.
+Each kernel is timed. Trains of executions tell how far its power lags behind and, by bisection, how
+long a train may be that does not throttle; `power.runs.plan` says with these how many executions to
+make. Where power is not steady by then, the first execution of steady power is searched for. Then
+its runs are made, a random delay before each. Every run is on disk when it ends: a recording that
+was stopped, or killed, goes on after its last.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from .session import Journal, Progress, journal_folder
 
 LOG, EXECUTIONS, CLOCKS, RECORD = "log.csv", "executions.csv", "clocks.csv", "record.json"
 FILES: Final = (LOG, EXECUTIONS, CLOCKS, RECORD)
-TIMED: Final = 5  # times that a kernel is timed, each the last execution of a short train of its own
+TIMED: Final = (
+    5  # times that a kernel is timed, each the last execution of a short train of its own
+)
 REST_US: Final = 5000.0
 """The GPU idles for so long and a window before each run, the random delay aside: power is then at rest."""
 USUAL_RUNS: Final = 200  # that progress counts of a kernel whose time is not known yet
@@ -63,12 +66,20 @@ class Protocol:
     kernel_us: float  # time of one execution
     repeats: int  # launches that count as one execution
     runs: int
-    lag_us: float | None  # time constant of the read power behind the drawn one, measured; None: no rise tells it
-    settling_us: float  # time of the longest train that does not throttle; 0: none searched throttles
+    lag_us: (
+        float | None
+    )  # time constant of the read power behind the drawn one, measured; None: no rise tells it
+    settling_us: (
+        float  # time of the longest train that does not throttle; 0: none searched throttles
+    )
     planned: int  # executions per run that `power.runs.plan` asks for with these
     executions: int  # per run
-    steady_from: int  # first execution of steady power: as planned, or later where it was searched for
-    unthrottled: int | None  # executions of the longest train that does not throttle; None: none searched throttles
+    steady_from: (
+        int  # first execution of steady power: as planned, or later where it was searched for
+    )
+    unthrottled: (
+        int | None
+    )  # executions of the longest train that does not throttle; None: none searched throttles
     searched: int  # executions of the longest train searched
 
 
@@ -108,29 +119,35 @@ def record(
 ) -> Recorded:
     """Record the power of kernels into a folder of the tables that `power.profile.profile_files` reads.
 
-    A recording of the same settings that was stopped goes on: its journal lies beside the folder until all is written.
+    A recording of the same settings that was stopped goes on: its journal lies beside the folder
+    until all is written.
 
     Parameters
     ----------
     kernels : Path, optional
-        CSV or Parquet with ``op``, ``dtype_a`` and the dimensions of each operator, as for `measure.measure`; None for
-        the published kernels (the suite ``fingrav``), the collectives of which only the simulated GPU runs.
+        CSV or Parquet with ``op``, ``dtype_a`` and the dimensions of each operator, as for
+        `measure.measure`; None for the published kernels (the suite ``fingrav``), the collectives
+        of which only the simulated GPU runs.
     out : Path
-        Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's clock, ``clocks.csv``.
+        Folder for ``log.csv``, ``executions.csv``, ``record.json`` and, of a logger on the GPU's
+        clock, ``clocks.csv``.
     logger : {"amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml", "simulated"}
         What reads the power; ``simulated`` simulates the GPU as well.
     window_us : float, optional
-        That the logger averages over, and between its readings; by default that of `power_rigs.INTERVAL_US`.
+        That the logger averages over, and between its readings; by default that of
+        `power_rigs.INTERVAL_US`.
     runs : int, optional
         Of each kernel; by default as published.
     device : str, optional
         ``cuda:0`` and the like; the first GPU by default.
     interleaved : bool
-        Whether the kernels, after the runs of each, run all in turn as well: the profile compares each with itself.
+        Whether the kernels, after the runs of each, run all in turn as well: the profile compares
+        each with itself.
     sequence : sequence of sequences of int
         Kernels, by their place in the list from 1 on, that run in turn as well, each after the one
-        named before it: what a kernel draws by what ran before it. A place that is named several times
-        in a row runs as often: ``[1] * 40 + [2]`` are 40 executions of the first before each of the second.
+        named before it: what a kernel draws by what ran before it. A place that is named several
+        times in a row runs as often: ``[1] * 40 + [2]`` are 40 executions of the first before each
+        of the second.
     seed : int
         Of operands, random delays, and whatever is simulated.
     rename : mapping of str to str, optional
@@ -169,24 +186,49 @@ def record(
     else:
         listed = read_shapes(kernels, rename=rename)
         if listed.foreign:
-            told = f"no kernel has a column {listed.foreign}: rename it (dtype_a, m, n, k, ...) or leave it out"
+            told = (
+                f"no kernel has a column {listed.foreign}: rename it (dtype_a, m, n, k, ...) or "
+                "leave it out"
+            )
             raise DataError(told, source=str(kernels))
-        if lost := [*(f"{one['source']}: {one['reason']} {one['detail']}" for one in listed.refused), *listed.repeated]:
+        if lost := [
+            *(f"{one['source']}: {one['reason']} {one['detail']}" for one in listed.refused),
+            *listed.repeated,
+        ]:
             told = f"{counted(len(lost), 'kernel')} would not be recorded; first: {lost[0]}"
             raise DataError(told, source=str(kernels))
         rows = listed.rows
     if interleaved and len(rows) < 2:
-        raise ParameterError("interleaved", "must be left out of one kernel: there is none to run in turn with")
+        raise ParameterError(
+            "interleaved", "must be left out of one kernel: there is none to run in turn with"
+        )
     turns = [tuple(range(len(rows)))] if interleaved else []
     for one in sequence:
         blocks = [place for place, _ in itertools.groupby(one)]
-        if len(blocks) < 2 or len({*blocks}) < len(blocks) or not {*one} <= {*range(1, len(rows) + 1)}:
-            told = f"must be two or more of the kernels 1 to {len(rows)}, each in one place, got {_written(one)}"
+        if (
+            len(blocks) < 2
+            or len({*blocks}) < len(blocks)
+            or not {*one} <= {*range(1, len(rows) + 1)}
+        ):
+            told = (
+                f"must be two or more of the kernels 1 to {len(rows)}, each in one place, got "
+                f"{_written(one)}"
+            )
             raise ParameterError("sequence", told)
         turns.append(tuple(place - 1 for place in one))
     rig, about = _rig(logger, interval, device, seed)
-    settings = {"rows": rows, "logger": logger, "interval_us": interval, "runs": runs, "seed": seed, **about}
-    settings |= {"interleaved": interleaved, **({"sequences": [*map(list, sequence)]} if sequence else {})}
+    settings = {
+        "rows": rows,
+        "logger": logger,
+        "interval_us": interval,
+        "runs": runs,
+        "seed": seed,
+        **about,
+    }
+    settings |= {
+        "interleaved": interleaved,
+        **({"sequences": [*map(list, sequence)]} if sequence else {}),
+    }
     folder = journal_folder(out)
     journal = Journal(folder, settings, resume=(folder / "plan.json").exists())
     course = _Course(rig, journal, rows, runs, seed, progress, turns=turns)
@@ -196,8 +238,13 @@ def record(
         rig.close()
     readings, clocks = _write(course, out, settings)
     journal.remove()
-    plans = [plan(one.kernel_us, interval, lag_us=one.lag_us, settling_us=one.settling_us) for one in course.protocols]
-    return Recorded(out, course.protocols, plans, logger, interval, readings, course.resumed, clocks)
+    plans = [
+        plan(one.kernel_us, interval, lag_us=one.lag_us, settling_us=one.settling_us)
+        for one in course.protocols
+    ]
+    return Recorded(
+        out, course.protocols, plans, logger, interval, readings, course.resumed, clocks
+    )
 
 
 def _written(sequence: Sequence[int]) -> str:
@@ -213,7 +260,9 @@ def _written(sequence: Sequence[int]) -> str:
     return ",".join(blocks)
 
 
-def _rig(logger: str, interval_us: float, device: str | None, seed: int) -> tuple[Rig, Mapping[str, str]]:
+def _rig(
+    logger: str, interval_us: float, device: str | None, seed: int
+) -> tuple[Rig, Mapping[str, str]]:
     """Return what to record with, and what must stay the same for two recordings to be parts of one."""
     if logger == SIMULATED:
         return SimulatedGPU(interval_us, seed), {}
@@ -236,16 +285,23 @@ class _Course:
         turns: Sequence[tuple[int, ...]],
     ) -> None:
         self.rig, self.journal, self.rows, self.seed = rig, journal, rows, seed
-        self.trained = [*((place,) for place in range(len(rows))), *turns]  # which kernels run at each place, in turn
+        self.trained = [
+            *((place,) for place in range(len(rows))),
+            *turns,
+        ]  # which kernels run at each place, in turn
         self.protocols, self.trains = list[Protocol](), list[tuple[int, Train]]()
         self._runs, self._progress, self._started, self._made = runs, progress, time.monotonic(), 0
         self._last = 0  # when the last execution ended, CPU's nanoseconds
-        self._risen = list[tuple[float, float]]()  # readings of a kernel's probes: µs since their train began, watts
+        self._risen = list[
+            tuple[float, float]
+        ]()  # readings of a kernel's probes: µs since their train began, watts
         for (entry,) in journal.steps:
             if "protocol" in entry:
                 self.protocols.append(Protocol(**entry["protocol"]))
             else:
-                train = Train(entry["executions"], entry["readings"], entry["pairs"], entry["components"])
+                train = Train(
+                    entry["executions"], entry["readings"], entry["pairs"], entry["components"]
+                )
                 self.trains.append((entry["row"], train))
         self.resumed = len(self.trains)
         if journal.steps:
@@ -310,16 +366,21 @@ class _Course:
         lag_us = self._lag_us(place, settling_us or math.inf)
         chosen = plan(kernel_us, interval, lag_us=lag_us, settling_us=settling_us)
         in_window = math.ceil(max(interval, kernel_us) / kernel_us)
-        seen_steady = chosen.steady_from - 1 + in_window  # the shortest train whose last window is steady throughout
+        seen_steady = (
+            chosen.steady_from - 1 + in_window
+        )  # the shortest train whose last window is steady throughout
         later = probes.settled(seen_steady) - seen_steady
         appended = max(chosen.executions - chosen.steady_from, AFTER if later else 0)
-        alone = [self.protocols[one] for one in self.trained[place]] if place >= len(self.rows) else []
+        alone = (
+            [self.protocols[one] for one in self.trained[place]] if place >= len(self.rows) else []
+        )
         protocol = Protocol(
             row=place,
             kernel=self._name(place),
             kernel_us=kernel_us,
             repeats=repeats,
-            runs=self._runs or max([chosen.row.runs if chosen.row else 400, *(one.runs for one in alone)]),
+            runs=self._runs
+            or max([chosen.row.runs if chosen.row else 400, *(one.runs for one in alone)]),
             lag_us=lag_us,
             settling_us=settling_us,
             planned=chosen.executions,
@@ -337,7 +398,10 @@ class _Course:
         times = []
         for part in range(TIMED):
             train = self._train(LEAST_EXECUTIONS, (place, _TIMING, turn, part))
-            start, self._last = train.executions[-len(train.executions) // LEAST_EXECUTIONS][0], train.executions[-1][1]
+            start, self._last = (
+                train.executions[-len(train.executions) // LEAST_EXECUTIONS][0],
+                train.executions[-1][1],
+            )
             times.append((self._last - start) / 1e3)
         return float(np.median(times))
 
@@ -349,10 +413,16 @@ class _Course:
         for probe in range(PROBES):
             train = self._train(executions, (place, _PROBE, executions, probe))
             self._last = train.executions[-1][1]
-            ahead = train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0  # of the logger's own clock
+            ahead = (
+                train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0
+            )  # of the logger's own clock
             start, end = train.executions[0][0] + ahead, train.executions[-1][1] + ahead
             watts += [one for stamp, one in train.readings if end - window_ns < stamp <= end]
-            self._risen += [((stamp - start) / 1e3, one) for stamp, one in train.readings if start < stamp <= end]
+            self._risen += [
+                ((stamp - start) / 1e3, one)
+                for stamp, one in train.readings
+                if start < stamp <= end
+            ]
         return np.array(watts)
 
     def _lag_us(self, place: int, until_us: float) -> float | None:
@@ -376,9 +446,10 @@ class _Course:
 class _Probes:
     """The power at the end of trains of executions, by their number.
 
-    ``ends`` goes from a number of executions to readings of the power at the end of such trains, (n,); the ``shortest``
-    fills the logger's window. Power is taken to rise to its highest, then to fall once at most. Medians tell, as some
-    runs are slower. Raises DataError: the logger reads too seldom.
+    ``ends`` goes from a number of executions to readings of the power at the end of such trains,
+    (n,); the ``shortest`` fills the logger's window. Power is taken to rise to its highest, then to
+    fall once at most. Medians tell, as some runs are slower. Raises DataError: the logger reads too
+    seldom.
     """
 
     def __init__(self, ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> None:
@@ -388,11 +459,21 @@ class _Probes:
     def unthrottled(self) -> int | None:
         """Return the longest train that does not throttle, by bisection; None: none does.
 
-        A train throttles that draws less than shorter ones by `power.profile.LEAST_FALL` and four standard errors.
+        A train throttles that draws less than shorter ones by `power.profile.LEAST_FALL` and four
+        standard errors.
         """
-        for part in (0, 1 / 3, 2 / 3, 1):  # power may rise before it falls: both ends alone could draw the same
+        for part in (
+            0,
+            1 / 3,
+            2 / 3,
+            1,
+        ):  # power may rise before it falls: both ends alone could draw the same
             self._end(round(self._shortest * (self._longest / self._shortest) ** part))
-        return _bisected(self._throttles, self._shortest, self._longest) if self._throttles(self._longest) else None
+        return (
+            _bisected(self._throttles, self._shortest, self._longest)
+            if self._throttles(self._longest)
+            else None
+        )
 
     def settled(self, planned: int) -> int:
         """Return the shortest train from the planned one on that draws what the longest draws, by bisection.
@@ -408,7 +489,9 @@ class _Probes:
         if executions not in self._known:
             watts = self._ends(executions)
             if len(watts) < PROBES / 2:
-                raise DataError("the power logger reads too seldom to tell when power has settled: log faster")
+                raise DataError(
+                    "the power logger reads too seldom to tell when power has settled: log faster"
+                )
             middle = float(np.median(watts))
             scatter = MAD_TO_SIGMA * float(np.median(np.abs(watts - middle)))
             self._known[executions] = middle, 1.25 * scatter / math.sqrt(len(watts))
@@ -416,8 +499,12 @@ class _Probes:
 
     def _throttles(self, executions: int) -> bool:
         watts, error = self._end(executions)
-        highest, of_highest = max(self._known[other] for other in self._known if other <= executions)
-        return highest - watts > max(LEAST_FALL * highest, STANDARD_ERRORS * float(np.hypot(error, of_highest)))
+        highest, of_highest = max(
+            self._known[other] for other in self._known if other <= executions
+        )
+        return highest - watts > max(
+            LEAST_FALL * highest, STANDARD_ERRORS * float(np.hypot(error, of_highest))
+        )
 
     def _has_settled(self, executions: int) -> bool:
         (watts, _), (last, of_last) = self._end(executions), self._end(self._longest)
@@ -428,8 +515,9 @@ class _Probes:
 def measured_lag_us(since_us: np.ndarray, watts: np.ndarray, window_us: float) -> float | None:
     """Return the time constant with which the read power rises behind a logger's window, by least squares, µs.
 
-    Readings, (n,), were taken so long after their runs began. Outliers, of slower runs, weigh little. None: power rises
-    by less than `LEAST_RISE` times the scatter of the readings, or these are fewer than `PROBES`.
+    Readings, (n,), were taken so long after their runs began. Outliers, of slower runs, weigh
+    little. None: power rises by less than `LEAST_RISE` times the scatter of the readings, or these
+    are fewer than `PROBES`.
     """
     if len(watts) < PROBES:
         return None
@@ -446,7 +534,9 @@ def measured_lag_us(since_us: np.ndarray, watts: np.ndarray, window_us: float) -
     shortest, longest = math.log(window_us / 1000), math.log(float(since_us.max()))
     start = lowest, highest - lowest, math.log(window_us / 4)
     bounds = [-math.inf, 0.0, shortest], [math.inf, math.inf, longest]
-    solved = least_squares(missed, start, bounds=bounds, loss="soft_l1", f_scale=max(scatter, 1e-3 * highest))
+    solved = least_squares(
+        missed, start, bounds=bounds, loss="soft_l1", f_scale=max(scatter, 1e-3 * highest)
+    )
     return float(f"{math.exp(solved.x[2]):.4g}")
 
 
@@ -461,19 +551,29 @@ def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:
 def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int, bool]:
     """Write the tables, each whole or not at all; return the number of readings, and whether there are clock pairs."""
     pairs = pd.DataFrame(
-        [pair for _, train in course.trains for pair in train.pairs], columns=["gpu_ns", "cpu_ns", "delay_ns"]
+        [pair for _, train in course.trains for pair in train.pairs],
+        columns=["gpu_ns", "cpu_ns", "delay_ns"],
     )
     readings = [reading for _, train in course.trains for reading in train.readings]
     log = pd.DataFrame(readings, columns=["gpu_ns" if len(pairs) else "time_ns", "power_w"])
     if parts := course.trains[0][1].components:
-        watts = {name: [watt for _, train in course.trains for watt in train.components[name]] for name in parts}
+        watts = {
+            name: [watt for _, train in course.trains for watt in train.components[name]]
+            for name in parts
+        }
         log = pd.concat(
-            [log.assign(component=TOTAL), *(log.assign(component=name, power_w=watts[name]) for name in parts)]
+            [
+                log.assign(component=TOTAL),
+                *(log.assign(component=name, power_w=watts[name]) for name in parts),
+            ]
         )
     if course.rig.limit_w is not None:
         log["limit_w"] = course.rig.limit_w
     kernels = pd.DataFrame(
-        [_known(row, one, course.rig.gpu_name) for row, one in zip(course.rows, course.protocols, strict=False)]
+        [
+            _known(row, one, course.rig.gpu_name)
+            for row, one in zip(course.rows, course.protocols, strict=False)
+        ]
     )
     executions = _executions(course, kernels)
     (out / CLOCKS).unlink(missing_ok=True)  # of an earlier recording
@@ -481,7 +581,12 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
     for name, table in tables.items():
         with whole_file(out / name) as path:
             table.to_csv(path, index=False)
-    told = {**MADE_BY, "schema": 1, **settings, "kernels": [asdict(one) for one in course.protocols]}
+    told = {
+        **MADE_BY,
+        "schema": 1,
+        **settings,
+        "kernels": [asdict(one) for one in course.protocols],
+    }
     with whole_file(out / RECORD) as path:
         path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return len(readings), bool(len(pairs))
@@ -499,7 +604,13 @@ def _known(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
     except FlopcastError:
         balance = math.nan
     facts = Facts(flops=float(work.flops[0]), bytes=float(work.bytes[0]), balance=balance)
-    return {**told, "class": facts.bound, "flops": facts.flops, "bytes": facts.bytes, "balance": facts.balance}
+    return {
+        **told,
+        "class": facts.bound,
+        "flops": facts.flops,
+        "bytes": facts.bytes,
+        "balance": facts.balance,
+    }
 
 
 def _executions(course: _Course, kernels: pd.DataFrame) -> pd.DataFrame:
@@ -508,12 +619,19 @@ def _executions(course: _Course, kernels: pd.DataFrame) -> pd.DataFrame:
     for run, (place, train) in enumerate(course.trains):
         those = np.array(course.trained[place])
         turns, count = np.arange(len(train.executions) // len(those)), len(train.executions)
-        each = np.array([np.sum(those == one) for one in those])  # executions of each kernel in a turn
+        each = np.array(
+            [np.sum(those == one) for one in those]
+        )  # executions of each kernel in a turn
         within = np.array([np.sum(those[:before] == one) for before, one in enumerate(those)])
-        number = np.tile(within + 1, len(turns)) + np.repeat(turns, len(those)) * np.tile(each, len(turns))
+        number = np.tile(within + 1, len(turns)) + np.repeat(turns, len(those)) * np.tile(
+            each, len(turns)
+        )
         steady = (course.protocols[place].steady_from - 1) * np.tile(each, len(turns)) + 1
         of = np.tile(those, len(turns)), np.full(count, run), number
         parts.append(np.column_stack([train.executions, *of, steady]))
-    rows = pd.DataFrame(np.concatenate(parts), columns=["start_ns", "end_ns", "of", "run", "execution", "steady_from"])
+    rows = pd.DataFrame(
+        np.concatenate(parts),
+        columns=["start_ns", "end_ns", "of", "run", "execution", "steady_from"],
+    )
     facts = kernels.iloc[rows.pop("of")].reset_index(drop=True)
     return pd.concat([rows, facts], axis="columns").dropna(axis="columns", how="all")

@@ -1,8 +1,9 @@
 """What the power of kernels is recorded with: a GPU under PyTorch beside a logger, or a GPU that is simulated.
 
-A `Rig` runs a kernel in trains of executions and returns, of each, when the executions ran, what the logger read
-meanwhile, and readings of the GPU's counter beside the CPU's clock. The loggers of a GPU stamp their readings by the
-CPU's clock; the executions come from timing events, whose counter is put on that clock in every train.
+A `Rig` runs a kernel in trains of executions and returns, of each, when the executions ran, what
+the logger read meanwhile, and readings of the GPU's counter beside the CPU's clock. The loggers of
+a GPU stamp their readings by the CPU's clock; the executions come from timing events, whose counter
+is put on that clock in every train.
 """
 
 from __future__ import annotations
@@ -37,14 +38,22 @@ from .timing import Call
 AMDSMI, HWMON, AMD_SMI, ROCM_SMI, NVML = "amdsmi", "hwmon", "amd-smi", "rocm-smi", "nvml"
 SIMULATED = "simulated"
 INTERVAL_US: Final[Mapping[str, float]] = {
-    AMDSMI: 1e3, HWMON: 1e3, AMD_SMI: 1e6, ROCM_SMI: 1e6, NVML: 2e4, SIMULATED: 1e3,
-}  # fmt: skip
-"""Loggers, and the time that each is taken to average over: a process for each reading is no faster; AMD's binding and
-the kernel's file are read within this process, and NVIDIA's driver samples every 20 ms by itself."""
+    AMDSMI: 1e3,
+    HWMON: 1e3,
+    AMD_SMI: 1e6,
+    ROCM_SMI: 1e6,
+    NVML: 2e4,
+    SIMULATED: 1e3,
+}
+"""Loggers, and the time that each is taken to average over: a process for each reading is no
+faster; AMD's binding and the kernel's file are read within this process, and NVIDIA's driver
+samples every 20 ms by itself."""
 DRM: Final = Path("/sys/class/drm")  # where the Linux kernel lists graphics cards
 _WATTS: Final = ("current_socket_power", "socket_power", "average_socket_power")
 """Keys of the binding's power, the best first: releases of ROCm differ, and give "N/A" for what they do not read."""
-COUNTER_READS: Final = 5  # reads of the GPU's counter before and after a train; the one with the shortest delay counts
+COUNTER_READS: Final = (
+    5  # reads of the GPU's counter before and after a train; the one with the shortest delay counts
+)
 Clock = Callable[[], int]
 Power = float | list[tuple[int, float]]
 """What a logger reads: watts now, or readings that it has stamped itself, CPU's nanoseconds and watts."""
@@ -54,10 +63,16 @@ Power = float | list[tuple[int, float]]
 class Train:
     """What one train of executions gave; times in nanoseconds."""
 
-    executions: list[tuple[int, int]]  # start and end on the CPU's clock; of several kernels in turn
+    executions: list[
+        tuple[int, int]
+    ]  # start and end on the CPU's clock; of several kernels in turn
     readings: list[tuple[int, float]]  # stamp on the logger's clock, watts
-    pairs: list[tuple[int, int, int]]  # of the logger's clock: gpu_ns, cpu_ns, delay_ns; none of a logger on the CPU's
-    components: dict[str, list[float]] = field(default_factory=dict)  # watts of parts of the GPU at the same stamps
+    pairs: list[
+        tuple[int, int, int]
+    ]  # of the logger's clock: gpu_ns, cpu_ns, delay_ns; none of a logger on the CPU's
+    components: dict[str, list[float]] = field(
+        default_factory=dict
+    )  # watts of parts of the GPU at the same stamps
 
 
 class Rig(Protocol):
@@ -91,10 +106,13 @@ class Rig(Protocol):
 class Sampler:
     """A thread that reads the power again and again; readings without a stamp get the middle of the time they took.
 
-    A reading that takes longer than ``period_us``, between the beginnings of two, is followed by the next at once.
+    A reading that takes longer than ``period_us``, between the beginnings of two, is followed by
+    the next at once.
     """
 
-    def __init__(self, read: Callable[[], Power], period_us: float, clock: Clock = time.time_ns) -> None:
+    def __init__(
+        self, read: Callable[[], Power], period_us: float, clock: Clock = time.time_ns
+    ) -> None:
         self._read, self._period_s, self._clock = read, period_us / 1e6, clock
         self._readings, self._error = list[tuple[int, float]](), ""
         self._stop, self._lock = threading.Event(), threading.Lock()
@@ -109,7 +127,9 @@ class Sampler:
         ends = time.monotonic() + patience_s + 3 * self._period_s
         while not self._readings or self._readings[-1][0] < until_ns:
             if self._error or time.monotonic() > ends:
-                raise DataError(f"the power logger gives no readings: {self._error or 'it does not answer'}")
+                raise DataError(
+                    f"the power logger gives no readings: {self._error or 'it does not answer'}"
+                )
             self._stop.wait(min(self._period_s / 10, 0.01))
         with self._lock:
             taken, self._readings = self._readings, []
@@ -129,7 +149,9 @@ class Sampler:
                 self._error = one_line(error)
                 return
             with self._lock:
-                self._readings += told if isinstance(told, list) else [((begun + self._clock()) // 2, told)]
+                self._readings += (
+                    told if isinstance(told, list) else [((begun + self._clock()) // 2, told)]
+                )
             self._stop.wait(max(self._period_s - (time.monotonic() - started), 0.0))
 
 
@@ -147,14 +169,17 @@ def smi_power(tool: Tool, gpu: str) -> float:
 def nvml_power(identifier: str) -> Callable[[], Power]:
     """Return what reads the power that NVIDIA's driver has sampled since the last call, with the stamps it gave them.
 
-    On an H100 a sample comes every 20 ms (10 to 37), each the mean of about so long; the instantaneous power that NVML
-    and nvidia-smi report is one of five of them. Raises FlopcastError: NVML is not installed, does not know the GPU, or
-    its driver keeps no samples of the power.
+    On an H100 a sample comes every 20 ms (10 to 37), each the mean of about so long; the
+    instantaneous power that NVML and nvidia-smi report is one of five of them. Raises
+    FlopcastError: NVML is not installed, does not know the GPU, or its driver keeps no samples of
+    the power.
     """
     try:
         nvml = importlib.import_module("pynvml")
     except ModuleNotFoundError as error:
-        raise FlopcastError("the logger nvml needs NVML's Python module: pip install nvidia-ml-py") from error
+        raise FlopcastError(
+            "the logger nvml needs NVML's Python module: pip install nvidia-ml-py"
+        ) from error
     latest = 0  # microseconds since 1970
 
     def read() -> Power:
@@ -163,7 +188,11 @@ def nvml_power(identifier: str) -> Callable[[], Power]:
             _, samples = nvml.nvmlDeviceGetSamples(gpu, nvml.NVML_TOTAL_POWER_SAMPLES, latest)
         except nvml.NVMLError_NotFound:  # none since then
             return []
-        fresh = [(int(one.timeStamp), one.sampleValue.uiVal / 1e3) for one in samples if one.timeStamp > latest]
+        fresh = [
+            (int(one.timeStamp), one.sampleValue.uiVal / 1e3)
+            for one in samples
+            if one.timeStamp > latest
+        ]
         latest = max((stamp for stamp, _ in fresh), default=latest)
         return [(1000 * stamp, watts) for stamp, watts in fresh]
 
@@ -179,12 +208,15 @@ def nvml_power(identifier: str) -> Callable[[], Power]:
 def amdsmi_power(index: int) -> Callable[[], float]:
     """Return what reads the power of a GPU with AMD's binding of its management library, in this process.
 
-    Raises FlopcastError: the binding is not installed, does not know the GPU, or reads no power of it.
+    Raises FlopcastError: the binding is not installed, does not know the GPU, or reads no power of
+    it.
     """
     try:
         amdsmi = importlib.import_module("amdsmi")
     except (ImportError, OSError) as error:  # the library beside it may lack too
-        raise FlopcastError("the logger amdsmi needs AMD's binding: pip install /opt/rocm/share/amd_smi") from error
+        raise FlopcastError(
+            "the logger amdsmi needs AMD's binding: pip install /opt/rocm/share/amd_smi"
+        ) from error
     try:
         amdsmi.amdsmi_init()
         gpu = amdsmi.amdsmi_get_processor_handles()[index]
@@ -208,7 +240,10 @@ def hwmon_power(bus: str, folder: Path = DRM) -> Callable[[], float]:
         for name in ("power1_input", "power1_average"):
             for file in sorted(device.glob(f"hwmon/hwmon*/{name}")):
                 return lambda file=file: int(file.read_bytes()) / 1e6
-    raise DataError(f"the kernel has no power of the GPU at {bus}: no power1_input or power1_average under {folder}")
+    raise DataError(
+        f"the kernel has no power of the GPU at {bus}: no power1_input or power1_average under "
+        f"{folder}"
+    )
 
 
 def _bus(backend: Backend) -> str:
@@ -216,18 +251,23 @@ def _bus(backend: Backend) -> str:
     found = backend.torch.cuda.get_device_properties(backend.index)
     numbers = [getattr(found, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
     if None in numbers:
-        raise DataError("PyTorch does not say at which PCI address the GPU is: update it, or take the logger amdsmi")
+        raise DataError(
+            "PyTorch does not say at which PCI address the GPU is: update it, or take the logger "
+            "amdsmi"
+        )
     return "{:04x}:{:02x}:{:02x}.0".format(*numbers)
 
 
 def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
     """Return what reads the power of the GPU.
 
-    Raises ParameterError, DataError: PyTorch runs on no GPU here, the logger is another vendor's, or it does not know
-    the GPU.
+    Raises ParameterError, DataError: PyTorch runs on no GPU here, the logger is another vendor's,
+    or it does not know the GPU.
     """
     if not backend.is_gpu:
-        raise DataError("there is no GPU whose power could be recorded: --logger simulated shows how it goes")
+        raise DataError(
+            "there is no GPU whose power could be recorded: --logger simulated shows how it goes"
+        )
     maker = vendor(backend.torch)
     if (logger == NVML) != (maker == "nvidia"):
         usual = NVML if maker == "nvidia" else f"{AMDSMI}, {HWMON}, {AMD_SMI} or {ROCM_SMI}"
@@ -235,7 +275,10 @@ def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
     if logger == HWMON:
         return hwmon_power(_bus(backend))
     if (identifier := smi_id(backend)) is None:
-        raise DataError("the GPU cannot be named to the logger: unset HIP_VISIBLE_DEVICES and the like, update PyTorch")
+        raise DataError(
+            "the GPU cannot be named to the logger: unset HIP_VISIBLE_DEVICES and the like, "
+            "update PyTorch"
+        )
     if logger == NVML:
         return nvml_power(identifier)
     if logger == AMDSMI:
@@ -247,7 +290,9 @@ def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
 class TorchRig:
     """A GPU under PyTorch beside a logger on the CPU's clock."""
 
-    def __init__(self, backend: Backend, read: Callable[[], Power], interval_us: float, seed: int) -> None:
+    def __init__(
+        self, backend: Backend, read: Callable[[], Power], interval_us: float, seed: int
+    ) -> None:
         self.backend, self.interval_us, self._seed = backend, interval_us, seed
         self.gpu_name, self.limit_w = backend.gpu_name, None
         self._sampler = Sampler(read, interval_us)
@@ -257,7 +302,9 @@ class TorchRig:
         """Make kernels ready; see `Rig.use`."""
         calls = dict[int, Call]()
         for row, repeats in kernels:
-            if id(row) not in calls:  # a kernel that comes several times in turn has its operands once
+            if (
+                id(row) not in calls
+            ):  # a kernel that comes several times in turn has its operands once
                 calls[id(row)] = self._call(row, repeats, alone=len(kernels) == 1)
         self._calls = [calls[id(row)] for row, _ in kernels]
 
@@ -268,7 +315,9 @@ class TorchRig:
         try:
             call = build(Operands(self.backend, self._seed), row)
             call()
-        except Exception as error:  # whatever a kernel raises: no memory, a format that the GPU does not know
+        except (
+            Exception
+        ) as error:  # whatever a kernel raises: no memory, a format that the GPU does not know
             raise DataError(f"{described(row)} does not run: {one_line(error)}") from error
         if alone and repeats == 1:
             return call
@@ -293,7 +342,9 @@ class TorchRig:
             event.record()
         cuda.synchronize()
         _, after = self._anchor(first)
-        edges = counter_to_cpu([before, after], [1e6 * first.elapsed_time(event) for event in events])
+        edges = counter_to_cpu(
+            [before, after], [1e6 * first.elapsed_time(event) for event in events]
+        )
         readings = self._sampler.take(edges[-1])
         return Train(list(itertools.pairwise(edges)), readings, [])
 
@@ -315,7 +366,11 @@ class TorchRig:
             event.synchronize()
             reads.append((time.time_ns() - issued, issued, event))
         delay, issued, event = min(reads, key=lambda read: read[0])
-        return event, (0 if first is None else round(1e6 * first.elapsed_time(event)), issued, delay)
+        return event, (
+            0 if first is None else round(1e6 * first.elapsed_time(event)),
+            issued,
+            delay,
+        )
 
 
 def counter_to_cpu(pairs: list[tuple[int, int, int]], counter_ns: list[float]) -> list[int]:
@@ -325,7 +380,10 @@ def counter_to_cpu(pairs: list[tuple[int, int, int]], counter_ns: list[float]) -
 
 
 EPOCH_NS: Final = 1_700_000_000_000_000_000  # when the simulated day begins, on the CPU's clock
-OFFSET_NS, DRIFT = 3_000_000, 50e-6  # by how much the GPU's clock is ahead of the CPU's at that moment, and gains on it
+OFFSET_NS, DRIFT = (
+    3_000_000,
+    50e-6,
+)  # by how much the GPU's clock is ahead of the CPU's at that moment, and gains on it
 MODEL: Final = "MI300X"
 EFFICIENCY: Final = 0.45  # share of the peaks that kernels reach
 LAUNCH_US: Final = constant("launch.tuned_product").value
@@ -348,7 +406,9 @@ class Load:
     """What one execution of a kernel is."""
 
     us: float
-    above_w: Mapping[str, float]  # power above idle of each component and in total, when it has run for long
+    above_w: Mapping[
+        str, float
+    ]  # power above idle of each component and in total, when it has run for long
 
 
 class SimulatedGPU:
@@ -377,7 +437,9 @@ class SimulatedGPU:
         rng = np.random.default_rng([self._seed, *key])
         slow = rng.uniform(*SLOWDOWN) if rng.random() < DISTURBED else 1.0
         once_us = np.array([load.us for load in self.loads])
-        length = np.outer(np.ones(executions), once_us) * slow * np.exp(rng.normal(0, JITTER))  # (executions, kernels)
+        length = (
+            np.outer(np.ones(executions), once_us) * slow * np.exp(rng.normal(0, JITTER))
+        )  # (executions, kernels)
         length[: len(WARM)] *= np.array(WARM[:executions])[:, None]
         begin_us = self._now_us + pause_us
         end = begin_us + np.cumsum(length)
@@ -390,7 +452,9 @@ class SimulatedGPU:
         averaged = [self._averaged(times, one, stamps) for one in active]
         read = {}
         for name, idle_w in {TOTAL: IDLE_W, **IDLE_OF_W}.items():
-            watts = idle_w + sum(load.above_w[name] * one for load, one in zip(self.loads, averaged, strict=True))
+            watts = idle_w + sum(
+                load.above_w[name] * one for load, one in zip(self.loads, averaged, strict=True)
+            )
             read[name] = np.round(watts * (1 + rng.normal(0, NOISE, len(stamps))), 2).tolist()
         edges = _cpu_ns(np.r_[begin_us, end]).tolist()
         self.after(edges[-1])  # to the nanosecond, as an earlier process would have left it
@@ -416,10 +480,16 @@ class SimulatedGPU:
         step = min(self.interval_us / 500, *(load.us / 40 for load in self.loads), LAG_US / 20)
         times = self._now_us + step * np.arange(int((until_us - self._now_us) / step) + 2)
         active = np.clip((times - begin_us) / step, 0, 1) * (times < end_us[-1]) / slow
-        ended = np.diff(np.searchsorted(times, end_us), prepend=0, append=len(times))  # times before each end
+        ended = np.diff(
+            np.searchsorted(times, end_us), prepend=0, append=len(times)
+        )  # times before each end
         turn = np.repeat(np.arange(len(ended)), ended) % len(self.loads)
-        drawn = [_lagging(active * (turn == place), step / LAG_US) for place in range(len(self.loads))]
-        above_w = np.sum([load.above_w[TOTAL] * one for load, one in zip(self.loads, drawn, strict=True)], axis=0)
+        drawn = [
+            _lagging(active * (turn == place), step / LAG_US) for place in range(len(self.loads))
+        ]
+        above_w = np.sum(
+            [load.above_w[TOTAL] * one for load, one in zip(self.loads, drawn, strict=True)], axis=0
+        )
         most_w = self.limit_w - IDLE_W
         if above_w.max() <= most_w:  # nor is the controller's average above it
             return times, drawn
@@ -461,7 +531,10 @@ def load_of(row: Row, repeats: int) -> Load:
     dies_w = COMPUTE_W * once_us / (once_us + FILL_US) * busy
     computing = compute_us / (compute_us + moving_us + waiting_us)
     iod_w = dies_w * (IOD_SHARE[1] + (IOD_SHARE[0] - IOD_SHARE[1]) * computing)
-    return Load(repeats * once_us, {TOTAL: dies_w + hbm_w, "xcd": dies_w - iod_w, "iod": iod_w, "hbm": hbm_w})
+    return Load(
+        repeats * once_us,
+        {TOTAL: dies_w + hbm_w, "xcd": dies_w - iod_w, "iod": iod_w, "hbm": hbm_w},
+    )
 
 
 def _lagging(values: np.ndarray, share: float) -> np.ndarray:

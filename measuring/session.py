@@ -1,31 +1,34 @@
 """One measurement from beginning to end: every row, in rounds and passes, until done or stopped; then its table.
 
-A `Plan` says what is measured, every round in a random order, a `Session` makes its visits, and a `Journal` has each of
-them on disk when it ends, so that a measurement that was stopped can go on. `measurement_table` makes a row of the
-visits of each workload, `doubts` says which times are hardly known.
+A `Plan` says what is measured, every round in a random order, a `Session` makes its visits, and a
+`Journal` has each of them on disk when it ends, so that a measurement that was stopped can go on.
+`measurement_table` makes a row of the visits of each workload, `doubts` says which times are hardly
+known.
 
 Besides the columns of ``table.measurements`` each row has
 
 ===========================  ==========================================================================================
 column                       meaning
 ===========================  ==========================================================================================
-kernel                       of a user's function: its name, and its parameters that are no dimensions (columns too)
-duration_us                  median of the visits' medians, outliers left out (`timing.row_statistics`)
-outliers                     samples removed, further than so many MAD from the median of their visit
-interval_low_us, ..._high_   interval of the time (95 %): how far samples and visits lie apart, microseconds
-rounds                       visits behind the row
-calls_per_sample             calls that one sample is the mean of
-warmed_up                    whether the times were stable after the warm-up of every visit
-cache                        ``warm``, or ``cold``: filled with other data before each sample
-clock_share                  part of a sample that the clock itself takes, more with a cold cache: there a sample is one
+kernel                       of a user's function: its name, and its parameters that are no
+dimensions (columns too) duration_us                  median of the visits' medians, outliers left
+out (`timing.row_statistics`) outliers                     samples removed, further than so many MAD
+from the median of their visit interval_low_us, ..._high_   interval of the time (95 %): how far
+samples and visits lie apart, microseconds rounds                       visits behind the row
+calls_per_sample             calls that one sample is the mean of warmed_up
+whether the times were stable after the warm-up of every visit cache
+``warm``, or ``cold``: filled with other data before each sample clock_share                  part
+of a sample that the clock itself takes, more with a cold cache: there a sample is one
                              call
-late_share                   part of the samples on a GPU that may hold some of the time it takes to launch a call: the
+late_share                   part of the samples on a GPU that may hold some of the time it takes to
+launch a call: the
                              host had not enqueued them in time
-stopped_by                   ``unfinished``: rounds are missing; ``interval``: the time is known as well as asked for;
-                             if not, what ended a visit: ``time`` or ``repeats``; or ``rounds differ``: each visit was
-                             steady, but not the same as the others
-clock_mhz, power_w,          as the platform tells, median of the readings; missing where there are none
-temperature_c
+stopped_by                   ``unfinished``: rounds are missing; ``interval``: the time is known as
+well as asked for;
+                             if not, what ended a visit: ``time`` or ``repeats``; or ``rounds
+                             differ``: each visit was steady, but not the same as the others
+clock_mhz, power_w,          as the platform tells, median of the readings; missing where there are
+none temperature_c
 ===========================  ==========================================================================================
 """
 
@@ -52,14 +55,33 @@ from ..staging import remove_folder, sweep
 from .backend import Device
 from .machine import STATE, Monitor
 from .rows import MEASURED, Row, described, parameters
-from .timing import DIFFER, INTERVAL, REPEATS, TIME, UNFINISHED, Call, Rule, Timer, half_widths, row_statistics, visit
+from .timing import (
+    DIFFER,
+    INTERVAL,
+    REPEATS,
+    TIME,
+    UNFINISHED,
+    Call,
+    Rule,
+    Timer,
+    half_widths,
+    row_statistics,
+    visit,
+)
 
-DONE, INTERRUPTED, BUDGET, LOST = "done", "interrupted", "budget", "device lost"  # how a session ends
-_OUT_OF_MEMORY = re.compile("out of memory|outofmemory|allocate memory|not enough memory", re.IGNORECASE)
+DONE, INTERRUPTED, BUDGET, LOST = (
+    "done",
+    "interrupted",
+    "budget",
+    "device lost",
+)  # how a session ends
+_OUT_OF_MEMORY = re.compile(
+    "out of memory|outofmemory|allocate memory|not enough memory", re.IGNORECASE
+)
 """Words of PyTorch's allocators and of CUDA; memory that others use may be free the next time."""
 MOST_VISITS = 12
-"""Visits of a row and pass from which a budget buys no more: the interval of their median has a quarter of its width
-with three."""
+"""Visits of a row and pass from which a budget buys no more: the interval of their median has a
+quarter of its width with three."""
 PLAN, VISITS, PARTS = "plan.json", "visits.jsonl", "parts.jsonl"
 SUFFIX = ".journal"  # files of a journal, and what ends the name of its folder
 Entry = dict[str, Any]
@@ -89,17 +111,22 @@ class Workbench(Protocol):
 class Plan:
     """What is measured, and how; a journal continues only its own plan.
 
-    Each row is measured on all devices before the next, so that a slow drift of the machine hits them alike.
+    Each row is measured on all devices before the next, so that a slow drift of the machine hits
+    them alike.
     """
 
     rows: list[Row]  # operators with their dimensions
     devices: list[Device]
     rule: Rule
-    passes: int = 1  # times that the whole grid is measured, each a row of the table (column ``campaign``)
+    passes: int = (
+        1  # times that the whole grid is measured, each a row of the table (column ``campaign``)
+    )
     seed: int = 0  # of operands and order: drift in the course of hours shall not look like an effect of size
     cold: bool = False  # whether the cache is filled with other data before each call
     function: str = ""  # the user's, "" for the suite's kernels
-    machine: Mapping[str, str] = field(default_factory=dict)  # processor, GPU, PyTorch: those of one measurement
+    machine: Mapping[str, str] = field(
+        default_factory=dict
+    )  # processor, GPU, PyTorch: those of one measurement
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
@@ -137,9 +164,10 @@ def journal_folder(out: Path) -> Path:
 class Journal:
     """Visits of one plan, in a folder, which is made if need be; a journal of another plan is refused.
 
-    ``steps`` are what an earlier run has measured, as it was written; ``parts`` what earlier runs said of themselves
-    when they ended: one that was killed said nothing. Raises DataError: there is a journal and `resume` is not set,
-    there is none and it is, it is of another plan, or it cannot be read.
+    ``steps`` are what an earlier run has measured, as it was written; ``parts`` what earlier runs
+    said of themselves when they ended: one that was killed said nothing. Raises DataError: there is
+    a journal and `resume` is not set, there is none and it is, it is of another plan, or it cannot
+    be read.
     """
 
     def __init__(self, folder: Path, plan: Mapping[str, Any], *, resume: bool = False) -> None:
@@ -148,7 +176,9 @@ class Journal:
         self.parts: list[Entry] = []
         sweep(folder)
         if not resume and folder.exists() and any(folder.iterdir()):
-            raise DataError("holds an unfinished measurement: resume it, or delete it", source=str(folder))
+            raise DataError(
+                "holds an unfinished measurement: resume it, or delete it", source=str(folder)
+            )
         if resume:
             self._check(plan)
             self.steps, self.parts = self._lines(VISITS, _is_step), self._lines(PARTS, _is_part)
@@ -176,15 +206,19 @@ class Journal:
         try:
             stored = json.loads((self.folder / PLAN).read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise DataError("there is nothing to resume: measure from the beginning", source=where) from None
+            raise DataError(
+                "there is nothing to resume: measure from the beginning", source=where
+            ) from None
         except (OSError, ValueError) as error:
             raise DataError(
-                f"its {PLAN} cannot be read ({error}): delete the folder, measure anew", source=where
+                f"its {PLAN} cannot be read ({error}): delete the folder, measure anew",
+                source=where,
             ) from None
         plain = json.loads(json.dumps(plan))
         if changed := [name for name in plain if stored.get(name) != plain[name]]:
             raise DataError(
-                f"was begun with other {' and '.join(changed)}: resume with the same settings, machine and PyTorch, or "
+                f"was begun with other {' and '.join(changed)}: resume with the same settings, "
+                "machine and PyTorch, or "
                 "delete it",
                 source=where,
             )
@@ -192,8 +226,9 @@ class Journal:
     def _lines(self, name: str, fits: Callable[[Any], bool]) -> list[Any]:
         """Return what a file holds, line by line, each as it must be.
 
-        The last line may be cut short by whatever stopped the process: what is lost of it is measured again; where its
-        end alone is missing, that is added, so that the next step begins a line.
+        The last line may be cut short by whatever stopped the process: what is lost of it is
+        measured again; where its end alone is missing, that is added, so that the next step begins
+        a line.
         """
         path = self.folder / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -210,12 +245,16 @@ class Journal:
             steps.append(step)
         if text and not (text.endswith("\n") and len(steps) == len(lines)):
             with whole_file(path) as written:
-                written.write_text("".join(f"{line}\n" for line in lines[: len(steps)]), encoding="utf-8")
+                written.write_text(
+                    "".join(f"{line}\n" for line in lines[: len(steps)]), encoding="utf-8"
+                )
         return steps
 
 
 def _is_step(line: Any) -> bool:
-    return isinstance(line, list) and all(isinstance(entry, dict) and set(entry) >= {"row"} for entry in line)
+    return isinstance(line, list) and all(
+        isinstance(entry, dict) and set(entry) >= {"row"} for entry in line
+    )
 
 
 def _is_part(line: Any) -> bool:
@@ -226,8 +265,9 @@ def _is_part(line: Any) -> bool:
 class Session:
     """The course of a measurement.
 
-    A visit is an `Entry`: ``samples_us`` (an array) and what `timing.Visit` says. The journal does not keep failures
-    that ran out of memory: when the measurement is resumed, those rows are tried again.
+    A visit is an `Entry`: ``samples_us`` (an array) and what `timing.Visit` says. The journal does
+    not keep failures that ran out of memory: when the measurement is resumed, those rows are tried
+    again.
     """
 
     plan: Plan
@@ -238,7 +278,9 @@ class Session:
     failures: dict[int, str] = field(default_factory=dict)  # rows that cannot be measured, and why
     ended: str = DONE  # or `INTERRUPTED`, `BUDGET`, `LOST`: a row left the device useless for the rest of the process
     lost: str = ""  # that row and what it raised; the journal does not keep it
-    limits_s: tuple[float, float] | None = None  # smallest and largest limit of time that the budget gave a visit
+    limits_s: tuple[float, float] | None = (
+        None  # smallest and largest limit of time that the budget gave a visit
+    )
     clock: Callable[[], float] = time.perf_counter  # of the budget and of the visits
 
     def __post_init__(self) -> None:
@@ -250,10 +292,10 @@ class Session:
     def run(self, budget_seconds: float | None = None, progress: Progress | None = None) -> None:
         """Measure what is not measured yet; Ctrl-C, or the end of the budget, leaves what is measured as it is.
 
-        The budget is the time for the whole of it, shared out evenly among the visits that are left; a visit that takes
-        less leaves the rest to the others. While it lasts, rows whose interval is wider than asked for are visited
-        again after the planned rounds, up to `MOST_VISITS` times in each pass. `progress` is told ``(done, total,
-        label, eta_seconds)``.
+        The budget is the time for the whole of it, shared out evenly among the visits that are
+        left; a visit that takes less leaves the rest to the others. While it lasts, rows whose
+        interval is wider than asked for are visited again after the planned rounds, up to
+        `MOST_VISITS` times in each pass. `progress` is told ``(done, total, label, eta_seconds)``.
         """
         course = _Course(self.clock, budget_seconds, progress)
         known = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
@@ -266,7 +308,9 @@ class Session:
                     return
                 todo = [step for step in self._further(turn) if step not in known]
                 shares = len(todo) * (MOST_VISITS + 1 - turn)
-                ended = self._course(todo, len(self.visits) // len(self.plan.devices), shares, course)
+                ended = self._course(
+                    todo, len(self.visits) // len(self.plan.devices), shares, course
+                )
                 if ended == BUDGET:
                     return  # what was planned is done, and the rows say how well they are known
                 self.ended = ended
@@ -285,7 +329,9 @@ class Session:
                 seconds = left / (shares - done) / len(self.plan.devices)
                 least, most = self.limits_s or (seconds, seconds)
                 self.limits_s = min(least, seconds), max(most, seconds)
-                rule = replace(rule, seconds=seconds, least_seconds=min(rule.least_seconds, seconds))
+                rule = replace(
+                    rule, seconds=seconds, least_seconds=min(rule.least_seconds, seconds)
+                )
             self._visit(step, rule)
             if self.lost:
                 return LOST
@@ -294,7 +340,8 @@ class Session:
     def _further(self, turn: int) -> Iterator[Step]:
         """Yield the visits of a round beyond those planned: of the rows that are not known well enough.
 
-        Whether a row is one of them depends on its own visits alone, so a resumed measurement finds the same.
+        Whether a row is one of them depends on its own visits alone, so a resumed measurement finds
+        the same.
         """
         places = [(entry["pass"], entry["row"], entry["device"]) for entry in self.visits]
         if not places:
@@ -302,11 +349,17 @@ class Session:
         number = {place: index for index, place in enumerate(dict.fromkeys(places))}
         samples, rule = [entry["samples_us"] for entry in self.visits], self.plan.rule
         rows = [number[place] for place in places]
-        width = half_widths(row_statistics(samples, rows, level=rule.level, threshold=rule.threshold))
+        width = half_widths(
+            row_statistics(samples, rows, level=rule.level, threshold=rule.threshold)
+        )
         wide = {place[:2] for place, index in number.items() if not width[index] <= rule.precision}
         for campaign in range(1, self.plan.passes + 1):
             order = self.plan.order(campaign, turn)
-            yield from ((campaign, turn, row) for row in order if (campaign, row) in wide and row not in self.failures)
+            yield from (
+                (campaign, turn, row)
+                for row in order
+                if (campaign, row) in wide and row not in self.failures
+            )
 
     def _visit(self, step: Step, rule: Rule) -> None:
         index = step[2]
@@ -314,7 +367,10 @@ class Session:
             return
         try:
             entries = self._measured(step, rule)
-        except (Exception, SystemExit) as error:  # whatever a kernel or a user's function raises fails this row alone
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # whatever a kernel or a user's function raises fails this row alone
             reason = one_line(error)
         else:
             self._keep(entries)
@@ -343,7 +399,9 @@ class Session:
                     "ended": visited.ended,
                     "late": visited.late,
                     "clock_us": round(self.bench.timer.cost_us, 4),
-                    **self.monitor.reading(partial(self.bench.timer.samples, call, 1, visited.calls)),
+                    **self.monitor.reading(
+                        partial(self.bench.timer.samples, call, 1, visited.calls)
+                    ),
                 }
             )
         return entries
@@ -352,7 +410,9 @@ class Session:
         """Note a row that failed, unless it took the device with it."""
         try:
             self.bench.recover()
-        except Exception:  # the first error says what happened; the device repeats it for whatever is asked of it
+        except (
+            Exception
+        ):  # the first error says what happened; the device repeats it for whatever is asked of it
             self.lost = f"{described(self.plan.rows[index])}: {reason}"
             return
         entries = [{"row": index, "error": reason}]
@@ -371,7 +431,9 @@ class Session:
             if "error" in entry:
                 self.failures[entry["row"]] = entry["error"]
             else:
-                self.visits.append({**entry, "samples_us": np.array(entry["samples_us"])})  # a quarter of a list's size
+                self.visits.append(
+                    {**entry, "samples_us": np.array(entry["samples_us"])}
+                )  # a quarter of a list's size
 
 
 @dataclass
@@ -392,7 +454,11 @@ class _Course:
     def tell(self, done: int, total: int, label: str) -> None:
         """Report that another visit begins."""
         if self.progress is not None:
-            eta = (self.clock() - self.started) / self.made * (total - done) if self.made else float("nan")
+            eta = (
+                (self.clock() - self.started) / self.made * (total - done)
+                if self.made
+                else float("nan")
+            )
             self.progress(done, total, label, eta)
         self.made += 1
 
@@ -412,7 +478,10 @@ def unmeasured(session: Session) -> Sequence[int]:
 
 
 VAGUE = 0.5  # half width of the interval, relative to the time, from which a row is worth a word
-LATE, CLOCK = 0.1, 0.02  # shares of late samples, and of the clock in a sample, from which a row is worth a word
+LATE, CLOCK = (
+    0.1,
+    0.02,
+)  # shares of late samples, and of the clock in a sample, from which a row is worth a word
 
 
 def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
@@ -422,7 +491,9 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     """
     if not visits:
         raise DataError("nothing was measured")
-    heads = [{name: value for name, value in entry.items() if name != "samples_us"} for entry in visits]
+    heads = [
+        {name: value for name, value in entry.items() if name != "samples_us"} for entry in visits
+    ]
     frame = pd.DataFrame(heads).assign(taken=[len(entry["samples_us"]) for entry in visits])
     place = {device.name: number for number, device in enumerate(plan.devices)}
     frame["place"] = frame["device"].map(place)
@@ -435,20 +506,30 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     named = {}
     if plan.function:  # with the parameters that it had: another block size is another kernel
         told = [parameters(plan.rows[int(index)]).items() for index in firsts["row"]]
-        named = {"kernel": [" ".join([plan.function, *(f"{key}={value}" for key, value in one)]) for one in told]}
+        named = {
+            "kernel": [
+                " ".join([plan.function, *(f"{key}={value}" for key, value in one)]) for one in told
+            ]
+        }
     by_row = frame.groupby(order)
     calls, late = by_row["calls"].median(), by_row["late"].sum() / by_row["taken"].sum()
     sample_us = calls * numbers["duration_us"]
     clock_share = by_row["clock_us"].median() / sample_us.where(sample_us > 0)
-    ended = by_row["ended"].agg(lambda words: TIME if TIME in set(words) else REPEATS if REPEATS in set(words) else "")
+    ended = by_row["ended"].agg(
+        lambda words: TIME if TIME in set(words) else REPEATS if REPEATS in set(words) else ""
+    )
     cases = {
         UNFINISHED: by_row["round"].nunique().to_numpy() < rule.rounds,
         INTERVAL: (half_widths(numbers) <= rule.precision).to_numpy(),
     }
     stopped = np.select(
-        [*cases.values(), ended.ne("").to_numpy()], [*cases, ended.to_numpy(dtype=object)], default=DIFFER
+        [*cases.values(), ended.ne("").to_numpy()],
+        [*cases, ended.to_numpy(dtype=object)],
+        default=DIFFER,
     )
-    state = frame.reindex(columns=list(STATE)).groupby(order).median().dropna(axis="columns", how="all")
+    state = (
+        frame.reindex(columns=list(STATE)).groupby(order).median().dropna(axis="columns", how="all")
+    )
     return pd.DataFrame(
         {
             "device": firsts["device"].to_numpy(),
@@ -471,15 +552,17 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
 def pass_differences(table: pd.DataFrame) -> pd.Series:
     """Return, for each workload and device, how far the last pass is from the first: ``100 |t2 - t1| / t1``, percent.
 
-    It is the floor under every prediction error: a second measurement does no better. What was not measured in both is
-    not counted.
+    It is the floor under every prediction error: a second measurement does no better. What was not
+    measured in both is not counted.
     """
     number = table["campaign"].str.removeprefix("pass ").astype(int)
     if number.max() == 1:
         return pd.Series(dtype=np.float64)
     identity = [column for column in table if column not in MEASURED]
     passes = {"first": number == 1, "last": number == number.max()}
-    times = table.assign(**{name: table["duration_us"].where(rows) for name, rows in passes.items()})
+    times = table.assign(
+        **{name: table["duration_us"].where(rows) for name, rows in passes.items()}
+    )
     pairs = times.groupby(identity, dropna=False, sort=False)[list(passes)].median().dropna()
     return (100 * (pairs["last"] - pairs["first"]).abs() / pairs["first"]).reset_index(drop=True)
 
@@ -487,11 +570,13 @@ def pass_differences(table: pd.DataFrame) -> pd.Series:
 def doubts(table: pd.DataFrame) -> list[Remark]:
     """Return how many times are hardly known, and how many may hold more than the kernel."""
     vague = (
-        f"are uncertain by more than ±{100 * VAGUE:.0f} %: measure them again with nothing else running, or with a "
+        f"are uncertain by more than ±{100 * VAGUE:.0f} %: measure them again with nothing else "
+        "running, or with a "
         "larger budget, before anything learns from them"
     )
     late = (
-        f"have over {100 * LATE:.0f} % of samples for which the host launched too slowly: these may hold part of the "
+        f"have over {100 * LATE:.0f} % of samples for which the host launched too slowly: these "
+        "may hold part of the "
         "launch (late_share)"
     )
     clock = f"spend over {100 * CLOCK:.0f} % of a sample on the clock itself (clock_share)"
@@ -503,16 +588,25 @@ def doubts(table: pd.DataFrame) -> list[Remark]:
     found = []
     for code, values, limit, text in cases:
         if rows := int(values.gt(limit).sum()):
-            found.append(remark(code, f"{rows} of {len(table)} rows {text}", rows=rows, of=len(table), limit=limit))
+            found.append(
+                remark(
+                    code,
+                    f"{rows} of {len(table)} rows {text}",
+                    rows=rows,
+                    of=len(table),
+                    limit=limit,
+                )
+            )
     return found
 
 
 def check_table_path(out: Path, *, resume: bool = False) -> None:
     """Refuse, before minutes of measuring, a file that could not be written or would replace another.
 
-    What was measured is no result that the same call makes again: an earlier table is refused too. Raises DataError:
-    its suffix is neither .parquet nor .csv; or it, or the JSON that is written beside it, exists, and is not that of
-    the measurement to resume, nor does `output.replacing` allow to replace it; or it is a file that is read.
+    What was measured is no result that the same call makes again: an earlier table is refused too.
+    Raises DataError: its suffix is neither .parquet nor .csv; or it, or the JSON that is written
+    beside it, exists, and is not that of the measurement to resume, nor does `output.replacing`
+    allow to replace it; or it is a file that is read.
     """
     beside = provenance_path(out)
     with replacing(overwrite=True):
@@ -523,7 +617,10 @@ def check_table_path(out: Path, *, resume: bool = False) -> None:
     if out.exists() and not resume:
         raise DataError("exists: choose another file, or give overwrite=True", source=str(out))
     if beside.exists() and not out.exists():
-        text = f"exists, and the provenance of {out.name} would replace it: choose another file, or give overwrite=True"
+        text = (
+            f"exists, and the provenance of {out.name} would replace it: choose another file, or "
+            "give overwrite=True"
+        )
         raise DataError(text, source=str(beside))
 
 
@@ -535,9 +632,14 @@ def provenance_path(out: Path) -> Path:
 def write_table(table: pd.DataFrame, provenance: Mapping[str, Any], out: Path) -> None:
     """Write the table, and its provenance beside it (Parquet: in its metadata as well), each whole or not at all.
 
-    `check_table_path` has said that they may replace what is there. Raises DataError: a file cannot be written.
+    `check_table_path` has said that they may replace what is there. Raises DataError: a file cannot
+    be written.
     """
     with replacing(overwrite=True):
-        output.write_table(pa.Table.from_pandas(table, preserve_index=False), out, json.dumps(provenance))
-    with whole_file(provenance_path(out)) as path:  # second: without a table it would count as another's
+        output.write_table(
+            pa.Table.from_pandas(table, preserve_index=False), out, json.dumps(provenance)
+        )
+    with whole_file(
+        provenance_path(out)
+    ) as path:  # second: without a table it would count as another's
         path.write_text(json.dumps(provenance, indent=1) + "\n", encoding="utf-8")

@@ -1,21 +1,24 @@
 """How a call is timed: the clock, the warm-up, how often it is repeated, and the time of a row from its visits.
 
-A timer gives blocks of samples in microseconds per call, on the host's clock or by events in the device's own queue.
-One sample is a batch of calls timed together, long enough that the cost and the resolution of the clock do not show
-(`calls_per_sample`); with a cold cache it is one call, after the cache was filled with other data.
+A timer gives blocks of samples in microseconds per call, on the host's clock or by events in the
+device's own queue. One sample is a batch of calls timed together, long enough that the cost and the
+resolution of the clock do not show (`calls_per_sample`); with a cold cache it is one call, after
+the cache was filled with other data.
 
-A visit warms up until the times are stable, then samples until the median is known well enough or a limit ends it
-(`Rule`, `visit`).
+A visit warms up until the times are stable, then samples until the median is known well enough or a
+limit ends it (`Rule`, `visit`).
 
-Samples of one visit are alike: memory stays where it was allocated, clock and neighbours hardly change within a second.
-A visit is one draw of the machine's state, and how far visits lie apart says more about a time than how many samples
-each has. Outliers are therefore those of a visit, the time is the median of the visits' medians (each counts once,
-though a noisy visit takes more samples), and its interval is the wider of two (`row_statistics`): of the median of all
-samples, from order statistics (`traces.cleaning.robust.median_intervals`); of the medians of the visits, by Student's t
-(`traces.cleaning.robust.part_intervals`).
+Samples of one visit are alike: memory stays where it was allocated, clock and neighbours hardly
+change within a second. A visit is one draw of the machine's state, and how far visits lie apart
+says more about a time than how many samples each has. Outliers are therefore those of a visit, the
+time is the median of the visits' medians (each counts once, though a noisy visit takes more
+samples), and its interval is the wider of two (`row_statistics`): of the median of all samples,
+from order statistics (`traces.cleaning.robust.median_intervals`); of the medians of the visits, by
+Student's t (`traces.cleaning.robust.part_intervals`).
 
-With a budget a row is visited until that interval is narrow enough: stopping by what is measured makes it a little too
-narrow. In simulation with normal visits 95 % intervals then hold 91 to 95 %, the less the further visits lie apart.
+With a budget a row is visited until that interval is narrow enough: stopping by what is measured
+makes it a little too narrow. In simulation with normal visits 95 % intervals then hold 91 to 95 %,
+the less the further visits lie apart.
 """
 
 from __future__ import annotations
@@ -31,11 +34,20 @@ from numpy.typing import ArrayLike
 
 from ..arrays import FloatArray
 from ..errors import ParameterError
-from ..traces.cleaning.robust import THRESHOLD, interval_ranks, mad_filter, median_intervals, part_intervals
+from ..traces.cleaning.robust import (
+    THRESHOLD,
+    interval_ranks,
+    mad_filter,
+    median_intervals,
+    part_intervals,
+)
 
 Call = Callable[[], Any]
 CLOCK_SHARE = 0.005  # part of a sample that the clock itself may take
-MOST_CALLS, MOST_QUEUED_CALLS = 4096, 256  # calls of one sample at most, on the host's clock and by events
+MOST_CALLS, MOST_QUEUED_CALLS = (
+    4096,
+    256,
+)  # calls of one sample at most, on the host's clock and by events
 QUEUED = 512  # calls and events that wait in a device's queue at most: CUDA's holds 1024, then the host would wait
 MOST_HOLD_US = 20_000.0  # the longest pause before a block
 EVENT_STEP_US = 0.5  # resolution of timing events (CUDA runtime API, ``cudaEventElapsedTime``: around 0.5 microseconds)
@@ -47,7 +59,9 @@ _READINGS = 200
 class Timer(Protocol):
     """Something that times calls."""
 
-    cost_us: float  # what the clock adds to a sample, or the finest step it shows, whichever is larger
+    cost_us: (
+        float  # what the clock adds to a sample, or the finest step it shows, whichever is larger
+    )
     cold: bool  # whether the cache is filled with other data before each sample
     most_calls: int  # of one sample
     late: int  # samples so far that may hold part of the time it takes to launch a call (`EventTimer`)
@@ -63,12 +77,18 @@ class HostTimer:
     `flush` fills the cache with other data before each sample, outside the time taken.
     """
 
-    def __init__(self, flush: Call | None = None, clock: Callable[[], int] = time.perf_counter_ns) -> None:
+    def __init__(
+        self, flush: Call | None = None, clock: Callable[[], int] = time.perf_counter_ns
+    ) -> None:
         self._flush, self._clock, self.cold = flush, clock, flush is not None
         self.most_calls, self.late = MOST_CALLS, 0
         steps = np.diff(np.array([clock() for _ in range(_READINGS)], dtype=np.float64))
-        finest = steps[steps > 0].min(initial=np.inf)  # a reading costs the clock's finest step at least
-        self.cost_us = max(float(np.median(steps)), float(finest) if np.isfinite(finest) else 0.0) / 1e3
+        finest = steps[steps > 0].min(
+            initial=np.inf
+        )  # a reading costs the clock's finest step at least
+        self.cost_us = (
+            max(float(np.median(steps)), float(finest) if np.isfinite(finest) else 0.0) / 1e3
+        )
 
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
         """Return `count` samples of `calls` calls each, in microseconds per call."""
@@ -87,15 +107,16 @@ class HostTimer:
 class EventTimer:
     """Timing events in the queue of a GPU, in line with the work, read when a block of samples is done.
 
-    The host only enqueues. So that the device never waits for it, each block begins with a pause on the device (`hold`)
-    as long as enqueuing took for the block before. The pause counts the device's clock, which changes: events around it
-    tell how long it was, and the next is corrected. Where it was over before all was enqueued, the samples of the block
-    are counted as late.
+    The host only enqueues. So that the device never waits for it, each block begins with a pause on
+    the device (`hold`) as long as enqueuing took for the block before. The pause counts the
+    device's clock, which changes: events around it tell how long it was, and the next is corrected.
+    Where it was over before all was enqueued, the samples of the block are counted as late.
 
-    ``event`` returns a new timing event with ``record()``, ``query()`` (whether the device has reached it) and
-    ``elapsed_time(later)`` in milliseconds (``torch.cuda.Event``; HIP's under ROCm); ``hold`` enqueues a pause of so
-    many microseconds: without it a kernel shorter than its launch is timed with part of the launch; ``flush`` enqueues
-    work that fills the cache with other data before each sample, outside the time taken.
+    ``event`` returns a new timing event with ``record()``, ``query()`` (whether the device has
+    reached it) and ``elapsed_time(later)`` in milliseconds (``torch.cuda.Event``; HIP's under
+    ROCm); ``hold`` enqueues a pause of so many microseconds: without it a kernel shorter than its
+    launch is timed with part of the launch; ``flush`` enqueues work that fills the cache with other
+    data before each sample, outside the time taken.
     """
 
     def __init__(
@@ -115,7 +136,9 @@ class EventTimer:
     def samples(self, call: Call, count: int, calls: int = 1) -> FloatArray:
         """Return `count` samples of `calls` calls each, in microseconds per call."""
         block = max(QUEUED // (calls + 2 + self.cold), 1)
-        parts = [self._block(call, min(block, count - done), calls) for done in range(0, count, block)]
+        parts = [
+            self._block(call, min(block, count - done), calls) for done in range(0, count, block)
+        ]
         return np.concatenate(parts)
 
     def _block(self, call: Call, count: int, calls: int) -> FloatArray:
@@ -144,7 +167,9 @@ class EventTimer:
         begin.record()
         self._hold(microseconds / self._stretch)
         end.record()
-        return lambda: float(np.clip(1e3 * begin.elapsed_time(end) / microseconds, 1 / _MOST_STRETCH, _MOST_STRETCH))
+        return lambda: float(
+            np.clip(1e3 * begin.elapsed_time(end) / microseconds, 1 / _MOST_STRETCH, _MOST_STRETCH)
+        )
 
 
 def calls_per_sample(timer: Timer, call: Call) -> int:
@@ -162,7 +187,13 @@ def calls_per_sample(timer: Timer, call: Call) -> int:
 
 INTERVAL, TIME, REPEATS = "interval", "time", "repeats"  # what ends a visit
 DIFFER, UNFINISHED = "rounds differ", "unfinished"
-ENDINGS = (INTERVAL, DIFFER, REPEATS, TIME, UNFINISHED)  # what the column `stopped_by` says of a row (see `session`)
+ENDINGS = (
+    INTERVAL,
+    DIFFER,
+    REPEATS,
+    TIME,
+    UNFINISHED,
+)  # what the column `stopped_by` says of a row (see `session`)
 WINDOW = 5  # samples of one window of the warm-up
 STABLE = 0.02  # a window is stable whose median lies within this part of that of the window before
 WARMUP_SECONDS = 0.02  # the least warm-up, unless the limit of time is smaller
@@ -173,11 +204,12 @@ WARMUP_SHARE = 0.25  # part of the time of a visit that warming up may take
 class Rule:
     """When to stop.
 
-    A *visit* is one stretch of samples of a row; a row is visited once in each round of a pass, with fresh operands and
-    in another order. Samples close in time are alike, and memory once allocated stays where it is: several short visits
-    know a median better than a long one. No visit ends by its interval or at its time limit with fewer than its part of
-    `least` samples, none goes on beyond its part of `most`. While a budget lasts, rows not known to `precision`
-    get more visits (`session.MOST_VISITS`), each with the same part of both.
+    A *visit* is one stretch of samples of a row; a row is visited once in each round of a pass,
+    with fresh operands and in another order. Samples close in time are alike, and memory once
+    allocated stays where it is: several short visits know a median better than a long one. No visit
+    ends by its interval or at its time limit with fewer than its part of `least` samples, none goes
+    on beyond its part of `most`. While a budget lasts, rows not known to `precision` get more
+    visits (`session.MOST_VISITS`), each with the same part of both.
     """
 
     precision: float = 0.01  # half-width of the median's interval, relative to it, at which a visit ends (0.01 = 1 %)
@@ -186,13 +218,17 @@ class Rule:
     most: int = 6000  # samples beyond which no row goes on
     least_seconds: float = 0.05  # time of a visit before which the interval is not trusted
     seconds: float = 1.0  # time of a visit that ends it
-    patience: float = 4.0  # a visit that then lacks its part of `least` goes on for so many times `seconds`
+    patience: float = (
+        4.0  # a visit that then lacks its part of `least` goes on for so many times `seconds`
+    )
     rounds: int = 3  # visits of a row in each pass
     threshold: float = THRESHOLD  # MAD beyond which a sample is an outlier
 
     def __post_init__(self) -> None:
         if not 0 < self.precision < 1:
-            raise ParameterError("precision", f"must lie between 0 and 1, got {self.precision:g}: 0.01 means ±1 %")
+            raise ParameterError(
+                "precision", f"must lie between 0 and 1, got {self.precision:g}: 0.01 means ±1 %"
+            )
         if self.rounds < 1:
             raise ParameterError("rounds", f"must be 1 or more, got {self.rounds}")
 
@@ -223,12 +259,14 @@ class Visit:
     late: int = 0  # samples that may hold part of the time it takes to launch a call
 
 
-def visit(timer: Timer, call: Call, rule: Rule, *, clock: Callable[[], float] = time.perf_counter) -> Visit:
+def visit(
+    timer: Timer, call: Call, rule: Rule, *, clock: Callable[[], float] = time.perf_counter
+) -> Visit:
     """Warm up and sample a call.
 
-    The first call may compile, allocate or choose an algorithm, and never counts, nor does its time: the limits hold,
-    in seconds of `clock`, from the second on. Where the second takes all the time that warming up may, it is the first
-    sample.
+    The first call may compile, allocate or choose an algorithm, and never counts, nor does its
+    time: the limits hold, in seconds of `clock`, from the second on. Where the second takes all the
+    time that warming up may, it is the first sample.
     """
     timer.samples(call, 1)
     started, patience = clock(), rule.seconds * WARMUP_SHARE
@@ -244,12 +282,17 @@ def visit(timer: Timer, call: Call, rule: Rule, *, clock: Callable[[], float] = 
 
 
 def warm_up(
-    timer: Timer, call: Call, calls: int, seconds: float, *, clock: Callable[[], float] = time.perf_counter
+    timer: Timer,
+    call: Call,
+    calls: int,
+    seconds: float,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[int, bool]:
     """Repeat until the times are stable: the medians of two windows in a row differ by `STABLE` at most.
 
-    At least `WARMUP_SECONDS` (or `seconds`, if that is less), at most `seconds`. Returns the number of samples taken,
-    and whether the times became stable.
+    At least `WARMUP_SECONDS` (or `seconds`, if that is less), at most `seconds`. Returns the number
+    of samples taken, and whether the times became stable.
     """
     started, dropped, before = clock(), 0, np.inf
     while True:
@@ -300,13 +343,16 @@ def _repeat(
         taken += len(parts[-1])
 
 
-def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: float, threshold: float) -> pd.DataFrame:
+def row_statistics(
+    samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: float, threshold: float
+) -> pd.DataFrame:
     """Return duration, spread, counts and interval of each row, by its number (the index).
 
-    ``samples_us`` are those of each visit, µs, none empty, of the row whose number it has in ``rows`` (n_visits,);
-    outliers lie more than ``threshold`` MAD from their visit's median. `spread_us` is the median absolute deviation of
-    all samples of the row, missing for one; `repeats` and `outliers` are samples kept and removed; `interval_low_us`
-    and `interval_high_us`, at ``level``, are missing where a row has too few samples for it, or a visit's median is not
+    ``samples_us`` are those of each visit, µs, none empty, of the row whose number it has in
+    ``rows`` (n_visits,); outliers lie more than ``threshold`` MAD from their visit's median.
+    `spread_us` is the median absolute deviation of all samples of the row, missing for one;
+    `repeats` and `outliers` are samples kept and removed; `interval_low_us` and `interval_high_us`,
+    at ``level``, are missing where a row has too few samples for it, or a visit's median is not
     positive.
     """
     numbers = np.asarray(rows, dtype=np.int64)
@@ -316,12 +362,22 @@ def row_statistics(samples_us: Sequence[ArrayLike], rows: ArrayLike, *, level: f
     kept = mad_filter(samples, threshold, groups=visits).kept
     samples, visits = samples[kept], visits[kept]
     pooled = median_intervals(samples, numbers[visits], level)
-    medians = pd.Series(samples).groupby(visits).median()  # of all visits: the filter keeps the median's neighbours
+    medians = (
+        pd.Series(samples).groupby(visits).median()
+    )  # of all visits: the filter keeps the median's neighbours
     between = part_intervals(medians.to_numpy(), numbers, level)
     duration = medians.groupby(numbers).median()
     alone = between["n"].eq(1)
-    low = pooled["lower"].where(alone, np.minimum(pooled["lower"], between["lower"])).clip(upper=duration)
-    high = pooled["upper"].where(alone, np.maximum(pooled["upper"], between["upper"])).clip(lower=duration)
+    low = (
+        pooled["lower"]
+        .where(alone, np.minimum(pooled["lower"], between["lower"]))
+        .clip(upper=duration)
+    )
+    high = (
+        pooled["upper"]
+        .where(alone, np.maximum(pooled["upper"], between["upper"]))
+        .clip(lower=duration)
+    )
     known = duration.gt(0) & low.notna() & high.notna()
     return pd.DataFrame(
         {

@@ -1,13 +1,15 @@
 """The saved model: a folder with ``manifest.json`` (what it is) and a file of the estimator (what it learnt).
 
-Loading runs no code from the folder and trusts nothing in it: both files must be plain ones of that folder, the
-estimator's classes must be on the allow-list of `models.persistence`, every index in it must stay inside its array,
-and it must reproduce the predictions that the manifest holds for a few probe rows. A newer scikit-learn thus either
-predicts what the trained model predicted or says that it cannot.
+Loading runs no code from the folder and trusts nothing in it: both files must be plain ones of that
+folder, the estimator's classes must be on the allow-list of `models.persistence`, every index in it
+must stay inside its array, and it must reproduce the predictions that the manifest holds for a few
+probe rows. A newer scikit-learn thus either predicts what the trained model predicted or says that
+it cannot.
 
-Whether the files are those that were saved is what the seal of the run says (`sealing.check`), before anything is
-loaded. Who changes files on purpose and seals them anew can make a model that predicts other numbers where no probe
-looks, but none that runs code or reads memory that is not its own.
+Whether the files are those that were saved is what the seal of the run says (`sealing.check`),
+before anything is loaded. Who changes files on purpose and seals them anew can make a model that
+predicts other numbers where no probe looks, but none that runs code or reads memory that is not its
+own.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ class Artifact:
     estimator : scikit-learn regressor
         Fitted; predicts in the unit of the trained metric (µs for durations).
     manifest : dict
-        ``features`` (list of name, unit, low, high, in the order of X), ``data_sha256``, ``versions``, ``probes``, and
-        whatever the trainer added.
+        ``features`` (list of name, unit, low, high, in the order of X), ``data_sha256``,
+        ``versions``, ``probes``, and whatever the trainer added.
     """
 
     estimator: Any
@@ -79,17 +81,21 @@ class Artifact:
         return _predict(self.estimator, X)
 
 
-def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], probes: pd.DataFrame) -> None:
+def save(
+    folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], probes: pd.DataFrame
+) -> None:
     """Write a fitted model to ``folder`` and read it back, so that what cannot be loaded is never saved.
 
-    The folder is made when missing, and holds two files afterwards. ``manifest`` must hold ``features`` (see
-    :func:`describe_features`) and ``data_sha256``; other keys are the trainer's and come back from :func:`load` as JSON
-    does (tuples as lists); finite numbers only. ``probes`` are rows of X, NaN allowed. Up to ten, spread evenly over
-    those given, and points between them are kept with their predictions: at a training row alone two fully grown
-    forests predict the same.
+    The folder is made when missing, and holds two files afterwards. ``manifest`` must hold
+    ``features`` (see :func:`describe_features`) and ``data_sha256``; other keys are the trainer's
+    and come back from :func:`load` as JSON does (tuples as lists); finite numbers only. ``probes``
+    are rows of X, NaN allowed. Up to ten, spread evenly over those given, and points between them
+    are kept with their predictions: at a training row alone two fully grown forests predict the
+    same.
 
-    Raises ArtifactError: the estimator holds a type that :func:`load` would refuse; ValueError: the manifest lacks a
-    key, uses one that is written here, or does not describe the columns of ``probes``.
+    Raises ArtifactError: the estimator holds a type that :func:`load` would refuse; ValueError: the
+    manifest lacks a key, uses one that is written here, or does not describe the columns of
+    ``probes``.
     """
     _check_manifest(manifest, list(probes.columns))
     rows = _probe_rows(probes)
@@ -100,7 +106,10 @@ def save(folder: Path, estimator: BaseEstimator, manifest: Mapping[str, Any], pr
         "versions": versions(),
         "estimator": {"unpacked_bytes": persistence.unpacked_bytes(data)},
         "probes": {
-            "rows": [[None if np.isnan(x) else float(x) for x in row] for row in rows.to_numpy(dtype=float)],
+            "rows": [
+                [None if np.isnan(x) else float(x) for x in row]
+                for row in rows.to_numpy(dtype=float)
+            ],
             "predictions": np.asarray(_predict(estimator, rows), dtype=float),
         },
     }
@@ -121,8 +130,8 @@ def save_again(folder: Path, artifact: Artifact) -> None:
 def restate(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write another manifest to the estimator that :func:`save` wrote, and read both back.
 
-    ``manifest`` is the one that :func:`load` returned, with keys of the trainer's added or changed. Raises as
-    :func:`load`.
+    ``manifest`` is the one that :func:`load` returned, with keys of the trainer's added or changed.
+    Raises as :func:`load`.
     """
     kept = {key: value for key, value in manifest.items() if key != "sha256"}  # of schema 2
     (folder / MANIFEST).write_text(json_text.dumps({**kept, "schema": SCHEMA}), encoding="utf-8")
@@ -135,14 +144,21 @@ def load(folder: Path) -> Artifact:
     Raises
     ------
     ArtifactError
-        A file is missing, foreign, cut short, of a newer schema, or holds a type that is not allowed; or the installed
-        versions do not reproduce the probes. One line that names the file.
+        A file is missing, foreign, cut short, of a newer schema, or holds a type that is not
+        allowed; or the installed versions do not reproduce the probes. One line that names the
+        file.
     """
     manifest = _read_manifest(folder / MANIFEST)
     path = folder / ESTIMATOR
     data = plain_content(path, persistence.MOST_BYTES, "train again")
-    if manifest["schema"] == 2 and hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]:
-        raise ArtifactError(f"{path} is not the file that was saved (its SHA-256 differs from {MANIFEST}): train again")
+    if (
+        manifest["schema"] == 2
+        and hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]
+    ):
+        raise ArtifactError(
+            f"{path} is not the file that was saved (its SHA-256 differs from {MANIFEST}): train "
+            "again"
+        )
     most = manifest["estimator"].get("unpacked_bytes", persistence.MOST_BYTES)
     artifact = Artifact(persistence.from_bytes(data, str(path), most), manifest)
     _check_probes(artifact, folder)
@@ -167,10 +183,13 @@ def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
         "repeated": [name for name, count in counts.items() if count > 1],
     }
     if said := [f"{fault}: {few(names)}" for fault, names in faults.items() if names]:
-        raise ArtifactError(f"the columns are not those the model was trained on ({'; '.join(said)})")
+        raise ArtifactError(
+            f"the columns are not those the model was trained on ({'; '.join(said)})"
+        )
     place = next(index for index, (a, b) in enumerate(zip(expected, given, strict=True)) if a != b)
     raise ArtifactError(
-        f"the columns are in another order than the model was trained on: column {place + 1} is {given[place]}, "
+        f"the columns are in another order than the model was trained on: column {place + 1} is "
+        f"{given[place]}, "
         f"expected {expected[place]}"
     )
 
@@ -178,7 +197,8 @@ def check_columns(expected: Sequence[str], given: Sequence[str]) -> None:
 def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the manifest's ``features``: name, unit and trained range of each column of ``X``, in order.
 
-    ``units`` has ``""`` for a column without one; low and high are None where a column is NaN throughout.
+    ``units`` has ``""`` for a column without one; low and high are None where a column is NaN
+    throughout.
     """
     low, high = X.min(), X.max()
     return [
@@ -192,7 +212,9 @@ def describe_features(X: pd.DataFrame, units: Mapping[str, str]) -> list[dict[st
     ]
 
 
-version = cache(metadata.version)  # each looks for the package anew, and reads all that it says of itself
+version = cache(
+    metadata.version
+)  # each looks for the package anew, and reads all that it says of itself
 
 
 def versions() -> dict[str, str]:
@@ -211,7 +233,9 @@ def _probe_rows(X: pd.DataFrame) -> pd.DataFrame:
 
 def _predict(estimator: Any, X: pd.DataFrame) -> np.ndarray:
     """Predict with names where the estimator was fitted with names."""
-    return estimator.predict(X if hasattr(estimator, "feature_names_in_") else X.to_numpy(dtype=float))
+    return estimator.predict(
+        X if hasattr(estimator, "feature_names_in_") else X.to_numpy(dtype=float)
+    )
 
 
 def _check_manifest(manifest: Mapping[str, Any], columns: list[str]) -> None:
@@ -228,12 +252,18 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path} is not JSON, so the model is damaged or foreign: train again") from error
+        raise ArtifactError(
+            f"{path} is not JSON, so the model is damaged or foreign: train again"
+        ) from error
     schema = manifest.get("schema") if isinstance(manifest, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
-        raise ArtifactError(f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast")
+        raise ArtifactError(
+            f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast"
+        )
     if schema == 1 and not isinstance(schema, bool):
-        raise ArtifactError(f"{path} has schema 1, of a version before the first release: train again")
+        raise ArtifactError(
+            f"{path} has schema 1, of a version before the first release: train again"
+        )
     if schema not in (2, SCHEMA):
         raise ArtifactError(f"{path} is not the manifest of a flopcast model: train again")
     if problem := next(_missing_parts(manifest), None):
@@ -246,7 +276,9 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
     try:
         names = [feature["name"] for feature in manifest["features"]]
         width = len(names)
-        if not all(isinstance(name, str) for name in names) or not isinstance(manifest["versions"], dict):
+        if not all(isinstance(name, str) for name in names) or not isinstance(
+            manifest["versions"], dict
+        ):
             yield "its features have no names, or its packages no versions"
         most = manifest["estimator"].get("unpacked_bytes", 0)
         if type(most) is not int or most < 0:
@@ -275,9 +307,13 @@ def _check_probes(artifact: Artifact, folder: Path) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             difference = float(np.max(np.abs(now / saved - 1), where=now != saved, initial=0.0))
     except Exception as error:  # an estimator of another version can fail in any way
-        raise ArtifactError(not_reproduced(artifact, folder, f"{type(error).__name__}: {error}")) from error
+        raise ArtifactError(
+            not_reproduced(artifact, folder, f"{type(error).__name__}: {error}")
+        ) from error
     if not difference <= TOLERANCE:
-        raise ArtifactError(not_reproduced(artifact, folder, f"probes differ by up to {100 * difference:.2g} %"))
+        raise ArtifactError(
+            not_reproduced(artifact, folder, f"probes differ by up to {100 * difference:.2g} %")
+        )
 
 
 def not_reproduced(artifact: Artifact, folder: Path | str, why: str) -> str:
@@ -286,10 +322,14 @@ def not_reproduced(artifact: Artifact, folder: Path | str, why: str) -> str:
     why = " ".join(why.split())[:200]
     changed = [name for name in here if trained.get(name) != here[name]]
     if not changed:
-        return f"{folder} is damaged: it does not predict what it predicted when it was saved ({why}); train again"
+        return (
+            f"{folder} is damaged: it does not predict what it predicted when it was saved "
+            f"({why}); train again"
+        )
     first = "scikit-learn" if "scikit-learn" in changed else changed[0]
     others = "".join(f", {name} {trained.get(name)}" for name in changed if name != first)
     return (
-        f"{folder}: this {first} {here[first]} does not reproduce the model trained with {trained.get(first)}{others} "
+        f"{folder}: this {first} {here[first]} does not reproduce the model trained with "
+        f"{trained.get(first)}{others} "
         f"({why}): install those versions, or train again"
     )

@@ -38,24 +38,29 @@ class Candidate:
     estimator : scikit-learn regressor
         Cloned before each fit; every preprocessing step and search is inside it.
     space : str
-        What the fit minimises, in words: ``"relative error"``, ``"log time"``, ``"measured time"``, ``"no fitting"``.
+        What the fit minimises, in words: ``"relative error"``, ``"log time"``, ``"measured time"``,
+        ``"no fitting"``.
     uses_unpaired : bool
-        Whether the model also learns from target rows without a host time (their host columns are NaN).
+        Whether the model also learns from target rows without a host time (their host columns are
+        NaN).
     preference : int, optional
-        Place in the order of caution, 0 the most cautious: what grows with the work beyond the trained range, the least
-        fitted first. It decides between models that few groups do not tell apart; those without one come after.
+        Place in the order of caution, 0 the most cautious: what grows with the work beyond the
+        trained range, the least fitted first. It decides between models that few groups do not tell
+        apart; those without one come after.
     selects_features : bool
         Whether the fit leaves out columns that do not pay.
     tests_features : bool
         Whether the fit gives each column that it keeps a p-value.
     is_forest : bool
-        Whether it is the literature's forest, which ranks features by the decrease of the residual sum of squares.
+        Whether it is the literature's forest, which ranks features by the decrease of the residual
+        sum of squares.
     family : str, optional
-        Candidates of one family need the same searches or fits, and are fitted together on the same rows: stepwise
-        searches that differ in the criterion alone, a mean and the models that it mixes.
+        Candidates of one family need the same searches or fits, and are fitted together on the same
+        rows: stepwise searches that differ in the criterion alone, a mean and the models that it
+        mixes.
     expensive : bool
-        Whether its fits take so long that it leaves a cross-validation where it cannot win any more. All others see all
-        folds, so that their errors can be compared.
+        Whether its fits take so long that it leaves a cross-validation where it cannot win any
+        more. All others see all folds, so that their errors can be compared.
     most_rows : int, optional
         Paired rows, drawn at random, that a fit is made to at most; None for all.
     """
@@ -76,8 +81,9 @@ class Candidate:
 class DroppedColumns(UserWarning):
     """A linear model leaves columns out from the start, as they can add nothing to it.
 
-    ``constant`` ones do not vary in the training rows, ``copies`` equal an earlier one in each of them. Columns of
-    zeros are left out without a word: their coefficient is 0 in any least-squares fit.
+    ``constant`` ones do not vary in the training rows, ``copies`` equal an earlier one in each of
+    them. Columns of zeros are left out without a word: their coefficient is 0 in any least-squares
+    fit.
     """
 
     def __init__(self, model: str, constant: list[str], copies: list[str]) -> None:
@@ -104,16 +110,19 @@ class PositiveRegressor(RegressorMixin, BaseEstimator):
 class Memo:
     """What was worked out on some training rows, kept for the next fit that needs the same on equal rows.
 
-    Forward/AIC and Forward/BIC walk along one path; a stack fits the models it mixes as they are fitted alone. Whoever
-    fits several models on the same rows makes this, hands it to each `fit`, and lets go of it: nothing is kept beyond.
-    Of each kind the last one is kept. What is found again is the same object: a fitted model must not be changed; a
-    path may have grown, and that must not show in results. Not for several threads at once.
+    Forward/AIC and Forward/BIC walk along one path; a stack fits the models it mixes as they are
+    fitted alone. Whoever fits several models on the same rows makes this, hands it to each `fit`,
+    and lets go of it: nothing is kept beyond. Of each kind the last one is kept. What is found
+    again is the same object: a fitted model must not be changed; a path may have grown, and that
+    must not show in results. Not for several threads at once.
     """
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[tuple[np.ndarray, ...], Any]] = {}
 
-    def of(self, kind: Hashable, rows: tuple[np.ndarray, ...], make: Callable[[], Result]) -> Result:
+    def of(
+        self, kind: Hashable, rows: tuple[np.ndarray, ...], make: Callable[[], Result]
+    ) -> Result:
         """Return what is known of this kind on equal rows, or make it; the rows must not be written to afterwards."""
         known, found = self._kept.get(kind, ((), None))
         if not known or not all(_same(a, b) for a, b in zip(known, rows, strict=True)):
@@ -121,7 +130,9 @@ class Memo:
             self._kept[kind] = rows, found
         return found
 
-    def of_fit(self, estimator: BaseEstimator, X: Any, y: Any, groups: Any, make: Callable[[], Result]) -> Result:
+    def of_fit(
+        self, estimator: BaseEstimator, X: Any, y: Any, groups: Any, make: Callable[[], Result]
+    ) -> Result:
         """Return what is known of an estimator with equal parameters fitted to equal rows, columns and groups."""
         names = tuple(X.columns) if hasattr(X, "columns") else None
         rows = (np.asarray(X), np.asarray(y), *(() if groups is None else (np.asarray(groups),)))
@@ -131,7 +142,9 @@ class Memo:
 def _parameters(value: Any) -> Hashable:
     """Return what is equal for two estimators when all their parameters are, those of what they wrap included."""
     if isinstance(value, BaseEstimator):
-        return type(value), tuple((name, _parameters(each)) for name, each in value.get_params(deep=False).items())
+        return type(value), tuple(
+            (name, _parameters(each)) for name, each in value.get_params(deep=False).items()
+        )
     if isinstance(value, list | tuple):
         return type(value), tuple(map(_parameters, value))
     return type(value), value if isinstance(value, Hashable) else joblib.hash(value)
@@ -159,17 +172,23 @@ def fit(
 ) -> BaseEstimator:
     """Fit ``estimator``, handing it the groups where its inner folds can respect them, and return it.
 
-    All reach the last step of a pipeline. Groups are for inner folds only, the memo saves time only and campaigns tell
-    rows apart for some models, so a model without any does not get them; weights change what is minimised, so a model
-    that cannot take them is an error (ValueError). Where the memo has the same model fitted to the same rows without
-    weights, that one is returned; all fits with one memo have the same campaigns.
+    All reach the last step of a pipeline. Groups are for inner folds only, the memo saves time only
+    and campaigns tell rows apart for some models, so a model without any does not get them; weights
+    change what is minimised, so a model that cannot take them is an error (ValueError). Where the
+    memo has the same model fitted to the same rows without weights, that one is returned; all fits
+    with one memo have the same campaigns.
     """
     prefix, last = _last_step(estimator)
     known = inspect.signature(last.fit).parameters
     if sample_weight is not None and "sample_weight" not in known:
-        raise ValueError(f"{type(last).__name__} cannot weight its rows: use a model whose fit takes sample_weight")
+        raise ValueError(
+            f"{type(last).__name__} cannot weight its rows: use a model whose fit takes "
+            "sample_weight"
+        )
     given = {"groups": groups, "sample_weight": sample_weight, "memo": memo, "campaigns": campaigns}
-    extra = {prefix + key: value for key, value in given.items() if value is not None and key in known}
+    extra = {
+        prefix + key: value for key, value in given.items() if value is not None and key in known
+    }
     if memo is None or sample_weight is not None:
         return estimator.fit(X, y, **extra)
     return memo.of_fit(estimator, X, y, groups, lambda: estimator.fit(X, y, **extra))
@@ -184,12 +203,15 @@ def _last_step(estimator: Any) -> tuple[str, Any]:
     return prefix, estimator
 
 
-def inner_folds(cv: Any, n_rows: int, groups: np.ndarray | None = None, random_state: int | None = 0) -> Folds:
+def inner_folds(
+    cv: Any, n_rows: int, groups: np.ndarray | None = None, random_state: int | None = 0
+) -> Folds:
     """Return the (training, validation) rows of the folds a model searches its own parameters with.
 
-    ``cv`` is a splitter, an iterable of index arrays, or a number of folds: whole groups are then held out together
-    where ``groups`` (n_rows,) has at least two of them (`GroupKFold`, at most one fold per group); otherwise rows are
-    shuffled by ``random_state`` (`KFold`, at most one fold a row).
+    ``cv`` is a splitter, an iterable of index arrays, or a number of folds: whole groups are then
+    held out together where ``groups`` (n_rows,) has at least two of them (`GroupKFold`, at most one
+    fold per group); otherwise rows are shuffled by ``random_state`` (`KFold`, at most one fold a
+    row).
     """
     rows = np.zeros((n_rows, 1))
     if hasattr(cv, "split"):
@@ -202,21 +224,27 @@ def inner_folds(cv: Any, n_rows: int, groups: np.ndarray | None = None, random_s
     return list(KFold(min(int(cv), n_rows), shuffle=True, random_state=random_state).split(rows))
 
 
-def weighted_folds(cv: Any, sample_weight: Any, n_used: int, groups: Any, random_state: int | None) -> Folds:
+def weighted_folds(
+    cv: Any, sample_weight: Any, n_used: int, groups: Any, random_state: int | None
+) -> Folds:
     """Return `inner_folds` of all rows, without the rows of weight 0, the others numbered anew.
 
-    A fold left without a training or a validation row is left out; a ValueError says that none is left.
-    ``sample_weight`` is one number or has the shape (n_samples,); ``n_used`` rows have a positive weight.
+    A fold left without a training or a validation row is left out; a ValueError says that none is
+    left. ``sample_weight`` is one number or has the shape (n_samples,); ``n_used`` rows have a
+    positive weight.
     """
     equal = sample_weight is None or isinstance(sample_weight, Real)
     n_rows = n_used if equal else len(np.asarray(sample_weight))
     used = check_weights(sample_weight, n_rows) > 0
     position = np.cumsum(used) - 1
     folds = inner_folds(cv, n_rows, groups, random_state)
-    weighted = [(position[train[used[train]]], position[valid[used[valid]]]) for train, valid in folds]
+    weighted = [
+        (position[train[used[train]]], position[valid[used[valid]]]) for train, valid in folds
+    ]
     if not (left := [(train, valid) for train, valid in weighted if len(train) and len(valid)]):
         raise ValueError(
-            f"sample_weight leaves none of the {len(folds)} inner folds a training and a validation row: give weight to"
+            f"sample_weight leaves none of the {len(folds)} inner folds a training and a "
+            "validation row: give weight to"
             " rows of at least two groups, or other folds (cv)"
         )
     return left
@@ -225,8 +253,9 @@ def weighted_folds(cv: Any, sample_weight: Any, n_used: int, groups: Any, random
 class _BlasOfProcess:
     """One thread in the BLAS libraries that have one number of threads for the whole process.
 
-    The first call to enter sets it and the last to leave restores it. Were each call to restore what it found, one that
-    entered while another was inside would find 1 and leave the process with it.
+    The first call to enter sets it and the last to leave restores it. Were each call to restore
+    what it found, one that entered while another was inside would find 1 and leave the process with
+    it.
     """
 
     def __init__(self, libraries: Sequence[Any]) -> None:
@@ -248,8 +277,9 @@ class _BlasOfProcess:
 
     def _apply(self, numbers: Sequence[int]) -> None:
         for library, number in zip(self._libraries, numbers, strict=True):
-            # threadpoolctl 3.8 lets one thread set numbers and ignores all others: here any may be first or last, and
-            # whoever limits threads around these calls must be able to set them again.
+            # threadpoolctl 3.8 lets one thread set numbers and ignores all others: here any may be
+            # first or last, and whoever limits threads around these calls must be able to set them
+            # again.
             free = getattr(library, "clear_controlling_thread", lambda **_: None)
             free(force=True)
             library.set_num_threads(number)
@@ -263,7 +293,9 @@ _FINDING = threading.Lock()
 def _blas() -> tuple[_BlasOfProcess, ThreadpoolController]:
     """Return the BLAS libraries limited for the whole process, and those limited for each thread (OpenMP)."""
     found = ThreadpoolController().select(user_api="blas")
-    of_thread = [each for each in found.lib_controllers if getattr(each, "threading_layer", "") == "openmp"]
+    of_thread = [
+        each for each in found.lib_controllers if getattr(each, "threading_layer", "") == "openmp"
+    ]
     of_process = [each for each in found.lib_controllers if each not in of_thread]
     return _BlasOfProcess(of_process), found.select(filepath=[each.filepath for each in of_thread])
 
@@ -289,7 +321,8 @@ def check_rows(
     Raises
     ------
     ValueError
-        For what scikit-learn refuses (NaN, wrong shapes), and weights that are negative or all zero.
+        For what scikit-learn refuses (NaN, wrong shapes), and weights that are negative or all
+        zero.
     """
     X, y = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
     y = np.asarray(y, dtype=np.float64)
@@ -298,7 +331,11 @@ def check_rows(
 
 def rows_to_predict(estimator: BaseEstimator, X: Any) -> np.ndarray:
     """Return X as a float64 array, as `validate_data` does; that is asked only where something may be wrong."""
-    if isinstance(X, pd.DataFrame) and len(X) and list(X.columns) == list(getattr(estimator, "feature_names_in_", ())):
+    if (
+        isinstance(X, pd.DataFrame)
+        and len(X)
+        and list(X.columns) == list(getattr(estimator, "feature_names_in_", ()))
+    ):
         with contextlib.suppress(TypeError, ValueError):
             if np.isfinite(values := X.to_numpy(dtype=np.float64)).all():
                 return values
@@ -311,9 +348,13 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
         return np.ones(n_rows)
     if isinstance(sample_weight, Real):
         sample_weight = np.full(n_rows, float(sample_weight))
-    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
     if weights.shape != (n_rows,):
-        raise ValueError(f"sample_weight must be a 1D array of shape ({n_rows},), got {weights.shape}")
+        raise ValueError(
+            f"sample_weight must be a 1D array of shape ({n_rows},), got {weights.shape}"
+        )
     if weights.min() < 0 or weights.max() == 0:
         raise ValueError("sample_weight must be non-negative and not all zero")
     return weights
@@ -322,10 +363,14 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray:
 def check_target(estimator: BaseEstimator, X: Any, y: Any) -> np.ndarray:
     """Return y as a finite float64 array with one value per row of X, for models that leave X to what they wrap."""
     if y is None:
-        raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
     plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim == 1 and len(y)
     if not plain or not np.isfinite(y).all():
-        y = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+        y = check_array(
+            column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y"
+        )
     check_consistent_length(X, y)
     return y
 
@@ -339,7 +384,10 @@ def check_positive_target(estimator: BaseEstimator, y: np.ndarray) -> np.ndarray
         Naming the number of rows at fault: a relative error or a logarithm needs positive times.
     """
     if bad := int(np.sum(~(y > 0))):
-        raise ValueError(f"{type(estimator).__name__} needs positive targets: {bad} of {len(y)} are zero or negative")
+        raise ValueError(
+            f"{type(estimator).__name__} needs positive targets: {bad} of {len(y)} are zero or "
+            "negative"
+        )
     return y
 
 
@@ -352,10 +400,14 @@ def check_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         For fewer than two training rows, and for what scikit-learn refuses of an array.
     """
     if not hasattr(X, "iloc"):
-        return validate_data(estimator, X, dtype=np.float64, reset=reset, ensure_min_samples=2 if reset else 1)
+        return validate_data(
+            estimator, X, dtype=np.float64, reset=reset, ensure_min_samples=2 if reset else 1
+        )
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     if reset and len(X) < 2:
-        raise ValueError(f"{type(estimator).__name__} needs at least 2 rows, got n_samples = {len(X)}")
+        raise ValueError(
+            f"{type(estimator).__name__} needs at least 2 rows, got n_samples = {len(X)}"
+        )
     return X
 
 
@@ -374,8 +426,12 @@ def nested(fitted: Any) -> Iterator[Any]:
         seen.add(id(fitted))
         yield fitted
         steps = getattr(fitted, "steps", None)
-        inner = [getattr(fitted, name, None) for name in ("regressor_", "estimator_", "best_estimator_")]
-        fitted = steps[-1][1] if steps else next((found for found in inner if found is not None), None)
+        inner = [
+            getattr(fitted, name, None) for name in ("regressor_", "estimator_", "best_estimator_")
+        ]
+        fitted = (
+            steps[-1][1] if steps else next((found for found in inner if found is not None), None)
+        )
 
 
 def selected_features(fitted: Any) -> list[str] | None:

@@ -1,8 +1,9 @@
 """The simplest models: an analytic law as it stands, a constant ratio and a line of one column, and a sum of terms.
 
-X of shape (n_samples, n_features) and positive y enter; coefficients are non-negative, so no prediction is negative.
-`AnalyticLaw`, `ConstantRatio` and `Affine` are the baselines each model competes with. `AdditiveTime` is time as a sum,
-overhead plus rates times work, fitted to relative L1 error: the base that residuals are learnt over.
+X of shape (n_samples, n_features) and positive y enter; coefficients are non-negative, so no
+prediction is negative. `AnalyticLaw`, `ConstantRatio` and `Affine` are the baselines each model
+competes with. `AdditiveTime` is time as a sum, overhead plus rates times work, fitted to relative
+L1 error: the base that residuals are learnt over.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..errors import few
-from .base import PositiveRegressor, check_positive_target, check_target, feature_names, one_blas_thread
+from .base import (
+    PositiveRegressor,
+    check_positive_target,
+    check_target,
+    feature_names,
+    one_blas_thread,
+)
 from .target_space import Columns
 
 
@@ -33,7 +40,9 @@ class _OneColumn(RegressorMixin, BaseEstimator):
                 validate_data(self, X, skip_check_array=True, reset=reset)
             j = self._position()
             name = feature_names(self)[j]
-            values = X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan)  # plain: a frame takes longer to check
+            values = X.iloc[:, j].to_numpy(
+                dtype=np.float64, na_value=np.nan
+            )  # plain: a frame takes longer to check
             if not len(values) or not np.isfinite(values).all():
                 check_array(values[:, np.newaxis], input_name=f"column {name!r} of X")
             return values
@@ -47,7 +56,10 @@ class _OneColumn(RegressorMixin, BaseEstimator):
                 return names.index(self.column)
         elif -len(names) <= self.column < len(names):
             return int(self.column) % len(names)
-        raise ValueError(f"X has no column {self.column!r}, which {type(self).__name__} reads: it has {few(names)}")
+        raise ValueError(
+            f"X has no column {self.column!r}, which {type(self).__name__} reads: it has "
+            f"{few(names)}"
+        )
 
     def _fit_rows(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the column and the target of the training rows; remember the column's name."""
@@ -102,8 +114,9 @@ class _RelativeL1(PositiveRegressor, _OneColumn):
 class ConstantRatio(_RelativeL1):
     """``t = r x`` with the ratio r that minimises the relative L1 error ``sum_i |y_i - r x_i| / y_i``.
 
-    The sum is ``sum_i (|x_i| / y_i) |y_i / x_i - r|``, so r is the median of y / x weighted by ``|x| / y``, exactly;
-    the smallest one where an interval is optimal. Rows with x = 0 play no part; with nothing else r is 0.
+    The sum is ``sum_i (|x_i| / y_i) |y_i / x_i - r|``, so r is the median of y / x weighted by
+    ``|x| / y``, exactly; the smallest one where an interval is optimal. Rows with x = 0 play no
+    part; with nothing else r is 0.
 
     Parameters
     ----------
@@ -131,7 +144,9 @@ class ConstantRatio(_RelativeL1):
         x, y = self._fit_rows(X, y)
         check_positive_target(self, y)
         used = x != 0
-        self.ratio_ = weighted_median(y[used] / x[used], np.abs(x[used]) / y[used]) if used.any() else 0.0
+        self.ratio_ = (
+            weighted_median(y[used] / x[used], np.abs(x[used]) / y[used]) if used.any() else 0.0
+        )
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -154,14 +169,15 @@ def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
 class Affine(_RelativeL1):
     """``t = a + b x``, a and b at least 0, minimising the relative L1 error ``sum_i |y_i - a - b x_i| / y_i``.
 
-    a is the time a launch takes at least, b the ratio of rates; neither is ever negative, so nor is a prediction from a
-    time. The minimum is exact: with r_i = (y_i - a - b x_i) / y_i the problem ``min sum_i |r_i|`` is a linear program,
-    solved here in its dual form (two constraints, one bounded variable a row) by HiGHS' dual simplex:
-    ``max sum_i d_i  subject to  sum_i d_i / y_i <= 0,  sum_i d_i x_i / y_i <= 0,  -1 <= d_i <= 1``,
-    where a and b are the multipliers of the two constraints. A simplex on all of many rows takes n^1.8 seconds. Of
-    those that lie far from a line fitted to some, d_i is the sign of r_i: they are a constant of the program, which is
-    solved for the rows near the line. Where the signs hold, the solution is that of all rows; a row whose sign does not
-    joins the others, and it is solved again.
+    a is the time a launch takes at least, b the ratio of rates; neither is ever negative, so nor is
+    a prediction from a time. The minimum is exact: with r_i = (y_i - a - b x_i) / y_i the problem
+    ``min sum_i |r_i|`` is a linear program, solved here in its dual form (two constraints, one
+    bounded variable a row) by HiGHS' dual simplex: ``max sum_i d_i  subject to  sum_i d_i / y_i <=
+    0,  sum_i d_i x_i / y_i <= 0,  -1 <= d_i <= 1``, where a and b are the multipliers of the two
+    constraints. A simplex on all of many rows takes n^1.8 seconds. Of those that lie far from a
+    line fitted to some, d_i is the sign of r_i: they are a constant of the program, which is solved
+    for the rows near the line. Where the signs hold, the solution is that of all rows; a row whose
+    sign does not joins the others, and it is solved again.
 
     Parameters
     ----------
@@ -179,8 +195,8 @@ class Affine(_RelativeL1):
 
     References
     ----------
-    S. Portnoy, R. Koenker, The Gaussian hare and the Laplacian tortoise, Statistical Science 12 (1997) 279 (rows of
-    known sign).
+    S. Portnoy, R. Koenker, The Gaussian hare and the Laplacian tortoise, Statistical Science 12
+    (1997) 279 (rows of known sign).
 
     Examples
     --------
@@ -218,7 +234,9 @@ def _nearest_line(rows: np.ndarray) -> np.ndarray:
         found = _line_of(rows, np.zeros(2))
         assert found is not None  # d = 0 meets every constraint
         return found
-    some = np.linspace(0, count - 1, WHOLE).round().astype(int)  # of rows sorted by their times: of all lengths
+    some = (
+        np.linspace(0, count - 1, WHOLE).round().astype(int)
+    )  # of rows sorted by their times: of all lengths
     start = _line_of(rows[:, np.argsort(rows[0], kind="stable")[some]], np.zeros(2))
     assert start is not None
     gaps = 1 - start @ rows
@@ -239,7 +257,9 @@ def _nearest_line(rows: np.ndarray) -> np.ndarray:
 
 def _line_of(rows: np.ndarray, bounds: np.ndarray) -> np.ndarray | None:
     """Return the multipliers of ``max sum d, rows d <= bounds, |d| <= 1``; None where no d meets the constraints."""
-    solution = linprog(-np.ones(rows.shape[1]), A_ub=rows, b_ub=bounds, bounds=(-1, 1), method="highs-ds")
+    solution = linprog(
+        -np.ones(rows.shape[1]), A_ub=rows, b_ub=bounds, bounds=(-1, 1), method="highs-ds"
+    )
     if solution.status == _INFEASIBLE:
         return None
     if solution.status != 0:
@@ -255,15 +275,17 @@ ITERATIONS, SMALLEST, _BITS = 30, 1e-3, 24
 def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the non-negative coefficients c that minimise ``sum_i |y_i - (terms c)_i| / y_i``, approximately.
 
-    Iteratively reweighted non-negative least squares (Schlossmacher 1973): each step weights the squared relative
-    residual r_i² by 1 / max(|r_i|, 1e-3), so the sum tends to that of |r_i|; residuals below 0.1 % count as squares.
+    Iteratively reweighted non-negative least squares (Schlossmacher 1973): each step weights the
+    squared relative residual r_i² by 1 / max(|r_i|, 1e-3), so the sum tends to that of |r_i|;
+    residuals below 0.1 % count as squares.
 
-    ``terms`` (n_samples, n_terms) are non-negative, ``y`` (n_samples,) is positive. Coefficients are rounded to 24
-    bits: further ones depend on the order of the processor's sums.
+    ``terms`` (n_samples, n_terms) are non-negative, ``y`` (n_samples,) is positive. Coefficients
+    are rounded to 24 bits: further ones depend on the order of the processor's sums.
 
     References
     ----------
-    E. J. Schlossmacher, An iterative technique for absolute deviations curve fitting, JASA 68 (1973) 857.
+    E. J. Schlossmacher, An iterative technique for absolute deviations curve fitting, JASA 68
+    (1973) 857.
     """
     relative = terms / y[:, None]
     scale = relative.max(axis=0)
@@ -273,7 +295,8 @@ def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     for _ in range(ITERATIONS):
         # normal equations: (n_terms, n_terms) instead of (n_samples, n_terms)
         root = np.linalg.cholesky(
-            (relative * weights[:, None]).T @ relative + 1e-12 * weights.sum() * np.eye(len(scale)), upper=True
+            (relative * weights[:, None]).T @ relative + 1e-12 * weights.sum() * np.eye(len(scale)),
+            upper=True,
         )
         found, _ = nnls(root, np.linalg.solve(root.T, (relative * weights[:, None]).sum(axis=0)))
         weights = 1.0 / np.maximum(np.abs(relative @ found - 1.0), SMALLEST)
@@ -286,17 +309,19 @@ def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
 class AdditiveTime(PositiveRegressor):
     """``t = c_0 + sum_j c_j x_j`` with every c >= 0, minimising the relative L1 error (see `fit_terms`).
 
-    c_0 is what a launch takes at least; with times and counts of work as columns the model extrapolates as time does:
-    linearly. Negative values of a column count as zero. A prediction is at least a tenth of the smallest training y.
+    c_0 is what a launch takes at least; with times and counts of work as columns the model
+    extrapolates as time does: linearly. Negative values of a column count as zero. A prediction is
+    at least a tenth of the smallest training y.
 
     Parameters
     ----------
     columns : sequence of str, optional
-        The terms, by name; ``"waves*"`` stands for every column whose name begins with ``"waves"``. All columns where
-        None or where X has no names.
+        The terms, by name; ``"waves*"`` stands for every column whose name begins with ``"waves"``.
+        All columns where None or where X has no names.
     by : str, optional
-        Prefix of 0/1 columns that divide the rows into classes (``"op="``): a class with at least ``min_rows`` training
-        rows has its own coefficients, all others share those fitted to all rows.
+        Prefix of 0/1 columns that divide the rows into classes (``"op="``): a class with at least
+        ``min_rows`` training rows has its own coefficients, all others share those fitted to all
+        rows.
     min_rows : int, default=30
         See ``by``.
 
@@ -315,7 +340,9 @@ class AdditiveTime(PositiveRegressor):
     [23.0]
     """
 
-    def __init__(self, columns: Sequence[str] | None = None, *, by: str | None = None, min_rows: int = 30) -> None:
+    def __init__(
+        self, columns: Sequence[str] | None = None, *, by: str | None = None, min_rows: int = 30
+    ) -> None:
         self.columns, self.by, self.min_rows = columns, by, min_rows
 
     @one_blas_thread
@@ -333,10 +360,14 @@ class AdditiveTime(PositiveRegressor):
         self.term_columns_ = Columns(self.columns).fit(X).columns_
         terms = self._terms(values)
         self.smallest_ = 0.1 * float(y.min())
-        own = [j for j, name in enumerate(names) if self.by is not None and name.startswith(self.by)]
+        own = [
+            j for j, name in enumerate(names) if self.by is not None and name.startswith(self.by)
+        ]
         self.class_columns_ = [j for j in own if np.sum(values[:, j] > 0.5) >= self.min_rows]
         members = [values[:, j] > 0.5 for j in self.class_columns_]
-        self.coef_ = np.array([fit_terms(terms, y), *(fit_terms(terms[rows], y[rows]) for rows in members)])
+        self.coef_ = np.array(
+            [fit_terms(terms, y), *(fit_terms(terms[rows], y[rows]) for rows in members)]
+        )
         used = np.max(self.coef_[:, 1:], axis=0, initial=0.0) > 0
         self.selected_features_ = [names[self.term_columns_[term]] for term in np.flatnonzero(used)]
         return self
@@ -368,7 +399,9 @@ class AdditiveTime(PositiveRegressor):
             return validate_data(self, X, dtype=np.float64, reset=reset, ensure_all_finite=nan)
         if reset or list(X.columns) != list(getattr(self, "feature_names_in_", ())):
             validate_data(self, X, skip_check_array=True, reset=reset)
-        values = X.to_numpy(dtype=np.float64, na_value=np.nan)  # plain: a frame takes longer to check
+        values = X.to_numpy(
+            dtype=np.float64, na_value=np.nan
+        )  # plain: a frame takes longer to check
         return check_array(values, ensure_all_finite=nan, input_name="X")
 
     def _terms(self, values: np.ndarray) -> np.ndarray:

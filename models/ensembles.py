@@ -1,8 +1,9 @@
 """Models made of models, on the logarithmic scale: what a base leaves over, weighted means, learning without pairs.
 
-`LogResidual` fits a learner to the logarithm of observed over an analytic base; `GeometricStack` is a mean of models
-with learnt weights, `CrossFitted` one over folds; `Transfer` learns from target rows that the host has not measured as
-well, `PrecisionTransfer` weighs what they say by its variance. y is positive, and so is every prediction.
+`LogResidual` fits a learner to the logarithm of observed over an analytic base; `GeometricStack` is
+a mean of models with learnt weights, `CrossFitted` one over folds; `Transfer` learns from target
+rows that the host has not measured as well, `PrecisionTransfer` weighs what they say by its
+variance. y is positive, and so is every prediction.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def simplex_weights(logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
 
     Iteratively reweighted least squares, as `baselines.fit_terms`; the sum is held by a heavy row.
 
-    ``logs`` (n_samples, n_models) are the logarithms of out-of-fold predictions, ``log_y`` (n_samples,) that of the
-    target; all 50 rounds of reweighting are always run.
+    ``logs`` (n_samples, n_models) are the logarithms of out-of-fold predictions, ``log_y``
+    (n_samples,) that of the target; all 50 rounds of reweighting are always run.
     """
     errors = logs - log_y[:, None]  # the weights sum to one, so errors mix as predictions do
     scale = max(float(np.abs(errors).mean()), 1e-12)
@@ -64,7 +65,9 @@ def simplex_weights(logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
     for _ in range(50):
         gram = (errors * row_weights[:, None]).T @ errors / row_weights.sum() + 1e-9 * np.eye(count)
         root = np.linalg.cholesky(gram, upper=True)
-        found, _ = nnls(np.vstack([root, np.full(count, _SUM_TO_ONE)]), np.r_[np.zeros(count), _SUM_TO_ONE])
+        found, _ = nnls(
+            np.vstack([root, np.full(count, _SUM_TO_ONE)]), np.r_[np.zeros(count), _SUM_TO_ONE]
+        )
         found = found / found.sum()
         row_weights = 1.0 / np.maximum(np.abs(errors @ found), 1e-3)
     return found
@@ -73,9 +76,9 @@ def simplex_weights(logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
 class LogResidual(PositiveRegressor):
     """``log t = log base(x) + learner(x)``: the learner is fitted to the logarithm of observed over base.
 
-    Beyond the trained range a tree's residual stays what it was at the edge while the base goes on growing, so the
-    model does not saturate. The learner sees the columns, the logarithm of the base, and for each column of ``ratios``
-    the logarithm of that column over the base.
+    Beyond the trained range a tree's residual stays what it was at the edge while the base goes on
+    growing, so the model does not saturate. The learner sees the columns, the logarithm of the
+    base, and for each column of ``ratios`` the logarithm of that column over the base.
 
     Parameters
     ----------
@@ -105,7 +108,12 @@ class LogResidual(PositiveRegressor):
     """
 
     def __init__(
-        self, base: Any = None, learner: Any = None, *, columns: Sequence[str] | None = None, ratios: Sequence[str] = ()
+        self,
+        base: Any = None,
+        learner: Any = None,
+        *,
+        columns: Sequence[str] | None = None,
+        ratios: Sequence[str] = (),
     ) -> None:
         self.base, self.learner, self.columns, self.ratios = base, learner, columns, ratios
 
@@ -121,13 +129,21 @@ class LogResidual(PositiveRegressor):
         """
         y = check_positive_target(self, check_target(self, X, y))
         base = AdditiveTime() if self.base is None else clone(self.base)
-        learner = ExtraTreesRegressor(100, random_state=0) if self.learner is None else clone(self.learner)
+        learner = (
+            ExtraTreesRegressor(100, random_state=0)
+            if self.learner is None
+            else clone(self.learner)
+        )
         self.base_ = fit(base, X, y, groups, memo=memo)
         validate_data(self, X, skip_check_array=True)
         self.columns_ = Columns(self.columns).fit(X)
         log_base = np.log(self.base_.predict(X))
-        seen = set(self.columns_.get_feature_names_out()) | set(all_selected([self.base_], feature_names(self)))
-        self.selected_features_ = [name for name in feature_names(self) if name in seen or name in self.ratios]
+        seen = set(self.columns_.get_feature_names_out()) | set(
+            all_selected([self.base_], feature_names(self))
+        )
+        self.selected_features_ = [
+            name for name in feature_names(self) if name in seen or name in self.ratios
+        ]
         self.learner_ = fit(learner, self._seen(X, log_base), settled(np.log(y) - log_base), groups)
         return self
 
@@ -141,25 +157,31 @@ class LogResidual(PositiveRegressor):
     def _seen(self, X: Any, log_base: np.ndarray) -> np.ndarray:
         """Return what the learner sees, shape (n_samples, n_columns + 1 + n_ratios)."""
         names = feature_names(self)
-        ratios = [np.log(np.asarray(X.iloc[:, names.index(name)])) - log_base for name in self.ratios]
-        return np.column_stack([np.asarray(self.columns_.transform(X), dtype=np.float64), log_base, *ratios])
+        ratios = [
+            np.log(np.asarray(X.iloc[:, names.index(name)])) - log_base for name in self.ratios
+        ]
+        return np.column_stack(
+            [np.asarray(self.columns_.transform(X), dtype=np.float64), log_base, *ratios]
+        )
 
 
 class GeometricStack(PositiveRegressor):
     """``log t = sum_j w_j log t_j``: models mixed with weights w >= 0, sum 1, learnt on inner out-of-fold predictions.
 
-    The inner folds leave out whole groups where groups are given, so a learner that only interpolates between rows of
-    a group gets weight where rows of known groups are predicted and little where new groups are.
+    The inner folds leave out whole groups where groups are given, so a learner that only
+    interpolates between rows of a group gets weight where rows of known groups are predicted and
+    little where new groups are.
 
     Parameters
     ----------
     parts : sequence of (str, regressor), optional
         Models with positive predictions. `AdditiveTime` and `LogResidual` where None.
     cv : int, default=5
-        Inner folds (see `base.inner_folds`); as many are fitted as leave out `ENOUGH_ROWS` and `ENOUGH_GROUPS`.
+        Inner folds (see `base.inner_folds`); as many are fitted as leave out `ENOUGH_ROWS` and
+        `ENOUGH_GROUPS`.
     learn_weights : bool, default=True
-        Otherwise the weights are equal and there are no inner folds: with few groups, learnt weights cost more than
-        they gain.
+        Otherwise the weights are equal and there are no inner folds: with few groups, learnt
+        weights cost more than they gain.
     random_state : int, default=0
         Seed of shuffled inner folds.
 
@@ -185,7 +207,12 @@ class GeometricStack(PositiveRegressor):
         learn_weights: bool = True,
         random_state: int | None = 0,
     ) -> None:
-        self.parts, self.cv, self.learn_weights, self.random_state = parts, cv, learn_weights, random_state
+        self.parts, self.cv, self.learn_weights, self.random_state = (
+            parts,
+            cv,
+            learn_weights,
+            random_state,
+        )
 
     def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None) -> Self:
         """Fit to X of shape (n_samples, n_features) and positive y of shape (n_samples,); groups shape inner folds.
@@ -199,13 +226,23 @@ class GeometricStack(PositiveRegressor):
         """
         X = check_table(self, X, reset=True)
         y = check_positive_target(self, check_target(self, X, y))
-        parts = [("additive", AdditiveTime()), ("residual", LogResidual())] if self.parts is None else self.parts
+        parts = (
+            [("additive", AdditiveTime()), ("residual", LogResidual())]
+            if self.parts is None
+            else self.parts
+        )
         weights = np.full(len(parts), 1 / len(parts))
         if self.learn_weights and len(y) > len(parts):
             known, logs = self._out_of_fold(parts, X, y, groups)
             weights = self._learnt(logs, np.log(y[known]))
-        self.weights_ = {name: round(float(weight), 12) for (name, _), weight in zip(parts, weights, strict=True)}
-        self.parts_ = [fit(clone(model), X, y, groups, memo=memo) for name, model in parts if self.weights_[name] > 0]
+        self.weights_ = {
+            name: round(float(weight), 12) for (name, _), weight in zip(parts, weights, strict=True)
+        }
+        self.parts_ = [
+            fit(clone(model), X, y, groups, memo=memo)
+            for name, model in parts
+            if self.weights_[name] > 0
+        ]
         self.selected_features_ = all_selected(self.parts_, feature_names(self))
         return self
 
@@ -224,8 +261,12 @@ class GeometricStack(PositiveRegressor):
             own = None if told is None else told[train]
             fitted = [fit(clone(model), known, y[train], own, memo=memo) for _, model in parts]
             rows = np.r_[rows, held_out]
-            logs = np.vstack([logs, np.column_stack([log_predictions(model, unknown) for model in fitted])])
-            if len(rows) >= ENOUGH_ROWS and (told is None or len(np.unique(told[rows])) >= ENOUGH_GROUPS):
+            logs = np.vstack(
+                [logs, np.column_stack([log_predictions(model, unknown) for model in fitted])]
+            )
+            if len(rows) >= ENOUGH_ROWS and (
+                told is None or len(np.unique(told[rows])) >= ENOUGH_GROUPS
+            ):
                 break
         order = np.argsort(rows)
         return rows[order], logs[order]
@@ -235,15 +276,18 @@ class GeometricStack(PositiveRegressor):
         check_is_fitted(self, "parts_")
         X = check_table(self, X, reset=False)
         weights = [weight for weight in self.weights_.values() if weight > 0]
-        logs = [w * log_predictions(model, X) for w, model in zip(weights, self.parts_, strict=True)]
+        logs = [
+            w * log_predictions(model, X) for w, model in zip(weights, self.parts_, strict=True)
+        ]
         return np.exp(np.sum(logs, axis=0))
 
 
 class CrossFitted(PositiveRegressor):
     """The geometric mean of one model fitted without each of several folds: an ensemble with honest training values.
 
-    Every training row is left out by exactly one member, so `fit_out_of_fold` returns a prediction of each row by a
-    model that has not seen it (nor, with groups, its group) for the price of fitting the ensemble once.
+    Every training row is left out by exactly one member, so `fit_out_of_fold` returns a prediction
+    of each row by a model that has not seen it (nor, with groups, its group) for the price of
+    fitting the ensemble once.
 
     Parameters
     ----------
@@ -304,9 +348,10 @@ LEAST_SHARE, HOST_CAMPAIGN = 0.01, "host_campaign="
 class Transfer(PositiveRegressor):
     """A model of time that first learns shape -> time from all target rows, paired with a host time or not.
 
-    With ``shape_columns`` given, rows with NaN in another column are unpaired: they train the shape model only. The
-    shape model's prediction becomes the column ``shape_us`` of the paired rows (for training rows, that of the
-    cross-fitted member that has not seen the row's fold), and the second model is fitted to the paired rows with it.
+    With ``shape_columns`` given, rows with NaN in another column are unpaired: they train the shape
+    model only. The shape model's prediction becomes the column ``shape_us`` of the paired rows (for
+    training rows, that of the cross-fitted member that has not seen the row's fold), and the second
+    model is fitted to the paired rows with it.
 
     Parameters
     ----------
@@ -315,7 +360,8 @@ class Transfer(PositiveRegressor):
     regressor : regressor, default=None
         The second model; `GeometricStack` where None.
     shape_columns : sequence of str, optional
-        What the shape model sees, by name. All columns where None or where X has no names; NaN is refused then.
+        What the shape model sees, by name. All columns where None or where X has no names; NaN is
+        refused then.
 
     Attributes
     ----------
@@ -326,9 +372,11 @@ class Transfer(PositiveRegressor):
     campaigns_ : list of str
         The tuning campaigns it sees as columns too; none where `fit` got none or one.
     campaign_models_ : list of ExtraTreesRegressor
-        What says of a shape how like those of each campaign it is: rows to predict do not state theirs.
+        What says of a shape how like those of each campaign it is: rows to predict do not state
+        theirs.
     host_campaigns_ : ndarray of shape (n_host_campaigns, n_campaigns)
-        What says so where `fit` got groups: how many groups of each of the host's campaigns are of each campaign.
+        What says so where `fit` got groups: how many groups of each of the host's campaigns are of
+        each campaign.
     selected_features_ : list of str
         Columns of X that either model uses.
     """
@@ -336,17 +384,24 @@ class Transfer(PositiveRegressor):
     _second: type[PositiveRegressor] = GeometricStack
 
     def __init__(
-        self, shape_model: Any = None, regressor: Any = None, *, shape_columns: Sequence[str] | None = None
+        self,
+        shape_model: Any = None,
+        regressor: Any = None,
+        *,
+        shape_columns: Sequence[str] | None = None,
     ) -> None:
         self.shape_model, self.regressor, self.shape_columns = shape_model, regressor, shape_columns
 
-    def fit(self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None, campaigns: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, groups: Any = None, memo: Memo | None = None, campaigns: Any = None
+    ) -> Self:
         """Fit to X of shape (n_samples, n_features), NaN in unpaired rows, and positive y of shape (n_samples,).
 
-        ``memo``, where given, may have the shape model, and what the second one needs. ``campaigns`` (n_samples,),
-        where given, name the search for kernels that found each row's time: two find different times for one shape.
-        The shape of a new group does not tell its campaign: where there are groups, that of most groups of the host's
-        campaign is taken (columns ``host_campaign=``), and they play no part where X does not state it.
+        ``memo``, where given, may have the shape model, and what the second one needs.
+        ``campaigns`` (n_samples,), where given, name the search for kernels that found each row's
+        time: two find different times for one shape. The shape of a new group does not tell its
+        campaign: where there are groups, that of most groups of the host's campaign is taken
+        (columns ``host_campaign=``), and they play no part where X does not state it.
 
         Raises
         ------
@@ -355,7 +410,9 @@ class Transfer(PositiveRegressor):
         """
         y = check_positive_target(self, check_target(self, X, y))
         nan = True if self.shape_columns is None else "allow-nan"
-        values = validate_data(self, X, dtype=np.float64, ensure_all_finite=nan, ensure_min_samples=2)
+        values = validate_data(
+            self, X, dtype=np.float64, ensure_all_finite=nan, ensure_min_samples=2
+        )
         names = feature_names(self)
         self.shape_columns_ = Columns(self.shape_columns).fit(X).columns_
         paired = np.isfinite(values).all(axis=1)
@@ -364,10 +421,16 @@ class Transfer(PositiveRegressor):
         shape_model = CrossFitted() if self.shape_model is None else clone(self.shape_model)
         shapes = self._fit_campaigns(values, paired, groups, campaigns)
         self.shape_model_, shape_time = (memo or Memo()).of_fit(
-            shape_model, shapes, y, groups, lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups))
+            shape_model,
+            shapes,
+            y,
+            groups,
+            lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups)),
         )
         told = None if groups is None else np.asarray(groups)[paired]
-        self._fit_regressor(self.with_shape(values[paired], shape_time[paired]), y[paired], told, memo)
+        self._fit_regressor(
+            self.with_shape(values[paired], shape_time[paired]), y[paired], told, memo
+        )
         self.selected_features_ = all_selected([self.shape_model_, self.regressor_], names)
         return self
 
@@ -381,14 +444,20 @@ class Transfer(PositiveRegressor):
         """
         check_is_fitted(self, "regressor_")
         values = rows_to_predict(self, X)
-        return self.regressor_.predict(self.with_shape(values, self.shape_model_.predict(self.shapes(values))))
+        return self.regressor_.predict(
+            self.with_shape(values, self.shape_model_.predict(self.shapes(values)))
+        )
 
-    def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
+    def _fit_regressor(
+        self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None
+    ) -> None:
         """Fit the second model to the paired rows with their shape time."""
         regressor = self._second() if self.regressor is None else clone(self.regressor)
         self.regressor_ = fit(regressor, X, y, groups, memo=memo)
 
-    def _fit_campaigns(self, values: np.ndarray, paired: np.ndarray, groups: Any, campaigns: Any) -> pd.DataFrame:
+    def _fit_campaigns(
+        self, values: np.ndarray, paired: np.ndarray, groups: Any, campaigns: Any
+    ) -> pd.DataFrame:
         """Learn from the paired rows which campaign a row is of; return what the shape model is fitted to."""
         self.campaigns_, self.campaign_models_ = list[str](), list[ExtraTreesRegressor]()
         known, hosts = values[:, self.shape_columns_], self._of_hosts(values)
@@ -401,9 +470,13 @@ class Transfer(PositiveRegressor):
         self.campaigns_ = levels.tolist()
         if groups is None:
             trees = ExtraTreesRegressor(10, random_state=0)
-            self.campaign_models_ = [clone(trees).fit(known[paired], one) for one in of_level[paired].T]
+            self.campaign_models_ = [
+                clone(trees).fit(known[paired], one) for one in of_level[paired].T
+            ]
         else:
-            _, group, sizes = np.unique(np.asarray(groups)[paired], return_inverse=True, return_counts=True)
+            _, group, sizes = np.unique(
+                np.asarray(groups)[paired], return_inverse=True, return_counts=True
+            )
             self.host_campaigns_ = (hosts[paired] / sizes[group, np.newaxis]).T @ of_level[paired]
         return self._named(np.column_stack([known, of_level]))
 
@@ -418,8 +491,12 @@ class Transfer(PositiveRegressor):
         if self.campaign_models_:
             scores = np.transpose([model.predict(known) for model in self.campaign_models_])
         else:  # where the host's campaign decides nothing, that of most groups
-            scores = self._of_hosts(values) @ self.host_campaigns_ + 1e-3 * self.host_campaigns_.sum(axis=0)
-        return self._named(np.c_[known, np.eye(len(self.campaigns_))[settled(scores).argmax(axis=1)]])
+            scores = self._of_hosts(
+                values
+            ) @ self.host_campaigns_ + 1e-3 * self.host_campaigns_.sum(axis=0)
+        return self._named(
+            np.c_[known, np.eye(len(self.campaigns_))[settled(scores).argmax(axis=1)]]
+        )
 
     def _named(self, shapes: np.ndarray) -> pd.DataFrame:
         columns = np.asarray(feature_names(self), dtype=object)[self.shape_columns_]
@@ -428,7 +505,9 @@ class Transfer(PositiveRegressor):
 
     def with_shape(self, values: np.ndarray, shape_time: np.ndarray) -> pd.DataFrame:
         """Return what the second model sees: X as an array, and what the shape model says."""
-        return pd.DataFrame(np.column_stack([values, shape_time]), columns=[*feature_names(self), SHAPE_TIME])
+        return pd.DataFrame(
+            np.column_stack([values, shape_time]), columns=[*feature_names(self), SHAPE_TIME]
+        )
 
     def __sklearn_tags__(self) -> Tags:
         """Say that, with ``shape_columns``, NaN marks unpaired rows."""
@@ -440,11 +519,12 @@ class Transfer(PositiveRegressor):
 class PrecisionTransfer(Transfer):
     """The mean of the shape model and a second one (a line in the host's time), each by the inverse of its variance.
 
-    ``log t = w log t_shape + (1 - w) log t_second`` with ``w = L² / (L² + S² + J²)``: L and S are the errors on the
-    paired rows of the second model and, out of fold, of the shape model (mean absolute residuals of the logarithm, as
-    standard deviations; groups count alike): the second model must be one of few coefficients, whose error on the rows
-    it is fitted to is its error. ``J² = (g - 1) · variance of the g members`` is the grouped jackknife's variance of
-    the shape model at the row: far from what it has seen its members part, and the second model takes over.
+    ``log t = w log t_shape + (1 - w) log t_second`` with ``w = L² / (L² + S² + J²)``: L and S are
+    the errors on the paired rows of the second model and, out of fold, of the shape model (mean
+    absolute residuals of the logarithm, as standard deviations; groups count alike): the second
+    model must be one of few coefficients, whose error on the rows it is fitted to is its error.
+    ``J² = (g - 1) · variance of the g members`` is the grouped jackknife's variance of the shape
+    model at the row: far from what it has seen its members part, and the second model takes over.
 
     Parameters
     ----------
@@ -462,13 +542,16 @@ class PrecisionTransfer(Transfer):
 
     References
     ----------
-    J. M. Bates and C. W. J. Granger, The combination of forecasts, Operational Research Quarterly 20 (1969) 451.
-    B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans, SIAM (1982), section 2.
+    J. M. Bates and C. W. J. Granger, The combination of forecasts, Operational Research Quarterly
+    20 (1969) 451. B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans, SIAM (1982),
+    section 2.
     """
 
     _second = AdditiveTime
 
-    def _fit_regressor(self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None) -> None:
+    def _fit_regressor(
+        self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None
+    ) -> None:
         super()._fit_regressor(X, y, groups, memo)
         found = log_predictions(self.regressor_, X), np.log(X[SHAPE_TIME].to_numpy())
         errors = pd.DataFrame(np.abs(np.column_stack(found) - np.log(y)[:, np.newaxis]))

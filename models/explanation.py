@@ -1,7 +1,7 @@
 """What each part of a fitted model adds to its prediction of one row: base, residual, shape model, members, terms.
 
-Parts are told in the order in which they are worked out, each with its own value, so that the last one is the
-prediction. A model that is none of the composed ones is one part.
+Parts are told in the order in which they are worked out, each with its own value, so that the last
+one is the prediction. A model that is none of the composed ones is one part.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .ensembles import CrossFitted, GeometricStack, LogResidual, PrecisionTransf
 class Part:
     """A part of a prediction.
 
-    ``kind`` is what it is: a model of the ``shape`` alone, a ``member`` of a mean or stack, what a residual stands on
-    (``base``), the factor that a learner puts on it (``residual``), a ``term`` of a sum of times, or a ``model`` that
-    is not taken apart.
+    ``kind`` is what it is: a model of the ``shape`` alone, a ``member`` of a mean or stack, what a
+    residual stands on (``base``), the factor that a learner puts on it (``residual``), a ``term``
+    of a sum of times, or a ``model`` that is not taken apart.
     """
 
     kind: str
@@ -49,7 +49,9 @@ def _parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:
     if isinstance(model, PrecisionTransfer):
         weight, shape, second = (float(one[0]) for one in model.mixed(X))
         yield Part("shape", type(model.shape_model_).__name__, float(np.exp(shape)), weight=weight)
-        yield Part("member", type(model.regressor_).__name__, float(np.exp(second)), weight=1 - weight)
+        yield Part(
+            "member", type(model.regressor_).__name__, float(np.exp(second)), weight=1 - weight
+        )
         seen = model.with_shape(X.to_numpy(dtype=np.float64), np.exp([shape]))
         yield from _deeper(_parts(model.regressor_, seen) if _composed(model.regressor_) else ())
     elif isinstance(model, Transfer):
@@ -69,10 +71,16 @@ def _parts(model: Any, X: pd.DataFrame) -> Iterator[Part]:
         yield Part("residual", type(model.learner_).__name__, together, factor=together / base)
     elif isinstance(model, AdditiveTime):
         names, terms = model.contributions(X)
-        yield from (Part("term", name, value) for name, value in zip(names, terms[0].tolist(), strict=True) if value)
+        yield from (
+            Part("term", name, value)
+            for name, value in zip(names, terms[0].tolist(), strict=True)
+            if value
+        )
     elif isinstance(model, CrossFitted):
-        yield from (Part("member", f"without fold {fold}", _value(one, X), 1 / len(model.members_))
-                    for fold, one in enumerate(model.members_, 1))  # fmt: skip
+        yield from (
+            Part("member", f"without fold {fold}", _value(one, X), 1 / len(model.members_))
+            for fold, one in enumerate(model.members_, 1)
+        )
     else:
         yield Part("model", type(model).__name__, _value(model, X))
 

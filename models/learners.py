@@ -1,10 +1,10 @@
 """The literature's learners that are no sums: a random forest, and a multilayer perceptron kept as plain arrays.
 
 X and y enter, a fitted scikit-learn regressor leaves. Both choose their size by rows they have not
-learnt from: the forest its number of trees by the out-of-bag error of its own prefixes, the network its number of
-epochs by rows that are held out. LightGBM follows whatever indices the text of a model holds, so no text of a file
-reaches it: `checked` takes the few lines that predictions need, holds every index against its array, and writes a text
-of its own.
+learnt from: the forest its number of trees by the out-of-bag error of its own prefixes, the network
+its number of epochs by rows that are held out. LightGBM follows whatever indices the text of a
+model holds, so no text of a file reaches it: `checked` takes the few lines that predictions need,
+holds every index against its array, and writes a text of its own.
 """
 
 from __future__ import annotations
@@ -25,19 +25,33 @@ from .base import check_rows, feature_names, one_blas_thread, rows_to_predict
 
 _TREE: Final = re.compile(r"^Tree=[0-9]+\n((?:[a-z_]+=[^\n]*\n)+)", re.MULTILINE)
 _WHOLE: Final = re.compile(r"(?:-?[0-9]{1,9}(?: -?[0-9]{1,9})*)?")
-_REAL: Final = re.compile(r"(?:-?[0-9.]{1,30}(?:e[+-]?[0-9]{1,3})?(?: -?[0-9.]{1,30}(?:e[+-]?[0-9]{1,3})?)*)?")
+_REAL: Final = re.compile(
+    r"(?:-?[0-9.]{1,30}(?:e[+-]?[0-9]{1,3})?(?: -?[0-9.]{1,30}(?:e[+-]?[0-9]{1,3})?)*)?"
+)
 _NODES: Final = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
-_NUMERICAL: Final = (0, 2, 4, 6, 8, 10)  # kinds of decision: of a number, and where a missing one goes
+_NUMERICAL: Final = (
+    0,
+    2,
+    4,
+    6,
+    8,
+    10,
+)  # kinds of decision: of a number, and where a missing one goes
 
 
 def checked(text: str, width: int) -> str:
     """Return a text of the same trees, for LightGBM, made of nothing but numbers that were checked.
 
-    The text is a regression model as `lightgbm.Booster.model_to_string` returns it, no categories, no linear leaves, on
-    ``width`` features, whose names and ranges are left out. Raises ValueError: a line is missing or malformed; an index
-    leads outside its array, or back; a value is not finite.
+    The text is a regression model as `lightgbm.Booster.model_to_string` returns it, no categories,
+    no linear leaves, on ``width`` features, whose names and ranges are left out. Raises ValueError:
+    a line is missing or malformed; an index leads outside its array, or back; a value is not
+    finite.
     """
-    if not isinstance(text, str) or f"\nmax_feature_idx={width - 1}\n" not in text or "\nnum_class=1\n" not in text:
+    if (
+        not isinstance(text, str)
+        or f"\nmax_feature_idx={width - 1}\n" not in text
+        or "\nnum_class=1\n" not in text
+    ):
         raise ValueError(f"not a regression on {width} features")
     if re.search(r"^average_output$", text, re.MULTILINE):
         raise ValueError("a forest, not a sum of trees")
@@ -73,7 +87,10 @@ def _tree(lines: dict[str, str], width: int) -> str:
     _numbers(lines, "leaf_value", leaves, whole=False)
     _numbers(lines, "shrinkage", 1, whole=False)
     written = ("num_leaves", "num_cat", *_NODES, "leaf_value")
-    return "".join(f"{name}={lines[name]}\n" for name in written) + f"is_linear=0\nshrinkage={lines['shrinkage']}\n"
+    return (
+        "".join(f"{name}={lines[name]}\n" for name in written)
+        + f"is_linear=0\nshrinkage={lines['shrinkage']}\n"
+    )
 
 
 def _numbers(lines: dict[str, str], name: str, count: int, *, whole: bool = True) -> np.ndarray:
@@ -90,17 +107,18 @@ def _numbers(lines: dict[str, str], name: str, count: int, *, whole: bool = True
 class Forest(RegressorMixin, BaseEstimator):
     """Random forest of 2, 4, 8, ... or 1024 trees, as many as minimise the out-of-bag error.
 
-    One forest is grown; its first 2, 4, 8, ... trees are the candidates, so the choice costs no further fit. The
-    out-of-bag error is the mean squared error over the rows that at least one of the trees has not seen. A prediction
-    is a mean of training targets: it never leaves their range, whatever the query.
+    One forest is grown; its first 2, 4, 8, ... trees are the candidates, so the choice costs no
+    further fit. The out-of-bag error is the mean squared error over the rows that at least one of
+    the trees has not seen. A prediction is a mean of training targets: it never leaves their range,
+    whatever the query.
 
     Parameters
     ----------
     max_trees : int, default=1024
         The largest candidate (the largest power of two up to it).
     max_work : int or None, default=2_097_152
-        At most this many rows times trees are grown, to bound the time: 1024 trees up to 2048 rows, 128 trees with
-        13 000 rows. None: no bound.
+        At most this many rows times trees are grown, to bound the time: 1024 trees up to 2048 rows,
+        128 trees with 13 000 rows. None: no bound.
     max_features : float, int or None, default=1/3
         The share of features each split looks at (Breiman's p / 3 for regression).
     min_samples_leaf : int, default=1
@@ -115,8 +133,8 @@ class Forest(RegressorMixin, BaseEstimator):
     oob_path_ : dict of int to float
         The out-of-bag mean squared error of each number of trees; NaN where every row was seen.
     feature_importances_ : ndarray of shape (n_features,)
-        The decrease of the residual sum of squares over all splits on a feature, averaged over the trees, as a share of
-        the total (all 0 when no tree splits).
+        The decrease of the residual sum of squares over all splits on a feature, averaged over the
+        trees, as a share of the total (all 0 when no tree splits).
     selected_features_ : list of str
         The features that some tree splits on.
     forest_ : RandomForestRegressor
@@ -153,19 +171,30 @@ class Forest(RegressorMixin, BaseEstimator):
         self.n_trees_ = min(known, key=known.__getitem__) if known else max(self.oob_path_)
         self.forest_.estimators_ = self.forest_.estimators_[: self.n_trees_]
         self.forest_.set_params(n_estimators=self.n_trees_)
-        decreases = (tree.tree_.compute_feature_importances(normalize=False) for tree in self.forest_.estimators_)
+        decreases = (
+            tree.tree_.compute_feature_importances(normalize=False)
+            for tree in self.forest_.estimators_
+        )
         decrease = sum(decreases, np.zeros(X.shape[1]))
         self.feature_importances_ = decrease / decrease.sum() if decrease.sum() > 0 else decrease
         self.selected_features_ = [
-            name for name, share in zip(feature_names(self), self.feature_importances_, strict=True) if share > 0
+            name
+            for name, share in zip(feature_names(self), self.feature_importances_, strict=True)
+            if share > 0
         ]
         return self
 
     def _most_trees(self, n_rows: int) -> int:
         """Return the largest power of two within ``max_trees`` and ``max_work``, at least 2."""
         if self.max_trees < 2:
-            raise ValueError(f"parameter max_trees of Forest must be at least 2, got {self.max_trees}")
-        most = self.max_trees if self.max_work is None else min(self.max_trees, self.max_work // n_rows)
+            raise ValueError(
+                f"parameter max_trees of Forest must be at least 2, got {self.max_trees}"
+            )
+        most = (
+            self.max_trees
+            if self.max_work is None
+            else min(self.max_trees, self.max_work // n_rows)
+        )
         return max(2, 1 << (int(most).bit_length() - 1)) if most >= 2 else 2
 
     def predict(self, X: Any) -> np.ndarray:
@@ -178,7 +207,9 @@ def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> di
     """Return the out-of-bag mean squared error of the first 2, 4, 8, ... trees."""
     rows = X.astype(np.float32)
     total, votes, path = np.zeros(len(y)), np.zeros(len(y)), {}
-    for count, (tree, seen) in enumerate(zip(forest.estimators_, forest.estimators_samples_, strict=True), start=1):
+    for count, (tree, seen) in enumerate(
+        zip(forest.estimators_, forest.estimators_samples_, strict=True), start=1
+    ):
         unseen = np.ones(len(y), dtype=bool)
         unseen[seen] = False
         if unseen.any():
@@ -186,17 +217,24 @@ def _oob_path(forest: RandomForestRegressor, X: np.ndarray, y: np.ndarray) -> di
             votes[unseen] += 1
         if count >= 2 and count & (count - 1) == 0:
             voted = votes > 0
-            path[count] = float(np.mean((total[voted] / votes[voted] - y[voted]) ** 2)) if voted.any() else float("nan")
+            path[count] = (
+                float(np.mean((total[voted] / votes[voted] - y[voted]) ** 2))
+                if voted.any()
+                else float("nan")
+            )
     return path
 
 
 HUBER: Final = 0.1  # residual from which on Huber's loss grows linearly: of a logarithm, 10 %
 REACHED: Final = 1.5
-"""How many times as far as 99 % of the targets lie from their median all trees together must be able to go: one goes no
-farther than the learning rate times that residual, which is larger where they could not."""
+"""How many times as far as 99 % of the targets lie from their median all trees together must be
+able to go: one goes no farther than the learning rate times that residual, which is larger where
+they could not."""
 TREES_AT_ONCE: Final = 50
 """Trees that many rows are predicted by at a time: they stay in the processor's caches, in 0.65 of the time."""
-BY_ROWS: Final = 20_000  # rows from which on LightGBM counts row by row: of 64 000 rows in 0.6 of the time
+BY_ROWS: Final = (
+    20_000  # rows from which on LightGBM counts row by row: of 64 000 rows in 0.6 of the time
+)
 BINNED: Final = 20_000
 """Rows, drawn at random, by whose values bins are chosen: 5.64 and 5.93 % of 71 484 pairs in three folds, as by all."""
 
@@ -218,22 +256,24 @@ class Boosted(RegressorMixin, BaseEstimator):
     tree_features : float, default=1.0
         The share of features each tree looks at: that of a split is a share of these.
     loss : {"absolute", "huber"}, default="absolute"
-        The absolute error, or Huber's loss: squares up to ``HUBER`` (more where targets lie far apart: ``REACHED``),
-        beyond them the absolute error.
+        The absolute error, or Huber's loss: squares up to ``HUBER`` (more where targets lie far
+        apart: ``REACHED``), beyond them the absolute error.
     max_bins : int, default=63
         The most intervals that a feature's values are sorted into before splits are sought.
     weigh_groups : bool, default=False
-        Whether a row weighs 1 / sqrt(rows of its group), where `fit` is given groups: a large group then counts for
-        more than a small one, but not for as much more as it has rows.
+        Whether a row weighs 1 / sqrt(rows of its group), where `fit` is given groups: a large group
+        then counts for more than a small one, but not for as much more as it has rows.
     random_state : int, default=0
         The seed of the features that splits look at; None counts as 0.
 
     Attributes
     ----------
     text_ : str
-        The trees in LightGBM's own text format: all that `predict` needs, and all that is stored of them.
+        The trees in LightGBM's own text format: all that `predict` needs, and all that is stored of
+        them.
     feature_importances_ : ndarray of shape (n_features,)
-        The decrease of the loss over all splits on a feature, as a share of the total (all 0 when no tree splits).
+        The decrease of the loss over all splits on a feature, as a share of the total (all 0 when
+        no tree splits).
     selected_features_ : list of str
         The features that some tree splits on.
 
@@ -264,7 +304,11 @@ class Boosted(RegressorMixin, BaseEstimator):
     ) -> None:
         self.n_trees, self.learning_rate, self.max_leaves = n_trees, learning_rate, max_leaves
         self.tree_features, self.loss, self.weigh_groups = tree_features, loss, weigh_groups
-        self.min_samples_leaf, self.max_features, self.max_bins = min_samples_leaf, max_features, max_bins
+        self.min_samples_leaf, self.max_features, self.max_bins = (
+            min_samples_leaf,
+            max_features,
+            max_bins,
+        )
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
@@ -278,7 +322,9 @@ class Boosted(RegressorMixin, BaseEstimator):
             code = np.unique(np.asarray(groups), return_inverse=True)[1]
             weights = 1.0 / np.sqrt(np.bincount(code))[code]
         if self.loss not in ("absolute", "huber"):
-            raise ValueError(f"parameter loss of Boosted must be 'absolute' or 'huber', got {self.loss!r}")
+            raise ValueError(
+                f"parameter loss of Boosted must be 'absolute' or 'huber', got {self.loss!r}"
+            )
         many = len(y) >= BY_ROWS
         settings = {
             "objective": "huber" if self.loss == "huber" else "l1",
@@ -297,7 +343,9 @@ class Boosted(RegressorMixin, BaseEstimator):
             "num_threads": 1,
             "verbosity": -1,
         }
-        booster = lightgbm.Booster(settings, lightgbm.Dataset(X, y, weight=weights, params=settings))
+        booster = lightgbm.Booster(
+            settings, lightgbm.Dataset(X, y, weight=weights, params=settings)
+        )
         for _ in range(self.n_trees):
             booster.update()
         self.text_ = booster.model_to_string()
@@ -338,12 +386,15 @@ class Boosted(RegressorMixin, BaseEstimator):
     def _take(self, text: str) -> None:
         """Make the booster of a text, and boosters of `TREES_AT_ONCE` of its trees each, for `predict`.
 
-        These are asked for all of their trees. A booster that is asked for some keeps in itself which: of two threads
-        one would get the other's.
+        These are asked for all of their trees. A booster that is asked for some keeps in itself
+        which: of two threads one would get the other's.
         """
         whole = lightgbm.Booster(model_str=text)
         firsts = range(0, whole.num_trees(), TREES_AT_ONCE)
-        texts = [whole.model_to_string(start_iteration=first, num_iteration=TREES_AT_ONCE) for first in firsts]
+        texts = [
+            whole.model_to_string(start_iteration=first, num_iteration=TREES_AT_ONCE)
+            for first in firsts
+        ]
         self._parts = [lightgbm.Booster(model_str=part) for part in texts]
         self._booster = whole
 
@@ -356,9 +407,10 @@ class Boosted(RegressorMixin, BaseEstimator):
 class MLP(RegressorMixin, BaseEstimator):
     """A network of rectified linear layers, trained by Adam on squared error until unseen rows stop improving.
 
-    Columns and target are standardised by the training rows. A share of the rows (whole groups where `fit` gets at
-    least three) is held out; training ends when their error has not improved for ``patience`` epochs, and the weights
-    of the best epoch are kept. Below 10 rows nothing is held out and the training error takes its place.
+    Columns and target are standardised by the training rows. A share of the rows (whole groups
+    where `fit` gets at least three) is held out; training ends when their error has not improved
+    for ``patience`` epochs, and the weights of the best epoch are kept. Below 10 rows nothing is
+    held out and the training error takes its place.
 
     Parameters
     ----------
@@ -389,7 +441,8 @@ class MLP(RegressorMixin, BaseEstimator):
     n_iter_ : int
         Epochs run.
     converged_ : bool
-        Whether training ended because the held-out error stopped improving, rather than at ``max_epochs``.
+        Whether training ended because the held-out error stopped improving, rather than at
+        ``max_epochs``.
     selected_features_ : list of str
         The columns that are not constant: a network uses all it is given.
     """
@@ -406,8 +459,18 @@ class MLP(RegressorMixin, BaseEstimator):
         holdout: float = 0.1,
         random_state: int | None = 0,
     ) -> None:
-        self.hidden, self.alpha, self.learning_rate, self.batch_size = hidden, alpha, learning_rate, batch_size
-        self.max_epochs, self.patience, self.holdout, self.random_state = max_epochs, patience, holdout, random_state
+        self.hidden, self.alpha, self.learning_rate, self.batch_size = (
+            hidden,
+            alpha,
+            learning_rate,
+            batch_size,
+        )
+        self.max_epochs, self.patience, self.holdout, self.random_state = (
+            max_epochs,
+            patience,
+            holdout,
+            random_state,
+        )
 
     @one_blas_thread
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
@@ -421,9 +484,16 @@ class MLP(RegressorMixin, BaseEstimator):
         self.centre_, self.target_centre_ = X.mean(axis=0), float(y.mean())
         self.scale_ = np.where(constant := _constant(X), 1.0, X.std(axis=0))
         self.target_scale_ = float(y.std()) or 1.0
-        self.selected_features_ = [name for name, flat in zip(feature_names(self), constant, strict=True) if not flat]
+        self.selected_features_ = [
+            name for name, flat in zip(feature_names(self), constant, strict=True) if not flat
+        ]
         train, valid = self._split(len(y), groups)
-        self._train((X - self.centre_) / self.scale_, (y - self.target_centre_) / self.target_scale_, train, valid)
+        self._train(
+            (X - self.centre_) / self.scale_,
+            (y - self.target_centre_) / self.target_scale_,
+            train,
+            valid,
+        )
         return self
 
     def _split(self, n_rows: int, groups: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -432,7 +502,9 @@ class MLP(RegressorMixin, BaseEstimator):
         if n_rows < 10:
             return rows, rows
         if groups is not None and len(np.unique(groups)) >= 3:
-            splitter: Any = GroupShuffleSplit(1, test_size=self.holdout, random_state=self.random_state)
+            splitter: Any = GroupShuffleSplit(
+                1, test_size=self.holdout, random_state=self.random_state
+            )
         else:
             splitter = ShuffleSplit(1, test_size=self.holdout, random_state=self.random_state)
         train, valid = next(splitter.split(rows[:, None], groups=groups))
@@ -451,7 +523,13 @@ class MLP(RegressorMixin, BaseEstimator):
         best = 0
         while len(path) < self.max_epochs and len(path) - best < self.patience:
             network.partial_fit(X[train], y[train])
-            path.append(float(np.mean((_forward(X[valid], network.coefs_, network.intercepts_) - y[valid]) ** 2)))
+            path.append(
+                float(
+                    np.mean(
+                        (_forward(X[valid], network.coefs_, network.intercepts_) - y[valid]) ** 2
+                    )
+                )
+            )
             if path[-1] <= min(path):
                 best = len(path)
                 self.weights_ = [layer.copy() for layer in network.coefs_]
@@ -473,7 +551,9 @@ def _constant(X: np.ndarray) -> np.ndarray:
     return X.std(axis=0) <= len(X) * np.finfo(np.float64).eps * np.abs(X).max(axis=0)
 
 
-def _forward(X: np.ndarray, weights: Sequence[np.ndarray], biases: Sequence[np.ndarray]) -> np.ndarray:
+def _forward(
+    X: np.ndarray, weights: Sequence[np.ndarray], biases: Sequence[np.ndarray]
+) -> np.ndarray:
     """Return the output of rectified linear layers and a linear last one, shape (n_samples,)."""
     for layer, bias in zip(weights[:-1], biases[:-1], strict=True):
         X = np.maximum(X @ layer + bias, 0.0)

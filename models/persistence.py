@@ -1,9 +1,9 @@
 """Fitted estimators as bytes: values as JSON, numbers in one block; reading them back runs no code of the file.
 
-A file is a zip of ``state.json`` and ``arrays.bin``. An object is the name of its class, which must be allowed, and
-its attributes; a class is never called. What compiled code would follow without a check is checked before it is used: a
-tree of scikit-learn is the arrays of its nodes, every link inside them, and as wide as the rows that reach it;
-LightGBM's text goes through `learners.checked`.
+A file is a zip of ``state.json`` and ``arrays.bin``. An object is the name of its class, which must
+be allowed, and its attributes; a class is never called. What compiled code would follow without a
+check is checked before it is used: a tree of scikit-learn is the arrays of its nodes, every link
+inside them, and as wide as the rows that reach it; LightGBM's text goes through `learners.checked`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def to_bytes(estimator: BaseEstimator) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as target:
         for name, content in ((STATE, state.encode()), (BLOCK, bytes(writer.block))):
-            target.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 1)  # numbers hardly shrink
+            target.writestr(
+                zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 1
+            )  # numbers hardly shrink
     return out.getvalue()
 
 
@@ -74,21 +76,24 @@ def unpacked_bytes(data: bytes) -> int:
 def from_bytes(data: bytes, where: str, most: int = MOST_BYTES) -> Any:
     """Return the estimator of a file after checking everything it is made of.
 
-    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages, ``most`` how many bytes it may
-    hold decompressed. They are counted while they are read: what a file says of itself is not believed. Raises
-    ArtifactError: the bytes are no such file, hold too much, a class or an index that is not allowed, or do not fit
-    this scikit-learn.
+    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages, ``most`` how
+    many bytes it may hold decompressed. They are counted while they are read: what a file says of
+    itself is not believed. Raises ArtifactError: the bytes are no such file, hold too much, a class
+    or an index that is not allowed, or do not fit this scikit-learn.
     """
     if not zipfile.is_zipfile(io.BytesIO(data)):
         kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"
         raise ArtifactError(f"{where} is not a saved flopcast model ({kind}): train again")
-    # zipfile reads the whole directory of files: the last record says how long that is, another before it would too.
+    # zipfile reads the whole directory of files: the last record says how long that is, another
+    # before it would too.
     if (
         data[-22:-18] != b"PK\5\6"
         or data[-42:-38] == b"PK\6\7"
         or int.from_bytes(data[-10:-6], "little") > _MOST_DIRECTORY
     ):
-        raise ArtifactError(f"{where} is not a saved flopcast model (its directory is no model's): train again")
+        raise ArtifactError(
+            f"{where} is not a saved flopcast model (its directory is no model's): train again"
+        )
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             content, left = list[bytes](), min(most, MOST_BYTES)
@@ -98,11 +103,14 @@ def from_bytes(data: bytes, where: str, most: int = MOST_BYTES) -> Any:
                 left -= len(content[-1])
                 if left < 0:
                     raise ArtifactError(
-                        f"{where} is refused: it holds more than {min(most, MOST_BYTES):,} bytes once decompressed"
+                        f"{where} is refused: it holds more than {min(most, MOST_BYTES):,} bytes "
+                        "once decompressed"
                     )
         state, block = content
         if sum(map(state.count, (b"[", b"{", b","))) > _MOST_ITEMS:
-            raise ArtifactError(f"{where} is refused: its {STATE} holds more than {_MOST_ITEMS:,} values")
+            raise ArtifactError(
+                f"{where} is refused: its {STATE} holds more than {_MOST_ITEMS:,} values"
+            )
         estimator = _Reader(block).value(json.loads(state))
     except ArtifactError:
         raise
@@ -151,7 +159,10 @@ class _Writer:
             ordered = sorted(item, key=repr) if type(item) is set else item
             return {_KIND: type(item).__name__, "items": [self.plain(one) for one in ordered]}
         if type(item) is dict:
-            return {_KIND: "dict", "items": [[self.plain(key), self.plain(value)] for key, value in item.items()]}
+            return {
+                _KIND: "dict",
+                "items": [[self.plain(key), self.plain(value)] for key, value in item.items()],
+            }
         if isinstance(item, np.generic):
             return {_KIND: "scalar", "array": self._array(np.asarray(item))}
         if type(item) is np.ndarray:
@@ -160,10 +171,16 @@ class _Writer:
 
     def _array(self, array: np.ndarray) -> dict[str, Any]:
         if array.dtype == object:
-            return {_KIND: "objects", "shape": list(array.shape), "items": [self.plain(one) for one in array.ravel()]}
+            return {
+                _KIND: "objects",
+                "shape": list(array.shape),
+                "items": [self.plain(one) for one in array.ravel()],
+            }
         if array.dtype.kind not in _KINDS or array.dtype.byteorder == ">":
             raise self._cannot(f"an array of {array.dtype}")
-        order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        order: Literal["C", "F"] = (
+            "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+        )
         content = array.tobytes(order)
         dtype = array.dtype.str
         place = self._places.get((dtype, content))
@@ -171,7 +188,13 @@ class _Writer:
             self.block.extend(b"\0" * (-len(self.block) % 8))
             place = self._places[dtype, content] = len(self.block)
             self.block.extend(content)
-        return {_KIND: "array", "dtype": dtype, "shape": list(array.shape), "order": order, "at": place}
+        return {
+            _KIND: "array",
+            "dtype": dtype,
+            "shape": list(array.shape),
+            "order": order,
+            "at": place,
+        }
 
     def _tree(self, tree: Tree) -> dict[str, Any]:
         state = tree.__getstate__()
@@ -181,7 +204,9 @@ class _Writer:
         for name in _NODES:
             column = state["nodes"][name]
             small = column.dtype.kind == "i" and np.abs(column).max(initial=0) < 2**31
-            nodes[name] = self._array(column.astype(np.int32) if small else np.ascontiguousarray(column))
+            nodes[name] = self._array(
+                column.astype(np.int32) if small else np.ascontiguousarray(column)
+            )
         size = {"features": int(tree.n_features), "depth": int(state["max_depth"])}
         return {_KIND: "tree", **size, "nodes": nodes, "values": self._array(state["values"])}
 
@@ -192,7 +217,11 @@ class _Writer:
         state = item.__getstate__() or {}
         if not isinstance(state, dict):
             raise self._cannot(f"{name} with a state of its own")
-        return {_KIND: "object", "class": name, "state": {key: self.plain(value) for key, value in state.items()}}
+        return {
+            _KIND: "object",
+            "class": name,
+            "state": {key: self.plain(value) for key, value in state.items()},
+        }
 
     def _cannot(self, what: str) -> ArtifactError:
         return ArtifactError(f"{self._saved} cannot be saved: it holds {what}")
@@ -239,26 +268,39 @@ class _Reader:
     def _array(self, item: dict[str, Any]) -> np.ndarray:
         dtype, shape, place = np.dtype(str(item["dtype"])), _shape(item), item["at"]
         size = math.prod(shape) * dtype.itemsize
-        if dtype.kind not in _KINDS or type(place) is not int or not 0 <= place <= len(self._block) - size:
+        if (
+            dtype.kind not in _KINDS
+            or type(place) is not int
+            or not 0 <= place <= len(self._block) - size
+        ):
             raise ValueError("an array lies outside the file")
         self._left -= size
         if self._left < 0:
             raise ValueError(f"its arrays take more than {MOST_BYTES:,} bytes")
         if item["order"] not in ("C", "F"):
             raise ValueError(f"an array in the order {item['order']!r}")
-        flat = np.frombuffer(self._block, dtype, math.prod(shape), place) if size else np.empty(0, dtype)
+        flat = (
+            np.frombuffer(self._block, dtype, math.prod(shape), place)
+            if size
+            else np.empty(0, dtype)
+        )
         return flat.reshape(shape, order=item["order"]).copy(order="K")
 
     def _tree(self, item: dict[str, Any]) -> Tree:
         """Return a tree whose every link leads to a later node of its own, and whose figures are finite."""
         columns = {name: self._array(item["nodes"][name]) for name in _NODES}
         values, count = self._array(item["values"]), len(columns["left_child"])
-        if any(column.shape != (count,) for column in columns.values()) or values.shape != (count, 1, 1) or not count:
+        if (
+            any(column.shape != (count,) for column in columns.values())
+            or values.shape != (count, 1, 1)
+            or not count
+        ):
             raise ValueError("a tree's arrays differ in length")
         nodes = np.zeros(count, dtype=NODE_DTYPE)
         for name, column in columns.items():
             nodes[name] = column
-        # A leaf has -1 in place of a left child. Children lie behind their parents: no walk can go in circles.
+        # A leaf has -1 in place of a left child. Children lie behind their parents: no walk can go
+        # in circles.
         parents = np.flatnonzero(nodes["left_child"] != TREE_LEAF)
         for side in ("left_child", "right_child"):
             child = nodes[side][parents]
@@ -267,20 +309,29 @@ class _Reader:
         feature = nodes["feature"][parents]
         if not ((feature >= 0) & (feature < int(item["features"]))).all():
             raise ValueError("a tree splits on a feature that there is not")
-        if values.dtype != np.float64 or not np.isfinite(values).all() or np.isnan(nodes["threshold"]).any():
+        if (
+            values.dtype != np.float64
+            or not np.isfinite(values).all()
+            or np.isnan(nodes["threshold"]).any()
+        ):
             raise ValueError("a tree holds what is no number")
         tree = Tree(int(item["features"]), np.ones(1, dtype=np.intp), 1)
-        tree.__setstate__({"max_depth": int(item["depth"]), "node_count": count, "nodes": nodes, "values": values})
+        tree.__setstate__(
+            {"max_depth": int(item["depth"]), "node_count": count, "nodes": nodes, "values": values}
+        )
         return tree
 
     def _object(self, item: dict[str, Any]) -> Any:
         kind = _class_of(str(item["class"]))
         if kind is None:
-            raise ValueError(f"it holds {item['class']}, which is not on the list of types a model is made of")
+            raise ValueError(
+                f"it holds {item['class']}, which is not on the list of types a model is made of"
+            )
         made: Any = object.__new__(kind)
         state = {key: self.value(value) for key, value in item["state"].items()}
         vars(made).update(state)
-        # scikit-learn holds rows against `n_features_in_` of the outermost alone, and trees read on without a check.
+        # scikit-learn holds rows against `n_features_in_` of the outermost alone, and trees read on
+        # without a check.
         inside = [state["tree_"].n_features] if kind in _TREES and "tree_" in state else []
         if kind in _FORESTS and "estimators_" in state:
             if not all(type(one) in _TREES for one in state["estimators_"]):

@@ -1,7 +1,8 @@
 """A model of what was measured elsewhere, corrected by a few parameters that are learnt here.
 
-The prior is a run over many devices (`evaluation.trained_model`): its prediction is a column of X. Where the rows to
-learn from are few, the prior knows how time changes with shape, and they say by which factor it is off.
+The prior is a run over many devices (`evaluation.trained_model`): its prediction is a column of X.
+Where the rows to learn from are few, the prior knows how time changes with shape, and they say by
+which factor it is off.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .base import PositiveRegressor, check_positive_target, check_table, check_target, feature_names, rows_to_predict
+from .base import (
+    PositiveRegressor,
+    check_positive_target,
+    check_table,
+    check_target,
+    feature_names,
+    rows_to_predict,
+)
 from .ensembles import GeometricStack
 from .target_space import LARGEST_LOG
 
@@ -26,8 +34,8 @@ VARIES = ("log2.m", "log2.n", "log2.k", "log2.ridge.target", "log2.tiles_per_cu.
 class Corrected(PositiveRegressor):
     """``log t = log p + b_0 + sum_j b_j z_j``: a prediction p times a factor that changes slowly with the row.
 
-    The z are columns, standardised on the training rows; b minimises the sum of squared residuals plus
-    ``penalty sum_j b_j²`` (Hoerl & Kennard, Technometrics 12 (1970) 55).
+    The z are columns, standardised on the training rows; b minimises the sum of squared residuals
+    plus ``penalty sum_j b_j²`` (Hoerl & Kennard, Technometrics 12 (1970) 55).
 
     Parameters
     ----------
@@ -54,7 +62,9 @@ class Corrected(PositiveRegressor):
     [20.0]
     """
 
-    def __init__(self, column: str | int = 0, columns: Sequence[str] = (), *, penalty: float = 3.0) -> None:
+    def __init__(
+        self, column: str | int = 0, columns: Sequence[str] = (), *, penalty: float = 3.0
+    ) -> None:
         self.column, self.columns, self.penalty = column, columns, penalty
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -90,10 +100,11 @@ class Corrected(PositiveRegressor):
 class Smooth(RegressorMixin, BaseEstimator):
     """A Gaussian process over a few columns on a logarithmic scale, for the logarithm that a base leaves over.
 
-    Its covariance is ``s² (4 + exp(-d² / 2 l²) + r z·z')``, d the distance and z the columns less their mean, with
-    noise of standard deviation e; l, r, s and e are of a grid the points of largest marginal likelihood times a prior:
-    log-normal about a length of 6 (octaves), s = 0.3 and e = 0.07 (Rasmussen & Williams, Gaussian Processes for Machine
-    Learning, 2006, sections 2.7 and 5.4.1). It has n² numbers and takes n³ steps: it is for few rows.
+    Its covariance is ``s² (4 + exp(-d² / 2 l²) + r z·z')``, d the distance and z the columns less
+    their mean, with noise of standard deviation e; l, r, s and e are of a grid the points of
+    largest marginal likelihood times a prior: log-normal about a length of 6 (octaves), s = 0.3 and
+    e = 0.07 (Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, sections 2.7 and
+    5.4.1). It has n² numbers and takes n³ steps: it is for few rows.
 
     Attributes
     ----------
@@ -125,13 +136,20 @@ class Smooth(RegressorMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self.centre_, self.offset_ = X.mean(axis=0), float(np.median(y))
         self.rows_, best = X - self.centre_, -np.inf
-        spreads, noises = (grid.ravel()[:, None] ** 2 for grid in np.meshgrid(self.SPREADS, self.NOISES))
-        liked = -((np.log(spreads / 0.3**2) / 1.6) ** 2 + (np.log(noises / 0.07**2) / 1.4) ** 2)[:, 0] / 2
+        spreads, noises = (
+            grid.ravel()[:, None] ** 2 for grid in np.meshgrid(self.SPREADS, self.NOISES)
+        )
+        liked = (
+            -((np.log(spreads / 0.3**2) / 1.6) ** 2 + (np.log(noises / 0.07**2) / 1.4) ** 2)[:, 0]
+            / 2
+        )
         for length in self.LENGTHS:
             for slope in self.SLOPES:
                 values, vectors = np.linalg.eigh(self._covariance(self.rows_, length, slope))
                 turned = vectors.T @ (y - self.offset_)
-                variances = spreads * np.maximum(values, 0.0) + noises  # (n_spreads * n_noises) x n_samples
+                variances = (
+                    spreads * np.maximum(values, 0.0) + noises
+                )  # (n_spreads * n_noises) x n_samples
                 evidence = -(turned**2 / variances + np.log(variances)).sum(axis=1) / 2 + liked
                 evidence -= (np.log(length / 6.0) / 0.7) ** 2 / 2
                 if (at := int(np.argmax(evidence))) >= 0 and evidence[at] > best:
@@ -155,17 +173,19 @@ class Smooth(RegressorMixin, BaseEstimator):
 class Pooled(GeometricStack):
     """``log t = sum_j w_j log t_j`` with weights that lean on held-out errors as far as their number allows.
 
-    The weight of a model is ``v_j^(-n/4)`` over the sum of all, with v its mean absolute logarithmic error on n rows
-    held out and, beside them, 6 rows of 0.1: equal where there are no rows, and the better model alone where there are
-    many (pseudo-Bayesian averaging, Yao, Vehtari, Simpson & Gelman, Bayesian Analysis 13 (2018) 917, with Laplace's
-    likelihood, tempered as errors of neighbours are not independent). Parameters and attributes are those of
-    `GeometricStack`.
+    The weight of a model is ``v_j^(-n/4)`` over the sum of all, with v its mean absolute
+    logarithmic error on n rows held out and, beside them, 6 rows of 0.1: equal where there are no
+    rows, and the better model alone where there are many (pseudo-Bayesian averaging, Yao, Vehtari,
+    Simpson & Gelman, Bayesian Analysis 13 (2018) 917, with Laplace's likelihood, tempered as errors
+    of neighbours are not independent). Parameters and attributes are those of `GeometricStack`.
     """
 
     ROWS, ERROR, POWER = 6, 0.1, 0.25
 
     def _learnt(self, logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
         count, errors = len(log_y), np.abs(logs - log_y[:, None]).sum(axis=0)
-        evidence = -self.POWER * count * np.log((self.ROWS * self.ERROR + errors) / (self.ROWS + count))
+        evidence = (
+            -self.POWER * count * np.log((self.ROWS * self.ERROR + errors) / (self.ROWS + count))
+        )
         weights = np.exp(evidence - evidence.max())
         return weights / weights.sum()

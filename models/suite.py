@@ -14,7 +14,15 @@ from sklearn.pipeline import make_pipeline
 from ..errors import DataError, ParameterError, nearest
 from .base import Candidate
 from .baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
-from .ensembles import HOST_CAMPAIGN, SHAPE_TIME, CrossFitted, GeometricStack, LogResidual, PrecisionTransfer, Transfer
+from .ensembles import (
+    HOST_CAMPAIGN,
+    SHAPE_TIME,
+    CrossFitted,
+    GeometricStack,
+    LogResidual,
+    PrecisionTransfer,
+    Transfer,
+)
 from .learners import MLP, Boosted, Forest
 from .linear.least_squares import NNLS, OLS
 from .linear.regularised import ElasticNet, Lasso
@@ -26,11 +34,15 @@ from .target_space import Columns, LogTarget, RelativeError
 SUITES = ("default", "literature")
 QUICK = ("Additive", "BoostedTrees/Residual")  # of the default suite, what gives an answer at once
 NEW_GROUPS = ("Mean/Transfer", "BoostedTrees/Residual")
-"""The default for new groups is the first of these that runs: where groups are few, a search among all models costs
-more than it finds. On the 429 embedded pairs of 16 groups it errs by 10.5 %, all of 26 models contending by 11.3."""
+"""The default for new groups is the first of these that runs: where groups are few, a search among
+all models costs more than it finds. On the 429 embedded pairs of 16 groups it errs by 10.5 %, all
+of 26 models contending by 11.3."""
 POOLED = "Pooled/Prior"
 """What is taken of a prior and few rows unless another model is clearly better: they do not tell models apart."""
-FEW_ROWS, TREES_ROWS = 150, 20  # up to here a prior and the rows are pooled; trees take part from here on
+FEW_ROWS, TREES_ROWS = (
+    150,
+    20,
+)  # up to here a prior and the rows are pooled; trees take part from here on
 RELATIVE = "relative error"  # space of the models whose rows are weighted by 1/y²
 MANY_ROWS = 2000  # from here on models with inner folds use three instead of five, and forests fewer and coarser trees
 LARGE = 5000
@@ -39,8 +51,9 @@ MOST_ROWS = 2**14
 """From here on forests have fewer trees still: 15 instead of 30 cost 0.03 points of error on 20 454 pairs."""
 
 LEARNT: Final = 200_000
-"""Rows that a fit is made to at most: of a million rows of eight GPUs 200 000 err by 8.57 % on unseen weight shapes,
-300 000 by 8.49, 667 000 by 8.45, and trees of twice as many leaves (`_boosted`) on 200 000 by 7.93."""
+"""Rows that a fit is made to at most: of a million rows of eight GPUs 200 000 err by 8.57 % on
+unseen weight shapes, 300 000 by 8.49, 667 000 by 8.45, and trees of twice as many leaves
+(`_boosted`) on 200 000 by 7.93."""
 LEARNT_BY_NETWORK: Final = 20_000
 """The same of the network: 20 000 of 47 656 rows err by 9.5 % on the others, all by 9.6 in 2.5 times the time."""
 
@@ -49,7 +62,9 @@ LEARNT_BY_NETWORK: Final = 20_000
 class Columnar:
     """What the suite must know of a feature matrix."""
 
-    roles: Mapping[str, str] = field(hash=False)  # role of every column: ``additive``, ``shape`` or ``category``
+    roles: Mapping[str, str] = field(
+        hash=False
+    )  # role of every column: ``additive``, ``shape`` or ``category``
     shape_columns: tuple[str, ...]  # the columns that are known without a measurement on the host
     n_rows: int  # paired rows
     host: bool  # whether there is a host time (``host_us``)
@@ -62,12 +77,17 @@ class Columnar:
     @property
     def additive(self) -> list[str]:
         """Columns that may stand in a sum of times: all but the scaling laws, which are the baselines."""
-        return [name for name, role in self.roles.items() if role == "additive" and not name.startswith("law.")]
+        return [
+            name
+            for name, role in self.roles.items()
+            if role == "additive" and not name.startswith("law.")
+        ]
 
     def seen(self, *more: str) -> list[str] | None:
         """Return the columns that learners of the residual see, with ``more``; None for all.
 
-        The search that chose the host's kernel tells groups of one data set apart, and says little of a new one.
+        The search that chose the host's kernel tells groups of one data set apart, and says little
+        of a new one.
         """
         seen = [name for name in self.roles if not name.startswith(HOST_CAMPAIGN)]
         return None if len(seen) == len(self.roles) else [*seen, *more]
@@ -81,8 +101,8 @@ class Columnar:
 def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
     """Return the baselines: the analytic laws (one column each), then ratio and line fitted to the reference time.
 
-    ``laws`` names the columns that hold the times the laws give, ``reference`` that of the time to be scaled: the
-    host's, or the target's roofline where there is no host.
+    ``laws`` names the columns that hold the times the laws give, ``reference`` that of the time to
+    be scaled: the host's, or the target's roofline where there is no host.
     """
     fitted = [
         Candidate("constant ratio", ConstantRatio(reference), RELATIVE, most_rows=LEARNT),
@@ -92,14 +112,19 @@ def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
 
 
 def suite(
-    kind: str, data: Columnar, seed: int = 0, names: Sequence[str] | None = None, without: Sequence[str] = ()
+    kind: str,
+    data: Columnar,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    without: Sequence[str] = (),
 ) -> list[Candidate]:
     """Return the models of a suite, roughly the cheapest first.
 
-    The suite ``literature`` fits O'Neal's models in measured space to all columns, as published; ``default`` fits the
-    same names to relative error or log time and adds what goes beyond. Of ``data``'s models ``names`` (all by
-    default) are kept but for those ``without``; ``seed`` is that of every model. Raises DataError: a suite or a model
-    does not exist (the message lists them), or none is left.
+    The suite ``literature`` fits O'Neal's models in measured space to all columns, as published;
+    ``default`` fits the same names to relative error or log time and adds what goes beyond. Of
+    ``data``'s models ``names`` (all by default) are kept but for those ``without``; ``seed`` is
+    that of every model. Raises DataError: a suite or a model does not exist (the message lists
+    them), or none is left.
     """
     if kind not in SUITES:
         raise ParameterError("suite", f"must be {' or '.join(SUITES)}, got {kind!r}")
@@ -117,7 +142,12 @@ def suite(
 
 def of_prior(rows: int) -> tuple[str, ...]:
     """Return the names of what competes where there is a prior and so many rows of the target."""
-    return *((POOLED,) if rows <= FEW_ROWS else ()), "Prior", "ExtraTrees/Prior", "BoostedTrees/Prior"
+    return (
+        *((POOLED,) if rows <= FEW_ROWS else ()),
+        "Prior",
+        "ExtraTrees/Prior",
+        "BoostedTrees/Prior",
+    )
 
 
 def default_of(scheme: str, names: Collection[str]) -> str | None:
@@ -138,8 +168,8 @@ def default_of(scheme: str, names: Collection[str]) -> str | None:
 def contenders(scheme: str, candidates: Sequence[Candidate]) -> list[str] | None:
     """Return which of the default suite may be chosen for a question; None for all.
 
-    For new groups the default and what learns from a prior; all others are shown beside them. With a default that
-    does not run all may be chosen.
+    For new groups the default and what learns from a prior; all others are shown beside them. With
+    a default that does not run all may be chosen.
     """
     names = [candidate.name for candidate in candidates]
     if scheme != "grouped" or not set(names) & {*NEW_GROUPS, POOLED}:
@@ -156,13 +186,18 @@ def _linear(seed: int) -> dict[str, Any]:
     for base, direction, criterion in product(bases, directions, criteria):
         name = f"{base.upper()}/{direction.title()}/{criterion.upper()}"
         models[name] = Stepwise(base=base, direction=direction, criterion=criterion)
-    models["Lasso"], models["Lasso/NNLS"] = Lasso(random_state=seed), Lasso(positive=True, random_state=seed)
+    models["Lasso"], models["Lasso/NNLS"] = (
+        Lasso(random_state=seed),
+        Lasso(positive=True, random_state=seed),
+    )
     models["ElasticNet"] = ElasticNet(random_state=seed)
     models["ElasticNet/NNLS"] = ElasticNet(positive=True, random_state=seed)
     return models | {f"{base.upper()}/RFECV": RFECV(base=base, random_state=seed) for base in bases}
 
 
-def _candidate(name: str, learner: BaseEstimator, space: str, wrapped: BaseEstimator | None = None) -> Candidate:
+def _candidate(
+    name: str, learner: BaseEstimator, space: str, wrapped: BaseEstimator | None = None
+) -> Candidate:
     """Return a model of the literature, its properties read off the learner; ``wrapped``, if any, holds it."""
     return Candidate(
         name,
@@ -176,7 +211,11 @@ def _candidate(name: str, learner: BaseEstimator, space: str, wrapped: BaseEstim
 
 
 def _literature(data: Columnar, seed: int) -> list[Candidate]:
-    models = {**_linear(seed), "RandomForest": Forest(random_state=seed), "MLP": MLP(random_state=seed)}
+    models = {
+        **_linear(seed),
+        "RandomForest": Forest(random_state=seed),
+        "MLP": MLP(random_state=seed),
+    }
     return [_candidate(name, model, f"measured {data.noun}") for name, model in models.items()]
 
 
@@ -185,36 +224,78 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
 
     Sums of terms are fitted to relative error (weighted by 1/y²), the others to the logarithm.
     """
-    base, boosted, trees, log = additive_base(data), _boosted(data, seed), _trees(data, seed), f"log {data.noun}"
+    base, boosted, trees, log = (
+        additive_base(data),
+        _boosted(data, seed),
+        _trees(data, seed),
+        f"log {data.noun}",
+    )
     residuals = [LogResidual(base, learner, columns=data.seen()) for learner in (boosted, trees)]
     terms = [*data.additive, "op=*"]
-    sums = {**_linear(seed), "ElasticNet/searched": ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed)}
+    sums = {
+        **_linear(seed),
+        "ElasticNet/searched": ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed),
+    }
     mlp, forest = MLP(random_state=seed), Forest(max_trees=128, max_work=2**20, random_state=seed)
     found = [
         Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
         *(
-            _candidate(name, model, RELATIVE, RelativeError(make_pipeline(Columns(terms), model), floor=0.1))
+            _candidate(
+                name,
+                model,
+                RELATIVE,
+                RelativeError(make_pipeline(Columns(terms), model), floor=0.1),
+            )
             for name, model in sums.items()
         ),
         Candidate("BoostedTrees", LogTarget(boosted), log),
-        Candidate("BoostedTrees/Residual", residuals[0], "log residual", preference=3, family="residual"),
-        Candidate("ExtraTrees/Residual", residuals[1], "log residual", preference=2, family="residual"),
+        Candidate(
+            "BoostedTrees/Residual", residuals[0], "log residual", preference=3, family="residual"
+        ),
+        Candidate(
+            "ExtraTrees/Residual", residuals[1], "log residual", preference=2, family="residual"
+        ),
         _candidate("MLP", mlp, log, LogTarget(mlp)),
         _candidate("RandomForest", forest, log, LogTarget(forest)),
-        Candidate("Stack", _stack(data, seed), log, preference=4, family="residual", expensive=True),
+        Candidate(
+            "Stack", _stack(data, seed), log, preference=4, family="residual", expensive=True
+        ),
     ]
     if data.devices:
-        smooth = Boosted(n_trees=250, learning_rate=0.1, max_leaves=15, min_samples_leaf=200, max_features=1.0,
-                         tree_features=0.5, loss="huber", random_state=seed)  # fmt: skip
-        found.append(Candidate("BoostedTrees/Smooth", LogResidual(base, smooth, columns=data.seen()), "log residual"))
+        smooth = Boosted(
+            n_trees=250,
+            learning_rate=0.1,
+            max_leaves=15,
+            min_samples_leaf=200,
+            max_features=1.0,
+            tree_features=0.5,
+            loss="huber",
+            random_state=seed,
+        )
+        found.append(
+            Candidate(
+                "BoostedTrees/Smooth",
+                LogResidual(base, smooth, columns=data.seen()),
+                "log residual",
+            )
+        )
     if PRIOR in data.roles:
         prior = Corrected(PRIOR, [name for name in VARIES if name in data.roles])
         own: dict[str, Any] = {"space": "log residual", "family": "prior"}
         if data.n_rows <= FEW_ROWS:
             laws = {"prior": PRIOR, "roofline": "roofline.target_us"}
-            bases = {"additive": base, **{name: AnalyticLaw(law) for name, law in laws.items() if law in data.roles}}
-            smooth = [(f"smooth {name}", LogResidual(law, Smooth(), columns=VARIES)) for name, law in bases.items()]
-            parts = [("prior", prior), *(smooth if set(VARIES) <= set(data.roles) else [("additive", base)])]
+            bases = {
+                "additive": base,
+                **{name: AnalyticLaw(law) for name, law in laws.items() if law in data.roles},
+            }
+            smooth = [
+                (f"smooth {name}", LogResidual(law, Smooth(), columns=VARIES))
+                for name, law in bases.items()
+            ]
+            parts = [
+                ("prior", prior),
+                *(smooth if set(VARIES) <= set(data.roles) else [("additive", base)]),
+            ]
             if data.n_rows >= TREES_ROWS:
                 few = clone(trees).set_params(n_estimators=20)
                 parts += [
@@ -225,12 +306,24 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
             found.append(Candidate(POOLED, pooled, preference=-1, **own))
         found += [
             Candidate("Prior", prior, preference=6, **own),
-            Candidate("ExtraTrees/Prior", LogResidual(prior, trees, columns=data.seen()), preference=7, **own),
-            Candidate("BoostedTrees/Prior", LogResidual(prior, boosted, columns=data.seen()), preference=8, **own),
+            Candidate(
+                "ExtraTrees/Prior",
+                LogResidual(prior, trees, columns=data.seen()),
+                preference=7,
+                **own,
+            ),
+            Candidate(
+                "BoostedTrees/Prior",
+                LogResidual(prior, boosted, columns=data.seen()),
+                preference=8,
+                **own,
+            ),
         ]
     if data.unpaired:
         known = list(data.shape_columns)
-        mean = PrecisionTransfer(_shape(data, seed), AdditiveTime([data.host_time], by="op="), shape_columns=known)
+        mean = PrecisionTransfer(
+            _shape(data, seed), AdditiveTime([data.host_time], by="op="), shape_columns=known
+        )
         stack = Transfer(_shape(data, seed), _stack(data, seed, [SHAPE_TIME]), shape_columns=known)
         both: dict[str, Any] = {"uses_unpaired": True, "family": "transfer", "expensive": True}
         found += [
@@ -238,7 +331,10 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
             Candidate("Stack/Transfer", stack, log, preference=5, **both),
         ]
     most = {"MLP": LEARNT_BY_NETWORK}
-    return [one if one.uses_unpaired else replace(one, most_rows=most.get(one.name, LEARNT)) for one in found]
+    return [
+        one if one.uses_unpaired else replace(one, most_rows=most.get(one.name, LEARNT))
+        for one in found
+    ]
 
 
 def additive_base(data: Columnar) -> AdditiveTime:
@@ -246,8 +342,9 @@ def additive_base(data: Columnar) -> AdditiveTime:
 
     Between many GPUs the host's time counts as it is and as rooflines scale it.
 
-    Of kernels whose work is unknown, work-items and rounds of workgroups stand for it. What does not grow with the
-    work is a sum of shares that do not either: how well the tiles fill the target, and what the host measured.
+    Of kernels whose work is unknown, work-items and rounds of workgroups stand for it. What does
+    not grow with the work is a sum of shares that do not either: how well the tiles fill the
+    target, and what the host measured.
     """
     others = ("tiles.target_us", "one_tile.target_us")
     if data.host:
@@ -264,11 +361,15 @@ def additive_base(data: Columnar) -> AdditiveTime:
 def _boosted(data: Columnar, seed: int) -> Boosted:
     """Return boosted trees for so many rows.
 
-    Without a host rows are weighed by group: for new groups bf16 products of MI355X err by 8.0 % in place of 9.0 (8.8
-    and 9.6 with groups counted alike), FP8 ones of MI300X by as much as before. With a host the 429 embedded pairs
-    would lose by it: 11.6 in place of 10.5.
+    Without a host rows are weighed by group: for new groups bf16 products of MI355X err by 8.0 % in
+    place of 9.0 (8.8 and 9.6 with groups counted alike), FP8 ones of MI300X by as much as before.
+    With a host the 429 embedded pairs would lose by it: 11.6 in place of 10.5.
     """
-    sizes: dict[str, Any] = {"max_leaves": 31 if data.n_rows > MANY_ROWS else 15, "n_trees": 150, "learning_rate": 0.1}
+    sizes: dict[str, Any] = {
+        "max_leaves": 31 if data.n_rows > MANY_ROWS else 15,
+        "n_trees": 150,
+        "learning_rate": 0.1,
+    }
     if data.n_rows > LARGE:
         sizes = {"max_leaves": 31, "n_trees": 200, "learning_rate": 0.12, "loss": "huber"}
         sizes |= {"max_features": 1.0, "tree_features": 0.4}

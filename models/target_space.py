@@ -1,7 +1,8 @@
 """What a model is fitted to instead of the time itself, and the columns it sees.
 
-A time spans five orders of magnitude, and what counts is its relative error. So a regressor is fitted with weights
-1 / y² (`RelativeError`) or to log y (`LogTarget`). Both wrap any regressor; `Columns` chooses what that one sees.
+A time spans five orders of magnitude, and what counts is its relative error. So a regressor is
+fitted with weights 1 / y² (`RelativeError`) or to log y (`LogTarget`). Both wrap any regressor;
+`Columns` chooses what that one sees.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ LARGEST_LOG = float(np.log(np.finfo(np.float64).max)) - 1.0
 def settled(values: np.ndarray, decimals: int = 6) -> np.ndarray:
     """Return values rounded, for what chooses between equals.
 
-    Last digits depend on the processor: the order of its sums, its logarithm. A tree that finds two splits equally good
-    would choose by them, and then predict times that differ by percents.
+    Last digits depend on the processor: the order of its sums, its logarithm. A tree that finds two
+    splits equally good would choose by them, and then predict times that differ by percents.
     """
     return np.round(values, decimals)
 
@@ -42,7 +43,9 @@ class _Wrapper(PositiveRegressor):
         y = check_positive_target(self, check_target(self, X, y))
         return y, None if sample_weight is None else check_weights(sample_weight, len(y))
 
-    def _fit_inner(self, X: Any, y: np.ndarray, groups: Any, sample_weight: np.ndarray | None, memo: Any) -> None:
+    def _fit_inner(
+        self, X: Any, y: np.ndarray, groups: Any, sample_weight: np.ndarray | None, memo: Any
+    ) -> None:
         """Fit a clone of the regressor (`OLS` by default) and take over what it says of the columns."""
         inner = OLS() if self.regressor is None else clone(self.regressor)
         self.regressor_ = fit(inner, X, y, groups=groups, sample_weight=sample_weight, memo=memo)
@@ -64,16 +67,16 @@ class _Wrapper(PositiveRegressor):
 class RelativeError(_Wrapper):
     """Fit a regressor to relative error: rows weighted by 1 / y².
 
-    For least squares the weighted squared error ``sum_i ((y_i - f(x_i)) / y_i)²`` is the sum of squared relative errors
-    itself, so an additive model of time stays additive.
+    For least squares the weighted squared error ``sum_i ((y_i - f(x_i)) / y_i)²`` is the sum of
+    squared relative errors itself, so an additive model of time stays additive.
 
     Parameters
     ----------
     regressor : regressor or pipeline, default=None
         Its ``fit`` must take ``sample_weight``; `OLS` where None.
     floor : float, optional
-        Predictions below ``floor`` times the smallest training y are raised to it. None: they are left as they are,
-        below zero if need be.
+        Predictions below ``floor`` times the smallest training y are raised to it. None: they are
+        left as they are, below zero if need be.
 
     Attributes
     ----------
@@ -92,7 +95,9 @@ class RelativeError(_Wrapper):
     def __init__(self, regressor: Any = None, *, floor: float | None = None) -> None:
         self.regressor, self.floor = regressor, floor
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, memo: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, memo: Any = None
+    ) -> Self:
         """Fit to positive y of shape (n_samples,); ``sample_weight`` multiplies 1 / y², ``groups`` go to the regressor.
 
         So does ``memo`` (see `base.Memo`).
@@ -116,9 +121,10 @@ class RelativeError(_Wrapper):
 class LogTarget(_Wrapper):
     """Fit a regressor to log y and return the exponential of what it predicts.
 
-    That is the conditional median of y where errors of log y are symmetric. ``smearing`` multiplies by the mean of
-    ``exp(log y - prediction)`` over the training rows instead, for the conditional mean (Duan 1983). Predictions are
-    positive and finite: logarithms are held within the range of float64.
+    That is the conditional median of y where errors of log y are symmetric. ``smearing`` multiplies
+    by the mean of ``exp(log y - prediction)`` over the training rows instead, for the conditional
+    mean (Duan 1983). Predictions are positive and finite: logarithms are held within the range of
+    float64.
 
     Parameters
     ----------
@@ -147,7 +153,9 @@ class LogTarget(_Wrapper):
     def __init__(self, regressor: Any = None, *, smearing: bool = False) -> None:
         self.regressor, self.smearing = regressor, smearing
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, memo: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, memo: Any = None
+    ) -> Self:
         """Fit to positive y of shape (n_samples,); ``sample_weight``, ``groups`` and ``memo`` go to the regressor.
 
         Raises
@@ -160,7 +168,9 @@ class LogTarget(_Wrapper):
         self.smearing_ = 1.0
         if self.smearing:
             residual = np.log(y) - self._predict_inner(X)
-            self.smearing_ = float(np.average(np.exp(np.minimum(residual, LARGEST_LOG)), weights=weights))
+            self.smearing_ = float(
+                np.average(np.exp(np.minimum(residual, LARGEST_LOG)), weights=weights)
+            )
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -176,8 +186,8 @@ class Columns(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     names : sequence of str, optional
-        A column each, in the order of X in the end; ``"dtype=*"`` stands for every column whose name begins with
-        ``"dtype="`` (possibly none).
+        A column each, in the order of X in the end; ``"dtype=*"`` stands for every column whose
+        name begins with ``"dtype="`` (possibly none).
 
     Attributes
     ----------
@@ -201,7 +211,8 @@ class Columns(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            For names X does not have, when nothing is left, and for NaN or infinite values in the columns.
+            For names X does not have, when nothing is left, and for NaN or infinite values in the
+            columns.
         """
         self.fit_transform(X)
         return self
@@ -230,16 +241,24 @@ class Columns(TransformerMixin, BaseEstimator):
         if not hasattr(X, "iloc"):
             return np.asarray(X)[:, self.columns_]
         chosen = X.iloc[:, self.columns_]
-        values = chosen.to_numpy(dtype=np.float64, na_value=np.nan)  # plain: a frame takes longer to check
+        values = chosen.to_numpy(
+            dtype=np.float64, na_value=np.nan
+        )  # plain: a frame takes longer to check
         if not (finite := np.isfinite(values).all(axis=0)).all():
             bad = [str(name) for name, good in zip(chosen.columns, finite, strict=True) if not good]
-            raise ValueError(f"X holds NaN or infinity in {few(bad)}: leave out the rows or the columns")
+            raise ValueError(
+                f"X holds NaN or infinity in {few(bad)}: leave out the rows or the columns"
+            )
         return chosen
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns passed on."""
         check_is_fitted(self, "columns_")
-        given = input_features if input_features is not None else getattr(self, "feature_names_in_", None)
+        given = (
+            input_features
+            if input_features is not None
+            else getattr(self, "feature_names_in_", None)
+        )
         names = [f"x{j}" for j in range(self.n_features_in_)] if given is None else list(given)
         return np.asarray(names, dtype=object)[self.columns_]
 

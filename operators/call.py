@@ -1,12 +1,14 @@
 """A call of a framework's operator as it was recorded: tensors with sizes, formats and strides, and other arguments.
 
-PyTorch's profiler (1.13 to 2.9 seen) writes four parallel lists per call: sizes, types, strides and, since 2.1, the
-values of arguments that are no tensors, as text (``"[1, 1]"``, ``"False"``, ``"0.125"``). An optional argument that
-was left out has the type ``""``; a list of tensors has the type ``TensorList`` and a list of sizes, without the
-formats of its members; operators' overloads share a name, so only the arguments tell them apart.
+PyTorch's profiler (1.13 to 2.9 seen) writes four parallel lists per call: sizes, types, strides
+and, since 2.1, the values of arguments that are no tensors, as text (``"[1, 1]"``, ``"False"``,
+``"0.125"``). An optional argument that was left out has the type ``""``; a list of tensors has the
+type ``TensorList`` and a list of sizes, without the formats of its members; operators' overloads
+share a name, so only the arguments tell them apart.
 
-A module of `kinds` says in its ``ATEN`` which calls are its operators': argument positions are those of the schemas
-(PyTorch 2.13, ``native_functions.yaml``), names are without the mark of the in-place form.
+A module of `kinds` says in its ``ATEN`` which calls are its operators': argument positions are
+those of the schemas (PyTorch 2.13, ``native_functions.yaml``), names are without the mark of the
+in-place form.
 """
 
 from __future__ import annotations
@@ -27,9 +29,23 @@ Described = dict[str, Any]
 
 #: `c10::ScalarType` as an integer, as ``Concrete Inputs`` writes an argument ``dtype`` (PyTorch 2.13, c10/core).
 SCALAR_TYPES = {
-    0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "fp16", 6: "fp32", 7: "fp64", 11: "bool",
-    15: "bf16", 23: "fp8", 24: "fp8", 25: "fp8", 26: "fp8", 44: "fp8", 45: "fp4",
-}  # fmt: skip
+    0: "uint8",
+    1: "int8",
+    2: "int16",
+    3: "int32",
+    4: "int64",
+    5: "fp16",
+    6: "fp32",
+    7: "fp64",
+    11: "bool",
+    15: "bf16",
+    23: "fp8",
+    24: "fp8",
+    25: "fp8",
+    26: "fp8",
+    44: "fp8",
+    45: "fp4",
+}
 _NO_TENSOR = frozenset({"", "Scalar", "ScalarList", "TensorList"})
 _LARGEST = 2**62
 
@@ -46,8 +62,8 @@ NO_FIT = (NotToldError, IndexError, ZeroDivisionError, ValueError)
 class Tensor:
     """A tensor argument: its sizes (() for one element), number format ("" where not recorded) and strides in elements.
 
-    `strides` is () where they are not recorded; `packed` counts the elements in one stored unit: 2 for
-    ``float4_e2m1fn_x2``.
+    `strides` is () where they are not recorded; `packed` counts the elements in one stored unit: 2
+    for ``float4_e2m1fn_x2``.
     """
 
     dims: tuple[int, ...]
@@ -65,13 +81,21 @@ class Tensor:
         """Number of different elements in memory: an expanded dimension (stride 0) holds one."""
         if len(self.strides) != len(self.dims):
             return self.numel
-        return prod(size for size, stride in zip(self.dims, self.strides, strict=True) if stride != 0 or size == 0)
+        return prod(
+            size
+            for size, stride in zip(self.dims, self.strides, strict=True)
+            if stride != 0 or size == 0
+        )
 
     def innermost(self, axes: Sequence[int]) -> bool:
         """Return whether these axes vary fastest in memory (assumed where strides are not recorded)."""
         strides = self.strides if len(self.strides) == len(self.dims) else row_major(self.dims)
         inner = [strides[axis] for axis in axes if self.dims[axis] > 1]
-        outer = [strides[axis] for axis in range(len(self.dims)) if axis not in axes and self.dims[axis] > 1]
+        outer = [
+            strides[axis]
+            for axis in range(len(self.dims))
+            if axis not in axes and self.dims[axis] > 1
+        ]
         return not inner or not outer or max(inner) < min(outer)
 
 
@@ -101,7 +125,8 @@ class Call:
     def tensor(self, position: int) -> Tensor:
         """Return a tensor argument.
 
-        Raises NotToldError where it is no tensor, or its elements have no size here (complex numbers).
+        Raises NotToldError where it is no tensor, or its elements have no size here (complex
+        numbers).
         """
         if not self.has(position):
             raise NotToldError
@@ -111,7 +136,9 @@ class Call:
 
     def tensors(self, position: int) -> list[Tensor]:
         """Return the members of a list of tensors; their format is "" where it is not recorded."""
-        dims, types, strides = (_at(side, position) for side in (self.dims, self.types, self.strides))
+        dims, types, strides = (
+            _at(side, position) for side in (self.dims, self.types, self.strides)
+        )
         if not isinstance(dims, list) or not (types == "TensorList" or isinstance(types, list)):
             raise NotToldError
         words = types if isinstance(types, list) else [""] * len(dims)
@@ -161,7 +188,9 @@ class Call:
     def dtype(self, position: int, default: str) -> str:
         """Return the format an argument ``dtype`` asks for, the default where it is None, absent or not recorded."""
         word = self.text(position)
-        return SCALAR_TYPES.get(int(word), default) if word.isdecimal() and len(word) < 4 else default
+        return (
+            SCALAR_TYPES.get(int(word), default) if word.isdecimal() and len(word) < 4 else default
+        )
 
 
 CallReader = Callable[[Call], Described]
@@ -193,7 +222,9 @@ def promote(*dtypes: str) -> str:
     """
     if "" in dtypes:
         return ""
-    kinds = [0 if dtype == "bool" else 2 if dtype.startswith(("fp", "bf")) else 1 for dtype in dtypes]
+    kinds = [
+        0 if dtype == "bool" else 2 if dtype.startswith(("fp", "bf")) else 1 for dtype in dtypes
+    ]
     ranked = [(kind, BITS[dtype], dtype) for kind, dtype in zip(kinds, dtypes, strict=True)]
     if {"fp16", "bf16"} <= set(dtypes) and max(ranked)[1] == 16:
         return "fp32"
@@ -218,7 +249,9 @@ def _tensor(dims: Any, word: Any, strides: Any) -> Tensor:
 
 
 def _sizes(values: Any) -> bool:
-    return isinstance(values, list) and all(type(value) is int and 0 <= value < _LARGEST for value in values)
+    return isinstance(values, list) and all(
+        type(value) is int and 0 <= value < _LARGEST for value in values
+    )
 
 
 @lru_cache(maxsize=256)

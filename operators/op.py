@@ -1,8 +1,8 @@
 """What is known of one operator: dimensions, work, class of kernels, features, how it is measured.
 
-It is measured from a row of the measurement table by a call of PyTorch, which the caller imports. A row has the
-dimensions of its operator and the variants that readers of profiles give it, so that measured and profiled rows are the
-same problems.
+It is measured from a row of the measurement table by a call of PyTorch, which the caller imports. A
+row has the dimensions of its operator and the variants that readers of profiles give it, so that
+measured and profiled rows are the same problems.
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ Builder = Callable[[Operands, Row], Run]
 class Measured:
     """How an operator is measured.
 
-    `build` makes the call of a row; a DataError where its variant or number format cannot be measured, or dimensions
-    contradict each other. `family` is the name by which its kernels are chosen; "" for the operator's own. `formats`
-    are those the call has where a list of rows does not state them, given ``dtype_a``.
+    `build` makes the call of a row; a DataError where its variant or number format cannot be
+    measured, or dimensions contradict each other. `family` is the name by which its kernels are
+    chosen; "" for the operator's own. `formats` are those the call has where a list of rows does
+    not state them, given ``dtype_a``.
     """
 
     build: Builder
@@ -73,9 +74,13 @@ def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> li
     dimensions = []
     for name in names:
         value = row.get(name, default)
-        value = default if value is None or (isinstance(value, float) and math.isnan(value)) else value
+        value = (
+            default if value is None or (isinstance(value, float) and math.isnan(value)) else value
+        )
         if value is None or isinstance(value, str) or float(value) != int(value):
-            raise DataError(f"{word(row, 'op')} needs {name} as a whole number, got {row.get(name, 'nothing')}")
+            raise DataError(
+                f"{word(row, 'op')} needs {name} as a whole number, got {row.get(name, 'nothing')}"
+            )
         dimensions.append(int(value))
     return dimensions
 
@@ -83,7 +88,9 @@ def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> li
 def unknown(row: Mapping[str, Any], name: str, known: str) -> DataError:
     """Return the error for a word that no call of the row's operator has."""
     said = word(row, name) or "none"
-    return DataError(f"{word(row, 'op')} with {name} {said} cannot be measured: known here is {known}")
+    return DataError(
+        f"{word(row, 'op')} with {name} {said} cannot be measured: known here is {known}"
+    )
 
 
 def matrix(make: Operands, row: Row, written: str | None = None) -> Any:
@@ -111,8 +118,9 @@ Unit = Literal["matrix", "vector"]
 Formula = Callable[[pd.DataFrame], np.ndarray]
 RUN = "run"  # column that numbers the repeats of a problem where each is to be a row of its own
 CACHE, COLD = "cache", "cold"
-"""Column that says whether the cache held other data before each call (`COLD`); a call from memory is another problem
-than one from the cache. Whatever else stands there, and nothing, means a warm cache."""
+"""Column that says whether the cache held other data before each call (`COLD`); a call from memory
+is another problem than one from the cache. Whatever else stands there, and nothing, means a warm
+cache."""
 COMMON = ("op", "family", "variant", "layout", "dtype_a", "dtype_b", "dtype_out", CACHE, RUN)
 """Columns that tell problems apart whatever the operator."""
 _AS_INT8 = ["int4", "uint4", "uint8"]
@@ -122,8 +130,8 @@ _AS_INT8 = ["int4", "uint4", "uint8"]
 class Work:
     """What each row has to do, as arrays of shape (n_rows,).
 
-    Operations and compulsory memory traffic (float), the row as matrix products (see `Op.gemm_view`), the precision the
-    arithmetic runs at, and the unit that does it (str).
+    Operations and compulsory memory traffic (float), the row as matrix products (see
+    `Op.gemm_view`), the precision the arithmetic runs at, and the unit that does it (str).
     """
 
     flops: np.ndarray
@@ -147,7 +155,10 @@ class Work:
         dtypes, dtype_names = pd.factorize(self.dtype)
         units, unit_names = pd.factorize(self.unit)
         codes, pairs = pd.factorize(dtypes * max(len(unit_names), 1) + units)
-        return codes, [(str(dtype_names[p // len(unit_names)]), str(unit_names[p % len(unit_names)])) for p in pairs]
+        return codes, [
+            (str(dtype_names[p // len(unit_names)]), str(unit_names[p % len(unit_names)]))
+            for p in pairs
+        ]
 
     def take(self, rows: np.ndarray) -> Work:
         """Return the work of some rows (positions or a mask)."""
@@ -194,11 +205,16 @@ class Dim:
 
     name: str  # its column
     meaning: str  # what it is, for the page of the columns
-    example: float | str | None = None  # a value that one could have on an MI300X; without a default there must be one
-    # its value where it is absent (those of PyTorch's functions: stride 1, padding 0, one group, no mask);
-    # ``"=column"`` copies another column, NaN stays missing. Without a default it must be there.
+    example: float | str | None = (
+        None  # a value that one could have on an MI300X; without a default there must be one
+    )
+    # its value where it is absent (those of PyTorch's functions: stride 1, padding 0, one group, no
+    # mask); ``"=column"`` copies another column, NaN stays missing. Without a default it must be
+    # there.
     default: float | str | None = None
-    kind: Literal["size", "flag", "word"] = "size"  # a whole number, yes or no (1.0 or 0.0), or text
+    kind: Literal["size", "flag", "word"] = (
+        "size"  # a whole number, yes or no (1.0 or 0.0), or text
+    )
     least: int = 1  # smallest size
 
 
@@ -209,7 +225,9 @@ class Op:
     name: str  # as in column ``op``
     unit: Unit  # arithmetic unit whose peak bounds it
     dimensions: tuple[Dim, ...]  # its dimensions, in the order users know them
-    group: tuple[str, ...]  # columns of the default group, whose rows are never split between training and validation
+    group: tuple[
+        str, ...
+    ]  # columns of the default group, whose rows are never split between training and validation
     label: str  # format of the group's name over the columns of `group`
     _flops: Formula = field(repr=False)
     _bytes: Formula = field(repr=False)
@@ -218,17 +236,26 @@ class Op:
     _least_flops: Formula | None = field(default=None, repr=False)
     _least_bytes: Formula | None = field(default=None, repr=False)
     _sent_bytes: Formula | None = field(default=None, repr=False)
-    # its other names in files and on the command line: PyTorch's (``aten/src/ATen/native/native_functions.yaml`` of
-    # PyTorch 2.9, and what ``torch.nn.functional`` calls them), those of data sets and libraries
+    # its other names in files and on the command line: PyTorch's
+    # (``aten/src/ATen/native/native_functions.yaml`` of PyTorch 2.9, and what
+    # ``torch.nn.functional`` calls them), those of data sets and libraries
     aliases: tuple[str, ...] = ()
     kernels: str = ""  # class of its kernels (`traces.classes`), "" for the operator's own name
-    # whether its kernels go over each row several times, or keep sums of it: they reach less of the bandwidth
+    # whether its kernels go over each row several times, or keep sums of it: they reach less of the
+    # bandwidth
     row_wise: bool = False
-    # standard deviation of the logarithm of a kernel's time about that of its work, where nothing was fitted
+    # standard deviation of the logarithm of a kernel's time about that of its work, where nothing
+    # was fitted
     spread: float = 0.5
-    features: tuple[OwnFeature, ...] = ()  # features of its dimensions, in models of this operator alone
-    metrics: tuple[str, ...] = ()  # columns that its rows may measure beside the time, each a metric to predict
-    measured: Measured | None = field(default=None, repr=False)  # how it is measured; None where it cannot be
+    features: tuple[
+        OwnFeature, ...
+    ] = ()  # features of its dimensions, in models of this operator alone
+    metrics: tuple[
+        str, ...
+    ] = ()  # columns that its rows may measure beside the time, each a metric to predict
+    measured: Measured | None = field(
+        default=None, repr=False
+    )  # how it is measured; None where it cannot be
 
     @cached_property
     def dims(self) -> tuple[str, ...]:
@@ -270,35 +297,45 @@ class Op:
     def complete(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with absent optional columns at their defaults and every precision stated.
 
-        Absent precisions: ``dtype_b`` is ``dtype_a``; ``dtype_out`` is ``dtype_a``, but bf16 for matrix operators on
-        8 bits and fewer (as AITER and hipBLASLt write by default).
+        Absent precisions: ``dtype_b`` is ``dtype_a``; ``dtype_out`` is ``dtype_a``, but bf16 for
+        matrix operators on 8 bits and fewer (as AITER and hipBLASLt write by default).
         """
         return with_columns(frame, self.completed(frame))
 
     @property
     def asked(self) -> tuple[str, ...]:
         """Columns that `completed` looks at."""
-        others = [value[1:] for value in self.defaults.values() if isinstance(value, str) and value.startswith("=")]
+        others = [
+            value[1:]
+            for value in self.defaults.values()
+            if isinstance(value, str) and value.startswith("=")
+        ]
         return (*self.defaults, *others, "dtype_a", "dtype_b", "dtype_out", "source")
 
     def completed(self, frame: pd.DataFrame) -> dict[str, np.ndarray]:
         """Return the columns that `complete` fills: of a table that is complete, none."""
-        lacking = {name: default for name, default in self.defaults.items() if not _is_stated(frame, name, default)}
+        lacking = {
+            name: default
+            for name, default in self.defaults.items()
+            if not _is_stated(frame, name, default)
+        }
         columns = {name: _filled(frame, name, default) for name, default in lacking.items()}
         widen = self.unit == "matrix"
         if not _is_stated(frame, "dtype_b", "dtype_a"):
             columns["dtype_b"] = _of_both(frame, "dtype_b", lambda a, b: b or a)
         if not _is_stated(frame, "dtype_out", "dtype_a"):
             columns["dtype_out"] = _of_both(
-                frame, "dtype_out", lambda a, out: out or ("bf16" if widen and BITS.get(a, 32) <= 8 else a)
+                frame,
+                "dtype_out",
+                lambda a, out: out or ("bf16" if widen and BITS.get(a, 32) <= 8 else a),
             )
         return columns
 
     def least(self, frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Return the FLOPs and bytes that no kernel gets below, of complete rows.
 
-        They are less than `flops` and `bytes` where those are an estimate: of convolutions, which Winograd's algorithm
-        shortens, of experts and rows that many tokens may share.
+        They are less than `flops` and `bytes` where those are an estimate: of convolutions, which
+        Winograd's algorithm shortens, of experts and rows that many tokens may share.
         """
         return (self._least_flops or self._flops)(frame), (self._least_bytes or self._bytes)(frame)
 
@@ -311,17 +348,26 @@ class Op:
     def work(self, frame: pd.DataFrame) -> Work:
         """Return the work of these rows (see `work_of`)."""
         whole = self.complete(frame)
-        sides = {str(side): values.to_numpy(dtype=float) for side, values in self._view(whole).items()}
+        sides = {
+            str(side): values.to_numpy(dtype=float) for side, values in self._view(whole).items()
+        }
         unit = np.full(len(frame), self.unit, dtype=object)
-        return Work(self._flops(whole), self._bytes(whole), **sides, dtype=self.compute_dtype(whole), unit=unit)
+        return Work(
+            self._flops(whole),
+            self._bytes(whole),
+            **sides,
+            dtype=self.compute_dtype(whole),
+            unit=unit,
+        )
 
     def compute_dtype(self, frame: pd.DataFrame) -> np.ndarray:
         """Return the precision the arithmetic runs at.
 
-        Matrix operators: the wider of the two operands (int4 or fp4 weights under bf16 activations are widened and
-        multiplied as bf16; fp4 with fp8 runs at the fp8 rate: AMD CDNA 4 white paper, 2025); two operands of 4-bit
-        or unsigned integers are multiplied as int8. Vector operators: fp32, or fp64 for fp64 (PyTorch's
-        ``at::opmath_type``: half precisions are computed in float).
+        Matrix operators: the wider of the two operands (int4 or fp4 weights under bf16 activations
+        are widened and multiplied as bf16; fp4 with fp8 runs at the fp8 rate: AMD CDNA 4 white
+        paper, 2025); two operands of 4-bit or unsigned integers are multiplied as int8. Vector
+        operators: fp32, or fp64 for fp64 (PyTorch's ``at::opmath_type``: half precisions are
+        computed in float).
         """
         if self.unit == "vector":
             return _of_both(frame, "dtype_b", lambda a, b: "fp64" if a == "fp64" else "fp32")
@@ -360,4 +406,6 @@ def _filled(frame: pd.DataFrame, name: str, default: float | str) -> np.ndarray:
     if _is_word(default):
         values = texts(frame, name)
         return np.where(values == "", default, values).astype(object)
-    return with_default(frame, name, as_numbers(frame, default[1:]) if isinstance(default, str) else default)
+    return with_default(
+        frame, name, as_numbers(frame, default[1:]) if isinstance(default, str) else default
+    )

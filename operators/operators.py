@@ -26,26 +26,73 @@ from .op import Work as Work
 from .work import coded, with_columns
 
 _SHOWN = (
-    "gemm", "batched_gemm", "grouped_gemm", "moe", "conv", "attention", "attention_backward",
-    "elementwise", "gather", "collective", "kernel", "serving", "application", "frame", "epoch",
-    "softmax", "layer_norm", "rms_norm", "reduction", "softmax_backward", "layer_norm_backward", "rms_norm_backward",
-    "group_norm", "group_norm_backward", "batch_norm", "batch_norm_inference", "batch_norm_backward", "add_rms_norm",
-    "loss", "adam", "sgd_momentum", "add", "mul", "div", "pow", "addu", "mulu", "divu", "powu", "relu", "tanh", "gelu",
-    "copy", "fill",
-)  # fmt: skip
+    "gemm",
+    "batched_gemm",
+    "grouped_gemm",
+    "moe",
+    "conv",
+    "attention",
+    "attention_backward",
+    "elementwise",
+    "gather",
+    "collective",
+    "kernel",
+    "serving",
+    "application",
+    "frame",
+    "epoch",
+    "softmax",
+    "layer_norm",
+    "rms_norm",
+    "reduction",
+    "softmax_backward",
+    "layer_norm_backward",
+    "rms_norm_backward",
+    "group_norm",
+    "group_norm_backward",
+    "batch_norm",
+    "batch_norm_inference",
+    "batch_norm_backward",
+    "add_rms_norm",
+    "loss",
+    "adam",
+    "sgd_momentum",
+    "add",
+    "mul",
+    "div",
+    "pow",
+    "addu",
+    "mulu",
+    "divu",
+    "powu",
+    "relu",
+    "tanh",
+    "gelu",
+    "copy",
+    "fill",
+)
 """The order in which users see operators, and tables their dimensions; the others follow by file."""
 _KINDS = [
-    import_module(f"{kinds.__name__}.{name}") for name in sorted(one.name for one in iter_modules(kinds.__path__))
+    import_module(f"{kinds.__name__}.{name}")
+    for name in sorted(one.name for one in iter_modules(kinds.__path__))
 ]
 _FOUND: dict[str, Op] = {op.name: op for kind in _KINDS for op in kind.OPERATORS}
 OPS: dict[str, Op] = {name: _FOUND[name] for name in dict.fromkeys((*_SHOWN, *_FOUND))}
 """Every operator by its name in column ``op``."""
-ALIASES: dict[str, str] = {word: op.name for op in OPS.values() for word in op.aliases}  # other names of operators
-ATEN: dict[str, CallReader] = {name: read for kind in _KINDS for name, read in getattr(kind, "ATEN", {}).items()}
+ALIASES: dict[str, str] = {
+    word: op.name for op in OPS.values() for word in op.aliases
+}  # other names of operators
+ATEN: dict[str, CallReader] = {
+    name: read for kind in _KINDS for name, read in getattr(kind, "ATEN", {}).items()
+}
 """What reads the arguments of a framework's call, by its name."""
-DIMENSIONS: dict[str, Dim] = {dim.name: dim for op in reversed(OPS.values()) for dim in op.dimensions}
+DIMENSIONS: dict[str, Dim] = {
+    dim.name: dim for op in reversed(OPS.values()) for dim in op.dimensions
+}
 """Dimensions by their name, as the first operator has them that has one of that name."""
-_NAMESPACE = re.compile(r"(?:torch\.ops\.)?(?:aten(?:::|\.)|torch\.nn\.functional\.|nn\.functional\.|torch\.|f\.)")
+_NAMESPACE = re.compile(
+    r"(?:torch\.ops\.)?(?:aten(?:::|\.)|torch\.nn\.functional\.|nn\.functional\.|torch\.|f\.)"
+)
 
 
 def without_namespace(word: str) -> str:
@@ -84,14 +131,22 @@ def op_of(name: str) -> Op:
     raise DataError(f"unknown operator {name!r}: {nearest_op(str(name))}")
 
 
-METRICS_OF_A_RUN: dict[str, float | str] = {"ttft_ms": 250.0, "tpot_ms": 17.5, "output_tokens_per_s": 3400.0}
+METRICS_OF_A_RUN: dict[str, float | str] = {
+    "ttft_ms": 250.0,
+    "tpot_ms": 17.5,
+    "output_tokens_per_s": 3400.0,
+}
 """What an example of a run of serving has in place of a time."""
 
 
 def example_of(op: Op) -> dict[str, float | str]:
     """Return what a measurement of an operator must state, with values that one could have on an MI300X."""
     dtype: dict[str, float | str] = {"dtype_a": "bf16"} if op.needs_dtype else {}
-    sizes = {dim.name: dim.example for dim in op.dimensions if dim.default is None and dim.example is not None}
+    sizes = {
+        dim.name: dim.example
+        for dim in op.dimensions
+        if dim.default is None and dim.example is not None
+    }
     timed = METRICS_OF_A_RUN if op.metrics else {"duration_us": 150.0}
     return {"device": "MI300X", "op": op.name, **dtype, **timed, **sizes}
 
@@ -113,9 +168,15 @@ def complete(frame: pd.DataFrame) -> pd.DataFrame:
         return (ops[0][0].complete(frame) if ops else frame).reset_index(drop=True)
     filled: dict[str, np.ndarray] = {}
     for op, rows in ops:
-        for name, values in op.completed(frame.loc[:, frame.columns.isin(op.asked)].iloc[rows]).items():
+        for name, values in op.completed(
+            frame.loc[:, frame.columns.isin(op.asked)].iloc[rows]
+        ).items():
             if name not in filled:
-                filled[name] = frame[name].to_numpy(copy=True) if name in frame else np.full(len(frame), np.nan)
+                filled[name] = (
+                    frame[name].to_numpy(copy=True)
+                    if name in frame
+                    else np.full(len(frame), np.nan)
+                )
             if filled[name].dtype != values.dtype:
                 filled[name] = filled[name].astype(object)
             filled[name][rows] = values
@@ -129,7 +190,9 @@ def work_of(frame: pd.DataFrame) -> Work:
     """
     columns: dict[str, np.ndarray] = {}
     for side in fields(Work):
-        columns[side.name] = np.empty(len(frame), dtype=object if side.name in ("dtype", "unit") else float)
+        columns[side.name] = np.empty(
+            len(frame), dtype=object if side.name in ("dtype", "unit") else float
+        )
     for op, rows in each_op(frame):
         part = op.work(frame if len(rows) == len(frame) else frame.iloc[rows])
         for name, column in columns.items():
@@ -147,11 +210,18 @@ def group_labels(frame: pd.DataFrame) -> np.ndarray:
             own, values = pd.factorize(part[name], use_na_sentinel=False)
             code = pd.factorize(code * len(values) + own)[0]
         first = part.iloc[np.unique(code, return_index=True)[1]]
-        names = [op.label.format(**{str(c): _shown(v) for c, v in row.items()}) for row in first.to_dict("records")]
+        names = [
+            op.label.format(**{str(c): _shown(v) for c, v in row.items()})
+            for row in first.to_dict("records")
+        ]
         labels[rows] = np.array(names, dtype=object)[code]
     return labels
 
 
 def _shown(value: object) -> str:
     """Write 4096.0 as 4096."""
-    return f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 else str(value).removesuffix(".0")
+    return (
+        f"{value:g}"
+        if isinstance(value, float) and abs(value) < 1e6
+        else str(value).removesuffix(".0")
+    )

@@ -16,7 +16,9 @@ from .work import element_bytes, numbers
 
 ROWS = Dim("rows", "rows; elements are rows × cols", 4096)
 COLS = Dim("cols", "elements of a row, along which is normalised or summed", 8192)
-ELEMENTWISE_SPREAD = 0.15  # of element-wise kernels; those of PyTorch on MI100 and MI210 lie within 0.1
+ELEMENTWISE_SPREAD = (
+    0.15  # of element-wise kernels; those of PyTorch on MI100 and MI210 lie within 0.1
+)
 ROW_WISE_SPREAD = 0.35  # of kernels that go over each row: a judgement
 
 
@@ -24,11 +26,11 @@ ROW_WISE_SPREAD = 0.35  # of kernels that go over each row: a judgement
 class VectorWork:
     """Cost of one element: operations, tensors read, and what a whole row or column adds.
 
-    Operations are counted one by one, exponentials, powers and divisions as one each (the convention of the framework
-    counters; special functions take several instructions, but these kernels wait for memory). `inputs` and `outputs`
-    are tensors of rows x cols; where it `reduces`, one value per row is written instead. `parameters` are vectors of
-    length cols read (scale, shift), `row_parameters` values per row read (scale, shift, mean and variance of a
-    channel).
+    Operations are counted one by one, exponentials, powers and divisions as one each (the
+    convention of the framework counters; special functions take several instructions, but these
+    kernels wait for memory). `inputs` and `outputs` are tensors of rows x cols; where it `reduces`,
+    one value per row is written instead. `parameters` are vectors of length cols read (scale,
+    shift), `row_parameters` values per row read (scale, shift, mean and variance of a channel).
     """
 
     operations: float
@@ -46,8 +48,8 @@ class VectorWork:
     def bytes_moved(self, frame: pd.DataFrame) -> np.ndarray:
         """Return the bytes read and written once.
 
-        ``(inputs rows cols + parameters cols + row_parameters rows) a + outputs written c``, `written` being rows for
-        a reduction, else rows cols.
+        ``(inputs rows cols + parameters cols + row_parameters rows) a + outputs written c``,
+        `written` being rows for a reduction, else rows cols.
         """
         rows, cols = numbers(frame, "rows", "cols")
         a, out = element_bytes(frame, "dtype_a"), element_bytes(frame, "dtype_out")
@@ -59,13 +61,24 @@ class VectorWork:
     def view(frame: pd.DataFrame) -> pd.DataFrame:
         """Return m = rows, n = cols, k = batch = 1."""
         rows, cols = numbers(frame, "rows", "cols")
-        return pd.DataFrame({"batch": np.ones(len(frame)), "m": rows, "n": cols, "k": np.ones(len(frame))})
+        return pd.DataFrame(
+            {"batch": np.ones(len(frame)), "m": rows, "n": cols, "k": np.ones(len(frame))}
+        )
 
 
 def vector_op(name: str, work: VectorWork, **more: Any) -> Op:
     """Return the operator of that work; `more` are further fields of `Op`."""
-    return Op(name, "vector", (ROWS, COLS), ("cols",), name + " {cols}",
-              work.flops, work.bytes_moved, work.view, **more)  # fmt: skip
+    return Op(
+        name,
+        "vector",
+        (ROWS, COLS),
+        ("cols",),
+        name + " {cols}",
+        work.flops,
+        work.bytes_moved,
+        work.view,
+        **more,
+    )
 
 
 def as_rows(dims: Sequence[int]) -> Described:
@@ -73,8 +86,8 @@ def as_rows(dims: Sequence[int]) -> Described:
     return {"rows": prod(dims[:-1]), "cols": dims[-1] if dims else 1}
 
 
-# A row is what is normalised or reduced together; its elements are the columns. The variant ``strided`` says that a
-# row's elements lie further apart in memory than the rows.
+# A row is what is normalised or reduced together; its elements are the columns. The variant
+# ``strided`` says that a row's elements lie further apart in memory than the rows.
 
 
 def whole_rows(op: str, variant: str, x: Tensor, cols: int, out: str = "") -> Described:

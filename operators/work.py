@@ -56,16 +56,19 @@ _KERNEL_NAMES: tuple[tuple[re.Pattern[str], str], ...] = (
 def canonical_dtype(spelling: str) -> str:
     """Return which of `DTYPES` a number format is ("torch.float8_e4m3fnuz" -> "fp8", "FP16" -> "fp16").
 
-    Case, `torch.` and `c10::` do not matter. Formats that take the same bits and run at the same rate share a name
-    (both FP8 encodings, IEEE and `fnuz` alike). Raises DataError where it is not known; the message names the closest
-    ones.
+    Case, `torch.` and `c10::` do not matter. Formats that take the same bits and run at the same
+    rate share a name (both FP8 encodings, IEEE and `fnuz` alike). Raises DataError where it is not
+    known; the message names the closest ones.
     """
     name = _lookup(spelling)
     if name is None:
-        close = [_CANONICAL[word] for word in difflib.get_close_matches(_plain(spelling), _CANONICAL, n=3)] or DTYPES[
-            :6
-        ]
-        raise DataError(f"unknown number format {spelling!r}: use one of {', '.join(dict.fromkeys(close))}")
+        close = [
+            _CANONICAL[word]
+            for word in difflib.get_close_matches(_plain(spelling), _CANONICAL, n=3)
+        ] or DTYPES[:6]
+        raise DataError(
+            f"unknown number format {spelling!r}: use one of {', '.join(dict.fromkeys(close))}"
+        )
     return name
 
 
@@ -102,13 +105,23 @@ def _lookup(spelling: str) -> str | None:
 
 
 BITS = {
-    "fp64": 64, "int64": 64,
-    "fp32": 32, "tf32": 32, "int32": 32,
-    "fp16": 16, "bf16": 16, "int16": 16,
-    "fp8": 8, "int8": 8, "uint8": 8, "bool": 8,
+    "fp64": 64,
+    "int64": 64,
+    "fp32": 32,
+    "tf32": 32,
+    "int32": 32,
+    "fp16": 16,
+    "bf16": 16,
+    "int16": 16,
+    "fp8": 8,
+    "int8": 8,
+    "uint8": 8,
+    "bool": 8,
     "fp6": 6,
-    "fp4": 4, "int4": 4, "uint4": 4,
-}  # fmt: skip
+    "fp4": 4,
+    "int4": 4,
+    "uint4": 4,
+}
 """Bits of one stored element; TF32 is stored as FP32, and sub-byte types are packed."""
 _WORDS = {"true": 1.0, "false": 0.0}
 
@@ -145,7 +158,9 @@ def with_default(frame: pd.DataFrame, name: str, default: float | np.ndarray) ->
     return np.where(missing, default, values)
 
 
-def with_columns(frame: pd.DataFrame, columns: Mapping[str, np.ndarray | pd.Series]) -> pd.DataFrame:
+def with_columns(
+    frame: pd.DataFrame, columns: Mapping[str, np.ndarray | pd.Series]
+) -> pd.DataFrame:
     """Return a table with these columns as `assign` does, but new ones all at once: one by one they take longer."""
     new = {name: values for name, values in columns.items() if name not in frame}
     whole = frame.assign(**{name: values for name, values in columns.items() if name in frame})
@@ -155,7 +170,8 @@ def with_columns(frame: pd.DataFrame, columns: Mapping[str, np.ndarray | pd.Seri
 def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.ndarray]:
     """Return the named dimensions, each at least `minimum` in every row, as float arrays of shape (n_rows,).
 
-    Raises DataError with the dimensions that are missing, empty or too small: five at most, and the rows at fault.
+    Raises DataError with the dimensions that are missing, empty or too small: five at most, and the
+    rows at fault.
     """
     arrays = [as_numbers(frame, name) for name in names]
     bad = [~(np.isfinite(values) & (values >= minimum)) for values in arrays]
@@ -164,7 +180,8 @@ def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.n
         op = frame["op"].iloc[0] if "op" in frame else "these"
         rows = np.logical_or.reduce(bad)
         raise DataError(
-            f"{op} rows need {few(faulty)} >= {minimum:g}, missing or smaller in {int(rows.sum())} of {len(frame)} rows"
+            f"{op} rows need {few(faulty)} >= {minimum:g}, missing or smaller in "
+            f"{int(rows.sum())} of {len(frame)} rows"
             f"{_where(frame, rows)}: add the columns, or leave these rows out"
         )
     return arrays
@@ -176,7 +193,9 @@ def positive(frame: pd.DataFrame, name: str) -> np.ndarray:
     bad = ~(np.isfinite(values) & (values > 0))
     if bad.any():
         count = f"{int(bad.sum())} of {len(frame)} rows"
-        raise DataError(f"{name} must be > 0: missing, zero or negative in {count}{_where(frame, bad)}")
+        raise DataError(
+            f"{name} must be > 0: missing, zero or negative in {count}{_where(frame, bad)}"
+        )
     return values
 
 
@@ -226,5 +245,8 @@ def element_bytes(frame: pd.DataFrame, name: str) -> np.ndarray:
     sizes = np.array([BITS.get(word, 0) / 8 for word in words])[codes]
     if (bad := sizes == 0).any():
         unknown = dict.fromkeys(words[codes[bad]])
-        raise DataError(f"unknown {name} {few(map(repr, unknown))}{_where(frame, bad)}: known are {', '.join(BITS)}")
+        raise DataError(
+            f"unknown {name} {few(map(repr, unknown))}{_where(frame, bad)}: known are "
+            f"{', '.join(BITS)}"
+        )
     return sizes

@@ -1,7 +1,8 @@
 """The power log on the CPU's clock, beside the executions it shall tell the power of.
 
-The GPU's clock is related to the CPU's by a robust line through pairs of readings, weighted by how long each read took
-(`fit_clocks`); `synchronise` checks the three tables, fits the line and moves the log.
+The GPU's clock is related to the CPU's by a robust line through pairs of readings, weighted by how
+long each read took (`fit_clocks`); `synchronise` checks the three tables, fits the line and moves
+the log.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from ..traces.cleaning.robust import MAD_TO_SIGMA
 from .readings import check_clock_pairs, check_executions, check_power_log
 from .runs import group_runs
 
-MOST_SLOPE_ERROR: Final = 0.01  # clocks in the same unit agree far better than this: their quartz is good to some 10^-4
+MOST_SLOPE_ERROR: Final = (
+    0.01  # clocks in the same unit agree far better than this: their quartz is good to some 10^-4
+)
 MOST_SCATTER_NS: Final = 100_000.0
 """Clocks wander from a straight line by a few microseconds; so much is another mistake."""
 USUAL_DRIFT: Final = 1e-4
@@ -28,16 +31,18 @@ LONGEST_MISS_NS: Final = 1e6  # by so much a read that was preempted may be wron
 MISSES: Final = 5.0  # a pair is an outlier if the line misses its interval by more than so many typical residuals
 CHANCE: Final = 3.0
 """Standard deviations of a count of readings, at most one for each run, beyond which it is no chance that some lack."""
-_START_PAIRS: Final = 300  # pairs that the robust start looks at; its slopes are those of all pairs of pairs
+_START_PAIRS: Final = (
+    300  # pairs that the robust start looks at; its slopes are those of all pairs of pairs
+)
 
 
 @dataclass(frozen=True)
 class Clocks:
     """The line from the GPU's clock to the CPU's, cpu = cpu_origin + shift + slope · (gpu − gpu_origin).
 
-    The origins are the readings of the first pair. If reads always sample the counter early or late, all times are off
-    by up to `bound_ns`. Before the first pair and after `last_gpu_ns`, the last one's reading, the line is
-    extrapolated.
+    The origins are the readings of the first pair. If reads always sample the counter early or
+    late, all times are off by up to `bound_ns`. Before the first pair and after `last_gpu_ns`, the
+    last one's reading, the line is extrapolated.
     """
 
     gpu_origin_ns: int
@@ -91,30 +96,36 @@ class Clocks:
 def fit_clocks(pairs: pd.DataFrame) -> Clocks:
     """Fit offset and drift to clock pairs (`power.readings`); one pair alone gives a constant offset.
 
-    The counter was sampled at an unknown moment of the read, so a pair says cpu_ns + delay_ns / 2 with a standard
-    deviation of delay_ns / √12, and its weight is the inverse square. Delays below a tenth of the median count as that:
-    they are the clock's steps more than fast reads, and one alone must not decide. Theil and Sen's line starts; pairs
-    that it misses by more than half their delay and `MISSES` times the typical residual are left out; weighted least
-    squares on the others follows. Raises DataError: the pairs cannot be used, the clocks tick in different units, or
-    the pairs lie on no line.
+    The counter was sampled at an unknown moment of the read, so a pair says cpu_ns + delay_ns / 2
+    with a standard deviation of delay_ns / √12, and its weight is the inverse square. Delays below
+    a tenth of the median count as that: they are the clock's steps more than fast reads, and one
+    alone must not decide. Theil and Sen's line starts; pairs that it misses by more than half their
+    delay and `MISSES` times the typical residual are left out; weighted least squares on the others
+    follows. Raises DataError: the pairs cannot be used, the clocks tick in different units, or the
+    pairs lie on no line.
     """
     checked = check_clock_pairs(pairs)
     if len(checked) == 1:
         return constant_offset(checked)
     gpu, cpu, delay = _relative(checked)
     stretches = np.array_split(np.arange(len(gpu)), min(len(gpu), _START_PAIRS))
-    start = np.array([stretch[np.argmin(delay[stretch])] for stretch in stretches])  # of each the one read fastest
+    start = np.array(
+        [stretch[np.argmin(delay[stretch])] for stretch in stretches]
+    )  # of each the one read fastest
     slope, _, _, _ = stats.theilslopes(cpu[start], gpu[start])
     if abs(float(slope) - 1) > MOST_SLOPE_ERROR + LONGEST_MISS_NS / float(gpu[-1]):
         raise DataError(
-            f"clock pairs: the CPU's clock advances by {slope:.6g} while the GPU's advances by 1: both must be "
+            f"clock pairs: the CPU's clock advances by {slope:.6g} while the GPU's advances by 1: "
+            "both must be "
             "nanoseconds (a counter's ticks times the length of a tick)"
         )
     residual = cpu - slope * gpu
     residual -= np.median(residual[start])
     typical = MAD_TO_SIGMA * float(np.median(np.abs(residual)))
     if typical > max(MOST_SCATTER_NS, 10 * float(np.median(delay))):
-        raise DataError(f"clock pairs scatter by {typical / 1e3:,.0f} µs around a line: are they of one GPU?")
+        raise DataError(
+            f"clock pairs scatter by {typical / 1e3:,.0f} µs around a line: are they of one GPU?"
+        )
     outlier = np.abs(residual) - delay / 2 > MISSES * max(typical, 1.0)
     return _weighted_line(checked, ~outlier)
 
@@ -125,18 +136,41 @@ def constant_offset(pairs: pd.DataFrame) -> Clocks:
     first, last = checked.iloc[0], checked.iloc[-1]
     half = float(first["delay_ns"]) / 2
     return Clocks(
-        int(first["gpu_ns"]), int(first["cpu_ns"]), half, 1.0, len(checked), (), np.nan, np.nan, half,
-        int(last["gpu_ns"]), drift_known=False, slope_error=USUAL_DRIFT, level_error_ns=half / np.sqrt(3),
+        int(first["gpu_ns"]),
+        int(first["cpu_ns"]),
+        half,
+        1.0,
+        len(checked),
+        (),
+        np.nan,
+        np.nan,
+        half,
+        int(last["gpu_ns"]),
+        drift_known=False,
+        slope_error=USUAL_DRIFT,
+        level_error_ns=half / np.sqrt(3),
         middle_gpu_ns=int(first["gpu_ns"]),
-    )  # fmt: skip
+    )
 
 
 def one_clock(first_ns: int, last_ns: int) -> Clocks:
     """Return the clocks of a log that is on the CPU's clock already; nothing between its ends is extrapolated."""
     return Clocks(
-        first_ns, first_ns, 0.0, 1.0, 0, (), np.nan, np.nan, np.nan, last_ns,
-        drift_known=True, slope_error=0.0, level_error_ns=0.0, middle_gpu_ns=first_ns,
-    )  # fmt: skip
+        first_ns,
+        first_ns,
+        0.0,
+        1.0,
+        0,
+        (),
+        np.nan,
+        np.nan,
+        np.nan,
+        last_ns,
+        drift_known=True,
+        slope_error=0.0,
+        level_error_ns=0.0,
+        middle_gpu_ns=first_ns,
+    )
 
 
 def _relative(pairs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -176,8 +210,9 @@ def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
 def _gain(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
     """Return by how much the slope exceeds 1, its standard error, and how much more the pairs scatter than they say.
 
-    ``x`` and ``y`` are of weighted mean 0, the weights inverse variances by the reads' delays. The prior counts as one
-    observation of slope 1; what contradicts the line, or the prior, makes all errors of the pairs grow.
+    ``x`` and ``y`` are of weighted mean 0, the weights inverse variances by the reads' delays. The
+    prior counts as one observation of slope 1; what contradicts the line, or the prior, makes all
+    errors of the pairs grow.
     """
     told, prior = float(weight @ x**2), USUAL_DRIFT**-2.0
     gain, worse = 0.0, 1.0
@@ -208,12 +243,15 @@ class Measured:
     def missing(self, kernel: str) -> float:
         """Return the share of the readings due in the runs of a kernel, one an interval, that the log lacks.
 
-        0 where chance may have it so: each run may have one reading more or less than its length says.
+        0 where chance may have it so: each run may have one reading more or less than its length
+        says.
         """
         runs = self.executions[self.executions["kernel"].eq(kernel)].groupby("run")
         starts, ends = runs["start_ns"].min().to_numpy(), runs["end_ns"].max().to_numpy()
         due = float((ends - starts).sum()) / 1e3 / self.interval_us
-        lacks = due - float((np.searchsorted(self.times_ns, ends) - np.searchsorted(self.times_ns, starts)).sum())
+        lacks = due - float(
+            (np.searchsorted(self.times_ns, ends) - np.searchsorted(self.times_ns, starts)).sum()
+        )
         return lacks / due if lacks > CHANCE * math.sqrt(len(starts)) else 0.0
 
     @property
@@ -222,12 +260,14 @@ class Measured:
         return [str(name) for name in self.executions["kernel"].unique()]
 
 
-def synchronise(log: pd.DataFrame, executions: pd.DataFrame, pairs: pd.DataFrame | None) -> Measured:
+def synchronise(
+    log: pd.DataFrame, executions: pd.DataFrame, pairs: pd.DataFrame | None
+) -> Measured:
     """Check the three tables (`power.readings`), fit the clocks and put the log on the CPU's clock.
 
-    Without pairs the log is on the CPU's clock already. Pairs may all lie before the log or after it: its times are
-    extrapolated then, which `Measured` tells. Raises DataError: a table cannot be used, or no reading falls between the
-    executions.
+    Without pairs the log is on the CPU's clock already. Pairs may all lie before the log or after
+    it: its times are extrapolated then, which `Measured` tells. Raises DataError: a table cannot be
+    used, or no reading falls between the executions.
     """
     checked = check_power_log(log)
     ends = int(checked["gpu_ns"].min()), int(checked["gpu_ns"].max())
@@ -240,15 +280,22 @@ def on_cpu_clock(log: pd.DataFrame, executions: pd.DataFrame, clocks: Clocks) ->
 
     Raises DataError: no reading falls between the first execution and the last.
     """
-    power = log.pivot_table(index="gpu_ns", columns="component", values="power_w", sort=False).sort_index()
+    power = log.pivot_table(
+        index="gpu_ns", columns="component", values="power_w", sort=False
+    ).sort_index()
     gpu_ns = power.index.to_numpy()
     times = clocks.to_cpu_ns(gpu_ns)
     first, last = int(executions["start_ns"].iloc[0]), int(executions["end_ns"].iloc[-1])
     if times[-1] < first or times[0] > last:
         raise DataError(
-            "no reading of the power log falls between the first execution and the last: are start_ns, end_ns and "
+            "no reading of the power log falls between the first execution and the last: are "
+            "start_ns, end_ns and "
             "cpu_ns of one clock, the gpu_ns of log and clock pairs of another, all in nanoseconds?"
         )
-    step_ns = int(np.gcd.reduce(gpu_ns))  # of the stamps, not their differences, which a steady logger's are too
+    step_ns = int(
+        np.gcd.reduce(gpu_ns)
+    )  # of the stamps, not their differences, which a steady logger's are too
     outside = clocks.extrapolated(gpu_ns)
-    return Measured(times, gpu_ns, outside, power.reset_index(drop=True), executions, clocks, step_ns)
+    return Measured(
+        times, gpu_ns, outside, power.reset_index(drop=True), executions, clocks, step_ns
+    )

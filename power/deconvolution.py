@@ -1,13 +1,13 @@
 """The kernel's own power curve from readings that average over a known window: regularised, non-negative least squares.
 
-A reading at time t of a logger with window W is the mean power over [t − W, t]. Where the window touches only one run,
-that is a sum over the kernel's curve in K cells, a level for each execution that warms up, and the idle power, each
-times the share of the window it fills:
+A reading at time t of a logger with window W is the mean power over [t − W, t]. Where the window
+touches only one run, that is a sum over the kernel's curve in K cells, a level for each execution
+that warms up, and the idle power, each times the share of the window it fills:
 
     y = A_cells p + A_warm d + A_idle · idle + noise.
 
-Nothing is assumed of windows and kernel times: jitter makes the equations differ from run to run, which is what tells
-apart the parts of the curve that a window of whole kernel times would hide.
+Nothing is assumed of windows and kernel times: jitter makes the equations differ from run to run,
+which is what tells apart the parts of the curve that a window of whole kernel times would hide.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from .runs import covered_share
 
 CELLS: Final = 40  # of the kernel's time
 FOLDS: Final = 10
-STRENGTHS: Final = np.logspace(-6, 4, 31)  # of the penalty on the curve's roughness, relative to the number of readings
+STRENGTHS: Final = np.logspace(
+    -6, 4, 31
+)  # of the penalty on the curve's roughness, relative to the number of readings
 CLEAR_GAIN: Final = 2.26
-"""Standard errors by which the best strength must beat the strongest, which leaves the level alone, for more than the
-level to be called resolved; without anything to resolve, ten folds exceed it by chance in one of forty."""
+"""Standard errors by which the best strength must beat the strongest, which leaves the level alone,
+for more than the level to be called resolved; without anything to resolve, ten folds exceed it by
+chance in one of forty."""
 SLOPE: Final = 0.02
 """Penalty on first differences, for one of 1 on second ones: where the readings do not tell, the curve is level."""
 WARM_PRIOR: Final = 0.2
@@ -56,7 +59,9 @@ class Windows:
 
     reading: np.ndarray  # (n,), place of each among the time stamps
     run: np.ndarray  # (n,), its run, numbered
-    shares: np.ndarray  # (n, cells + warm + 1), of the window: in cells, executions that warm up, outside all
+    shares: (
+        np.ndarray
+    )  # (n, cells + warm + 1), of the window: in cells, executions that warm up, outside all
     cells: int  # how many of the columns are cells
 
 
@@ -71,9 +76,10 @@ def windows(
 ) -> Windows:
     """Return the equations of the readings whose windows see one golden run of the kernel and nothing else.
 
-    `times_ns` are on the CPU's clock; `executions` are those of the kernel in golden runs, in order of time, `others`
-    all other executions. A window that touches one of the others is left out, and so is one that ends after its run,
-    since power falls to idle at a pace of its own. The first `warm` executions of a run warm up.
+    `times_ns` are on the CPU's clock; `executions` are those of the kernel in golden runs, in order
+    of time, `others` all other executions. A window that touches one of the others is left out, and
+    so is one that ends after its run, since power falls to idle at a pace of its own. The first
+    `warm` executions of a run warm up.
     """
     start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
     place = np.searchsorted(start, times_ns, side="right") - 1
@@ -87,7 +93,9 @@ def windows(
     run = pd.factorize(executions["run"])[0][place]
     number = executions["execution"].to_numpy()
     shares = np.zeros((len(reading), cells + warm + 1))
-    for back in range(int((place - earlier).max(initial=-1)) + 1):  # the execution of the reading, the one before, ...
+    for back in range(
+        int((place - earlier).max(initial=-1)) + 1
+    ):  # the execution of the reading, the one before, ...
         rows = np.flatnonzero(place - back >= earlier)
         one = place[rows] - back
         until = (times_ns[reading[rows]] - start[one]).astype(float)
@@ -105,7 +113,10 @@ def _cell_shares(until: np.ndarray, length: np.ndarray, window: float, cells: in
     ``until`` is the end of the window since the execution's start; (n,) -> (n, cells).
     """
     edges = np.linspace(0, 1, cells + 1) * length[:, None]
-    low, high = np.maximum(edges[:, :-1], (until - window)[:, None]), np.minimum(edges[:, 1:], until[:, None])
+    low, high = (
+        np.maximum(edges[:, :-1], (until - window)[:, None]),
+        np.minimum(edges[:, 1:], until[:, None]),
+    )
     return np.clip(high - low, 0, None) / window
 
 
@@ -118,11 +129,12 @@ def deconvolve(
 
     Notes
     -----
-    Minimises ‖y − A x‖² + n s (‖D₂ p‖² + c ‖D₁ p‖²) + w² ‖d‖² over 0 ≤ p ≤ cap, idle ≥ 0, where D₂ p and D₁ p are
-    second and first differences, c is `SLOPE` and w `WARM_PRIOR`; s is the largest whose error on runs left out, in ten
-    folds drawn with the seed, is within one standard error of the smallest. Where the smallest is not clearly below
-    that of a level curve, the curve is level: a window much longer than the kernel leaves so little of its shape that
-    noise would be taken for it.
+    Minimises ‖y − A x‖² + n s (‖D₂ p‖² + c ‖D₁ p‖²) + w² ‖d‖² over 0 ≤ p ≤ cap, idle ≥ 0, where D₂
+    p and D₁ p are second and first differences, c is `SLOPE` and w `WARM_PRIOR`; s is the largest
+    whose error on runs left out, in ten folds drawn with the seed, is within one standard error of
+    the smallest. Where the smallest is not clearly below that of a level curve, the curve is level:
+    a window much longer than the kernel leaves so little of its shape that noise would be taken for
+    it.
     """
     runs = np.unique(equations.run)
     if len(runs) < _LEAST_RUNS:
@@ -132,15 +144,22 @@ def deconvolve(
     smooth, prior = _penalties(A.shape[1], equations.cells)
     fold = np.random.default_rng(seed).permutation(len(runs)) % FOLDS
     of_reading = fold[np.searchsorted(runs, equations.run)]
-    errors = np.array([_errors_left_out(A, y, of_reading == one, n * smooth, prior) for one in range(FOLDS)])
+    errors = np.array(
+        [_errors_left_out(A, y, of_reading == one, n * smooth, prior) for one in range(FOLDS)]
+    )
     strength = _strongest(errors)
     P = strength * n * smooth + prior
-    # the penalised solution with a non-negative curve, nowhere above the most, and non-negative idle power
+    # the penalised solution with a non-negative curve, nowhere above the most, and non-negative
+    # idle power
     root = np.linalg.cholesky(A.T @ A + P)  # as many equations as unknowns, with the same solution
     lowest = np.zeros(A.shape[1])
     lowest[equations.cells : -1] = -np.inf
-    highest = np.where(np.arange(A.shape[1]) < equations.cells, np.inf if cap_w is None else cap_w / scale, np.inf)
-    x = lsq_linear(root.T, np.linalg.solve(root, A.T @ y), bounds=(lowest, highest), method="bvls").x
+    highest = np.where(
+        np.arange(A.shape[1]) < equations.cells, np.inf if cap_w is None else cap_w / scale, np.inf
+    )
+    x = lsq_linear(
+        root.T, np.linalg.solve(root, A.T @ y), bounds=(lowest, highest), method="bvls"
+    ).x
     hat = np.linalg.solve(A.T @ A + P, A.T @ A)
     middle = (np.arange(equations.cells) + 0.5) / equations.cells
     return Deconvolved(
@@ -158,12 +177,16 @@ def deconvolve(
 
 def _penalties(columns: int, cells: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the quadratic forms of roughness and of the prior on executions that warm up, each (columns, columns)."""
-    first, second = (np.diff(np.eye(cells), n=order, axis=0) for order in (1, 2))  # (cells - order, cells)
+    first, second = (
+        np.diff(np.eye(cells), n=order, axis=0) for order in (1, 2)
+    )  # (cells - order, cells)
     smooth, prior = np.zeros((columns, columns)), np.zeros((columns, columns))
     smooth[:cells, :cells] = second.T @ second + SLOPE * first.T @ first
     warm = np.arange(cells, columns - 1)
     prior[warm, warm] = WARM_PRIOR**2
-    return smooth, prior + 1e-10 * np.eye(columns)  # no cell and no idle window seen at all: still solvable
+    return smooth, prior + 1e-10 * np.eye(
+        columns
+    )  # no cell and no idle window seen at all: still solvable
 
 
 def _errors_left_out(

@@ -1,9 +1,10 @@
 """Energy of one execution with an interval: mean power over the kernel's time, times that time, of golden runs.
 
-Readings of all golden runs enter with their phase, their position in the kernel's time. Curves through them are the
-published polynomial of degree 4 and a smoothing spline. A reading over a window of which the share s was filled by
-executions is s times their power plus 1 − s times the idle power, which the readings between runs show: `find_pauses`
-frees readings of it, as if power fell to idle at once. `kernel_energy` makes the energy of what is left.
+Readings of all golden runs enter with their phase, their position in the kernel's time. Curves
+through them are the published polynomial of degree 4 and a smoothing spline. A reading over a
+window of which the share s was filled by executions is s times their power plus 1 − s times the
+idle power, which the readings between runs show: `find_pauses` frees readings of it, as if power
+fell to idle at once. `kernel_energy` makes the energy of what is left.
 """
 
 from __future__ import annotations
@@ -21,22 +22,25 @@ from .runs import covered_share
 
 DEGREE: Final = 4  # of the published polynomial
 RIDGE: Final = 0.05
-"""Readings' worth of a prior that the curve is level. It holds the ends of the curve where readings leave part of the
-kernel's time empty, and cannot be seen where they are as many as recommended."""
+"""Readings' worth of a prior that the curve is level. It holds the ends of the curve where readings
+leave part of the kernel's time empty, and cannot be seen where they are as many as recommended."""
 PHASES: Final = (np.arange(100) + 0.5) / 100
 """Where curves are evaluated: the middles of hundredths of the kernel's time."""
 _CELLS: Final = 200  # readings of one cell of the kernel's time enter the spline as their mean
 _LEAST_SPLINE: Final = 5  # points that a smoothing spline needs
 LEAST_IDLE: Final = 6
 """Below so many readings between runs those before and after all runs count too; below so many of these none do."""
-LEAST_FILLED: Final = 0.5  # windows less filled than this part of the mean one say too little of executions
+LEAST_FILLED: Final = (
+    0.5  # windows less filled than this part of the mean one say too little of executions
+)
 _NO_PAUSE: Final = 1e-9  # shares of a window below this are rounding
 
 
 def design(phase: np.ndarray) -> np.ndarray:
     """Return the Legendre polynomials over [0, 1] at each phase, shape (n, DEGREE + 1).
 
-    They are orthogonal there and all but the first have mean 0, so the first coefficient is the curve's mean.
+    They are orthogonal there and all but the first have mean 0, so the first coefficient is the
+    curve's mean.
     """
     return np.polynomial.legendre.legvander(2 * np.asarray(phase) - 1, DEGREE)
 
@@ -58,13 +62,15 @@ def level_prior() -> np.ndarray:
 def spline(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES) -> np.ndarray:
     """Return the cubic smoothing spline, its smoothness chosen by generalised cross-validation, at the phases ``at``.
 
-    Beyond the first and the last reading the curve keeps its value there. Fewer than 5 distinct cells of readings give
-    their mean.
+    Beyond the first and the last reading the curve keeps its value there. Fewer than 5 distinct
+    cells of readings give their mean.
     """
     cell = np.minimum((phase * _CELLS).astype(int), _CELLS - 1)
     count = np.bincount(cell, minlength=_CELLS)
     filled = count > 0
-    x, y = (np.bincount(cell, values, _CELLS)[filled] / count[filled] for values in (phase, power_w))
+    x, y = (
+        np.bincount(cell, values, _CELLS)[filled] / count[filled] for values in (phase, power_w)
+    )
     if filled.sum() < _LEAST_SPLINE:
         return np.full(len(at), float(np.mean(power_w)))
     scale = float(filled.sum())  # unit spacing keeps the equations well conditioned
@@ -77,8 +83,12 @@ def spline(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES) -> n
 class Pauses:
     """What the windows of readings see besides executions."""
 
-    filled: np.ndarray  # (n,), share of each window in which an execution ran; 1 of an instantaneous logger
-    idle: np.ndarray  # places, among all time stamps, of the readings whose windows see no execution
+    filled: (
+        np.ndarray
+    )  # (n,), share of each window in which an execution ran; 1 of an instantaneous logger
+    idle: (
+        np.ndarray
+    )  # places, among all time stamps, of the readings whose windows see no execution
 
     @property
     def share(self) -> float:
@@ -98,8 +108,9 @@ class Pauses:
     def running_w(self, power_w: np.ndarray, read_w: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the power while executions ran, and the standard error that the idle power gives its mean.
 
-        `power_w` is that at every time stamp, `read_w` (n,) that of the readings, which is returned as it is where the
-        idle power is not known. What is returned for readings that are not `told` is of no use.
+        `power_w` is that at every time stamp, `read_w` (n,) that of the readings, which is returned
+        as it is where the idle power is not known. What is returned for readings that are not
+        `told` is of no use.
         """
         if self.share <= _NO_PAUSE or not self.correctable:
             return read_w, 0.0
@@ -110,11 +121,14 @@ class Pauses:
         return read_w / filled - pause * idle.mean(), error
 
 
-def find_pauses(times_ns: np.ndarray, reading: np.ndarray, executions: pd.DataFrame, window_ns: float) -> Pauses:
+def find_pauses(
+    times_ns: np.ndarray, reading: np.ndarray, executions: pd.DataFrame, window_ns: float
+) -> Pauses:
     """Return what the windows of some readings see besides executions.
 
-    `times_ns` are all time stamps on the CPU's clock; `reading` holds the places of the readings, which fall into
-    executions; `executions` are all of them, in order of time. A `window_ns` of 0 is that of an instantaneous logger.
+    `times_ns` are all time stamps on the CPU's clock; `reading` holds the places of the readings,
+    which fall into executions; `executions` are all of them, in order of time. A `window_ns` of 0
+    is that of an instantaneous logger.
     """
     if not window_ns:
         return Pauses(np.ones(len(reading)), np.array([], dtype=int))
@@ -122,7 +136,9 @@ def find_pauses(times_ns: np.ndarray, reading: np.ndarray, executions: pd.DataFr
     first, last = executions["start_ns"].iloc[0], executions["end_ns"].iloc[-1]
     outside = share <= _NO_PAUSE
     between = outside & (times_ns > first) & (times_ns < last)
-    return Pauses(share[reading], np.flatnonzero(between if between.sum() >= LEAST_IDLE else outside))
+    return Pauses(
+        share[reading], np.flatnonzero(between if between.sum() >= LEAST_IDLE else outside)
+    )
 
 
 @dataclass(frozen=True)
@@ -149,18 +165,19 @@ def kernel_energy(
 ) -> Energy:
     """Return the kernel's energy: the mean of the fitted polynomial times the median execution time of golden runs.
 
-    The readings (n,) have steady-state power and are of all runs: the place of each one's ``run`` in ``times_us``
-    (runs,), its ``phase``, its power. ``ratio`` is that of the longest to the shortest time of the execution-time bin
-    (`traces.cleaning.binning`), ``error_w`` the standard error of what all readings have in common, by which the
-    interval is wider.
+    The readings (n,) have steady-state power and are of all runs: the place of each one's ``run``
+    in ``times_us`` (runs,), its ``phase``, its power. ``ratio`` is that of the longest to the
+    shortest time of the execution-time bin (`traces.cleaning.binning`), ``error_w`` the standard
+    error of what all readings have in common, by which the interval is wider.
 
-    For the interval whole runs are drawn with replacement and the golden ones chosen anew each time, since the fullest
-    bin is a guess too; it is the expanded percentile interval of `evaluation.cluster_bootstrap`. Replicates whose
-    golden runs have no reading say nothing and are left out; are they more than half, the interval is NaN.
+    For the interval whole runs are drawn with replacement and the golden ones chosen anew each
+    time, since the fullest bin is a guess too; it is the expanded percentile interval of
+    `evaluation.cluster_bootstrap`. Replicates whose golden runs have no reading say nothing and are
+    left out; are they more than half, the interval is NaN.
 
-    The mean is that of the polynomial, not of the readings: these may crowd where the kernel draws more. With A the
-    Legendre design, each run enters a replicate through AᵀA and Aᵀy times its weight, so no replicate looks at a
-    reading.
+    The mean is that of the polynomial, not of the readings: these may crowd where the kernel draws
+    more. With A the Legendre design, each run enters a replicate through AᵀA and Aᵀy times its
+    weight, so no replicate looks at a reading.
     """
     A = design(phase)
     runs, terms = len(times_us), A.shape[1]

@@ -1,7 +1,8 @@
 """What the profiles of several kernels teach: what bounds each, which component draws, who leaves room for whom.
 
-After Singhania, Aga and Ibrahim (ISPASS 2025), who read their profiles so: by operations per byte and by how a
-collective's time grows, by component, by watts against throughput, alone against interleaved with other kernels.
+After Singhania, Aga and Ibrahim (ISPASS 2025), who read their profiles so: by operations per byte
+and by how a collective's time grows, by component, by watts against throughput, alone against
+interleaved with other kernels.
 """
 
 from __future__ import annotations
@@ -21,55 +22,68 @@ from .logs import TOTAL
 from .profile import KernelPower
 
 LATENCY, BANDWIDTH = "latency-bound", "bandwidth-bound"
-LEAST_GROWTH: Final = 0.5  # a collective whose time grows with less than this power of its size is bound by latency
+LEAST_GROWTH: Final = (
+    0.5  # a collective whose time grows with less than this power of its size is bound by latency
+)
 LEAST_CORRELATION, MOST_P = 0.9, 0.05
 """A component's power follows throughput where they correlate by the first or more, by chance at most in the second."""
 LEAST_PEAK: Final = 0.5
 """Kernels complement each other only where each draws so much of the most that any draws, of a component of its own."""
-MOST_TOGETHER: Final = 1.5  # and where no component would draw more than this together, its most of any kernel being 1
+MOST_TOGETHER: Final = (
+    1.5  # and where no component would draw more than this together, its most of any kernel being 1
+)
 
 
 @dataclass(frozen=True)
 class Lessons:
     """Tables of what several kernels teach; NaN and "" where it is not known."""
 
-    # ``kernel``, ``bound`` (its class; of a collective of several sizes whether latency or bandwidth), ``class``,
-    # ``flops_per_byte``, ``balance`` (of the GPU), ``growth`` (of the time of a collective: the power of its size),
-    # ``dominant`` (the component that draws most), ``dominant_share`` (of the total), ``tflops`` (achieved) and
-    # ``ssp_w`` (of the total)
+    # ``kernel``, ``bound`` (its class; of a collective of several sizes whether latency or
+    # bandwidth), ``class``, ``flops_per_byte``, ``balance`` (of the GPU), ``growth`` (of the time
+    # of a collective: the power of its size), ``dominant`` (the component that draws most),
+    # ``dominant_share`` (of the total), ``tflops`` (achieved) and ``ssp_w`` (of the total)
     kernels: pd.DataFrame
-    # ``collective``, ``sizes``, ``latency_us``, ``bandwidth_gbs`` and ``half_bytes``, the message whose time is half
-    # latency: from ``time = latency + bytes / bandwidth`` through its sizes
+    # ``collective``, ``sizes``, ``latency_us``, ``bandwidth_gbs`` and ``half_bytes``, the message
+    # whose time is half latency: from ``time = latency + bytes / bandwidth`` through its sizes
     collectives: pd.DataFrame
-    # ``component``, ``kernels``, ``slope_w`` (per TFLOP/s), ``rest_w`` (at none), ``correlation``, ``p`` and
-    # ``follows``: the line of steady power over achieved throughput
+    # ``component``, ``kernels``, ``slope_w`` (per TFLOP/s), ``rest_w`` (at none), ``correlation``,
+    # ``p`` and ``follows``: the line of steady power over achieved throughput
     throughput: pd.DataFrame
-    # ``kernel``, ``other``, ``peak``, ``other_peak`` (the component each loads most), ``busiest``, ``together``: of the
-    # shares that the two draw of the most of any kernel, the largest sum, and of which component
+    # ``kernel``, ``other``, ``peak``, ``other_peak`` (the component each loads most), ``busiest``,
+    # ``together``: of the shares that the two draw of the most of any kernel, the largest sum, and
+    # of which component
     complements: pd.DataFrame
-    # ``kernel``, ``other``, ``power_w`` (of the two side by side: both steady totals less the idle power once),
-    # ``headroom_w`` (the cap less that) and ``below``: whether the pair stays below the cap. Those that do first, the
-    # fullest of them first; no row where no cap was given.
+    # ``kernel``, ``other``, ``power_w`` (of the two side by side: both steady totals less the idle
+    # power once), ``headroom_w`` (the cap less that) and ``below``: whether the pair stays below
+    # the cap. Those that do first, the fullest of them first; no row where no cap was given.
     overlaps: pd.DataFrame
-    # ``kernel``, ``how`` (``interleaved``, or ``after`` which kernel), and of that over isolated ``time_ratio``,
-    # ``power_ratio`` and ``energy_ratio`` (NaN where the power is that of a mixture)
+    # ``kernel``, ``how`` (``interleaved``, or ``after`` which kernel), and of that over isolated
+    # ``time_ratio``, ``power_ratio`` and ``energy_ratio`` (NaN where the power is that of a
+    # mixture)
     interleaved: pd.DataFrame
 
 
-def learn(kernels: Sequence[KernelPower], cap_w: float | None = None, idle_w: float = 0.0) -> Lessons:
+def learn(
+    kernels: Sequence[KernelPower], cap_w: float | None = None, idle_w: float = 0.0
+) -> Lessons:
     """Return what kernels teach, each alone and beside the others.
 
-    With a power cap of the board, W, pairs are held against it; without its idle power that counts in both of a pair.
+    With a power cap of the board, W, pairs are held against it; without its idle power that counts
+    in both of a pair.
     """
     collectives = _collectives(kernels)
-    watts = pd.DataFrame([{name: part.ssp.mean_w for name, part in one.components.items()} for one in kernels])
+    watts = pd.DataFrame(
+        [{name: part.ssp.mean_w for name, part in one.components.items()} for one in kernels]
+    )
     rows = pd.DataFrame([_kernel(one, collectives) for one in kernels])
     alone = np.array([_alone(one) for one in kernels])
     return Lessons(
         kernels=rows,
         collectives=collectives,
         throughput=_throughput(rows["tflops"].to_numpy()[alone], watts[alone]),
-        complements=_complements(rows["kernel"][alone].tolist(), watts[alone].drop(columns=TOTAL, errors="ignore")),
+        complements=_complements(
+            rows["kernel"][alone].tolist(), watts[alone].drop(columns=TOTAL, errors="ignore")
+        ),
         overlaps=_overlaps(rows[alone], cap_w, idle_w),
         interleaved=_interleaved(kernels),
     )
@@ -95,7 +109,10 @@ def _alone(one: KernelPower) -> bool:
 
 
 def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
-    facts, parts = one.facts, {name: part.ssp.mean_w for name, part in one.components.items() if name != TOTAL}
+    facts, parts = (
+        one.facts,
+        {name: part.ssp.mean_w for name, part in one.components.items() if name != TOTAL},
+    )
     whole = one.components[TOTAL].ssp.mean_w if TOTAL in one.components else math.nan
     dominant = max(parts, key=lambda name: parts[name], default="")
     bound, growth = facts.bound, math.nan
@@ -127,10 +144,14 @@ def _collectives(kernels: Sequence[KernelPower]) -> pd.DataFrame:
         time_us = np.array([one.kernel_us / one.facts.launches for one in same])
         if len(np.unique(size)) < 2:
             continue
-        latency_us, per_byte_us = nnls(np.column_stack([1 / time_us, size / time_us]), np.ones(len(size)))[0]
+        latency_us, per_byte_us = nnls(
+            np.column_stack([1 / time_us, size / time_us]), np.ones(len(size))
+        )[0]
         bandwidth_gbs = 1 / (1e3 * per_byte_us) if per_byte_us else math.inf
         rows.append((name, len(size), latency_us, bandwidth_gbs, 1e3 * latency_us * bandwidth_gbs))
-    return pd.DataFrame(rows, columns=["collective", "sizes", "latency_us", "bandwidth_gbs", "half_bytes"])
+    return pd.DataFrame(
+        rows, columns=["collective", "sizes", "latency_us", "bandwidth_gbs", "half_bytes"]
+    )
 
 
 def _throughput(tflops: np.ndarray, watts: pd.DataFrame) -> pd.DataFrame:
@@ -142,8 +163,12 @@ def _throughput(tflops: np.ndarray, watts: pd.DataFrame) -> pd.DataFrame:
             continue
         line = linregress(x, y)
         follows = line.rvalue >= LEAST_CORRELATION and line.pvalue <= MOST_P
-        rows.append((name, len(x), line.slope, line.intercept, line.rvalue, line.pvalue, bool(follows)))
-    return pd.DataFrame(rows, columns=["component", "kernels", "slope_w", "rest_w", "correlation", "p", "follows"])
+        rows.append(
+            (name, len(x), line.slope, line.intercept, line.rvalue, line.pvalue, bool(follows))
+        )
+    return pd.DataFrame(
+        rows, columns=["component", "kernels", "slope_w", "rest_w", "correlation", "p", "follows"]
+    )
 
 
 def _complements(names: Sequence[str], watts: pd.DataFrame) -> pd.DataFrame:
@@ -155,7 +180,9 @@ def _complements(names: Sequence[str], watts: pd.DataFrame) -> pd.DataFrame:
         if peaks[0] != peaks[1] and high.all() and together.max() <= MOST_TOGETHER:
             said = [str(watts.columns[place]) for place in (*peaks, together.argmax())]
             rows.append((names[one], names[other], *said, together.max()))
-    found = pd.DataFrame(rows, columns=["kernel", "other", "peak", "other_peak", "busiest", "together"])
+    found = pd.DataFrame(
+        rows, columns=["kernel", "other", "peak", "other_peak", "busiest", "together"]
+    )
     return found.sort_values("together", kind="stable", ignore_index=True)
 
 
@@ -168,7 +195,12 @@ def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
         if alone is not None:
             name = TOTAL if TOTAL in one.components else next(iter(one.components))
             part, of_alone = one.components[name], alone.components[name]
-            ratios = (part.ssp.mean_w / of_alone.ssp.mean_w, part.energy.energy_j / of_alone.energy.energy_j)
+            ratios = (
+                part.ssp.mean_w / of_alone.ssp.mean_w,
+                part.energy.energy_j / of_alone.energy.energy_j,
+            )
             how = one.kernel.removeprefix(f"{alone.kernel}, ")
             rows.append((alone.kernel, how, one.kernel_us / alone.kernel_us, *ratios))
-    return pd.DataFrame(rows, columns=["kernel", "how", "time_ratio", "power_ratio", "energy_ratio"])
+    return pd.DataFrame(
+        rows, columns=["kernel", "how", "time_ratio", "power_ratio", "energy_ratio"]
+    )

@@ -3,16 +3,18 @@
 ================  =======================================  ===========================================================
 format            written by                               its power
 ================  =======================================  ===========================================================
-nvidia-smi CSV    ``nvidia-smi --query-gpu=... --format``   ``power.draw.instant`` instantaneous, ``.average`` average;
+nvidia-smi CSV    ``nvidia-smi --query-gpu=... --format``   ``power.draw.instant`` instantaneous,
+``.average`` average;
                                                            ``power.draw`` either, by GPU and driver
-amd-smi JSON      ``amd-smi metric --json``                 ``current_socket_power`` instantaneous (MI300),
+amd-smi JSON      ``amd-smi metric --json``                 ``current_socket_power`` instantaneous
+(MI300),
                                                            ``average_socket_power`` average (MI200);
                                                            ``socket_power`` either
 amd-smi CSV       ``amd-smi metric --csv``                  the same
 amd-smi monitor   ``amd-smi monitor``                       either
-rocm-smi CSV      ``rocm-smi --csv``                        ``Current ...`` instantaneous, ``Average ...`` average
-rocm-smi JSON     ``rocm-smi --json``                       the same
-generic CSV       anything with ``power_w`` and             not stated
+rocm-smi CSV      ``rocm-smi --csv``                        ``Current ...`` instantaneous, ``Average
+...`` average rocm-smi JSON     ``rocm-smi --json``                       the same generic CSV
+anything with ``power_w`` and             not stated
                   ``gpu_ns`` or ``time_ns``
 ================  =======================================  ===========================================================
 """
@@ -47,37 +49,91 @@ _SCALES: Final[dict[str, dict[str, float]]] = {
 }
 _USUAL: Final = {column: next(iter(scales)) for column, scales in _SCALES.items()}
 _POWER: Final = (
-    ("power.draw.instant", INSTANT), ("power.draw.average", AVERAGE), ("power.draw", EITHER),
-    ("current_socket_power", INSTANT), ("average_socket_power", AVERAGE), ("socket_power", EITHER),
-    ("current socket graphics package power", INSTANT), ("average graphics package power", AVERAGE),
-    ("power_w", EITHER), ("power", EITHER),
-)  # fmt: skip
+    ("power.draw.instant", INSTANT),
+    ("power.draw.average", AVERAGE),
+    ("power.draw", EITHER),
+    ("current_socket_power", INSTANT),
+    ("average_socket_power", AVERAGE),
+    ("socket_power", EITHER),
+    ("current socket graphics package power", INSTANT),
+    ("average graphics package power", AVERAGE),
+    ("power_w", EITHER),
+    ("power", EITHER),
+)
 """Names of the power in the order they are preferred where a log has several, and what they are."""
 _NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "clock_mhz": ("clocks.current.sm", "clocks.sm", "clocks.current.graphics", "clocks.gr", "gfx_0_clk", "gfx_clk",
-                  "gfx_clock", "sclk clock speed:", "clock_mhz"),
-    "memory_clock_mhz": ("clocks.current.memory", "clocks.mem", "mem_0_clk", "mem_clk", "mem_clock",
-                         "mclk clock speed:", "memory_clock_mhz"),
-    "temperature_c": ("temperature.gpu", "hotspot", "hotspot_temperature", "junction", "gpu_temp",
-                      "temperature (sensor junction)", "temperature (sensor edge)", "edge", "edge_temperature",
-                      "gpu_t", "temperature_c"),
-    "utilisation": ("utilization.gpu", "gfx_activity", "gfx_util", "gfx%", "gpu use", "utilisation"),
-}  # fmt: skip
+    "clock_mhz": (
+        "clocks.current.sm",
+        "clocks.sm",
+        "clocks.current.graphics",
+        "clocks.gr",
+        "gfx_0_clk",
+        "gfx_clk",
+        "gfx_clock",
+        "sclk clock speed:",
+        "clock_mhz",
+    ),
+    "memory_clock_mhz": (
+        "clocks.current.memory",
+        "clocks.mem",
+        "mem_0_clk",
+        "mem_clk",
+        "mem_clock",
+        "mclk clock speed:",
+        "memory_clock_mhz",
+    ),
+    "temperature_c": (
+        "temperature.gpu",
+        "hotspot",
+        "hotspot_temperature",
+        "junction",
+        "gpu_temp",
+        "temperature (sensor junction)",
+        "temperature (sensor edge)",
+        "edge",
+        "edge_temperature",
+        "gpu_t",
+        "temperature_c",
+    ),
+    "utilisation": (
+        "utilization.gpu",
+        "gfx_activity",
+        "gfx_util",
+        "gfx%",
+        "gpu use",
+        "utilisation",
+    ),
+}
 _GPU: Final = ("index", "gpu", "device", "gpu_index")
 _GPU_NAME: Final = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 """Columns that distinguish GPUs in a log without their numbers; they are then numbered as they come."""
 _TIME: Final = ("timestamp", "time_ns", "gpu_ns")
-_ABSENT: Final = ("", "n/a", "[n/a]", "[not supported]", "[unknown error]", "not supported", "none", "nan", "unknown")
-_STATED = re.compile(r"(?:\[(?P<square>[^\[\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))$", re.IGNORECASE)
+_ABSENT: Final = (
+    "",
+    "n/a",
+    "[n/a]",
+    "[not supported]",
+    "[unknown error]",
+    "not supported",
+    "none",
+    "nan",
+    "unknown",
+)
+_STATED = re.compile(
+    r"(?:\[(?P<square>[^\[\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))$", re.IGNORECASE
+)
 """The unit at the end of a column's name."""
 _VALUE = re.compile(r"^(?P<number>[-+]?\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
 _COMMA = re.compile(r"(?P<number>[-+]?\d+,\d+(?:[eE][-+]?\d+)?)(?P<unit>\s*[^\W\d_]*|\s*[°%]C?)$")
 _LOCAL = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _KNOWN = (
-    "nvidia-smi --query-gpu CSV, amd-smi metric --json or --csv, amd-smi monitor, rocm-smi --json or --csv, "
+    "nvidia-smi --query-gpu CSV, amd-smi metric --json or --csv, amd-smi monitor, rocm-smi --json "
+    "or --csv, "
     "or a CSV with power_w and gpu_ns or time_ns"
 )
-_MONITOR = re.compile(r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+")
+_MONITOR = re.compile(
+    r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+"
+)
 _LOOKED_AT: Final = 100  # lines before the last that say how long its last cell should be
 _MOST_GPUS: Final = 16
 _LAST_SECOND: Final = 9_000_000_000  # since 1970: what 64 bits of nanoseconds hold
@@ -89,21 +145,24 @@ Row = dict[str, Any]
 def read_power_log(path: Path | str) -> pd.DataFrame:
     """Return the readings of a power log.
 
-    It is in one of the module's formats, told apart by its content; gzip and bzip2 are read as they are. Where neither
-    header nor cells state a unit, it is the usual one (W, MHz, °C, %). One row per reading, in the order of the file:
-    `time_ns` (int64; Int64 and missing where the log has no time), `gpu` (number; GPUs that only a UUID or bus
-    address tells apart are numbered as they come), `component` ("total" but for generic logs), `power_w`; then those of
-    `clock_mhz`, `memory_clock_mhz`, `temperature_c`, `utilisation` that the log has, NaN where a reading lacks one.
-    Readings without power are left out.
+    It is in one of the module's formats, told apart by its content; gzip and bzip2 are read as they
+    are. Where neither header nor cells state a unit, it is the usual one (W, MHz, °C, %). One row
+    per reading, in the order of the file: `time_ns` (int64; Int64 and missing where the log has no
+    time), `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they
+    come), `component` ("total" but for generic logs), `power_w`; then those of `clock_mhz`,
+    `memory_clock_mhz`, `temperature_c`, `utilisation` that the log has, NaN where a reading lacks
+    one. Readings without power are left out.
 
-    In `attrs`: `format`; `power`, what its name says it is: "average", "instantaneous" or "not stated", which it also
-    is where GPUs differ; `clock`, what `time_ns` is: "epoch" (since 1970), "local time" (the log names no zone:
-    nanoseconds since 1970 as if it were UTC), "gpu" (the GPU's counter), or "none"; `left_out`, readings without power;
-    `cut`, 1 where the last line (of JSON the last document) breaks off, as a logger stopped by Ctrl-C leaves it, and is
-    left out; `decimal_commas`, the columns in which commas were read as decimal points.
+    In `attrs`: `format`; `power`, what its name says it is: "average", "instantaneous" or "not
+    stated", which it also is where GPUs differ; `clock`, what `time_ns` is: "epoch" (since 1970),
+    "local time" (the log names no zone: nanoseconds since 1970 as if it were UTC), "gpu" (the GPU's
+    counter), or "none"; `left_out`, readings without power; `cut`, 1 where the last line (of JSON
+    the last document) breaks off, as a logger stopped by Ctrl-C leaves it, and is left out;
+    `decimal_commas`, the columns in which commas were read as decimal points.
 
-    Raises DataError: the file cannot be read, is of no known format, states a unit that is none of that quantity, has a
-    cell that is no number, no reading with power, or readings of a GPU out of order.
+    Raises DataError: the file cannot be read, is of no known format, states a unit that is none of
+    that quantity, has a cell that is no number, no reading with power, or readings of a GPU out of
+    order.
     """
     return power_log(text(Path(path)), str(path))
 
@@ -111,7 +170,8 @@ def read_power_log(path: Path | str) -> pd.DataFrame:
 def power_log(content: str, source: str, *, powerless: bool = False) -> pd.DataFrame:
     """Return the readings of a power log given as text; see `read_power_log`. Errors call it `source`.
 
-    With `powerless` readings without power are kept, `power_w` missing, and a log without any is no error.
+    With `powerless` readings without power are kept, `power_w` missing, and a log without any is no
+    error.
     """
     content = content.lstrip("\ufeff \t\r\n")
     if not content:
@@ -134,7 +194,9 @@ def _rows(content: str, source: str) -> tuple[str, list[Row], int]:
     header = content.splitlines()[0].lower()
     if re.match(r"(timestamp\s+)?gpu\s+(?:xcp\s+)?power", header):
         lines, cut = whole_lines(content, monitor_cells)
-        rows = _rows_under(header.split(), lines[1:], monitor_cells, "{} values under {} columns", source)
+        rows = _rows_under(
+            header.split(), lines[1:], monitor_cells, "{} values under {} columns", source
+        )
         return "amd-smi monitor", rows, cut
     name = _csv_format(header)
     if not name:
@@ -161,7 +223,9 @@ def _read_commas(rows: list[Row], source: str) -> tuple[str, ...]:
             if isinstance(cell, str) and "," in cell and (match := _COMMA.match(cell)):
                 found.setdefault(name, []).append((place, match))
     for name, cells in found.items():
-        numbers, _ = with_points(pd.DataFrame({name: [match["number"] for _, match in cells]}), [name], source)
+        numbers, _ = with_points(
+            pd.DataFrame({name: [match["number"] for _, match in cells]}), [name], source
+        )
         for (place, match), number in zip(cells, numbers[name], strict=True):
             rows[place][name] = number + match["unit"]
     return tuple(found)
@@ -181,7 +245,11 @@ def _csv_format(header: str) -> str:
 
 
 def _rows_under(
-    names: list[str], lines: Iterable[str], cells: Callable[[str], list[str]], wrong: str, source: str
+    names: list[str],
+    lines: Iterable[str],
+    cells: Callable[[str], list[str]],
+    wrong: str,
+    source: str,
 ) -> list[Row]:
     """Return the cells of the lines under a header, which is passed over where it recurs."""
     rows = []
@@ -204,16 +272,29 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
             document, place = decoder.raw_decode(content, place)
         except json.JSONDecodeError as error:
             brackets = sum((letter in "[{") - (letter in "]}") for letter in content[place:])
-            if entries and brackets > 0:  # the last document breaks off: more are opened than closed
+            if (
+                entries and brackets > 0
+            ):  # the last document breaks off: more are opened than closed
                 cut = 1
                 break
-            raise DataError(f"is no JSON ({error.msg}, line {error.lineno})", source=source) from None
-        except (ValueError, RecursionError) as error:  # an integer of thousands of digits, lists in thousands of lists
+            raise DataError(
+                f"is no JSON ({error.msg}, line {error.lineno})", source=source
+            ) from None
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # an integer of thousands of digits, lists in thousands of lists
             raise DataError(f"is no JSON of a power log ({error})", source=source) from None
         place += len(content[place:]) - len(content[place:].lstrip(" \t\r\n,"))
         entries.append(document)
-    cards = [(name, card) for entry in entries if isinstance(entry, dict) for name, card in entry.items()]
-    cards = [(name, card) for name, card in cards if re.fullmatch(r"card\d+", name) and isinstance(card, dict)]
+    cards = [
+        (name, card) for entry in entries if isinstance(entry, dict) for name, card in entry.items()
+    ]
+    cards = [
+        (name, card)
+        for name, card in cards
+        if re.fullmatch(r"card\d+", name) and isinstance(card, dict)
+    ]
     if cards:
         return "rocm-smi JSON", [{"device": name, **_flat(card)} for name, card in cards], cut
     rows = [_flat(gpu) for gpu in _gpus(entries)]
@@ -250,25 +331,42 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
 def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataFrame:
     keys = {_split(key)[0]: key for key in dict.fromkeys(key for row in rows for key in row)}
     gpus = _gpu_numbers(rows, keys, source)
-    power: dict[int, tuple[str, str]] = {}  # of each GPU its name and what it is: GPUs of one node may state others
+    power: dict[
+        int, tuple[str, str]
+    ] = {}  # of each GPU its name and what it is: GPUs of one node may state others
     for key, what in _POWER:
         if key in keys:
-            having = {gpu for row, gpu in zip(rows, gpus, strict=True) if _present(_first(row.get(keys[key])))}
+            having = {
+                gpu
+                for row, gpu in zip(rows, gpus, strict=True)
+                if _present(_first(row.get(keys[key])))
+            }
             power = dict.fromkeys(having, (key, what)) | power
     if not power and not powerless:
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
-    chosen = {column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()}
+    chosen = {
+        column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()
+    }
     values = {
         column: [_number(column, row.get(keys[key]), *_split(keys[key]), source) for row in rows]
         for column, key in chosen.items()
         if key
     }
     time, clock = _times(rows, keys, source)
-    if name == "nvidia-smi CSV" and clock != "none" and not any(key in keys for key in (*_GPU, *_GPU_NAME)):
+    if (
+        name == "nvidia-smi CSV"
+        and clock != "none"
+        and not any(key in keys for key in (*_GPU, *_GPU_NAME))
+    ):
         times_ns = np.array(time, dtype=np.int64)
-        count = gpus_in_bursts(times_ns) if (times_ns % 10**9).any() else 1  # whole seconds say nothing
+        count = (
+            gpus_in_bursts(times_ns) if (times_ns % 10**9).any() else 1
+        )  # whole seconds say nothing
         if count > 1:
-            problem = f"the log seems to be of {count} GPUs, whose readings come together: add index to the query"
+            problem = (
+                f"the log seems to be of {count} GPUs, whose readings come together: add index to "
+                "the query"
+            )
             raise DataError(problem, source=source)
     component = [str(row.get("component") or TOTAL).lower() for row in rows]
     watts = [
@@ -277,10 +375,16 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
         else np.nan
         for row, gpu in zip(rows, gpus, strict=True)
     ]
-    table = pd.DataFrame({"time_ns": time, "gpu": gpus, "component": component, "power_w": watts, **values})
+    table = pd.DataFrame(
+        {"time_ns": time, "gpu": gpus, "component": component, "power_w": watts, **values}
+    )
     table["time_ns"] = table["time_ns"].astype("Int64" if clock == "none" else np.int64)
     kinds = {what for _, what in power.values()}
-    table.attrs = {"format": name, "power": kinds.pop() if len(kinds) == 1 else EITHER if kinds else "", "clock": clock}
+    table.attrs = {
+        "format": name,
+        "power": kinds.pop() if len(kinds) == 1 else EITHER if kinds else "",
+        "clock": clock,
+    }
     return table
 
 
@@ -323,7 +427,9 @@ def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
 
 def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[int]:
     """Return the number of each reading's GPU ("card1" -> 1), 0 without one; where only names differ, as they come."""
-    number, name = (next((keys[key] for key in known if key in keys), "") for known in (_GPU, _GPU_NAME))
+    number, name = (
+        next((keys[key] for key in known if key in keys), "") for known in (_GPU, _GPU_NAME)
+    )
     if name and not number:
         places: dict[str, int] = {}
         return [places.setdefault(str(row.get(name)), len(places)) for row in rows]
@@ -331,7 +437,9 @@ def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[
     for cell in (row.get(number) for row in rows):
         match = re.search(r"(?<!\d)\d{1,9}$", "0" if cell is None else str(cell).strip(), re.ASCII)
         if match is None:
-            raise DataError(f"a reading of GPU {str(cell)[:40]!r}: it must have a number", source=source)
+            raise DataError(
+                f"a reading of GPU {str(cell)[:40]!r}: it must have a number", source=source
+            )
         found.append(int(match[0]))
     return found
 
@@ -359,7 +467,10 @@ def _seconds(cell: str, source: str) -> int:
     """Return seconds since 1970 in nanoseconds, exactly: a float has 200 ns at best."""
     match = re.fullmatch(r"([0-9]{1,10})(?:\.([0-9]{0,9})[0-9]*+)?", cell)
     if match is None or int(match[1]) > _LAST_SECOND:
-        raise DataError(f"timestamp must be seconds since 1970 as in the first line, got {cell[:40]!r}", source=source)
+        raise DataError(
+            f"timestamp must be seconds since 1970 as in the first line, got {cell[:40]!r}",
+            source=source,
+        )
     return int(match[1]) * 10**9 + int((match[2] or "").ljust(9, "0"))
 
 
@@ -370,7 +481,10 @@ def _local(cell: str, source: str) -> int:
         except ValueError:
             continue
         return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
-    raise DataError(f"timestamp must be as 2025/08/24 22:19:24.420, or seconds since 1970, got {cell!r}", source=source)
+    raise DataError(
+        f"timestamp must be as 2025/08/24 22:19:24.420, or seconds since 1970, got {cell!r}",
+        source=source,
+    )
 
 
 def _check_order(table: pd.DataFrame, source: str) -> None:
@@ -380,15 +494,18 @@ def _check_order(table: pd.DataFrame, source: str) -> None:
     difference = table.groupby(["gpu", "component"], sort=False)["time_ns"].diff()
     if (difference < 0).any():
         row = table[difference < 0].iloc[0]
-        text = f"a reading of GPU {row['gpu']} at {row['time_ns']} ns comes after a later one: sort the log by time"
+        text = (
+            f"a reading of GPU {row['gpu']} at {row['time_ns']} ns comes after a later one: sort "
+            "the log by time"
+        )
         raise DataError(text, source=source)
 
 
 def gpus_in_bursts(times_ns: np.ndarray) -> int:
     """Return the number of readings that come together again and again, 1 where they come one by one.
 
-    Time stamps are in the order of the log. The gaps of one GPU may vary: the sign of m GPUs is that every m-th
-    gap is long and all others are short.
+    Time stamps are in the order of the log. The gaps of one GPU may vary: the sign of m GPUs is
+    that every m-th gap is long and all others are short.
     """
     gaps = np.diff(times_ns)
     if len(gaps) and not gaps.any():
@@ -424,11 +541,13 @@ def monitor_cells(line: str) -> list[str]:
     return _MONITOR.findall(line)
 
 
-def whole_lines(content: str, cells: Callable[[str], list[str]] = csv_cells) -> tuple[list[str], int]:
+def whole_lines(
+    content: str, cells: Callable[[str], list[str]] = csv_cells
+) -> tuple[list[str], int]:
     """Return the lines of a log, the header first, without a last one that is cut off; and how many that is, 0 or 1.
 
-    The last line is cut off if no line break ends it and it has fewer cells than the one above, or its last cell is
-    shorter than those above: ``31`` under ``310.5`` may be any number.
+    The last line is cut off if no line break ends it and it has fewer cells than the one above, or
+    its last cell is shorter than those above: ``31`` under ``310.5`` may be any number.
     """
     lines = content.splitlines()
     if content.endswith(("\n", "\r")) or len(lines) < 3:

@@ -1,16 +1,17 @@
 """The power profile of a kernel: readings of all golden runs stitched over its time, steady execution and steady power.
 
-Two profiles are kept apart. SSE, the steady-state-execution profile, is that of the first execution whose time is
-steady (the 4th); an averaging logger still shows what came before it. SSP, the steady-state-power profile, is that of
-the executions that start when the logger's window holds nothing but the run. Taking the first for the second is the
-error that the method's authors found to reach 80 %.
+Two profiles are kept apart. SSE, the steady-state-execution profile, is that of the first execution
+whose time is steady (the 4th); an averaging logger still shows what came before it. SSP, the
+steady-state-power profile, is that of the executions that start when the logger's window holds
+nothing but the run. Taking the first for the second is the error that the method's authors found to
+reach 80 %.
 
-Both are parts of a run, whose power over all its executions is kept as well (`ComponentPower.run`); `without_steps`
-says what each step of the method is worth on a measurement of one's own.
+Both are parts of a run, whose power over all its executions is kept as well (`ComponentPower.run`);
+`without_steps` says what each step of the method is worth on a measurement of one's own.
 
-`stitch` finds the readings of all components at once, those of golden runs, with what else their windows see: other
-kernels, pauses, the fill of the window before a run. `detect_throttling` looks for power that rises and then falls over
-the executions of a run.
+`stitch` finds the readings of all components at once, those of golden runs, with what else their
+windows see: other kernels, pauses, the fill of the window before a run. `detect_throttling` looks
+for power that rises and then falls over the executions of a run.
 """
 
 from __future__ import annotations
@@ -52,13 +53,17 @@ from .runs import (
 )
 
 LEAST_READINGS: Final = 6  # a polynomial of degree 4 has five coefficients
-ALONE: Final = 0.99  # share of the window that the kernel must fill for it to count as measured alone
+ALONE: Final = (
+    0.99  # share of the window that the kernel must fill for it to count as measured alone
+)
 _LEAST_FULL: Final = 0.7
 """The published number of executions fills at least 3/4 of the window before the last one starts."""
 STAGES: Final = 8
-"""Parts a run is cut into at most to look for throttling: of whole executions, so that what varies within the kernel
-cancels."""
-LEAST_FALL: Final = 0.03  # a smaller fall, as a share of the highest power, is not called throttling
+"""Parts a run is cut into at most to look for throttling: of whole executions, so that what varies
+within the kernel cancels."""
+LEAST_FALL: Final = (
+    0.03  # a smaller fall, as a share of the highest power, is not called throttling
+)
 STANDARD_ERRORS: Final = 4.0  # rise and fall must exceed so many standard errors of the difference
 _LEAST_OF_STAGE: Final = 3  # per stage
 
@@ -76,7 +81,9 @@ class Stitched:
     golden: pd.DataFrame  # those of them whose window had filled
     first: pd.DataFrame  # of golden runs, those of the steady execution
     steady: pd.DataFrame  # of golden runs, those with steady power
-    every: pd.DataFrame  # readings with steady power of all runs, golden or not, but those of fuller bins
+    every: (
+        pd.DataFrame
+    )  # readings with steady power of all runs, golden or not, but those of fuller bins
     place: np.ndarray  # place in `times_us` of the run of each of them
     times_us: np.ndarray  # (runs,), execution time of each run
     ratio: float  # of the longest to the shortest time of the execution-time bin
@@ -103,10 +110,11 @@ def stitch(
 ) -> Stitched:
     """Find the readings of a kernel, and what their windows see besides it.
 
-    `executions` are those of the kernel, `window_us` is the averaging window of the logger (0: instantaneous),
-    `removed_us` the window to deconvolve (0: none), `execution` the first whose time is steady, `steady_from` the first
-    whose power is, where that is later than the window fills. Raises DataError: the window does not fill, or fewer than
-    `LEAST_READINGS` readings have steady power.
+    `executions` are those of the kernel, `window_us` is the averaging window of the logger (0:
+    instantaneous), `removed_us` the window to deconvolve (0: none), `execution` the first whose
+    time is steady, `steady_from` the first whose power is, where that is later than the window
+    fills. Raises DataError: the window does not fill, or fewer than `LEAST_READINGS` readings have
+    steady power.
     """
     name = executions["kernel"].iloc[0]
     golden = executions[executions["run"].isin(runs.kept)]
@@ -118,7 +126,8 @@ def stitch(
     if len(steady) < LEAST_READINGS:
         raise DataError(
             f"only {len(steady)} readings fall into executions of {name} with steady power (number "
-            f"{ssp_execution} and later, {len(runs.kept)} golden runs): at least {LEAST_READINGS} are needed, {ADVICE},"
+            f"{ssp_execution} and later, {len(runs.kept)} golden runs): at least {LEAST_READINGS} "
+            f"are needed, {ADVICE},"
             " or let the bin's times lie within the margin of its middle"
         )
     every = readings_of_interest(measured.times_ns, executions)
@@ -129,7 +138,8 @@ def stitch(
     of_kernel = measured.executions["kernel"].eq(name)
     at, span_ns = measured.times_ns[steady["reading"]], 1e3 * (window_us or runs.kernel_us)
     alone, others = (
-        float(covered_share(at, measured.executions[part], span_ns).mean()) for part in (of_kernel, ~of_kernel)
+        float(covered_share(at, measured.executions[part], span_ns).mean())
+        for part in (of_kernel, ~of_kernel)
     )
     return Stitched(
         ssp_execution=ssp_execution,
@@ -142,20 +152,27 @@ def stitch(
         place=pd.Index(timed["run"]).get_indexer(pd.Index(every["run"])),
         times_us=timed["time_us"].to_numpy(),
         ratio=runs.ratio,
-        pauses=find_pauses(measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us),
+        pauses=find_pauses(
+            measured.times_ns, every["reading"].to_numpy(), measured.executions, 1e3 * window_us
+        ),
         alone=alone,
         others=others,
-        equations=windows(measured.times_ns, seen, rest, 1e3 * removed_us, warm=0 if later else execution - 1)
+        equations=windows(
+            measured.times_ns, seen, rest, 1e3 * removed_us, warm=0 if later else execution - 1
+        )
         if removed_us
         else None,
     )
 
 
-def _steady_power(golden: pd.DataFrame, kernel_us: float, window_us: float, execution: int) -> tuple[int, float]:
+def _steady_power(
+    golden: pd.DataFrame, kernel_us: float, window_us: float, execution: int
+) -> tuple[int, float]:
     """Return the first execution with steady power, and the share of the window inside the run at its start.
 
-    It is the first that starts with the whole window inside the run, in the median run; where the runs are too short
-    for that the published number, or one less, as a kernel needs that turned out faster than planned.
+    It is the first that starts with the whole window inside the run, in the median run; where the
+    runs are too short for that the published number, or one less, as a kernel needs that turned out
+    faster than planned.
     """
     if not window_us:
         return execution, 1.0
@@ -164,11 +181,15 @@ def _steady_power(golden: pd.DataFrame, kernel_us: float, window_us: float, exec
     filled = starts.index[(starts >= window_us) & (starts.index >= execution)]
     if len(filled):
         return int(filled[0]), 1.0
-    needed, last = max(executions_published(kernel_us, window_us), execution), int(starts.index.max())
+    needed, last = (
+        max(executions_published(kernel_us, window_us), execution),
+        int(starts.index.max()),
+    )
     number = min(needed, last)
     if number < execution or starts[number] < _LEAST_FULL * window_us:
         raise DataError(
-            f"steady power needs {needed} executions per run, the runs have {last}: the averaging window of "
+            f"steady power needs {needed} executions per run, the runs have {last}: the averaging "
+            "window of "
             f"{window_us:g} µs does not fill, {ADVICE}"
         )
     return number, float(starts[number]) / window_us
@@ -192,8 +213,8 @@ class Throttling:
 def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
     """Look for a rise and then a fall of power over the executions of golden runs.
 
-    `execution` (n,) is the one each reading fell into. Readings whose window had not filled must be left out: they
-    would supply a rise to any fall.
+    `execution` (n,) is the one each reading fell into. Readings whose window had not filled must be
+    left out: they would supply a rise to any fall.
     """
     if not len(execution):
         return Throttling(False, np.nan, np.nan, 0)
@@ -210,7 +231,9 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
 
     def clear(end: int) -> bool:
         fall = mean[peak] - mean[end]
-        return bool(fall > max(LEAST_FALL * mean[peak], STANDARD_ERRORS * np.hypot(error[peak], error[end])))
+        return bool(
+            fall > max(LEAST_FALL * mean[peak], STANDARD_ERRORS * np.hypot(error[peak], error[end]))
+        )
 
     first = int(execution[stage == told[peak]].min())
     return Throttling(clear(0) and clear(-1), float(mean[peak]), float(mean[-1]), first)
@@ -218,16 +241,17 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
 
 LEAST_CELLS: Final = 10  # time stamps must tell at least so many parts of the kernel's time apart
 LEAST_GOLDEN: Final = 0.25
-"""Share of the runs that the fullest bin of execution times should hold: at half the published margin of scatter, a
-third."""
+"""Share of the runs that the fullest bin of execution times should hold: at half the published
+margin of scatter, a third."""
 UNSURE: Final = 0.1  # times of readings should be known to this share of the kernel's time
 OVER: Final = 1.02  # share of the cap from which on power is over it
 COMPLETE: Final = 0.9  # share of the readings due in the runs that a log should have
 SCATTER: Final = 0.2
 """Standard deviation of readings around their curve, as a share of the mean: steady power is not that unsteady.
 
-A judgement: the simulated GEMMs of the guide have 1 %; where one reading of 50 says 6553.5 W, three of the four have 92
-% and more; where a clock of the log jumps within the runs, up to 62 % (5 ms) and 87 % (50 ms).
+A judgement: the simulated GEMMs of the guide have 1 %; where one reading of 50 says 6553.5 W, three
+of the four have 92 % and more; where a clock of the log jumps within the runs, up to 62 % (5 ms)
+and 87 % (50 ms).
 """
 
 
@@ -241,7 +265,9 @@ class Curve:
     @cached_property
     def spline_w(self) -> np.ndarray:
         """The smoothing spline, fitted where it is shown: choosing how smooth takes most of a profile's time."""
-        return spline(self.readings["phase"].to_numpy(), self.readings["power_w"].to_numpy(), PHASES)
+        return spline(
+            self.readings["phase"].to_numpy(), self.readings["power_w"].to_numpy(), PHASES
+        )
 
     @property
     def scatter(self) -> float:
@@ -260,18 +286,28 @@ class ComponentPower:
     """The power of one component while the kernel runs."""
 
     component: str
-    sse: Curve | None  # of the steady execution; None where fewer than `LEAST_READINGS` readings fell into it
+    sse: (
+        Curve | None
+    )  # of the steady execution; None where fewer than `LEAST_READINGS` readings fell into it
     ssp: Curve  # of the executions with steady power
-    energy: Energy  # of one execution, from the steady power; NaN where other kernels share the windows
+    energy: (
+        Energy  # of one execution, from the steady power; NaN where other kernels share the windows
+    )
     throttling: Throttling
-    deconvolved: Deconvolved | None  # only where the logger's window was stated and enough runs tell
+    deconvolved: (
+        Deconvolved | None
+    )  # only where the logger's window was stated and enough runs tell
     run: pd.DataFrame  # readings of golden runs: ``since_run_us``, ``execution``, ``start_us`` (of it) and ``power_w``
 
     @property
     def by_execution(self) -> pd.DataFrame:
         """Power over the whole run, a row per execution: its median ``start_us``, ``mean_w`` and ``readings``."""
         of = self.run.groupby("execution", sort=True)
-        told = of.agg(start_us=("start_us", "median"), mean_w=("power_w", "mean"), readings=("power_w", "count"))
+        told = of.agg(
+            start_us=("start_us", "median"),
+            mean_w=("power_w", "mean"),
+            readings=("power_w", "count"),
+        )
         return told.reset_index()
 
     @property
@@ -298,14 +334,16 @@ class KernelPower:
     plan: Plan  # the protocol recommended for this kernel
     components: dict[str, ComponentPower]
     notes: tuple[Remark, ...]
-    without: Mapping[str, KernelPower | DataError] = field(default_factory=dict)  # profiles with steps left out
+    without: Mapping[str, KernelPower | DataError] = field(
+        default_factory=dict
+    )  # profiles with steps left out
 
     @property
     def isolation(self) -> str:
         """How the kernel was measured.
 
-        ``longer-than-window``; or, of a shorter one, ``isolated`` (back to back, alone), ``isolated-with-pauses``, or
-        ``interleaved`` with other kernels.
+        ``longer-than-window``; or, of a shorter one, ``isolated`` (back to back, alone),
+        ``isolated-with-pauses``, or ``interleaved`` with other kernels.
         """
         if self.kernel_us >= self.window_us:
             return "longer-than-window"
@@ -325,7 +363,9 @@ class PowerProfiles:
 
     def __repr__(self) -> str:
         """Return a row for each kernel and component, as `compare` has them."""
-        table = compare(self.kernels)[["kernel", "component", "kernel_us", "ssp_w", "energy_j", "lower_j", "upper_j"]]
+        table = compare(self.kernels)[
+            ["kernel", "component", "kernel_us", "ssp_w", "energy_j", "lower_j", "upper_j"]
+        ]
         return f"<PowerProfiles of {counted(len(self.kernels), 'kernel')}>\n{table}"
 
 
@@ -349,11 +389,11 @@ def profile_files(
 ) -> PowerProfiles:
     """Read the three tables (`power.readings`) and profile one kernel, or every kernel of the executions.
 
-    The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states times since 1970 needs no clocks. `gpu_index`
-    says which GPU of the log; what follows `kernel` is as for `profile_kernel`; `ablate` profiles each kernel once more
-    without each step (`without_steps`). Of several kernels those that cannot be
-    profiled are left out (`PowerProfiles.left_out`); one that ran alone in some runs and among others in the rest is
-    profiled as two (`power.runs.apart`).
+    The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states times since 1970 needs no
+    clocks. `gpu_index` says which GPU of the log; what follows `kernel` is as for `profile_kernel`;
+    `ablate` profiles each kernel once more without each step (`without_steps`). Of several kernels
+    those that cannot be profiled are left out (`PowerProfiles.left_out`); one that ran alone in
+    some runs and among others in the rest is profiled as two (`power.runs.apart`).
 
     Raises
     ------
@@ -382,7 +422,8 @@ def profile_files(
     if clocks is None and told.clock != CPU_CLOCK:
         raise ParameterError(
             "clocks",
-            f"must be given, readings of both clocks: the times of {log} are of another ({told.clock}) than those of "
+            f"must be given, readings of both clocks: the times of {log} are of another "
+            f"({told.clock}) than those of "
             "the executions",
         )
     measured = synchronise(
@@ -393,9 +434,16 @@ def profile_files(
     measured = replace(measured, executions=apart(measured.executions))
     profiles, errors = list[KernelPower](), dict[str, DataError]()
     settings: dict[str, Any] = {
-        "window_us": window_us, "execution": execution, "steady_from": steady_from, "within": within, "rank": bin_rank,
-        "components": component, "cap_w": told.limit_w if cap_w is None else cap_w, "level": interval, "seed": seed,
-    }  # fmt: skip
+        "window_us": window_us,
+        "execution": execution,
+        "steady_from": steady_from,
+        "within": within,
+        "rank": bin_rank,
+        "components": component,
+        "cap_w": told.limit_w if cap_w is None else cap_w,
+        "level": interval,
+        "seed": seed,
+    }
     for name in measured.kernels if kernel is None else [kernel]:
         try:
             found = profile_kernel(measured, name, **settings)
@@ -412,7 +460,12 @@ def profile_files(
         measured.clocks,
         interval,
         tuple(
-            remark("power-kernel-left-out", f"{name} is left out: {error!s}", kernel=name, reason=str(error))
+            remark(
+                "power-kernel-left-out",
+                f"{name} is left out: {error!s}",
+                kernel=name,
+                reason=str(error),
+            )
             for name, error in errors.items()
         ),
     )
@@ -436,41 +489,56 @@ def profile_kernel(
 ) -> KernelPower:
     """Return the power profile of one kernel, which may be left unnamed where only one was run.
 
-    ``window_us`` is the averaging window of the logger, 0 for an instantaneous one; where it is stated, its effect is
-    also removed (deconvolution), else the time between readings is taken for it, and nothing is removed. ``execution``
-    is the first whose time is steady, ``steady_from`` the first whose power is, where that is later than the window
-    fills (of a kernel that throttles); by default what the executions state. ``margin`` is that of the execution-time
-    bin: by default the published one (``inf`` keeps every run); ``within`` says what its times lie within it of, and
-    ``rank`` which bin: 1 is the fullest, 2 the fullest of the other runs, ... (`traces.cleaning.binning`). No
-    deconvolved power lies above the board's ``cap_w``. ``seed`` is that of the energy's bootstrap and of the folds of
-    the deconvolution.
+    ``window_us`` is the averaging window of the logger, 0 for an instantaneous one; where it is
+    stated, its effect is also removed (deconvolution), else the time between readings is taken for
+    it, and nothing is removed. ``execution`` is the first whose time is steady, ``steady_from`` the
+    first whose power is, where that is later than the window fills (of a kernel that throttles); by
+    default what the executions state. ``margin`` is that of the execution-time bin: by default the
+    published one (``inf`` keeps every run); ``within`` says what its times lie within it of, and
+    ``rank`` which bin: 1 is the fullest, 2 the fullest of the other runs, ...
+    (`traces.cleaning.binning`). No deconvolved power lies above the board's ``cap_w``. ``seed`` is
+    that of the energy's bootstrap and of the folds of the deconvolution.
 
-    Raises DataError: the kernel or a component is unknown, the time stamps of the log are too coarse for the kernel, or
-    too few executions or readings are left.
+    Raises DataError: the kernel or a component is unknown, the time stamps of the log are too
+    coarse for the kernel, or too few executions or readings are left.
     """
     names, known = measured.kernels, [str(one) for one in measured.power_w.columns]
     if kernel is None and len(names) > 1:
         raise ParameterError("kernel", f"must be given: the executions are of {few(names)}")
     name = names[0] if kernel is None else kernel
     if name not in names:
-        raise ParameterError("kernel", f"must be one of those of the executions, {few(names)}, got {kernel!r}")
+        raise ParameterError(
+            "kernel", f"must be one of those of the executions, {few(names)}, got {kernel!r}"
+        )
     for one in components or ():
         if one not in known:
-            raise ParameterError("component", f"must be among those of the log, {', '.join(known)}, got {one!r}")
+            raise ParameterError(
+                "component", f"must be among those of the log, {', '.join(known)}, got {one!r}"
+            )
     rows = measured.executions[measured.executions["kernel"].eq(name)]
     if steady_from is None and "steady_from" in rows:
         steady_from = int(rows["steady_from"].max())
     runs = golden_runs(rows, execution, margin, within=within, rank=rank)
     step_us = measured.step_ns / 1e3
-    if step_us > runs.kernel_us / LEAST_CELLS:  # nobody knows when in the kernel's time a reading fell
+    if (
+        step_us > runs.kernel_us / LEAST_CELLS
+    ):  # nobody knows when in the kernel's time a reading fell
         launches = math.ceil(LEAST_CELLS * step_us / runs.kernel_us)
         raise DataError(
-            f"time stamps of the power log are multiples of {step_us:g} µs, over 1/{LEAST_CELLS} of the kernel's "
-            f"{runs.kernel_us:.4g} µs: log finer ones, or time {launches} launches back to back as one execution"
+            f"time stamps of the power log are multiples of {step_us:g} µs, over 1/{LEAST_CELLS} "
+            "of the kernel's "
+            f"{runs.kernel_us:.4g} µs: log finer ones, or time {launches} launches back to back "
+            "as one execution"
         )
     window = measured.interval_us if window_us is None else window_us
     stitched = stitch(
-        measured, rows, runs, window, removed_us=window_us or 0.0, execution=execution, steady_from=steady_from
+        measured,
+        rows,
+        runs,
+        window,
+        removed_us=window_us or 0.0,
+        execution=execution,
+        steady_from=steady_from,
     )
     result = KernelPower(
         kernel=name,
@@ -486,28 +554,40 @@ def profile_kernel(
         runs=runs,
         plan=plan(runs.kernel_us, window),
         components={
-            one: _component(one, measured.power_w[one].to_numpy(), stitched, cap_w, replicates, level, seed)
+            one: _component(
+                one, measured.power_w[one].to_numpy(), stitched, cap_w, replicates, level, seed
+            )
             for one in components or known
         },
         notes=(),
     )
-    notes = (*_power_notes(result, stitched), *_cap_notes(result, cap_w), *_sample_notes(result, measured, stitched))
+    notes = (
+        *_power_notes(result, stitched),
+        *_cap_notes(result, cap_w),
+        *_sample_notes(result, measured, stitched),
+    )
     return replace(result, notes=notes)
 
 
 FEW_RUNS: Final = 50
 
 
-def without_steps(measured: Measured, kernel: str, **settings: Any) -> dict[str, KernelPower | DataError]:
+def without_steps(
+    measured: Measured, kernel: str, **settings: Any
+) -> dict[str, KernelPower | DataError]:
     """Return the profile of a kernel without synchronised clocks, without bins, and of few runs, or why there is none.
 
-    Not synchronised, log and executions are taken to begin together. The settings are those of `profile_kernel`.
+    Not synchronised, log and executions are taken to begin together. The settings are those of
+    `profile_kernel`.
     """
     executions, first = measured.executions, measured.executions["start_ns"].iloc[0]
     own = executions["kernel"].eq(kernel)
     few_runs = executions["run"].isin(executions.loc[own, "run"].unique()[:FEW_RUNS])
     cases: dict[str, tuple[Measured, dict[str, Any]]] = {
-        "without synchronisation": (replace(measured, times_ns=measured.gpu_ns - measured.gpu_ns[0] + first), {}),
+        "without synchronisation": (
+            replace(measured, times_ns=measured.gpu_ns - measured.gpu_ns[0] + first),
+            {},
+        ),
         "without binning": (measured, {"margin": math.inf}),
         f"{FEW_RUNS} runs": (replace(measured, executions=executions[few_runs | ~own]), {}),
     }
@@ -521,7 +601,13 @@ def without_steps(measured: Measured, kernel: str, **settings: Any) -> dict[str,
 
 
 def _component(
-    name: str, power_w: np.ndarray, stitched: Stitched, cap_w: float | None, replicates: int, level: float, seed: int
+    name: str,
+    power_w: np.ndarray,
+    stitched: Stitched,
+    cap_w: float | None,
+    replicates: int,
+    level: float,
+    seed: int,
 ) -> ComponentPower:
     """Return the profiles of one component, whose power at every time stamp is ``power_w``."""
     golden, equations = stitched.golden, stitched.equations
@@ -531,14 +617,19 @@ def _component(
         ssp=_curve(stitched.steady, power_w),
         energy=_energy(stitched, power_w, replicates, level, seed),
         throttling=detect_throttling(golden["execution"].to_numpy(), power_w[golden["reading"]]),
-        deconvolved=None if equations is None else deconvolve(equations, power_w, cap_w=cap_w, seed=seed),
+        deconvolved=None
+        if equations is None
+        else deconvolve(equations, power_w, cap_w=cap_w, seed=seed),
         run=stitched.whole[["since_run_us", "execution"]].assign(
-            start_us=stitched.whole["execution_start_us"], power_w=power_w[stitched.whole["reading"]]
+            start_us=stitched.whole["execution_start_us"],
+            power_w=power_w[stitched.whole["reading"]],
         ),
     )
 
 
-def _energy(stitched: Stitched, power_w: np.ndarray, replicates: int, level: float, seed: int) -> Energy:
+def _energy(
+    stitched: Stitched, power_w: np.ndarray, replicates: int, level: float, seed: int
+) -> Energy:
     """Return the energy of one execution, freed of pauses; of a mixture of kernels nobody knows whose it is."""
     if stitched.mixed:
         return Energy(np.nan, np.nan, np.nan, np.nan)
@@ -561,13 +652,19 @@ def _energy(stitched: Stitched, power_w: np.ndarray, replicates: int, level: flo
     freed = energy(*pauses.running_w(power_w, read_w))
     if not pauses.correctable:  # the idle power lies between nothing and what was read
         return replace(freed, upper_j=freed.upper_j / (1 - pauses.share))
-    if stitched.equations is None and pauses.share:  # the window is a guess: it may have seen no pauses
+    if (
+        stitched.equations is None and pauses.share
+    ):  # the window is a guess: it may have seen no pauses
         return replace(freed, lower_j=float(np.minimum(freed.lower_j, energy(read_w, 0.0).lower_j)))
     return freed
 
 
 def _curve(places: pd.DataFrame, power_w: np.ndarray) -> Curve:
-    readings = places.drop(columns="reading").assign(power_w=power_w[places["reading"]]).reset_index(drop=True)
+    readings = (
+        places.drop(columns="reading")
+        .assign(power_w=power_w[places["reading"]])
+        .reset_index(drop=True)
+    )
     phase, power = readings["phase"].to_numpy(), readings["power_w"].to_numpy()
     return Curve(readings, polynomial(phase, power, PHASES))
 
@@ -578,7 +675,8 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
     if not result.window_stated:
         yield remark(
             "power-window-assumed",
-            f"the logger's averaging window is not stated: taken as the time between readings, {result.window_us:g} "
+            "the logger's averaging window is not stated: taken as the time between readings, "
+            f"{result.window_us:g} "
             "µs; state the window (0 only for a logger known to be instantaneous)",
             window_us=result.window_us,
         )
@@ -586,7 +684,8 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
         before_run, filled_from = 1 - result.filled, result.plan.executions_filled
         yield remark(
             "power-window-not-filled",
-            f"when execution {result.ssp_execution} starts, {100 * before_run:.0f} % of the window lie before the run: "
+            f"when execution {result.ssp_execution} starts, {100 * before_run:.0f} % of the "
+            "window lie before the run: "
             f"power is read too low; append executions up to {filled_from} or later",
             execution=result.ssp_execution,
             before_run=before_run,
@@ -595,19 +694,22 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
     total = result.components.get(TOTAL)
     if total is not None and not stitched.mixed and total.ssp.scatter > SCATTER:
         text = (
-            f"readings of steady power scatter by {100 * total.ssp.scatter:.0f} %: some are not of this kernel; "
+            f"readings of steady power scatter by {100 * total.ssp.scatter:.0f} %: some are not "
+            "of this kernel; "
             "look for spikes in the log, a clock that jumps, or work of others"
         )
         yield remark("power-readings-scatter", text, scatter=total.ssp.scatter)
     if stitched.mixed:
         text = (
-            f"other kernels fill {100 * result.others:.0f} % of the windows: the power is that of the mixture, and the "
+            f"other kernels fill {100 * result.others:.0f} % of the windows: the power is that of "
+            "the mixture, and the "
             "energy of this kernel cannot be told"
         )
         yield remark("power-of-mixture", text, others=result.others)
     elif result.alone < ALONE and not pauses.correctable:
         text = (
-            f"{100 * pauses.share:.2g} % of the windows are pauses and no readings between runs tell the idle power: "
+            f"{100 * pauses.share:.2g} % of the windows are pauses and no readings between runs "
+            "tell the idle power: "
             "power and energy are read too low"
         )
         yield remark("power-idle-unknown", text, pauses=pauses.share)
@@ -615,10 +717,13 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
         share = 1 - result.alone
         guessed = "; its interval reaches down to what was read, since the window is a guess"
         text = (
-            f"{100 * share:.0f} % of the windows are pauses: power is read too low; the energy is corrected, as if "
+            f"{100 * share:.0f} % of the windows are pauses: power is read too low; the energy is "
+            "corrected, as if "
             f"power fell to idle in them{'' if result.window_stated else guessed}"
         )
-        yield remark("power-pauses-corrected", text, pauses=share, window_stated=result.window_stated)
+        yield remark(
+            "power-pauses-corrected", text, pauses=share, window_stated=result.window_stated
+        )
 
 
 def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
@@ -626,16 +731,22 @@ def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
     total = result.components.get(TOTAL)
     if cap_w is not None and total is not None and total.ssp.mean_w > OVER * cap_w:
         text = (
-            f"steady power, {total.ssp.mean_w:.4g} W, is above the cap of {cap_w:g} W: it is another cap, or "
+            f"steady power, {total.ssp.mean_w:.4g} W, is above the cap of {cap_w:g} W: it is "
+            "another cap, or "
             "boards keep to it on average over more than a run"
         )
         yield remark("power-over-the-cap", text, power_w=total.ssp.mean_w, cap_w=cap_w)
     for name, one in result.components.items():
         curve = one.deconvolved
-        if cap_w is None or curve is None or not (capped := float(np.mean(curve.power_w > 0.999 * cap_w))):
+        if (
+            cap_w is None
+            or curve is None
+            or not (capped := float(np.mean(curve.power_w > 0.999 * cap_w)))
+        ):
             continue
         text = (
-            f"{100 * capped:.0f} % of the curve of {name} with the window removed are at the cap of {cap_w:g} W: "
+            f"{100 * capped:.0f} % of the curve of {name} with the window removed are at the cap "
+            f"of {cap_w:g} W: "
             "readings do not tell its shape there"
         )
         yield remark("power-at-the-cap", text, component=name, share=capped, cap_w=cap_w)
@@ -648,13 +759,16 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
     if result.runs.margin_assumed:
         margin = result.runs.margin
         text = (
-            f"no margin of the execution-time bin is published below {SHORTEST_US:g} µs: {100 * margin:g} % is assumed"
+            f"no margin of the execution-time bin is published below {SHORTEST_US:g} µs: "
+            f"{100 * margin:g} % is assumed"
         )
         yield remark("power-margin-assumed", text, margin=margin, shortest_us=SHORTEST_US)
     if golden < LEAST_GOLDEN * runs and FULLER_BIN not in result.runs.removed:
         text = (
-            f"the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no typical time, and "
-            "power and energy are those of a minority; look for changes of clocks, inputs or neighbours"
+            f"the fullest bin of execution times holds {golden} of {runs} runs: the kernel has no "
+            "typical time, and "
+            "power and energy are those of a minority; look for changes of clocks, inputs or "
+            "neighbours"
         )
         yield remark("power-no-usual-time", text, golden=golden, runs=runs)
     wanted = result.plan.logs
@@ -665,30 +779,44 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
         text = f"{runs} runs, {result.plan.row.runs} are recommended"
         yield remark("power-few-runs", text, runs=runs, wanted=result.plan.row.runs)
     if (missing := measured.missing(result.kernel)) > 1 - COMPLETE:
-        text = f"{100 * missing:.0f} % of the readings due while the kernel ran, one per interval, are not in the log"
+        text = (
+            f"{100 * missing:.0f} % of the readings due while the kernel ran, one per interval, "
+            "are not in the log"
+        )
         yield remark("power-log-incomplete", text, share=missing)
     outside = int(measured.extrapolated[steady["reading"]].sum())
     if outside:
-        text = f"{outside} of {len(steady)} readings lie outside the clock pairs: their times are extrapolated"
+        text = (
+            f"{outside} of {len(steady)} readings lie outside the clock pairs: their times are "
+            "extrapolated"
+        )
         yield remark("power-times-extrapolated", text, outside=outside, readings=len(steady))
     unsure_us = float(clocks.error_ns(measured.gpu_ns[steady["reading"]]).max()) / 1e3
     if clocks.drift_known and unsure_us > UNSURE * result.kernel_us:
         text = (
-            f"the clock pairs give the drift of the clocks to ±{clocks.drift_error_ppm:.2g} ppm only: the "
-            f"times of readings are uncertain by up to ±{unsure_us:.2g} µs; give pairs over the whole log"
+            f"the clock pairs give the drift of the clocks to ±{clocks.drift_error_ppm:.2g} ppm "
+            "only: the "
+            f"times of readings are uncertain by up to ±{unsure_us:.2g} µs; give pairs over the "
+            "whole log"
         )
-        yield remark("power-drift-unsure", text, drift_error_ppm=clocks.drift_error_ppm, unsure_us=unsure_us)
+        yield remark(
+            "power-drift-unsure", text, drift_error_ppm=clocks.drift_error_ppm, unsure_us=unsure_us
+        )
     if not clocks.drift_known:
-        yield remark("power-drift-unknown", "one clock pair: the drift of the clocks is unknown and not corrected")
+        yield remark(
+            "power-drift-unknown",
+            "one clock pair: the drift of the clocks is unknown and not corrected",
+        )
 
 
 def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     """Return one row per kernel and component.
 
-    The columns are ``kernel``, ``isolated`` (of one among others: its name alone), ``class``, ``component``,
-    ``kernel_us``, ``sse_w`` and ``ssp_w`` (means over the kernel's time), ``sse_error_percent``, ``peak_w`` (of the
-    steady-power polynomial), ``share`` (of the component ``total``; NaN without one), ``energy_j``, ``lower_j``,
-    ``upper_j``, ``throttling`` and ``readings``.
+    The columns are ``kernel``, ``isolated`` (of one among others: its name alone), ``class``,
+    ``component``, ``kernel_us``, ``sse_w`` and ``ssp_w`` (means over the kernel's time),
+    ``sse_error_percent``, ``peak_w`` (of the steady-power polynomial), ``share`` (of the component
+    ``total``; NaN without one), ``energy_j``, ``lower_j``, ``upper_j``, ``throttling`` and
+    ``readings``.
     """
     rows = []
     for one in kernels:
@@ -719,9 +847,11 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
 def compare_classes(compared: pd.DataFrame) -> pd.DataFrame:
     """Return the mean power and share of each component over the kernels of a class, from `compare`.
 
-    The columns are ``class``, ``component``, ``kernels``, ``ssp_w`` and ``share``; kernels without a class are left
-    out, and those among others that were also profiled alone.
+    The columns are ``class``, ``component``, ``kernels``, ``ssp_w`` and ``share``; kernels without
+    a class are left out, and those among others that were also profiled alone.
     """
     known = compared[compared["class"].ne("") & compared["isolated"].eq("")]
     groups = known.groupby(["class", "component"], sort=False)
-    return groups.agg(kernels=("kernel", "count"), ssp_w=("ssp_w", "mean"), share=("share", "mean")).reset_index()
+    return groups.agg(
+        kernels=("kernel", "count"), ssp_w=("ssp_w", "mean"), share=("share", "mean")
+    ).reset_index()

@@ -1,31 +1,34 @@
 """The three tables that kernel power is made from, read and checked; every time is in nanoseconds, whole numbers.
 
-A power log comes from a file in any form that is known (`read_log`); all three may be tables of this form:
+A power log comes from a file in any form that is known (`read_log`); all three may be tables of
+this form:
 
 =============  =============  =========================================================================================
 table          column         meaning
 =============  =============  =========================================================================================
-power log      gpu_ns         time stamp of the reading on the GPU's clock; an averaging logger stamps the window's end
-power log      component      what drew the power: ``total``, ``xcd``, ``iod``, ``hbm``; without the column: ``total``
-power log      power_w        watts, each component at every time stamp; where the total is 0, or one is over 20,000 (a
-                              register that could not be read is 65535), all of that time stamp are left out
-power log      limit_w        optional: the board's limit, watts: power with the window removed stays below
-executions     start_ns       start of a kernel's execution on the CPU's clock
-executions     end_ns         its end, on the same clock
-executions     kernel         name of the kernel
-executions     run            optional: the run it belongs to; without it runs are told apart by the gaps
-executions     execution      optional: its number in the run, from 1; without it the order of time counts
-executions     steady_from    optional: number of the kernel's first execution of steady power, where the window's fill
+power log      gpu_ns         time stamp of the reading on the GPU's clock; an averaging logger
+stamps the window's end power log      component      what drew the power: ``total``, ``xcd``,
+``iod``, ``hbm``; without the column: ``total`` power log      power_w        watts, each component
+at every time stamp; where the total is 0, or one is over 20,000 (a
+                              register that could not be read is 65535), all of that time stamp are
+                              left out
+power log      limit_w        optional: the board's limit, watts: power with the window removed
+stays below executions     start_ns       start of a kernel's execution on the CPU's clock
+executions     end_ns         its end, on the same clock executions     kernel         name of the
+kernel executions     run            optional: the run it belongs to; without it runs are told apart
+by the gaps executions     execution      optional: its number in the run, from 1; without it the
+order of time counts executions     steady_from    optional: number of the kernel's first execution
+of steady power, where the window's fill
                               does not tell it: of a kernel that throttles
-executions     class          optional: ``compute-bound``, ``memory-bound`` or ``communication``, by op-to-byte ratio
-executions     flops          optional, one for a kernel, as are the following: operations of one launch
-executions     bytes          optional: what one launch moves; of a collective its message
-executions     balance        optional: FLOP per byte of the GPU's peaks; with flops and bytes it tells the class
-executions     launches       optional: launches back to back that count as one execution; without it 1
-executions     collective     optional: name of the collective, the same for each of its messages
-clock pairs    gpu_ns         the GPU's counter, as it was read
-clock pairs    cpu_ns         the CPU's clock when the read was issued
-clock pairs    delay_ns       how long the read took: the counter was sampled between cpu_ns and cpu_ns + delay_ns
+executions     class          optional: ``compute-bound``, ``memory-bound`` or ``communication``, by
+op-to-byte ratio executions     flops          optional, one for a kernel, as are the following:
+operations of one launch executions     bytes          optional: what one launch moves; of a
+collective its message executions     balance        optional: FLOP per byte of the GPU's peaks;
+with flops and bytes it tells the class executions     launches       optional: launches back to
+back that count as one execution; without it 1 executions     collective     optional: name of the
+collective, the same for each of its messages clock pairs    gpu_ns         the GPU's counter, as it
+was read clock pairs    cpu_ns         the CPU's clock when the read was issued clock pairs
+delay_ns       how long the read took: the counter was sampled between cpu_ns and cpu_ns + delay_ns
 =============  =============  =========================================================================================
 """
 
@@ -90,12 +93,19 @@ def facts_of(rows: pd.DataFrame) -> Facts:
     """Return what the checked executions of one kernel say of it. Raises DataError: they say two things."""
     told: dict[str, Any] = {}
     for column in ("class", "collective", "isolated", *FACTS):
-        given = [one for one in rows[column].dropna().unique() if one != ""] if column in rows else []
+        given = (
+            [one for one in rows[column].dropna().unique() if one != ""] if column in rows else []
+        )
         if len(given) > 1:
             one, other = (value if isinstance(value, str) else f"{value:g}" for value in given[:2])
-            raise DataError(f"{column} of kernel {rows['kernel'].iloc[0]} is both {one} and {other}: give it one")
+            raise DataError(
+                f"{column} of kernel {rows['kernel'].iloc[0]} is both {one} and {other}: give it "
+                "one"
+            )
         if given:
-            told["label" if column == "class" else column] = given[0] if isinstance(given[0], str) else float(given[0])
+            told["label" if column == "class" else column] = (
+                given[0] if isinstance(given[0], str) else float(given[0])
+            )
     return Facts(**told)
 
 
@@ -112,9 +122,9 @@ class PowerLog:
 def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     """Read a power log: a table with gpu_ns and power_w, or a log of nvidia-smi, amd-smi or rocm-smi.
 
-    `gpu` says which GPU's readings count, and may be left out where the log has one only. A table of this package's own
-    form says which in a column ``gpu``. Raises DataError: the file cannot be read, has no times, is of several GPUs of
-    which none was chosen, or not of the one chosen.
+    `gpu` says which GPU's readings count, and may be left out where the log has one only. A table
+    of this package's own form says which in a column ``gpu``. Raises DataError: the file cannot be
+    read, has no times, is of several GPUs of which none was chosen, or not of the one chosen.
     """
     if not path.is_file():
         raise DataError("no such file", source=str(path))
@@ -125,17 +135,24 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     table = read_power_log(path)
     clock = str(table.attrs["clock"])
     if clock == NO_CLOCK:
-        raise DataError("the log states no times: record them (amd-smi metric: with -w)", source=str(path))
+        raise DataError(
+            "the log states no times: record them (amd-smi metric: with -w)", source=str(path)
+        )
     chosen = _of_gpu(table, table["gpu"], gpu, str(path)).rename(columns={"time_ns": "gpu_ns"})
     if not (chosen["gpu_ns"] % 10**9).any() and chosen.duplicated(["gpu_ns", "component"]).any():
         raise DataError(
-            "several readings have the same timestamp, whose step is a whole second: log at most one a second, or with "
+            "several readings have the same timestamp, whose step is a whole second: log at most "
+            "one a second, or with "
             "finer stamps",
             source=str(path),
         )
     missing = table.attrs["left_out"]
     text_of_missing = f"{missing} readings of the log have no power and are left out"
-    without = [remark("power-log-readings-without-power", text_of_missing, readings=missing)] if missing else []
+    without = (
+        [remark("power-log-readings-without-power", text_of_missing, readings=missing)]
+        if missing
+        else []
+    )
     readings, failed = _read_ones(check_power_log(chosen, str(path)))
     notes = (*without, *failed, *_of_file(table.attrs["cut"], table.attrs["decimal_commas"]))
     return PowerLog(readings, clock, notes)
@@ -153,13 +170,16 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
     column = next((name for name in rows if str(name).strip().lower() == "gpu"), None)
     if column is None and gpu is not None:
         raise ParameterError(
-            "gpu_index", f"cannot be chosen, {path} does not say of which GPU it is: give it a column gpu"
+            "gpu_index",
+            f"cannot be chosen, {path} does not say of which GPU it is: give it a column gpu",
         )
     if column is not None:
         numbers = pd.to_numeric(rows[column], errors="coerce")
         if numbers.isna().any():
             given = rows[column][numbers.isna()].iloc[0]
-            raise DataError(f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path))
+            raise DataError(
+                f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path)
+            )
         rows = _of_gpu(rows, numbers, gpu, str(path))
     limits = _number(rows, "limit_w", str(path)) if "limit_w" in rows else pd.Series(dtype=float)
     limit = None if limits.empty else float(limits.max())
@@ -169,14 +189,18 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
 
 def _read_ones(readings: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
     """Leave out time stamps at which a logger could not read: it writes 0, or the most its number holds (65535)."""
-    failed = (readings["component"].eq(TOTAL) & readings["power_w"].eq(0)) | (readings["power_w"] > MOST_W)
+    failed = (readings["component"].eq(TOTAL) & readings["power_w"].eq(0)) | (
+        readings["power_w"] > MOST_W
+    )
     if not failed.any():
         return readings, ()
     stamps = readings.loc[failed, "gpu_ns"].unique()
     first = readings["power_w"][failed].iloc[0]
     text = f"{len(stamps)} readings of the log are none (the first is {first:g} W) and are left out"
     kept = readings[~readings["gpu_ns"].isin(stamps)].reset_index(drop=True)
-    return kept, (remark("power-log-failed-readings", text, readings=len(stamps), first_w=float(first)),)
+    return kept, (
+        remark("power-log-failed-readings", text, readings=len(stamps), first_w=float(first)),
+    )
 
 
 def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:
@@ -184,23 +208,29 @@ def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str
     known = numbers.unique().tolist()
     named = ", ".join(f"{number:g}" for number in known)
     if gpu is None and len(known) > 1:
-        raise ParameterError("gpu_index", f"must be one of {named}, the GPUs of {source}: choose one")
+        raise ParameterError(
+            "gpu_index", f"must be one of {named}, the GPUs of {source}: choose one"
+        )
     if gpu is not None and gpu not in known:
-        raise ParameterError("gpu_index", f"must be one of {named}, the GPUs of {source}, got {gpu}")
+        raise ParameterError(
+            "gpu_index", f"must be one of {named}, the GPUs of {source}, got {gpu}"
+        )
     return rows if gpu is None else rows[numbers == gpu].reset_index(drop=True)
 
 
 def _of_file(cut: int, commas: tuple[str, ...]) -> tuple[Remark, ...]:
     """Return what there is to say of how a log was written: it breaks off, or columns have decimal commas."""
-    broken = remark("power-log-cut-off", "the log breaks off within its last line, which is left out")
+    broken = remark(
+        "power-log-cut-off", "the log breaks off within its last line, which is left out"
+    )
     return (*([broken] if cut else []), *([decimal_commas(commas)] if commas else []))
 
 
 def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:
     """Return the power log typed, or say what is wrong with it; messages call it `source`.
 
-    Raises DataError: a column is missing or of another unit, a value is no number, the readings of a component are out
-    of order or given twice, or a component lacks readings that others have.
+    Raises DataError: a column is missing or of another unit, a value is no number, the readings of
+    a component are out of order or given twice, or a component lacks readings that others have.
     """
     rows = _columns(frame, ("gpu_ns", "power_w"), source)
     rows["gpu_ns"] = _whole(rows, "gpu_ns", source)
@@ -208,13 +238,25 @@ def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFr
     rows["component"] = _words(rows, "component", TOTAL).str.lower()
     _refuse(rows, rows["power_w"] < 0, "power_w is negative", source)
     step = rows.groupby("component", sort=False)["gpu_ns"].diff()
-    _refuse(rows, step < 0, "gpu_ns is earlier than the reading before: sort the log by time", source)
-    _refuse(rows, step == 0, "a second reading of the component at the same gpu_ns: logs overlap, keep one", source)
+    _refuse(
+        rows, step < 0, "gpu_ns is earlier than the reading before: sort the log by time", source
+    )
+    _refuse(
+        rows,
+        step == 0,
+        "a second reading of the component at the same gpu_ns: logs overlap, keep one",
+        source,
+    )
     if (step_ns := float(step.median())) < LEAST_STEP_NS:
-        raise DataError(f"readings are {step_ns:g} ns apart (median): gpu_ns must be nanoseconds", source=source)
+        raise DataError(
+            f"readings are {step_ns:g} ns apart (median): gpu_ns must be nanoseconds", source=source
+        )
     typical = float(rows.groupby("component")["power_w"].median().max())
     if not LEAST_W <= typical <= MOST_W:
-        raise DataError(f"power_w is {typical:g} (median): it must be watts, {LEAST_W:g} to {MOST_W:g}", source=source)
+        raise DataError(
+            f"power_w is {typical:g} (median): it must be watts, {LEAST_W:g} to {MOST_W:g}",
+            source=source,
+        )
     _check_components(rows, source)
     return rows[list(POWER_LOG)].reset_index(drop=True)
 
@@ -222,8 +264,8 @@ def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFr
 def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.DataFrame:
     """Return the executions typed, or say what is wrong with them; the optional columns stay where they are given.
 
-    Raises DataError: a column is missing or of another unit, an execution ends before it starts, starts before the one
-    before has ended, or its class is unknown.
+    Raises DataError: a column is missing or of another unit, an execution ends before it starts,
+    starts before the one before has ended, or its class is unknown.
     """
     rows = _columns(frame, EXECUTIONS, source)
     for name in ("start_ns", "end_ns"):
@@ -231,15 +273,30 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
     rows["kernel"] = _words(rows, "kernel", "")
     _refuse(rows, rows["kernel"].eq(""), "kernel has no name", source)
     _refuse(rows, rows["end_ns"] <= rows["start_ns"], "the execution ends before it starts", source)
-    _refuse(rows, rows["start_ns"].diff() < 0, "start_ns is earlier than the row before: sort them by time", source)
+    _refuse(
+        rows,
+        rows["start_ns"].diff() < 0,
+        "start_ns is earlier than the row before: sort them by time",
+        source,
+    )
     overlap = rows["start_ns"] < rows["end_ns"].shift()
-    _refuse(rows, overlap, "the execution starts before the one before has ended: power cannot be told apart", source)
+    _refuse(
+        rows,
+        overlap,
+        "the execution starts before the one before has ended: power cannot be told apart",
+        source,
+    )
     typical = float((rows["end_ns"] - rows["start_ns"]).median())
     if typical < LEAST_KERNEL_NS:
         raise DataError(
-            f"executions last {typical:g} ns (median): start_ns and end_ns must be nanoseconds", source=source
+            f"executions last {typical:g} ns (median): start_ns and end_ns must be nanoseconds",
+            source=source,
         )
-    optional = [name for name in ("run", "execution", "steady_from", "class", *FACTS, "collective") if name in rows]
+    optional = [
+        name
+        for name in ("run", "execution", "steady_from", "class", *FACTS, "collective")
+        if name in rows
+    ]
     for name in ("execution", "steady_from"):
         if name in optional:
             rows[name] = _whole(rows, name, source)
@@ -261,7 +318,8 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
 def check_clock_pairs(frame: pd.DataFrame, source: str = "clock pairs") -> pd.DataFrame:
     """Return the clock pairs typed, or say what is wrong with them.
 
-    Raises DataError: there is no pair, a column is missing, or the pairs do not advance on both clocks.
+    Raises DataError: there is no pair, a column is missing, or the pairs do not advance on both
+    clocks.
     """
     rows = _columns(frame, CLOCK_PAIRS, source)
     for name in CLOCK_PAIRS:
@@ -269,18 +327,25 @@ def check_clock_pairs(frame: pd.DataFrame, source: str = "clock pairs") -> pd.Da
     _refuse(rows, rows["delay_ns"] < 0, "delay_ns is negative", source)
     for name in ("gpu_ns", "cpu_ns"):
         _refuse(
-            rows, rows[name].diff() <= 0, f"{name} does not advance from the pair before: sort them by time", source
+            rows,
+            rows[name].diff() <= 0,
+            f"{name} does not advance from the pair before: sort them by time",
+            source,
         )
     return rows[list(CLOCK_PAIRS)].reset_index(drop=True)
 
 
 def _columns(frame: pd.DataFrame, needed: Iterable[str], source: str) -> pd.DataFrame:
     """Return a copy with the columns under their names, or say which are missing."""
-    rows = frame.rename(columns={name: str(name).strip().lower() for name in frame.columns if name != LINE})
+    rows = frame.rename(
+        columns={name: str(name).strip().lower() for name in frame.columns if name != LINE}
+    )
     for name in needed:
         if name not in rows:
             base = name.rpartition("_")[0]
-            others = [one for one in rows if base and one != LINE and str(one).rpartition("_")[0] == base]
+            others = [
+                one for one in rows if base and one != LINE and str(one).rpartition("_")[0] == base
+            ]
             known = ", ".join(str(one) for one in rows if one != LINE)
             unit = f"{others[0]} is of another unit" if others else f"the table has {known}"
             raise DataError(f"no column {name}: {unit}", source=source)
@@ -305,7 +370,9 @@ def _whole(rows: pd.DataFrame, name: str, source: str) -> pd.Series:
     if wrong.any():
         given = rows.loc[wrong, name].iloc[0]
         _refuse(rows, wrong, f"{name} must be a whole number, got {str(given)!r}", source)
-    return numbers.astype("int64") if numbers.dtype.kind in "iu" else numbers.round().astype("int64")
+    return (
+        numbers.astype("int64") if numbers.dtype.kind in "iu" else numbers.round().astype("int64")
+    )
 
 
 def _words(rows: pd.DataFrame, name: str, default: str) -> pd.Series:
@@ -325,7 +392,8 @@ def _check_components(rows: pd.DataFrame, source: str) -> None:
     name = str(short.index[0])
     missing = sorted(set(rows["gpu_ns"]) - set(rows.loc[rows["component"].eq(name), "gpu_ns"]))
     raise DataError(
-        f"component {name} has no reading at {len(missing)} of {stamps} time stamps, first at gpu_ns {missing[0]}: "
+        f"component {name} has no reading at {len(missing)} of {stamps} time stamps, first at "
+        f"gpu_ns {missing[0]}: "
         "give every component at each, or leave it out",
         source=source,
     )

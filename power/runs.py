@@ -1,9 +1,10 @@
 """Runs of a kernel: how many to make, which executions belong together, which count, which readings see the kernel.
 
-`plan` says how many runs to make, the published protocol for a kernel's time, and how many executions: until the power
-is steady by the logger's window and lag, and by the board (`steady_after_us`). Executions are grouped into runs
-(`group_runs`). Golden runs are those whose kernel took the time it mostly takes (`golden_runs`). Readings of interest
-fall into an execution; what their averaging window saw besides it is `covered_share`.
+`plan` says how many runs to make, the published protocol for a kernel's time, and how many
+executions: until the power is steady by the logger's window and lag, and by the board
+(`steady_after_us`). Executions are grouped into runs (`group_runs`). Golden runs are those whose
+kernel took the time it mostly takes (`golden_runs`). Readings of interest fall into an execution;
+what their averaging window saw besides it is `covered_share`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,19 @@ from ..remarks import Remark, remark
 from ..traces.cleaning import binning
 from ..traces.cleaning.binning import MARGINS, margin_of
 
-LEAST_EXECUTIONS: Final = 4  # the fourth execution is the first that is steady: earlier ones warm up clocks and caches
+LEAST_EXECUTIONS: Final = (
+    4  # the fourth execution is the first that is steady: earlier ones warm up clocks and caches
+)
 SHORTEST_US: Final = MARGINS[0][0]  # where the published table begins
-MISSED: Final = 0.005  # power is steady where no more than this of its rise is missing from a reading
-AFTER: Final = 3  # executions made from the first of steady power on, where it is later than the window fills
+MISSED: Final = (
+    0.005  # power is steady where no more than this of its rise is missing from a reading
+)
+AFTER: Final = (
+    3  # executions made from the first of steady power on, where it is later than the window fills
+)
 COARSE_US: Final = 1e4
-"""A logger that reads this seldom (NVIDIA's, programs) may read no execution of a run that is so short: runs go on for
-another window, or for `SWING_US` where power settles late."""
+"""A logger that reads this seldom (NVIDIA's, programs) may read no execution of a run that is so
+short: runs go on for another window, or for `SWING_US` where power settles late."""
 SWING_US: Final = 2e5
 """In which the power of an H100 swings about its limit once, by a tenth: trains are searched for so long, too."""
 ADVICE: Final = "see `flopcast power plan`"  # what to do about a log that says too little
@@ -39,7 +46,9 @@ class Row:
     from_us: float  # kernel times from this on, and below the next, are those the row is for
     to_us: float
     runs: int  # how often to run
-    log_every_us: float  # readings of interest to gather: one for each such part of the kernel's time
+    log_every_us: (
+        float  # readings of interest to gather: one for each such part of the kernel's time
+    )
 
     @property
     def margin(self) -> float:
@@ -64,19 +73,27 @@ class Plan:
 
     kernel_us: float  # time of the kernel
     interval_us: float  # the logger's averaging interval; 0 of an instantaneous one
-    lag_us: float | None  # time constant of the power that is read, behind what is drawn; None: nobody has measured it
+    lag_us: (
+        float | None
+    )  # time constant of the power that is read, behind what is drawn; None: nobody has measured it
     settling_us: float  # from the start of a run until the board holds its power: 0 where it does not throttle
     row: Row | None  # of the published table; None below `SHORTEST_US`
-    published: int  # executions per run, for the steady-state power: max(⌈interval / kernel time⌉, 4)
-    # The first execution that starts with the whole interval inside the run. The published number may fall short of
-    # it by up to one kernel time, and its reading is then too low.
+    published: (
+        int  # executions per run, for the steady-state power: max(⌈interval / kernel time⌉, 4)
+    )
+    # The first execution that starts with the whole interval inside the run. The published number
+    # may fall short of it by up to one kernel time, and its reading is then too low.
     executions_filled: int
     steady_from: int  # the first execution that starts when power is steady (`steady_after_us`)
     executions: int  # per run, to make
     logs: int | None  # readings of interest to gather
-    expected_logs: float  # readings that fall into one execution, over all runs of the row; NaN without a row
+    expected_logs: (
+        float  # readings that fall into one execution, over all runs of the row; NaN without a row
+    )
     repeats: int  # back-to-back launches to time as one, so that the table applies; 1 where the kernel is long enough
-    random_delay_us: float  # wait before each run for a random time up to this, so that readings fall everywhere
+    random_delay_us: (
+        float  # wait before each run for a random time up to this, so that readings fall everywhere
+    )
 
     @property
     def advice(self) -> list[Remark]:
@@ -84,29 +101,48 @@ class Plan:
         said = []
         if self.row is None:
             text = (
-                f"no row is published below {SHORTEST_US:g} µs: launch the kernel {self.repeats} times back "
-                "to back, timed as one execution, or interleave it as the application does; either way the "
+                f"no row is published below {SHORTEST_US:g} µs: launch the kernel {self.repeats} "
+                "times back "
+                "to back, timed as one execution, or interleave it as the application does; "
+                "either way the "
                 "power is that of the sequence, not of one launch"
             )
-            said.append(remark("power-plan-below-table", text, shortest_us=SHORTEST_US, repeats=self.repeats))
+            said.append(
+                remark(
+                    "power-plan-below-table", text, shortest_us=SHORTEST_US, repeats=self.repeats
+                )
+            )
         elif self.logs is not None and self.expected_logs < self.logs:
             needed = math.ceil(self.logs * self.row.runs / self.expected_logs)
             text = (
-                f"{self.row.runs} runs give about {self.expected_logs:.0f} readings in one execution, {self.logs} are "
+                f"{self.row.runs} runs give about {self.expected_logs:.0f} readings in one "
+                f"execution, {self.logs} are "
                 f"wanted: make {needed} runs, or append executions to each run"
             )
-            figures = {"runs": self.row.runs, "expected": self.expected_logs, "wanted": self.logs, "needed": needed}
+            figures = {
+                "runs": self.row.runs,
+                "expected": self.expected_logs,
+                "wanted": self.logs,
+                "needed": needed,
+            }
             said.append(remark("power-plan-more-runs", text, **figures))
         if self.lag_us is None:
             text = (
-                "how long the read power lags behind the kernel is not known: these executions fill the window alone; "
+                "how long the read power lags behind the kernel is not known: these executions "
+                "fill the window alone; "
                 "`flopcast power record` measures the lag, or state it"
             )
             said.append(remark("power-plan-lag-unknown", text, executions=self.executions))
         return said
 
 
-def plan(kernel_us: float, window_us: float = 1000.0, *, lag_us: float | None = None, settling_us: float = 0.0) -> Plan:
+def plan(
+    kernel_us: float,
+    window_us: float = 1000.0,
+    *,
+    lag_us: float | None = None,
+    settling_us: float = 0.0,
+) -> Plan:
     """Return the recommended protocol for a kernel's time and a power logger, all times in µs.
 
     Parameters
@@ -114,12 +150,15 @@ def plan(kernel_us: float, window_us: float = 1000.0, *, lag_us: float | None = 
     kernel_us : float
         Time of one execution.
     window_us : float
-        That the logger averages over; 0 of a logger of instantaneous power, and one reading per ms is assumed.
+        That the logger averages over; 0 of a logger of instantaneous power, and one reading per ms
+        is assumed.
     lag_us : float, optional
-        Time constant with which the power that is read follows what the kernel draws, besides the window. None: it is
-        not known, the executions fill the window alone, and the plan says so. `power_record` measures it.
+        Time constant with which the power that is read follows what the kernel draws, besides the
+        window. None: it is not known, the executions fill the window alone, and the plan says so.
+        `power_record` measures it.
     settling_us : float
-        From the start of a run until the board holds its power: that of the longest train that does not throttle.
+        From the start of a run until the board holds its power: that of the longest train that does
+        not throttle.
 
     Raises
     ------
@@ -132,7 +171,12 @@ def plan(kernel_us: float, window_us: float = 1000.0, *, lag_us: float | None = 
     >>> chosen.row.runs, chosen.row.margin, chosen.published, chosen.steady_from, chosen.executions, chosen.logs
     (200, 0.05, 9, 24, 27, 12)
     """
-    times = {"kernel_us": kernel_us, "window_us": window_us, "lag_us": lag_us or 0.0, "settling_us": settling_us}
+    times = {
+        "kernel_us": kernel_us,
+        "window_us": window_us,
+        "lag_us": lag_us or 0.0,
+        "settling_us": settling_us,
+    }
     for name, value in times.items():
         check_number(name, value, 0, whole=False)
         if value == math.inf:
@@ -171,8 +215,9 @@ def steady_after_us(window_us: float, lag_us: float) -> float:
     """
     if not lag_us:
         return window_us
-    # A reading at t misses the mean of exp(-s / lag) over the window before t: lag / window * (exp(window / lag) - 1)
-    # times exp(-t / lag). Written so that a lag far below the window does not overflow.
+    # A reading at t misses the mean of exp(-s / lag) over the window before t: lag / window *
+    # (exp(window / lag) - 1) times exp(-t / lag). Written so that a lag far below the window does
+    # not overflow.
     ratio = window_us / lag_us
     within = -math.expm1(-ratio) / ratio if ratio else 1.0
     return window_us + lag_us * math.log(max(within / MISSED, 1.0))
@@ -218,8 +263,8 @@ NOT_GOLDEN: Final = {
 class RunChoice:
     """The runs that are used, and those that are not.
 
-    `table` has a row per run: ``run``, ``time_us`` (median of the kernel's executions from the one of interest on),
-    ``golden`` and ``reason`` (the code of why not, "" for golden runs).
+    `table` has a row per run: ``run``, ``time_us`` (median of the kernel's executions from the one
+    of interest on), ``golden`` and ``reason`` (the code of why not, "" for golden runs).
     """
 
     table: pd.DataFrame
@@ -227,7 +272,9 @@ class RunChoice:
     high_us: float
     margin: float  # that its times lie within, of each other or of its middle
     ratio: float  # of `high_us` to `low_us`
-    margin_assumed: bool  # it is that of the shortest kernels published: none is for one as short as this
+    margin_assumed: (
+        bool  # it is that of the shortest kernels published: none is for one as short as this
+    )
 
     @property
     def kept(self) -> np.ndarray:
@@ -249,15 +296,18 @@ class RunChoice:
 def group_runs(executions: pd.DataFrame) -> pd.DataFrame:
     """Return the executions with ``run`` (as given, else 0, 1, ...), ``execution`` and ``run_start_ns``.
 
-    They are as `power.readings.check_executions` returns them; ``execution`` counts those of the kernel in its run,
-    from 1. Where no run is given, the gaps tell how long the pauses are that separate runs. Raises DataError:
-    no run is given and the gaps do not tell, a run comes back after another, or executions are out of order.
+    They are as `power.readings.check_executions` returns them; ``execution`` counts those of the
+    kernel in its run, from 1. Where no run is given, the gaps tell how long the pauses are that
+    separate runs. Raises DataError: no run is given and the gaps do not tell, a run comes back
+    after another, or executions are out of order.
     """
     rows = executions.copy()
     if "run" in rows:
         given = rows["run"]
         if given.isna().any() or given.eq("").any():
-            raise DataError("an execution has no run: give one to every execution, or leave the column out")
+            raise DataError(
+                "an execution has no run: give one to every execution, or leave the column out"
+            )
         begun = given[given.ne(given.shift())]
         if begun.duplicated().any():
             again = begun[begun.duplicated()].iloc[0]
@@ -271,7 +321,8 @@ def group_runs(executions: pd.DataFrame) -> pd.DataFrame:
     elif (broken := within["execution"].diff() <= 0).any():
         first = rows[broken].iloc[0]
         raise DataError(
-            f"execution {first['execution']} of {first['kernel']} does not follow the one before in its run"
+            f"execution {first['execution']} of {first['kernel']} does not follow the one before "
+            "in its run"
         )
     rows["run_start_ns"] = rows.groupby("run")["start_ns"].transform("min")
     return rows
@@ -280,9 +331,10 @@ def group_runs(executions: pd.DataFrame) -> pd.DataFrame:
 def apart(executions: pd.DataFrame) -> pd.DataFrame:
     """Return kernels that ran alone in some runs and among others in the rest as two, by name; ``isolated`` says whose.
 
-    The executions are as `group_runs` returns them; those of the other runs get the name of the kernel and
-    ``, interleaved``. Where these are runs of different kernels, a kernel is as many more as there are kernels that it
-    follows in them (the first of a run follows the last: runs are trains), ``, after`` each.
+    The executions are as `group_runs` returns them; those of the other runs get the name of the
+    kernel and ``, interleaved``. Where these are runs of different kernels, a kernel is as many
+    more as there are kernels that it follows in them (the first of a run follows the last: runs are
+    trains), ``, after`` each.
     """
     orders = executions.groupby("run")["kernel"].unique().map(tuple)
     order = executions["run"].map(orders)
@@ -308,20 +360,28 @@ def golden_runs(
 ) -> RunChoice:
     """Return the runs whose execution time lies in the fullest bin, or in that of another `rank`.
 
-    The executions are those of one kernel, with ``run`` and ``execution``; those before `execution` warm up and do not
-    count. The bin holds times within `margin` of each other, or of its middle (`within`): by default the published one,
-    below the published table that of its first row; ``inf`` keeps every run. See `traces.cleaning.binning`. Raises
-    DataError: no run has the execution of interest, or fuller bins hold all runs.
+    The executions are those of one kernel, with ``run`` and ``execution``; those before `execution`
+    warm up and do not count. The bin holds times within `margin` of each other, or of its middle
+    (`within`): by default the published one, below the published table that of its first row;
+    ``inf`` keeps every run. See `traces.cleaning.binning`. Raises DataError: no run has the
+    execution of interest, or fuller bins hold all runs.
     """
     times = (executions["end_ns"] - executions["start_ns"]) / 1e3
     steady = times[executions["execution"] >= execution].groupby(executions["run"]).median()
     if steady.empty:
         most = int(executions["execution"].max())
-        raise DataError(f"no run has execution {execution} of the kernel, the runs have {most}: {ADVICE}")
+        raise DataError(
+            f"no run has execution {execution} of the kernel, the runs have {most}: {ADVICE}"
+        )
     assumed = margin is None and binning.margin_of(float(steady.median())) is None
     margin = binning.MARGINS[0][1] if assumed else margin
     golden = binning.golden_runs(steady.to_numpy(), margin, within=within, rank=rank)
-    table = steady.reindex(executions["run"].unique()).rename("time_us").rename_axis("run").reset_index()
+    table = (
+        steady.reindex(executions["run"].unique())
+        .rename("time_us")
+        .rename_axis("run")
+        .reset_index()
+    )
     table["golden"] = table["run"].isin(steady.index[golden.kept])
     fuller = table["run"].isin(steady.index[golden.fuller])
     table["reason"] = np.select(
@@ -335,7 +395,9 @@ def _clear_pause(gaps_ns: np.ndarray) -> float:
     ordered = np.sort(np.maximum(gaps_ns, SHORTEST_GAP_NS))
     step = ordered[1:] / ordered[:-1]
     if not len(step) or step.max() < CLEAR_RATIO:
-        raise DataError("the gaps between executions do not show where runs begin: give a column run")
+        raise DataError(
+            "the gaps between executions do not show where runs begin: give a column run"
+        )
     place = int(np.argmax(step))
     return float(np.sqrt(ordered[place] * ordered[place + 1]))
 
@@ -343,10 +405,11 @@ def _clear_pause(gaps_ns: np.ndarray) -> float:
 def readings_of_interest(times_ns: np.ndarray, executions: pd.DataFrame) -> pd.DataFrame:
     """Return the readings whose time stamp, on the CPU's clock, falls into an execution.
 
-    The executions have ``start_ns``, ``end_ns``, ``run``, ``execution`` and ``run_start_ns``, and are in order of time.
-    The result has ``reading`` (place among the time stamps), ``run``, ``execution``, ``time_us`` (of interest: since
-    the execution's start), ``phase`` (the same as a share of its duration, 0 to 1), ``since_run_us`` and
-    ``execution_start_us``, both since the start of the run.
+    The executions have ``start_ns``, ``end_ns``, ``run``, ``execution`` and ``run_start_ns``, and
+    are in order of time. The result has ``reading`` (place among the time stamps), ``run``,
+    ``execution``, ``time_us`` (of interest: since the execution's start), ``phase`` (the same as a
+    share of its duration, 0 to 1), ``since_run_us`` and ``execution_start_us``, both since the
+    start of the run.
     """
     start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()
     place = np.searchsorted(start, times_ns, side="right") - 1
@@ -376,7 +439,9 @@ def covered_share(times_ns: np.ndarray, executions: pd.DataFrame, window_ns: flo
     if executions.empty:
         return np.zeros(len(times_ns))
     origin = int(executions["start_ns"].iloc[0])
-    edges = (executions[["start_ns", "end_ns"]].to_numpy() - origin).astype(float)  # (executions, 2)
+    edges = (executions[["start_ns", "end_ns"]].to_numpy() - origin).astype(
+        float
+    )  # (executions, 2)
     busy = np.cumsum(edges[:, 1] - edges[:, 0])
     total = np.column_stack([np.concatenate([[0.0], busy[:-1]]), busy]).ravel()
     at = (np.asarray(times_ns) - origin).astype(float)

@@ -1,13 +1,15 @@
 """Chakra execution traces of what was projected or forecast, for simulators of networks (ASTRA-sim and its like).
 
-A simulator computes the times of collectives from their type and size, and replays all others as the file says; so a
-node has its time on the target GPU, what it waits for, and a collective its message. Times of nodes are whole
-microseconds: starts and ends are rounded, not durations, so their sum keeps within one. What kept the GPU idle (the CPU
-launched late) is a node of the CPU of its own. Of a collective `comm_size` is the input of one rank: of an all-gather
-the message divided by the ranks.
+A simulator computes the times of collectives from their type and size, and replays all others as
+the file says; so a node has its time on the target GPU, what it waits for, and a collective its
+message. Times of nodes are whole microseconds: starts and ends are rounded, not durations, so their
+sum keeps within one. What kept the GPU idle (the CPU launched late) is a node of the CPU of its
+own. Of a collective `comm_size` is the input of one rank: of an all-gather the message divided by
+the ranks.
 
-The wire format is that of `schema/protobuf/et_def.proto` of github.com/mlcommons/chakra: messages of protobuf, each
-behind its length, first the `GlobalMetadata`, then a `Node` each. `readers.execution_trace` reads it.
+The wire format is that of `schema/protobuf/et_def.proto` of github.com/mlcommons/chakra: messages
+of protobuf, each behind its length, first the `GlobalMetadata`, then a `Node` each.
+`readers.execution_trace` reads it.
 """
 
 from __future__ import annotations
@@ -38,8 +40,15 @@ from .collective_laws import (
 )
 
 _TYPES: Final = {
-    ALL_REDUCE: 0, REDUCE: 1, ALL_GATHER: 2, GATHER: 3, SCATTER: 4, BROADCAST: 5, ALL_TO_ALL: 6, REDUCE_SCATTER: 7,
-}  # fmt: skip
+    ALL_REDUCE: 0,
+    REDUCE: 1,
+    ALL_GATHER: 2,
+    GATHER: 3,
+    SCATTER: 4,
+    BROADCAST: 5,
+    ALL_TO_ALL: 6,
+    REDUCE_SCATTER: 7,
+}
 """`CollectiveCommType`."""
 _COMPUTES, _COMMUNICATES = 4, 7  # `NodeType`
 _INT64, _UINT64, _BOOL, _STRING = 9, 13, 27, 29  # fields of `AttributeProto` by the kind of value
@@ -52,9 +61,9 @@ SPREAD: Final = "spread"
 class Task:
     """One node: its time in µs, the places of the tasks that it waits for, and what it does.
 
-    ``collective`` is a name in `collective_laws.COLLECTIVES`, with the message as there (the larger of input and
-    output); ``flops`` and ``moved_bytes`` are 0 where they are unknown. Point-to-point messages have no node type
-    without their peer: they are computation of their time.
+    ``collective`` is a name in `collective_laws.COLLECTIVES`, with the message as there (the larger
+    of input and output); ``flops`` and ``moved_bytes`` are 0 where they are unknown. Point-to-point
+    messages have no node type without their peer: they are computation of their time.
     """
 
     name: str
@@ -74,35 +83,45 @@ def chakra_name(rank: int) -> str:
     return f"chakra.{rank}.et"
 
 
-def write_chakra(folder: Path, ranks: Mapping[int, Sequence[Task]], about: Mapping[str, str]) -> None:
+def write_chakra(
+    folder: Path, ranks: Mapping[int, Sequence[Task]], about: Mapping[str, str]
+) -> None:
     """Write ``chakra.RANK.et`` for each rank into a folder, whole or not at all.
 
-    ``about`` becomes attributes of the metadata. Raises DataError: the folder holds other files (those of other ranks
-    too), or cannot be written.
+    ``about`` becomes attributes of the metadata. Raises DataError: the folder holds other files
+    (those of other ranks too), or cannot be written.
     """
     check_output(folder, [chakra_name(rank) for rank in ranks])
     attributes = {"made_by": f"flopcast {__version__}", **about}
-    header = b"".join(_field(2, _attribute(name, _STRING, text)) for name, text in attributes.items())
+    header = b"".join(
+        _field(2, _attribute(name, _STRING, text)) for name, text in attributes.items()
+    )
     with whole_folder(folder) as unfinished:
         for rank, tasks in ranks.items():
             with (unfinished / chakra_name(rank)).open("wb") as file:
                 file.write(_delimited(_text(1, "0.0.4") + header))
-                file.writelines(_delimited(_node(number, task)) for number, task in enumerate(tasks))
+                file.writelines(
+                    _delimited(_node(number, task)) for number, task in enumerate(tasks)
+                )
 
 
 def tasks_of(activities: pd.DataFrame, start_ns: pd.Series) -> dict[int, list[Task]]:
     """Return the tasks of each rank of a projected trace, ranks that the trace does not state counted from 0.
 
-    ``activities`` is a dispatch table with `projected_us`, and `flops` and `bytes_moved` where they are known;
-    ``start_ns`` is when each starts on the target. An activity waits for the one before it on its queue, and where the
-    queue was idle in between, for what had ended last on its device.
+    ``activities`` is a dispatch table with `projected_us`, and `flops` and `bytes_moved` where they
+    are known; ``start_ns`` is when each starts on the target. An activity waits for the one before
+    it on its queue, and where the queue was idle in between, for what had ended last on its device.
     """
     rank = activities["rank"].astype("Int64")
-    process = pd.Series(codes_of(activities[name] for name in ("process", "gpu")), index=activities.index)
+    process = pd.Series(
+        codes_of(activities[name] for name in ("process", "gpu")), index=activities.index
+    )
     stated = rank.notna().all() and not process.groupby(rank).nunique().gt(1).any()
     members = rank.to_numpy(dtype=np.int64) if stated else process.to_numpy()
     table = activities.assign(
-        start_us=start_ns.to_numpy() / 1e3, queue=queue_codes(activities), collective=collectives_of(activities)
+        start_us=start_ns.to_numpy() / 1e3,
+        queue=queue_codes(activities),
+        collective=collectives_of(activities),
     ).sort_values("start_us", kind="stable")
     order = pd.Series(members, index=activities.index)[table.index].to_numpy()
     first = float(table["start_us"].min())
@@ -113,10 +132,17 @@ def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
     last: dict[int, tuple[float, int]] = {}  # of each queue, when its last task ends
     running: list[tuple[float, int]] = []
     ended, count = (first_us, -1), 0
-    sizes = [table[name].astype("Float64").fillna(0.0) for name in ("collective_bytes", "group_size")]
-    work = [table[name].fillna(0.0) if name in table else np.zeros(len(table)) for name in ("flops", "bytes_moved")]
+    sizes = [
+        table[name].astype("Float64").fillna(0.0) for name in ("collective_bytes", "group_size")
+    ]
+    work = [
+        table[name].fillna(0.0) if name in table else np.zeros(len(table))
+        for name in ("flops", "bytes_moved")
+    ]
     columns = (table[name] for name in ("name", "start_us", "projected_us", "queue", "collective"))
-    for name, start, us, queue, collective, message, ranks, flops, moved in zip(*columns, *sizes, *work, strict=True):
+    for name, start, us, queue, collective, message, ranks, flops, moved in zip(
+        *columns, *sizes, *work, strict=True
+    ):
         while running and running[0][0] <= start:
             ended = max(ended, heapq.heappop(running))
         before = last.get(queue, (first_us, -1))
@@ -124,15 +150,27 @@ def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
         latest = max(before[0], ended[0])
         waits = tuple(sorted(after - {-1}))
         if round(start - first_us) > round(latest - first_us):
-            yield Task(name=IDLE, start_us=latest - first_us, end_us=start - first_us, after=waits, on_cpu=True)
+            yield Task(
+                name=IDLE,
+                start_us=latest - first_us,
+                end_us=start - first_us,
+                after=waits,
+                on_cpu=True,
+            )
             waits, count = (count,), count + 1
         end = start + us
         known = collective in _TYPES and message > 0 and ranks > 1
         yield Task(
-            name=str(name), start_us=start - first_us, end_us=end - first_us, after=waits,
-            collective=collective if known else "", message_bytes=message if known else 0.0,
-            ranks=int(ranks) if known else 0, flops=flops, moved_bytes=moved,
-        )  # fmt: skip
+            name=str(name),
+            start_us=start - first_us,
+            end_us=end - first_us,
+            after=waits,
+            collective=collective if known else "",
+            message_bytes=message if known else 0.0,
+            ranks=int(ranks) if known else 0,
+            flops=flops,
+            moved_bytes=moved,
+        )
         heapq.heappush(running, (end, count))
         last[queue] = max(before, (end, count))
         count += 1
@@ -153,9 +191,16 @@ def _node(number: int, task: Task) -> bytes:
             _attribute("num_ops", _INT64, round(task.flops)),
             _attribute("tensor_size", _UINT64, round(task.moved_bytes)),
         ]
-    numbers = {1: number, 3: _COMMUNICATES if task.collective else _COMPUTES, 6: start, 7: max(end - start, 0)}
+    numbers = {
+        1: number,
+        3: _COMMUNICATES if task.collective else _COMPUTES,
+        6: start,
+        7: max(end - start, 0),
+    }
     # 0 is what an absent number means
-    parts = [_varint(field << 3) + _varint(value) if value else b"" for field, value in numbers.items()]
+    parts = [
+        _varint(field << 3) + _varint(value) if value else b"" for field, value in numbers.items()
+    ]
     packed = b"".join(_varint(one) for one in task.after)
     parts[1:1] = [_text(2, task.name)]
     parts[3:3] = [_field(5, packed)] if packed else []
@@ -163,7 +208,9 @@ def _node(number: int, task: Task) -> bytes:
 
 
 def _attribute(name: str, kind: int, value: str | int) -> bytes:
-    return _text(1, name) + (_text(kind, value) if isinstance(value, str) else _varint(kind << 3) + _varint(value))
+    return _text(1, name) + (
+        _text(kind, value) if isinstance(value, str) else _varint(kind << 3) + _varint(value)
+    )
 
 
 def _text(field: int, value: str) -> bytes:

@@ -1,12 +1,13 @@
 """The projected trace as Chrome JSON, which Perfetto and chrome://tracing open beside the measured one.
 
-Times are microseconds with three decimals from `baseTimeNanoseconds` on, as PyTorch writes them. The categories are
-"projected kernel", "projected memcpy", ..., and none that a profiler writes: nothing shall take a projection for a
-measurement.
+Times are microseconds with three decimals from `baseTimeNanoseconds` on, as PyTorch writes them.
+The categories are "projected kernel", "projected memcpy", ..., and none that a profiler writes:
+nothing shall take a projection for a measurement.
 
-Viewers draw one row for each thread and cannot draw two events of one row that overlap without one lying within the
-other: Perfetto drops the second. Activities of one stream that overlap (concurrent kernels of a graph, or a profiler's
-clock) are spread over as many rows as it takes (`lanes`). Shares of the roofs over time are counter tracks.
+Viewers draw one row for each thread and cannot draw two events of one row that overlap without one
+lying within the other: Perfetto drops the second. Activities of one stream that overlap (concurrent
+kernels of a graph, or a profiler's clock) are spread over as many rows as it takes (`lanes`).
+Shares of the roofs over time are counter tracks.
 """
 
 from __future__ import annotations
@@ -114,20 +115,23 @@ def write_chrome(
 ) -> None:
     """Write a projected trace to a ``.json`` or ``.json.gz``, whole or not at all.
 
-    The columns `factor` and `TEXTS` of the dispatch table as measured become arguments where it has them; ``start_ns``
-    and ``duration_ns`` (n_activities,) are its rows' projected, on the table's clock. Arrows lead from each of the
-    ``calls``, with their projected times, to the activities that share its process and `correlation`. ``notes`` become
-    `otherData`; ``counters`` are tracks of the target: name, times in ns on that clock, values that hold until the
-    next.
+    The columns `factor` and `TEXTS` of the dispatch table as measured become arguments where it has
+    them; ``start_ns`` and ``duration_ns`` (n_activities,) are its rows' projected, on the table's
+    clock. Arrows lead from each of the ``calls``, with their projected times, to the activities
+    that share its process and `correlation`. ``notes`` become `otherData`; ``counters`` are tracks
+    of the target: name, times in ns on that clock, values that hold until the next.
 
-    Raises DataError: the path has another suffix or cannot be written; ValueError: times are no integers, negative
-    durations, or not one per activity.
+    Raises DataError: the path has another suffix or cannot be written; ValueError: times are no
+    integers, negative durations, or not one per activity.
     """
     if not path.name.endswith((".json", ".json.gz")):
         raise DataError("must end in .json or .json.gz", source=str(path))
     for name, values in (("start_ns", start_ns), ("duration_ns", duration_ns)):
         if values.shape != (len(activities),) or not np.issubdtype(values.dtype, np.integer):
-            raise ValueError(f"{name} must be {len(activities)} integers, got {values.dtype} of shape {values.shape}")
+            raise ValueError(
+                f"{name} must be {len(activities)} integers, got {values.dtype} of shape "
+                f"{values.shape}"
+            )
     if (duration_ns < 0).any():
         raise ValueError("a projected duration is negative")
     call_table = empty_calls() if calls is None else calls
@@ -145,7 +149,9 @@ def write_chrome(
             "notes": list(notes),
         },
     }
-    timeline = _Timeline(activities, start_ns - base_ns, duration_ns, call_table, base_ns, host, target, counters)
+    timeline = _Timeline(
+        activities, start_ns - base_ns, duration_ns, call_table, base_ns, host, target, counters
+    )
     with whole_file(path) as unfinished, _opened(unfinished, path.suffix == ".gz") as out:
         out.write(msgspec.json.encode(header)[:-1] + b',"traceEvents":[')
         separator = b"\n"
@@ -155,7 +161,11 @@ def write_chrome(
         out.write(b"\n]}\n")
 
 
-_PROFILED: Final = {"projected kernel": "kernel", "projected memcpy": "gpu_memcpy", "projected memset": "gpu_memset"}
+_PROFILED: Final = {
+    "projected kernel": "kernel",
+    "projected memcpy": "gpu_memcpy",
+    "projected memset": "gpu_memset",
+}
 """Categories of the activities that are written here, and what PyTorch's profiler calls those it measures."""
 
 
@@ -211,7 +221,12 @@ class _Timeline:
         cpu = cpu_tracks(self.calls, self.host)
         ends = self.start_ns + self.duration_ns
         gpu = gpu_tracks(
-            self.activities, self.start_ns, ends, self.target, self.host, used=int(cpu.tids.max(initial=0))
+            self.activities,
+            self.start_ns,
+            ends,
+            self.target,
+            self.host,
+            used=int(cpu.tids.max(initial=0)),
         )
         yield cpu.names + gpu.names
         yield from self._slices(gpu)
@@ -219,17 +234,30 @@ class _Timeline:
         yield from self._arrows(cpu, gpu)
         tracks = int(max(cpu.tids.max(initial=0), gpu.tids.max(initial=0))) + 1
         if self.counters:
-            yield _process(tracks, f"{self.target} (projected), share of the roofs", f"projected from {self.host}")
+            yield _process(
+                tracks,
+                f"{self.target} (projected), share of the roofs",
+                f"projected from {self.host}",
+            )
         for name, times, values in self.counters:
-            at, percent = _us(np.round(times).astype(np.int64) - self.base_ns), np.round(values, 2).tolist()
-            yield [_Counter(name, tracks, moment, {"%": value}) for moment, value in zip(at, percent, strict=True)]
+            at, percent = (
+                _us(np.round(times).astype(np.int64) - self.base_ns),
+                np.round(values, 2).tolist(),
+            )
+            yield [
+                _Counter(name, tracks, moment, {"%": value})
+                for moment, value in zip(at, percent, strict=True)
+            ]
 
     def _slices(self, tracks: Tracks) -> Iterator[list[_Slice]]:
         given = [name for name in ("factor", *TEXTS) if name in self.activities]
         table = self.activities[["kind", "name", "start_ns", "duration_ns", "correlation", *given]]
         for rows in _chunks(self.start_ns):
             part = table.iloc[rows]
-            measured = _us(part["start_ns"].to_numpy() - self.base_ns), _us(part["duration_ns"].to_numpy())
+            measured = (
+                _us(part["start_ns"].to_numpy() - self.base_ns),
+                _us(part["duration_ns"].to_numpy()),
+            )
             factors = _cells(part["factor"]) if "factor" in part else repeat(None)
             texts = (_cells(part[name], "") if name in part else repeat("") for name in TEXTS)
             arguments = map(_Arguments, *measured, factors, _cells(part["correlation"]), *texts)
@@ -246,9 +274,20 @@ class _Timeline:
             arguments = map(_CallArguments, _cells(part["correlation"]))
             where = tracks.pids[rows].tolist(), tracks.tids[rows].tolist()
             times = _us(starts[rows] - self.base_ns), _us(durations[rows])
-            yield list(map(_Slice, _cells(part["name"]), repeat("projected call"), *where, *times, arguments))
+            yield list(
+                map(
+                    _Slice,
+                    _cells(part["name"]),
+                    repeat("projected call"),
+                    *where,
+                    *times,
+                    arguments,
+                )
+            )
 
-    def _arrows(self, cpu: Tracks, gpu: Tracks) -> Iterator[Sequence[_FlowStart] | Sequence[_FlowEnd]]:
+    def _arrows(
+        self, cpu: Tracks, gpu: Tracks
+    ) -> Iterator[Sequence[_FlowStart] | Sequence[_FlowEnd]]:
         """Yield an arrow from its call to each activity that has one: all beginnings, then all ends."""
         activity, call = launches(self.activities, self.calls)
         numbers = np.arange(1, len(call) + 1)
@@ -265,16 +304,23 @@ class _Timeline:
 def launches(activities: pd.DataFrame, calls: pd.DataFrame) -> tuple[IntArray, IntArray]:
     """Return the rows of the activities that a call launched, and the row of that call for each.
 
-    Calls and activities belong together where process (missing ones equal each other) and correlation agree; of calls
-    that share both the first counts.
+    Calls and activities belong together where process (missing ones equal each other) and
+    correlation agree; of calls that share both the first counts.
     """
     keys = ["process", "correlation"]
     left, right = (
-        table[keys].astype("Int64").reset_index(drop=True).rename_axis("row").reset_index().dropna(subset="correlation")
+        table[keys]
+        .astype("Int64")
+        .reset_index(drop=True)
+        .rename_axis("row")
+        .reset_index()
+        .dropna(subset="correlation")
         for table in (activities, calls)
     )
     pairs = left.merge(right.drop_duplicates(keys), on=keys, suffixes=("_activity", "_call"))
-    return pairs["row_activity"].to_numpy(dtype=np.int64), pairs["row_call"].to_numpy(dtype=np.int64)
+    return pairs["row_activity"].to_numpy(dtype=np.int64), pairs["row_call"].to_numpy(
+        dtype=np.int64
+    )
 
 
 def _chunks(starts: IntArray, *ties: IntArray) -> Iterator[IntArray]:
@@ -314,19 +360,26 @@ class Tracks:
     names: list[Metadata]
 
 
-def gpu_tracks(activities: pd.DataFrame, starts: IntArray, ends: IntArray, target: str, host: str, used: int) -> Tracks:
+def gpu_tracks(
+    activities: pd.DataFrame, starts: IntArray, ends: IntArray, target: str, host: str, used: int
+) -> Tracks:
     """Return a process for each rank and GPU, and a thread for each stream, with more for what overlaps.
 
-    ``starts`` and ``ends`` are the projected times of the activities, ns; numbers up to ``used`` are taken.
+    ``starts`` and ``ends`` are the projected times of the activities, ns; numbers up to ``used``
+    are taken.
     """
     keys = activities[["rank", "gpu", "stream"]].reset_index(drop=True)
     keys["lane"] = lanes(codes_of(keys[name] for name in keys), starts, ends)
     pids, processes = _numbered(keys[["rank", "gpu"]], used)
-    tids, threads = _numbered(keys.assign(pid=pids)[["pid", "stream", "lane"]], used + len(processes))
+    tids, threads = _numbered(
+        keys.assign(pid=pids)[["pid", "stream", "lane"]], used + len(processes)
+    )
     names = []
     for pid, rank, gpu in processes.itertuples():
         of_rank = "" if pd.isna(rank) else f", rank {rank}"
-        names += _process(pid, f"{target} (projected), GPU {_word(gpu)}{of_rank}", f"projected from {host}")
+        names += _process(
+            pid, f"{target} (projected), GPU {_word(gpu)}{of_rank}", f"projected from {host}"
+        )
     for tid, pid, stream, lane in threads.itertuples():
         row = f" ({lane + 1})" if lane else ""
         names += _thread(pid, tid, f"{target} (projected) stream {_word(stream)}{row}")
@@ -340,7 +393,9 @@ def cpu_tracks(calls: pd.DataFrame, host: str) -> Tracks:
     tids, threads = _numbered(keys.assign(pid=pids)[["pid", "thread"]], len(processes))
     names = []
     for pid, process in processes.itertuples():
-        names += _process(pid, f"CPU process {_word(process)} (projected)", f"projected from the host of {host}")
+        names += _process(
+            pid, f"CPU process {_word(process)} (projected)", f"projected from the host of {host}"
+        )
     for tid, pid, thread in threads.itertuples():
         names += _thread(pid, tid, f"CPU thread {_word(thread)}")
     return Tracks(pids, tids, names)
@@ -349,7 +404,8 @@ def cpu_tracks(calls: pd.DataFrame, host: str) -> Tracks:
 def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
     """Return a row within its queue for each event, such that no two events of one row overlap.
 
-    All arrays have the shape (n_events,), times are ns. The row is 0 for all events of a queue without overlaps.
+    All arrays have the shape (n_events,), times are ns. The row is 0 for all events of a queue
+    without overlaps.
     """
     found = np.zeros(len(queues), dtype=np.int64)
     order = np.lexsort((ends, starts, queues))
@@ -358,8 +414,12 @@ def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
     overlapping = (queue[1:] == queue[:-1]) & (start[1:] < running[:-1])
     for number in np.unique(queue[1:][overlapping]):
         rows = order[queue == number]
-        free = [(int(starts[rows[0]]), 0)]  # when each row is free, the one that was free first at the top
-        for event, begin, end in zip(rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True):
+        free = [
+            (int(starts[rows[0]]), 0)
+        ]  # when each row is free, the one that was free first at the top
+        for event, begin, end in zip(
+            rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True
+        ):
             found[event] = heapq.heappop(free)[1] if free[0][0] <= begin else len(free)
             heapq.heappush(free, (end, int(found[event])))
     return found

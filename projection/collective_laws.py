@@ -1,13 +1,14 @@
 """Collectives: the alpha-beta model of their time, and what that becomes on other GPUs, with other ranks or links.
 
-The time of a message is that of its steps and of its bytes (Hockney [2]_), which are counted as Thakur, Rabenseifner
-and Gropp do [1]_:
+The time of a message is that of its steps and of its bytes (Hockney [2]_), which are counted as
+Thakur, Rabenseifner and Gropp do [1]_:
 
     t = alpha · steps(n) + bytes · volume(n) / bandwidth
 
-`bytes` is the message of one rank, the larger of its input and output (what it ends with in an all-gather, what it
-starts from in a reduce-scatter), n the ranks, and the bandwidth what one rank can send to all its peers at once. The
-arithmetic of a reduction is not counted: GPUs reduce faster than links deliver.
+`bytes` is the message of one rank, the larger of its input and output (what it ends with in an
+all-gather, what it starts from in a reduce-scatter), n the ranks, and the bandwidth what one rank
+can send to all its peers at once. The arithmetic of a reduction is not counted: GPUs reduce faster
+than links deliver.
 
 ==============  =====================  =========================  =========================
 collective      ring                   tree                       direct
@@ -26,55 +27,59 @@ send_recv       1, 1                   1, 1                       1, 1
 ring
     Neighbours only, messages in n parts; broadcast and reduction as a pipeline.
 tree
-    Recursive halving and doubling (Rabenseifner's all-reduce), binomial trees, Bruck's all-to-all; log is to base 2 and
-    rounded up.
+    Recursive halving and doubling (Rabenseifner's all-reduce), binomial trees, Bruck's all-to-all;
+    log is to base 2 and rounded up.
 direct
-    Every pair has a link of its own, and a rank sends to all peers at once; an all-reduce is a reduce-scatter and an
-    all-gather, a broadcast a scatter and an all-gather (van de Geijn), a reduction the reverse.
+    Every pair has a link of its own, and a rank sends to all peers at once; an all-reduce is a
+    reduce-scatter and an all-gather, a broadcast a scatter and an all-gather (van de Geijn), a
+    reduction the reverse.
 mesh
-    Every pair has a link of its own, and RCCL lays a ring over each: n - 1 rings at once, with the bytes of a ring.
-    Below `WHOLE_MESH` ranks they take the steps of a ring, all GPUs of a node together those of `direct`.
+    Every pair has a link of its own, and RCCL lays a ring over each: n - 1 rings at once, with the
+    bytes of a ring. Below `WHOLE_MESH` ranks they take the steps of a ring, all GPUs of a node
+    together those of `direct`.
 
-RCCL has such rings for 2, 4 and 8 GPUs only. Other numbers of ranks have fewer (`Link.rings`: two of 3 GPUs, one of 5,
-6 and 7), and each of them carries less than a tuned one (`Link.untuned`): on MI355X the bus bandwidth of an all-reduce
-is 60, 93, 170, 48, 48, 48 and 397 GB/s on 2 to 8 GPUs.
+RCCL has such rings for 2, 4 and 8 GPUs only. Other numbers of ranks have fewer (`Link.rings`: two
+of 3 GPUs, one of 5, 6 and 7), and each of them carries less than a tuned one (`Link.untuned`): on
+MI355X the bus bandwidth of an all-reduce is 60, 93, 170, 48, 48, 48 and 397 GB/s on 2 to 8 GPUs.
 
-On a switch that adds (NVLS), an all-reduce of many ranks can be left to it: every rank sends its message once, and
-receives the sum once (`Nvls`). The library takes it where it is faster than the ring, which is so above some 32 MB on
-eight H100.
+On a switch that adds (NVLS), an all-reduce of many ranks can be left to it: every rank sends its
+message once, and receives the sum once (`Nvls`). The library takes it where it is faster than the
+ring, which is so above some 32 MB on eight H100.
 
-Within one protocol of the library the time is that line over the terms of the algorithm, with the part of the published
-bandwidth that is reached (`Protocol`):
+Within one protocol of the library the time is that line over the terms of the algorithm, with the
+part of the published bandwidth that is reached (`Protocol`):
 
     t = base_us + step_us · steps(n) + bytes · volume(n) / (efficiency · bandwidth)
 
-NCCL and RCCL send short messages with a protocol of low latency and low bandwidth (LL, LL128) and long ones with
-another (Simple): the lines hold from `from_bytes` on. Where the next line begins below the end of the one before, the
-time stays there until the line has caught up, so a longer message never takes less. The fitted figures are in
-links.toml.
+NCCL and RCCL send short messages with a protocol of low latency and low bandwidth (LL, LL128) and
+long ones with another (Simple): the lines hold from `from_bytes` on. Where the next line begins
+below the end of the one before, the time stays there until the line has caught up, so a longer
+message never takes less. The fitted figures are in links.toml.
 
-A law says what the measured time of each collective is multiplied by on another GPU (`communication_factors`), the one
-that is asked for or the next that the data allow:
+A law says what the measured time of each collective is multiplied by on another GPU
+(`communication_factors`), the one that is asked for or the next that the data allow:
 
 bandwidth
-    The published baseline: ``latency' = bandwidth_host / bandwidth_target · latency``, with the bandwidth that the
-    collective's group has (`link_bandwidth_gbs`).
+    The published baseline: ``latency' = bandwidth_host / bandwidth_target · latency``, with the
+    bandwidth that the collective's group has (`link_bandwidth_gbs`).
 alpha-beta
-    Of the measured time, the part that the bytes explain changes by the ratio of what they take by the two models
-    (`Link`); latency and waiting stay. That part is what the host's model says, at most the measured time. Where one
-    GPU was not measured, both take the model of the other, each with its own published bandwidth; where neither was,
-    that of `STAND_IN`.
+    Of the measured time, the part that the bytes explain changes by the ratio of what they take by
+    the two models (`Link`); latency and waiting stay. That part is what the host's model says, at
+    most the measured time. Where one GPU was not measured, both take the model of the other, each
+    with its own published bandwidth; where neither was, that of `STAND_IN`.
 kept
     The measured time.
 
-A collective's measured time includes the waiting for peers that are not there yet (kernels of all ranks end together,
-whenever they began), which no link shortens: what lies above the model is taken for it. With `keep_waiting` the
-transfer is also at most the least time among equal messages.
+A collective's measured time includes the waiting for peers that are not there yet (kernels of all
+ranks end together, whenever they began), which no link shortens: what lies above the model is taken
+for it. With `keep_waiting` the transfer is also at most the least time among equal messages.
 
-Latency stays because it is not the links': launches, the release of the library and how ranks meet make it, and stay
-with the trace. `LawErrors` has what that costs between the GPUs that were measured.
+Latency stays because it is not the links': launches, the release of the library and how ranks meet
+make it, and stay with the trace. `LawErrors` has what that costs between the GPUs that were
+measured.
 
-The published bandwidth is that of all links of the GPU, of those to its peers, of one pair, or of the network:
+The published bandwidth is that of all links of the GPU, of those to its peers, of one pair, or of
+the network:
 
 =====================  ===================================================================
 send and receive       the links between the pair (`p2p_uni_gbs`)
@@ -82,22 +87,25 @@ collective, n ranks    the links to n - 1 peers, at most all of them (`link_bw_g
 n beyond one node      what the user states of the network between the nodes
 =====================  ===================================================================
 
-On a switch one peer can be sent to with all links (`p2p_uni_gbs` equals `link_bw_gbs`), so n does not matter; a mesh
-(MI300X) has one link per peer. Where only `link_bw_gbs` is published the links are taken to be switched.
+On a switch one peer can be sent to with all links (`p2p_uni_gbs` equals `link_bw_gbs`), so n does
+not matter; a mesh (MI300X) has one link per peer. Where only `link_bw_gbs` is published the links
+are taken to be switched.
 
-In another world, of more or fewer ranks and on a network of one level or two, the bytes take what the target's model
-says there, and the latency grows as that of the target's model does from world to world (`world_factors`); what lies
-above the model is waiting, and stays. What a rank holds stays the same, as where every rank keeps its batch:
+In another world, of more or fewer ranks and on a network of one level or two, the bytes take what
+the target's model says there, and the latency grows as that of the target's model does from world
+to world (`world_factors`); what lies above the model is waiting, and stays. What a rank holds stays
+the same, as where every rank keeps its batch:
 
 - an all-reduce keeps its bytes;
 - an all-gather and a reduce-scatter keep the whole, of which each rank's shard changes;
 - an all-to-all keeps what a rank sends in all, of which each peer's part changes;
 - a message between two ranks stays as it is.
 
-So ``collective_bytes``, the larger of a rank's input and output, stays, and the number of ranks changes. Which groups
-grow with the ranks of the job is known of groups of all ranks; of others (a tensor-parallel group inside a
-data-parallel one) the user says it. Between nodes collectives take two levels (`collective_us`); how many ranks of a
-group share a node follows from its members, where the trace names them (every eighth rank: one a node of eight).
+So ``collective_bytes``, the larger of a rank's input and output, stays, and the number of ranks
+changes. Which groups grow with the ranks of the job is known of groups of all ranks; of others (a
+tensor-parallel group inside a data-parallel one) the user says it. Between nodes collectives take
+two levels (`collective_us`); how many ranks of a group share a node follows from its members, where
+the trace names them (every eighth rank: one a node of eight).
 
 References
 ----------
@@ -129,13 +137,34 @@ from ..hardware import GPU, Network, find, read_networks
 from ..hardware.networks import NODE_GPUS
 from ..remarks import Remark, remark
 
-ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = "all_reduce", "all_gather", "reduce_scatter", "all_to_all"
-BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV = "broadcast", "reduce", "scatter", "gather", "send_recv"
-COLLECTIVES: Final = (
-    *(ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV),
+ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
 )
-"""Every collective that has cost terms, one name for what PyTorch, NCCL, RCCL and Chakra write differently. A barrier
-is an all-reduce of one element."""
+BROADCAST, REDUCE, SCATTER, GATHER, SEND_RECV = (
+    "broadcast",
+    "reduce",
+    "scatter",
+    "gather",
+    "send_recv",
+)
+COLLECTIVES: Final = (
+    *(
+        ALL_REDUCE,
+        ALL_GATHER,
+        REDUCE_SCATTER,
+        ALL_TO_ALL,
+        BROADCAST,
+        REDUCE,
+        SCATTER,
+        GATHER,
+        SEND_RECV,
+    ),
+)
+"""Every collective that has cost terms, one name for what PyTorch, NCCL, RCCL and Chakra write
+differently. A barrier is an all-reduce of one element."""
 _WORDS: Final = (
     (r"allreduce|barrier", ALL_REDUCE),
     (r"reducescatter", REDUCE_SCATTER),
@@ -180,20 +209,25 @@ _PARTS: Final = (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER)
 def cost_terms(algorithm: str, collective: str, ranks: ArrayLike) -> Terms:
     """Return the steps, and the bytes sent per byte of the message, as the module's table says.
 
-    Both are of shape (n_messages,); ``ranks`` take part, at least 1 in each message. A ValueError names an algorithm or
-    collective that is not in the table.
+    Both are of shape (n_messages,); ``ranks`` take part, at least 1 in each message. A ValueError
+    names an algorithm or collective that is not in the table.
 
     >>> [terms.tolist() for terms in cost_terms("ring", "all_reduce", [2, 8])]
     [[2.0, 14.0], [1.0, 1.75]]
     """
     n = np.asarray(ranks, dtype=np.float64)
     if algorithm not in _TERMS:
-        raise ValueError(f"parameter algorithm of cost_terms must be one of {', '.join(ALGORITHMS)}, got {algorithm!r}")
+        raise ValueError(
+            f"parameter algorithm of cost_terms must be one of {', '.join(ALGORITHMS)}, got "
+            f"{algorithm!r}"
+        )
     if collective == SEND_RECV:
         return np.ones_like(n), np.ones_like(n)
     terms = _TERMS[algorithm].get(collective)
     if terms is None:
-        raise ValueError(f"parameter collective of cost_terms must be one that is known, got {collective!r}")
+        raise ValueError(
+            f"parameter collective of cost_terms must be one that is known, got {collective!r}"
+        )
     return terms(n)
 
 
@@ -227,7 +261,9 @@ _TERMS: Final[dict[str, dict[str, Callable[[FloatArray], Terms]]]] = {
         **dict.fromkeys((BROADCAST, REDUCE), lambda n: (_mesh_steps(n), np.ones_like(n))),
     },
     DIRECT: {
-        **dict.fromkeys((ALL_REDUCE, BROADCAST, REDUCE), lambda n: (np.full_like(n, 2.0), 2 * _parts(n))),
+        **dict.fromkeys(
+            (ALL_REDUCE, BROADCAST, REDUCE), lambda n: (np.full_like(n, 2.0), 2 * _parts(n))
+        ),
         **dict.fromkeys(_PARTS, lambda n: (np.ones_like(n), _parts(n))),
     },
 }
@@ -265,8 +301,13 @@ def measured_links() -> tuple[Link, ...]:
         if "of_all_reduce" in table:
             base = find_link(links, fields["gpus"][0], ALL_REDUCE)
             if base is None:
-                raise ValueError(f"links.toml: {fields['gpus'][0]} has no all_reduce before {table['collective']}")
-            links.append(replace(base.at_share(fields["of_all_reduce"]), **(_NOT_OF_ALL_REDUCE | fields)))
+                raise ValueError(
+                    f"links.toml: {fields['gpus'][0]} has no all_reduce before "
+                    f"{table['collective']}"
+                )
+            links.append(
+                replace(base.at_share(fields["of_all_reduce"]), **(_NOT_OF_ALL_REDUCE | fields))
+            )
             continue
         fields["protocols"] = tuple(Protocol(**line) for line in table["protocols"])
         links.append(Link(**fields))
@@ -297,7 +338,8 @@ def find_link(links: Sequence[Link], gpu: str, collective: str) -> Link | None:
 def lent_link(links: Sequence[Link], lender: str, gpu: GPU, collective: str) -> Link | None:
     """Return the model of another GPU as it holds for one whose links were not measured.
 
-    The switch of the lender does not add for it. It takes over the rings of a mesh where it has one of as many links.
+    The switch of the lender does not add for it. It takes over the rings of a mesh where it has one
+    of as many links.
     """
     link = find_link(links, lender, collective)
     if link is None:
@@ -328,22 +370,29 @@ class Protocol:
     def __post_init__(self) -> None:
         takes_time = self.base_us + self.step_us > 0 or np.isfinite(self.efficiency)
         if not (self.base_us >= 0 and self.step_us >= 0 and self.efficiency > 0 and takes_time):
-            raise ValueError(f"a Protocol takes time, and none of its figures is negative, got {self}")
+            raise ValueError(
+                f"a Protocol takes time, and none of its figures is negative, got {self}"
+            )
 
     def latency_us(self, steps: FloatArray) -> FloatArray:
         """Return the time of a message without bytes."""
         return self.base_us + self.step_us * steps
 
-    def time_us(self, steps: FloatArray, sent_bytes: FloatArray, bandwidth_gbs: FloatArray) -> FloatArray:
+    def time_us(
+        self, steps: FloatArray, sent_bytes: FloatArray, bandwidth_gbs: FloatArray
+    ) -> FloatArray:
         """Return the time of messages that send so many bytes in so many steps."""
-        return self.latency_us(steps) + sent_bytes / (self.efficiency * bandwidth_gbs * BYTES_PER_US)
+        return self.latency_us(steps) + sent_bytes / (
+            self.efficiency * bandwidth_gbs * BYTES_PER_US
+        )
 
 
 @dataclass(frozen=True)
 class Nvls:
     """An all-reduce that the switch adds up: each rank sends its message once and receives the sum once.
 
-    NVIDIA calls it NVLink SHARP. The time is ``base_us + bytes / (efficiency · bandwidth)``, whatever the ranks.
+    NVIDIA calls it NVLink SHARP. The time is ``base_us + bytes / (efficiency · bandwidth)``,
+    whatever the ranks.
     """
 
     from_ranks: int  # least ranks at which the library takes it
@@ -360,8 +409,8 @@ class Nvls:
 class Link:
     """A fitted model: what messages between GPUs take over their links.
 
-    The errors are the mean relative ones of messages left out of the fit: every fourth octave of sizes, a decade of
-    sizes, or a number of ranks at a time; NaN where there was one number only.
+    The errors are the mean relative ones of messages left out of the fit: every fourth octave of
+    sizes, a decade of sizes, or a number of ranks at a time; NaN where there was one number only.
     """
 
     gpus: tuple[str, ...]  # canonical names; the first was measured, the others have the same links
@@ -369,12 +418,15 @@ class Link:
     algorithm: str  # how its steps and bytes are counted
     protocols: tuple[Protocol, ...]  # in order of `Protocol.from_bytes`, the first from 0
     ranks: tuple[int, ...] = ()  # sizes of group that were measured
-    # rings over a mesh at numbers of ranks for which the library has no tuned ones; n - 1 at all others
+    # rings over a mesh at numbers of ranks for which the library has no tuned ones; n - 1 at all
+    # others
     rings: Mapping[int, int] = field(default_factory=dict)
     untuned: float = 1.0  # what one of those rings carries, of a tuned one
     carried_from: str = ""  # the GPU where `rings` and `untuned` were measured, "" for this one
     nvls: Nvls | None = None  # where the switch adds, of an all-reduce
-    of_all_reduce: float | None = None  # efficiencies over those of the all-reduce, where only these were fitted
+    of_all_reduce: float | None = (
+        None  # efficiencies over those of the all-reduce, where only these were fitted
+    )
     error_octaves: float = float("nan")
     error_decades: float = float("nan")
     error_ranks: float = float("nan")
@@ -385,8 +437,9 @@ class Link:
     ) -> FloatArray:
         """Return the time of messages, shape (n_messages,): above 0 where the latency is.
 
-        A collective other than the measured one is reckoned from its own cost terms. ``message_bytes`` are those of one
-        rank, ``bandwidth_gbs`` what the ranks have as published (`link_bandwidth_gbs`).
+        A collective other than the measured one is reckoned from its own cost terms.
+        ``message_bytes`` are those of one rank, ``bandwidth_gbs`` what the ranks have as published
+        (`link_bandwidth_gbs`).
         """
         latency, transfer = self.parts_us(collective, message_bytes, ranks, bandwidth_gbs)
         return latency + transfer
@@ -396,8 +449,8 @@ class Link:
     ) -> tuple[FloatArray, FloatArray]:
         """Return latency, which no bandwidth shortens, and transfer, what the bytes take; each (n_messages,), in µs.
 
-        Their sum is `time_us`. Where a line begins below the end of the one before, what the time waits there counts as
-        transfer.
+        Their sum is `time_us`. Where a line begins below the end of the one before, what the time
+        waits there counts as transfer.
         """
         steps, volume = cost_terms(self.algorithm, collective, ranks)
         size = np.asarray(message_bytes, dtype=np.float64)
@@ -409,7 +462,9 @@ class Link:
         end = np.zeros_like(time)
         for place, (before, line) in enumerate(pairwise(self.protocols), start=1):
             end = np.maximum(end, before.time_us(steps, line.from_bytes * volume, rate))
-            time = np.where(which >= place, np.maximum(line.time_us(steps, size * volume, rate), end), time)
+            time = np.where(
+                which >= place, np.maximum(line.time_us(steps, size * volume, rate), end), time
+            )
             latency = np.where(which >= place, line.latency_us(steps), latency)
         if self.nvls is not None and collective == ALL_REDUCE:
             summed = self.nvls.time_us(size, published)
@@ -437,11 +492,15 @@ class Link:
             return self.collective == SEND_RECV
         if ranks in self.ranks:
             return self.collective == collective
-        return self.collective == collective and len(self.ranks) > 1 and int(ranks) not in self.rings
+        return (
+            self.collective == collective and len(self.ranks) > 1 and int(ranks) not in self.rings
+        )
 
     def _protocol(self, message_bytes: ArrayLike) -> np.ndarray:
         """Return the position of the protocol that sends each message."""
-        return np.searchsorted([line.from_bytes for line in self.protocols[1:]], message_bytes, side="left")
+        return np.searchsorted(
+            [line.from_bytes for line in self.protocols[1:]], message_bytes, side="left"
+        )
 
 
 CommunicationLaw = Literal["alpha-beta", "bandwidth", "kept"]
@@ -456,12 +515,16 @@ class NodeBandwidths:
 
     host_gbs: float | None = None  # where the trace was made
     target_gbs: float | None = None  # of the target
-    ranks_per_node: int = NODE_GPUS  # GPUs of a node, one rank each; larger groups cross the network
+    ranks_per_node: int = (
+        NODE_GPUS  # GPUs of a node, one rank each; larger groups cross the network
+    )
 
     def __post_init__(self) -> None:
         for side, gbs in (("host", self.host_gbs), ("target", self.target_gbs)):
             if gbs is not None and not (np.isfinite(gbs) and gbs > 0):
-                raise ParameterError("network", f"must be above 0 GB/s and finite on the {side}, got {gbs}")
+                raise ParameterError(
+                    "network", f"must be above 0 GB/s and finite on the {side}, got {gbs}"
+                )
         if self.ranks_per_node < 1:
             raise ParameterError("ranks_per_node", f"must be at least 1, got {self.ranks_per_node}")
 
@@ -469,8 +532,9 @@ class NodeBandwidths:
 def link_bandwidth_gbs(gpu: GPU, collective: str, ranks: float) -> float:
     """Return what one GPU can send within its node, one way, GB/s.
 
-    ``collective`` is one of `COLLECTIVES`, or "" where it is not known; where ``ranks`` are NaN all links count. Raises
-    NotPublishedError for the figure it takes; DataError: the GPU's links join two GPUs only, and the group is larger.
+    ``collective`` is one of `COLLECTIVES`, or "" where it is not known; where ``ranks`` are NaN all
+    links count. Raises NotPublishedError for the figure it takes; DataError: the GPU's links join
+    two GPUs only, and the group is larger.
 
     >>> from flopcast.hardware import find
     >>> [link_bandwidth_gbs(find("MI300X"), "all_reduce", n) for n in (2, 4, 8)]
@@ -498,22 +562,29 @@ def communication_factors(
 ) -> pd.DataFrame:
     """Return by what factor every collective's time changes, and by which law (see the module).
 
-    Of communication rows of a dispatch table `collective`, `name`, `collective_bytes`, `group_size` and `duration_ns`
-    are read. ``links`` are by default those of links.toml; without a ``network`` 8 ranks are in a node, and nothing is
-    known of what joins nodes. With ``keep_waiting`` the time above the least among equal messages (collective, bytes,
-    ranks) is waiting, and stays.
+    Of communication rows of a dispatch table `collective`, `name`, `collective_bytes`, `group_size`
+    and `duration_ns` are read. ``links`` are by default those of links.toml; without a ``network``
+    8 ranks are in a node, and nothing is known of what joins nodes. With ``keep_waiting`` the time
+    above the least among equal messages (collective, bytes, ranks) is waiting, and stays.
 
-    The columns are `factor`, projected / measured time, above 0; `law`, the law used; `why`, a tuple of `Remark`: why
-    it is not the one asked for, else (); `bound`, what takes the longer part of the projected time, "link" or "latency"
-    (with it the waiting), "" where unknown; `sigma`, the root mean square of ln(projected / measured) of the law on
-    messages left out, NaN where unknown, 0 where host and target are the same.
+    The columns are `factor`, projected / measured time, above 0; `law`, the law used; `why`, a
+    tuple of `Remark`: why it is not the one asked for, else (); `bound`, what takes the longer part
+    of the projected time, "link" or "latency" (with it the waiting), "" where unknown; `sigma`, the
+    root mean square of ln(projected / measured) of the law on messages left out, NaN where unknown,
+    0 where host and target are the same.
     """
     check_law(law)
     links, network = measured_links() if links is None else links, network or NodeBandwidths()
     table = messages_of(activities)
     if keep_waiting:
         table["transfer_us"] = least_us(table)
-    kinds: dict[str, Any] = {"factor": float, "law": object, "why": object, "bound": object, "sigma": float}
+    kinds: dict[str, Any] = {
+        "factor": float,
+        "law": object,
+        "why": object,
+        "bound": object,
+        "sigma": float,
+    }
     columns = {name: np.empty(len(table), dtype=kind) for name, kind in kinds.items()}
     by = ["collective", "ranks", table["bytes"].isna()]
     for _, messages in table.groupby(by, dropna=False, sort=False):
@@ -522,24 +593,34 @@ def communication_factors(
             columns[name][messages.index] = value
     if host == target:  # nothing changes
         columns["sigma"][columns["factor"] == 1.0] = 0.0
-    columns["why"] = np.fromiter(((why,) if why else () for why in columns["why"]), dtype=object, count=len(table))
+    columns["why"] = np.fromiter(
+        ((why,) if why else () for why in columns["why"]), dtype=object, count=len(table)
+    )
     if keep_waiting:
         by_ratio = columns["law"] == BANDWIDTH
-        columns["factor"] = np.where(by_ratio, without_waiting(columns["factor"], table), columns["factor"])
+        columns["factor"] = np.where(
+            by_ratio, without_waiting(columns["factor"], table), columns["factor"]
+        )
     return pd.DataFrame(columns, index=activities.index)
 
 
 def check_law(law: str) -> None:
     """Raise a ParameterError, with the nearest names, if no law of communication is called so."""
     if law not in LAWS:
-        raise ParameterError("comm_law", f"must be a law of communication, got {law!r}: {nearest(law, LAWS)}")
+        raise ParameterError(
+            "comm_law", f"must be a law of communication, got {law!r}: {nearest(law, LAWS)}"
+        )
 
 
 def messages_of(activities: pd.DataFrame) -> pd.DataFrame:
     """Return the collective, bytes and ranks (NaN where unknown) and time of every activity, index 0, 1, ..."""
     numbers = {
         name: activities[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
-        for name, column in (("bytes", "collective_bytes"), ("ranks", "group_size"), ("time", "duration_ns"))
+        for name, column in (
+            ("bytes", "collective_bytes"),
+            ("ranks", "group_size"),
+            ("time", "duration_ns"),
+        )
     }
     return pd.DataFrame({"collective": collectives_of(activities).to_numpy(), **numbers})
 
@@ -549,9 +630,17 @@ ONE_RANK = remark("one-rank", "a group of one rank sends nothing")
 
 def unknown_of(collective: str, ranks: float, size_bytes: FloatArray) -> Remark | None:
     """Return what the model needs and the trace does not say, None where nothing lacks."""
-    lacks = {"collective": not collective, "group": bool(np.isnan(ranks)), "message": bool(np.isnan(size_bytes).any())}
+    lacks = {
+        "collective": not collective,
+        "group": bool(np.isnan(ranks)),
+        "message": bool(np.isnan(size_bytes).any()),
+    }
     missing = tuple(name for name, is_missing in lacks.items() if is_missing)
-    return remark("message-unknown", f"{' and '.join(missing)} not recorded", missing=missing) if missing else None
+    return (
+        remark("message-unknown", f"{' and '.join(missing)} not recorded", missing=missing)
+        if missing
+        else None
+    )
 
 
 _Answer = tuple[FloatArray | float, str, Remark | None, ObjectArray | str, FloatArray | float]
@@ -562,12 +651,18 @@ def _kept(why: Remark | None) -> _Answer:
 
 
 def _answer(
-    host: GPU, target: GPU, law: str, network: NodeBandwidths, links: Sequence[Link], messages: pd.DataFrame
+    host: GPU,
+    target: GPU,
+    law: str,
+    network: NodeBandwidths,
+    links: Sequence[Link],
+    messages: pd.DataFrame,
 ) -> _Answer:
     """Return factor, law, why, bound and sigma of messages of one collective and group, bytes all known or all NaN.
 
-    The law is the one asked for, or the next that the data allow: of the fitted models both, that of the one measured
-    where the other was not, that of `STAND_IN` where neither was, of bandwidths without any.
+    The law is the one asked for, or the next that the data allow: of the fitted models both, that
+    of the one measured where the other was not, that of `STAND_IN` where neither was, of bandwidths
+    without any.
     """
     collective, ranks = str(messages["collective"].iloc[0]), float(messages["ranks"].iloc[0])
     sizes = messages["bytes"].to_numpy()
@@ -583,7 +678,9 @@ def _answer(
         ratio = network.host_gbs / network.target_gbs
         if not one_node:
             return ratio, BANDWIDTH, None, LINK, np.nan
-        why = remark("group-spans-nodes", f"{spans}, and the model is of one node", **values, stated=True)
+        why = remark(
+            "group-spans-nodes", f"{spans}, and the model is of one node", **values, stated=True
+        )
         if not collective or np.isnan(sizes).any():
             return ratio, BANDWIDTH, why, LINK, _unexplained(ratio)
         return _answer_between_nodes(network.host_gbs, ratio, why, messages)
@@ -613,14 +710,19 @@ def _answer(
     of_bytes = explained * after / (latency + before) / factor
     waiting = (1.0 - explained) / factor
     bound = np.where(of_bytes >= 0.5, LINK, LATENCY).astype(object)
-    covered = not why and used_host.covers(collective, ranks) and used_target.covers(collective, ranks)
+    covered = (
+        not why and used_host.covers(collective, ranks) and used_target.covers(collective, ranks)
+    )
     return factor, ALPHA_BETA, why, bound, sigma_of_parts(of_bytes, waiting, covered)
 
 
-def _answer_between_nodes(host_gbs: float, ratio: float, why: Remark, messages: pd.DataFrame) -> _Answer:
+def _answer_between_nodes(
+    host_gbs: float, ratio: float, why: Remark, messages: pd.DataFrame
+) -> _Answer:
     """Return the answer for messages of one collective and group that crosses nodes, of which the bandwidth is stated.
 
-    What their bytes take at it changes by the ratio of the bandwidths; latency and waiting, not told apart, stay.
+    What their bytes take at it changes by the ratio of the bandwidths; latency and waiting, not
+    told apart, stay.
     """
     collective, ranks = str(messages["collective"].iloc[0]), float(messages["ranks"].iloc[0])
     _, volume = cost_terms(RING, collective, ranks)
@@ -650,7 +752,10 @@ def _used_links(
     if of_host is None or of_target is None:
         other, lender = (host, of_target) if of_host is None else (target, of_host)
         name = "" if lender is None else lender.gpus[0]
-        text = f"links of {other.name} not measured: model of {name}, bandwidth by the published figures"
+        text = (
+            f"links of {other.name} not measured: model of {name}, bandwidth by the published "
+            "figures"
+        )
         why = remark("links-of-another", text, unmeasured=other.name, measured=name)
         lent_to_other = lent_link(links, name, other, collective)
         return of_host or lent_to_other, of_target or lent_to_other, why
@@ -663,10 +768,13 @@ def _carried(gpu: GPU, link: Link | None, ranks: float) -> Remark | None:
     if link is None or not link.carried_from or ranks not in link.rings:
         return None
     text = (
-        f"{ranks:g} ranks of {gpu.name} were not measured: the fall in bandwidth of {link.carried_from}, which has the "
+        f"{ranks:g} ranks of {gpu.name} were not measured: the fall in bandwidth of "
+        f"{link.carried_from}, which has the "
         "same mesh and library"
     )
-    return remark("rings-of-another", text, gpu=gpu.name, measured=link.carried_from, ranks=float(ranks))
+    return remark(
+        "rings-of-another", text, gpu=gpu.name, measured=link.carried_from, ranks=float(ranks)
+    )
 
 
 def sigma_of_parts(of_bytes: FloatArray, waiting: FloatArray, covered: bool) -> FloatArray:
@@ -716,7 +824,9 @@ def without_waiting(factor: FloatArray, table: pd.DataFrame) -> FloatArray:
 
 
 NS_PER_US: Final = 1e3
-STAND_IN: Final = "MI300X"  # whose links stand for those that were not measured, at the other GPU's bandwidth
+STAND_IN: Final = (
+    "MI300X"  # whose links stand for those that were not measured, at the other GPU's bandwidth
+)
 _BOTH_WAYS: Final = ("all_reduce", "broadcast", "reduce")
 """Collectives that go there and back over the network: a reduction and its distribution, or their like."""
 ONE_NODE: Final = Network()
@@ -727,10 +837,11 @@ def collective_us(
 ) -> FloatArray:
     """Return the times of collectives, one per message; 0 for one rank.
 
-    Within a node by the model of its links (where those of this GPU were not measured, those of MI300X stand in, at
-    this GPU's bandwidth). Beyond it in two levels: within every node, and between the GPUs that have the same place in
-    their nodes, each with its part of the message, at the network's bandwidth; of an all-to-all, what is meant for
-    other nodes. Two levels were measured on no machine at hand.
+    Within a node by the model of its links (where those of this GPU were not measured, those of
+    MI300X stand in, at this GPU's bandwidth). Beyond it in two levels: within every node, and
+    between the GPUs that have the same place in their nodes, each with its part of the message, at
+    the network's bandwidth; of an all-to-all, what is meant for other nodes. Two levels were
+    measured on no machine at hand.
 
     >>> from flopcast.hardware import find
     >>> [round(float(collective_us(find("MI300X"), "all_reduce", 64e6, n))) for n in (8, 64)]
@@ -746,7 +857,9 @@ def lent_us(gpu: GPU, collective: str, message_bytes: ArrayLike, ranks: int) -> 
     link = lent_link(measured_links(), STAND_IN, gpu, collective)
     if link is None or ranks < 2:
         return np.zeros_like(size)
-    latency, transfer = link.parts_us(collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks))
+    latency, transfer = link.parts_us(
+        collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks)
+    )
     return latency + transfer
 
 
@@ -785,7 +898,10 @@ def _within_us(
         raise DataError(f"no model of {collective}")
     if network.link_latency_us is not None:
         step_us = network.link_latency_us  # instead of whatever was measured
-        link = replace(link, protocols=tuple(replace(one, base_us=0.0, step_us=step_us) for one in link.protocols))
+        link = replace(
+            link,
+            protocols=tuple(replace(one, base_us=0.0, step_us=step_us) for one in link.protocols),
+        )
     return link.parts_us(collective, size, float(ranks), link_bandwidth_gbs(gpu, collective, ranks))
 
 
@@ -796,11 +912,12 @@ class World:
     # where the trace was made, and of the target
     host: Network = ONE_NODE
     target: Network = ONE_NODE
-    # of the job on the target, and as measured; None where the ranks stay, and where the largest group of the trace has
-    # all of them
+    # of the job on the target, and as measured; None where the ranks stay, and where the largest
+    # group of the trace has all of them
     ranks: int | None = None
     measured_ranks: int | None = None
-    # groups whose ranks change with those of the job, by name or by number of ranks; groups of all ranks always do
+    # groups whose ranks change with those of the job, by name or by number of ranks; groups of all
+    # ranks always do
     grows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -813,8 +930,8 @@ class World:
     def ranks_of(self, activities: pd.DataFrame) -> FloatArray:
         """Return the ranks of each activity's group on the target, NaN where the trace does not say how many it has.
 
-        Raises ParameterError: the ranks change, and no group of the trace is known to change with them; a group that is
-        named is not in the trace; or a group would have a part of a rank.
+        Raises ParameterError: the ranks change, and no group of the trace is known to change with
+        them; a group that is named is not in the trace; or a group would have a part of a rank.
         """
         stated = activities["group_size"].astype("Float64")
         size = np.asarray(stated.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
@@ -823,56 +940,78 @@ class World:
         named = activities["group_name"].astype(object).to_numpy()
         before = self.measured_ranks or int(np.nanmax(size))
         if before < np.nanmax(size):
-            raise ParameterError("ranks", f"must be of {np.nanmax(size):g} ranks, as the largest group, got {before}")
+            raise ParameterError(
+                "ranks", f"must be of {np.nanmax(size):g} ranks, as the largest group, got {before}"
+            )
         asked = np.isin(named, self.grows) | np.isin([f"{one:g}" for one in size], self.grows)
         known = {*named[named != ""], *(f"{one:g}" for one in size[~np.isnan(size)])}
         if missing := [name for name in self.grows if name not in known]:
-            raise ParameterError("grows", f"must name a group of the trace ({few(sorted(known))}), got {missing[0]}")
+            raise ParameterError(
+                "grows", f"must name a group of the trace ({few(sorted(known))}), got {missing[0]}"
+            )
         grows = asked | (size == before)
         if not grows.any():
-            raise ParameterError("grows", f"must say which group changes with the {before} ranks: {few(sorted(known))}")
+            raise ParameterError(
+                "grows",
+                f"must say which group changes with the {before} ranks: {few(sorted(known))}",
+            )
         after = np.asarray(np.where(grows, size * self.ranks / before, size), dtype=np.float64)
         if (odd := after[grows & (after != np.floor(after))]).size or (after[grows] < 1).any():
-            raise ParameterError("ranks", f"must leave whole groups, got {self.ranks} for {before}: one has {odd[0]:g}")
+            raise ParameterError(
+                "ranks",
+                f"must leave whole groups, got {self.ranks} for {before}: one has {odd[0]:g}",
+            )
         return after
 
 
-def world_of(file: Path | None, per_node: int, ranks: int | str | None, grows: Sequence[str]) -> World | None:
+def world_of(
+    file: Path | None, per_node: int, ranks: int | str | None, grows: Sequence[str]
+) -> World | None:
     """Return what collectives are projected to; None where neither other ranks nor a network's file are given.
 
-    ``ranks`` is ``64`` or ``"16:64"``, as measured and on the target; without a ``file`` nodes have ``per_node`` GPUs.
-    A ParameterError or DataError says that one of them cannot be read.
+    ``ranks`` is ``64`` or ``"16:64"``, as measured and on the target; without a ``file`` nodes have
+    ``per_node`` GPUs. A ParameterError or DataError says that one of them cannot be read.
     """
     if file is None and ranks is None and not grows:
         return None
     host, target = (Network(node_gpus=per_node),) * 2 if file is None else read_networks(file)
     try:
-        *before, after = (int(part) for part in str(ranks).split(":")) if ranks is not None else (None,)
+        *before, after = (
+            (int(part) for part in str(ranks).split(":")) if ranks is not None else (None,)
+        )
         (measured,) = before or (None,)
     except ValueError:
-        raise ParameterError("ranks", f"must be a number such as 64, or MEASURED:NEW, got {ranks!r}") from None
+        raise ParameterError(
+            "ranks", f"must be a number such as 64, or MEASURED:NEW, got {ranks!r}"
+        ) from None
     return World(host, target, after, measured, tuple(grows))
 
 
 def world_factors(activities: pd.DataFrame, host: GPU, target: GPU, world: World) -> pd.DataFrame:
     """Return by what factor every collective's time changes in another world.
 
-    What enters and leaves is that of `communication_factors`; the law is alpha-beta, or the time is kept, for a reason.
-    The time above what the model says of the host is waiting, and stays. A ParameterError as
-    for `World.ranks_of`.
+    What enters and leaves is that of `communication_factors`; the law is alpha-beta, or the time is
+    kept, for a reason. The time above what the model says of the host is waiting, and stays. A
+    ParameterError as for `World.ranks_of`.
     """
     table = placed_messages(activities).assign(after=world.ranks_of(activities))
     keys = ["collective", "stride", "ranks", "after", "bytes"]
     kinds = table[keys].drop_duplicates()
     answers = []
     for name, stride, *ranks, size in zip(*(kinds[key].tolist() for key in keys), strict=True):
-        placed = replace(world, host=strided(world.host, stride), target=strided(world.target, stride))
+        placed = replace(
+            world, host=strided(world.host, stride), target=strided(world.target, stride)
+        )
         answers.append(
-            _answer_of_world(host, target, placed, str(name), (float(ranks[0]), float(ranks[1])), float(size))
+            _answer_of_world(
+                host, target, placed, str(name), (float(ranks[0]), float(ranks[1])), float(size)
+            )
         )
     which = table.groupby(keys, dropna=False, sort=False).ngroup()
     result = pd.DataFrame(answers).reindex(columns=_OF_WORLD).iloc[which].reset_index(drop=True)
-    explained = explained_part(result["model_us"].to_numpy(dtype=float), table["time"].to_numpy() / NS_PER_US)
+    explained = explained_part(
+        result["model_us"].to_numpy(dtype=float), table["time"].to_numpy() / NS_PER_US
+    )
     ratio = result["ratio"].to_numpy(dtype=float)
     factor = 1.0 + explained * (ratio - 1.0)
     of_bytes = explained * ratio * result["of_bytes"].to_numpy(dtype=float) / factor
@@ -883,7 +1022,9 @@ def world_factors(activities: pd.DataFrame, host: GPU, target: GPU, world: World
     uncovered = sigma_of_parts(of_bytes, waiting, False)
     sigma = np.where(covered, sigma_of_parts(of_bytes, waiting, True), uncovered)
     stated = result["sigma"].to_numpy(dtype=float)
-    between_nodes = np.where(modelled & np.isnan(stated), np.maximum(uncovered, law_errors().one_sided), stated)
+    between_nodes = np.where(
+        modelled & np.isnan(stated), np.maximum(uncovered, law_errors().one_sided), stated
+    )
     return pd.DataFrame(
         {
             "factor": factor,
@@ -934,8 +1075,12 @@ def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> Floa
         name, ranks, stride = rows[keys].iloc[0].tolist()
         try:
             seen = strided(network, int(stride))
-            found[rows.index] = collective_us(gpu, str(name), rows["bytes"].to_numpy(), int(ranks), seen)
-        except DataError:  # no such collective, a figure that is not published, or more ranks than the links join
+            found[rows.index] = collective_us(
+                gpu, str(name), rows["bytes"].to_numpy(), int(ranks), seen
+            )
+        except (
+            DataError
+        ):  # no such collective, a figure that is not published, or more ranks than the links join
             continue
     return found
 
@@ -945,13 +1090,19 @@ def _answer_of_world(
 ) -> dict[str, object]:
     """Return what `world_factors` needs of one kind of message (`_OF_WORLD`).
 
-    `model_us` is what the model says of the host, `ratio` by what that changes, `of_bytes` the part of it that bytes
-    take on the target. `sigma` stands where the errors were not `measured`: NaN, or 0 where nothing changes.
+    `model_us` is what the model says of the host, `ratio` by what that changes, `of_bytes` the part
+    of it that bytes take on the target. `sigma` stands where the errors were not `measured`: NaN,
+    or 0 where nothing changes.
     """
     kept: dict[str, object] = {
-        "law": KEPT, "ratio": 1.0, "model_us": 0.0, "of_bytes": 0.0, "covered": False, "measured": False,
+        "law": KEPT,
+        "ratio": 1.0,
+        "model_us": 0.0,
+        "of_bytes": 0.0,
+        "covered": False,
+        "measured": False,
         "sigma": np.nan,
-    }  # fmt: skip
+    }
     if unknown := unknown_of(collective, ranks[0], np.array([size])):
         return kept | {"why": (unknown,)}
     before, after = (int(count) for count in ranks)
@@ -961,7 +1112,9 @@ def _answer_of_world(
     try:
         latency, transfer = collective_parts_us(host, collective, sent, before, networks[0])
         moved_latency, _ = collective_parts_us(target, collective, sent, before, networks[0])
-        new_latency, new_transfer = collective_parts_us(target, collective, sent, after, networks[1])
+        new_latency, new_transfer = collective_parts_us(
+            target, collective, sent, after, networks[1]
+        )
     except NotPublishedError as error:
         return kept | {"why": (error.remark,)}
     except DataError as error:  # more ranks than the links join
@@ -970,11 +1123,15 @@ def _answer_of_world(
     if moved_latency > 0:
         new_latency = latency * new_latency / moved_latency
     was, now = float(latency + transfer), float(new_latency + new_transfer)
-    nodes = tuple(network.nodes(count) for network, count in zip(networks, (before, after), strict=True))
+    nodes = tuple(
+        network.nodes(count) for network, count in zip(networks, (before, after), strict=True)
+    )
     links = [find_link(measured_links(), gpu.measured_name, collective) for gpu in (host, target)]
     sides = list(zip((host, target), links, (before, after), strict=True))
     same = host == target and before == after and networks[0] == networks[1]
-    levels = "; messages of two levels were measured on no machine at hand" if max(nodes) > 1 else ""
+    levels = (
+        "; messages of two levels were measured on no machine at hand" if max(nodes) > 1 else ""
+    )
     text = f"{before} → {after} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
     other = remark("other-world", text, ranks=(before, after), nodes=nodes)
     why = [] if before == after and max(nodes) == 1 else [other]
@@ -985,7 +1142,9 @@ def _answer_of_world(
         "ratio": now / was,
         "model_us": was,
         "of_bytes": float(new_transfer / now),
-        "covered": all(link is not None and link.covers(collective, count) for _, link, count in sides),
+        "covered": all(
+            link is not None and link.covers(collective, count) for _, link, count in sides
+        ),
         "measured": max(nodes) == 1 and not same,  # errors between nodes were not measured
         "sigma": 0.0 if same else np.nan,
     }

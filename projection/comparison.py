@@ -1,20 +1,22 @@
 """Traces of one workload compared: which profiler to believe, and what changed from one trace to the next.
 
-Every profiler slows what it watches, and each in its own way (`fidelity`). The times of one workload under several
-profilers, or settings of one, are held against the time it takes when nobody watches. Kernels and the gaps between them
-add up to the end-to-end time of the trace, first start to last end on the GPU; that of the profiler to believe is
-nearest to the unprofiled time. The sum of the kernels alone cannot decide: a profiler that runs kernels one by one (to
-read counters) may leave each of them unharmed and still stretch the step. Kernels are matched by name and order
+Every profiler slows what it watches, and each in its own way (`fidelity`). The times of one
+workload under several profilers, or settings of one, are held against the time it takes when nobody
+watches. Kernels and the gaps between them add up to the end-to-end time of the trace, first start
+to last end on the GPU; that of the profiler to believe is nearest to the unprofiled time. The sum
+of the kernels alone cannot decide: a profiler that runs kernels one by one (to read counters) may
+leave each of them unharmed and still stretch the step. Kernels are matched by name and order
 (`match_kernels`).
 
-Times that a program took of its own modules (`measuring.inline_times`) name no kernels: with them calls are matched by
-operator, dimensions and format instead (`match_calls`).
+Times that a program took of its own modules (`measuring.inline_times`) name no kernels: with them
+calls are matched by operator, dimensions and format instead (`match_calls`).
 
-What was added, removed, became faster or slower from one trace to another (`trace_changes`) is said of calls, matched
-by operator, shape and formats; where the operator is not known, of kernels by their name. What a call runs on the GPU
-may be another kernel in the other trace. The difference of the end-to-end times is taken apart without rest: calls that
-only one trace has, calls that one has more often, time per call, and what does not add up in time (gaps between
-activities, activities that overlap).
+What was added, removed, became faster or slower from one trace to another (`trace_changes`) is said
+of calls, matched by operator, shape and formats; where the operator is not known, of kernels by
+their name. What a call runs on the GPU may be another kernel in the other trace. The difference of
+the end-to-end times is taken apart without rest: calls that only one trace has, calls that one has
+more often, time per call, and what does not add up in time (gaps between activities, activities
+that overlap).
 """
 
 from __future__ import annotations
@@ -49,29 +51,34 @@ class Matching:
     """Kernels that every trace has."""
 
     names: ObjectArray  # kernel names, without what profilers put around them; shape (n_matched,)
-    # how long each took in each trace, 0 for negative durations; in the order of the first trace; shape (n_matched,
-    # n_traces)
+    # how long each took in each trace, 0 for negative durations; in the order of the first trace;
+    # shape (n_matched, n_traces)
     durations_ns: IntArray
-    # whether order is that on a queue; else on a GPU, because the traces have different numbers of queues (a profiler
-    # may record streams, another the hardware queues they share)
+    # whether order is that on a queue; else on a GPU, because the traces have different numbers of
+    # queues (a profiler may record streams, another the hardware queues they share)
     by_queue: bool
     cut: bool  # whether names were cut to the function, because a trace has no more than that
-    # share of the kernel time of all traces that is of kernels which do not occur equally often in all of them, 0 to 1.
-    # Of these, the order may be shifted by what only one trace recorded.
+    # share of the kernel time of all traces that is of kernels which do not occur equally often in
+    # all of them, 0 to 1. Of these, the order may be shifted by what only one trace recorded.
     uneven_share: float
 
 
 def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     """Return the kernels that all traces have: the nth of a name on a queue of one is the nth of it in the others.
 
-    Queues have other numbers in every profiler: they correspond by their GPU, then by how many kernels they run, then
-    by their first start. GPUs correspond by number. Each trace gives its kernels as rows of a dispatch table, at least
-    one; the matching is of no kernel where no name is common to all.
+    Queues have other numbers in every profiler: they correspond by their GPU, then by how many
+    kernels they run, then by their first start. GPUs correspond by number. Each trace gives its
+    kernels as rows of a dispatch table, at least one; the matching is of no kernel where no name is
+    common to all.
     """
     names, cut = common_spelling([rows["name"] for rows in traces])
-    by_queue = len({len(rows.groupby(list(STREAM), dropna=False, observed=True)) for rows in traces}) == 1
+    by_queue = (
+        len({len(rows.groupby(list(STREAM), dropna=False, observed=True)) for rows in traces}) == 1
+    )
     columns = STREAM if by_queue else DEVICE
-    rows = pd.concat([_keyed(own.assign(name=spelt), columns) for own, spelt in zip(traces, names, strict=True)])
+    rows = pd.concat(
+        [_keyed(own.assign(name=spelt), columns) for own, spelt in zip(traces, names, strict=True)]
+    )
     trace = np.repeat(np.arange(len(traces)), [len(own) for own in traces])
     kind = codes_of([rows["place"], rows["name"]])
     nth = rows.groupby([trace, kind]).cumcount().to_numpy()
@@ -80,7 +87,9 @@ def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     order = matched[np.lexsort((trace[matched], key[matched]))].reshape(-1, len(traces))
     durations = rows["duration_ns"].to_numpy()
     codes = kind * len(traces) + trace
-    counts = np.bincount(codes, minlength=(int(kind.max()) + 1) * len(traces)).reshape(-1, len(traces))
+    counts = np.bincount(codes, minlength=(int(kind.max()) + 1) * len(traces)).reshape(
+        -1, len(traces)
+    )
     uneven = (counts.min(axis=1) < counts.max(axis=1))[kind]
     return Matching(
         names=rows["name"].to_numpy(dtype=object)[order[:, 0]],
@@ -96,16 +105,26 @@ def match_calls(traces: Sequence[pd.DataFrame]) -> Matching:
 
     Each gives its calls as `Profiled.calls` does.
     """
-    every = pd.concat(traces, keys=range(len(traces)), names=["trace"]).reset_index("trace").reset_index(drop=True)
+    every = (
+        pd.concat(traces, keys=range(len(traces)), names=["trace"])
+        .reset_index("trace")
+        .reset_index(drop=True)
+    )
     every = every.astype(dict.fromkeys(SIGNATURE[2:], float))
     every["code"] = every.groupby(list(SIGNATURE), dropna=False, sort=False).ngroup()
     found = every.groupby(["code", "trace"])["duration_us"].agg(["median", "size"])
-    medians, sizes = (found[name].unstack("trace").reindex(columns=range(len(traces))).dropna()  # noqa: PD010
-                      for name in ("median", "size"))  # fmt: skip
+    medians, sizes = (
+        found[name].unstack("trace").reindex(columns=range(len(traces))).dropna()  # noqa: PD010
+        for name in ("median", "size")
+    )
     first = every.drop_duplicates("code").set_index("code")
     names = [
         " ".join(
-            [row["op"], *(f"{name}={row[name]:g}" for name in SIGNATURE[2:] if pd.notna(row[name])), row["dtype_a"]]
+            [
+                row["op"],
+                *(f"{name}={row[name]:g}" for name in SIGNATURE[2:] if pd.notna(row[name])),
+                row["dtype_a"],
+            ]
         )
         for row in first.loc[medians.index].astype({"op": str, "dtype_a": str}).to_dict("records")
     ]
@@ -129,7 +148,10 @@ def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[ObjectArray], boo
     whole = [any(function_name(name) != name for name in names) for names in bare]
     cut = any(whole) and not all(whole)
     common = [[function_name(name) for name in names] for names in bare] if cut else bare
-    return [np.array(names, dtype=object)[codes] for (codes, _), names in zip(spelt, common, strict=True)], cut
+    return [
+        np.array(names, dtype=object)[codes]
+        for (codes, _), names in zip(spelt, common, strict=True)
+    ], cut
 
 
 def function_name(name: str) -> str:
@@ -145,7 +167,9 @@ def function_name(name: str) -> str:
 def _keyed(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     """Return `place` (number of queue or GPU), `name` and `duration_ns` of each kernel, in the order of the starts."""
     ordered = rows.iloc[np.argsort(rows["start_ns"].to_numpy(), kind="stable")]
-    codes = codes_of(ordered[name] for name in columns)  # in order of appearance, which is that of the first start
+    codes = codes_of(
+        ordered[name] for name in columns
+    )  # in order of appearance, which is that of the first start
     parts = ordered["gpu"].groupby(codes).agg(["first", "size"])
     ranked = parts.assign(size=-parts["size"]).sort_values(["first", "size"], kind="stable").index
     numbers = np.empty(len(parts), dtype=np.int64)
@@ -159,13 +183,31 @@ def _keyed(rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
     )
 
 
-_COLUMNS = ["kind", "name", "start_ns", "duration_ns", "device", "rank", "process", "gpu", "stream", "step"]
+_COLUMNS = [
+    "kind",
+    "name",
+    "start_ns",
+    "duration_ns",
+    "device",
+    "rank",
+    "process",
+    "gpu",
+    "stream",
+    "step",
+]
 """Columns that times and the matching of kernels need."""
 APPLICATION: Final = "application"  # the operator of in-line times that are no operator's
 SIGNATURE: Final = (
-    "op", "dtype_a", *dict.fromkeys(name for op in OPS.values() if op.name not in (UNKNOWN, APPLICATION)
-                                    for name in op.dims if name not in WORDS),
-)  # fmt: skip
+    "op",
+    "dtype_a",
+    *dict.fromkeys(
+        name
+        for op in OPS.values()
+        if op.name not in (UNKNOWN, APPLICATION)
+        for name in op.dims
+        if name not in WORDS
+    ),
+)
 """What tells calls apart where the names of kernels are not known."""
 
 
@@ -176,7 +218,9 @@ class Profiled:
     label: str
     activities: pd.DataFrame  # dispatch table; of `of_inline` one row for each call of an operator
     steps: pd.DataFrame = field(default_factory=empty_steps)  # the profiler's (`Trace.steps`)
-    step_count: int | None = None  # of the whole trace, where the user says so; None: those that it records
+    step_count: int | None = (
+        None  # of the whole trace, where the user says so; None: those that it records
+    )
     end_to_end_us: float | None = None  # of `of_inline`: over all steps
     doubts: tuple[Remark, ...] = ()  # what reading found (``trace-finding``)
 
@@ -190,22 +234,32 @@ class Profiled:
     def of_inline(cls, label: str, table: pd.DataFrame, step_count: int | None = None) -> Profiled:
         """Return the same of a program's times of its own modules (`measuring.inline_times.InlineTimes.table`).
 
-        A step is a call of what takes longest of all that nothing encloses, unless the user says how many there are.
-        A DataError says that the table is none, or times no operator.
+        A step is a call of what takes longest of all that nothing encloses, unless the user says
+        how many there are. A DataError says that the table is none, or times no operator.
         """
         if not {"op", "duration_us", "repeats", "outer"} <= set(table):
-            raise DataError("no in-line times: they need the columns op, duration_us, repeats, outer", source=label)
+            raise DataError(
+                "no in-line times: they need the columns op, duration_us, repeats, outer",
+                source=label,
+            )
         whole = table["duration_us"] * table["repeats"]
         outer = table["outer"].astype(bool)
         calls = table[table["op"].ne(APPLICATION)]
         if calls.empty or not outer.any():
-            raise DataError("no operator among the in-line times: time a model whose layers are some", source=label)
+            raise DataError(
+                "no operator among the in-line times: time a model whose layers are some",
+                source=label,
+            )
         rows = calls.loc[calls.index.repeat(calls["repeats"].astype(int))]
         rows = rows.assign(
-            kind=KERNEL, name=rows["op"], duration_ns=(1e3 * rows["duration_us"]).round().astype("int64")
+            kind=KERNEL,
+            name=rows["op"],
+            duration_ns=(1e3 * rows["duration_us"]).round().astype("int64"),
         )
         rows = rows.reindex(columns=list(dict.fromkeys([*rows, *_COLUMNS]))).reset_index(drop=True)
-        steps = step_count or int(table["repeats"].to_numpy()[int(whole.where(outer, -1.0).to_numpy().argmax())])
+        steps = step_count or int(
+            table["repeats"].to_numpy()[int(whole.where(outer, -1.0).to_numpy().argmax())]
+        )
         return cls(label, rows, step_count=steps, end_to_end_us=float(whole[outer].sum()))
 
     def calls(self) -> pd.DataFrame:
@@ -215,15 +269,18 @@ class Profiled:
         rows = self.activities
         if self.step_count is None and rows["step"].notna().any():
             rows = rows[rows["step"].notna()]
-        found = measurements(Annotated(rows.reset_index(drop=True), empty_steps(), (), ()), self.label, each=True)
+        found = measurements(
+            Annotated(rows.reset_index(drop=True), empty_steps(), (), ()), self.label, each=True
+        )
         known = found[~found["op"].isin(["", UNKNOWN, "collective"])] if len(found) else found
         return known.reindex(columns=[*SIGNATURE, "duration_us"])
 
     def counted(self) -> pd.DataFrame:
         """Return the activities that count: those of the steps recorded, all where the user says how many there are.
 
-        Only what times and the matching of kernels need is kept of them: traces have many columns. A DataError says
-        that there are no kernels, none with a duration, or that `step_count` is not positive.
+        Only what times and the matching of kernels need is kept of them: traces have many columns.
+        A DataError says that there are no kernels, none with a duration, or that `step_count` is
+        not positive.
         """
         if self.step_count is not None and self.step_count < 1:
             raise ParameterError("steps_per_trace", f"must be at least 1, got {self.step_count}")
@@ -234,7 +291,10 @@ class Profiled:
         if kernels.empty:
             raise DataError("no kernels in this trace: give one that has them", source=self.label)
         if kernels["duration_ns"].max() <= 0:
-            raise DataError("no kernel of this trace has a duration: give a run that was timed", source=self.label)
+            raise DataError(
+                "no kernel of this trace has a duration: give a run that was timed",
+                source=self.label,
+            )
         return rows
 
 
@@ -242,8 +302,8 @@ class Profiled:
 class TraceTimes:
     """The times of one trace, in microseconds over all its steps.
 
-    Where the trace records steps, what was launched outside them is left out. Of several GPUs the one with the longest
-    end-to-end time counts.
+    Where the trace records steps, what was launched outside them is left out. Of several GPUs the
+    one with the longest end-to-end time counts.
     """
 
     label: str  # what the trace is called
@@ -256,7 +316,9 @@ class TraceTimes:
     busy_us: float
     gaps_us: float
     end_to_end_us: float
-    cpu_step_us: float | None  # median duration of the steps as the CPU saw them; None where the trace records none
+    cpu_step_us: (
+        float | None
+    )  # median duration of the steps as the CPU saw them; None where the trace records none
 
     @property
     def end_to_end_per_step_us(self) -> float | None:
@@ -285,9 +347,16 @@ def trace_times(trace: Profiled) -> TraceTimes:
     if trace.end_to_end_us is not None:
         busy_us = kernel_us(rows)
         return TraceTimes(
-            label=trace.label, gpus=1, kernels=len(rows), steps=trace.step_count, kernel_us=busy_us, busy_us=busy_us,
-            gaps_us=max(trace.end_to_end_us - busy_us, 0.0), end_to_end_us=trace.end_to_end_us, cpu_step_us=None,
-        )  # fmt: skip
+            label=trace.label,
+            gpus=1,
+            kernels=len(rows),
+            steps=trace.step_count,
+            kernel_us=busy_us,
+            busy_us=busy_us,
+            gaps_us=max(trace.end_to_end_us - busy_us, 0.0),
+            end_to_end_us=trace.end_to_end_us,
+            cpu_step_us=None,
+        )
     gpus = _gpus(rows)
     longest = max(gpus, key=span_ns)
     kernels, busy, total = kernels_of(longest), busy_ns(longest), span_ns(longest)
@@ -308,8 +377,13 @@ def trace_times(trace: Profiled) -> TraceTimes:
 _LEAST = 0.01  # share of the kernel time that one workload has in common; any two programs share fills and copies
 _UNEVEN = 0.01  # share of the kernel time from which kernels that do not occur equally often are worth a note
 _KERNELS = {
-    "label": "str", "kernel": "str", "count": "int64", "time_us": "float64", "ratio": "float64", "spread": "float64",
-}  # fmt: skip
+    "label": "str",
+    "kernel": "str",
+    "count": "int64",
+    "time_us": "float64",
+    "ratio": "float64",
+    "spread": "float64",
+}
 
 
 class Basis(StrEnum):
@@ -326,8 +400,8 @@ class KernelAgreement:
     matched: int  # number of kernels
     matched_us: float  # sum of their durations in this trace
     matched_share: float  # their share of the time of all its kernels, 0 to 1
-    # median of duration / duration in the trace that is believed, and its median absolute deviation; None where no
-    # matched kernel has a duration in every trace
+    # median of duration / duration in the trace that is believed, and its median absolute
+    # deviation; None where no matched kernel has a duration in every trace
     ratio: float | None
     ratio_spread: float | None
 
@@ -337,12 +411,13 @@ class TraceFidelity:
     """What is said of one trace."""
 
     times: TraceTimes  # its kernels, gaps, and time end to end
-    # how much longer a step takes than unprofiled, in percent: end to end on the GPU, and as the CPU saw it. None where
-    # either time is unknown.
+    # how much longer a step takes than unprofiled, in percent: end to end on the GPU, and as the
+    # CPU saw it. None where either time is unknown.
     overhead: float | None
     cpu_overhead: float | None
-    # sum of the kernels' durations of a step / unprofiled time of a step. Above 1 kernels overlap, or the profiler
-    # stretches them; far below 1 is time without kernels, or kernels that were not recorded.
+    # sum of the kernels' durations of a step / unprofiled time of a step. Above 1 kernels overlap,
+    # or the profiler stretches them; far below 1 is time without kernels, or kernels that were not
+    # recorded.
     kernel_ratio: float | None
     # its kernels against those of the trace that is believed; None for a trace alone
     agreement: KernelAgreement | None = None
@@ -363,11 +438,12 @@ class Fidelity:
     basis : Basis
         What that rests on.
     kernels : DataFrame
-        `label`, `kernel`, `count` and `time_us` of the matched kernels by name, `ratio` and `spread` as in
-        `KernelAgreement` (NaN where unknown); by the time in the believed trace, the longest first. Empty for a trace
-        alone.
+        `label`, `kernel`, `count` and `time_us` of the matched kernels by name, `ratio` and
+        `spread` as in `KernelAgreement` (NaN where unknown); by the time in the believed trace, the
+        longest first. Empty for a trace alone.
     notes : tuple of Remark
-        What limits the comparison: ``queues-differ``, ``names-cut``, ``kernels-uneven``, ``gpus-differ``.
+        What limits the comparison: ``queues-differ``, ``names-cut``, ``kernels-uneven``,
+        ``gpus-differ``.
     doubts : tuple of Remark
         What reading found of the traces (``trace-finding``).
     """
@@ -393,21 +469,32 @@ class Fidelity:
             assert trace.agreement is not None
             matched_us, matched = trace.agreement.matched_us, trace.agreement.matched
             text = (
-                f"{self.best} has the shortest kernels ({matched_us:.1f} µs for the {matched} that all traces have): a "
+                f"{self.best} has the shortest kernels ({matched_us:.1f} µs for the {matched} "
+                "that all traces have): a "
                 "weaker sign than agreement with the unprofiled time, which was not given"
             )
-            return remark(Basis.SHORTEST.value, text, label=self.best, matched_us=matched_us, matched=matched)
+            return remark(
+                Basis.SHORTEST.value, text, label=self.best, matched_us=matched_us, matched=matched
+            )
         step_us, alone = trace.times.end_to_end_per_step_us, len(self.traces) == 1
         assert step_us is not None and self.unprofiled_us is not None  # noqa: PT018
         text = (
-            f"{self.best if alone else f'{self.best} agrees best'}: {step_us / 1e3:.3f} ms per step, "
-            f"{self.unprofiled_us / 1e3:.3f} ms unprofiled ({trace.overhead:+.1f} %); its kernels add up to "
+            f"{self.best if alone else f'{self.best} agrees best'}: {step_us / 1e3:.3f} ms per "
+            "step, "
+            f"{self.unprofiled_us / 1e3:.3f} ms unprofiled ({trace.overhead:+.1f} %); its kernels "
+            "add up to "
             f"{trace.kernel_ratio:.3f} of the unprofiled time"
         )
         return remark(
-            Basis.UNPROFILED.value, text, label=self.best, alone=alone, step_us=step_us,
-            unprofiled_us=self.unprofiled_us, overhead=trace.overhead, kernel_ratio=trace.kernel_ratio,
-        )  # fmt: skip
+            Basis.UNPROFILED.value,
+            text,
+            label=self.best,
+            alone=alone,
+            step_us=step_us,
+            unprofiled_us=self.unprofiled_us,
+            overhead=trace.overhead,
+            kernel_ratio=trace.kernel_ratio,
+        )
 
 
 def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> Fidelity:
@@ -418,63 +505,83 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
     traces : sequence of Profiled
         At least two, or one with an unprofiled time.
     unprofiled_us : float, optional
-        End-to-end time of a step without any profiler, in microseconds. The trace to believe is the one whose
-        end-to-end time per step is nearest. Without it, the one whose matched kernels are shortest in all, which is a
-        weaker statement.
+        End-to-end time of a step without any profiler, in microseconds. The trace to believe is the
+        one whose end-to-end time per step is nearest. Without it, the one whose matched kernels are
+        shortest in all, which is a weaker statement.
 
     Raises
     ------
     DataError
-        Nothing to compare, equal labels, different GPUs, an impossible unprofiled time or number of steps, an unknown
-        number of steps where it matters, a trace without kernels or times, or traces with no kernels in common.
+        Nothing to compare, equal labels, different GPUs, an impossible unprofiled time or number of
+        steps, an unknown number of steps where it matters, a trace without kernels or times, or
+        traces with no kernels in common.
     """
     labels = [trace.label for trace in traces]
     if not labels or (len(labels) == 1 and unprofiled_us is None):
-        raise DataError("nothing to compare: give a second trace of the workload, or its unprofiled time")
+        raise DataError(
+            "nothing to compare: give a second trace of the workload, or its unprofiled time"
+        )
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise DataError(f"{twice[0]} is given {len(twice)} times: give each trace once")
     if unprofiled_us is not None and not (math.isfinite(unprofiled_us) and unprofiled_us > 0):
-        raise ParameterError("unprofiled_us", f"must be above 0, got {unprofiled_us:g}: give the time of one step")
+        raise ParameterError(
+            "unprofiled_us", f"must be above 0, got {unprofiled_us:g}: give the time of one step"
+        )
     devices = {
-        trace.label: ", ".join(sorted(set(map(str, trace.activities["device"].unique())) - {""})) for trace in traces
+        trace.label: ", ".join(sorted(set(map(str, trace.activities["device"].unique())) - {""}))
+        for trace in traces
     }
     known = {label: device for label, device in devices.items() if device}
     if len(set(known.values())) > 1:
         told = "; ".join(f"{label} on {device}" for label, device in known.items())
-        raise DataError(f"profilers can be compared on one GPU only, got {told}: give traces of one GPU")
+        raise DataError(
+            f"profilers can be compared on one GPU only, got {told}: give traces of one GPU"
+        )
     found = []
     for times in map(trace_times, traces):
         if unprofiled_us is None:
             found.append(TraceFidelity(times, None, None, None))
             continue
         if times.steps is None or times.end_to_end_per_step_us is None:
-            raise DataError("this trace records no steps: say how many it holds", source=times.label)
+            raise DataError(
+                "this trace records no steps: say how many it holds", source=times.label
+            )
         cpu = None if times.cpu_step_us is None else (times.cpu_step_us / unprofiled_us - 1) * 100
         overhead = (times.end_to_end_per_step_us / unprofiled_us - 1) * 100
-        found.append(TraceFidelity(times, overhead, cpu, times.kernel_us / times.steps / unprofiled_us))
+        found.append(
+            TraceFidelity(times, overhead, cpu, times.kernel_us / times.steps / unprofiled_us)
+        )
     doubts = tuple(one for trace in traces for one in trace.doubts)
     if len(traces) == 1:
         nothing = pd.DataFrame(columns=list(_KERNELS)).astype(_KERNELS)
         return Fidelity(unprofiled_us, tuple(found), 0, Basis.UNPROFILED, nothing, (), doubts)
     kernels = [kernels_of(trace.counted()) for trace in traces]
     inline = [trace.label for trace in traces if trace.end_to_end_us is not None]
-    matching = match_calls([trace.calls() for trace in traces]) if inline else match_kernels(kernels)
-    shares = matching.durations_ns.sum(axis=0) / 1e3 / np.array([kernel_us(rows) for rows in kernels])
+    matching = (
+        match_calls([trace.calls() for trace in traces]) if inline else match_kernels(kernels)
+    )
+    shares = (
+        matching.durations_ns.sum(axis=0) / 1e3 / np.array([kernel_us(rows) for rows in kernels])
+    )
     if shares.max() < _LEAST:
         names = f"{', '.join(labels[:-1])} and {labels[-1]}"
         few = f"the kernels common to {names} take under {_LEAST:.0%} of the time"
         if inline:
             raise DataError(
-                f"no operator of one shape is common to {names}: give the same workload, with shapes recorded"
+                f"no operator of one shape is common to {names}: give the same workload, with "
+                "shapes recorded"
             )
         raise DataError(
-            f"{few if len(matching.names) else f'no kernel is common to {names}'}: not the same workload, or a "
+            f"{few if len(matching.names) else f'no kernel is common to {names}'}: not the same "
+            "workload, or a "
             "profiler shortened the names; give traces of one workload with full kernel names"
         )
     if unprofiled_us is None:
         believed = int(np.argmin(matching.durations_ns.sum(axis=0)))
     else:
-        believed = int(np.argmin([abs(trace.overhead) for trace in found if trace.overhead is not None]))
+        believed = int(
+            np.argmin([abs(trace.overhead) for trace in found if trace.overhead is not None])
+        )
     durations = matching.durations_ns.astype(np.float64)
     durations[(durations <= 0).any(axis=1)] = np.nan
     ratios = durations / durations[:, [believed]]  # NaN where any duration is zero
@@ -487,7 +594,9 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         agreements.append(KernelAgreement(len(matching.names), matched_us, share, median, spread))
     return Fidelity(
         unprofiled_us=unprofiled_us,
-        traces=tuple(replace(one, agreement=agrees) for one, agrees in zip(found, agreements, strict=True)),
+        traces=tuple(
+            replace(one, agreement=agrees) for one, agrees in zip(found, agreements, strict=True)
+        ),
         believed=believed,
         basis=Basis.SHORTEST if unprofiled_us is None else Basis.UNPROFILED,
         kernels=_by_kernel(matching, ratios, labels, believed),
@@ -497,14 +606,21 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
 
 
 def _by_calls(label: str) -> Remark:
-    text = f"{label} has times of modules: calls are matched by operator and shape, and its gaps are all but operators"
+    text = (
+        f"{label} has times of modules: calls are matched by operator and shape, and its gaps are "
+        "all but operators"
+    )
     return remark("matched-by-calls", text, label=label)
 
 
-def _by_kernel(matching: Matching, ratios: np.ndarray, labels: Sequence[str], believed: int) -> pd.DataFrame:
+def _by_kernel(
+    matching: Matching, ratios: np.ndarray, labels: Sequence[str], believed: int
+) -> pd.DataFrame:
     """Return the matched kernels of each trace by name, the longest in the believed trace first."""
     codes, names = pd.factorize(matching.names)
-    times_ns = [np.bincount(codes, weights=matching.durations_ns[:, place]) for place in range(len(labels))]
+    times_ns = [
+        np.bincount(codes, weights=matching.durations_ns[:, place]) for place in range(len(labels))
+    ]
     parts = []
     for place, label in enumerate(labels):
         ratio = pd.Series(ratios[:, place])
@@ -520,29 +636,49 @@ def _by_kernel(matching: Matching, ratios: np.ndarray, labels: Sequence[str], be
 def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[Remark]:
     notes = []
     if not matching.by_queue:
-        text = "the traces have different numbers of queues: kernels were matched by their order on the GPU"
+        text = (
+            "the traces have different numbers of queues: kernels were matched by their order on "
+            "the GPU"
+        )
         notes.append(remark("queues-differ", text))
     if matching.cut:
         notes.append(
             remark(
-                "names-cut", "one trace has function names only: kernels were matched without their template arguments"
+                "names-cut",
+                "one trace has function names only: kernels were matched without their template "
+                "arguments",
             )
         )
     if matching.uneven_share > _UNEVEN:
         text = (
-            f"kernels with {matching.uneven_share:.0%} of the kernel time do not occur equally often in all traces: "
+            f"kernels with {matching.uneven_share:.0%} of the kernel time do not occur equally "
+            "often in all traces: "
             "their order may be shifted; give the same steps of each"
         )
         notes.append(remark("kernels-uneven", text, share=matching.uneven_share))
     if len({trace.times.gpus for trace in found}) > 1:
-        notes.append(remark("gpus-differ", "the traces have different numbers of GPUs: give the same ranks of each"))
+        notes.append(
+            remark(
+                "gpus-differ",
+                "the traces have different numbers of GPUs: give the same ranks of each",
+            )
+        )
     return notes
 
 
 MARGIN: Final = 0.02  # relative change of the time per call below which a call counts as the same
 LEVEL: Final = 0.95
 ADDED, REMOVED, FASTER, SLOWER, SAME = "added", "removed", "faster", "slower", "same"
-PARTS: Final = ("added", "removed", "more-calls", "fewer-calls", "faster", "slower", "gaps", "overlap")
+PARTS: Final = (
+    "added",
+    "removed",
+    "more-calls",
+    "fewer-calls",
+    "faster",
+    "slower",
+    "gaps",
+    "overlap",
+)
 """What the difference is made of."""
 _REPEATS: Final = 3  # calls from which the spread tells a change from noise
 
@@ -552,7 +688,9 @@ class Side:
     """One of two traces: the GPU with the longest time of it."""
 
     label: str  # what it is called
-    steps: int | None  # steps recorded, all times then being those of a step, on average; None where it records none
+    steps: (
+        int | None
+    )  # steps recorded, all times then being those of a step, on average; None where it records none
     # sum of the activities, time with at least one, first start to last end
     kernels_us: float
     busy_us: float
@@ -567,12 +705,13 @@ class TraceChanges:
     before: Side
     after: Side
     parts: dict[str, float]  # part of the difference (`PARTS`) -> µs; they add up to it
-    # one row per kind of call, the largest difference first: ``op``, ``variant``, formats and dimensions; ``kernel``
-    # and ``kernel_after``, the longest kernels; ``count`` and ``count_after``, ``time_us`` and ``time_us_after`` (of
-    # all of them, per step where both record steps), ``change_us``, ``ratio`` of the times per call, ``outcome``
+    # one row per kind of call, the largest difference first: ``op``, ``variant``, formats and
+    # dimensions; ``kernel`` and ``kernel_after``, the longest kernels; ``count`` and
+    # ``count_after``, ``time_us`` and ``time_us_after`` (of all of them, per step where both record
+    # steps), ``change_us``, ``ratio`` of the times per call, ``outcome``
     calls: pd.DataFrame
-    # where the difference of the time of all activities in a step lies, at `LEVEL`; None of fewer than three steps
-    # or where activities of a trace are missing or not to be trusted
+    # where the difference of the time of all activities in a step lies, at `LEVEL`; None of fewer
+    # than three steps or where activities of a trace are missing or not to be trusted
     interval_us: tuple[float, float] | None
     notes: tuple[Remark, ...]  # what reading found of either trace (``trace-finding``)
 
@@ -589,7 +728,10 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
     """
     per_step = steps and all(trace.dispatches["step"].notna().any() for _, trace in traces)
     sides, calls, sums = [], [], []
-    for label, trace in traces:  # of steps where both traces have some; of the GPU with the longest time
+    for (
+        label,
+        trace,
+    ) in traces:  # of steps where both traces have some; of the GPU with the longest time
         rows = trace.dispatches
         gpus = _gpus(rows[rows["step"].notna()] if per_step else rows)
         if not gpus:
@@ -598,7 +740,10 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
         table = table.assign(duration_ns=table["duration_ns"].clip(lower=0)).reset_index(drop=True)
         # of steps the mean of each one's own times, without what lies between them
         parts = [part for _, part in table.groupby("step")] if per_step else [table]
-        each_ns = [(float(part["duration_ns"].sum()), float(busy_ns(part)), float(span_ns(part))) for part in parts]
+        each_ns = [
+            (float(part["duration_ns"].sum()), float(busy_ns(part)), float(span_ns(part)))
+            for part in parts
+        ]
         times = (sum(values) / 1e3 / len(parts) for values in zip(*each_ns, strict=True))
         sides.append(Side(label, len(parts) if per_step else None, *times))
         calls.append(measurements(replace(trace, dispatches=table), label, each=True))
@@ -620,8 +765,13 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
 def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
     """Return one row per kind of call, with what it takes in either trace and what became of it."""
     spelt, _ = common_spelling([table["kernel"] for table in calls])
-    dims = [name for op in OPS.values() if op.name != UNKNOWN for name in op.dims if name not in WORDS]
-    keys = [*WORDS, *(name for name in dict.fromkeys(dims) if any(name in table for table in calls))]
+    dims = [
+        name for op in OPS.values() if op.name != UNKNOWN for name in op.dims if name not in WORDS
+    ]
+    keys = [
+        *WORDS,
+        *(name for name in dict.fromkeys(dims) if any(name in table for table in calls)),
+    ]
     sides = []
     for table, names, count in zip(calls, spelt, steps, strict=True):
         unknown = table["op"].isin(["", UNKNOWN]).to_numpy()
@@ -636,13 +786,20 @@ def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
     every["per_step_us"] = every["duration_us"] / every["steps"]
     first = every.drop_duplicates("code").set_index("code")[keys]
     found = every.groupby(["code", "side"]).agg(
-        count=("duration_us", "size"), time_us=("per_step_us", "sum"), mean=("duration_us", "mean"),
-        spread=("duration_us", "std"), steps=("steps", "first"),
-    )  # fmt: skip
-    longest = every.sort_values("duration_us", kind="stable").drop_duplicates(["code", "side"], keep="last")
+        count=("duration_us", "size"),
+        time_us=("per_step_us", "sum"),
+        mean=("duration_us", "mean"),
+        spread=("duration_us", "std"),
+        steps=("steps", "first"),
+    )
+    longest = every.sort_values("duration_us", kind="stable").drop_duplicates(
+        ["code", "side"], keep="last"
+    )
     found["kernel"] = longest.set_index(["code", "side"])["kernel"]
     found["count"] = found["count"] / found.pop("steps")
-    halves = (found.xs(side, level="side").add_suffix(end) for side, end in ((0, ""), (1, "_after")))
+    halves = (
+        found.xs(side, level="side").add_suffix(end) for side, end in ((0, ""), (1, "_after"))
+    )
     table = first.join(list(halves))
     table = table.fillna(dict.fromkeys(("count", "count_after", "time_us", "time_us_after"), 0.0))
     table["change_us"] = table["time_us_after"] - table["time_us"]

@@ -2,27 +2,31 @@
 
 `build` gives the `Graph` that `replay` plays; `gap_table` says from it why the queues were idle.
 
-Profilers record times, not dependencies. They are inferred as follows, so that a replay with the measured durations
-gives the measured times exactly, and a replay with others moves what would move:
+Profilers record times, not dependencies. They are inferred as follows, so that a replay with the
+measured durations gives the measured times exactly, and a replay with others moves what would move:
 
-- An activity starts when it has been launched (the call's end plus a latency; the start, of calls that wait for their
-  own copy), when the activity before it on its queue is over (plus a gap), and when one on another queue is over, where
-  it was seen to wait for that.
-- With the usual gap and the usual latency, queue and launch would have let it start at two times. The later one held it
-  back. Where that is the *queue*, its gap is kept as measured, and the latency of its launch is the usual one or less;
-  where it is the *launch*, the latency is kept as measured, and the gap is the usual one or less. Usual are the medians
-  of the trace: of the latency on idle queues, of the gap on busy ones.
-- Where it started later than both explain, and an activity of another queue of its device had just ended, it waited
-  for that one (*dependency*). A collective on a queue of its own also waits for what its process launched before it on
-  other queues: frameworks make the communication stream wait for the stream that fills the buffer.
-- The first activity of a queue whose launch is not recorded follows what ended last before it on its device.
-- Activities of one queue that overlap (a replayed graph, a slot freed early) keep the share of the first that had
-  passed when the second began.
+- An activity starts when it has been launched (the call's end plus a latency; the start, of calls
+  that wait for their own copy), when the activity before it on its queue is over (plus a gap), and
+  when one on another queue is over, where it was seen to wait for that.
+- With the usual gap and the usual latency, queue and launch would have let it start at two times.
+  The later one held it back. Where that is the *queue*, its gap is kept as measured, and the
+  latency of its launch is the usual one or less; where it is the *launch*, the latency is kept as
+  measured, and the gap is the usual one or less. Usual are the medians of the trace: of the latency
+  on idle queues, of the gap on busy ones.
+- Where it started later than both explain, and an activity of another queue of its device had just
+  ended, it waited for that one (*dependency*). A collective on a queue of its own also waits for
+  what its process launched before it on other queues: frameworks make the communication stream wait
+  for the stream that fills the buffer.
+- The first activity of a queue whose launch is not recorded follows what ended last before it on
+  its device.
+- Activities of one queue that overlap (a replayed graph, a slot freed early) keep the share of the
+  first that had passed when the second began.
 
-Of the CPU only calls that launched an activity or waited for one matter to the GPU. The time between two of them is the
-CPU's work: it follows the CPU's speed, whatever the GPU does. So all calls between two waits keep their distances, and
-form one *run*, which begins a fixed time into the trace or when a wait is over. A pause of a thread in which another
-thread made calls is a wait for that thread (the backward pass of PyTorch): its calls go on in the run of the other.
+Of the CPU only calls that launched an activity or waited for one matter to the GPU. The time
+between two of them is the CPU's work: it follows the CPU's speed, whatever the GPU does. So all
+calls between two waits keep their distances, and form one *run*, which begins a fixed time into the
+trace or when a wait is over. A pause of a thread in which another thread made calls is a wait for
+that thread (the backward pass of PyTorch): its calls go on in the run of the other.
 
 All times are float64 nanoseconds from the first activity on (exact up to 104 days).
 """
@@ -47,7 +51,9 @@ FIRST, QUEUE, LAUNCH, DEPENDENCY, OTHER = "first", "queue", "launch", "dependenc
 """What held an activity back: nothing before it is known; the queue; its launch; another queue; none of these."""
 _LATE_NS = 5_000  # what an activity must be later than expected before another reason is looked for
 _JUST_NS = 60_000  # how long before it starts an activity of another queue may have ended that it waited for
-_STRANGE_NS = 50_000  # what an activity must be later than expected before that counts as unexplained
+_STRANGE_NS = (
+    50_000  # what an activity must be later than expected before that counts as unexplained
+)
 _GAP_NS = 1_300.0  # gap between kernels of a busy queue where the trace has none to learn it from
 _LATENCY_NS = 5_000.0  # latency of a launch, from the call's end on, where the trace has none to learn it from
 _MOST_GAP_NS, _MOST_LATENCY_NS = 10_000.0, 60_000.0
@@ -80,8 +86,9 @@ class Calls:
 class Runs:
     """Stretches of CPU work; those that begin with the end of a wait have the call that waited. Shape (n_runs,).
 
-    `known_ns` is when a replay can know the beginning: not before what it waited for has ended, and not before the run
-    in which the call was made is known. Clocks that disagree may put that after the beginning.
+    `known_ns` is when a replay can know the beginning: not before what it waited for has ended, and
+    not before the run in which the call was made is known. Clocks that disagree may put that after
+    the beginning.
     """
 
     begin_ns: FloatArray  # measured
@@ -133,7 +140,9 @@ class Graph:
 
     def stretched(self, factor: float) -> Graph:
         """Return the graph with all gaps, latencies and delays times a factor, and the CPU's beginnings with them."""
-        runs = replace(self.runs, begin_ns=self.runs.begin_ns * factor, lag_ns=self.runs.lag_ns * factor)
+        runs = replace(
+            self.runs, begin_ns=self.runs.begin_ns * factor, lag_ns=self.runs.lag_ns * factor
+        )
         return replace(
             self,
             runs=runs,
@@ -148,8 +157,8 @@ class Graph:
 def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     """Return the dependencies of the activities of one trace.
 
-    ``activities`` are rows of a dispatch table, at least one; negative durations count as none. Without ``calls`` of
-    the CPU every gap is kept.
+    ``activities`` are rows of a dispatch table, at least one; negative durations count as none.
+    Without ``calls`` of the CPU every gap is kept.
     """
     order = np.argsort(activities["start_ns"].to_numpy(), kind="stable")
     table = activities.iloc[order]
@@ -164,13 +173,21 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     launched = np.isin(of_calls, correlation) & (of_calls >= 0)
     chosen = calls[launched | _named(calls, _SYNC) | _named(calls, _COPY)].reset_index(drop=True)
     of_calls = chosen["correlation"].fillna(-2).to_numpy(dtype=np.int64)
-    call = np.where(table["linked"].to_numpy(dtype=bool), _places(of_calls, correlation, "first"), -1)
+    call = np.where(
+        table["linked"].to_numpy(dtype=bool), _places(of_calls, correlation, "first"), -1
+    )
     kind, name = (table[column].astype(object).to_numpy() for column in ("kind", "name"))
     copied = (kind == MEMCPY) & (name != "DtoD")
-    waits, waited = _waits_of(chosen, origin, start, end, _places(correlation, of_calls, "last"), call, copied)
+    waits, waited = _waits_of(
+        chosen, origin, start, end, _places(correlation, of_calls, "last"), call, copied
+    )
     cpu, runs = _runs_of(chosen, origin, waits, waited, start, end)
     if len(cpu):  # none where clocks disagree so far that the call seems to come later
-        call = np.where((call >= 0) & (np.maximum(cpu.start_ns, runs.known_ns[cpu.run])[call] <= start), call, -1)
+        call = np.where(
+            (call >= 0) & (np.maximum(cpu.start_ns, runs.known_ns[cpu.run])[call] <= start),
+            call,
+            -1,
+        )
 
     by_queue = np.argsort(queue, kind="stable")
     same = np.r_[False, queue[by_queue][1:] == queue[by_queue][:-1]]
@@ -187,7 +204,9 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     called = np.r_[cpu.start_ns, 0.0][call]
     pace = np.where(has_call & ~in_wait, np.r_[cpu.duration_ns, 0.0][call], 0.0)
     latency = np.where(has_call, start - called - pace, 0.0)
-    idle = has_call & has_before & ~in_wait & (gap > start - called)  # the queue was idle when the call began
+    idle = (
+        has_call & has_before & ~in_wait & (gap > start - called)
+    )  # the queue was idle when the call began
     usual_latency = min(_median(latency[idle], _LATENCY_NS), _MOST_LATENCY_NS)
     busy = has_before & (passed >= 1) & (~has_call | (latency - gap > 2 * abs(usual_latency)))
     usual_gap = min(_median(gap[busy], _GAP_NS), _MOST_GAP_NS)
@@ -201,15 +220,19 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
     seen = other >= 0
     cause[(excess > _STRANGE_NS) & ~staged] = OTHER
     cause[seen] = DEPENDENCY
-    first = _ended_before(start, end, queue, device, np.flatnonzero(~has_before & ~has_call), np.inf)
-    # a collective waits for the last activity that its process had launched before it on another queue, if that one is
-    # over when it starts: another order of events contradicts the trace
+    first = _ended_before(
+        start, end, queue, device, np.flatnonzero(~has_before & ~has_call), np.inf
+    )
+    # a collective waits for the last activity that its process had launched before it on another
+    # queue, if that one is over when it starts: another order of events contradicts the trace
     asked = (categories(table) == COMMUNICATION).to_numpy(dtype=bool) & ~seen & has_call
     filled = np.full(len(table), -1, dtype=np.int64)
     for number in np.unique(device[asked]).tolist():
         launches = np.flatnonzero(has_call & (device == number))
         launches = launches[np.argsort(cpu.start_ns[call[launches]], kind="stable")]
-        changes = np.r_[False, queue[launches][1:] != queue[launches][:-1]]  # the one before is of another queue
+        changes = np.r_[
+            False, queue[launches][1:] != queue[launches][:-1]
+        ]  # the one before is of another queue
         place = np.maximum.accumulate(np.where(changes, np.arange(len(launches)) - 1, -1))
         filled[launches] = np.where(place >= 0, launches[place], -1)
     filled[~(asked & (filled >= 0) & (end[filled] <= start) & (start[filled] < start))] = -1
@@ -242,7 +265,12 @@ def _median(values: FloatArray, default: float) -> float:
 
 
 def _ended_before(
-    start: FloatArray, end: FloatArray, queue: IntArray, device: IntArray, rows: IntArray, within_ns: float
+    start: FloatArray,
+    end: FloatArray,
+    queue: IntArray,
+    device: IntArray,
+    rows: IntArray,
+    within_ns: float,
 ) -> IntArray:
     """Return for each of the rows the activity of another queue of its device that had ended last, not too long before.
 
@@ -276,28 +304,43 @@ def _places(numbers: IntArray, wanted: IntArray, keep: Literal["first", "last"])
 
 
 def _waits_of(
-    calls: pd.DataFrame, origin_ns: int, start_ns: FloatArray, end_ns: FloatArray, own: IntArray, launch: IntArray,
+    calls: pd.DataFrame,
+    origin_ns: int,
+    start_ns: FloatArray,
+    end_ns: FloatArray,
+    own: IntArray,
+    launch: IntArray,
     staged: BoolArray,
-) -> tuple[IntArray, BoolArray]:  # fmt: skip
+) -> tuple[IntArray, BoolArray]:
     """Return which activity each call waits for, -1 for none, and whether it was seen to wait; shape (n_calls,).
 
-    - A copy that had begun before its call returned, and ended by then, was waited for. Of asynchronous calls only
-      copies between CPU and GPU count (``staged``): memory that is not pinned makes them wait. Others end in time by
-      chance.
-    - A synchronisation waited for the last activity that ended while it lasted, among those launched before it by its
-      process, or before the trace: the file does not say for which stream or event it was.
-    - One of a device or stream that found all done was not seen to wait. It still waits for what was launched last
-      before it, by its process or its thread: on a slower GPU that takes longer.
+    - A copy that had begun before its call returned, and ended by then, was waited for. Of
+      asynchronous calls only copies between CPU and GPU count (``staged``): memory that is not
+      pinned makes them wait. Others end in time by chance.
+    - A synchronisation waited for the last activity that ended while it lasted, among those
+      launched before it by its process, or before the trace: the file does not say for which stream
+      or event it was.
+    - One of a device or stream that found all done was not seen to wait. It still waits for what
+      was launched last before it, by its process or its thread: on a slower GPU that takes longer.
 
-    The calls are in the order of their start; ``own`` (n_calls,) is the last activity that each itself launched,
-    ``launch`` (n_activities,) the call that launched each activity, -1 for none. Times are from ``origin_ns`` on.
+    The calls are in the order of their start; ``own`` (n_calls,) is the last activity that each
+    itself launched, ``launch`` (n_activities,) the call that launched each activity, -1 for none.
+    Times are from ``origin_ns`` on.
     """
     begin = (calls["start_ns"].to_numpy() - origin_ns).astype(float)
     finish = begin + calls["duration_ns"].to_numpy()
-    sync, copy, event, device = (_named(calls, pattern) for pattern in (_SYNC, _COPY, r"Event|Free", r"Device"))
+    sync, copy, event, device = (
+        _named(calls, pattern) for pattern in (_SYNC, _COPY, r"Event|Free", r"Device")
+    )
     activity = np.full(len(calls), -1, dtype=np.int64)
     last = np.r_[end_ns, np.inf][own]
-    copied = copy & (own >= 0) & (np.r_[start_ns, np.inf][own] <= finish) & (last <= finish + _SKEW_NS) & (last > begin)
+    copied = (
+        copy
+        & (own >= 0)
+        & (np.r_[start_ns, np.inf][own] <= finish)
+        & (last <= finish + _SKEW_NS)
+        & (last > begin)
+    )
     copied &= ~_named(calls, r"Async") | np.r_[staged, False][own]
     activity[copied] = own[copied]
     process = calls["process"].fillna(-1).to_numpy(dtype=np.int64)
@@ -316,7 +359,12 @@ def _waits_of(
                 break
             place -= 1
         last_launched = int(before[bool(device[call])][call])
-        if not waited[call] and not event[call] and last_launched >= 0 and end_ns[last_launched] <= finish[call]:
+        if (
+            not waited[call]
+            and not event[call]
+            and last_launched >= 0
+            and end_ns[last_launched] <= finish[call]
+        ):
             activity[call] = last_launched
     return activity, waited
 
@@ -329,12 +377,17 @@ def _launched_before(own: IntArray, group: IntArray) -> IntArray:
 
 
 def _runs_of(
-    calls: pd.DataFrame, origin_ns: int, waits: IntArray, waited: BoolArray, start_ns: FloatArray, end_ns: FloatArray
+    calls: pd.DataFrame,
+    origin_ns: int,
+    waits: IntArray,
+    waited: BoolArray,
+    start_ns: FloatArray,
+    end_ns: FloatArray,
 ) -> tuple[Calls, Runs]:
     """Return the calls with the run of each, and the runs.
 
-    ``calls``, ``waits`` and ``waited`` are as for `_waits_of` and as it returns them; ``start_ns`` and ``end_ns`` those
-    of the activities, of shape (n_activities,), with zero at ``origin_ns``.
+    ``calls``, ``waits`` and ``waited`` are as for `_waits_of` and as it returns them; ``start_ns``
+    and ``end_ns`` those of the activities, of shape (n_activities,), with zero at ``origin_ns``.
     """
     start = (calls["start_ns"].to_numpy() - origin_ns).astype(float)
     duration = np.maximum(calls["duration_ns"].to_numpy().astype(float), 0.0)
@@ -347,7 +400,9 @@ def _runs_of(
     usual = float(np.median(lag[seen])) if seen.any() else _CALL_NS
     own = np.r_[duration, 0.0][wait]
     ended, began = np.where(activity >= 0, begin - lag, begin), np.r_[start_ns, 0.0][activity]
-    known = np.where(wait >= 0, np.maximum(np.maximum(begin, ended), np.nextafter(began, np.inf)), begin)
+    known = np.where(
+        wait >= 0, np.maximum(np.maximum(begin, ended), np.nextafter(began, np.inf)), begin
+    )
     for number in np.flatnonzero(wait >= 0).tolist():
         known[number] = max(known[number], known[run[wait[number]]])
     runs = Runs(
@@ -378,8 +433,12 @@ def _assign(
     run = np.empty(len(starts), dtype=np.int64)
     begin: list[float] = []
     by: list[int] = []
-    state: dict[tuple[int, int], tuple[int, float, int]] = {}  # thread -> run after its last call, that end, run before
-    latest: dict[int, tuple[tuple[int, int], float]] = {}  # process -> thread of its last call, start of that
+    state: dict[
+        tuple[int, int], tuple[int, float, int]
+    ] = {}  # thread -> run after its last call, that end, run before
+    latest: dict[
+        int, tuple[tuple[int, int], float]
+    ] = {}  # process -> thread of its last call, start of that
     for number, key in enumerate(zip(process.tolist(), thread.tolist(), strict=True)):
         now = starts[number]
         last, called = latest.get(key[0], (key, now))
@@ -408,28 +467,36 @@ def _assign(
 
 def _named(calls: pd.DataFrame, pattern: str) -> BoolArray:
     names = calls["name"].astype("category").cat
-    found = np.array([re.search(pattern, str(name)) is not None for name in names.categories], dtype=bool)
+    found = np.array(
+        [re.search(pattern, str(name)) is not None for name in names.categories], dtype=bool
+    )
     return found[names.codes.to_numpy()] if len(found) else np.zeros(len(calls), dtype=bool)
 
 
-DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, UNEXPLAINED = "dispatch", "launch-bound", "synchronisation", "unexplained"
+DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, UNEXPLAINED = (
+    "dispatch",
+    "launch-bound",
+    "synchronisation",
+    "unexplained",
+)
 CAUSES = (DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, DEPENDENCY, UNEXPLAINED)
 """Causes of a gap, as users see them:
 
-- dispatch: the next activity was waiting already; the GPU took that long to begin it. On AMD GPUs this time is part of
-  the durations instead, and the gaps are 0.
+- dispatch: the next activity was waiting already; the GPU took that long to begin it. On AMD GPUs
+  this time is part of the durations instead, and the gaps are 0.
 - launch-bound: the queue was empty, and the CPU had not launched the next activity yet.
 - synchronisation: as before, and the CPU came from waiting for the GPU itself.
 - dependency: the activity waited for one on another queue.
-- unexplained: longer than its queue and its launch account for (the first call loads code, the clock was changed, ...).
+- unexplained: longer than its queue and its launch account for (the first call loads code, the
+  clock was changed, ...).
 """
 
 
 def gap_table(graph: Graph) -> pd.DataFrame:
     """Return every gap between two activities of a queue, with its cause.
 
-    The columns are `row` (place in the graph of the activity after the gap), `queue`, `begin_ns`, `gap_ns` (> 0), and
-    `cause` (one of `CAUSES`).
+    The columns are `row` (place in the graph of the activity after the gap), `queue`, `begin_ns`,
+    `gap_ns` (> 0), and `cause` (one of `CAUSES`).
     """
     over = pd.Series(graph.end_ns).groupby(graph.queue).cummax().to_numpy()[graph.before]
     gap = np.where(graph.before >= 0, graph.start_ns - over, 0.0)
@@ -447,5 +514,11 @@ def gap_table(graph: Graph) -> pd.DataFrame:
         came_back = (graph.runs.wait[run] >= 0) & (graph.runs.begin_ns[run] >= begin)
         cause[launched & came_back] = SYNCHRONISATION
     return pd.DataFrame(
-        {"row": rows, "queue": graph.queue[rows], "begin_ns": begin, "gap_ns": gap[rows], "cause": cause}
+        {
+            "row": rows,
+            "queue": graph.queue[rows],
+            "begin_ns": begin,
+            "gap_ns": gap[rows],
+            "cause": cause,
+        }
     )

@@ -1,8 +1,9 @@
 """Long times in which nothing runs: idle ends of a trace, which are cut, and gaps that lead its end-to-end time.
 
-A long gap is at least `LONG` of the end-to-end time. Where next to nothing ran before it (`SLIGHT` of the time of all
-activities) it is an idle head, where next to nothing ran after it an idle tail: what lies beyond is left out of the
-end-to-end time (`with_ends_cut`). Others stay and are named, with the times without them (`long_gaps`).
+A long gap is at least `LONG` of the end-to-end time. Where next to nothing ran before it (`SLIGHT`
+of the time of all activities) it is an idle head, where next to nothing ran after it an idle tail:
+what lies beyond is left out of the end-to-end time (`with_ends_cut`). Others stay and are named,
+with the times without them (`long_gaps`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _NAMED: Final = 3  # gaps that are named
 def with_ends_cut(trace: Annotated) -> tuple[Annotated, tuple[Remark, ...]]:
     """Return the trace with what lies before an idle head and after an idle tail marked (`phases.CUT`), and what it is.
 
-    The remarks are ``idle-head`` and ``idle-tail``, with `idle_us` and the number and time of the activities cut.
+    The remarks are ``idle-head`` and ``idle-tail``, with `idle_us` and the number and time of the
+    activities cut.
     """
     table = trace.dispatches
     rows = np.flatnonzero(counted_of(table))
@@ -88,19 +90,24 @@ def _tail(start: IntArray, duration: IntArray) -> tuple[int, int]:
     return first + 1, int(gaps[first])
 
 
-def _cut_end(side: str, idle_ns: int, duration_ns: IntArray, count: int) -> tuple[str, dict[str, float]]:
+def _cut_end(
+    side: str, idle_ns: int, duration_ns: IntArray, count: int
+) -> tuple[str, dict[str, float]]:
     """Return what is said of an idle end, and its values."""
     cut, time_us = len(duration_ns), float(duration_ns.sum()) / 1e3
     ran = f"{cut:,} of {count:,} activities ran {side} it, for {time_us:,.4g} µs"
-    text = f"an idle stretch of {idle_ns / 1e6:,.4g} ms is left out of the end-to-end time: {ran}, left out too"
+    text = (
+        f"an idle stretch of {idle_ns / 1e6:,.4g} ms is left out of the end-to-end time: {ran}, "
+        "left out too"
+    )
     return text, {"idle_us": idle_ns / 1e3, "activities": cut, "time_us": time_us}
 
 
 def long_gaps(projection: Projection) -> list[Remark]:
     """Return what the long gaps of a trace are, and the times without them (``long-gap``); none of a folded trace.
 
-    The values are `gaps`, their number; `gap_us` and `projected_gap_us` of all; `measured_us`, `projected_us` and
-    `ratio` without them.
+    The values are `gaps`, their number; `gap_us` and `projected_gap_us` of all; `measured_us`,
+    `projected_us` and `ratio` without them.
     """
     if projection.folded:
         return []
@@ -119,11 +126,21 @@ def long_gaps(projection: Projection) -> list[Remark]:
     rest_us, rest_projected_us = measured_us - gap_us, projected_us - projected_gap_us
     ratio = rest_projected_us / rest_us
     text = (
-        f"{_named(projection, order, gaps, places)}: {100 * gap_us / measured_us:.0f} % of the measured time; without "
+        f"{_named(projection, order, gaps, places)}: {100 * gap_us / measured_us:.0f} % of the "
+        "measured time; without "
         f"{rest_us / 1e3:,.4g} ms → {rest_projected_us / 1e3:,.4g} ms, ratio {ratio:.3f}"
     )
     values = {"gap_us": gap_us, "projected_gap_us": projected_gap_us, "measured_us": rest_us}
-    return [remark("long-gap", text, gaps=len(places), **values, projected_us=rest_projected_us, ratio=ratio)]
+    return [
+        remark(
+            "long-gap",
+            text,
+            gaps=len(places),
+            **values,
+            projected_us=rest_projected_us,
+            ratio=ratio,
+        )
+    ]
 
 
 def _between(start: FloatArray, end: FloatArray) -> FloatArray:
@@ -144,4 +161,6 @@ def _named(projection: Projection, order: IntArray, gaps: FloatArray, places: In
         said.append(f"{gaps[place] / 1e6:,.4g} ms {after} ({cause})")
     if len(places) > _NAMED:
         said.append(f"and {len(places) - _NAMED} more")
-    return f"{len(places)} gap{'s' if len(places) > 1 else ''} in which nothing ran, {'; '.join(said)}"
+    return (
+        f"{len(places)} gap{'s' if len(places) > 1 else ''} in which nothing ran, {'; '.join(said)}"
+    )

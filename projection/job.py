@@ -1,20 +1,23 @@
 """Several ranks of one job on another GPU, replayed together: waiting for peers is a cause of its own.
 
-A collective starts when the last of its ranks arrives; until then its kernels wait on all others. So its time on a rank
-is what it waits, which follows from when the others arrive, and the transfer from there to its own end, which alone is
-projected (`collective_laws`). A faster network shortens transfers, a faster straggler what the others wait.
+A collective starts when the last of its ranks arrives; until then its kernels wait on all others.
+So its time on a rank is what it waits, which follows from when the others arrive, and the transfer
+from there to its own end, which alone is projected (`collective_laws`). A faster network shortens
+transfers, a faster straggler what the others wait.
 
-`project_job` matches the collectives (`match`), projects every rank's trace (`whole_trace`) and plays them together
-(`replay_together`): with the measured times that gives the measurement.
+`project_job` matches the collectives (`match`), projects every rank's trace (`whole_trace`) and
+plays them together (`replay_together`): with the measured times that gives the measurement.
 
-A collective is known by its group of ranks (by the group's size, where the trace has neither name nor members) and its
-number in that group: the one that the producer counted (`group_number`) where every trace has it, else its place in the
-order of the trace. Where traces of a group have not as many, those they begin with are matched. Kernels of a collective
-end together, whenever they began: the median distance of the ends of common collectives is that of the clocks.
+A collective is known by its group of ranks (by the group's size, where the trace has neither name
+nor members) and its number in that group: the one that the producer counted (`group_number`) where
+every trace has it, else its place in the order of the trace. Where traces of a group have not as
+many, those they begin with are matched. Kernels of a collective end together, whenever they began:
+the median distance of the ends of common collectives is that of the clocks.
 
-The volume that is sent is what the collective needs, whatever algorithm moves it: with n ranks a rank sends each of its
-n - 1 peers the same part of what the direct algorithm sends (`collective_laws.cost_terms`). A ring moves as much in
-all, through neighbours. Who meets whom in messages between two ranks is not recorded: they have no pair.
+The volume that is sent is what the collective needs, whatever algorithm moves it: with n ranks a
+rank sends each of its n - 1 peers the same part of what the direct algorithm sends
+(`collective_laws.cost_terms`). A ring moves as much in all, through neighbours. Who meets whom in
+messages between two ranks is not recorded: they have no pair.
 """
 
 from __future__ import annotations
@@ -31,27 +34,49 @@ from ..arrays import FloatArray, IntArray
 from ..errors import DataError, few
 from ..hardware import GPU
 from ..traces.summary import Annotated
-from .collective_laws import ALL_TO_ALL, DIRECT, ONE_NODE, SEND_RECV, collectives_of, cost_terms, model_us, stride_of
+from .collective_laws import (
+    ALL_TO_ALL,
+    DIRECT,
+    ONE_NODE,
+    SEND_RECV,
+    collectives_of,
+    cost_terms,
+    model_us,
+    stride_of,
+)
 from .graph import Graph
 from .phases import repeats_of
 from .replay import Player, Times, own_time
 from .split import COMMUNICATION, COPY, categories
-from .whole_trace import CATEGORY, FACTOR, PUBLISHED, Laws, Projection, collective_factors, project_trace
+from .whole_trace import (
+    CATEGORY,
+    FACTOR,
+    PUBLISHED,
+    Laws,
+    Projection,
+    collective_factors,
+    project_trace,
+)
 
 
 @dataclass(frozen=True)
 class Matched:
     """The collectives that several ranks' traces share."""
 
-    # one row per rank and collective, in the order of `meeting`: `meeting` (number of the collective), `rank` (place of
-    # the trace), `row` (place in its table), `group`, `collective`, `ranks` and `size_bytes` (NaN where unknown),
-    # `start_ns` and `end_ns`, on the clock of the first trace from its first activity on
+    # one row per rank and collective, in the order of `meeting`: `meeting` (number of the
+    # collective), `rank` (place of the trace), `row` (place in its table), `group`, `collective`,
+    # `ranks` and `size_bytes` (NaN where unknown), `start_ns` and `end_ns`, on the clock of the
+    # first trace from its first activity on
     members: pd.DataFrame
-    # what to add to the times of each trace, from its first activity on, to have them on the clock of the first; shape
-    # (n_ranks,)
+    # what to add to the times of each trace, from its first activity on, to have them on the clock
+    # of the first; shape (n_ranks,)
     offset_ns: FloatArray
-    clock_error_ns: float  # median distance of the ends of one collective, so aligned; the largest of the ranks
-    unmatched: int  # collectives that only some traces of their group have, and messages between two ranks
+    clock_error_ns: (
+        float  # median distance of the ends of one collective, so aligned; the largest of the ranks
+    )
+    unmatched: (
+        int  # collectives that only some traces of their group have, and messages between two ranks
+    )
 
 
 def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
@@ -59,24 +84,36 @@ def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
 
     Raises DataError: the traces have no collective in common, or differ in the name or size of one.
     """
-    every = pd.concat([_collectives(table).assign(rank=place) for place, table in enumerate(tables)])
+    every = pd.concat(
+        [_collectives(table).assign(rank=place) for place, table in enumerate(tables)]
+    )
     between_two = int(every["collective"].eq(SEND_RECV).sum())
     every = every[~every["collective"].isin(["", SEND_RECV])].reset_index(drop=True)
-    numbered = every["number"].notna().all() and not every.duplicated(["rank", "group", "number"]).any()
-    every["place"] = every["number"] if numbered else every.groupby(["rank", "group"]).cumcount().astype(float)
+    numbered = (
+        every["number"].notna().all() and not every.duplicated(["rank", "group", "number"]).any()
+    )
+    every["place"] = (
+        every["number"] if numbered else every.groupby(["rank", "group"]).cumcount().astype(float)
+    )
     meeting = every.groupby(["group", "place"], sort=False)
     together = every[meeting["rank"].transform("size") > 1]
     unmatched = len(every) - len(together) + between_two
     if together.empty:
-        raise DataError(f"no collective in common: {few(labels)} must be ranks of one job, recorded in the same steps")
+        raise DataError(
+            f"no collective in common: {few(labels)} must be ranks of one job, recorded in the "
+            "same steps"
+        )
     traces = meeting["rank"].transform("size").reindex(together.index)
     if (many := traces > together["ranks"]).any():  # two groups that the traces do not tell apart
         row = together[many].iloc[0]
         raise DataError(
-            f"{traces[many].iloc[0]} traces have a collective of {row['ranks']:g} ranks, and do not say of which: "
+            f"{traces[many].iloc[0]} traces have a collective of {row['ranks']:g} ranks, and do "
+            "not say of which: "
             "give the traces of one group"
         )
-    sizes = together["size_bytes"].where(together["collective"] != ALL_TO_ALL)  # all else has one size on every rank
+    sizes = together["size_bytes"].where(
+        together["collective"] != ALL_TO_ALL
+    )  # all else has one size on every rank
     first = together.assign(size_bytes=sizes).groupby(["group", "place"], sort=False)
     other = together["collective"].ne(first["collective"].transform("first"))
     other |= sizes.notna() & sizes.ne(first["size_bytes"].transform("first"))
@@ -84,18 +121,34 @@ def match(tables: Sequence[pd.DataFrame], labels: Sequence[str]) -> Matched:
         row = together[other].iloc[0]
         same = together["group"].eq(row["group"]) & together["place"].eq(row["place"])
         differ = " and ".join(
-            f"{each['collective']} of {each['size_bytes']:,.0f} bytes in {labels[int(each['rank'])]}"
+            f"{each['collective']} of {each['size_bytes']:,.0f} bytes in "
+            f"{labels[int(each['rank'])]}"
             for each in (together[same].iloc[0], row)
         )
         group = f" of group {row['group']}" if row["group"] else ""
-        raise DataError(f"collective {row['place']:.0f}{group} is {differ}: give the same steps of ranks of one job")
+        raise DataError(
+            f"collective {row['place']:.0f}{group} is {differ}: give the same steps of ranks of "
+            "one job"
+        )
     members = together.assign(meeting=together.groupby(["group", "place"], sort=False).ngroup())
     offset = _offsets(members, labels)
     for name in ("start_ns", "end_ns"):
         members[name] = members[name] + offset[members["rank"].to_numpy()]
     ends = members.groupby("meeting")["end_ns"]
-    error = (members["end_ns"] - ends.transform("median")).abs().groupby(members["rank"]).median().max()
-    order = ["meeting", "rank", "row", "group", "collective", "ranks", "size_bytes", "start_ns", "end_ns"]
+    error = (
+        (members["end_ns"] - ends.transform("median")).abs().groupby(members["rank"]).median().max()
+    )
+    order = [
+        "meeting",
+        "rank",
+        "row",
+        "group",
+        "collective",
+        "ranks",
+        "size_bytes",
+        "start_ns",
+        "end_ns",
+    ]
     members = members[order].sort_values(["meeting", "rank"], ignore_index=True)
     return Matched(members, offset, float(error), unmatched)
 
@@ -105,7 +158,9 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
     first = int(table["start_ns"].min()) if len(table) else 0
     rows = np.flatnonzero((categories(table) == COMMUNICATION).to_numpy())
     part = table.iloc[rows]
-    group = (part["group_name"].astype(object) + " " + part["group_ranks"].astype(object)).str.strip()
+    group = (
+        part["group_name"].astype(object) + " " + part["group_ranks"].astype(object)
+    ).str.strip()
     of_size = "of " + part["group_size"].astype("string").fillna("unknown size")
     found = pd.DataFrame(
         {
@@ -114,9 +169,13 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
             "number": part["group_number"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
             "collective": collectives_of(part).to_numpy(dtype=object),
             "ranks": part["group_size"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
-            "size_bytes": part["collective_bytes"].astype("Float64").to_numpy(dtype=float, na_value=np.nan),
+            "size_bytes": part["collective_bytes"]
+            .astype("Float64")
+            .to_numpy(dtype=float, na_value=np.nan),
             "start_ns": (part["start_ns"] - first).to_numpy(dtype=float),
-            "end_ns": (part["start_ns"] - first + part["duration_ns"].clip(lower=0)).to_numpy(dtype=float),
+            "end_ns": (part["start_ns"] - first + part["duration_ns"].clip(lower=0)).to_numpy(
+                dtype=float
+            ),
         }
     )
     return found.sort_values("start_ns", kind="stable", ignore_index=True)
@@ -124,7 +183,9 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
 
 def _offsets(members: pd.DataFrame, labels: Sequence[str]) -> FloatArray:
     """Return the offset of each trace's clock, from the ends of what it shares with traces that have one already."""
-    ends = members.pivot_table(index="meeting", columns="rank", values="end_ns").reindex(columns=range(len(labels)))
+    ends = members.pivot_table(index="meeting", columns="rank", values="end_ns").reindex(
+        columns=range(len(labels))
+    )
     known = ends.to_numpy()
     offset = np.full(len(labels), np.nan)
     offset[0] = 0.0
@@ -134,7 +195,9 @@ def _offsets(members: pd.DataFrame, labels: Sequence[str]) -> FloatArray:
         shared = np.where(there, -1, (~np.isnan(known[common])).sum(axis=0))
         new = int(np.argmax(shared))
         if shared[new] < 1:
-            others = few(label for label, known_too in zip(labels, there.tolist(), strict=True) if known_too)
+            others = few(
+                label for label, known_too in zip(labels, there.tolist(), strict=True) if known_too
+            )
             raise DataError(f"shares no collective with {others}", source=labels[new])
         rows = common & ~np.isnan(known[:, new])
         aligned = np.nanmedian(known[rows][:, there] + offset[there], axis=1)
@@ -149,9 +212,9 @@ KIND = ("collective", "group", "ranks", "message_bytes")
 def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
     """Return what is sent by each kind of collective, the longest time first.
 
-    ``activities`` are rows of a projection (`Projection.activities`), communication only. The columns are `KIND`;
-    `count`; `sent_bytes`, of one rank in all of them, NaN where size, ranks or collective are not known; `measured_us`,
-    `projected_us`.
+    ``activities`` are rows of a projection (`Projection.activities`), communication only. The
+    columns are `KIND`; `count`; `sent_bytes`, of one rank in all of them, NaN where size, ranks or
+    collective are not known; `measured_us`, `projected_us`.
     """
     numbers = {
         name: activities[column].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
@@ -172,7 +235,9 @@ def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
     table["count"] = table["count"].round().astype(np.int64)
     table["sent_bytes"] = table["count"] * sent_bytes(table)
     order = [*KIND, "count", "sent_bytes", "measured_us", "projected_us"]
-    return table[order].sort_values("measured_us", ascending=False, kind="stable", ignore_index=True)
+    return table[order].sort_values(
+        "measured_us", ascending=False, kind="stable", ignore_index=True
+    )
 
 
 def sent_bytes(kinds: pd.DataFrame) -> FloatArray:
@@ -189,8 +254,8 @@ def sent_bytes(kinds: pd.DataFrame) -> FloatArray:
 def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     """Return what every rank that was traced sends every other: `rank`, `peer`, `collective`, `sent_bytes`.
 
-    ``traces`` are pairs of a rank and its communication activities. Collectives whose group, size or name is not
-    recorded, and messages between two ranks, are left out.
+    ``traces`` are pairs of a rank and its communication activities. Collectives whose group, size
+    or name is not recorded, and messages between two ranks, are left out.
     """
     found = []
     for rank, activities in traces:
@@ -205,7 +270,9 @@ def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     return table.groupby(["rank", "peer", "collective"])["sent_bytes"].sum().reset_index()
 
 
-MEETING: Final = -1  # kind of an event at which ranks meet, before those of `Player.cuts` of the same time
+MEETING: Final = (
+    -1
+)  # kind of an event at which ranks meet, before those of `Player.cuts` of the same time
 PARTS: Final = {
     "computation_us": "computation",
     "communication_us": "communication",
@@ -220,16 +287,28 @@ class _Together:
     """Replays of several ranks under way: each goes on until it needs the end of a collective."""
 
     def __init__(
-        self, graphs: Sequence[Graph], durations: Sequence[FloatArray], meetings: Meetings, cpu: Sequence[float]
+        self,
+        graphs: Sequence[Graph],
+        durations: Sequence[FloatArray],
+        meetings: Meetings,
+        cpu: Sequence[float],
     ) -> None:
         given = zip(graphs, durations, cpu, strict=True)
-        self.players = [Player(graph, times[None].copy(), np.full((1, 1), ratio)) for graph, times, ratio in given]
+        self.players = [
+            Player(graph, times[None].copy(), np.full((1, 1), ratio))
+            for graph, times, ratio in given
+        ]
         self.meetings = meetings
-        self.done = np.zeros(len(meetings), dtype=np.int64)  # 1 while the ranks are on their way, 2 when it is over
+        self.done = np.zeros(
+            len(meetings), dtype=np.int64
+        )  # 1 while the ranks are on their way, 2 when it is over
         self.at = [0] * len(graphs)
         self.events = []
         for rank, player in enumerate(self.players):
-            own = [(float(player.graph.end_ns[row]), MEETING, number) for number, row in meetings.of_rank(rank)]
+            own = [
+                (float(player.graph.end_ns[row]), MEETING, number)
+                for number, row in meetings.of_rank(rank)
+            ]
             self.events.append(sorted(own + player.cuts()))
 
     def play(self) -> list[Times]:
@@ -258,7 +337,10 @@ class _Together:
         if self.done[number] == 2:
             return
         if self.done[number] == 1:
-            raise DataError("collectives happen in another order on each rank: give the same steps of ranks of one job")
+            raise DataError(
+                "collectives happen in another order on each rank: give the same steps of ranks "
+                "of one job"
+            )
         self.done[number] = 1
         members = self.meetings.members(number)
         for rank, row in members:
@@ -269,7 +351,9 @@ class _Together:
         last = max(self.players[rank].start[0, row] + shift[rank] for rank, row in members)
         for rank, row in members:
             player = self.players[rank]
-            player.end[0, row] = max(last - shift[rank], player.start[0, row]) + player.durations[0, row]
+            player.end[0, row] = (
+                max(last - shift[rank], player.start[0, row]) + player.durations[0, row]
+            )
             player.durations[0, row] = player.end[0, row] - player.start[0, row]
         self.done[number] = 2
 
@@ -299,13 +383,17 @@ class Meetings:
 
 
 def replay_together(
-    graphs: Sequence[Graph], durations: Sequence[FloatArray], meetings: Meetings, cpu: Sequence[float]
+    graphs: Sequence[Graph],
+    durations: Sequence[FloatArray],
+    meetings: Meetings,
+    cpu: Sequence[float],
 ) -> list[Times]:
     """Return when everything happens on every rank.
 
-    ``durations``, of shape (n,) each, are those of the activities, of collectives that meet their transfers: from the
-    arrival of the last rank on. ``cpu`` is the time of each CPU's work, relative to the measured. A DataError says that
-    the ranks' orders of collectives contradict each other.
+    ``durations``, of shape (n,) each, are those of the activities, of collectives that meet their
+    transfers: from the arrival of the last rank on. ``cpu`` is the time of each CPU's work,
+    relative to the measured. A DataError says that the ranks' orders of collectives contradict each
+    other.
     """
     return _Together(graphs, durations, meetings, cpu).play()
 
@@ -318,22 +406,28 @@ class Job:
     projections: tuple[Projection, ...]  # of each rank's trace alone
     matched: Matched  # the collectives they share
     meetings: Meetings  # the same as places in the graphs
-    published_us: float = np.nan  # what `projected_us` is by the published methodology, replayed in the same way
+    published_us: float = (
+        np.nan
+    )  # what `projected_us` is by the published methodology, replayed in the same way
 
     @cached_property
     def waits(self) -> pd.DataFrame:
         """What each rank waits in each collective: the rows of `Matched.members`.
 
-        `measured_wait_us`, `measured_transfer_us`; `wait_us`, `transfer_us` on the target; `late_us`, how much later
-        than the one before the last rank arrives, on its row (0 on others'), and `last`, whether it is that one (none
-        where several come last together): both as measured.
+        `measured_wait_us`, `measured_transfer_us`; `wait_us`, `transfer_us` on the target;
+        `late_us`, how much later than the one before the last rank arrives, on its row (0 on
+        others'), and `last`, whether it is that one (none where several come last together): both
+        as measured.
         """
         table = self.matched.members.copy()
         by = table.groupby("meeting")["start_ns"]
         last = by.transform("max")
         table["measured_wait_us"] = self._measured_wait / 1e3
         table["measured_transfer_us"] = self._transfer / 1e3
-        shift, places = self.meetings.shift_ns, list(zip(self.meetings.rank, self.meetings.row, strict=True))
+        shift, places = (
+            self.meetings.shift_ns,
+            list(zip(self.meetings.rank, self.meetings.row, strict=True)),
+        )
         start = np.array([self.times[one].start_ns[0, at] + shift[one] for one, at in places])
         end = np.array([self.times[one].end_ns[0, at] + shift[one] for one, at in places])
         begins = pd.Series(start).groupby(self.meetings.meeting).transform("max").to_numpy()
@@ -349,12 +443,17 @@ class Job:
     def _measured_wait(self) -> FloatArray:
         members = self.matched.members
         last = members.groupby("meeting")["start_ns"].transform("max")
-        return np.asarray(np.minimum(last, members["end_ns"]) - members["start_ns"], dtype=np.float64)
+        return np.asarray(
+            np.minimum(last, members["end_ns"]) - members["start_ns"], dtype=np.float64
+        )
 
     @property
     def _transfer(self) -> FloatArray:
         members = self.matched.members
-        return np.asarray(members["end_ns"] - members["start_ns"], dtype=np.float64) - self._measured_wait
+        return (
+            np.asarray(members["end_ns"] - members["start_ns"], dtype=np.float64)
+            - self._measured_wait
+        )
 
     @property
     def _factor(self) -> FloatArray:
@@ -364,8 +463,12 @@ class Job:
         for place, one in enumerate(self.projections):
             own = (members["rank"] == place).to_numpy()
             rows = one.activities.iloc[members["row"].to_numpy()[own]]
-            rows = rows.assign(duration_ns=pd.array(transfer_ns[own].round().astype(np.int64), dtype="Int64"))
-            factor[own] = collective_factors(rows, one.host, one.target, one.laws)[FACTOR].to_numpy()
+            rows = rows.assign(
+                duration_ns=pd.array(transfer_ns[own].round().astype(np.int64), dtype="Int64")
+            )
+            factor[own] = collective_factors(rows, one.host, one.target, one.laws)[
+                FACTOR
+            ].to_numpy()
         return factor
 
     @cached_property
@@ -377,7 +480,9 @@ class Job:
             own = self.meetings.rank == rank
             durations[rank][self.meetings.row[own]] = projected[own]
         graphs = [one.target_graph for one in self.projections]
-        return replay_together(graphs, durations, self.meetings, [one.cpu for one in self.projections])
+        return replay_together(
+            graphs, durations, self.meetings, [one.cpu for one in self.projections]
+        )
 
     @property
     def measured_us(self) -> float:
@@ -391,26 +496,40 @@ class Job:
 
     def _span(self, times: Sequence[tuple[FloatArray, FloatArray]]) -> float:
         parts = zip(times, self.projections, self.meetings.shift_ns, strict=True)
-        spans = [(start[one.counted].min() + by, end[one.counted].max() + by) for (start, end), one, by in parts]
+        spans = [
+            (start[one.counted].min() + by, end[one.counted].max() + by)
+            for (start, end), one, by in parts
+        ]
         return float(max(end for _, end in spans) - min(start for start, _ in spans)) / 1e3
 
     @cached_property
     def split(self) -> pd.DataFrame:
         """Where each rank's time goes, as measured and on the target.
 
-        One row per rank: `rank`; `PARTS` and `total_us` on the target, as measured with ``measured_`` before; `last`,
-        to how many collectives it came last, and `late_us`, how much later than the one before in all of them.
+        One row per rank: `rank`; `PARTS` and `total_us` on the target, as measured with
+        ``measured_`` before; `last`, to how many collectives it came last, and `late_us`, how much
+        later than the one before in all of them.
         """
         rows = []
-        for place, (rank, one, times) in enumerate(zip(self.ranks, self.projections, self.times, strict=True)):
+        for place, (rank, one, times) in enumerate(
+            zip(self.ranks, self.projections, self.times, strict=True)
+        ):
             own = self.waits[self.waits["rank"] == place]
             at = self.meetings.row[self.meetings.rank == place]
-            now = _parts(one, times.start_ns[0], times.end_ns[0], at, own["wait_us"].to_numpy() * 1e3)
+            now = _parts(
+                one, times.start_ns[0], times.end_ns[0], at, own["wait_us"].to_numpy() * 1e3
+            )
             wait = own["measured_wait_us"].to_numpy() * 1e3
             was = _parts(one, one.graph.start_ns, one.graph.end_ns, at, wait)
             before = {f"measured_{name}": value for name, value in was.items()}
             rows.append(
-                {"rank": rank, **now, **before, "last": int(own["last"].sum()), "late_us": own["late_us"].sum()}
+                {
+                    "rank": rank,
+                    **now,
+                    **before,
+                    "last": int(own["last"].sum()),
+                    "late_us": own["late_us"].sum(),
+                }
             )
         return pd.DataFrame(rows)
 
@@ -418,38 +537,54 @@ class Job:
     def collectives(self) -> pd.DataFrame:
         """What is sent and waited in each kind of collective, the longest time first.
 
-        `collective`, `group`, `ranks`, `message_bytes`; `count` of collectives, `members` (traces that have it);
-        `kernel_us`, `wait_us`, `transfer_us`, as measured, and `projected_wait_us`, `projected_transfer_us`: means of a
-        rank and collective; `model_us`, what the model of the host's links says (NaN where it says nothing).
+        `collective`, `group`, `ranks`, `message_bytes`; `count` of collectives, `members` (traces
+        that have it); `kernel_us`, `wait_us`, `transfer_us`, as measured, and `projected_wait_us`,
+        `projected_transfer_us`: means of a rank and collective; `model_us`, what the model of the
+        host's links says (NaN where it says nothing).
         """
         table = self.waits.rename(columns={"size_bytes": "message_bytes"})
         table["kernel_us"] = table["measured_wait_us"] + table["measured_transfer_us"]
         means = {
-            "kernel_us": "kernel_us", "measured_wait_us": "wait_us", "measured_transfer_us": "transfer_us",
-            "wait_us": "projected_wait_us", "transfer_us": "projected_transfer_us",
-        }  # fmt: skip
-        by = table.groupby(["collective", "group", "ranks", "message_bytes"], dropna=False, sort=True)
+            "kernel_us": "kernel_us",
+            "measured_wait_us": "wait_us",
+            "measured_transfer_us": "transfer_us",
+            "wait_us": "projected_wait_us",
+            "transfer_us": "projected_transfer_us",
+        }
+        by = table.groupby(
+            ["collective", "group", "ranks", "message_bytes"], dropna=False, sort=True
+        )
         found = by[list(means)].mean().rename(columns=means)
         found.insert(0, "members", by["rank"].nunique())
         found.insert(0, "count", by["meeting"].nunique())
-        order = (found["count"] * found["kernel_us"]).sort_values(ascending=False, kind="stable").index
+        order = (
+            (found["count"] * found["kernel_us"]).sort_values(ascending=False, kind="stable").index
+        )
         found = found.loc[order].reset_index()
         one = self.projections[0]
         network = ONE_NODE if one.laws.world is None else one.laws.world.host
         members = found["group"].map(lambda group: str(group).rpartition(" ")[2])
-        messages = found.rename(columns={"message_bytes": "bytes"}).assign(stride=members.map(stride_of))
+        messages = found.rename(columns={"message_bytes": "bytes"}).assign(
+            stride=members.map(stride_of)
+        )
         return found.assign(model_us=model_us(messages, one.host, network))
 
     @cached_property
     def activities(self) -> pd.DataFrame:
         """The activities of all ranks (`Projection.activities`), on the clock of the first.
 
-        `projected_start_ns`, `projected_us`, as replayed together, and `wait_us`, the part of it that waits for peers.
+        `projected_start_ns`, `projected_us`, as replayed together, and `wait_us`, the part of it
+        that waits for peers.
         """
         parts = []
-        for place, (rank, one, times) in enumerate(zip(self.ranks, self.projections, self.times, strict=True)):
+        for place, (rank, one, times) in enumerate(
+            zip(self.ranks, self.projections, self.times, strict=True)
+        ):
             graph, shift = one.graph, float(self.meetings.shift_ns[place])
-            found = {name: np.zeros(len(graph)) for name in ("projected_start_ns", "projected_us", "wait_us")}
+            found = {
+                name: np.zeros(len(graph))
+                for name in ("projected_start_ns", "projected_us", "wait_us")
+            }
             found["projected_start_ns"][graph.rows] = (times.start_ns[0] + shift).round()
             found["projected_us"][graph.rows] = (times.end_ns[0] - times.start_ns[0]) / 1e3
             own = self.waits[self.waits["rank"] == place]
@@ -471,10 +606,14 @@ class Job:
         return pair_volumes([(rank, one.communication) for rank, one in parts])
 
 
-def _parts(one: Projection, start: FloatArray, end: FloatArray, at: IntArray, wait_ns: FloatArray) -> dict[str, float]:
+def _parts(
+    one: Projection, start: FloatArray, end: FloatArray, at: IntArray, wait_ns: FloatArray
+) -> dict[str, float]:
     """Return what the time of a rank is made of (`PARTS`), and the total; what waits is split off its collectives."""
     category = one.activities[CATEGORY].astype(object).to_numpy()[one.graph.rows]
-    level = np.where(category == COPY, 3, np.where(category == COMMUNICATION, 1, 0)).astype(np.int64)
+    level = np.where(category == COPY, 3, np.where(category == COMMUNICATION, 1, 0)).astype(
+        np.int64
+    )
     begin = start.copy()
     begin[at] += wait_ns
     counted = one.counted
@@ -486,15 +625,20 @@ def _parts(one: Projection, start: FloatArray, end: FloatArray, at: IntArray, wa
     total = float(end[counted].max() - start[counted].min())
     parts = [float(own[levels == number].sum()) for number in range(4)]
     values = [*parts, max(0.0, total - sum(parts)), total]
-    return {name: round(value / 1e3, 6) for name, value in zip((*PARTS, "total_us"), values, strict=True)}
+    return {
+        name: round(value / 1e3, 6)
+        for name, value in zip((*PARTS, "total_us"), values, strict=True)
+    }
 
 
-def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU, laws: Laws | None = None) -> Job:
+def project_job(
+    traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU, laws: Laws | None = None
+) -> Job:
     """Project the traces of several ranks of one job together, at least two, each with its label.
 
-    ``laws`` are those of `project_trace`; what collectives wait for peers is known here, so that `keep_waiting` does
-    nothing. Raises DataError: there are fewer than two, two of one rank, their collectives do not match (`match`), or a
-    trace cannot be projected.
+    ``laws`` are those of `project_trace`; what collectives wait for peers is known here, so that
+    `keep_waiting` does nothing. Raises DataError: there are fewer than two, two of one rank, their
+    collectives do not match (`match`), or a trace cannot be projected.
     """
     if len(traces) < 2:
         raise DataError("a job replayed together needs the traces of at least two ranks")
@@ -503,14 +647,18 @@ def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU,
     order = sorted(range(len(traces)), key=lambda place: numbers[place])
     ranks = tuple(numbers[place] for place in order)
     if twice := [rank for rank in ranks if ranks.count(rank) > 1]:
-        raise DataError(f"two traces are of rank {twice[0]}: give one of each", source=traces[-1][0])
+        raise DataError(
+            f"two traces are of rank {twice[0]}: give one of each", source=traces[-1][0]
+        )
     labels = [traces[place][0] for place in order]
     own = [traces[place][1] for place in order]
     matched = match([trace.dispatches for trace in own], labels)
     laws = replace(laws or Laws(), keep_waiting=False)
     projections = tuple(project_trace(trace, host, target, laws) for trace in own)
     members = matched.members
-    rank, activity, meeting = (members[name].to_numpy(dtype=np.int64) for name in ("rank", "row", "meeting"))
+    rank, activity, meeting = (
+        members[name].to_numpy(dtype=np.int64) for name in ("rank", "row", "meeting")
+    )
     row = np.zeros(len(members), dtype=np.int64)
     for place, one in enumerate(projections):
         row[rank == place] = np.argsort(one.graph.rows)[activity[rank == place]]
@@ -518,6 +666,9 @@ def project_job(traces: Sequence[tuple[str, Annotated]], host: GPU, target: GPU,
     meetings = Meetings(meeting, rank, row, np.argsort(ends, kind="stable"), matched.offset_ns)
     simple = replace(PUBLISHED, network=laws.network, keep_waiting=False)
     rule = tuple(
-        project_trace(trace, host, target, simple, graph=one.graph) for trace, one in zip(own, projections, strict=True)
+        project_trace(trace, host, target, simple, graph=one.graph)
+        for trace, one in zip(own, projections, strict=True)
     )
-    return Job(ranks, projections, matched, meetings, Job(ranks, rule, matched, meetings).projected_us)
+    return Job(
+        ranks, projections, matched, meetings, Job(ranks, rule, matched, meetings).projected_us
+    )

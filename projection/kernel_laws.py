@@ -1,14 +1,15 @@
 """Durations of computation and copies on another GPU: a factor for each activity, with the law it comes from.
 
-`compute_factors` applies a law of computation (`laws`), corrects it or puts the predictions of a trained model in its
-place (`predicted_factors`), and adds how wrong each law was where both GPUs have been measured (`ERRORS`).
-Corrections (`learn_corrections`) come from problems measured on both: by what the times of a class lie off a law, and
-the spread that remains; a call of one of these problems is corrected by what was measured of it. A trained model
-predicts call by call; its times become factors of the activities of each call.
+`compute_factors` applies a law of computation (`laws`), corrects it or puts the predictions of a
+trained model in its place (`predicted_factors`), and adds how wrong each law was where both GPUs
+have been measured (`ERRORS`). Corrections (`learn_corrections`) come from problems measured on
+both: by what the times of a class lie off a law, and the spread that remains; a call of one of
+these problems is corrected by what was measured of it. A trained model predicts call by call; its
+times become factors of the activities of each call.
 
-Laws see activities and measured rows as `Rows`: work, class, time on the host, queue (`of_activities`, `of_pairs`). A
-kernel costs time beyond its work, and whose time that is differs: on AMD GPUs durations hold the dispatch of the kernel
-(`Overhead`).
+Laws see activities and measured rows as `Rows`: work, class, time on the host, queue
+(`of_activities`, `of_pairs`). A kernel costs time beyond its work, and whose time that is differs:
+on AMD GPUs durations hold the dispatch of the kernel (`Overhead`).
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ CLOCK_NS = 160  # largest step of a GPU's clock in a profile (MI210); a gap up t
 def is_queued(activities: pd.DataFrame, overhead: Overhead) -> BoolArray:
     """Return whether each activity was waiting when the one before it in its queue ended.
 
-    Where durations hold the dispatch on the GPU it was measured on, that leaves no gap (up to `CLOCK_NS`); where they
-    do not, one of up to twice the usual dispatch.
+    Where durations hold the dispatch on the GPU it was measured on, that leaves no gap (up to
+    `CLOCK_NS`); where they do not, one of up to twice the usual dispatch.
     """
     longest_ns = CLOCK_NS if overhead.inside else max(CLOCK_NS, 2000 * overhead.dispatch_us)
     return np.asarray(gaps_ns(activities).le(longest_ns).fillna(False), dtype=bool)
@@ -65,18 +66,28 @@ PyTorch takes fp32 for matrix products by default, so a name without a format me
 NO_WORK = remark("operator-unknown", "its operator is not recorded: work unknown")
 HELPER = remark("helper-kernel", "a helper kernel of another kernel's call: work unknown")
 """A kernel that helps another of its call: its own work is not known."""
-_OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(TRACE_COLUMNS)
+_OPERANDS = frozenset(name for op in OPS.values() for name in (*COMMON, *op.dims)) - set(
+    TRACE_COLUMNS
+)
 
 
-def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: BoolArray | None = None) -> Rows:
+def of_activities(
+    activities: pd.DataFrame, overhead: Overhead, queued: BoolArray | None = None
+) -> Rows:
     """Return the rows of a trace: a dispatch table with classes and work (`traces.summary`).
 
-    The overhead of the host decides which gaps count as none; ``queued`` is `is_queued` of the whole trace, where the
-    activities are a part of it.
+    The overhead of the host decides which gaps count as none; ``queued`` is `is_queued` of the
+    whole trace, where the activities are a part of it.
     """
     op = texts(activities, "op")
-    flops, moved = (activities[name].to_numpy(dtype=float, na_value=np.nan) for name in ("flops", "bytes_moved"))
-    described = np.isfinite(flops) & np.isfinite(moved) & np.isin(op, [name for name in OPS if name != UNKNOWN])
+    flops, moved = (
+        activities[name].to_numpy(dtype=float, na_value=np.nan) for name in ("flops", "bytes_moved")
+    )
+    described = (
+        np.isfinite(flops)
+        & np.isfinite(moved)
+        & np.isin(op, [name for name in OPS if name != UNKNOWN])
+    )
     copied = texts(activities, "kind") == MEMCPY
     helps = described & (flops == 0) & (moved == 0)
     known, count = described & ~helps, len(activities)
@@ -108,8 +119,8 @@ def of_activities(activities: pd.DataFrame, overhead: Overhead, queued: BoolArra
 def of_pairs(paired: pd.DataFrame) -> Rows:
     """Return the rows of a measurement table that carry what the host measured (``host_duration_us``).
 
-    They count as measured alone: the queue before them was empty. A DataError says that the host's times are missing or
-    not positive, or that rows lack a dimension of their operator.
+    They count as measured alone: the queue before them was empty. A DataError says that the host's
+    times are missing or not positive, or that rows lack a dimension of their operator.
     """
     rows, count = complete(paired.reset_index(drop=True)), len(paired)
     return Rows(
@@ -126,7 +137,9 @@ def of_pairs(paired: pd.DataFrame) -> Rows:
 def class_of(rows: pd.DataFrame) -> ObjectArray:
     """Return the op class of measured rows: what column `op_class` says, else what the operator is."""
     codes, names = pd.factorize(texts(rows, "op"))
-    own = np.array([OPS[name].op_class if name in OPS else name for name in map(str, names)], dtype=object)[codes]
+    own = np.array(
+        [OPS[name].op_class if name in OPS else name for name in map(str, names)], dtype=object
+    )[codes]
     stated = texts(rows, "op_class")
     return np.where(stated == "", own, stated).astype(object)
 
@@ -142,8 +155,8 @@ class Correction:
     factor: float  # median of measured over projected time
     sigma: float  # standard deviation of its logarithm, robust from `FEW` pairs on; NaN for fewer than `FEWEST`
     n: int  # pairs
-    # the pairs, clean rows of problems with `ratio`, measured over projected time, by which calls of one of these
-    # problems are corrected; None where they are not known
+    # the pairs, clean rows of problems with `ratio`, measured over projected time, by which calls
+    # of one of these problems are corrected; None where they are not known
     problems: pd.DataFrame | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -152,12 +165,14 @@ class Correction:
         return float(np.hypot(np.log(self.factor), self.sigma))
 
 
-def learn_corrections(measured: pd.DataFrame, host: GPU, target: GPU, law: str) -> dict[str, Correction]:
+def learn_corrections(
+    measured: pd.DataFrame, host: GPU, target: GPU, law: str
+) -> dict[str, Correction]:
     """Return by op class how the times measured on the target lie to those that a law projects from the host.
 
-    Problems of the measurement table that were measured on both devices (column `device`) count, the fastest kernel of
-    each (`table.problems`). ``law`` is as for `compute_factors`. A DataError says that
-    the law is unknown, a device has no rows, or no problem was measured on both.
+    Problems of the measurement table that were measured on both devices (column `device`) count,
+    the fastest kernel of each (`table.problems`). ``law`` is as for `compute_factors`. A DataError
+    says that the law is unknown, a device has no rows, or no problem was measured on both.
     """
     paired = pair_rows(measured, host.name, target.name).paired
     rows = of_pairs(paired)
@@ -170,14 +185,18 @@ def learn_corrections(measured: pd.DataFrame, host: GPU, target: GPU, law: str) 
     }
 
 
-def corrections_of(measured_us: np.ndarray, projected_us: np.ndarray, op_class: np.ndarray) -> dict[str, Correction]:
+def corrections_of(
+    measured_us: np.ndarray, projected_us: np.ndarray, op_class: np.ndarray
+) -> dict[str, Correction]:
     """Return the correction of each class from measured and projected times, arrays of shape (n_rows,)."""
     error = np.log(measured_us / projected_us)
     found = {}
     for name in sorted(set(op_class.tolist())):
         own = error[op_class == name]
         centre = float(np.median(own))
-        spread = MAD_TO_SIGMA * float(np.median(np.abs(own - centre))) if len(own) >= FEWEST else np.nan
+        spread = (
+            MAD_TO_SIGMA * float(np.median(np.abs(own - centre))) if len(own) >= FEWEST else np.nan
+        )
         if FEWEST <= len(own) < FEW:
             spread = max(spread, float(np.std(own, ddof=1)))
         found[name] = Correction(float(np.exp(centre)), spread, len(own))
@@ -187,33 +206,44 @@ def corrections_of(measured_us: np.ndarray, projected_us: np.ndarray, op_class: 
 DURATION = "duration_us"
 
 
-def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: TrainedModel) -> pd.DataFrame:
+def predicted_factors(
+    activities: pd.DataFrame, host: GPU, target: GPU, run: TrainedModel
+) -> pd.DataFrame:
     """Return the factor of each activity: the predicted time of its call on the target over the measured one.
 
-    The run was trained for the two devices, or for the target from shapes alone, or for many targets; a DataError says
-    that it was trained for others, or does not predict durations. Activities are those of a dispatch table with classes
-    and work.
+    The run was trained for the two devices, or for the target from shapes alone, or for many
+    targets; a DataError says that it was trained for others, or does not predict durations.
+    Activities are those of a dispatch table with classes and work.
 
-    The columns are `factor`, equal for all activities of a call and NaN where the model does not apply: no work, a
-    kernel or dimensions outside the trained range, no positive prediction; `why`, a tuple of `Remark`, in these rows,
-    else (); `sigma`, the standard deviation of ln(factor) that the interval of the prediction gives.
+    The columns are `factor`, equal for all activities of a call and NaN where the model does not
+    apply: no work, a kernel or dimensions outside the trained range, no positive prediction; `why`,
+    a tuple of `Remark`, in these rows, else (); `sigma`, the standard deviation of ln(factor) that
+    the interval of the prediction gives.
     """
     trained, of, many = run.recipe.host, run.recipe.target.name, run.recipe.target == EVERY
-    if ((trained or host).name, of) != (host.name, target.name) and not (many and trained in (None, EVERY, host)):
+    if ((trained or host).name, of) != (host.name, target.name) and not (
+        many and trained in (None, EVERY, host)
+    ):
         way = f"from {trained.name} to {of}" if trained else f"for {of}"
-        raise DataError(f"the run was trained {way}, not from {host.name} to {target.name}: give another run")
+        raise DataError(
+            f"the run was trained {way}, not from {host.name} to {target.name}: give another run"
+        )
     if run.recipe.metric != DURATION:
         raise DataError(f"the run predicts {run.recipe.metric}, not {DURATION}: give another run")
     calls, of_call = calls_of(activities)
     if calls.empty:
-        return pd.DataFrame({"factor": np.zeros(0), "why": np.zeros(0, dtype=object), "sigma": np.zeros(0)})
+        return pd.DataFrame(
+            {"factor": np.zeros(0), "why": np.zeros(0, dtype=object), "sigma": np.zeros(0)}
+        )
     rows = fill_text(judge(calls))
     usable = rows[REFUSED].eq("").to_numpy()
     why = [(row_refused(reason),) if reason else () for reason in rows[REFUSED]]
     found = pd.DataFrame({"factor": np.nan, "sigma": np.nan}, index=range(len(rows)))
     if usable.any():  # repeats of one kernel on one problem are predicted once, from their median
         known = rows[usable].reset_index(drop=True)
-        _, first, code = np.unique(problem_ids(known, kernel=True), return_index=True, return_inverse=True)
+        _, first, code = np.unique(
+            problem_ids(known, kernel=True), return_index=True, return_inverse=True
+        )
         median = known.groupby(code)[DURATION].median().to_numpy()
         asked = known.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
         if many:
@@ -221,14 +251,22 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
             asked = run.asked_of(asked.assign(device=host.name), word)
         predicted = run.predict(asked, LEVEL)
         factor = predicted["predicted"].to_numpy(dtype=float) / median
-        applies = np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
+        applies = (
+            np.isfinite(factor) & (factor > 0) & ~predicted["extrapolated"].to_numpy(dtype=bool)
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.log(predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float))
+            reach = np.log(
+                predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float)
+            )
         sigma = reach / (2 * float(ndtri((1 + LEVEL) / 2)))
         found.loc[usable, "factor"] = np.where(applies, factor, np.nan)[code]
         found.loc[usable, "sigma"] = np.where(applies & np.isfinite(sigma), sigma, np.nan)[code]
         unlike = [
-            () if applied else (remark("unlike-training", f"outside the trained range: {joined(own)}", reasons=own),)
+            ()
+            if applied
+            else (
+                remark("unlike-training", f"outside the trained range: {joined(own)}", reasons=own),
+            )
             for applied, own in zip(applies, predicted["reasons"], strict=True)
         ]
         for place, number in zip(np.flatnonzero(usable), code, strict=True):
@@ -240,26 +278,34 @@ def predicted_factors(activities: pd.DataFrame, host: GPU, target: GPU, run: Tra
 def calls_of(activities: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
     """Return the calls of activities as rows of the measurement table, and the place of each activity's call, (n,)."""
     table = activities.reset_index(drop=True)
-    table = table.assign(source=table.index.astype("str"))  # names the rows, whatever file they come from
+    table = table.assign(
+        source=table.index.astype("str")
+    )  # names the rows, whatever file they come from
     calls = measurements(Annotated(table, empty_steps(), (), ()), "trace", each=True)
     if calls.empty:
         return calls, np.zeros(0, dtype=np.int64)
-    of_call = table["source"].groupby(call_codes(table)).transform("first")  # a call is called as its first activity
+    of_call = (
+        table["source"].groupby(call_codes(table)).transform("first")
+    )  # a call is called as its first activity
     return calls, pd.Index(calls["source"].astype("str")).get_indexer(pd.Index(of_call))
 
 
 def _own_ratios(calls: pd.DataFrame, problems: pd.DataFrame) -> FloatArray:
     """Return what column ``ratio`` of the problems says of each call, (n_calls,); NaN of calls of other problems.
 
-    Problems are the same where all agrees that both tables state: one of the user's may lack what a trace records, say
-    the layout.
+    Problems are the same where all agrees that both tables state: one of the user's may lack what a
+    trace records, say the layout.
     """
     ratio, like = np.full(len(calls), np.nan), np.flatnonzero(calls["op"].isin(set(problems["op"])))
     if not len(like):
         return ratio
     tables = calls.iloc[like], problems
-    stated = [{name for name in one if not (one[name].isna() | one[name].eq("")).all()} for one in tables]
-    both = pd.concat(tables, ignore_index=True)[[name for name in problems if name in stated[0] & stated[1]]]
+    stated = [
+        {name for name in one if not (one[name].isna() | one[name].eq("")).all()} for one in tables
+    ]
+    both = pd.concat(tables, ignore_index=True)[
+        [name for name in problems if name in stated[0] & stated[1]]
+    ]
     ids = problem_ids(fill_text(complete(both)), device=False)
     known = problems["ratio"].groupby(ids[len(like) :]).median()
     ratio[like] = known.reindex(ids[: len(like)])
@@ -284,7 +330,9 @@ class LawError:
         return float(np.hypot(self.bias, self.spread))
 
 
-_ERRORS = tomllib.loads((resources.files("flopcast.projection") / "law_errors.toml").read_text("utf-8"))
+_ERRORS = tomllib.loads(
+    (resources.files("flopcast.projection") / "law_errors.toml").read_text("utf-8")
+)
 ERRORS: Final = tuple(LawError(*row) for row in _ERRORS["errors"])
 PAIR_SIGMA: Final = float(_ERRORS["pair"])
 """Standard deviation of ln(factor) of problems corrected by their own pair. Of law_errors.toml, as `ERRORS`."""
@@ -293,8 +341,9 @@ PAIR_SIGMA: Final = float(_ERRORS["pair"])
 def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.ndarray:
     """Return the standard deviation of ln(factor) of each row, NaN where its law was never measured in its class.
 
-    It is that between the architectures of the devices, if that was measured, else the root mean square over all pairs
-    of architectures that were; 0 between equal devices. Arrays are of shape (n_rows,).
+    It is that between the architectures of the devices, if that was measured, else the root mean
+    square over all pairs of architectures that were; 0 between equal devices. Arrays are of shape
+    (n_rows,).
     """
     if host == target or not len(law):  # pandas before 3 has no codes of an empty index
         return np.zeros(len(law))
@@ -303,7 +352,9 @@ def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.
     for position, case in enumerate(cases):
         errors = [error for error in ERRORS if (error.law, error.op_class) == case]
         # the error from one architecture to another is that of the way back
-        own = [error for error in errors if {error.host, error.target} == {host.arch, target.arch}] or errors
+        own = [
+            error for error in errors if {error.host, error.target} == {host.arch, target.arch}
+        ] or errors
         levels[position] = np.sqrt(np.mean([error.sigma**2 for error in own])) if own else np.nan
     return levels[codes]
 
@@ -331,26 +382,29 @@ def compute_factors(
 ) -> pd.DataFrame:
     """Return by what the duration of each activity is multiplied on the target.
 
-    Activities are those of a dispatch table with classes and work (`traces.summary`): kernels that compute, copies and
-    fills. ``law`` is a name of `laws.OF_COMPUTATION`. The predictions of a ``run`` of `train`, for this host and target
-    or the target alone, go before it wherever they apply; with ``trained_for``, the GPU of which the target has other
-    figures, they go on to the target by the law. ``overhead`` are fixed times of kernels by vendor
-    (`laws.base.OVERHEADS`), ``corrections`` what the factor of a class, or of a call whose problem was measured on both
-    GPUs, is multiplied by (`learn_corrections`), ``queued`` `is_queued` of the whole trace, where the activities are a
-    part of it.
+    Activities are those of a dispatch table with classes and work (`traces.summary`): kernels that
+    compute, copies and fills. ``law`` is a name of `laws.OF_COMPUTATION`. The predictions of a
+    ``run`` of `train`, for this host and target or the target alone, go before it wherever they
+    apply; with ``trained_for``, the GPU of which the target has other figures, they go on to the
+    target by the law. ``overhead`` are fixed times of kernels by vendor (`laws.base.OVERHEADS`),
+    ``corrections`` what the factor of a class, or of a call whose problem was measured on both
+    GPUs, is multiplied by (`learn_corrections`), ``queued`` `is_queued` of the whole trace, where
+    the activities are a part of it.
 
-    The columns are `factor` (> 0, finite); `law`, the one used: where the one asked for does not apply, "bandwidth",
-    and where that does not, "kept"; `why`, a tuple of `Remark`, where another law was used or the work is not known,
-    else (); `bound`, of the target: compute, memory, latency, link or ""; `sigma`, the standard deviation of
-    ln(factor), NaN where nobody measured it. Raises DataError: the law is unknown, or the run was trained for other
-    devices.
+    The columns are `factor` (> 0, finite); `law`, the one used: where the one asked for does not
+    apply, "bandwidth", and where that does not, "kept"; `why`, a tuple of `Remark`, where another
+    law was used or the work is not known, else (); `bound`, of the target: compute, memory,
+    latency, link or ""; `sigma`, the standard deviation of ln(factor), NaN where nobody measured
+    it. Raises DataError: the law is unknown, or the run was trained for other devices.
     """
     pair = Pair.of(host, target, overhead)
     rows = of_activities(activities, pair.fixed[0], queued)
     found = by_law(rows, pair, law)
     found["sigma"] = sigmas(rows.op_class, found["law"].to_numpy(dtype=object), host, target)
     if corrections:  # kept durations stay
-        factor, sigma, used = (found[name].to_numpy(copy=True) for name in ("factor", "sigma", "law"))
+        factor, sigma, used = (
+            found[name].to_numpy(copy=True) for name in ("factor", "sigma", "law")
+        )
         calls, of_call = calls_of(activities)
         for name, correction in corrections.items():
             own = (rows.op_class == name) & (found["law"] != KEPT).to_numpy()
@@ -366,11 +420,20 @@ def compute_factors(
     if run is not None:
         model = predicted_factors(activities, host, trained_for or target, run)
         if trained_for is not None and trained_for != target:
-            first, whole = (by_law(rows, one, law)["factor"] for one in (replace(pair, target=trained_for), pair))
+            first, whole = (
+                by_law(rows, one, law)["factor"]
+                for one in (replace(pair, target=trained_for), pair)
+            )
             text = f"the model is of {trained_for.name}: projected from there by the law {law}"
             carried = (remark("carried-on-by-law", text, gpu=trained_for.name, law=law),)
-            why = [carried if has else own for has, own in zip(model["factor"].notna(), model["why"], strict=True)]
-            model = model.assign(factor=model["factor"] * whole / first, why=pd.Series(why, model.index, dtype=object))
+            why = [
+                carried if has else own
+                for has, own in zip(model["factor"].notna(), model["why"], strict=True)
+            ]
+            model = model.assign(
+                factor=model["factor"] * whole / first,
+                why=pd.Series(why, model.index, dtype=object),
+            )
         has = model["factor"].notna().to_numpy()
         why = []
         for predicted, own, stands_in in zip(has, model["why"], found["why"], strict=True):

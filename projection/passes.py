@@ -1,14 +1,16 @@
 """Profiling in passes, a few kernels at a time: the plan, the proof, and durations in the place of a full trace's.
 
-A profiler that records every kernel slows every kernel; one that records a few slows less, but knows no whole. The full
-trace says what waits for what, the passes (`traces.cleaning.joining`) how long it takes: kernels meet by their name and
-the number of their occurrence. The trace is then played again (`replay`) with the durations of the passes, so that what
-followed a kernel follows it still. What no pass measured keeps its time, and is told.
+A profiler that records every kernel slows every kernel; one that records a few slows less, but
+knows no whole. The full trace says what waits for what, the passes (`traces.cleaning.joining`) how
+long it takes: kernels meet by their name and the number of their occurrence. The trace is then
+played again (`replay`) with the durations of the passes, so that what followed a kernel follows it
+still. What no pass measured keeps its time, and is told.
 
-`plan_passes` says which kernels each pass records and how often they run in it, `command` how a profiler is told so;
-`proof` holds what was recorded against the plan, kernel by kernel and occurrence by occurrence. Kernels that run about
-equally often share a pass, since rocprofv3 counts launches of each kernel and takes one range for all. Recording begins
-with the first launch: then the n-th of a name is the same in every pass and in the full trace.
+`plan_passes` says which kernels each pass records and how often they run in it, `command` how a
+profiler is told so; `proof` holds what was recorded against the plan, kernel by kernel and
+occurrence by occurrence. Kernels that run about equally often share a pass, since rocprofv3 counts
+launches of each kernel and takes one range for all. Recording begins with the first launch: then
+the n-th of a name is the same in every pass and in the full trace.
 """
 
 from __future__ import annotations
@@ -53,9 +55,9 @@ class PassPlan:
 
     profiler: Profiler
     steps: int  # of the program, that a pass runs
-    # one row per kernel, pass by pass: `pass` (from 1 on), `name`, `per_step` (launches in a step, the most of any),
-    # `launches` (in a pass, those before the first step with them), `time_us` (in the full trace; NaN for a list of
-    # names)
+    # one row per kernel, pass by pass: `pass` (from 1 on), `name`, `per_step` (launches in a step,
+    # the most of any), `launches` (in a pass, those before the first step with them), `time_us` (in
+    # the full trace; NaN for a list of names)
     kernels: pd.DataFrame
 
     @property
@@ -71,13 +73,17 @@ class PassPlan:
             limit = remark("records-all", text)
         else:
             text = (
-                "rocprofv3 filters kernels only where it collects counters, and runs them one at a time then; it "
+                "rocprofv3 filters kernels only where it collects counters, and runs them one at "
+                "a time then; it "
                 "counts launches from the start of PROGRAM: let the full trace begin there too"
             )
             limit = remark("filters-with-counters", text)
         size = {"kernels": len(self.kernels), "passes": self.passes, "steps": self.steps}
         profiler = self.profiler.value
-        told = f"{counted(self.passes, 'pass', 'passes')} of {profiler}, {counted(self.steps, 'step')} each"
+        told = (
+            f"{counted(self.passes, 'pass', 'passes')} of {profiler}, "
+            f"{counted(self.steps, 'step')} each"
+        )
         told = f"{told}, to record {counted(len(self.kernels), 'kernel')}"
         return remark("passes-planned", told, profiler=profiler, **size), limit
 
@@ -91,10 +97,10 @@ def plan_passes(
 ) -> PassPlan:
     """Return which kernels each pass records, and how often they are launched in it.
 
-    ``full`` are all kernels of the program: the dispatch table of a full trace, with its steps if it records them, else
-    one step; or any table with `name`, one row per launch of a step. In a pass rocprofv3 records ``kernels_per_pass``
-    different kernels, in so many ``steps``. Raises ParameterError: an unknown profiler, or a number below 1; DataError:
-    no kernels.
+    ``full`` are all kernels of the program: the dispatch table of a full trace, with its steps if
+    it records them, else one step; or any table with `name`, one row per launch of a step. In a
+    pass rocprofv3 records ``kernels_per_pass`` different kernels, in so many ``steps``. Raises
+    ParameterError: an unknown profiler, or a number below 1; DataError: no kernels.
     """
     if profiler not in list(Profiler):
         raise ParameterError("profiler", f"must be one of {', '.join(Profiler)}, got {profiler!r}")
@@ -107,21 +113,38 @@ def plan_passes(
         if step.isna().all():
             step = pd.Series(1, index=step.index)
         within = places.assign(step=step).dropna(subset="step")
-        per_step = within.groupby(["name", "rank", "step"], sort=False).size().groupby("name", sort=False).max()
-        before = places[step.isna()].groupby(["name", "rank"], sort=False).size().groupby("name", sort=False).max()
+        per_step = (
+            within.groupby(["name", "rank", "step"], sort=False)
+            .size()
+            .groupby("name", sort=False)
+            .max()
+        )
+        before = (
+            places[step.isna()]
+            .groupby(["name", "rank"], sort=False)
+            .size()
+            .groupby("name", sort=False)
+            .max()
+        )
         time_us = places["duration_us"].clip(lower=0).groupby(places["name"], sort=False).sum()
         table = time_us.rename("time_us").rename_axis("name").reset_index()
         table["per_step"] = table["name"].map(per_step).fillna(0).astype(np.int64)
-        table["launches"] = table["per_step"] * steps + table["name"].map(before).fillna(0).astype(np.int64)
+        table["launches"] = table["per_step"] * steps + table["name"].map(before).fillna(0).astype(
+            np.int64
+        )
         table = table[["name", "per_step", "launches", "time_us"]]
     else:
         counts = full.groupby("name", sort=False).size().rename("per_step").reset_index()
         table = counts.assign(launches=counts["per_step"] * steps, time_us=np.nan)
     if table.empty:
         raise DataError("no kernels to plan for: give a trace or a list of names that has some")
-    table = table.sort_values(["per_step", "launches"], ascending=False, kind="stable", ignore_index=True)
+    table = table.sort_values(
+        ["per_step", "launches"], ascending=False, kind="stable", ignore_index=True
+    )
     own = len(table) if profiler == Profiler.TORCH else kernels_per_pass
-    return PassPlan(Profiler(profiler), steps, table.assign(**{"pass": np.arange(len(table)) // own + 1}))
+    return PassPlan(
+        Profiler(profiler), steps, table.assign(**{"pass": np.arange(len(table)) // own + 1})
+    )
 
 
 def pattern(names: list[str]) -> str:
@@ -156,7 +179,8 @@ def command(plan: PassPlan, number: int, *, counters: str = COUNTER, folder: str
     name = f"pass_{number:0{len(str(plan.passes))}}"
     if plan.profiler == Profiler.TORCH:
         return (
-            "from torch.profiler import ProfilerActivity, profile, schedule, tensorboard_trace_handler\n"
+            "from torch.profiler import ProfilerActivity, profile, schedule, "
+            "tensorboard_trace_handler\n"
             "with profile(\n"
             "    activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],\n"
             f"    schedule=schedule(wait=0, warmup=1, active={plan.steps}, repeat=1),\n"
@@ -168,11 +192,20 @@ def command(plan: PassPlan, number: int, *, counters: str = COUNTER, folder: str
             "        profiler.step()"
         )
     words = [
-        "rocprofv3", "--pmc", *counters.split(),
-        "--kernel-include-regex", pattern(own["name"].tolist()),
-        "--kernel-iteration-range", f"[1-{own['launches'].max()}]",
-        "--output-format", "csv", "--output-directory", f"{folder}/{name}", "--output-file", name,
-    ]  # fmt: skip
+        "rocprofv3",
+        "--pmc",
+        *counters.split(),
+        "--kernel-include-regex",
+        pattern(own["name"].tolist()),
+        "--kernel-iteration-range",
+        f"[1-{own['launches'].max()}]",
+        "--output-format",
+        "csv",
+        "--output-directory",
+        f"{folder}/{name}",
+        "--output-file",
+        name,
+    ]
     return f"{shlex.join(words)} -- PROGRAM"
 
 
@@ -184,16 +217,28 @@ def proof(plan: PassPlan, runs: Mapping[str, pd.DataFrame]) -> Coverage:
     places = merge_coverage(runs).places
     (names, planned), _ = common_spelling([places["name"], plan.kernels["name"]])
     places["spelt"] = names
-    wanted = plan.kernels.assign(spelt=planned).groupby("spelt", sort=False).agg({"name": "first", "launches": "sum"})
+    wanted = (
+        plan.kernels.assign(spelt=planned)
+        .groupby("spelt", sort=False)
+        .agg({"name": "first", "launches": "sum"})
+    )
     have = places.groupby(["spelt", "rank"], sort=False).size()
-    every = pd.MultiIndex.from_product([wanted.index, sorted(places["rank"].unique())], names=["spelt", "rank"])
+    every = pd.MultiIndex.from_product(
+        [wanted.index, sorted(places["rank"].unique())], names=["spelt", "rank"]
+    )
     table = pd.DataFrame({"covered": have.reindex(every).fillna(0).astype(np.int64)}).reset_index()
-    table = table.join(wanted, on="spelt").rename(columns={"launches": "wanted"}).assign(device_number=-1, run="")
+    table = (
+        table.join(wanted, on="spelt")
+        .rename(columns={"launches": "wanted"})
+        .assign(device_number=-1, run="")
+    )
     short = table[table["covered"] < table["wanted"]].reset_index(drop=True)
     nth = places.groupby(["spelt", "rank"], sort=False).cumcount() + 1
     asked = nth <= wanted["launches"].reindex(places["spelt"]).fillna(0).to_numpy()
     found = places[asked].drop(columns="spelt").reset_index(drop=True)
-    return Coverage(found, short[["rank", "device_number", "name", "covered", "wanted", "run"]], proved=True)
+    return Coverage(
+        found, short[["rank", "device_number", "name", "covered", "wanted", "run"]], proved=True
+    )
 
 
 NEEDED: Final = ("name", "occurrence", "duration_us")
@@ -208,8 +253,9 @@ class Retimed:
     """A trace with durations of passes."""
 
     trace: Annotated  # the trace, its starts and the CPU's calls as they are with these durations
-    # one row per kernel of the trace, the longest recorded first: `name`, `launches`, `measured` (of these, in passes),
-    # `recorded_us` (in the full trace), `unmeasured_us` (of that, not measured in passes), `retimed_us`
+    # one row per kernel of the trace, the longest recorded first: `name`, `launches`, `measured`
+    # (of these, in passes), `recorded_us` (in the full trace), `unmeasured_us` (of that, not
+    # measured in passes), `retimed_us`
     kernels: pd.DataFrame
 
     @property
@@ -223,29 +269,38 @@ class Retimed:
         ratio = float(table["retimed_us"].sum()) / total_us if total_us else 1.0
         names = ", ".join(name[:40] for name in first) + (", ..." if len(left) > len(first) else "")
         text = (
-            f"passes measured {kernels} of {total} kernels, {100 * time_share:.0f} % of the time; the times of kernels "
-            f"are {ratio:.3f} of those recorded{f'; as recorded, not measured in passes: {names}' if first else ''}"
+            f"passes measured {kernels} of {total} kernels, {100 * time_share:.0f} % of the time; "
+            "the times of kernels "
+            f"are {ratio:.3f} of those "
+            f"recorded{f'; as recorded, not measured in passes: {names}' if first else ''}"
         )
         return remark(
-            "durations-of-passes", text, kernels=kernels, of=total, time_share=time_share, ratio=ratio,
-            unmeasured=len(left), first=first,
-        )  # fmt: skip
+            "durations-of-passes",
+            text,
+            kernels=kernels,
+            of=total,
+            time_share=time_share,
+            ratio=ratio,
+            unmeasured=len(left),
+            first=first,
+        )
 
 
 def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
     """Return a full trace whose kernels take as long as passes measured.
 
-    ``durations`` has a row per execution of a kernel: `NEEDED`, in microseconds, occurrences counted from 1 for each
-    name, and where known `rank`, `device_number`, `workgroups`, `threads`, `source`; the places of
-    `joining.merge_coverage` are such a table. Occurrences count from where a recording begins: let passes and trace
-    begin at one place. Several rows of one occurrence count as their median. Passes that ran a kernel more often than
-    the trace are several executions of it: of the whole trace, else of a step. The durations of one GPU are taken for
-    every GPU of the trace. Or the table of `measuring.inline_times`: calls of an operator, shape and format then take
-    the median of its modules, and their kernels keep their shares of it.
+    ``durations`` has a row per execution of a kernel: `NEEDED`, in microseconds, occurrences
+    counted from 1 for each name, and where known `rank`, `device_number`, `workgroups`, `threads`,
+    `source`; the places of `joining.merge_coverage` are such a table. Occurrences count from where
+    a recording begins: let passes and trace begin at one place. Several rows of one occurrence
+    count as their median. Passes that ran a kernel more often than the trace are several executions
+    of it: of the whole trace, else of a step. The durations of one GPU are taken for every GPU of
+    the trace. Or the table of `measuring.inline_times`: calls of an operator, shape and format then
+    take the median of its modules, and their kernels keep their shares of it.
 
-    Raises DataError: columns are missing or no durations; no kernel is common; the durations contradict the trace:
-    another launch at a place, another number of GPUs, a number of executions that is not whole, or names that are not
-    told apart.
+    Raises DataError: columns are missing or no durations; no kernel is common; the durations
+    contradict the trace: another launch at a place, another number of GPUs, a number of executions
+    that is not whole, or names that are not told apart.
     """
     wanted = places_of(trace.dispatches)
     if wanted.empty:
@@ -260,17 +315,26 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
         double = kinds[kinds.duplicated("spelt", keep=False)]
         if len(double):
             one, other = double[double["spelt"] == double["spelt"].iloc[0]]["name"].iloc[:2]
-            raise DataError(f"{one!r} and {other!r} are one name in the trace: give a trace with full kernel names")
+            raise DataError(
+                f"{one!r} and {other!r} are one name in the trace: give a trace with full kernel "
+                "names"
+            )
     given = given[given["spelt"].isin(wanted["spelt"])]
     if given.empty:
-        raise DataError("no kernel of the durations is in the trace: give passes of the program that it records")
+        raise DataError(
+            "no kernel of the durations is in the trace: give passes of the program that it records"
+        )
     # of several GPUs those of the passes are numbered as those of the trace
     keys = ["spelt"]
-    own, others = (rows[_GPU].drop_duplicates().sort_values(_GPU, ignore_index=True) for rows in (given, wanted))
+    own, others = (
+        rows[_GPU].drop_duplicates().sort_values(_GPU, ignore_index=True)
+        for rows in (given, wanted)
+    )
     if len(own) > 1:
         if len(own) != len(others):
             raise DataError(
-                f"durations of {len(own)} GPUs for a trace of {len(others)}: give those of one GPU, or of the same ones"
+                f"durations of {len(own)} GPUs for a trace of {len(others)}: give those of one "
+                "GPU, or of the same ones"
             )
         own[["rank_there", "device_there"]] = others[_GPU]
         there = given.merge(own, on=_GPU, how="left")
@@ -281,10 +345,18 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
     units = given[keys].merge(unit, on=keys, how="left")["unit"].to_numpy()
     given = given.assign(place=(given["occurrence"] - 1) % units + 1)
     by = given.groupby([*keys, "place"], sort=False)
-    medians = by.agg(duration_us=("duration_us", "median"), **{name: (name, "first") for name in _LAUNCH}).reset_index()
-    found = wanted[[*keys, "place"]].merge(medians, on=[*keys, "place"], how="left").set_index(wanted.index)
+    medians = by.agg(
+        duration_us=("duration_us", "median"), **{name: (name, "first") for name in _LAUNCH}
+    ).reset_index()
+    found = (
+        wanted[[*keys, "place"]]
+        .merge(medians, on=[*keys, "place"], how="left")
+        .set_index(wanted.index)
+    )
     launches = wanted.assign(run="the trace")
-    others = launches.assign(run="the durations", source="passes", **{name: found[name] for name in _LAUNCH})
+    others = launches.assign(
+        run="the durations", source="passes", **{name: found[name] for name in _LAUNCH}
+    )
     check_launches(pd.concat([launches, others], ignore_index=True))
     return _retimed(trace, wanted, found["duration_us"])
 
@@ -295,16 +367,24 @@ def _of_calls(trace: Annotated, inline: pd.DataFrame) -> pd.Series:
     calls = measurements(trace, "trace", each=True)
     code = pd.Series(call_codes(table), index=table.index)
     both = pd.concat(
-        [calls.reindex(columns=[*SIGNATURE, "duration_us"]), inline.reindex(columns=[*SIGNATURE, "duration_us"])]
+        [
+            calls.reindex(columns=[*SIGNATURE, "duration_us"]),
+            inline.reindex(columns=[*SIGNATURE, "duration_us"]),
+        ]
     )
     both = both.astype(dict.fromkeys(SIGNATURE[2:], float))
     kind = both.groupby(list(SIGNATURE), dropna=False, sort=False).ngroup().to_numpy()
     own, timed = kind[: len(calls)], kind[len(calls) :]
     middle = inline["duration_us"].groupby(timed).median()
     known = ~calls["op"].isin(["", UNKNOWN, "collective"]).to_numpy()
-    ratio = np.where(known, middle.reindex(own).to_numpy() / calls["duration_us"].to_numpy(), np.nan)
+    ratio = np.where(
+        known, middle.reindex(own).to_numpy() / calls["duration_us"].to_numpy(), np.nan
+    )
     if not np.isfinite(ratio).any():
-        raise DataError("no call of the trace has an operator and shape that was timed in line: give the same workload")
+        raise DataError(
+            "no call of the trace has an operator and shape that was timed in line: give the same "
+            "workload"
+        )
     return table["duration_ns"].clip(lower=0) / 1e3 * code.map(pd.Series(ratio))
 
 
@@ -329,7 +409,9 @@ def _retimed(trace: Annotated, wanted: pd.DataFrame, duration_us: pd.Series) -> 
     )
     kernels = kernels.groupby("name", sort=False).sum().reset_index()
     return Retimed(
-        replace(trace, dispatches=table.assign(start_ns=start_ns, duration_ns=duration_ns), calls=calls),
+        replace(
+            trace, dispatches=table.assign(start_ns=start_ns, duration_ns=duration_ns), calls=calls
+        ),
         kernels.sort_values("recorded_us", ascending=False, kind="stable", ignore_index=True),
     )
 
@@ -337,36 +419,49 @@ def _retimed(trace: Annotated, wanted: pd.DataFrame, duration_us: pd.Series) -> 
 def _checked(durations: pd.DataFrame) -> pd.DataFrame:
     """Return the durations with all columns of places."""
     if lacking := [name for name in NEEDED if name not in durations]:
-        raise DataError(f"durations need the columns {', '.join(NEEDED)}: {', '.join(lacking)} missing")
+        raise DataError(
+            f"durations need the columns {', '.join(NEEDED)}: {', '.join(lacking)} missing"
+        )
     rows = durations.reindex(columns=[*NEEDED, *_GPU, *_LAUNCH, "source"]).reset_index(drop=True)
     for name in ("occurrence", "duration_us"):
         rows[name] = pd.to_numeric(rows[name], errors="coerce")
-    known = rows["occurrence"].ge(1) & rows["occurrence"].mod(1).eq(0) & rows["duration_us"].between(0, np.inf, "left")
+    known = (
+        rows["occurrence"].ge(1)
+        & rows["occurrence"].mod(1).eq(0)
+        & rows["duration_us"].between(0, np.inf, "left")
+    )
     if rows.empty or not known.all():
         where = "they are empty" if rows.empty else f"row {int(np.argmin(known)) + 1} is not"
         raise DataError(f"durations must be numbers from 0 on, occurrences from 1 on: {where}")
     whole = {"occurrence": np.int64, "name": str, **dict.fromkeys(_LAUNCH, np.float64)}
-    return rows.assign(rank=rows["rank"].fillna(-1), device_number=rows["device_number"].fillna(0)).astype(whole)
+    return rows.assign(
+        rank=rows["rank"].fillna(-1), device_number=rows["device_number"].fillna(0)
+    ).astype(whole)
 
 
-def _folded(wanted: pd.DataFrame, given: pd.DataFrame, keys: list[str], steps: pd.Series) -> pd.Series:
+def _folded(
+    wanted: pd.DataFrame, given: pd.DataFrame, keys: list[str], steps: pd.Series
+) -> pd.Series:
     """Return the place of each kernel within what the passes executed: the whole trace, or one step.
 
-    It is the number of the occurrence, unless the passes have a kernel more often than the trace, in whole steps but
-    not in whole traces: then it is the number within the step.
+    It is the number of the occurrence, unless the passes have a kernel more often than the trace,
+    in whole steps but not in whole traces: then it is the number within the step.
     """
     most = given.groupby(keys, sort=False)["occurrence"].max().rename("given").reset_index()
     count = wanted.groupby([*_GPU, "spelt"], sort=False)["occurrence"].transform("max")
     known = wanted[keys].merge(most, on=keys, how="left")["given"].set_axis(wanted.index)
     kinds = [wanted[name] for name in (*_GPU, "spelt")]
     of_step = wanted.groupby([*kinds, steps.reindex(wanted.index)])["occurrence"].transform("size")
-    per_step = of_step.where(of_step.groupby(kinds).transform("nunique", dropna=False) == 1).fillna(count)
+    per_step = of_step.where(of_step.groupby(kinds).transform("nunique", dropna=False) == 1).fillna(
+        count
+    )
     whole = known.isna() | (known <= count) | (known % count == 0)
     in_steps = ~whole & (known % per_step == 0)
     if (odd := ~whole & ~in_steps).any():
         row = wanted[odd].iloc[0]
         raise DataError(
-            f"kernel {row['name']!r} runs {int(known[odd].iloc[0])} times in the durations, {count[odd].iloc[0]} times "
+            f"kernel {row['name']!r} runs {int(known[odd].iloc[0])} times in the durations, "
+            f"{count[odd].iloc[0]} times "
             "in the trace: give passes of whole executions"
         )
     return (wanted["occurrence"] - 1) % per_step.where(in_steps, count) + 1

@@ -1,16 +1,18 @@
 """Phases of a long trace that repeat: found, and folded so that a few of each are projected for all of them.
 
-A phase is a stretch of a GPU's activities, in the order of their launch, that repeats with a period: the same kernels
-follow each other, on the same shapes and launches but for a few, and each repeat has launches of its own (parts of a
-graph have none: no CPU's time goes with theirs). The period is one at which many activities of a kind recur; stretches
-in which nearly every name recurs at it are repeats, which are compared with each other in what they compute and how
-long they take. Repeats unlike their neighbours or far from the median time, the first of each phase, and what lies
+A phase is a stretch of a GPU's activities, in the order of their launch, that repeats with a
+period: the same kernels follow each other, on the same shapes and launches but for a few, and each
+repeat has launches of its own (parts of a graph have none: no CPU's time goes with theirs). The
+period is one at which many activities of a kind recur; stretches in which nearly every name recurs
+at it are repeats, which are compared with each other in what they compute and how long they take.
+Repeats unlike their neighbours or far from the median time, the first of each phase, and what lies
 before, between and behind the phases, are projected as they are.
 
-`fold` keeps a few repeats of each phase, evenly spaced, and closes the holes. The trace is then cut into *pieces*: a
-repeat, or what lies between. With E_p the latest end of all up to piece p, the periods E_p - E_(p-1) add up to the
-end-to-end time, measured or projected. What a phase takes in all is the projected time of its kept repeats times the
-ratio of its measured time to theirs: a ratio estimator [1]_, exact where the target is the host.
+`fold` keeps a few repeats of each phase, evenly spaced, and closes the holes. The trace is then cut
+into *pieces*: a repeat, or what lies between. With E_p the latest end of all up to piece p, the
+periods E_p - E_(p-1) add up to the end-to-end time, measured or projected. What a phase takes in
+all is the projected time of its kept repeats times the ratio of its measured time to theirs: a
+ratio estimator [1]_, exact where the target is the host.
 
 References
 ----------
@@ -35,24 +37,39 @@ from ..traces.summary import Annotated
 
 KEPT: Final = 3
 """Repeats of a phase that stand for others, at least: two for a spread, and one for what drifts along the trace."""
-SIMILAR: Final = 0.9  # share of the activities of a repeat that are as in a neighbour: name, work, launch
+SIMILAR: Final = (
+    0.9  # share of the activities of a repeat that are as in a neighbour: name, work, launch
+)
 LEAST: Final = 0.02  # share of a GPU's activities that a phase must save
 _NAMED = ("kind", "name", "collective")
-_ALIKE = ("op", "flops", "bytes_moved", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "bytes", "collective_bytes")
+_ALIKE = (
+    "op",
+    "flops",
+    "bytes_moved",
+    "grid_x",
+    "grid_y",
+    "grid_z",
+    "block_x",
+    "block_y",
+    "bytes",
+    "collective_bytes",
+)
 _CANDIDATES = 24  # periods that are tried
 _NEIGHBOURS = 4  # occurrences of a kind after each from which periods are taken
 _ENOUGH = 300  # activities that are kept of a short phase, of one repeat in `_MANY` at most
 _MANY = 20
 _TIE_NS = 1e-3  # between launches of which only the order is known
-_ONE_SIGMA = float(ndtr(1.0))  # with so few repeats the quantile of Student's t is wider than the normal one
+_ONE_SIGMA = float(
+    ndtr(1.0)
+)  # with so few repeats the quantile of Student's t is wider than the normal one
 _PAUSE_NS = 1_000.0  # what a pause must be longer than that before the first activity for phases to begin there
 _ODD = 5.0  # median absolute deviations from the median time at which a repeat is odd, if it is `_FAR` from it too
 _FAR = 0.1
 CUT = "cut"
 """Column of a dispatch table whose idle ends were cut: whether the activity lies beyond one."""
 PIECE, REPEATS, WEIGHT = "piece", "repeats", "weight"
-"""Columns of a folded dispatch table: the piece, how many activities of the trace the row stands for, and their time
-over its own."""
+"""Columns of a folded dispatch table: the piece, how many activities of the trace the row stands
+for, and their time over its own."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +108,16 @@ def edges_ns(piece: IntArray, start_ns: FloatArray, end_ns: FloatArray, pieces: 
 
 def repeats_of(activities: pd.DataFrame) -> FloatArray:
     """Return how many activities of the trace each row stands for, shape (n,): 1 but in a folded trace."""
-    return np.asarray(activities[REPEATS] if REPEATS in activities else np.ones(len(activities)), dtype=np.float64)
+    return np.asarray(
+        activities[REPEATS] if REPEATS in activities else np.ones(len(activities)), dtype=np.float64
+    )
 
 
 def weights_of(activities: pd.DataFrame) -> FloatArray:
     """Return the measured time that each row stands for over its own, shape (n,): 1 but in a folded trace."""
-    return np.asarray(activities[WEIGHT] if WEIGHT in activities else np.ones(len(activities)), dtype=np.float64)
+    return np.asarray(
+        activities[WEIGHT] if WEIGHT in activities else np.ones(len(activities)), dtype=np.float64
+    )
 
 
 def counted_of(activities: pd.DataFrame) -> BoolArray:
@@ -127,11 +148,19 @@ class Repeated:
     def note(self) -> Remark:
         """What that means for the projection (``phases-folded``)."""
         repeats = tuple(self.table["repeats"])
-        count, some = len(repeats), ", ".join(map(str, repeats[:5])) + (", ..." if len(repeats) > 5 else "")
-        phases = f"{count} phases repeat {some} times" if count > 1 else f"one phase repeats {some} times"
+        count, some = (
+            len(repeats),
+            ", ".join(map(str, repeats[:5])) + (", ..." if len(repeats) > 5 else ""),
+        )
+        phases = (
+            f"{count} phases repeat {some} times"
+            if count > 1
+            else f"one phase repeats {some} times"
+        )
         off = "less than 0.01 %" if self.error < 1e-4 else f"{100 * self.error:.2g} %"
         text = (
-            f"{phases}: {100 * self.share:.3g} % of the activities were projected for all of them, which shifts the "
+            f"{phases}: {100 * self.share:.3g} % of the activities were projected for all of "
+            "them, which shifts the "
             f"time by {off} (1 σ, from how the repeats differ)"
         )
         return remark("phases-folded", text, repeats=repeats, share=self.share, error=self.error)
@@ -140,18 +169,26 @@ class Repeated:
 def repeated(folded: Folded, measured_us: FloatArray, projected_us: FloatArray) -> Repeated:
     """Return what is to be said of the phases of a folded trace, from what its pieces take, shape (n_pieces,).
 
-    The columns are `activities` of one repeat, `repeats`, `projected_repeats`, `similarity`, `measured_us` and
-    `projected_us` of all repeats, and `error`, the standard error of the last relative to it: from how the ratio of
-    projected to measured time differs between the repeats that stand for others.
+    The columns are `activities` of one repeat, `repeats`, `projected_repeats`, `similarity`,
+    `measured_us` and `projected_us` of all repeats, and `error`, the standard error of the last
+    relative to it: from how the ratio of projected to measured time differs between the repeats
+    that stand for others.
     """
     rows = []
     for one in folded.phases:
         before, after, kept = measured_us[one.chosen], projected_us[one.chosen], len(one.chosen)
         spread = np.sqrt(((after - after.sum() / before.sum() * before) ** 2).sum() / (kept - 1))
         others = one.repeats - len(one.alone)
-        error_us = others * spread * np.sqrt((1 / kept) * (1 - kept / others)) * stdtrit(kept - 1, _ONE_SIGMA)
+        error_us = (
+            others
+            * spread
+            * np.sqrt((1 / kept) * (1 - kept / others))
+            * stdtrit(kept - 1, _ONE_SIGMA)
+        )
         all_ = np.r_[one.alone, one.chosen]
-        measured, projected = (float(us[all_] @ folded.stretch[all_]) for us in (measured_us, projected_us))
+        measured, projected = (
+            float(us[all_] @ folded.stretch[all_]) for us in (measured_us, projected_us)
+        )
         rows.append(
             {
                 "activities": one.activities,
@@ -176,7 +213,9 @@ class _Run:
     first: int
     period: int
     similar: FloatArray  # share of the activities of each repeat that are as in a neighbour
-    usual: BoolArray  # which repeats others may stand for: similar, of usual time, and not the first
+    usual: (
+        BoolArray  # which repeats others may stand for: similar, of usual time, and not the first
+    )
 
     @property
     def repeats(self) -> int:
@@ -207,14 +246,18 @@ def fold(trace: Annotated) -> Folded | None:
         return None
     piece = np.zeros(len(table), dtype=np.int64)
     for order, runs in parts:
-        bounds = [run.first + run.period * place for run in runs for place in range(run.repeats + 1)]
+        bounds = [
+            run.first + run.period * place for run in runs for place in range(run.repeats + 1)
+        ]
         piece[order] = np.searchsorted(bounds, np.arange(len(order)), side="right")
     runs = parts[0][1]
     pieces = 1 + sum(run.repeats + 1 for run in runs)
     start = (table["start_ns"] - table["start_ns"].min()).to_numpy(dtype=float)
     duration = table["duration_ns"].clip(lower=0).to_numpy(dtype=float)
     counted = counted_of(table)
-    period = np.diff(edges_ns(piece[counted], start[None, counted], (start + duration)[None, counted], pieces)[0])
+    period = np.diff(
+        edges_ns(piece[counted], start[None, counted], (start + duration)[None, counted], pieces)[0]
+    )
     kept, stretch = np.ones(pieces, dtype=bool), np.ones(pieces)
     repeats, weight = np.ones(len(table)), np.ones(len(table))
     phases, first = [], 1
@@ -232,15 +275,22 @@ def fold(trace: Annotated) -> Folded | None:
         kept[all_[usual]], kept[all_[chosen]] = False, True
         stretch[all_[chosen]] = period[all_[usual]].sum() / period[all_[chosen]].sum()
         for order, its in parts:
-            rows = order[its[number].first :][: run.repeats * its[number].period].reshape(run.repeats, -1)
+            rows = order[its[number].first :][: run.repeats * its[number].period].reshape(
+                run.repeats, -1
+            )
             stand = duration[rows[chosen]].sum(axis=0)
             every = duration[rows[usual]].sum(axis=0)
             repeats[rows[chosen]] = count / few
-            weight[rows[chosen]] = np.divide(every, stand, out=np.full(len(stand), count / few), where=stand > 0)
+            weight[rows[chosen]] = np.divide(
+                every, stand, out=np.full(len(stand), count / few), where=stand > 0
+            )
         found = Phase(
-            run.repeats, sum(its[number].period for _, its in parts), float(similar.mean()), all_[~usual],
+            run.repeats,
+            sum(its[number].period for _, its in parts),
+            float(similar.mean()),
+            all_[~usual],
             all_[chosen],
-        )  # fmt: skip
+        )
         phases.append(found)
     left = kept[piece]
     if left.mean() > 1 - LEAST:
@@ -252,26 +302,37 @@ def fold(trace: Annotated) -> Folded | None:
     rest = table.assign(start_ns=moved, **columns)[left].reset_index(drop=True)
     calls = _calls(trace.calls, table["start_ns"].min(), piece, launched_ns, kept, gone)
     phases = [replace(one, alone=place[one.alone], chosen=place[one.chosen]) for one in phases]
-    return Folded(replace(trace, dispatches=rest, calls=calls), tuple(phases), stretch[kept], len(table))
+    return Folded(
+        replace(trace, dispatches=rest, calls=calls), tuple(phases), stretch[kept], len(table)
+    )
 
 
 def _launched_ns(table: pd.DataFrame, calls: pd.DataFrame) -> FloatArray:
     """Return when each activity was launched, from the first start of an activity on.
 
-    One without a launch is taken for launched with the one before it on its queue, the first of a queue before all
-    others. In a trace without calls it is the start; where dispatches are numbered, not later than that of the next.
+    One without a launch is taken for launched with the one before it on its queue, the first of a
+    queue before all others. In a trace without calls it is the start; where dispatches are
+    numbered, not later than that of the next.
     """
     start = table["start_ns"].to_numpy()
     if not len(calls):
         begun = np.asarray(start - start.min(), dtype=np.float64)
         number = table["dispatch_id"].astype("Float64").to_numpy(dtype=np.float64, na_value=np.nan)
         order = np.argsort(number, kind="stable")[: int((~np.isnan(number)).sum())]
-        begun[order] = np.minimum.accumulate(begun[order][::-1])[::-1] + np.arange(len(order)) * _TIE_NS
+        begun[order] = (
+            np.minimum.accumulate(begun[order][::-1])[::-1] + np.arange(len(order)) * _TIE_NS
+        )
         return begun
-    known = calls.dropna(subset=["correlation"]).drop_duplicates("correlation").set_index("correlation")
+    known = (
+        calls.dropna(subset=["correlation"]).drop_duplicates("correlation").set_index("correlation")
+    )
     found = table["correlation"].map(known["start_ns"] - start.min()).astype("float64")
     order = np.argsort(start, kind="stable")
-    own = found.where(table["linked"].to_numpy(dtype=bool)).iloc[order].groupby(queue_codes(table)[order])
+    own = (
+        found.where(table["linked"].to_numpy(dtype=bool))
+        .iloc[order]
+        .groupby(queue_codes(table)[order])
+    )
     return np.asarray(own.ffill().reindex(table.index).fillna(-np.inf), dtype=np.float64)
 
 
@@ -287,9 +348,14 @@ class _Sequence:
     @classmethod
     def of(cls, table: pd.DataFrame, order: IntArray, launched_ns: FloatArray) -> _Sequence:
         """Return the sequence of rows of a dispatch table."""
-        named, alike = (codes_of(table[name].iloc[order] for name in names) for names in (_NAMED, (*_NAMED, *_ALIKE)))
+        named, alike = (
+            codes_of(table[name].iloc[order] for name in names)
+            for names in (_NAMED, (*_NAMED, *_ALIKE))
+        )
         start = (table["start_ns"] - table["start_ns"].min()).to_numpy(dtype=float)[order]
-        over = np.maximum.accumulate(np.r_[start[0], start + table["duration_ns"].to_numpy()[order]])
+        over = np.maximum.accumulate(
+            np.r_[start[0], start + table["duration_ns"].to_numpy()[order]]
+        )
         launched = launched_ns[order]
         pause = np.where(launched[1:] > launched[:-1], start[1:] - over[1:-1], -np.inf)
         return cls(named, alike, np.r_[np.nan, pause], over)
@@ -304,7 +370,15 @@ class _Sequence:
                 runs = list(self._runs(low, high, period))
                 best = max(best, runs, key=lambda some: sum(run.saved for run in some))
             found += best
-            edges = [low, *(edge for run in best for edge in (run.first, run.first + run.period * run.repeats)), high]
+            edges = [
+                low,
+                *(
+                    edge
+                    for run in best
+                    for edge in (run.first, run.first + run.period * run.repeats)
+                ),
+                high,
+            ]
             open_ += list(zip(edges[::2], edges[1::2], strict=True)) if best else []
         return sorted(found, key=lambda run: run.first)
 
@@ -316,7 +390,9 @@ class _Sequence:
         """Yield the runs of a period between two places that save enough, cut where the GPU pauses longest."""
         recurs = self.named[low : high - period] == self.named[low + period : high]
         count = np.r_[0, np.cumsum(recurs)]
-        alike = count[period:] - count[:-period] >= SIMILAR * period  # of a period from each place on
+        alike = (
+            count[period:] - count[:-period] >= SIMILAR * period
+        )  # of a period from each place on
         changes = np.flatnonzero(np.diff(np.r_[False, alike, False].astype(np.int8)))
         over = low  # end of the run before
         for first, last in changes.reshape(-1, 2).tolist():
@@ -325,7 +401,9 @@ class _Sequence:
                 continue
             first += int(np.argmax(recurs[first - low :]))
             end -= int(np.argmax(recurs[end - period - low - 1 :: -1]))
-            whole = period * ((end - first) // period - 1)  # from any place of the first repeat on, these fit
+            whole = period * (
+                (end - first) // period - 1
+            )  # from any place of the first repeat on, these fit
             pauses = self.pause_ns[first : first + whole].reshape(-1, period)
             usual = np.where(np.isneginf(pauses).any(axis=0), -np.inf, np.nanmedian(pauses, axis=0))
             if not np.isneginf(usual.max()):
@@ -360,12 +438,17 @@ def _periods(codes: IntArray) -> list[int]:
 
 
 def _calls(
-    calls: pd.DataFrame, origin_ns: int, piece: IntArray, launched_ns: FloatArray, kept: BoolArray, gone_ns: FloatArray
+    calls: pd.DataFrame,
+    origin_ns: int,
+    piece: IntArray,
+    launched_ns: FloatArray,
+    kept: BoolArray,
+    gone_ns: FloatArray,
 ) -> pd.DataFrame:
     """Return the calls of the pieces that are kept, moved with their activities; launches are from the origin on.
 
-    Where the CPU was so far ahead that the calls of a piece would come before those of the one now before it, they
-    follow these as they followed those of the piece that is gone.
+    Where the CPU was so far ahead that the calls of a piece would come before those of the one now
+    before it, they follow these as they followed those of the piece that is gone.
     """
     if not len(calls):
         return calls
@@ -386,4 +469,6 @@ def _calls(
         shifts[number] = shift
         before = end[number] - shift
     moved = calls["start_ns"] - shifts[of].round().astype(np.int64)
-    return calls.assign(start_ns=moved)[kept[of]].sort_values("start_ns", kind="stable", ignore_index=True)
+    return calls.assign(start_ns=moved)[kept[of]].sort_values(
+        "start_ns", kind="stable", ignore_index=True
+    )

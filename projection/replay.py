@@ -1,13 +1,15 @@
 """The trace played again with other durations: every activity starts when what it waits for is over.
 
-`replay` is one way from durations to an end-to-end time; `totals_us` gives two sums beside it, of which one counts
-overlap once. `critical_path` is the chain of work that the end of a replay had to wait for.
+`replay` is one way from durations to an end-to-end time; `totals_us` gives two sums beside it, of
+which one counts overlap once. `critical_path` is the chain of work that the end of a replay had to
+wait for.
 
-A queue and a thread are chains, so the starts of a stretch of a queue have a closed form: with C the running sum of
-what must pass between one start and the next, and R when each has been launched,
-``S_i = C_i + max(S_before, max_{j <= i} (R_j - C_j))``. Only waits (of the CPU for the GPU, of a queue for another) cut
-chains into stretches, which are played in the order they were measured in: what waits was measured after what it waits
-for, so that order serves for all durations. Each stretch is played for all samples at once.
+A queue and a thread are chains, so the starts of a stretch of a queue have a closed form: with C
+the running sum of what must pass between one start and the next, and R when each has been launched,
+``S_i = C_i + max(S_before, max_{j <= i} (R_j - C_j))``. Only waits (of the CPU for the GPU, of a
+queue for another) cut chains into stretches, which are played in the order they were measured in:
+what waits was measured after what it waits for, so that order serves for all durations. Each
+stretch is played for all samples at once.
 """
 
 from __future__ import annotations
@@ -39,15 +41,17 @@ class Times:
 
     def span_us(self, counted: BoolArray | slice = slice(None)) -> FloatArray:
         """Return the time from the first start to the last end of the activities that count, shape (n_samples,), µs."""
-        return (self.end_ns[:, counted].max(axis=1) - self.start_ns[:, counted].min(axis=1)) / 1000.0
+        return (
+            self.end_ns[:, counted].max(axis=1) - self.start_ns[:, counted].min(axis=1)
+        ) / 1000.0
 
 
 @dataclass(frozen=True)
 class Pace:
     """Time before activities whose cause the trace does not say: it is drawn, the same factor for all of a sample.
 
-    The arrays (n,) are in the order of the graph, ns: what of the time from start to start on a queue, of a launch
-    under way, and of the wait for another queue is of unknown cause.
+    The arrays (n,) are in the order of the graph, ns: what of the time from start to start on a
+    queue, of a launch under way, and of the wait for another queue is of unknown cause.
     """
 
     gap_ns: FloatArray
@@ -59,15 +63,18 @@ class Pace:
 
 
 def replay(
-    graph: Graph, duration_ns: FloatArray, cpu: FloatArray | float = 1.0, pace: Pace | None = None,
+    graph: Graph,
+    duration_ns: FloatArray,
+    cpu: FloatArray | float = 1.0,
+    pace: Pace | None = None,
     paces: FloatArray | float = 1.0,
-) -> Times:  # fmt: skip
+) -> Times:
     """Return when everything happens with other durations.
 
-    ``duration_ns``, of shape (n,) or (n_samples, n), are those of the activities in the order of the graph; ``cpu``, of
-    shape (n_samples,) or one for all, the time the CPU takes for its work, relative to the measured; ``paces``, of the
-    same shape, multiply the time of ``pace``. A ValueError says that a shape does not fit, or a duration is negative or
-    not a number.
+    ``duration_ns``, of shape (n,) or (n_samples, n), are those of the activities in the order of
+    the graph; ``cpu``, of shape (n_samples,) or one for all, the time the CPU takes for its work,
+    relative to the measured; ``paces``, of the same shape, multiply the time of ``pace``. A
+    ValueError says that a shape does not fit, or a duration is negative or not a number.
     """
     durations = np.atleast_2d(np.asarray(duration_ns, dtype=float))
     if durations.shape[1] != len(graph):
@@ -80,21 +87,29 @@ def replay(
 
 
 def spans_us(
-    graph: Graph, duration_ns: FloatArray, factors: FloatArray, groups: IntArray, cpu: FloatArray,
-    span: Callable[[Times], FloatArray], pace: Pace | None = None, paces: FloatArray | None = None,
-) -> FloatArray:  # fmt: skip
+    graph: Graph,
+    duration_ns: FloatArray,
+    factors: FloatArray,
+    groups: IntArray,
+    cpu: FloatArray,
+    span: Callable[[Times], FloatArray],
+    pace: Pace | None = None,
+    paces: FloatArray | None = None,
+) -> FloatArray:
     """Return the span of each sample (µs), a few samples at a time so that memory stays bounded.
 
-    The durations of the activities, of shape (n,) in the order of the graph, are multiplied by what ``factors``, of
-    shape (n_samples, n_groups), have for the group of each; ``cpu``, ``pace`` and ``paces`` are as for `replay`.
-    ``span`` says what the span of each sample of a replay is.
+    The durations of the activities, of shape (n,) in the order of the graph, are multiplied by what
+    ``factors``, of shape (n_samples, n_groups), have for the group of each; ``cpu``, ``pace`` and
+    ``paces`` are as for `replay`. ``span`` says what the span of each sample of a replay is.
     """
     at_once = max(1, _AT_ONCE // max(len(graph), 1))
     parts = []
     for first in range(0, len(factors), at_once):
         some = slice(first, first + at_once)
         drawn = 1.0 if paces is None else paces[some]
-        parts.append(span(replay(graph, factors[some][:, groups] * duration_ns, cpu[some], pace, drawn)))
+        parts.append(
+            span(replay(graph, factors[some][:, groups] * duration_ns, cpu[some], pace, drawn))
+        )
     return np.concatenate(parts) if parts else np.empty(0)
 
 
@@ -102,12 +117,18 @@ class Player:
     """A replay under way: a trace of one process, played stretch by stretch in the order it was measured in."""
 
     def __init__(
-        self, graph: Graph, durations: FloatArray, cpu: FloatArray, pace: Pace | None = None,
+        self,
+        graph: Graph,
+        durations: FloatArray,
+        cpu: FloatArray,
+        pace: Pace | None = None,
         paces: FloatArray | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.graph, self.durations, self.cpu = graph, durations, cpu
         self.pace = pace
-        self.more = None if paces is None else paces - 1.0  # of the time of `pace`, shape (n_samples, 1)
+        self.more = (
+            None if paces is None else paces - 1.0
+        )  # of the time of `pace`, shape (n_samples, 1)
         samples = len(durations)
         self.start = np.full((samples, len(graph)), np.nan)
         self.end = np.full((samples, len(graph)), np.nan)
@@ -116,7 +137,9 @@ class Player:
         self.run[:, fixed] = graph.runs.begin_ns[fixed]
         order = np.argsort(graph.queue, kind="stable")
         self.members = np.split(order, np.flatnonzero(np.diff(graph.queue[order])) + 1)
-        self.queue_of = {int(graph.queue[rows[0]]): number for number, rows in enumerate(self.members)}
+        self.queue_of = {
+            int(graph.queue[rows[0]]): number for number, rows in enumerate(self.members)
+        }
         self.place = np.empty(len(graph), dtype=np.int64)
         for rows in self.members:
             self.place[rows] = np.arange(len(rows))
@@ -139,7 +162,9 @@ class Player:
         graph, runs = self.graph, self.graph.runs
         waits = np.flatnonzero(runs.wait >= 0)
         cuts = [(float(runs.known_ns[run]), 0, int(run)) for run in waits]
-        return cuts + [(float(graph.start_ns[row]), 1, int(row)) for row in np.flatnonzero(graph.other >= 0)]
+        return cuts + [
+            (float(graph.start_ns[row]), 1, int(row)) for row in np.flatnonzero(graph.other >= 0)
+        ]
 
     def cut(self, kind: int, number: int) -> None:
         """Play what one of `cuts` needs, in their order."""
@@ -147,7 +172,10 @@ class Player:
             runs, calls = self.graph.runs, self.graph.calls
             wait, awaited = int(runs.wait[number]), int(runs.awaited[number])
             self.through(awaited)
-            asked = self.run[:, calls.run[wait]] + (calls.offset_ns[wait] + runs.base_ns[number]) * self.cpu[:, 0]
+            asked = (
+                self.run[:, calls.run[wait]]
+                + (calls.offset_ns[wait] + runs.base_ns[number]) * self.cpu[:, 0]
+            )
             self.run[:, number] = np.maximum(asked, self.end[:, awaited] + runs.lag_ns[number])
         else:
             self.through(int(self.graph.other[number]))
@@ -165,18 +193,24 @@ class Player:
         self.done[queue] = stop
         graph, calls, rows = self.graph, self.graph.calls, self.members[queue][first:stop]
         durations = self.durations[:, rows]
-        # when activities have been launched and, the first, what it waits for on another queue is over
+        # when activities have been launched and, the first, what it waits for on another queue is
+        # over
         ready = np.full(durations.shape, -np.inf)
         launched = graph.call[rows] >= 0
         which, of = graph.call[rows[launched]], rows[launched]
         if len(which):
-            at = self.run[:, calls.run[which]] + (calls.offset_ns[which] + graph.pace_ns[of]) * self.cpu
+            at = (
+                self.run[:, calls.run[which]]
+                + (calls.offset_ns[which] + graph.pace_ns[of]) * self.cpu
+            )
             ready[:, launched] = at + self._latency(of)
         fixed = ~launched & (graph.before[rows] < 0) & (graph.other[rows] < 0)
         ready[:, fixed] = graph.start_ns[rows[fixed]]
         other = int(graph.other[rows[0]])
         if other >= 0:
-            ready[:, 0] = np.maximum(ready[:, 0], self.end[:, other] + self._delay(rows[:1])[..., 0])
+            ready[:, 0] = np.maximum(
+                ready[:, 0], self.end[:, other] + self._delay(rows[:1])[..., 0]
+            )
         between = np.empty_like(durations)
         gap = self._gap(rows)
         between[:, 1:] = graph.passed[rows[1:]] * durations[:, :-1] + gap[..., 1:]
@@ -214,8 +248,9 @@ AGGREGATIONS = (SUM, OVERLAP, REPLAY)
 """Ways to add up a trace:
 
 - sum: all durations, and the time in which nothing ran. Overlap counts twice.
-- overlap: every moment of the measured timeline counts once, for the activity that it is put down to (computation
-  before communication before copies, then the one that began first), and is stretched as that one is.
+- overlap: every moment of the measured timeline counts once, for the activity that it is put down
+  to (computation before communication before copies, then the one that began first), and is
+  stretched as that one is.
 - replay: the trace's own dependencies played again (`replay`).
 """
 
@@ -223,8 +258,8 @@ AGGREGATIONS = (SUM, OVERLAP, REPLAY)
 def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatArray:
     """Return for each activity the moments that are put down to it: the sum is the time anything ran.
 
-    Activities of lower ``rank`` hide those of higher; among equals the one that begins first. All of shape (n,), times
-    in any unit.
+    Activities of lower ``rank`` hide those of higher; among equals the one that begins first. All
+    of shape (n,), times in any unit.
     """
     own = np.zeros(len(start))
     hidden: tuple[FloatArray, FloatArray] = (np.empty(0), np.empty(0))
@@ -257,17 +292,25 @@ def _covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatA
 
 
 def totals_us(
-    duration_ns: FloatArray, projected_ns: FloatArray, own_ns: FloatArray, weights: FloatArray, measured_us: float,
-    replayed_us: float, *, idle: float = 1.0,
-) -> dict[str, float]:  # fmt: skip
+    duration_ns: FloatArray,
+    projected_ns: FloatArray,
+    own_ns: FloatArray,
+    weights: FloatArray,
+    measured_us: float,
+    replayed_us: float,
+    *,
+    idle: float = 1.0,
+) -> dict[str, float]:
     """Return the projected end-to-end time by each way of adding up (`AGGREGATIONS`), µs.
 
-    The arrays (n_counted,) are of the activities that make the end-to-end time: measured and projected, what of the
-    measured time is put down to each (`own_time`), and how many times each counts. Sums take ``idle`` for the time in
-    which nothing runs, relative to the measured.
+    The arrays (n_counted,) are of the activities that make the end-to-end time: measured and
+    projected, what of the measured time is put down to each (`own_time`), and how many times each
+    counts. Sums take ``idle`` for the time in which nothing runs, relative to the measured.
     """
     still = max(1000.0 * measured_us - float((own_ns * weights).sum()), 0.0) * idle
-    stretched = np.divide(projected_ns, duration_ns, out=np.ones_like(own_ns), where=duration_ns > 0)
+    stretched = np.divide(
+        projected_ns, duration_ns, out=np.ones_like(own_ns), where=duration_ns > 0
+    )
     return {
         SUM: float((projected_ns * weights).sum() + still) / 1000.0,
         OVERLAP: float((own_ns * stretched * weights).sum() + still) / 1000.0,
@@ -276,10 +319,17 @@ def totals_us(
 
 
 ACTIVITY, GAP, LATENCY, WORK, RETURN, DELAY, UNEXPLAINED = (
-    "activity", "gap", "launch", "cpu", "return", "dependency", "unexplained",
-)  # fmt: skip
-"""Kinds of pieces: an activity ran; the queue's gap; a launch on its way; the CPU worked; a wait of the CPU came back;
-one queue took note of another; a gap or launch that took longer than the trace explains."""
+    "activity",
+    "gap",
+    "launch",
+    "cpu",
+    "return",
+    "dependency",
+    "unexplained",
+)
+"""Kinds of pieces: an activity ran; the queue's gap; a launch on its way; the CPU worked; a wait of
+the CPU came back; one queue took note of another; a gap or launch that took longer than the trace
+explains."""
 
 
 def critical_path(
@@ -287,13 +337,15 @@ def critical_path(
 ) -> pd.DataFrame:
     """Return what the last end of a replay had to wait for, back to the beginning.
 
-    It leads from the first start to the last end of the ``counted`` activities (n,), in the order of time, without
-    holes: `kind` (see `ACTIVITY` and the others); `row`, the activity (its place in the graph; of gaps, launches and
-    delays the one that waited, -1 for the CPU's work and returns); `begin_ns`, `end_ns`. Of an activity that the next
-    one overlaps only the part before that counts. Where two reasons held an activity back equally, the queue is named
-    before the launch, and that before another queue. A path that ends at a beginning which nothing explains (the first
-    call of a thread, the first activity of a device) goes on to the first start as the CPU's work, in a trace without
-    calls as unexplained. Clocks of CPU and GPU that disagree do not show: a piece ends where the next one begins.
+    It leads from the first start to the last end of the ``counted`` activities (n,), in the order
+    of time, without holes: `kind` (see `ACTIVITY` and the others); `row`, the activity (its place
+    in the graph; of gaps, launches and delays the one that waited, -1 for the CPU's work and
+    returns); `begin_ns`, `end_ns`. Of an activity that the next one overlaps only the part before
+    that counts. Where two reasons held an activity back equally, the queue is named before the
+    launch, and that before another queue. A path that ends at a beginning which nothing explains
+    (the first call of a thread, the first activity of a device) goes on to the first start as the
+    CPU's work, in a trace without calls as unexplained. Clocks of CPU and GPU that disagree do not
+    show: a piece ends where the next one begins.
     """
     path = _Path(graph, times, sample)
     rows = np.arange(len(graph))[counted]
@@ -316,8 +368,16 @@ class _Path:
         self.start, self.end = times.start_ns[sample].tolist(), times.end_ns[sample].tolist()
         self.run, self.call = times.run_ns[sample].tolist(), times.call_ns(graph)[sample].tolist()
         self.cpu = float(times.cpu[sample])
-        self.before, self.called, self.other = graph.before.tolist(), graph.call.tolist(), graph.other.tolist()
-        self.gap, self.latency, self.delay = graph.gap_ns.tolist(), graph.latency_ns.tolist(), graph.delay_ns.tolist()
+        self.before, self.called, self.other = (
+            graph.before.tolist(),
+            graph.call.tolist(),
+            graph.other.tolist(),
+        )
+        self.gap, self.latency, self.delay = (
+            graph.gap_ns.tolist(),
+            graph.latency_ns.tolist(),
+            graph.delay_ns.tolist(),
+        )
         self.passed, self.pace = graph.passed.tolist(), graph.pace_ns.tolist()
         self.strange = (graph.cause == OTHER).tolist()
         self.pieces: list[tuple[str, int, float, float]] = []

@@ -1,7 +1,7 @@
 """Everything that is said of a trace on another GPU: what sets its pace, its tables, and all of it gathered.
 
-`result_of` projects a trace and gives a `Result`. The tables are functions of a `Projection` each: classes, totals,
-gaps, steps, remarks of the laws, and the kernels of the critical path.
+`result_of` projects a trace and gives a `Result`. The tables are functions of a `Projection` each:
+classes, totals, gaps, steps, remarks of the laws, and the kernels of the critical path.
 """
 
 from __future__ import annotations
@@ -31,10 +31,33 @@ from .idle import long_gaps, with_ends_cut
 from .job import communication_table, pair_volumes
 from .kernel_laws import MODEL, PAIRED
 from .phases import Repeated, counted_of, fold, repeated, repeats_of, weights_of
-from .replay import ACTIVITY, AGGREGATIONS, DELAY, GAP, LATENCY, OVERLAP, REPLAY, RETURN, SUM, UNEXPLAINED, WORK
+from .replay import (
+    ACTIVITY,
+    AGGREGATIONS,
+    DELAY,
+    GAP,
+    LATENCY,
+    OVERLAP,
+    REPLAY,
+    RETURN,
+    SUM,
+    UNEXPLAINED,
+    WORK,
+)
 from .roofs import Power, Strip, energy_of, rates_of, strips
 from .split import COMMUNICATION, STEP, STREAM, time_split
-from .sweep import END_TO_END, MOST_POINTS, OF_LINKS, Sweep, changes_of_bound, grid, own_value, stacked, sweep, swept
+from .sweep import (
+    END_TO_END,
+    MOST_POINTS,
+    OF_LINKS,
+    Sweep,
+    changes_of_bound,
+    grid,
+    own_value,
+    stacked,
+    sweep,
+    swept,
+)
 from .uncertainty import (
     CPU_SIGMA,
     GAP_SIGMA,
@@ -46,7 +69,17 @@ from .uncertainty import (
     parse_sigmas,
     uncertainty_of,
 )
-from .whole_trace import BOUND, CATEGORY, LAW, PUBLISHED, WHY, Laws, Projection, project_trace, with_collectives
+from .whole_trace import (
+    BOUND,
+    CATEGORY,
+    LAW,
+    PUBLISHED,
+    WHY,
+    Laws,
+    Projection,
+    project_trace,
+    with_collectives,
+)
 
 CPU_KINDS: Final = (WORK, LATENCY, RETURN)
 """Pieces of a critical path that no faster GPU shortens: the CPU works, its launch is under way, or its wait ends."""
@@ -73,18 +106,25 @@ def critical_us(projection: Projection) -> FloatArray:
     path = path[path["kind"] == ACTIVITY]
     length = path["length_ns"].to_numpy() / 1000.0
     found = np.zeros(len(graph))
-    found[graph.rows] = np.bincount(path["row"].to_numpy(dtype=np.int64), weights=length, minlength=len(graph))
+    found[graph.rows] = np.bincount(
+        path["row"].to_numpy(dtype=np.int64), weights=length, minlength=len(graph)
+    )
     return found
 
 
 def path_kernels(projection: Projection) -> pd.DataFrame:
     """Return the kernels of the critical path on the target by name, the longest time on it first.
 
-    The columns are `name`, `op_class`, `count` of its activities on the path, `path_us`, and `share` of the path.
+    The columns are `name`, `op_class`, `count` of its activities on the path, `path_us`, and
+    `share` of the path.
     """
     rows = projection.activities
     table = pd.DataFrame(
-        {"name": rows["name"].astype(str), "op_class": class_of(rows), "path_us": critical_us(projection)}
+        {
+            "name": rows["name"].astype(str),
+            "op_class": class_of(rows),
+            "path_us": critical_us(projection),
+        }
     )
     table["count"] = repeats_of(rows)
     length_us = float(projection.path["length_ns"].sum()) / 1000.0
@@ -97,27 +137,35 @@ def path_kernels(projection: Projection) -> pd.DataFrame:
 def verdict(projection: Projection) -> Remark:
     """Return what bounds the trace on the target, against what bounded it on the host.
 
-    ``gpu-sets-pace`` or ``launch-bound`` with the CPU's share of the critical path `before` and `after`;
-    ``pace-unknown`` with the share of the GPU's activities where the trace has no calls of the CPU.
+    ``gpu-sets-pace`` or ``launch-bound`` with the CPU's share of the critical path `before` and
+    `after`; ``pace-unknown`` with the share of the GPU's activities where the trace has no calls of
+    the CPU.
     """
     target = projection.target.name
     if not len(projection.graph.calls):
-        before, after = (path_shares(path)[ACTIVITY] for path in (projection.measured_path, projection.path))
+        before, after = (
+            path_shares(path)[ACTIVITY] for path in (projection.measured_path, projection.path)
+        )
         text = (
-            f"what sets the pace on {target} is unknown, the trace has no calls of the CPU: activities of the GPU are "
+            f"what sets the pace on {target} is unknown, the trace has no calls of the CPU: "
+            "activities of the GPU are "
             f"{100 * after:.0f} % of the critical path ({100 * before:.0f} % as measured)"
         )
         return remark("pace-unknown", text, target=target, before=before, after=after)
     before, after = cpu_share(projection.measured_path), cpu_share(projection.path)
     of_cpu = (
-        f"the CPU's work and launches are {100 * after:.0f} % of the critical path ({100 * before:.0f} % as measured)"
+        f"the CPU's work and launches are {100 * after:.0f} % of the critical path "
+        f"({100 * before:.0f} % as measured)"
     )
     if after < BOUND_BY_CPU:
         text = f"on {target} the GPU sets the pace: {of_cpu}"
         return remark("gpu-sets-pace", text, target=target, before=before, after=after)
     already = before >= BOUND_BY_CPU
     verb = "stays" if already else "becomes"
-    text = f"on {target} the trace {verb} launch-bound: {of_cpu}; a faster GPU does not shorten that part"
+    text = (
+        f"on {target} the trace {verb} launch-bound: {of_cpu}; a faster GPU does not shorten that "
+        "part"
+    )
     return remark("launch-bound", text, target=target, before=before, after=after, already=already)
 
 
@@ -131,16 +179,21 @@ LATENCY_BOUND: Final = "latency"
 
 
 def class_table(
-    projection: Projection, published: Projection, stated: Mapping[str, float] | None = None, *, level: float = LEVEL
+    projection: Projection,
+    published: Projection,
+    stated: Mapping[str, float] | None = None,
+    *,
+    level: float = LEVEL,
 ) -> pd.DataFrame:
     """Return one row per class of kernels, the largest projected time first.
 
-    ``published`` is the projection by the published methodology, ``stated`` uncertainties of the user
-    (`uncertainty.sources_of`), ``level`` that of the intervals. The columns are `op_class`; `count`; `measured_us`,
-    `published_us`, `projected_us` (sums over all activities, orphans included); `lower_us`, `upper_us`, the quantiles
-    of the class's own factor around the last; `factor`, projected over measured; `law` and `bound`, those of the most
-    projected time; `sigma` and `basis` (`uncertainty.class_sigmas`); `fallbacks`, activities whose law is not the one
-    asked for.
+    ``published`` is the projection by the published methodology, ``stated`` uncertainties of the
+    user (`uncertainty.sources_of`), ``level`` that of the intervals. The columns are `op_class`;
+    `count`; `measured_us`, `published_us`, `projected_us` (sums over all activities, orphans
+    included); `lower_us`, `upper_us`, the quantiles of the class's own factor around the last;
+    `factor`, projected over measured; `law` and `bound`, those of the most projected time; `sigma`
+    and `basis` (`uncertainty.class_sigmas`); `fallbacks`, activities whose law is not the one asked
+    for.
     """
     rows = projection.activities[["measured_us", "projected_us", LAW, BOUND]]
     rows = rows.assign(op_class=class_of(projection.activities))
@@ -151,42 +204,78 @@ def class_table(
     table = _whole_counts(rows.groupby("op_class", sort=True)[sums].sum())
     table["fallbacks"] = table["fallbacks"].round().astype(np.int64)
     table["factor"] = np.divide(
-        table["projected_us"], table["measured_us"], out=np.full(len(table), np.nan), where=table["measured_us"] > 0
+        table["projected_us"],
+        table["measured_us"],
+        out=np.full(len(table), np.nan),
+        where=table["measured_us"] > 0,
     )
     for name in (LAW, BOUND):  # that of the most projected time
-        time = rows.groupby(["op_class", rows[name].astype(str)], sort=True)["projected_us"].sum().reset_index()
-        most = time.sort_values("projected_us", ascending=False, kind="stable").drop_duplicates("op_class")
+        time = (
+            rows.groupby(["op_class", rows[name].astype(str)], sort=True)["projected_us"]
+            .sum()
+            .reset_index()
+        )
+        most = time.sort_values("projected_us", ascending=False, kind="stable").drop_duplicates(
+            "op_class"
+        )
         table[name] = most.set_index("op_class")[name]
     table = table.join(class_sigmas(projection, stated).set_index("op_class")).reset_index()
     reach = np.exp(float(ndtri((1 + level) / 2)) * table["sigma"])
-    table["lower_us"], table["upper_us"] = table["projected_us"] / reach, table["projected_us"] * reach
+    table["lower_us"], table["upper_us"] = (
+        table["projected_us"] / reach,
+        table["projected_us"] * reach,
+    )
     order = [
-        "op_class", "count", "measured_us", "published_us", "projected_us", "lower_us", "upper_us", "factor", "law",
-        "bound", "sigma", "basis", "fallbacks",
-    ]  # fmt: skip
-    return table[order].sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
+        "op_class",
+        "count",
+        "measured_us",
+        "published_us",
+        "projected_us",
+        "lower_us",
+        "upper_us",
+        "factor",
+        "law",
+        "bound",
+        "sigma",
+        "basis",
+        "fallbacks",
+    ]
+    return table[order].sort_values(
+        "projected_us", ascending=False, kind="stable", ignore_index=True
+    )
 
 
 def other_law(projection: Projection) -> np.ndarray:
     """Return which activities go by another law than the one asked for, shape (n_activities,)."""
     rows, laws = projection.activities, projection.laws
-    asked = np.where(rows[CATEGORY] == COMMUNICATION, laws.communication, MODEL if laws.run else laws.compute)
+    asked = np.where(
+        rows[CATEGORY] == COMMUNICATION, laws.communication, MODEL if laws.run else laws.compute
+    )
     return rows[LAW].astype(str).str.partition("+")[0].to_numpy() != asked
 
 
 def remark_table(projection: Projection) -> pd.DataFrame:
     """Return what the laws say of how they were applied, and why others were used, the longest time first.
 
-    The columns are `why`, a tuple of `Remark`; `law`, the one used; `other`, whether another one was asked for;
-    `count`; `projected_us`.
+    The columns are `why`, a tuple of `Remark`; `law`, the one used; `other`, whether another one
+    was asked for; `count`; `projected_us`.
     """
     rows = projection.activities[[WHY, LAW, "projected_us"]]
     rows = rows.assign(other=other_law(projection), count=repeats_of(projection.activities))
     told = rows[rows[WHY].map(bool).astype(bool) | rows["other"]]
     codes: dict[tuple[Remark, ...], int] = {}
-    by = [pd.Series([codes.setdefault(why, len(codes)) for why in told[WHY]], told.index, dtype=int, name=WHY)]
+    by = [
+        pd.Series(
+            [codes.setdefault(why, len(codes)) for why in told[WHY]],
+            told.index,
+            dtype=int,
+            name=WHY,
+        )
+    ]
     by += [told[LAW].astype(str), told["other"]]
-    table = _whole_counts(told.groupby(by, sort=True)[["count", "projected_us"]].sum()).reset_index()
+    table = _whole_counts(
+        told.groupby(by, sort=True)[["count", "projected_us"]].sum()
+    ).reset_index()
     reasons = list(codes)
     table[WHY] = pd.Series([reasons[code] for code in table[WHY]], table.index, dtype=object)
     return table.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
@@ -195,13 +284,16 @@ def remark_table(projection: Projection) -> pd.DataFrame:
 def total_table(projection: Projection, published: Projection) -> pd.DataFrame:
     """Return the end-to-end time by every way of adding up.
 
-    The columns are `aggregation`, `measured_us`, `published_us`, `projected_us`, and `factor`, the last over the first.
-    Measured sums differ from the measured end-to-end time where activities overlap: they count overlap twice.
+    The columns are `aggregation`, `measured_us`, `published_us`, `projected_us`, and `factor`, the
+    last over the first. Measured sums differ from the measured end-to-end time where activities
+    overlap: they count overlap twice.
     """
     graph, counted = projection.graph, projection.counted
     busy = projection.busy_us
     measured = {
-        SUM: float((graph.duration_ns[counted] * projection.weights).sum()) / 1000.0 + projection.measured_us - busy,
+        SUM: float((graph.duration_ns[counted] * projection.weights).sum()) / 1000.0
+        + projection.measured_us
+        - busy,
         OVERLAP: projection.measured_us,
         REPLAY: projection.measured_us,
     }
@@ -217,15 +309,20 @@ def gap_summary(projection: Projection) -> pd.DataFrame:
     gaps = gap_table(projection.graph)
     gaps["count"] = repeats_of(projection.activities)[projection.graph.rows][gaps["row"]]
     gaps["gap_us"] = gaps["gap_ns"] * gaps["count"] / 1e3
-    found = gaps.groupby("cause")[["count", "gap_us"]].sum().reindex(pd.Index(CAUSES, name="cause")).fillna(0.0)
+    found = (
+        gaps.groupby("cause")[["count", "gap_us"]]
+        .sum()
+        .reindex(pd.Index(CAUSES, name="cause"))
+        .fillna(0.0)
+    )
     return _whole_counts(found).reset_index()
 
 
 def step_table(projection: Projection) -> pd.DataFrame:
     """Return the steps of the trace, of a folded one those that are left; no row where it has none.
 
-    The columns are `step`, and `measured_us` and `projected_us` from the first start to the last end of what was
-    launched in it.
+    The columns are `step`, and `measured_us` and `projected_us` from the first start to the last
+    end of what was launched in it.
     """
     graph, times = projection.graph, projection.times
     step = projection.activities["step"].iloc[graph.rows]
@@ -244,21 +341,25 @@ def step_table(projection: Projection) -> pd.DataFrame:
     by_step = frame.groupby("step")
     measured = by_step["end"].max() - by_step["start"].min()
     projected = by_step["new_end"].max() - by_step["new_start"].min()
-    return pd.DataFrame({"measured_us": measured / 1e3, "projected_us": projected / 1e3}).reset_index()
+    return pd.DataFrame(
+        {"measured_us": measured / 1e3, "projected_us": projected / 1e3}
+    ).reset_index()
 
 
 def outcome(projection: Projection) -> Mapping[str, Any]:
     """Return the results of a projection as `sweep` wants them.
 
-    The shares are those of the critical path: activities by their bound, `LAUNCH` for the CPU's part, "latency" for
-    gaps and what one queue waits for another.
+    The shares are those of the critical path: activities by their bound, `LAUNCH` for the CPU's
+    part, "latency" for gaps and what one queue waits for another.
     """
     path = projection.path
     length = path["length_ns"].to_numpy()
     bound = projection.activities[BOUND].astype(str).to_numpy()[projection.graph.rows]
     rows = path["row"].to_numpy()
     kind = path["kind"].to_numpy(dtype=object)
-    what = np.where(kind == ACTIVITY, bound[rows], np.where(np.isin(kind, CPU_KINDS), LAUNCH, LATENCY_BOUND))
+    what = np.where(
+        kind == ACTIVITY, bound[rows], np.where(np.isin(kind, CPU_KINDS), LAUNCH, LATENCY_BOUND)
+    )
     share = pd.Series(length).groupby(what).sum() / length.sum()
     classes = projection.activities.groupby(class_of(projection.activities))["projected_us"].sum()
     return {
@@ -272,9 +373,10 @@ def outcome(projection: Projection) -> Mapping[str, Any]:
 class Result:
     """A projection with its baseline, its uncertainty, and the tables that explain both.
 
-    What must be read before the answer (`first`) are ``device-taken-for``, ``trace-finding``, ``launched-before``,
-    ``idle-head``, ``idle-tail`` and ``long-gap``. Notes are ``run-applies`` and ``pairs-apply`` (to how much),
-    ``no-phases`` (asked for, and all was projected), ``no-calls``, ``cpu-taken-as-fast`` and ``durations-of-passes``.
+    What must be read before the answer (`first`) are ``device-taken-for``, ``trace-finding``,
+    ``launched-before``, ``idle-head``, ``idle-tail`` and ``long-gap``. Notes are ``run-applies``
+    and ``pairs-apply`` (to how much), ``no-phases`` (asked for, and all was projected),
+    ``no-calls``, ``cpu-taken-as-fast`` and ``durations-of-passes``.
     """
 
     label: str  # what to call the trace
@@ -295,10 +397,16 @@ class Result:
     verdict: Remark  # what sets the pace on the target (`verdict`)
     sweeps: pd.DataFrame | None  # of every sweep asked for, one below the other
     notes: tuple[Remark, ...]  # what a reader should know
-    grid: pd.DataFrame | None = None  # of two figures of links or network that are swept together (`sweep.grid`)
+    grid: pd.DataFrame | None = (
+        None  # of two figures of links or network that are swept together (`sweep.grid`)
+    )
     phases: Repeated | None = None  # where a few repeats of each phase stand for all
-    durations: pd.DataFrame | None = None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
-    power: Mapping[tuple[str, str], Power] | None = None  # measured, by GPU and class (`roofs.measured_power`)
+    durations: pd.DataFrame | None = (
+        None  # kernels by name, where passes measured some (`passes.Retimed.kernels`)
+    )
+    power: Mapping[tuple[str, str], Power] | None = (
+        None  # measured, by GPU and class (`roofs.measured_power`)
+    )
     need: Need | None = None  # how sure the time is to be, where that was asked
     first: tuple[Remark, ...] = ()  # what must be read before the answer
 
@@ -316,7 +424,9 @@ class Result:
     def energy(self) -> pd.DataFrame:
         """The energy on host and target, no row where no power is known (`roofs.energy_of`)."""
         unsure = self.uncertainty
-        return energy_of(self.projection, (unsure.lower_us, unsure.upper_us), unsure.level, self.power)
+        return energy_of(
+            self.projection, (unsure.lower_us, unsure.upper_us), unsure.level, self.power
+        )
 
     @cached_property
     def sent(self) -> pd.DataFrame:
@@ -349,18 +459,27 @@ def result_of(
 ) -> Result:
     """Project a trace, and gather what is to be said of it.
 
-    The trace has the CPU's calls, if the file has them. ``stated`` are uncertainties as the user states them
-    (`uncertainty.parse_sigmas`), ``sweeps`` figures of the target to change, one after the other; level, samples and
-    seed are those of the interval (`uncertainty.propagate`); with ``phases`` a few repeats of each phase of the trace
-    are projected for all (`phases.fold`), where any repeats; ``power`` is as for `roofs.energy_of`, ``need`` as for
-    `uncertainty.need_of`. A DataError as for `project_trace`, `parse_sigmas` and `propagate`.
+    The trace has the CPU's calls, if the file has them. ``stated`` are uncertainties as the user
+    states them (`uncertainty.parse_sigmas`), ``sweeps`` figures of the target to change, one after
+    the other; level, samples and seed are those of the interval (`uncertainty.propagate`); with
+    ``phases`` a few repeats of each phase of the trace are projected for all (`phases.fold`), where
+    any repeats; ``power`` is as for `roofs.energy_of`, ``need`` as for `uncertainty.need_of`. A
+    DataError as for `project_trace`, `parse_sigmas` and `propagate`.
     """
     trace, ends = with_ends_cut(trace)
     folded = fold(trace) if phases else None
     short = folded.trace if folded else trace
-    projection = replace(project_trace(short, host, target, laws, folded=folded), doubts=doubts_of(trace))
-    published = project_trace(short, host, target, replace(PUBLISHED, network=projection.laws.network),
-                              graph=projection.graph, folded=folded)  # fmt: skip
+    projection = replace(
+        project_trace(short, host, target, laws, folded=folded), doubts=doubts_of(trace)
+    )
+    published = project_trace(
+        short,
+        host,
+        target,
+        replace(PUBLISHED, network=projection.laws.network),
+        graph=projection.graph,
+        folded=folded,
+    )
     sigmas = parse_sigmas(stated, names_of(projection)) if stated else {}
     table = trace.dispatches[counted_of(trace.dispatches)]
     in_steps = table[table["step"].notna()]
@@ -429,9 +548,14 @@ def _swept(trace: Annotated, projection: Projection, plan: Sweep) -> pd.DataFram
         if plan.figure in OF_LINKS:
             return _linked(projection, place)
         there = project_trace(
-            trace, projection.host, place[0], projection.laws, graph=projection.graph, trained_for=projection.target,
+            trace,
+            projection.host,
+            place[0],
+            projection.laws,
+            graph=projection.graph,
+            trained_for=projection.target,
             folded=projection.folded,
-        )  # fmt: skip
+        )
         return outcome(there)
 
     return sweep((projection.target, projection.laws.world), plan, evaluate, _changed, _own)
@@ -442,7 +566,9 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
     if len(plans) != 2 or any(plan.figure not in OF_LINKS for plan in plans):
         return None
     if len(plans[0].points) * len(plans[1].points) > MOST_POINTS:
-        raise ParameterError("sweep", f"of two figures together must have {MOST_POINTS} pairs at most")
+        raise ParameterError(
+            "sweep", f"of two figures together must have {MOST_POINTS} pairs at most"
+        )
     place = projection.target, projection.laws.world
     found = grid(place, (plans[0], plans[1]), partial(_linked, projection), _changed)
     return found.assign(ratio=found[END_TO_END] / projection.measured_us)
@@ -451,10 +577,19 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
     """Return what a reader should know; ``asked`` says whether phases were to stand for their repeats."""
     notes, rows, laws = [], projection.activities, projection.laws
-    count, time, law = repeats_of(rows), rows["projected_us"].to_numpy() * weights_of(rows), rows[LAW].astype(str)
+    count, time, law = (
+        repeats_of(rows),
+        rows["projected_us"].to_numpy() * weights_of(rows),
+        rows[LAW].astype(str),
+    )
     for asked_for, used, code, text in (
         (laws.run, law == MODEL, "run-applies", "the run predicts {}; laws the others"),
-        (laws.corrections, law.str.endswith(PAIRED), "pairs-apply", "{} go by their own problem, which both GPUs ran"),
+        (
+            laws.corrections,
+            law.str.endswith(PAIRED),
+            "pairs-apply",
+            "{} go by their own problem, which both GPUs ran",
+        ),
     ):
         if asked_for:
             done, every = int(count[used].sum()), int(count.sum())
@@ -462,7 +597,10 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
             words = f"{done:,} of {every:,} activities, {100 * part:.0f} % of their time"
             notes.append(remark(code, text.format(words), count=done, of=every, share=part))
     if asked and not projection.folded:
-        text = "no phase of the trace repeats often enough to stand for its repeats: the whole trace was projected"
+        text = (
+            "no phase of the trace repeats often enough to stand for its repeats: the whole trace "
+            "was projected"
+        )
         notes.append(remark("no-phases", text))
     notes += [one for one in trace.notes if one.code == "groups-of-world"]
     if not len(projection.graph.calls):
@@ -472,14 +610,18 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         notes.append(remark("no-calls", text))
     elif projection.laws.cpu_speed is None and projection.host != projection.target:
         within = f"within {100 * CPU_SIGMA:.0f} %"
-        text = f"the target's CPU is assumed to be as fast as the one measured, {within}: state cpu_speed"
+        text = (
+            f"the target's CPU is assumed to be as fast as the one measured, {within}: state "
+            "cpu_speed"
+        )
         notes.append(remark("cpu-taken-as-fast", text, sigma=CPU_SIGMA))
     if (world := projection.laws.world) is not None:
         rows = projection.activities
         resized = (rows[LAW] == ALPHA_BETA).any()
         if world.ranks is not None and resized:
             text = (
-                "every rank keeps its batch: kernels do not change, not even those on shards (of an optimizer), whose "
+                "every rank keeps its batch: kernels do not change, not even those on shards (of "
+                "an optimizer), whose "
                 "work depends on the number of ranks"
             )
             notes.append(remark("kernels-keep-their-work", text))
@@ -489,9 +631,13 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
         messages = placed_messages(projection.communication)
         model = model_us(messages, projection.host, world.host)
         known = ~np.isnan(model) & (model > 0)
-        if known.any() and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING:
+        if (
+            known.any()
+            and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING
+        ):
             text = (
-                f"the collectives took {ratio:.3g} times what the model of the links predicts: they wait for peers, "
+                f"the collectives took {ratio:.3g} times what the model of the links predicts: "
+                "they wait for peers, "
                 "which stays"
             )
             notes.insert(0, remark("collectives-above-model", text, ratio=float(ratio)))
@@ -517,7 +663,11 @@ def _first(trace: Annotated, projection: Projection) -> list[Remark]:
     if not before.any() or before.all():
         return findings
     kernels = (table["kind"] == KERNEL).to_numpy(dtype=bool)
-    word, those = ("kernels", kernels) if kernels[before].all() else ("activities", np.ones(len(table), dtype=bool))
+    word, those = (
+        ("kernels", kernels)
+        if kernels[before].all()
+        else ("activities", np.ones(len(table), dtype=bool))
+    )
     count, every = int(before.sum()), int(those.sum())
     with_all = f"{span_ns(table) / 1e6:,.4g} ms measured"
     values = {"count": count, "of": every, "span_us": span_ns(table) / 1e3}
@@ -526,7 +676,8 @@ def _first(trace: Annotated, projection: Projection) -> list[Remark]:
         with_all += f", {projected_us / 1e3:,.4g} ms projected"
         values["projected_span_us"] = projected_us
     text = (
-        f"{count:,} of {every:,} {word} were launched before recording began and are left out of the end-to-end time "
+        f"{count:,} of {every:,} {word} were launched before recording began and are left out of "
+        "the end-to-end time "
         f"(with them {with_all})"
     )
     return [*findings, remark("launched-before", text, **values)]

@@ -1,16 +1,18 @@
 """How near a trace comes to what its GPUs can do: rates and hardware efficiency of kernels, roofs over time, energy.
 
-Hardware efficiency is the achieved FLOPS over the dense peak of the format that was used. Beside it stand the share of
-the memory bandwidth (compulsory bytes over time and bandwidth) and, of collectives, that of the links (what the direct
-algorithm sends, over time and the bandwidth to the peers of the group). All follow from the work of a kernel and its
-time, measured on the host and projected on the target; where work or figure is unknown they are NaN.
+Hardware efficiency is the achieved FLOPS over the dense peak of the format that was used. Beside it
+stand the share of the memory bandwidth (compulsory bytes over time and bandwidth) and, of
+collectives, that of the links (what the direct algorithm sends, over time and the bandwidth to the
+peers of the group). All follow from the work of a kernel and its time, measured on the host and
+projected on the target; where work or figure is unknown they are NaN.
 
-`strip` cuts a stretch of the replay into bins, and says which share of each roof a bin used: the shares of the kernels
-that ran, weighted by how long they did; where nothing ran it is 0, and kernels that overlap add up. The CPU's share is
-the time in which any of its threads worked: waits for the GPU are none of it.
+`strip` cuts a stretch of the replay into bins, and says which share of each roof a bin used: the
+shares of the kernels that ran, weighted by how long they did; where nothing ran it is 0, and
+kernels that overlap add up. The CPU's share is the time in which any of its threads worked: waits
+for the GPU are none of it.
 
-The energy is power over time: measured power by class of kernels where it is given, else a share of the board power,
-which is a judgement (`laws.board_power`).
+The energy is power over time: measured power by class of kernels where it is given, else a share of
+the board power, which is a judgement (`laws.board_power`).
 """
 
 from __future__ import annotations
@@ -38,7 +40,10 @@ from .replay import Times, own_time, replay
 from .split import CATEGORIES, COMMUNICATION, DEVICE
 from .whole_trace import CATEGORY, FACTOR, Projection
 
-HOST, TARGET = SIDES = ("measured", "projected")  # what the columns of the host, and of the target, begin with
+HOST, TARGET = SIDES = (
+    "measured",
+    "projected",
+)  # what the columns of the host, and of the target, begin with
 COMPUTE_ROOF, MEMORY_ROOF, LINK_ROOF, CPU_ROOF = ("compute", "memory", "link", "CPU")
 RATES: Final = ("tflops", "gbs", "efficiency", "memory_share", "link_share")
 """Columns of `rates_of` without their side: TFLOP/s, GB/s, and the shares of the peak, the bandwidth and the links."""
@@ -48,9 +53,9 @@ BINS: Final = 120  # bins of a strip
 def rates_of(projection: Projection) -> pd.DataFrame:
     """Return the rates of each activity on host and target, indexed as the activities.
 
-    The columns are `RATES`, each after ``measured_`` and ``projected_``: TFLOP/s; GB/s of memory, of a collective what
-    a rank sends; and shares of the roofs, 0 to 1 where the work is not overstated. NaN where the work, the time or the
-    figure of the GPU is not known.
+    The columns are `RATES`, each after ``measured_`` and ``projected_``: TFLOP/s; GB/s of memory,
+    of a collective what a rank sends; and shares of the roofs, 0 to 1 where the work is not
+    overstated. NaN where the work, the time or the figure of the GPU is not known.
 
     >>> from flopcast.hardware import find
     >>> find("MI300X").peak_tflops("bf16")  # a product at 653.7 TFLOP/s there has an efficiency of 0.5
@@ -58,7 +63,9 @@ def rates_of(projection: Projection) -> pd.DataFrame:
     """
     rows = projection.activities
     host, target = projection.host, projection.target
-    work = of_activities(rows, overheads_of(host, target)[0], rows["queued"].to_numpy(dtype=bool)).work
+    work = of_activities(
+        rows, overheads_of(host, target)[0], rows["queued"].to_numpy(dtype=bool)
+    ).work
     communicates = (rows[CATEGORY] == COMMUNICATION).to_numpy()
     messages = messages_of(rows).rename(columns={"bytes": "message_bytes"})
     world, per_node = projection.laws.world, NODE_GPUS
@@ -81,12 +88,16 @@ def rates_of(projection: Projection) -> pd.DataFrame:
         for _, own in messages[communicates].groupby(["collective", "ranks"], sort=False):
             name, ranks = str(own["collective"].iloc[0]), float(own["ranks"].iloc[0])
             try:
-                links[own.index] = link_bandwidth_gbs(gpu, name, ranks) if ranks <= per_node else np.nan
+                links[own.index] = (
+                    link_bandwidth_gbs(gpu, name, ranks) if ranks <= per_node else np.nan
+                )
             except DataError:  # not published, or more ranks than the links join
                 continue
         memory = np.nan if gpu.memory_bw_gbs is None else gpu.memory_bw_gbs
         shares = tflops / peak, np.where(communicates, np.nan, gbs) / memory, gbs / links
-        found |= {f"{side}_{name}": each for name, each in zip(RATES, (tflops, gbs, *shares), strict=True)}
+        found |= {
+            f"{side}_{name}": each for name, each in zip(RATES, (tflops, gbs, *shares), strict=True)
+        }
     return pd.DataFrame(found, index=rows.index)
 
 
@@ -96,22 +107,27 @@ class Strip:
 
     gpu: str  # its name
     edges_us: FloatArray  # from the beginning of the trace as replayed; shape (n_bins + 1,)
-    # roof -> share in each bin, 0 to 1; a roof of which nothing is known is not there; shape (n_bins,)
+    # roof -> share in each bin, 0 to 1; a roof of which nothing is known is not there; shape
+    # (n_bins,)
     shares: Mapping[str, FloatArray]
     step: int | None  # number of the profiler's step that this is, None for the whole trace
 
 
-def strips(projection: Projection, rates: pd.DataFrame, bins: int = BINS, *, whole: bool = False) -> list[Strip]:
+def strips(
+    projection: Projection, rates: pd.DataFrame, bins: int = BINS, *, whole: bool = False
+) -> list[Strip]:
     """Return the strip of the host, as measured, and that of the target.
 
-    Of a trace with several steps it is the step of median time on the target, unless the ``whole`` is asked for.
-    ``rates`` are of `rates_of`.
+    Of a trace with several steps it is the step of median time on the target, unless the ``whole``
+    is asked for. ``rates`` are of `rates_of`.
     """
     graph, counted = projection.graph, projection.counted
     steps = projection.activities["step"].iloc[graph.rows]
     step, chosen = None, counted
     played = (projection.target_graph, projection.times)
-    own = pd.DataFrame({"start": played[1].start_ns[0][counted], "end": played[1].end_ns[0][counted]})
+    own = pd.DataFrame(
+        {"start": played[1].start_ns[0][counted], "end": played[1].end_ns[0][counted]}
+    )
     by_step = own.groupby(steps[counted].to_numpy())
     length = (by_step["end"].max() - by_step["start"].min()).sort_values(kind="stable")
     if not whole and len(length) > 1:
@@ -122,18 +138,33 @@ def strips(projection: Projection, rates: pd.DataFrame, bins: int = BINS, *, who
     found = []
     for side, name, (own_graph, times) in zip(SIDES, names, (measured, played), strict=True):
         start, end = times.start_ns[0], times.end_ns[0]
-        edges = np.linspace(start[chosen].min(), max(end[chosen].max(), start[chosen].min() + 1.0), bins + 1)
-        found.append(Strip(name, edges / 1e3, _shares(projection, rates, side, own_graph, times, edges), step))
+        edges = np.linspace(
+            start[chosen].min(), max(end[chosen].max(), start[chosen].min() + 1.0), bins + 1
+        )
+        found.append(
+            Strip(
+                name, edges / 1e3, _shares(projection, rates, side, own_graph, times, edges), step
+            )
+        )
     return found
 
 
 def _shares(
-    projection: Projection, rates: pd.DataFrame, side: str, graph: Graph, times: Times, edges: FloatArray
+    projection: Projection,
+    rates: pd.DataFrame,
+    side: str,
+    graph: Graph,
+    times: Times,
+    edges: FloatArray,
 ) -> dict[str, FloatArray]:
     """Return the share of each roof that is known in each bin."""
     found = {}
     gpus = len(projection.activities[list(DEVICE)].drop_duplicates())
-    for roof, column in ((COMPUTE_ROOF, "efficiency"), (MEMORY_ROOF, "memory_share"), (LINK_ROOF, "link_share")):
+    for roof, column in (
+        (COMPUTE_ROOF, "efficiency"),
+        (MEMORY_ROOF, "memory_share"),
+        (LINK_ROOF, "link_share"),
+    ):
         share = rates[f"{side}_{column}"].to_numpy()[graph.rows]
         known = np.isfinite(share) & (share > 0)
         if known.any():
@@ -148,18 +179,24 @@ def _shares(
         begin = times.run_ns[0]
         order = np.argsort(begin, kind="stable")
         begin, stop = begin[order], np.maximum.accumulate(np.maximum(stop, begin)[order])
-        begin = np.maximum(begin, np.r_[-np.inf, stop[:-1]])  # what another thread has covered counts once
+        begin = np.maximum(
+            begin, np.r_[-np.inf, stop[:-1]]
+        )  # what another thread has covered counts once
         found[CPU_ROOF] = _mean_in(edges, begin, np.maximum(stop, begin), np.ones(len(begin)))
     return found
 
 
-def _mean_in(edges: FloatArray, start: FloatArray, end: FloatArray, value: FloatArray) -> FloatArray:
+def _mean_in(
+    edges: FloatArray, start: FloatArray, end: FloatArray, value: FloatArray
+) -> FloatArray:
     """Return the mean over each bin of what is ``value`` from start to end, all of any shape (n,), and 0 elsewhere."""
 
     def ramp(begin: FloatArray) -> FloatArray:
         order = np.argsort(begin, kind="stable")
         place = np.searchsorted(begin[order], edges, side="right")
-        height, moment = (np.r_[0.0, np.cumsum(each[order])] for each in (value, value * (begin - edges[0])))
+        height, moment = (
+            np.r_[0.0, np.cumsum(each[order])] for each in (value, value * (begin - edges[0]))
+        )
         return (edges - edges[0]) * height[place] - moment[place]
 
     return np.maximum(np.diff(ramp(start) - ramp(end)) / np.diff(edges), 0.0)
@@ -183,8 +220,16 @@ def measured_power(table: pd.DataFrame) -> dict[tuple[str, str], Power]:
         power = power.fillna(table["energy_j"] / (table["duration_us"] / 1e6))
     known = (power > 0).to_numpy()
     if not known.any():
-        raise DataError("no row has a power: give measurements with power_w, or with energy_j and a time")
-    rows = pd.DataFrame({"gpu": table["device"].astype(str), "op_class": class_of(table), "log": np.log(power[known])})
+        raise DataError(
+            "no row has a power: give measurements with power_w, or with energy_j and a time"
+        )
+    rows = pd.DataFrame(
+        {
+            "gpu": table["device"].astype(str),
+            "op_class": class_of(table),
+            "log": np.log(power[known]),
+        }
+    )
     return {
         (str(gpu), str(op_class)): Power(float(np.exp(own.median())), float(own.std(ddof=0)))
         for (gpu, op_class), own in rows[known].groupby(["gpu", "op_class"])["log"]
@@ -192,24 +237,31 @@ def measured_power(table: pd.DataFrame) -> dict[tuple[str, str], Power]:
 
 
 def energy_of(
-    projection: Projection, interval_us: tuple[float, float], level: float,
+    projection: Projection,
+    interval_us: tuple[float, float],
+    level: float,
     power: Mapping[tuple[str, str], Power] | None = None,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """Return the energy of the trace on host and target, all its GPUs together; no row where no power is known.
 
-    The interval of the projected time, at ``level``, widens that of the energy. A class whose ``power`` was measured on
-    one of the GPUs alone (`measured_power`) draws the same share of the board power on the other. The columns are
-    `gpu`, `projected` (whether it is the target), `time_us`, `power_w` (mean), `energy_j`, `lower_j`, `upper_j`,
-    `measured_share` (of the busy time: of classes whose power was measured).
+    The interval of the projected time, at ``level``, widens that of the energy. A class whose
+    ``power`` was measured on one of the GPUs alone (`measured_power`) draws the same share of the
+    board power on the other. The columns are `gpu`, `projected` (whether it is the target),
+    `time_us`, `power_w` (mean), `energy_j`, `lower_j`, `upper_j`, `measured_share` (of the busy
+    time: of classes whose power was measured).
     """
     rows, graph, counted = projection.activities, projection.graph, projection.counted
     classes = rows["op_class"].astype(str).to_numpy(dtype=object)
     work = of_activities(rows, overheads_of(projection.host, projection.target)[0]).work
     judged = np.where(
-        (rows[CATEGORY] == COMMUNICATION).to_numpy(), LINKS, np.where(work.unit == MATRIX, PRODUCTS, MOVING)
+        (rows[CATEGORY] == COMMUNICATION).to_numpy(),
+        LINKS,
+        np.where(work.unit == MATRIX, PRODUCTS, MOVING),
     )
     device = codes_of(rows[name] for name in DEVICE)[graph.rows][counted]
-    rank = pd.Categorical(rows[CATEGORY], categories=list(CATEGORIES)).codes.astype(np.int64)[graph.rows][counted]
+    rank = pd.Categorical(rows[CATEGORY], categories=list(CATEGORIES)).codes.astype(np.int64)[
+        graph.rows
+    ][counted]
     weights = weights_of(rows)[graph.rows][counted]
     measured = replay(graph, graph.duration_ns)
     boards = [gpu for gpu in (projection.host, projection.target) if gpu.tdp_w is not None]
@@ -222,11 +274,18 @@ def energy_of(
             continue
         share, sigma = judged.copy(), np.full(len(rows), SPREAD)
         known = np.zeros(len(rows), dtype=bool)
-        for board in (*(one for one in boards if one != gpu), gpu):  # the GPU's own figures last: they hold
+        for board in (
+            *(one for one in boards if one != gpu),
+            gpu,
+        ):  # the GPU's own figures last: they hold
             for name in np.unique(classes):
                 if told := (power or {}).get((board.name, str(name))):
                     own = classes == name
-                    share[own], sigma[own], known[own] = told.watts / board.require("tdp_w"), told.sigma, True
+                    share[own], sigma[own], known[own] = (
+                        told.watts / board.require("tdp_w"),
+                        told.sigma,
+                        True,
+                    )
         start, end = (each[0][counted] for each in (times.start_ns, times.end_ns))
         own_us = np.zeros(len(start))
         for number in np.unique(device):
@@ -237,19 +296,44 @@ def energy_of(
         busy, gpus = float(own_us.sum()), len(np.unique(device))
         idle_us = max(whole_us * gpus - busy, 0.0)
         watts = gpu.tdp_w * (float(own_us @ share[at]) + IDLE * idle_us) / whole_us
-        spread = float(own_us @ (share * sigma)[at] + IDLE * SPREAD * idle_us) * gpu.tdp_w / whole_us / watts
+        spread = (
+            float(own_us @ (share * sigma)[at] + IDLE * SPREAD * idle_us)
+            * gpu.tdp_w
+            / whole_us
+            / watts
+        )
         projected = times is not measured
         bounds = interval_us if projected else (whole_us, whole_us)
-        reach = energy_interval(watts, (whole_us / 1e6, *(each / 1e6 for each in bounds)), spread, level)
+        reach = energy_interval(
+            watts, (whole_us / 1e6, *(each / 1e6 for each in bounds)), spread, level
+        )
         found.append(
-            (gpu.name, projected, whole_us, watts, watts * whole_us / 1e6, *reach,
-             float(own_us @ known[at]) / busy if busy else 0.0)
-        )  # fmt: skip
-    names = ["gpu", "projected", "time_us", "power_w", "energy_j", "lower_j", "upper_j", "measured_share"]
+            (
+                gpu.name,
+                projected,
+                whole_us,
+                watts,
+                watts * whole_us / 1e6,
+                *reach,
+                float(own_us @ known[at]) / busy if busy else 0.0,
+            )
+        )
+    names = [
+        "gpu",
+        "projected",
+        "time_us",
+        "power_w",
+        "energy_j",
+        "lower_j",
+        "upper_j",
+        "measured_share",
+    ]
     return pd.DataFrame(found, columns=names)
 
 
-def counters(projection: Projection, rates: pd.DataFrame) -> Iterator[tuple[str, FloatArray, FloatArray]]:
+def counters(
+    projection: Projection, rates: pd.DataFrame
+) -> Iterator[tuple[str, FloatArray, FloatArray]]:
     """Yield the tracks of the target for a viewer of traces: name, times in ns from its first start on, and percent.
 
     A value holds until the next; each track ends at 0.

@@ -58,9 +58,10 @@ Evaluate = Callable[[Place], Mapping[str, Any]]
 def parse_sweep(text: str) -> Sweep:
     """Read what a user wants swept; values come in increasing order, each once.
 
-    ``text`` is ``FIGURE=START:STOP:STEP``, both ends included whatever the step, ``FIGURE=START:STOP`` for `POINTS`
-    values, or ``FIGURE=VALUE,VALUE,...``. A ParameterError says that the figure is unknown, a value is no number above
-    0 (or not whole for a count), the range is empty or descends, or there are more than `MOST_POINTS` values.
+    ``text`` is ``FIGURE=START:STOP:STEP``, both ends included whatever the step,
+    ``FIGURE=START:STOP`` for `POINTS` values, or ``FIGURE=VALUE,VALUE,...``. A ParameterError says
+    that the figure is unknown, a value is no number above 0 (or not whole for a count), the range
+    is empty or descends, or there are more than `MOST_POINTS` values.
 
     >>> parse_sweep("memory_bw_gbs=6000:8000:1500").points
     (6000.0, 7500.0, 8000.0)
@@ -69,10 +70,18 @@ def parse_sweep(text: str) -> Sweep:
     if not (figure and equals and points):
         raise ParameterError("sweep", f"is written {_EXAMPLE}, got {text!r}")
     if figure not in SWEEPABLE:
-        raise ParameterError("sweep", f"must name a figure of a GPU or network, got {figure}: {_nearest(figure)}")
-    numbers = _range(figure, points) if ":" in points else [_number(figure, part) for part in points.split(",")]
+        raise ParameterError(
+            "sweep", f"must name a figure of a GPU or network, got {figure}: {_nearest(figure)}"
+        )
+    numbers = (
+        _range(figure, points)
+        if ":" in points
+        else [_number(figure, part) for part in points.split(",")]
+    )
     if len(numbers) > MOST_POINTS:
-        raise ParameterError("sweep", f"of {figure} would take {len(numbers)} values: {MOST_POINTS} is the most")
+        raise ParameterError(
+            "sweep", f"of {figure} would take {len(numbers)} values: {MOST_POINTS} is the most"
+        )
     values = sorted({float(number) for number in numbers})
     for value in values:
         (check_figure if figure in NETWORK_FIGURES else _checked)(figure, value)
@@ -91,12 +100,14 @@ def parse_sweeps(texts: Sequence[str]) -> list[Sweep]:
 def swept(gpu: GPU, figure: str, value: float) -> GPU:
     """Return the GPU with one figure changed; of the others only those in proportion to it (`lookup.in_proportion`).
 
-    Its own value gives the GPU itself. Any other gives a GPU of another name that is based on it: what was measured on
-    the real one enters as a share of its figures only. A ParameterError says that the figure is unknown or the value
-    not above 0 and finite, or not whole for a count.
+    Its own value gives the GPU itself. Any other gives a GPU of another name that is based on it:
+    what was measured on the real one enters as a share of its figures only. A ParameterError says
+    that the figure is unknown or the value not above 0 and finite, or not whole for a count.
     """
     if figure not in SWEPT:
-        raise ParameterError("sweep", f"must name a figure of a GPU, got {figure}: {_nearest(figure)}")
+        raise ParameterError(
+            "sweep", f"must name a figure of a GPU, got {figure}: {_nearest(figure)}"
+        )
     changed = _checked(figure, value)
     if value == own_value(gpu, figure):
         return gpu
@@ -107,7 +118,14 @@ def swept(gpu: GPU, figure: str, value: float) -> GPU:
     sources = (*gpu.sources, f"swept: {figure}")
     based_on = gpu.based_on or gpu.name
     return replace(
-        gpu, name=name, based_on=based_on, aliases=(), same_id_as="", confidence="", sources=sources, **changed
+        gpu,
+        name=name,
+        based_on=based_on,
+        aliases=(),
+        same_id_as="",
+        confidence="",
+        sources=sources,
+        **changed,
     )
 
 
@@ -128,20 +146,28 @@ def sweep(
 ) -> pd.DataFrame:
     """Evaluate a GPU at every point of a sweep, and as it is: its own value is added where it is not among the points.
 
-    ``change`` gives the GPU with one figure changed, ``own_of`` its own value, None where it has none.
+    ``change`` gives the GPU with one figure changed, ``own_of`` its own value, None where it has
+    none.
 
-    One row per value, in increasing order: `figure`, `value`, `current` (whether it is the GPU's own), `TIME` class and
-    `SHARE` bound columns beside `END_TO_END`; bounds "" are `UNKNOWN`. A class or bound that some points have and
-    others do not took no time at those.
+    One row per value, in increasing order: `figure`, `value`, `current` (whether it is the GPU's
+    own), `TIME` class and `SHARE` bound columns beside `END_TO_END`; bounds "" are `UNKNOWN`. A
+    class or bound that some points have and others do not took no time at those.
     """
     own = own_of(gpu, plan.figure)
     values = sorted({*plan.points, *([] if own is None else [float(own)])})
     rows = []
     for value in values:
         found = evaluate(change(gpu, plan.figure, value))
-        row = {"figure": plan.figure, "value": value, "current": value == own, END_TO_END: found[END_TO_END]}
+        row = {
+            "figure": plan.figure,
+            "value": value,
+            "current": value == own,
+            END_TO_END: found[END_TO_END],
+        }
         row |= {TIME + name: us for name, us in found["time_us"].items()}
-        rows.append(row | {SHARE + (bound or UNKNOWN): share for bound, share in found["share"].items()})
+        rows.append(
+            row | {SHARE + (bound or UNKNOWN): share for bound, share in found["share"].items()}
+        )
     return _filled(pd.DataFrame(rows))
 
 
@@ -151,7 +177,10 @@ def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def grid(
-    gpu: Place, plans: tuple[Sweep, Sweep], evaluate: Evaluate[Place], change: Callable[[Place, str, float], Place]
+    gpu: Place,
+    plans: tuple[Sweep, Sweep],
+    evaluate: Evaluate[Place],
+    change: Callable[[Place, str, float], Place],
 ) -> pd.DataFrame:
     """Evaluate two sweeps together: one row per pair of values, with a column for each figure and `END_TO_END`."""
     one, other = plans
@@ -177,10 +206,14 @@ def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
         dominant = shares.argmax(axis=1)
         for i in np.flatnonzero(np.diff(dominant)):
             old, new = dominant[i], dominant[i + 1]
-            lead = shares[i : i + 2, old] - shares[i : i + 2, new]  # above or at 0, then below or at 0
+            lead = (
+                shares[i : i + 2, old] - shares[i : i + 2, new]
+            )  # above or at 0, then below or at 0
             crossing = values[i] + (values[i + 1] - values[i]) * lead[0] / (lead[0] - lead[1])
             points = float(values[i]), float(values[i + 1])
-            found.append(BoundChange(str(figure), *points, bounds[old], bounds[new], float(crossing)))
+            found.append(
+                BoundChange(str(figure), *points, bounds[old], bounds[new], float(crossing))
+            )
     return found
 
 
@@ -196,15 +229,25 @@ def _range(figure: str, text: str) -> list[Decimal]:
     if len(parts) == 2 and 0 < parts[0] < parts[1]:
         whole = SWEEPABLE[figure].kind == "count"
         between = np.geomspace(float(parts[0]), float(parts[1]), POINTS)[1:-1]
-        return [parts[0], *(Decimal(round(value) if whole else f"{value:.3g}") for value in between), parts[1]]
+        return [
+            parts[0],
+            *(Decimal(round(value) if whole else f"{value:.3g}") for value in between),
+            parts[1],
+        ]
     if len(parts) != 3:
-        raise ParameterError("sweep", f"takes a range as START:STOP or START:STOP:STEP that goes up, got {text!r}")
+        raise ParameterError(
+            "sweep", f"takes a range as START:STOP or START:STOP:STEP that goes up, got {text!r}"
+        )
     start, stop, step = parts
     if not (step > 0 and start < stop):
-        raise ParameterError("sweep", f"of {figure} must go up from START to STOP by a STEP above 0, got {text}")
+        raise ParameterError(
+            "sweep", f"of {figure} must go up from START to STOP by a STEP above 0, got {text}"
+        )
     steps = (stop - start) / step
     if steps >= MOST_POINTS:
-        raise ParameterError("sweep", f"of {figure} would take over {MOST_POINTS} values: choose a larger step")
+        raise ParameterError(
+            "sweep", f"of {figure} would take over {MOST_POINTS} values: choose a larger step"
+        )
     return [*(start + step * i for i in range(int(steps) + 1)), stop]
 
 
@@ -213,7 +256,9 @@ def _number(figure: str, text: str) -> Decimal:
     try:
         number = Decimal(text.strip())
     except InvalidOperation:
-        raise ParameterError("sweep", f"of {figure} must be in numbers, got {text.strip()!r}") from None
+        raise ParameterError(
+            "sweep", f"of {figure} must be in numbers, got {text.strip()!r}"
+        ) from None
     if not number.is_finite():
         raise ParameterError("sweep", f"of {figure} must be in finite numbers, got {text.strip()}")
     return number

@@ -43,17 +43,24 @@ GAPS: tuple[Gaps, ...] = ("kept", "scaled", "modelled")
 
 - kept: as measured.
 - scaled: shrunk like the activities.
-- modelled: as the target has it, and the CPU's work as long as ever. Where one of the devices counts the dispatch of a
-  waiting kernel in its duration and the other leaves a gap (`laws.base.Overhead`), the gap before each kernel changes
-  whose law moves the dispatch (`kernel_laws.SPLITS`): once it is time of the kernel, once of the gap. All other laws,
-  and a trained model, speak of whole durations: their gaps stay.
+- modelled: as the target has it, and the CPU's work as long as ever. Where one of the devices
+  counts the dispatch of a waiting kernel in its duration and the other leaves a gap
+  (`laws.base.Overhead`), the gap before each kernel changes whose law moves the dispatch
+  (`kernel_laws.SPLITS`): once it is time of the kernel, once of the gap. All other laws, and a
+  trained model, speak of whole durations: their gaps stay.
 """
 UNMEASURED: Final = 0.25
-"""Relative standard deviation of the time of activities whose law was never measured between such GPUs, or was measured
-where their work is known, and it is not."""
+"""Relative standard deviation of the time of activities whose law was never measured between such
+GPUs, or was measured where their work is known, and it is not."""
 CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
-    "category", "factor", "law", "why", "bound", "sigma", "queued",
-)  # fmt: skip
+    "category",
+    "factor",
+    "law",
+    "why",
+    "bound",
+    "sigma",
+    "queued",
+)
 
 
 @dataclass(frozen=True)
@@ -63,27 +70,40 @@ class Laws:
     compute: str = DEFAULT_LAW  # law of computation and copies (`kernel_laws.compute_factors`)
     communication: CommunicationLaw = "alpha-beta"  # law of collectives (`collective_laws`)
     gaps: Gaps = "modelled"  # see `GAPS`
-    cpu_speed: float | None = None  # of the target's CPU relative to the one measured; None where unknown: as fast
+    cpu_speed: float | None = (
+        None  # of the target's CPU relative to the one measured; None where unknown: as fast
+    )
     run: TrainedModel | None = None  # goes before the law of computation
     network: NodeBandwidths | None = None  # what the user says of the network between nodes
     keep_waiting: bool = False  # as for `communication_factors`
-    corrections: Mapping[str, Correction] = field(default_factory=dict)  # per op class, for `compute_factors`
-    world: World | None = None  # other ranks, another network: collectives go by `collective_laws.world_factors`
+    corrections: Mapping[str, Correction] = field(
+        default_factory=dict
+    )  # per op class, for `compute_factors`
+    world: World | None = (
+        None  # other ranks, another network: collectives go by `collective_laws.world_factors`
+    )
 
     def __post_init__(self) -> None:
         check_law(self.compute)
         check_communication_law(self.communication)
         if self.world is not None and self.communication != ALPHA_BETA:
-            raise ParameterError("comm_law", f"must be {ALPHA_BETA} for other ranks or links, got {self.communication}")
+            raise ParameterError(
+                "comm_law",
+                f"must be {ALPHA_BETA} for other ranks or links, got {self.communication}",
+            )
         if self.gaps not in GAPS:
             raise ParameterError("gaps", f"must be one of {', '.join(GAPS)}, got {self.gaps!r}")
-        if self.cpu_speed is not None and not (isinstance(self.cpu_speed, Real) and 0 < self.cpu_speed < np.inf):
-            raise ParameterError("cpu_speed", f"must be above 0, got {self.cpu_speed!r}: 1.2 means 20 % faster")
+        if self.cpu_speed is not None and not (
+            isinstance(self.cpu_speed, Real) and 0 < self.cpu_speed < np.inf
+        ):
+            raise ParameterError(
+                "cpu_speed", f"must be above 0, got {self.cpu_speed!r}: 1.2 means 20 % faster"
+            )
 
 
 PUBLISHED = Laws(compute="flops-uniform", communication="bandwidth", gaps="kept")
-"""The published methodology: every kernel by the ratio of the peaks of one format, every collective by the ratio of the
-bandwidths, gaps as they are."""
+"""The published methodology: every kernel by the ratio of the peaks of one format, every collective
+by the ratio of the bandwidths, gaps as they are."""
 
 
 @dataclass(frozen=True)
@@ -93,19 +113,20 @@ class Projection:
     host: GPU
     target: GPU
     laws: Laws
-    # the dispatch table with `category`, `factor`, `law`, `why`, `bound`, `sigma`, `queued` (whether it was waiting
-    # when the one before it ended), `measured_us`, `projected_us`. Of a folded trace the last two are the times of all
-    # repeats that the activity stands for (`phases.REPEATS`).
+    # the dispatch table with `category`, `factor`, `law`, `why`, `bound`, `sigma`, `queued`
+    # (whether it was waiting when the one before it ended), `measured_us`, `projected_us`. Of a
+    # folded trace the last two are the times of all repeats that the activity stands for
+    # (`phases.REPEATS`).
     activities: pd.DataFrame
     graph: Graph  # of the measured trace
     target_graph: Graph  # the same with the target's gaps
-    # activities, in the order of the graph, that make the end-to-end time: those launched within the trace, if it has
-    # any; all others only hold them up; shape (n,)
+    # activities, in the order of the graph, that make the end-to-end time: those launched within
+    # the trace, if it has any; all others only hold them up; shape (n,)
     counted: BoolArray
     cpu: float  # time of the CPU's work, relative to the measured
     idle: float = 1.0  # time in which nothing runs, relative to the measured; for sums
-    # the phases of the trace, if activities, graph and replay are of a few repeats of each: all times are those of the
-    # whole trace even so
+    # the phases of the trace, if activities, graph and replay are of a few repeats of each: all
+    # times are those of the whole trace even so
     folded: Folded | None = None
     doubts: Doubts = NO_DOUBTS  # what is missing of the trace, or must not be trusted
 
@@ -125,9 +146,13 @@ class Projection:
 
         Computation hides communication, and both hide copies.
         """
-        rank = pd.Categorical(self.activities[CATEGORY], categories=list(CATEGORIES)).codes.astype(np.int64)
+        rank = pd.Categorical(self.activities[CATEGORY], categories=list(CATEGORIES)).codes.astype(
+            np.int64
+        )
         graph, counted = self.graph, self.counted
-        return own_time(graph.start_ns[counted], graph.duration_ns[counted], rank[graph.rows][counted])
+        return own_time(
+            graph.start_ns[counted], graph.duration_ns[counted], rank[graph.rows][counted]
+        )
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -140,7 +165,11 @@ class Projection:
         Starts and ends are of the activities in the order of the graph, shape (n_samples, n).
         """
         counted, rows = self.counted, self.graph.rows
-        piece = self.activities[PIECE].to_numpy()[rows] if self.folded else np.zeros(len(rows), dtype=np.int64)
+        piece = (
+            self.activities[PIECE].to_numpy()[rows]
+            if self.folded
+            else np.zeros(len(rows), dtype=np.int64)
+        )
         return edges_ns(piece[counted], start_ns[:, counted], end_ns[:, counted], len(self.stretch))
 
     @property
@@ -180,9 +209,14 @@ class Projection:
     def totals(self) -> dict[str, float]:
         """Projected end-to-end time by every way of adding up (`replay.AGGREGATIONS`), µs."""
         return totals_us(
-            self.graph.duration_ns[self.counted], self.projected_ns[self.counted], self.own_ns, self.weights,
-            self.measured_us, self.projected_us, idle=self.idle,
-        )  # fmt: skip
+            self.graph.duration_ns[self.counted],
+            self.projected_ns[self.counted],
+            self.own_ns,
+            self.weights,
+            self.measured_us,
+            self.projected_us,
+            idle=self.idle,
+        )
 
     @property
     def projected_us(self) -> float:
@@ -213,9 +247,13 @@ def host_of(trace: Annotated) -> str:
         raise DataError("no activity of a GPU in the trace")
     names = sorted(set(trace.dispatches["device"].astype(str).unique()))
     if names == [""]:
-        raise ParameterError("host", "must be given: the trace does not say which GPU it was made on")
+        raise ParameterError(
+            "host", "must be given: the trace does not say which GPU it was made on"
+        )
     if len(names) > 1:
-        raise DataError(f"the trace has activities of {', '.join(names)}: project the trace of one device")
+        raise DataError(
+            f"the trace has activities of {', '.join(names)}: project the trace of one device"
+        )
     return names[0]
 
 
@@ -231,10 +269,11 @@ def project_trace(
 ) -> Projection:
     """Project a trace to another GPU.
 
-    The trace has the CPU's calls (`Options(calls=True)`), if the causes of gaps are to be known; ``graph`` is that of
-    the trace, where it has been built already; ``trained_for`` as for `kernel_laws.compute_factors`; ``folded`` are the
-    phases of which the trace has a few repeats. A DataError says that the trace has no activity, or none with a
-    duration, or that a law cannot be used.
+    The trace has the CPU's calls (`Options(calls=True)`), if the causes of gaps are to be known;
+    ``graph`` is that of the trace, where it has been built already; ``trained_for`` as for
+    `kernel_laws.compute_factors`; ``folded`` are the phases of which the trace has a few repeats. A
+    DataError says that the trace has no activity, or none with a duration, or that a law cannot be
+    used.
     """
     if trace.dispatches.empty:
         raise DataError("no activity of a GPU in the trace")
@@ -246,7 +285,16 @@ def project_trace(
         raise DataError("no activity of the trace has a duration: there is nothing to project")
     cpu = 1.0 / (laws.cpu_speed or 1.0)
     projection = Projection(
-        host, target, laws, activities, graph, graph, counted, cpu, folded=folded, doubts=doubts_of(trace)
+        host,
+        target,
+        laws,
+        activities,
+        graph,
+        graph,
+        counted,
+        cpu,
+        folded=folded,
+        doubts=doubts_of(trace),
     )
     if laws.gaps == "modelled":
         return replace(projection, target_graph=_with_gaps_of(graph, activities, host, target))
@@ -256,7 +304,9 @@ def project_trace(
         own = projection.own_ns * projection.weights
         ratio = np.divide(projected, duration, out=np.ones_like(own), where=duration > 0)
         stretch = float((own * ratio).sum() / own.sum())
-        return replace(projection, target_graph=graph.stretched(stretch), cpu=cpu * stretch, idle=stretch)
+        return replace(
+            projection, target_graph=graph.stretched(stretch), cpu=cpu * stretch, idle=stretch
+        )
     return projection
 
 
@@ -269,7 +319,12 @@ def with_collectives(projection: Projection, target: GPU, laws: Laws) -> Project
     for name, values in changed.items():
         values[communicates] = factors[name].to_numpy()
     projected_us = rows["measured_us"].to_numpy() * changed[FACTOR]
-    return replace(projection, target=target, laws=laws, activities=rows.assign(**changed, projected_us=projected_us))
+    return replace(
+        projection,
+        target=target,
+        laws=laws,
+        activities=rows.assign(**changed, projected_us=projected_us),
+    )
 
 
 def project_activities(
@@ -281,17 +336,30 @@ def project_activities(
     queued = is_queued(activities, overheads_of(host, target)[0])
     parts = [
         compute_factors(
-            activities[~communicates], host, target, laws.compute, run=laws.run, corrections=laws.corrections,
-            queued=queued[~communicates], trained_for=trained_for,
+            activities[~communicates],
+            host,
+            target,
+            laws.compute,
+            run=laws.run,
+            corrections=laws.corrections,
+            queued=queued[~communicates],
+            trained_for=trained_for,
         )
-    ]  # fmt: skip
+    ]
     if communicates.any():
         parts.append(collective_factors(activities[communicates], host, target, laws))
     factors = pd.concat(parts).reindex(activities.index)
-    known = activities["flops"].notna() | activities["bytes_moved"].notna() | communicates | factors[LAW].eq(MODEL)
+    known = (
+        activities["flops"].notna()
+        | activities["bytes_moved"].notna()
+        | communicates
+        | factors[LAW].eq(MODEL)
+    )
     guessed = ~known & ~factors[LAW].astype(str).str.endswith(PAIRED)
     factors[SIGMA] = factors[SIGMA].mask(guessed & ~(factors[SIGMA] > UNMEASURED))
-    measured_us = np.maximum(activities["duration_ns"].to_numpy(), 0) / 1000.0 * weights_of(activities)
+    measured_us = (
+        np.maximum(activities["duration_ns"].to_numpy(), 0) / 1000.0 * weights_of(activities)
+    )
     return activities.assign(
         category=category,
         **{name: factors[name] for name in (FACTOR, LAW, WHY, BOUND, SIGMA)},
@@ -301,17 +369,24 @@ def project_activities(
     )
 
 
-def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws) -> pd.DataFrame:
+def collective_factors(
+    activities: pd.DataFrame, host: GPU, target: GPU, laws: Laws
+) -> pd.DataFrame:
     """Return what the laws say of collectives: by the world they are projected to, where there is another.
 
-    One whose name, message or group is not in the trace, or whose law nobody measured, is never surer than one that is
-    known whole, whatever that spent its time on.
+    One whose name, message or group is not in the trace, or whose law nobody measured, is never
+    surer than one that is known whole, whatever that spent its time on.
     """
     if laws.world is not None:
         found = world_factors(activities, host, target, laws.world)
     else:
         found = communication_factors(
-            activities, host, target, laws.communication, network=laws.network, keep_waiting=laws.keep_waiting
+            activities,
+            host,
+            target,
+            laws.communication,
+            network=laws.network,
+            keep_waiting=laws.keep_waiting,
         )
     if laws.communication != ALPHA_BETA:
         return found
@@ -326,9 +401,9 @@ def collective_factors(activities: pd.DataFrame, host: GPU, target: GPU, laws: L
 def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU) -> Graph:
     """Return the graph with the target's gaps, where the host's are of another kind.
 
-    The dispatch of an activity that was waiting is in its projected duration, if that is where the target counts it.
-    One that its launch or another queue held back was not waiting, and has none in its duration: should it have to wait
-    on the target, the dispatch is a gap.
+    The dispatch of an activity that was waiting is in its projected duration, if that is where the
+    target counts it. One that its launch or another queue held back was not waiting, and has none
+    in its duration: should it have to wait on the target, the dispatch is a gap.
     """
     own, others = overheads_of(host, target)
     if own.inside == others.inside:
@@ -337,7 +412,9 @@ def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU
     queued = activities[QUEUED].to_numpy()[graph.rows]
     late = np.isin(graph.cause, (LAUNCH, DEPENDENCY))
     dispatch_ns = 1000.0 * others.dispatch_us
-    gap = np.where(queued, 0.0 if others.inside else dispatch_ns, np.where(late, dispatch_ns, np.nan))
+    gap = np.where(
+        queued, 0.0 if others.inside else dispatch_ns, np.where(late, dispatch_ns, np.nan)
+    )
     return graph.with_gaps(np.where(splits, gap, np.nan))
 
 
@@ -346,11 +423,13 @@ def projected_times(projection: Projection) -> tuple[pd.Series, pd.DataFrame]:
     return replayed(projection.graph, projection.times, projection.activities.index, projection.cpu)
 
 
-def replayed(graph: Graph, times: Times, index: pd.Index, cpu: float = 1.0) -> tuple[pd.Series, pd.DataFrame]:
+def replayed(
+    graph: Graph, times: Times, index: pd.Index, cpu: float = 1.0
+) -> tuple[pd.Series, pd.DataFrame]:
     """Return when each activity starts in a replay, in ns on the trace's clock, and the calls as replayed.
 
-    `index` is that of the activities, `cpu` the time of the CPU's work, relative to the measured. A call that waits for
-    the GPU lasts until its wait is over, all others as the CPU's work does.
+    `index` is that of the activities, `cpu` the time of the CPU's work, relative to the measured. A
+    call that waits for the GPU lasts until its wait is over, all others as the CPU's work does.
     """
     starts = pd.Series(0, index=index, dtype="int64")
     starts.iloc[graph.rows] = times.start_ns[0].round().astype("int64") + graph.origin_ns

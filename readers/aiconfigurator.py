@@ -1,12 +1,13 @@
 """AIConfigurator's measured tables (github.com/ai-dynamo/aiconfigurator, wheel aiconfigurator-core 0.12.0, Apache-2.0).
 
-A Parquet file per kind of table, GPU, engine and version (``data/h100_sxm/gemm/vllm/0.24.0/gemm_perf.parquet``). Every
-row names its ``framework``, ``version``, ``device``, ``op_name`` and ``kernel_source``; ``latency`` and ``avg_ms`` are
-in milliseconds, ``*_us`` in microseconds. Sizes are those of one GPU (heads after tensor parallelism), messages of
-collectives are counted in elements.
+A Parquet file per kind of table, GPU, engine and version
+(``data/h100_sxm/gemm/vllm/0.24.0/gemm_perf.parquet``). Every row names its ``framework``,
+``version``, ``device``, ``op_name`` and ``kernel_source``; ``latency`` and ``avg_ms`` are in
+milliseconds, ``*_us`` in microseconds. Sizes are those of one GPU (heads after tensor parallelism),
+messages of collectives are counted in elements.
 
-`KINDS` has what a table of each name is to us: columns of its rows as columns of ours. A name that is not there is a
-table of unknown kind, and is named as that.
+`KINDS` has what a table of each name is to us: columns of its rows as columns of ours. A name that
+is not there is a table of unknown kind, and is named as that.
 """
 
 from __future__ import annotations
@@ -38,10 +39,17 @@ _TIMES: Final = ("latency", "avg_ms")
 ENGINES: Final = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm"}
 """`framework`, lower case -> engine; tables of collectives name the library instead (`kernel_source`)."""
 SYSTEMS: Final = {
-    "a100_sxm": "A100 80GB SXM4", "h100_sxm": "H100 SXM5", "h200_sxm": "H200 SXM", "b200_sxm": "B200 (HGX)",
-    "b300_sxm": "B300", "gb200": "GB200 (per GPU)", "gb300": "GB300 (per GPU)", "l40s": "L40S",
-    "rtx_pro_6000_server": "RTX PRO 6000 (Server)", "b60": "Arc Pro B60",
-}  # fmt: skip
+    "a100_sxm": "A100 80GB SXM4",
+    "h100_sxm": "H100 SXM5",
+    "h200_sxm": "H200 SXM",
+    "b200_sxm": "B200 (HGX)",
+    "b300_sxm": "B300",
+    "gb200": "GB200 (per GPU)",
+    "gb300": "GB300 (per GPU)",
+    "l40s": "L40S",
+    "rtx_pro_6000_server": "RTX PRO 6000 (Server)",
+    "b60": "Arc Pro B60",
+}
 """Folders of the producer -> devices, for the few tables that name none in their rows."""
 Formats: TypeAlias = tuple[str, str, str]
 FORMATS: Final[dict[str, Formats]] = {
@@ -89,7 +97,8 @@ class Columns:
         """Return a column of numbers."""
         if not self.has(name):
             raise DataError(
-                f"has no column {name!r} (columns: {few(self.table.column_names, 30)})", source=str(self.path)
+                f"has no column {name!r} (columns: {few(self.table.column_names, 30)})",
+                source=str(self.path),
             )
         return self.table[name].to_numpy().astype(float)
 
@@ -98,7 +107,9 @@ class Columns:
         if not self.has(name):
             columns = few(self.table.column_names, 30)
             raise DataError(f"has no column {name!r} (columns: {columns})", source=str(self.path))
-        coded = self.table[name].cast(pa.string()).combine_chunks().fill_null("").dictionary_encode()
+        coded = (
+            self.table[name].cast(pa.string()).combine_chunks().fill_null("").dictionary_encode()
+        )
         return coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
 
     def mapped(self, name: str, make: Callable[[str], Any]) -> np.ndarray:
@@ -114,9 +125,13 @@ class Columns:
         codes, words = self.words(name)
         if unknown := [word for word in words if word not in FORMATS]:
             raise DataError(
-                f"column {name!r} names a number format that is not known: {few(unknown)}", source=str(self.path)
+                f"column {name!r} names a number format that is not known: {few(unknown)}",
+                source=str(self.path),
             )
-        a, b, scale = (np.array(side, dtype=object) for side in zip(*(FORMATS[word] for word in words), strict=True))
+        a, b, scale = (
+            np.array(side, dtype=object)
+            for side in zip(*(FORMATS[word] for word in words), strict=True)
+        )
         return a[codes], b[codes], scale[codes]
 
 
@@ -130,28 +145,36 @@ class Kind:
     op: str  # our operator; "" where a row is a whole part of a model whose work does not follow from the columns
     # from the columns of a table to those of ours that the rows differ in
     rows: Callable[[Columns], Rows] = lambda table: {}
-    # what is measured in a row -> microseconds in one of the unit, and the columns that make it up together. Where
-    # there are several, each is a row of ours and its name a part of the variant.
+    # what is measured in a row -> microseconds in one of the unit, and the columns that make it up
+    # together. Where there are several, each is a row of ours and its name a part of the variant.
     times: Mapping[str, tuple[float, tuple[str, ...]]] = field(default_factory=dict)
 
 
 def _gemm(table: Columns) -> Rows:
     a, b, scale = table.formats("gemm_dtype")
-    return {**{name: table.number(name) for name in "mnk"}, "dtype_a": a, "dtype_b": b, "scale_block": scale}
+    return {
+        **{name: table.number(name) for name in "mnk"},
+        "dtype_a": a,
+        "dtype_b": b,
+        "scale_block": scale,
+    }
 
 
 _WITHOUT_GATE: Final = frozenset(
     {(2688, 1856, 128), (1024, 2688, 512), (4096, 2688, 512), (2048, 5120, 512), (8192, 5120, 512)}
 )
-"""Width, inner width and number of Nemotron's experts, which have no gate. TensorRT-LLM's tables call them "nongated",
-the others do not say it: where all experts are read, the fastest rows take 2.1 to 2.6 times as long as the memory needs
-for one matrix of each, those of layers with a gate 3.2 times or more. Some kernels were measured with a gate all the
-same: by them these layers, too, take 3.3 times or more."""
+"""Width, inner width and number of Nemotron's experts, which have no gate. TensorRT-LLM's tables
+call them "nongated", the others do not say it: where all experts are read, the fastest rows take
+2.1 to 2.6 times as long as the memory needs for one matrix of each, those of layers with a gate 3.2
+times or more. Some kernels were measured with a gate all the same: by them these layers, too, take
+3.3 times or more."""
 
 
 def _moe(table: Columns) -> Rows:
     a, b, scale = table.formats("moe_dtype")
-    width, inner, experts = (table.number(name) for name in ("hidden_size", "inter_size", "num_experts"))
+    width, inner, experts = (
+        table.number(name) for name in ("hidden_size", "inter_size", "num_experts")
+    )
     named, fused, triton = (
         table.mapped("kernel_source", lambda word, part=part: part in word).astype(bool)
         for part in ("nongated", "vllm_fused_moe", "sglang_fused_moe_triton")
@@ -159,14 +182,26 @@ def _moe(table: Columns) -> Rows:
     codes, releases = origin_of(table)["release"]
     early = np.array([release == "0.5.10" for release in releases])[codes]
     all_the_same = fused | (triton & (early | (width == 1024)))
-    without = np.array([layer in _WITHOUT_GATE for layer in zip(width, inner, experts, strict=True)], dtype=bool)
-    words = [name for name in ("op_name", "distribution", "phase", "simulation_mode") if table.has(name)]
+    without = np.array(
+        [layer in _WITHOUT_GATE for layer in zip(width, inner, experts, strict=True)], dtype=bool
+    )
+    words = [
+        name for name in ("op_name", "distribution", "phase", "simulation_mode") if table.has(name)
+    ]
     return {
-        "tokens": table.number("num_tokens"), "model_dim": width, "inter_dim": inner, "experts": experts,
-        "topk": table.number("topk"), "ep": table.number("moe_ep_size"), "tp": table.number("moe_tp_size"),
+        "tokens": table.number("num_tokens"),
+        "model_dim": width,
+        "inter_dim": inner,
+        "experts": experts,
+        "topk": table.number("topk"),
+        "ep": table.number("moe_ep_size"),
+        "tp": table.number("moe_tp_size"),
         "gated": np.where(named | (without & ~all_the_same), 0.0, 1.0),
-        "dtype_a": a, "dtype_b": b, "scale_block": scale, "variant": _joined(table, words),
-    }  # fmt: skip
+        "dtype_a": a,
+        "dtype_b": b,
+        "scale_block": scale,
+        "variant": _joined(table, words),
+    }
 
 
 def _mlp(table: Columns) -> Rows:
@@ -174,10 +209,17 @@ def _mlp(table: Columns) -> Rows:
     a, b, scale = table.formats("quant_type")
     one = np.ones(len(table))
     return {
-        "tokens": table.number("num_token"), "model_dim": table.number("hidden_size"),
-        "inter_dim": table.number("intermediate_size"), "experts": one, "topk": one, "gated": one,
-        "dtype_a": a, "dtype_b": b, "scale_block": scale, "variant": _joined(table, ["op_name"]),
-    }  # fmt: skip
+        "tokens": table.number("num_token"),
+        "model_dim": table.number("hidden_size"),
+        "inter_dim": table.number("intermediate_size"),
+        "experts": one,
+        "topk": one,
+        "gated": one,
+        "dtype_a": a,
+        "dtype_b": b,
+        "scale_block": scale,
+        "variant": _joined(table, ["op_name"]),
+    }
 
 
 def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
@@ -189,11 +231,18 @@ def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
     past = table.number("step") if table.has("step") else np.zeros(len(table))
     window = table.number("window_size") if table.has("window_size") else np.zeros(len(table))
     return {
-        "batch": table.number("batch_size"), "heads": heads, "kv_heads": np.where(shared > 0, shared, heads),
-        "seq_q": np.ones(len(table)) if decoding else new, "seq_kv": new + past, "head_dim": table.number("head_dim"),
-        "causal": np.full(len(table), float(causal)), "window": window,
-        "dtype_a": a, "dtype_b": cache, "dtype_out": np.full(len(table), "bf16", dtype=object),
-    }  # fmt: skip
+        "batch": table.number("batch_size"),
+        "heads": heads,
+        "kv_heads": np.where(shared > 0, shared, heads),
+        "seq_q": np.ones(len(table)) if decoding else new,
+        "seq_kv": new + past,
+        "head_dim": table.number("head_dim"),
+        "causal": np.full(len(table), float(causal)),
+        "window": window,
+        "dtype_a": a,
+        "dtype_b": cache,
+        "dtype_out": np.full(len(table), "bf16", dtype=object),
+    }
 
 
 _LATENT, _ROPE, _NOPE, _VALUE = 512.0, 64.0, 128.0, 128.0
@@ -204,16 +253,23 @@ def _latent(table: Columns, decoding: bool) -> Rows:
     """Return latent attention: keys of every head in the prompt, one latent key for all heads after it."""
     a, _, _ = table.formats("mla_dtype")
     heads, full = table.number("num_heads"), np.ones(len(table))
-    rows = {"kv_heads": full if decoding else heads, "seq_q": full if decoding else table.number("isl")}
+    rows = {
+        "kv_heads": full if decoding else heads,
+        "seq_q": full if decoding else table.number("isl"),
+    }
     return {
-        "batch": table.number("batch_size"), "heads": heads, **rows,
+        "batch": table.number("batch_size"),
+        "heads": heads,
+        **rows,
         "seq_kv": table.number("isl") + table.number("step"),
         "head_dim": full * (_LATENT + _ROPE if decoding else _NOPE + _ROPE),
-        "head_dim_v": full * (_LATENT if decoding else _VALUE), "causal": full,
-        "dtype_a": a, "dtype_b": table.formats("kv_cache_dtype")[0],
+        "head_dim_v": full * (_LATENT if decoding else _VALUE),
+        "causal": full,
+        "dtype_a": a,
+        "dtype_b": table.formats("kv_cache_dtype")[0],
         "dtype_out": np.full(len(table), "bf16", dtype=object),
         "variant": np.full(len(table), "latent" if decoding else "", dtype=object),
-    }  # fmt: skip
+    }
 
 
 def _absorbed(table: Columns) -> Rows:
@@ -221,10 +277,14 @@ def _absorbed(table: Columns) -> Rows:
     a, b, scale = table.formats("bmm_dtype")
     before = table.mapped("op_name", lambda word: word.endswith("pre")).astype(bool)
     return {
-        "batch": table.number("num_heads"), "m": table.number("num_tokens"),
-        "n": np.where(before, _LATENT, _VALUE), "k": np.where(before, _NOPE, _LATENT),
-        "dtype_a": a, "dtype_b": b, "scale_block": scale,
-    }  # fmt: skip
+        "batch": table.number("num_heads"),
+        "m": table.number("num_tokens"),
+        "n": np.where(before, _LATENT, _VALUE),
+        "k": np.where(before, _NOPE, _LATENT),
+        "dtype_a": a,
+        "dtype_b": b,
+        "scale_block": scale,
+    }
 
 
 def _collective(table: Columns, dtype: str) -> Rows:
@@ -232,9 +292,11 @@ def _collective(table: Columns, dtype: str) -> Rows:
     size = np.array([_BITS[word] / 8 for word in a])
     words = [name for name in ("op_name", "backend", "implementation") if table.has(name)]
     return {
-        "variant": _joined(table, words), "dtype_a": a, "ranks": table.number("num_gpus"),
+        "variant": _joined(table, words),
+        "dtype_a": a,
+        "ranks": table.number("num_gpus"),
         "message_bytes": table.number("message_size") * size,
-    }  # fmt: skip
+    }
 
 
 _OF_A_NODE: Final = 8.0
@@ -249,40 +311,65 @@ def _exchange(table: Columns) -> Rows:
     for name in ("comm_dtype", "moe_dtype"):
         if table.has(name):
             size = np.array([_BITS[word] / 8 for word in table.formats(name)[0]])
-    ranks = next((table.number(name) for name in ("ep_size", "moe_ep_size") if table.has(name)), None)
+    ranks = next(
+        (table.number(name) for name in ("ep_size", "moe_ep_size") if table.has(name)), None
+    )
     if ranks is None:  # of DeepEP, which takes whole nodes
-        grace = table.mapped("device", lambda word: _OF_GRACE if " GB" in word else _OF_A_NODE).astype(float)
+        grace = table.mapped(
+            "device", lambda word: _OF_GRACE if " GB" in word else _OF_A_NODE
+        ).astype(float)
         ranks = table.number("node_num") * grace
     words = [
-        one for one in ("op_name", "phase", "comm_backend", "comm_dtype", "moe_dtype", "distribution") if table.has(one)
+        one
+        for one in ("op_name", "phase", "comm_backend", "comm_dtype", "moe_dtype", "distribution")
+        if table.has(one)
     ]
-    # As many bytes in shorter tokens are another problem: half of such times lie more than 1.1 to 1.2 times apart.
+    # As many bytes in shorter tokens are another problem: half of such times lie more than 1.1 to
+    # 1.2 times apart.
     numbers = [
         one
-        for one in ("hidden_size", "num_experts", "dispatch_sms", "combine_sms", "sms", "topk", "num_topk")
+        for one in (
+            "hidden_size",
+            "num_experts",
+            "dispatch_sms",
+            "combine_sms",
+            "sms",
+            "topk",
+            "num_topk",
+        )
         if table.has(one)
     ]
     return {
-        "variant": _joined(table, words, numbers, "all_to_all_v"), "ranks": ranks,
-        "message_bytes": table.number(tokens) * table.number(topk) * table.number("hidden_size") * size,
-    }  # fmt: skip
+        "variant": _joined(table, words, numbers, "all_to_all_v"),
+        "ranks": ranks,
+        "message_bytes": table.number(tokens)
+        * table.number(topk)
+        * table.number("hidden_size")
+        * size,
+    }
 
 
 def _quantised(table: Columns) -> Rows:
     a = np.full(len(table), "bf16", dtype=object)
     return {
-        "rows": table.number("m"), "cols": table.number("k"), "dtype_a": a,
-        "dtype_out": table.formats("quant_dtype")[0], "variant": np.full(len(table), "quantise", dtype=object),
-    }  # fmt: skip
+        "rows": table.number("m"),
+        "cols": table.number("k"),
+        "dtype_a": a,
+        "dtype_out": table.formats("quant_dtype")[0],
+        "variant": np.full(len(table), "quantise", dtype=object),
+    }
 
 
 def _scales(table: Columns) -> Rows:
     a = np.full(len(table), "bf16", dtype=object)
     table.formats("quant_dtype")
     return {
-        "rows": table.number("m"), "cols": table.number("k"), "dtype_a": a,
-        "dtype_out": np.full(len(table), "fp32", dtype=object), "variant": np.full(len(table), "amax", dtype=object),
-    }  # fmt: skip
+        "rows": table.number("m"),
+        "cols": table.number("k"),
+        "dtype_a": a,
+        "dtype_out": np.full(len(table), "fp32", dtype=object),
+        "variant": np.full(len(table), "amax", dtype=object),
+    }
 
 
 def _recurrent(table: Columns) -> Rows:
@@ -296,21 +383,35 @@ def _recurrent(table: Columns) -> Rows:
     channels = 2 * shared_ * dim_ + heads_ * dim_v_
     return {
         "op": np.where(conv, "causal_conv", "linear_attention").astype(object),
-        "batch": table.number("batch_size"), "seq": table.number("seq_len"),
-        "heads": np.where(conv, np.nan, heads_), "key_heads": np.where(conv, np.nan, shared_),
-        "head_dim": np.where(conv, np.nan, dim_), "head_dim_v": np.where(conv, np.nan, dim_v_),
-        "channels": np.where(conv, channels, np.nan), "width": np.where(conv, table.number("d_conv"), np.nan),
-        "dtype_a": np.full(len(table), "bf16", dtype=object), "variant": _joined(table, ["phase"]),
-    }  # fmt: skip
+        "batch": table.number("batch_size"),
+        "seq": table.number("seq_len"),
+        "heads": np.where(conv, np.nan, heads_),
+        "key_heads": np.where(conv, np.nan, shared_),
+        "head_dim": np.where(conv, np.nan, dim_),
+        "head_dim_v": np.where(conv, np.nan, dim_v_),
+        "channels": np.where(conv, channels, np.nan),
+        "width": np.where(conv, table.number("d_conv"), np.nan),
+        "dtype_a": np.full(len(table), "bf16", dtype=object),
+        "variant": _joined(table, ["phase"]),
+    }
 
 
-def _joined(table: Columns, words: Sequence[str], numbers: Sequence[str] = (), first: str = "") -> np.ndarray:
+def _joined(
+    table: Columns, words: Sequence[str], numbers: Sequence[str] = (), first: str = ""
+) -> np.ndarray:
     """Return the words and numbers of some columns together: "moe balanced", "all_to_all_v ll experts=128"."""
     parts = [table.mapped(name, str) for name in words]
-    parts += [np.array([f"{name}={value:g}" for value in table.number(name)], dtype=object) for name in numbers]
+    parts += [
+        np.array([f"{name}={value:g}" for value in table.number(name)], dtype=object)
+        for name in numbers
+    ]
     joined = np.full(len(table), first, dtype=object)
     for part in parts:
-        joined = np.where(joined == "", part, joined + " " + part) if first or part is not parts[0] else part
+        joined = (
+            np.where(joined == "", part, joined + " " + part)
+            if first or part is not parts[0]
+            else part
+        )
     return joined
 
 
@@ -349,15 +450,30 @@ KINDS: Final[dict[str, Kind]] = {
     "mamba2": Kind("linear_attention", _recurrent),
     **dict.fromkeys(
         (
-            "dsa_context_module", "dsa_generation_module", "dsv4_csa_context_module", "dsv4_csa_generation_module",
-            "dsv4_hca_context_module", "dsv4_hca_generation_module", "dsv4_csa_topk_calib",
-            "dsv4_paged_mqa_logits_module", "dsv4_hca_attn_module", "dsv4_megamoe_module", "glm5_topk_module",
-            "glm5_dsa_attn_module", "glm5_mqa_logits_module", "msa_context_module", "msa_generation_module",
-            "mla_context_module", "mla_generation_module", "wideep_context_mla", "wideep_generation_mla", "mhc_module",
+            "dsa_context_module",
+            "dsa_generation_module",
+            "dsv4_csa_context_module",
+            "dsv4_csa_generation_module",
+            "dsv4_hca_context_module",
+            "dsv4_hca_generation_module",
+            "dsv4_csa_topk_calib",
+            "dsv4_paged_mqa_logits_module",
+            "dsv4_hca_attn_module",
+            "dsv4_megamoe_module",
+            "glm5_topk_module",
+            "glm5_dsa_attn_module",
+            "glm5_mqa_logits_module",
+            "msa_context_module",
+            "msa_generation_module",
+            "mla_context_module",
+            "mla_generation_module",
+            "wideep_context_mla",
+            "wideep_generation_mla",
+            "mhc_module",
         ),
         _MODULE,
     ),
-}  # fmt: skip
+}
 """What the tables are by name, without ``_perf.parquet``."""
 
 
@@ -380,7 +496,11 @@ def engine_of(framework: str, kernel_source: str) -> str:
     ('trtllm', 'nccl')
     """
     library = kernel_source.lower()
-    return library if library in ("nccl", "oneccl") else ENGINES.get(framework.lower(), framework.lower() or library)
+    return (
+        library
+        if library in ("nccl", "oneccl")
+        else ENGINES.get(framework.lower(), framework.lower() or library)
+    )
 
 
 def _time(table: Columns, kind: Kind | None) -> dict[str, np.ndarray]:
@@ -410,7 +530,9 @@ def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
 
     codes, words = column("device")
     folder = SYSTEMS.get(parts[-5] if len(parts) > 4 else "")
-    known = [canonical_device(word) for word in words]  # "NVIDIA H100" is several GPUs: the folder says which
+    known = [
+        canonical_device(word) for word in words
+    ]  # "NVIDIA H100" is several GPUs: the folder says which
     device = (
         codes,
         [
@@ -423,8 +545,11 @@ def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
     both = frameworks * len(sources) + kernels
     names = [engine_of(one, other) for one in engines for other in sources]
     return {
-        "device": device, "engine": (both, names), "release": column("version"), "kernel_source": (kernels, sources)
-    }  # fmt: skip
+        "device": device,
+        "engine": (both, names),
+        "release": column("version"),
+        "kernel_source": (kernels, sources),
+    }
 
 
 def read_rows(table: Columns, kind: Kind) -> Rows:
@@ -446,7 +571,11 @@ def read_rows(table: Columns, kind: Kind) -> Rows:
         if name:
             part["variant"] = np.array([f"{word} {name}" for word in rows["variant"]], dtype=object)
         parts.append(part)
-    return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return (
+        parts[0]
+        if len(parts) == 1
+        else {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    )
 
 
 _WORDS: Final = ("op", "device", "engine", "family", "release", "kernel_source")
@@ -481,7 +610,9 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
     # A file is of one device, engine and version: the statistics of its columns say of which.
     with open_parquet(path, 2**40) as file:
         names = [
-            name for name in ("framework", "version", "device", "kernel_source") if name in file.schema_arrow.names
+            name
+            for name in ("framework", "version", "device", "kernel_source")
+            if name in file.schema_arrow.names
         ]
         first = _constants(file, names)
     if first is None:
@@ -491,7 +622,9 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
     return unmet(words, {**held, "family": held["engine"]}, passed)
 
 
-def unmet(where: Sequence[Condition], held: Mapping[str, Collection[str]], passed: int = 0) -> Excluded | None:
+def unmet(
+    where: Sequence[Condition], held: Mapping[str, Collection[str]], passed: int = 0
+) -> Excluded | None:
     """Return the first condition on columns of words that no word of a file meets; ``passed`` were met before."""
     for one in where:
         if one.column in held:
@@ -513,7 +646,9 @@ def _constants(file: pq.ParquetFile, names: Sequence[str]) -> pa.Table | None:
             statistics = file.metadata.row_group(group).column(place).statistics
             if statistics is None or not statistics.has_min_max:
                 return None
-            if name != "kernel_source" and not statistics.min == statistics.max == values.get(name, statistics.min):
+            if name != "kernel_source" and not statistics.min == statistics.max == values.get(
+                name, statistics.min
+            ):
                 return None
             values[name] = statistics.min
     return pa.table({name: [value] for name, value in values.items()}) if values else None
@@ -546,7 +681,10 @@ class AIConfiguratorReader(Reader):
                 code, text = (
                     ("unknown-table", f"tables of unknown kind are left out: {name}")
                     if kind is None
-                    else ("module-table", f"whole modules are left out, of which no column tells the work: {name}")
+                    else (
+                        "module-table",
+                        f"whole modules are left out, of which no column tells the work: {name}",
+                    )
                 )
                 return RawTable(notes=[Note(remark(code, text, table=name), count)])
             check_size(count * len(file.schema_arrow.names) * 8, options.table_bytes, path)
@@ -557,7 +695,9 @@ class AIConfiguratorReader(Reader):
                     kept &= np.isin(rows[one.column].astype(str), _asked(one, one.column))
             if options.devices:
                 kept &= np.isin(rows["device"].astype(str), list(options.devices))
-            asked = {column: values if kept.all() else values[kept] for column, values in rows.items()}
+            asked = {
+                column: values if kept.all() else values[kept] for column, values in rows.items()
+            }
             cells = {column: pa.array(values, from_pandas=True) for column, values in asked.items()}
             cells["campaign"] = pa.array([name] * int(kept.sum()), pa.string())
             return RawTable(cells=pa.table(cells))
@@ -574,8 +714,8 @@ class Surveyed:
     table: str
     op: str
     rows: Mapping[tuple[str, str, str], int]  # by device, engine and release
-    # rows off both their neighbours in the one size that changes (`table.irregular`); rows of a problem that the
-    # table has more than once, kernel and all; times that are zero or below
+    # rows off both their neighbours in the one size that changes (`table.irregular`); rows of a
+    # problem that the table has more than once, kernel and all; times that are zero or below
     spikes: int
     doubles: int
     zeros: int
@@ -622,8 +762,16 @@ def survey(path: Path) -> Surveyed:
 
 def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
     """Return spikes, doubles, and the median of how far doubles lie apart."""
-    names = [one for one in table.table.column_names if one not in _NOT_KEY and not one.endswith(("_us", "_gbps"))]
-    changing = [name for name in _ALONG if name in names and pc.count_distinct(table.table[name]).as_py() > 1]
+    names = [
+        one
+        for one in table.table.column_names
+        if one not in _NOT_KEY and not one.endswith(("_us", "_gbps"))
+    ]
+    changing = [
+        name
+        for name in _ALONG
+        if name in names and pc.count_distinct(table.table[name]).as_py() > 1
+    ]
     along = changing[0] if changing else names[-1]
     key = np.zeros(len(table), dtype=np.uint64)
     for place, name in enumerate(one for one in names if one != along):
@@ -642,7 +790,10 @@ def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
     same = (key[1:] == key[:-1]) & (size[1:] == size[:-1])
     doubles = np.r_[same, False] | np.r_[False, same]
     first = np.flatnonzero(np.r_[True, ~same])
-    least, most = (function.reduceat(time, first) if len(time) else time for function in (np.minimum, np.maximum))
+    least, most = (
+        function.reduceat(time, first) if len(time) else time
+        for function in (np.minimum, np.maximum)
+    )
     several = np.diff(np.r_[first, len(time)]) > 1
     ratio = most[several] / np.maximum(least[several], 1e-12)
     key, size, time = key[first], size[first], time[first]

@@ -1,8 +1,9 @@
 """AMD AITER's tuned-kernel tables (github.com/ROCm/aiter, `aiter/configs`, as of 2025-2026): one CSV per kernel family.
 
-Each row is the winner of a search over kernels for one problem; `us` is its time in microseconds. The device is
-(`gfx`, `cu_num`). More than 16 headers are about, so columns are found by name, in any case and order; the family is in
-the file's name, between the names of models ("dsv4_a8w8_blockscale_tuned_gemm.csv" is family "a8w8_blockscale").
+Each row is the winner of a search over kernels for one problem; `us` is its time in microseconds.
+The device is (`gfx`, `cu_num`). More than 16 headers are about, so columns are found by name, in
+any case and order; the family is in the file's name, between the names of models
+("dsv4_a8w8_blockscale_tuned_gemm.csv" is family "a8w8_blockscale").
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _GEMM = frozenset({"m", "n", "k"})
 _MOE = frozenset({"token", "model_dim", "inter_dim", "expert", "topk"})
 _DIGITS = 6  # of a number of compute units
 _GATED_DELTA = frozenset({"bt", "hg", "t_flat"})
-_FAMILY = re.compile(r"(?:^|_)((?:a\d+w\d+|bf16|fp16)(?:_(?:blockscale|bpreshuffle|mxscale))*)(?=_|$)")
+_FAMILY = re.compile(
+    r"(?:^|_)((?:a\d+w\d+|bf16|fp16)(?:_(?:blockscale|bpreshuffle|mxscale))*)(?=_|$)"
+)
 #: AITER writes no gfx id in older fused-MoE files: the architectures it tuned these counts of compute units on.
 _GFX_OF_CUS = {"80": "gfx942", "304": "gfx942", "256": "gfx950"}
 
@@ -55,9 +58,13 @@ _FAMILIES = {
     "fp16": _Family("fp16", ""),
 }
 _QUANTISATION = {
-    "no": "", "per_tensor": "tensor", "per_token": "token", "per_1x128": "1x128", "per_128x128": "128x128",
+    "no": "",
+    "per_tensor": "tensor",
+    "per_token": "token",
+    "per_1x128": "1x128",
+    "per_128x128": "128x128",
     "per_1x32": "1x32",
-}  # fmt: skip
+}
 
 
 @register
@@ -84,7 +91,8 @@ class AiterReader(Reader):
                     Note(
                         remark(
                             "gated-delta-skipped",
-                            "gated delta-rule kernels (chunk_gdn) have no operator here yet: skipped",
+                            "gated delta-rule kernels (chunk_gdn) have no operator here yet: "
+                            "skipped",
                         ),
                         len(csv.lines),
                     )
@@ -93,8 +101,17 @@ class AiterReader(Reader):
         notes: list[Note] = []
         columns = _moe(table) if table.names >= _MOE else _gemm(table, campaign_of(path), notes)
         columns["device"] = _devices(table, options, notes)
-        columns |= {"duration_us": table["us"], "tuned": True, "campaign": campaign_of(path), LINE: pa.array(csv.lines)}
-        same = {name: pa.repeat(value, table.rows) for name, value in columns.items() if isinstance(value, str | bool)}
+        columns |= {
+            "duration_us": table["us"],
+            "tuned": True,
+            "campaign": campaign_of(path),
+            LINE: pa.array(csv.lines),
+        }
+        same = {
+            name: pa.repeat(value, table.rows)
+            for name, value in columns.items()
+            if isinstance(value, str | bool)
+        }
         cells = pa.table(columns | same)
         if csv.overlong:
             return RawTable(with_overlong(cells.to_pandas(), csv), notes)
@@ -133,7 +150,9 @@ class _Table:
     def said(self, say: Callable[..., str], *columns: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return what `say` makes of the values of each row; it is asked once for those that are equal."""
         codes, different = distinct(*columns)
-        return pa.chunked_array([pa.array([say(*values) for values in different], pa.string()).take(codes)])
+        return pa.chunked_array(
+            [pa.array([say(*values) for values in different], pa.string()).take(codes)]
+        )
 
 
 def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]]:
@@ -182,7 +201,8 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
         notes.append(
             Note(
                 remark(
-                    "gemm-family-unknown", "neither the file's name nor its kernels say the GEMM family: left empty"
+                    "gemm-family-unknown",
+                    "neither the file's name nor its kernels say the GEMM family: left empty",
                 ),
                 table.rows,
             )
@@ -221,7 +241,11 @@ def _moe(table: _Table) -> dict[str, Any]:
 
 def _moe_variant(activation: str, weighted: str, tag: str) -> str:
     """Return the activation, whether the first stage applies the weights, and AITER's own tag."""
-    words = (activation.removeprefix("ActivationType.").lower(), "doweight_stage1" * (weighted == "1"), tag.strip())
+    words = (
+        activation.removeprefix("ActivationType.").lower(),
+        "doweight_stage1" * (weighted == "1"),
+        tag.strip(),
+    )
     return " ".join(filter(None, words)).strip()
 
 
@@ -231,7 +255,9 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
     counts = np.bincount(codes.to_numpy(), minlength=len(different)).tolist()
     names = [""] * len(different)
     stated = options.defaults.get("device", "")
-    for (gfx, cus), rows, place in sorted(zip(different, counts, range(len(different)), strict=True)):
+    for (gfx, cus), rows, place in sorted(
+        zip(different, counts, range(len(different)), strict=True)
+    ):
         known = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
             known = _GFX_OF_CUS[cus]

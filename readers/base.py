@@ -1,6 +1,7 @@
 """What a reader of measured data is, and the registry that detects which one a file belongs to.
 
-A new format is one class: subclass :class:`Reader`, decorate it with :func:`register`, and every command reads it.
+A new format is one class: subclass :class:`Reader`, decorate it with :func:`register`, and every
+command reads it.
 """
 
 from __future__ import annotations
@@ -61,25 +62,30 @@ def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
     concerned = [counted(rows, "row")] if rows else []
     concerned += [few(files, 3)] if files else []
     text = f"{note.text} ({' in '.join(concerned)})" if concerned else note.text
-    return Remark(note.code, (*note.items, ("rows", rows), ("files", tuple(files))), text, note.text)
+    return Remark(
+        note.code, (*note.items, ("rows", rows), ("files", tuple(files))), text, note.text
+    )
 
 
 def without(note: Remark, *names: str) -> Remark:
     """Return a note without what `of_file` ("file") or `of_rows` ("rows", "files") has added to it."""
-    return Remark(note.code, tuple(item for item in note.items if item[0] not in names), note.general)
+    return Remark(
+        note.code, tuple(item for item in note.items if item[0] not in names), note.general
+    )
 
 
 @dataclass(frozen=True)
 class Options:
     """What the user states about the files: units of columns, and values for columns that a file does not give.
 
-    `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration: workloads that nobody
-    has run yet, and runs of serving of which one time is enough. `channels` keeps every channel of a per-channel
-    counter as a column of its own. `calls` asks traces for the CPU's calls of the runtime too, `ranges` for the user's
-    annotations. `max_bytes` limits the size of a file once decompressed, in place of the defaults. `keep` names what is
-    kept though it would be refused (`table.physics.KEEP`). `renames` says what columns of tables are called here: the
-    file's name -> ours.
-    Rows that do not meet `where`, or of none of the `devices` if any are named, a reader may leave out at once.
+    `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration:
+    workloads that nobody has run yet, and runs of serving of which one time is enough. `channels`
+    keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for the
+    CPU's calls of the runtime too, `ranges` for the user's annotations. `max_bytes` limits the size
+    of a file once decompressed, in place of the defaults. `keep` names what is kept though it would
+    be refused (`table.physics.KEEP`). `renames` says what columns of tables are called here: the
+    file's name -> ours. Rows that do not meet `where`, or of none of the `devices` if any are
+    named, a reader may leave out at once.
     """
 
     units: Mapping[str, str] = field(default_factory=dict)
@@ -146,14 +152,19 @@ class FileRead:
 class RawTable:
     """The rows of one file under the names of the measurement table, not yet checked."""
 
-    # columns as in ``table.measurements``; numbers may be text; `file_line` is the 1-based line. `_defect` and
-    # `_defect_detail` refuse a row for a reason of the format's own.
+    # columns as in ``table.measurements``; numbers may be text; `file_line` is the 1-based line.
+    # `_defect` and `_defect_detail` refuse a row for a reason of the format's own.
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     notes: Sequence[Note] = ()  # assumptions made and rows skipped
-    columns: Sequence[str] = ()  # the file's own column names, where the user may state units of them; else none
-    # the column with the duration and the unit in which it was read, where the user may state another
+    columns: Sequence[
+        str
+    ] = ()  # the file's own column names, where the user may state units of them; else none
+    # the column with the duration and the unit in which it was read, where the user may state
+    # another
     times: tuple[str, str] | None = None
-    cells: pa.Table | None = None  # in place of ``rows``: many small files are joined several times faster so
+    cells: pa.Table | None = (
+        None  # in place of ``rows``: many small files are joined several times faster so
+    )
 
     def sourced(self, label: str, place: int) -> pd.DataFrame | pa.Table:
         """Return the rows with file and line of each in `source`, and its place among the lines of all files."""
@@ -167,7 +178,9 @@ class RawTable:
             return rows
         if LINE in rows:
             line = rows.pop(LINE).to_numpy(dtype=np.int64)
-            rows["source"] = pd.Series([f"{label}:{number}" for number in line.tolist()], rows.index, dtype="str")
+            rows["source"] = pd.Series(
+                [f"{label}:{number}" for number in line.tolist()], rows.index, dtype="str"
+            )
         else:  # rows of a trace know the activity they come from
             line = np.arange(1, len(rows) + 1)
         rows[ORDER] = place * MOST_LINES + line
@@ -225,7 +238,8 @@ class Reader(ABC):
         Raises
         ------
         DataError
-            The file as a whole cannot be read; single bad rows are returned with their `_defect` instead.
+            The file as a whole cannot be read; single bad rows are returned with their `_defect`
+            instead.
         """
 
 
@@ -247,8 +261,8 @@ class TraceReader(ABC):
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return which of the files recognised belong together: each tuple is read as one trace.
 
-        By default every file is a trace of its own. Formats that spread one run over several files (a kernel trace, a
-        counter collection and a list of agents in one folder) group them here.
+        By default every file is a trace of its own. Formats that spread one run over several files
+        (a kernel trace, a counter collection and a list of agents in one folder) group them here.
         """
         return [(file,) for file in files]
 
@@ -256,8 +270,9 @@ class TraceReader(ABC):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return what the files, one of the groups of :meth:`gather`, have recorded.
 
-        `source` of each row is ``label:number``, the 1-based line, row or event within that file. Raises DataError: a
-        file cannot be read: truncated, not what its first bytes promise, larger than is allowed.
+        `source` of each row is ``label:number``, the 1-based line, row or event within that file.
+        Raises DataError: a file cannot be read: truncated, not what its first bytes promise, larger
+        than is allowed.
         """
 
 
@@ -274,10 +289,12 @@ def register(cls: R) -> R:
 def readers() -> Iterator[Reader | TraceReader]:
     """Yield the readers in the order in which they are asked: special formats by name, then the general ones.
 
-    No two special formats recognise one file, so that the order decides nothing but what messages list first.
+    No two special formats recognise one file, so that the order decides nothing but what messages
+    list first.
     """
     yield from sorted(
-        _READERS, key=lambda reader: (isinstance(reader, Reader) and reader.fallback, reader.name.casefold())
+        _READERS,
+        key=lambda reader: (isinstance(reader, Reader) and reader.fallback, reader.name.casefold()),
     )
 
 
@@ -291,7 +308,8 @@ def formats() -> str:
     others = [one.name for one in readers() if isinstance(one, TraceReader) or not one.fallback]
     needed = "columns device, op, its dimensions, and a duration with its unit such as latency_ms"
     return (
-        f"a table needs {needed}, or its own names given by rename NAME=COLUMN; of tools, read are {', '.join(others)}"
+        f"a table needs {needed}, or its own names given by rename NAME=COLUMN; of tools, read "
+        f"are {', '.join(others)}"
     )
 
 
@@ -308,5 +326,7 @@ def unsupported(head: bytes, *, known: bool = True) -> str:
     if b"\0" in head:
         return "no supported format, it is binary"
     first = head.lstrip().split(b"\n", 1)[0].decode(errors="replace").strip()
-    needed = formats().partition("; of tools")[0] if re.search("[,;\t|].*[,;\t|]", first) else formats()
+    needed = (
+        formats().partition("; of tools")[0] if re.search("[,;\t|].*[,;\t|]", first) else formats()
+    )
     return f"no supported format, it begins with {first[:60]!r}{f': {needed}' if known else ''}"

@@ -1,8 +1,8 @@
 """What tuners and benchmarks of BLAS libraries share: column-major problems, and devices given by their gfx id alone.
 
-BLAS stores matrices by columns and computes ``C[M, N] = op(A)[M, K] op(B)[K, N]``. The measurement table reads memory
-by rows, where the same bytes are ``C'[N, M] = op(B)'[N, K] op(A)'[K, M]``: its m is BLAS's N and its n BLAS's M, its A
-(activations) is BLAS's B and its B (weights) BLAS's A.
+BLAS stores matrices by columns and computes ``C[M, N] = op(A)[M, K] op(B)[K, N]``. The measurement
+table reads memory by rows, where the same bytes are ``C'[N, M] = op(B)'[N, K] op(A)'[K, M]``: its m
+is BLAS's N and its n BLAS's M, its A (activations) is BLAS's B and its B (weights) BLAS's A.
 """
 
 from __future__ import annotations
@@ -20,18 +20,28 @@ LEADING = ("lda", "ldb", "ldc")
 
 def row_major(blas: pd.DataFrame) -> pd.DataFrame:
     """Return the columns `M`, `N`, `K`, `type_a`, `type_b`, `type_c` under the table's names, values as given."""
-    names = {"m": "N", "n": "M", "k": "K", "dtype_a": "type_b", "dtype_b": "type_a", "dtype_out": "type_c"}
+    names = {
+        "m": "N",
+        "n": "M",
+        "k": "K",
+        "dtype_a": "type_b",
+        "dtype_b": "type_a",
+        "dtype_out": "type_c",
+    }
     return pd.DataFrame({name: blas[given] for name, given in names.items()})
 
 
 def padding(blas: pd.DataFrame) -> pd.Series:
     """Return "ld A B C" for problems whose matrices do not lie densely in memory, "" for all others.
 
-    Of the columns M, N, K, `trans_a`, `trans_b` ("n", "t" or "c") and the leading dimensions `lda`, `ldb`, `ldc`,
-    missing where they are not recorded. Dense matrices have the leading dimension of their number of stored rows: M or
-    K of A, K or N of B, M of C.
+    Of the columns M, N, K, `trans_a`, `trans_b` ("n", "t" or "c") and the leading dimensions `lda`,
+    `ldb`, `ldc`, missing where they are not recorded. Dense matrices have the leading dimension of
+    their number of stored rows: M or K of A, K or N of B, M of C.
     """
-    given = {name: pd.to_numeric(blas[name], errors="coerce").astype(float) for name in ("M", "N", "K", *LEADING)}
+    given = {
+        name: pd.to_numeric(blas[name], errors="coerce").astype(float)
+        for name in ("M", "N", "K", *LEADING)
+    }
     rows = (
         given["M"].where(blas["trans_a"].eq("n"), given["K"]),
         given["K"].where(blas["trans_b"].eq("n"), given["N"]),
@@ -52,16 +62,21 @@ def text_column(given: pd.DataFrame, name: str) -> pd.Series:
 def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
     """Return the device of a gfx id that comes without a number of compute units, and a remark.
 
-    The id is as ROCm writes it, ``gfx942:sramecc+:xnack-``. Where several devices answer to it, the device stays the
-    gfx id; it is "" where the user states which of them it was (`options`).
+    The id is as ROCm writes it, ``gfx942:sramecc+:xnack-``. Where several devices answer to it, the
+    device stays the gfx id; it is "" where the user states which of them it was (`options`).
     """
     plain = gfx.strip().partition(":")[0].lower()
     name, assumption = device_of(plain, None)
     stated = options.defaults.get("device", "")
     if stated and _may_be(stated, plain):
-        return "", remark("device-as-stated", f"{plain} is read as {stated}, as stated", gfx=plain, device=stated)
+        return "", remark(
+            "device-as-stated", f"{plain} is read as {stated}, as stated", gfx=plain, device=stated
+        )
     if name == plain:
-        text = f"{plain} without a number of compute units may be several devices: give default device=NAME"
+        text = (
+            f"{plain} without a number of compute units may be several devices: give default "
+            "device=NAME"
+        )
         assumption = remark("device-ambiguous", text, gfx=plain)
     return name, assumption
 

@@ -1,24 +1,27 @@
 """Execution traces: JSON of PyTorch's ExecutionTraceObserver, and Chakra's protobuf made of it.
 
-An execution trace has what a profiler's trace may lack (arguments of every operator, collectives), and no times of the
-GPU: `join` brings it to the profiler's trace of the same run.
+An execution trace has what a profiler's trace may lack (arguments of every operator, collectives),
+and no times of the GPU: `join` brings it to the profiler's trace of the same run.
 
-The JSON is an object with `schema`, `pid`, `time`, `start_ts`, `nodes` and `finish_ts`. In schema 1.0.1 (2023)
-a node is flat: `id`, `rf_id`, `parent`, `name`, `inputs`, `input_shapes`, `input_types`, and more. From
-1.0.2-chakra.0.0.4 on (2024) it has `id`, `name`, `ctrl_deps` (the parent), `inputs` as `{"values", "shapes",
-"types"}` (with "strides" since 1.1.1) and `attrs`, a list of `{"name", "type", "value"}`: `rf_id` always; on
-`record_param_comms` since 1.1.0 the collective; `kernel_backend` and `kernel_file` where Inductor compiled the kernel.
-Schemas 1.0.1, 1.0.2, 1.0.3, 1.1.0 and 1.1.1 were seen.
+The JSON is an object with `schema`, `pid`, `time`, `start_ts`, `nodes` and `finish_ts`. In schema
+1.0.1 (2023) a node is flat: `id`, `rf_id`, `parent`, `name`, `inputs`, `input_shapes`,
+`input_types`, and more. From 1.0.2-chakra.0.0.4 on (2024) it has `id`, `name`, `ctrl_deps` (the
+parent), `inputs` as `{"values", "shapes", "types"}` (with "strides" since 1.1.1) and `attrs`, a
+list of `{"name", "type", "value"}`: `rf_id` always; on `record_param_comms` since 1.1.0 the
+collective; `kernel_backend` and `kernel_file` where Inductor compiled the kernel. Schemas 1.0.1,
+1.0.2, 1.0.3, 1.1.0 and 1.1.1 were seen.
 
-Chakra's files (github.com/mlcommons/chakra, `.et`) are protobuf messages, each preceded by its length. The first is the
-`GlobalMetadata`, every other a `Node` (`schema/protobuf/et_def.proto`). Those made from a PyTorch run by
-`chakra_converter` repeat the observer's header as attributes of the metadata, have its arguments as Python literals,
-and whole microseconds: a kernel of 3.7 us lasts 3. Operators are cut into pieces around the kernels they launch,
-"aten::cat(0)", "aten::cat(1)"; the number is dropped here, and `rf_id` is that of the call. Kernels are nodes of their
-own, with `is_cpu_op` false, no `rf_id`, and the piece that launched them as parent; those of collectives have the
-attributes `comm_type` and `comm_size` (bytes of the input of a rank: of an all-gather the message is as many times
-that as there are ranks, `pg_size` where it is stated). One file of the converter of 2024 was seen; the wire format is
-decoded as far as the fields used, without protobuf's library, and unknown fields are passed over.
+Chakra's files (github.com/mlcommons/chakra, `.et`) are protobuf messages, each preceded by its
+length. The first is the `GlobalMetadata`, every other a `Node` (`schema/protobuf/et_def.proto`).
+Those made from a PyTorch run by `chakra_converter` repeat the observer's header as attributes of
+the metadata, have its arguments as Python literals, and whole microseconds: a kernel of 3.7 us
+lasts 3. Operators are cut into pieces around the kernels they launch, "aten::cat(0)",
+"aten::cat(1)"; the number is dropped here, and `rf_id` is that of the call. Kernels are nodes of
+their own, with `is_cpu_op` false, no `rf_id`, and the piece that launched them as parent; those of
+collectives have the attributes `comm_type` and `comm_size` (bytes of the input of a rank: of an
+all-gather the message is as many times that as there are ranks, `pg_size` where it is stated). One
+file of the converter of 2024 was seen; the wire format is decoded as far as the fields used,
+without protobuf's library, and unknown fields are passed over.
 """
 
 from __future__ import annotations
@@ -54,15 +57,18 @@ _LIST = msgspec.json.Decoder(list[Any])
 class ExecutionTrace:
     """The operators one process ran, in the order in which they ended, as PyTorch's observer recorded them.
 
-    `schema` is the version of the layout ("1.0.1", "1.1.0-chakra.0.0.4"), `time` when it was recorded, in the local
-    time of that machine, `notes` what was left out. `nodes` has one row per node: `id`; `rf_id`, the number under which
-    PyTorch counted the call (missing for threads, for the process and for kernels); `parent`, the `id` of the enclosing
-    node (a root is its own parent; no promise is made that the links end); `name`; `inputs`, the JSON text of the
-    dispatch table's `op_inputs`, "" where there are none; `collective`, `collective_bytes` and `group_size` as in the
-    dispatch table; `kernel_backend` and `kernel_file` of a call of a compiled kernel ("triton"); `duration_us`, whole
-    microseconds, and `on_cpu`, both missing except in Chakra files; `storages`, what tells apart the memory that the
-    tensors among the arguments lie in, and `waits`, the `id` of nodes whose data it needs (Chakra): tuples of integers.
-    `spread` is the standard deviation of the logarithm of times that are a forecast, which flopcast writes (else 0).
+    `schema` is the version of the layout ("1.0.1", "1.1.0-chakra.0.0.4"), `time` when it was
+    recorded, in the local time of that machine, `notes` what was left out. `nodes` has one row per
+    node: `id`; `rf_id`, the number under which PyTorch counted the call (missing for threads, for
+    the process and for kernels); `parent`, the `id` of the enclosing node (a root is its own
+    parent; no promise is made that the links end); `name`; `inputs`, the JSON text of the dispatch
+    table's `op_inputs`, "" where there are none; `collective`, `collective_bytes` and `group_size`
+    as in the dispatch table; `kernel_backend` and `kernel_file` of a call of a compiled kernel
+    ("triton"); `duration_us`, whole microseconds, and `on_cpu`, both missing except in Chakra
+    files; `storages`, what tells apart the memory that the tensors among the arguments lie in, and
+    `waits`, the `id` of nodes whose data it needs (Chakra): tuples of integers. `spread` is the
+    standard deviation of the logarithm of times that are a forecast, which flopcast writes (else
+    0).
     """
 
     schema: str
@@ -96,14 +102,19 @@ class NodeColumns:
     waits: list[tuple[int, ...]] = field(default_factory=list)
 
 
-def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, source: str) -> ExecutionTrace:
+def trace_of(
+    schema: str, pid: int | None, time: str, columns: NodeColumns, source: str
+) -> ExecutionTrace:
     """Return the execution trace of these nodes.
 
-    `inputs` is None where they cannot be read; `elements` with `dtype` may stand for `collective_bytes`.
+    `inputs` is None where they cannot be read; `elements` with `dtype` may stand for
+    `collective_bytes`.
     """
     numbers = ("id", "rf_id", "parent", "group_size", "duration_us")
     words = ("name", "inputs", "collective", "kernel_backend", "kernel_file")
-    table = pd.DataFrame({name: pd.Series(getattr(columns, name), dtype="Int64") for name in numbers})
+    table = pd.DataFrame(
+        {name: pd.Series(getattr(columns, name), dtype="Int64") for name in numbers}
+    )
     for name in words:
         table[name] = pd.Series([word or "" for word in getattr(columns, name)], dtype="str")
     table["rf_id"] = table["rf_id"].mask((table["rf_id"] <= 0).fillna(False))
@@ -118,10 +129,15 @@ def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, sour
     unread = int(sum(inputs is None for inputs in columns.inputs))
     text = f"{source}: arguments that do not fit their types are left out (nodes: {unread})"
     notes = [remark("arguments-left-out", text, trace=source, nodes=unread)] if unread else []
-    # PyTorch describes a collective on `record_param_comms` and launches it in that node's child "nccl:...".
-    described = table[(table["name"] == _RECORD) & (table["collective"] != "") & table["id"].notna()]
+    # PyTorch describes a collective on `record_param_comms` and launches it in that node's child
+    # "nccl:...".
+    described = table[
+        (table["name"] == _RECORD) & (table["collective"] != "") & table["id"].notna()
+    ]
     described = described.drop_duplicates("id").set_index("id")
-    launches = table["name"].str.startswith(LAUNCH) & (table["collective"] == "") & table["parent"].notna()
+    launches = (
+        table["name"].str.startswith(LAUNCH) & (table["collective"] == "") & table["parent"].notna()
+    )
     rows = launches & table["parent"].isin(described.index)
     found = described.loc[table["parent"][rows].to_numpy(dtype=np.int64)]
     for name in ("collective", "collective_bytes", "group_size"):
@@ -131,15 +147,20 @@ def trace_of(schema: str, pid: int | None, time: str, columns: NodeColumns, sour
 
 def int64(value: object) -> int | None:
     """Return an integer that a column can hold, None for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LIMIT else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LIMIT
+        else None
+    )
 
 
-# Arguments: the observer names types by TorchScript ("Tensor(float)", "GenericList[Int,Int]", "None") and gives every
-# argument a value: a tensor's is its identity `[tensor_id, storage_id, offset, numel, itemsize, device]`, None is
-# "<None>". The profiler of the same PyTorch says the type of a tensor's elements, "Scalar", "ScalarList",
-# "TensorList" or "", has sizes for tensors only, and values, as text, for numbers and lists of numbers only. The
-# latter is what the dispatch table holds, so that one reader of operator calls serves both. The observer rounds
-# floats to six decimals: an epsilon of 1e-12 is recorded as 0.
+# Arguments: the observer names types by TorchScript ("Tensor(float)", "GenericList[Int,Int]",
+# "None") and gives every argument a value: a tensor's is its identity `[tensor_id, storage_id,
+# offset, numel, itemsize, device]`, None is "<None>". The profiler of the same PyTorch says the
+# type of a tensor's elements, "Scalar", "ScalarList", "TensorList" or "", has sizes for tensors
+# only, and values, as text, for numbers and lists of numbers only. The latter is what the dispatch
+# table holds, so that one reader of operator calls serves both. The observer rounds floats to six
+# decimals: an epsilon of 1e-12 is recorded as 0.
 
 _TENSOR = re.compile(r"Tensor\((.*)\)")
 _GENERIC_LIST = re.compile(r"GenericList\[(.*)\]", re.DOTALL)
@@ -153,8 +174,9 @@ def op_inputs(
 ) -> str | None:
     """Return the JSON text of the dispatch table's `op_inputs`: lists "dims", "types", "strides" and "values".
 
-    One entry per argument, as the observer writes them; strides since schema 1.1.1, before they are empty, and they may
-    be shorter. "" for a call without arguments, None where the lists do not fit each other.
+    One entry per argument, as the observer writes them; strides since schema 1.1.1, before they are
+    empty, and they may be shorter. "" for a call without arguments, None where the lists do not fit
+    each other.
     """
     if not len(values) == len(shapes) == len(types):
         return None
@@ -173,7 +195,11 @@ def op_inputs(
 
 def storages(values: Sequence[Any], types: Sequence[Any]) -> tuple[int, ...]:
     """Return what identifies the memory of the tensors among the arguments, lists of tensors included."""
-    tensors = [value for value, kind in zip(values, types, strict=False) if isinstance(kind, str) and "Tensor(" in kind]
+    tensors = [
+        value
+        for value, kind in zip(values, types, strict=False)
+        if isinstance(kind, str) and "Tensor(" in kind
+    ]
     members: list[Any] = []
     for value in tensors:
         nested = isinstance(value, list) and any(isinstance(part, list) for part in value)
@@ -203,7 +229,9 @@ def _sizes(kind: str, shape: Any) -> list[Any]:
 
 def _members(shape: list[Any]) -> list[Any]:
     """Return one list per tensor: lists of lists of tensors are laid end to end."""
-    while any(isinstance(size, list) for member in shape if isinstance(member, list) for size in member):
+    while any(
+        isinstance(size, list) for member in shape if isinstance(member, list) for size in member
+    ):
         shape = [size for member in shape if isinstance(member, list) for size in member]
     return shape
 
@@ -228,9 +256,17 @@ _ID, _NAME, _TYPE, _PARENTS, _WAITS, _DURATION, _INPUTS, _ATTRIBUTE = 1, 2, 3, 4
 _POINT_TO_POINT = {5: "send", 6: "recv"}
 #: `CollectiveCommType`, under the names that PyTorch gives the same collectives.
 _COLLECTIVES = {
-    0: "allreduce", 1: "reduce", 2: "allgather", 3: "gather", 4: "scatter", 5: "broadcast", 6: "all_to_all",
-    7: "reduce_scatter", 8: "reduce_scatter", 9: "barrier",
-}  # fmt: skip
+    0: "allreduce",
+    1: "reduce",
+    2: "allgather",
+    3: "gather",
+    4: "scatter",
+    5: "broadcast",
+    6: "all_to_all",
+    7: "reduce_scatter",
+    8: "reduce_scatter",
+    9: "barrier",
+}
 #: Fields of `AttributeProto` with one whole number; those with "zigzag" encoding apart.
 _INTEGERS, _ZIGZAG, _BOOL, _STRING = frozenset({7, 9, 11, 13}), frozenset({15, 17}), 27, 29
 _FIXED = {19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
@@ -253,8 +289,8 @@ class _WireError(ValueError):
 def is_chakra(head: bytes) -> bool:
     """Return whether the beginning of a file's content is that of a Chakra trace.
 
-    The metadata must be whole, hold nothing but a version and attributes, of which one is the version or the `schema`,
-    and be followed by a node.
+    The metadata must be whole, hold nothing but a version and attributes, of which one is the
+    version or the `schema`, and be followed by a node.
     """
     try:
         size, start = _varint(head, 0)
@@ -289,7 +325,10 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
         raise DataError(
             f"message {number} of the Chakra trace or the next is damaged ({error})", source=source
         ) from error
-    schema, time = (value if isinstance(value, str) else "" for value in (header.get("schema"), header.get("time")))
+    schema, time = (
+        value if isinstance(value, str) else ""
+        for value in (header.get("schema"), header.get("time"))
+    )
     try:
         spread = float(str(header.get("spread", 0.0)))
     except ValueError:
@@ -350,7 +389,11 @@ def _attribute(message: bytes) -> tuple[str, object]:
             name = value.decode()
         elif key == _STRING and isinstance(value, bytes):
             found = value.decode()
-        elif key in _FIXED and isinstance(value, bytes) and len(value) == struct.calcsize(_FIXED[key]):
+        elif (
+            key in _FIXED
+            and isinstance(value, bytes)
+            and len(value) == struct.calcsize(_FIXED[key])
+        ):
             found = struct.unpack(_FIXED[key], value)[0]
         elif isinstance(value, int):
             found = _whole_number(key, value)
@@ -362,7 +405,13 @@ def _whole_number(key: int, value: int) -> int | bool | None:
         return bool(value)
     if key in _ZIGZAG:
         return (value >> 1) ^ -(value & 1)
-    return value - 2**64 if key in _INTEGERS and value >= 2**63 else value if key in _INTEGERS else None
+    return (
+        value - 2**64
+        if key in _INTEGERS and value >= 2**63
+        else value
+        if key in _INTEGERS
+        else None
+    )
 
 
 def _add_message(columns: NodeColumns, message: bytes) -> None:
@@ -380,12 +429,18 @@ def _add_message(columns: NodeColumns, message: bytes) -> None:
     columns.id.append(int64(fields.get(_ID, 0)))
     columns.rf_id.append(int64(attributes.get("rf_id")))
     columns.parent.append(next(iter(_repeated(fields.get(_PARENTS, b""))), None))
-    columns.name.append(_PIECE.sub("", _text(fields.get(_NAME))) if on_cpu is not False else _text(fields.get(_NAME)))
+    columns.name.append(
+        _PIECE.sub("", _text(fields.get(_NAME)))
+        if on_cpu is not False
+        else _text(fields.get(_NAME))
+    )
     described = fields.get(_INPUTS)
     inputs: str | None = ""
     memory: tuple[int, ...] = ()
     if isinstance(described, bytes):
-        texts = {key: value.decode() for key, value in _fields(described) if isinstance(value, bytes)}
+        texts = {
+            key: value.decode() for key, value in _fields(described) if isinstance(value, bytes)
+        }
         inputs, memory = _arguments(*(texts.get(key, "[]") for key in (1, 2, 3)))
     columns.inputs.append(inputs)
     columns.storages.append(memory)
@@ -397,7 +452,9 @@ def _add_message(columns: NodeColumns, message: bytes) -> None:
         collective = _POINT_TO_POINT.get(kind, "") if isinstance(kind, int) else ""
     size, ranks = map(int64, map(attributes.get, _SIZES))
     columns.collective.append(collective)
-    columns.collective_bytes.append(size * ranks if collective == "allgather" and size and ranks else size)
+    columns.collective_bytes.append(
+        size * ranks if collective == "allgather" and size and ranks else size
+    )
     columns.elements.append(None)
     columns.dtype.append("")
     columns.group_size.append(ranks)
@@ -501,8 +558,9 @@ def is_execution_trace(head: bytes) -> bool:
 def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> ExecutionTrace:
     """Return what an execution trace holds, its nodes in the order of the file.
 
-    The file is ExecutionTraceObserver's JSON or a Chakra `.et`, plain or compressed (gzip, bzip2). Raises DataError
-    where it cannot be opened, has more than `max_bytes` once decompressed, is cut short, or is not an execution trace.
+    The file is ExecutionTraceObserver's JSON or a Chakra `.et`, plain or compressed (gzip, bzip2).
+    Raises DataError where it cannot be opened, has more than `max_bytes` once decompressed, is cut
+    short, or is not an execution trace.
     """
     data = content(path, max_bytes=max_bytes)
     if is_chakra(data):
@@ -519,7 +577,10 @@ def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> Executi
             if bytes(memoryview(node.inputs)[:1]) == b"{":
                 given = _ARGUMENTS.decode(node.inputs)
             else:
-                sides = (_LIST.decode(side) for side in (node.inputs, node.input_shapes, node.input_types))
+                sides = (
+                    _LIST.decode(side)
+                    for side in (node.inputs, node.input_shapes, node.input_types)
+                )
                 given = _Arguments(*sides)
             columns.inputs.append(op_inputs(given.values, given.shapes, given.types, given.strides))
             columns.storages.append(storages(given.values, given.types))
@@ -527,7 +588,9 @@ def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> Executi
             columns.collective.append(_word(known.get("collective_name")))
             columns.collective_bytes.append(None)
             counts = [
-                side for name in ("in_msg_nelems", "out_msg_nelems") if (side := int64(known.get(name))) is not None
+                side
+                for name in ("in_msg_nelems", "out_msg_nelems")
+                if (side := int64(known.get(name))) is not None
             ]
             columns.elements.append(max(counts, default=None))
             columns.dtype.append(_word(known.get("dtype")))
@@ -551,18 +614,21 @@ def _decoded(data: bytes, source: str) -> _Document:
         if bare:
             return _decoded(quoted, source)
         advice = "stop the observer before the program ends, or record it again"
-        raise DataError(f"not a whole execution trace ({error}): {advice}", source=source) from error
+        raise DataError(
+            f"not a whole execution trace ({error}): {advice}", source=source
+        ) from error
 
 
 def _word(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-# The operators of a profiler's trace with the arguments that the execution trace of the same run has.
+# The operators of a profiler's trace with the arguments that the execution trace of the same run
+# has.
 
 SAME_RUN = 0.95
-"""Share of the calls found in both, by number, that must bear the same name: 1 where the numbers correspond; up to 0.24
-was seen where they do not, as networks repeat their layers."""
+"""Share of the calls found in both, by number, that must bear the same name: 1 where the numbers
+correspond; up to 0.24 was seen where they do not, as networks repeat their layers."""
 OTHER_RUN = "execution-trace-other-run"
 #: Kernels of NCCL and RCCL ("ncclDevKernel_Generic", "ncclKernel_AllReduce_RING", "mscclKernel_Sum"): copies that an
 #: operator makes beside its collective have none of its bytes.
@@ -573,9 +639,10 @@ _COLLECTIVE_KERNEL = r"(?i)(?:nccl|rccl|msccl)"
 class JoinReport:
     """How a trace and an execution trace fit each other, and whether they were `joined` as of one run.
 
-    `calls` are the operator calls found in both by their number, `agreeing` those that have the same name in both,
-    `filled` the activities of the GPU that got arguments or a collective. `same_process` is None where one of the files
-    does not say; `finding` says why they were not joined.
+    `calls` are the operator calls found in both by their number, `agreeing` those that have the
+    same name in both, `filled` the activities of the GPU that got arguments or a collective.
+    `same_process` is None where one of the files does not say; `finding` says why they were not
+    joined.
     """
 
     joined: bool
@@ -589,14 +656,15 @@ class JoinReport:
 def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     """Return the trace with what the execution trace knows of its operator calls, and how the two fit.
 
-    Calls are the same where `op_id` equals `rf_id` and the operator has the same name. The profiler writes that number
-    as "Record function id" (seen in 2024, not in 2023). Its "External id" equals it only in short runs, up to 512 calls
-    of the first thread: these ids are given out to threads in blocks. A pair that has no more than them, and is longer,
-    is not joined.
+    Calls are the same where `op_id` equals `rf_id` and the operator has the same name. The profiler
+    writes that number as "Record function id" (seen in 2024, not in 2023). Its "External id" equals
+    it only in short runs, up to 512 calls of the first thread: these ids are given out to threads
+    in blocks. A pair that has no more than them, and is longer, is not joined.
 
-    `op_inputs`, `collective`, `collective_bytes` and `group_size` are filled where they were missing, nothing is
-    replaced, and a note is added. The dispatches stay the same, with the finding `execution-trace-other-run`, if the
-    process is another one or less than `SAME_RUN` of the calls found in both agree.
+    `op_inputs`, `collective`, `collective_bytes` and `group_size` are filled where they were
+    missing, nothing is replaced, and a note is added. The dispatches stay the same, with the
+    finding `execution-trace-other-run`, if the process is another one or less than `SAME_RUN` of
+    the calls found in both agree.
     """
     table = trace.dispatches
     named = other.nodes[other.nodes["rf_id"].notna()].drop_duplicates(["rf_id", "name"])
@@ -607,7 +675,9 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     place = calls.index.get_indexer(pd.Index(table["op_id"].fillna(0).to_numpy(dtype=np.int64)))
     if other.pid is not None:
         place[(table["process"] != other.pid).fillna(False).to_numpy(dtype=bool)] = -1
-    agrees = (place >= 0) & (_taken(calls["name"], place) == as_text(table["op_name"]).to_numpy(dtype=object))
+    agrees = (place >= 0) & (
+        _taken(calls["name"], place) == as_text(table["op_name"]).to_numpy(dtype=object)
+    )
     shared, agreeing = (table["op_id"][rows].nunique() for rows in (place >= 0, agrees))
     problem = _problem(same_process, shared, agreeing)
     if problem:
@@ -620,8 +690,17 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
         f"{other.source}: arguments of operators taken from this execution trace for {filled} "
         f"activities ({agreeing} of {shared} calls agree)"
     )
-    note = remark("execution-trace-joined", text, trace=other.source, filled=filled, agreeing=agreeing, calls=shared)
-    joined = replace(trace, dispatches=table.assign(**columns), notes=(*trace.notes, *other.notes, note))
+    note = remark(
+        "execution-trace-joined",
+        text,
+        trace=other.source,
+        filled=filled,
+        agreeing=agreeing,
+        calls=shared,
+    )
+    joined = replace(
+        trace, dispatches=table.assign(**columns), notes=(*trace.notes, *other.notes, note)
+    )
     return joined, JoinReport(True, shared, agreeing, filled, same_process)
 
 
@@ -634,26 +713,38 @@ def _problem(same_process: bool | None, shared: int, agreeing: int) -> Remark | 
     """Return why the two are not of one run, None if they are."""
     give = "give the execution trace recorded with this trace"
     if same_process is False:
-        return remark(OTHER_RUN, f"the execution trace is of another process and was not used: {give}", why="process")
+        return remark(
+            OTHER_RUN,
+            f"the execution trace is of another process and was not used: {give}",
+            why="process",
+        )
     if not shared:
-        text = f"the execution trace has none of this trace's operator calls and was not used: {give}"
+        text = (
+            f"the execution trace has none of this trace's operator calls and was not used: {give}"
+        )
         return remark(OTHER_RUN, text, why="no calls")
     if agreeing < SAME_RUN * shared:
         text = (
-            f"only {agreeing} of {shared} operator calls have the same name in the execution trace, and it was not "
-            f"used: it is of another run, or the profiler wrote no 'Record function id' (seen in 2023); {give}"
+            f"only {agreeing} of {shared} operator calls have the same name in the execution "
+            "trace, and it was not "
+            "used: it is of another run, or the profiler wrote no 'Record function id' (seen in "
+            f"2023); {give}"
         )
         return remark(OTHER_RUN, text, why="names", agreeing=agreeing, calls=shared)
     return None
 
 
-def _filled(table: pd.DataFrame, calls: pd.DataFrame, place: np.ndarray) -> tuple[dict[str, pd.Series], int]:
+def _filled(
+    table: pd.DataFrame, calls: pd.DataFrame, place: np.ndarray
+) -> tuple[dict[str, pd.Series], int]:
     """Return the columns with what was missing in them, and in how many rows something was."""
     inputs, got = _words(table["op_inputs"], _taken(calls["inputs"], place))
     kernels = (table["kind"] == KERNEL) & as_text(table["name"]).str.contains(_COLLECTIVE_KERNEL)
     there = np.where(kernels.to_numpy(dtype=bool), place, -1)
     names, named = _words(table["collective"], _taken(calls["collective"], there))
-    there = np.where(as_text(names).to_numpy(dtype=object) == _taken(calls["collective"], there), there, -1)
+    there = np.where(
+        as_text(names).to_numpy(dtype=object) == _taken(calls["collective"], there), there, -1
+    )
     columns, touched = {"op_inputs": inputs, "collective": names}, got | named
     for name in ("collective_bytes", "group_size"):
         known = pd.Series(_taken(calls[name], there), index=table.index).astype("Int64")
@@ -665,6 +756,10 @@ def _filled(table: pd.DataFrame, calls: pd.DataFrame, place: np.ndarray) -> tupl
 def _words(column: pd.Series, found: np.ndarray) -> tuple[pd.Series, np.ndarray]:
     """Return the column with the words found where it had none, and where that was."""
     own = as_text(column)
-    missing = (own == "").to_numpy(dtype=bool) & np.array([bool(word) for word in found], dtype=bool)
+    missing = (own == "").to_numpy(dtype=bool) & np.array(
+        [bool(word) for word in found], dtype=bool
+    )
     words = own.mask(missing, pd.Series(found, index=own.index).astype("str"))
-    return (words.astype("category") if isinstance(column.dtype, pd.CategoricalDtype) else words), missing
+    return (
+        words.astype("category") if isinstance(column.dtype, pd.CategoricalDtype) else words
+    ), missing

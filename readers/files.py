@@ -36,12 +36,26 @@ from .base import HEAD_BYTES, LINE, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
 PARQUET = b"PAR1"  # the first bytes of every Parquet file
 WORKBOOK = b"PK\x03\x04"  # the first bytes of an .xlsx, as of every archive
-_NO_WORKBOOK = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, SyntaxError, NotImplementedError,
-                RuntimeError, zipfile.BadZipFile, zlib.error)  # fmt: skip
-_CELL = 8  # bytes of a number; a column of one value repeated is small in the file and large in memory
+_NO_WORKBOOK = (
+    OSError,
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    SyntaxError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_CELL = (
+    8  # bytes of a number; a column of one value repeated is small in the file and large in memory
+)
 _DELIMITERS = ",;\t|"
 _QUOTED = {
-    sign: re.compile(rf'(?:^|[{re.escape(sign)}\n])"[^"\n\r]*"(?=[{re.escape(sign)}\r\n]|\Z)') for sign in _DELIMITERS
+    sign: re.compile(rf'(?:^|[{re.escape(sign)}\n])"[^"\n\r]*"(?=[{re.escape(sign)}\r\n]|\Z)')
+    for sign in _DELIMITERS
 }
 """Delimiter -> a field that stands between quotation marks and holds none."""
 _COMPRESSED = (".gz", ".bz2")
@@ -58,8 +72,8 @@ _DAMAGED = (OSError, EOFError, zlib.error, cast(type[Exception], isal_zlib.error
 class Csv:
     """A delimited text file, as text: the cells of every named column ("" where a line is too short).
 
-    `lines` has the 1-based line of each row, `overlong` line and text of the rows with more fields than the header,
-    which are in no column. Of columns of one name (`twice`) the last is there.
+    `lines` has the 1-based line of each row, `overlong` line and text of the rows with more fields
+    than the header, which are in no column. Of columns of one name (`twice`) the last is there.
     """
 
     cells: pa.Table
@@ -76,10 +90,10 @@ class Csv:
 def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
     """Return every file under `paths`, folders searched through, in a fixed order and each file once.
 
-    In the order of `paths`, sorted by path within a folder, without hidden files and folders (`.name`) and without
-    installed software (environments of Python and conda, `site-packages`, `node_modules`, `__pycache__`). Labels are
-    paths relative to the folder, or file names; where two files would share a label, the full path. Raises DataError
-    for a path that does not exist.
+    In the order of `paths`, sorted by path within a folder, without hidden files and folders
+    (`.name`) and without installed software (environments of Python and conda, `site-packages`,
+    `node_modules`, `__pycache__`). Labels are paths relative to the folder, or file names; where
+    two files would share a label, the full path. Raises DataError for a path that does not exist.
     """
     found: dict[Path, DataFile] = {}
     for path in (one if isinstance(one, DataFile) else Path(one) for one in paths):
@@ -95,7 +109,9 @@ def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
         for file in files:
             key = file.path.resolve()
             if key not in found or file.named:
-                found[key] = DataFile(file.path, found[key].label if key in found else file.label, file.named)
+                found[key] = DataFile(
+                    file.path, found[key].label if key in found else file.label, file.named
+                )
     many = Counter(file.label for file in found.values())
     return [
         replace(file, label=visible_text(file.path.as_posix())) if many[file.label] > 1 else file
@@ -123,8 +139,8 @@ def by_number(word: str) -> list[str | int]:
 def content(path: Path, size: int = -1, *, max_bytes: int = TABLE_BYTES) -> bytes:
     """Return the (first `size` bytes of the) file, decompressed if it is gzip or bzip2 by content.
 
-    Raises DataError: the file cannot be opened, its compression is damaged, or it has more than `max_bytes` once
-    decompressed.
+    Raises DataError: the file cannot be opened, its compression is damaged, or it has more than
+    `max_bytes` once decompressed.
     """
     if size < 0:
         return bytes(view(path, max_bytes=max_bytes))
@@ -140,7 +156,9 @@ def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
             # Piece by piece, so that a small archive cannot fill the memory.
             found = io.BytesIO()
             while piece := stream.read(_PIECE):
-                check_size(found.tell() + len(piece), max_bytes, path, os.fstat(file.fileno()).st_size)
+                check_size(
+                    found.tell() + len(piece), max_bytes, path, os.fstat(file.fileno()).st_size
+                )
                 found.write(piece)
             return found.getvalue()
         size = os.fstat(file.fileno()).st_size
@@ -163,11 +181,16 @@ def check_size(size: int, max_bytes: int, path: Path, packed: int | None = None)
     `packed` is its size as it lies there, where it is compressed.
     """
     told = f"more than {max_bytes / 2**30:g} GiB" if size > max_bytes else ""
-    if packed is not None and max_bytes in (TABLE_BYTES, TRACE_BYTES) and size > max(_SMALL, _RATIO * packed):
+    if (
+        packed is not None
+        and max_bytes in (TABLE_BYTES, TRACE_BYTES)
+        and size > max(_SMALL, _RATIO * packed)
+    ):
         told = f"more than {_RATIO} times its {packed:,} bytes"
     if told:
         raise DataError(
-            f"has {told} decompressed: raise the limit (ingest it with max_size) if it is meant to", source=str(path)
+            f"has {told} decompressed: raise the limit (ingest it with max_size) if it is meant to",
+            source=str(path),
         )
 
 
@@ -219,21 +242,23 @@ def csv_header(beginning: bytes) -> list[str]:
 def parse_csv(content_text: str, source: str, before: int = 0) -> Csv:
     """Cut delimited text (comma, semicolon, tab or bar; the first line names the columns) into columns.
 
-    Empty lines are passed over, lines that are too short filled with "", trailing empty fields dropped. A carriage
-    return ends a line, alone too. The text begins `before` lines after the file. Raises DataError, with `source` and
-    the line, for a field longer than 128 KiB.
+    Empty lines are passed over, lines that are too short filled with "", trailing empty fields
+    dropped. A carriage return ends a line, alone too. The text begins `before` lines after the
+    file. Raises DataError, with `source` and the line, for a field longer than 128 KiB.
     """
     end = _LINE_END.search(content_text)
     first = content_text[: end.start()] if end else content_text
     delimiter = _delimiter(first)
-    return _even_csv(content_text, first, delimiter, before) or _uneven_csv(content_text, delimiter, source, before)
+    return _even_csv(content_text, first, delimiter, before) or _uneven_csv(
+        content_text, delimiter, source, before
+    )
 
 
 def _even_csv(content_text: str, first: str, delimiter: str, before: int) -> Csv | None:
     """Return what `_uneven_csv` would, many times as fast; None for what Arrow might cut otherwise.
 
-    That is where lines differ in their number of fields, end otherwise than in newlines, or are empty, and where a
-    quotation mark stands elsewhere than around a whole field.
+    That is where lines differ in their number of fields, end otherwise than in newlines, or are
+    empty, and where a quotation mark stands elsewhere than around a whole field.
     """
     returns, marks = content_text.count("\r"), content_text.count('"')
     ends = returns and returns != content_text.count("\r\n")
@@ -282,7 +307,9 @@ def _uneven_csv(content_text: str, delimiter: str, source: str, before: int) -> 
                 lines.append(number)
     except csv.Error as error:
         place = f"{source}:{before + line + 1}"
-        raise DataError(f"cannot be cut into fields ({error}): is a quotation mark open?", source=place) from error
+        raise DataError(
+            f"cannot be cut into fields ({error}): is a quotation mark open?", source=place
+        ) from error
     columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * width, strict=True))
     cells = pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
     twice = tuple(sorted({name for name in names if name and names.count(name) > 1}))
@@ -301,13 +328,18 @@ def read_plain_table(path: Path) -> pd.DataFrame:
     beginning = head(path)
     if beginning.startswith(PARQUET):
         return read_parquet(path)
-    return plain_rows(_first_sheet(path) if beginning.startswith(WORKBOOK) else text(path), str(path))
+    return plain_rows(
+        _first_sheet(path) if beginning.startswith(WORKBOOK) else text(path), str(path)
+    )
 
 
 def _first_sheet(path: Path) -> str:
     """Return the values of a workbook's first sheet as CSV; DataError where it is damaged, or openpyxl is missing."""
     if find_spec("openpyxl") is None:
-        raise DataError("is a workbook: pip install 'flopcast[excel]', or save the sheet as CSV", source=str(path))
+        raise DataError(
+            "is a workbook: pip install 'flopcast[excel]', or save the sheet as CSV",
+            source=str(path),
+        )
     from openpyxl import load_workbook
 
     cells = io.StringIO()
@@ -318,7 +350,9 @@ def _first_sheet(path: Path) -> str:
         with closing(load_workbook(path, read_only=True, data_only=True)) as book:
             sheet = book.worksheets[0]
             sheet.reset_dimensions()
-            csv.writer(cells).writerows(row if any(cell is not None for cell in row) else () for row in sheet.values)
+            csv.writer(cells).writerows(
+                row if any(cell is not None for cell in row) else () for row in sheet.values
+            )
     except DataError:
         raise
     except _NO_WORKBOOK as error:
@@ -335,8 +369,9 @@ def parquet_columns(path: Path) -> list[str]:
 def read_parquet(path: Path, *, max_bytes: int = TABLE_BYTES) -> pd.DataFrame:
     """Return a Parquet file's columns, which are those of its own schema, whatever pandas wrote beside it.
 
-    Binary cells are text, foreign bytes kept visible; values that are neither numbers nor text are their words. Raises
-    DataError where it is damaged, has two columns of one name, or cells of more than `max_bytes` in all.
+    Binary cells are text, foreign bytes kept visible; values that are neither numbers nor text are
+    their words. Raises DataError where it is damaged, has two columns of one name, or cells of more
+    than `max_bytes` in all.
     """
     with open_parquet(path, max_bytes) as file:
         names = file.schema_arrow.names
@@ -344,24 +379,32 @@ def read_parquet(path: Path, *, max_bytes: int = TABLE_BYTES) -> pd.DataFrame:
         return plain_frame(whole_table(file, path, max_bytes))
 
 
-def whole_table(file: pq.ParquetFile, path: Path, max_bytes: int = TABLE_BYTES, *, once: bool = False) -> pa.Table:
+def whole_table(
+    file: pq.ParquetFile, path: Path, max_bytes: int = TABLE_BYTES, *, once: bool = False
+) -> pa.Table:
     """Return the table of an open file; a DataError where its cells take more than `max_bytes`.
 
-    A text that millions of rows share stands in a file once, and if `once`, in the table too: texts are categories.
-    Otherwise, where all texts could take too much, columns of text are read as they stand there, and the bytes of all
-    rows counted before they are made.
+    A text that millions of rows share stands in a file once, and if `once`, in the table too: texts
+    are categories. Otherwise, where all texts could take too much, columns of text are read as they
+    stand there, and the bytes of all rows counted before they are made.
     """
     kept, columns = file.metadata, range(file.metadata.num_columns)
     packed = path.stat().st_size if once else None
     check_size(kept.num_rows * max(len(columns), 1) * _CELL, max_bytes, path, packed)
-    parts = [kept.row_group(group).column(place) for group in range(kept.num_row_groups) for place in columns]
+    parts = [
+        kept.row_group(group).column(place)
+        for group in range(kept.num_row_groups)
+        for place in columns
+    ]
     texts = [one for one in parts if one.physical_type == "BYTE_ARRAY"]
     if once:
         check_size(sum(one.total_uncompressed_size for one in texts), max_bytes, path, packed)
     elif sum(one.num_values * one.total_uncompressed_size for one in texts) <= max_bytes:
         return file.read()
     shared = sorted({one.path_in_schema for one in texts})
-    with pq.ParquetFile(pa.BufferReader(view(path, max_bytes=max_bytes)), read_dictionary=shared) as again:
+    with pq.ParquetFile(
+        pa.BufferReader(view(path, max_bytes=max_bytes)), read_dictionary=shared
+    ) as again:
         table, size = again.read(), 0
     if once:
         return table
@@ -370,7 +413,9 @@ def whole_table(file: pq.ParquetFile, path: Path, max_bytes: int = TABLE_BYTES, 
             lengths = pc.binary_length(chunk.dictionary).take(chunk.indices)
             size += pc.sum(lengths).as_py() or 0
             check_size(size, max_bytes, path)
-        if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(file.schema_arrow.field(name).type):
+        if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(
+            file.schema_arrow.field(name).type
+        ):
             place = table.column_names.index(name)
             table = table.set_column(place, name, column.cast(column.type.value_type))
     return table
@@ -384,7 +429,9 @@ def plain_frame(table: pa.Table) -> pd.DataFrame:
 def check_names(twice: Sequence[str], path: Path) -> None:
     """Refuse a table that has two columns of one name: nobody can say which is meant."""
     if twice:
-        raise DataError(f"has the column {twice[0]!r} more than once: rename or remove one", source=str(path))
+        raise DataError(
+            f"has the column {twice[0]!r} more than once: rename or remove one", source=str(path)
+        )
 
 
 @contextmanager
@@ -413,7 +460,9 @@ def _plain_column(column: pa.ChunkedArray) -> pd.Series:
         [
             None
             if value is None
-            else (value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value))
+            else (
+                value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+            )
             for value in column.to_pylist()
         ],
         dtype=object,
@@ -424,15 +473,21 @@ def plain_rows(content_text: str, source: str) -> pd.DataFrame:
     """Return the rows of delimited text as text, and the line of each; a DataError for one with too many fields."""
     table = parse_csv(content_text, source)
     if table.overlong:
-        raise DataError("has more fields than the header names", source=f"{source}:{table.overlong[0][0]}")
-    return pd.DataFrame({**{name: values for name, values in table.columns.items() if name}, LINE: table.lines})
+        raise DataError(
+            "has more fields than the header names", source=f"{source}:{table.overlong[0][0]}"
+        )
+    return pd.DataFrame(
+        {**{name: values for name, values in table.columns.items() if name}, LINE: table.lines}
+    )
 
 
-def with_points(table: pd.DataFrame, names: Iterable[str], source: str | None) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def with_points(
+    table: pd.DataFrame, names: Iterable[str], source: str | None
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return the table with points for decimal commas in the columns of numbers that are named, and which have some.
 
-    Spreadsheets of many countries write 1,5. Raises DataError where commas may as well mark thousands, or stand beside
-    points.
+    Spreadsheets of many countries write 1,5. Raises DataError where commas may as well mark
+    thousands, or stand beside points.
     """
     words = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
     commas = {name: table[name].str.fullmatch(_COMMA, na=False) for name in words}
@@ -440,12 +495,22 @@ def with_points(table: pd.DataFrame, names: Iterable[str], source: str | None) -
     for name, found in commas.items():
         if (pointed := table[name].str.contains(".", regex=False, na=False)).any():
             both = f"{table[name][found].iloc[0]} and {table[name][pointed].iloc[0]}"
-            raise DataError(f"column {name!r} has commas and points ({both}): write decimals in one way", source=source)
-    if commas and all(table[name][found].str.fullmatch(_THOUSAND).all() for name, found in commas.items()):
+            raise DataError(
+                f"column {name!r} has commas and points ({both}): write decimals in one way",
+                source=source,
+            )
+    if commas and all(
+        table[name][found].str.fullmatch(_THOUSAND).all() for name, found in commas.items()
+    ):
         name, found = next(iter(commas.items()))
         what = f"{table[name][found].iloc[0]} may have a decimal comma or mark thousands"
-        raise DataError(f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source)
-    read = {name: table[name].where(~found, table[name].str.replace(",", ".")) for name, found in commas.items()}
+        raise DataError(
+            f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source
+        )
+    read = {
+        name: table[name].where(~found, table[name].str.replace(",", "."))
+        for name, found in commas.items()
+    }
     return table.assign(**read), tuple(commas)
 
 
@@ -478,5 +543,11 @@ def _visible(folder: Path) -> Iterator[Path]:
         if Path(place) != folder and not _ENVIRONMENT.isdisjoint([*folders, *names]):
             folders.clear()
             continue
-        folders[:] = [name for name in folders if not name.startswith(".") and name not in _SOFTWARE]
-        yield from (Path(place, name) for name in names if name[0] != "." and os.path.isfile(os.path.join(place, name)))
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and name not in _SOFTWARE
+        ]
+        yield from (
+            Path(place, name)
+            for name in names
+            if name[0] != "." and os.path.isfile(os.path.join(place, name))
+        )

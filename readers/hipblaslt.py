@@ -8,9 +8,10 @@
         --Solution index: 71243
         --Solution name:  Cijk_Alik_Bljk_BBS_BH_...
 
-Columns vary by version and flags (frequencies, checks against the CPU, M,N,K in capitals) and are found by name. A log
-may hold many such blocks, with the log's other lines between them. Times are microseconds; problems are BLAS's, by
-columns. With several solutions the fastest line is printed again after ``Winner:``.
+Columns vary by version and flags (frequencies, checks against the CPU, M,N,K in capitals) and are
+found by name. A log may hold many such blocks, with the log's other lines between them. Times are
+microseconds; problems are BLAS's, by columns. With several solutions the fastest line is printed
+again after ``Winner:``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from .files import campaign_of, text
 from .labels import canonical_device
 
 _HEADER = re.compile(r"^\s*+(?:\[\d++\]:\s*+)?(transA,transB,\S.*)$")
-_TIMED = re.compile(rb"^[ \t]*+(?:\[\d++\]:[ \t]*+)?transA,transB,[^\n]*,us(?:,|[ \t\r]*$)", re.MULTILINE)
+_TIMED = re.compile(
+    rb"^[ \t]*+(?:\[\d++\]:[ \t]*+)?transA,transB,[^\n]*,us(?:,|[ \t\r]*$)", re.MULTILINE
+)
 _ROW = re.compile(r"^\s*[NTC],[NTC],")
 _DEVICE = re.compile(r"^Device ID\s+(\d+)\s*:(.*)$")
 _GFX = re.compile(r"(?<!\S)gfx[0-9a-f]\S*$")
@@ -44,9 +47,14 @@ _OFF = frozenset({"", "0", "none", "false"})
 _USUAL_COMPUTE = frozenset({"", "f32_r", "f64_r", "i32_r", "xf32_r"})
 #: Columns that change the work where they are not off, and what the table calls that.
 _SWITCHES = {
-    "bias_vector": "bias", "beta": "beta", "gradient": "gradient", "use_e": "aux", "swizzlea": "swizzle_a",
-    "swizzleb": "swizzle_b", "rotating_buffer": "rotating",
-}  # fmt: skip
+    "bias_vector": "bias",
+    "beta": "beta",
+    "gradient": "gradient",
+    "use_e": "aux",
+    "swizzlea": "swizzle_a",
+    "swizzleb": "swizzle_b",
+    "rotating_buffer": "rotating",
+}
 
 
 @register
@@ -72,7 +80,14 @@ class HipblasltReader(Reader):
                 pd.DataFrame(),
                 [
                     *notes,
-                    Note(remark("no-timings", "no timings: headers without a line of values", by="hipblaslt-bench"), 0),
+                    Note(
+                        remark(
+                            "no-timings",
+                            "no timings: headers without a line of values",
+                            by="hipblaslt-bench",
+                        ),
+                        0,
+                    ),
                 ],
             )
         rows = _measurements(given)
@@ -131,19 +146,29 @@ class _Log:
         notes = []
         if self._repeated:
             notes.append(
-                Note(remark("winners-repeated", "winners are printed a second time: counted once"), self._repeated)
+                Note(
+                    remark("winners-repeated", "winners are printed a second time: counted once"),
+                    self._repeated,
+                )
             )
         if len(set(self._devices.values())) > 1:
             listed = sorted({" ".join(device).strip() for device in self._devices.values()})
-            text = f"the log lists different devices ({', '.join(listed)}): give default device=NAME"
-            notes.append(Note(remark("several-devices", text, devices=tuple(listed)), len(self.rows)))
+            text = (
+                f"the log lists different devices ({', '.join(listed)}): give default device=NAME"
+            )
+            notes.append(
+                Note(remark("several-devices", text, devices=tuple(listed)), len(self.rows))
+            )
         return notes
 
 
 def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     blas = pd.DataFrame(
         {"M": text_column(given, "m"), "N": text_column(given, "n"), "K": text_column(given, "k")}
-        | {"trans_a": text_column(given, "transa").str.lower(), "trans_b": text_column(given, "transb").str.lower()}
+        | {
+            "trans_a": text_column(given, "transa").str.lower(),
+            "trans_b": text_column(given, "transb").str.lower(),
+        }
         | {name: text_column(given, name) for name in ("lda", "ldb")}
         | {"ldc": text_column(given, "ldd")}
         | {f"type_{side}": _dtypes(given, f"{side}_type") for side in "ab"}
@@ -161,11 +186,21 @@ def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     rows["scale_block"] = text_column(given, "scaleb").map(_SCALES).fillna("")
     # What else tells two problems apart: bias, activation, arithmetic, scales, spaced matrices.
     activation = text_column(given, "activation_type")
-    compute = text_column(given, "compute_type").str.removeprefix("c_").str.replace("f32_fast_xf32_r", "xf32_r")
-    scale_a, scale_b = text_column(given, "scalea").replace("", "0"), text_column(given, "scaleb").replace("", "0")
+    compute = (
+        text_column(given, "compute_type")
+        .str.removeprefix("c_")
+        .str.replace("f32_fast_xf32_r", "xf32_r")
+    )
+    scale_a, scale_b = (
+        text_column(given, "scalea").replace("", "0"),
+        text_column(given, "scaleb").replace("", "0"),
+    )
     odd = scale_a.ne(scale_b) | ~scale_b.isin(list(_SCALES))
     words = [
-        *(pd.Series(word, given.index).mask(_is_off(text_column(given, name)), "") for name, word in _SWITCHES.items()),
+        *(
+            pd.Series(word, given.index).mask(_is_off(text_column(given, name)), "")
+            for name, word in _SWITCHES.items()
+        ),
         activation.mask(_is_off(activation), ""),
         ("compute " + compute).mask(compute.isin(_USUAL_COMPUTE), ""),
         ("scales " + scale_b + " " + scale_a).where(odd, ""),
@@ -178,14 +213,18 @@ def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
     grouped = ~text_column(given, "grouped_gemm").isin(_OFF) & rows[DEFECT].eq("")
     rows.loc[grouped, DEFECT] = "group-sizes-not-given"
-    rows.loc[grouped, DEFECT_DETAIL] = "grouped_gemm = " + text_column(given, "grouped_gemm")[grouped]
+    rows.loc[grouped, DEFECT_DETAIL] = (
+        "grouped_gemm = " + text_column(given, "grouped_gemm")[grouped]
+    )
     return rows
 
 
 def _dtypes(given: pd.DataFrame, column: str) -> pd.Series:
     """Return number formats without hipBLAS's suffixes ("f8_fnuz_r" -> "f8"); FP32 computed as TF32 is TF32."""
     plain = text_column(given, column).str.replace(r"_(?:fnuz_)?r$", "", regex=True)
-    narrowed = plain.eq("f32") & text_column(given, "compute_type").str.contains("xf32", regex=False)
+    narrowed = plain.eq("f32") & text_column(given, "compute_type").str.contains(
+        "xf32", regex=False
+    )
     return plain.mask(narrowed & (column != "d_type"), "tf32")
 
 

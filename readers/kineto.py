@@ -1,30 +1,34 @@
 """Traces of the PyTorch profiler (Kineto, `export_chrome_trace`): JSON or JSON.gz, CUDA and ROCm.
 
-The file is an object with `traceEvents` beside `deviceProperties` and `distributedInfo`, or a bare list of events.
-Times are microseconds with three decimals from `baseTimeNanoseconds` on; before 2024, whole microseconds since 1970. A
-kernel, copy or fill (`cat` "kernel", "gpu_memcpy", "gpu_memset") carries the `correlation` of the call that launched it
-("cuda_runtime", on ROCm too, or "cuda_driver"), and `External id`, the number of the operator ("cpu_op") which that
-call was made in.
+The file is an object with `traceEvents` beside `deviceProperties` and `distributedInfo`, or a bare
+list of events. Times are microseconds with three decimals from `baseTimeNanoseconds` on; before
+2024, whole microseconds since 1970. A kernel, copy or fill (`cat` "kernel", "gpu_memcpy",
+"gpu_memset") carries the `correlation` of the call that launched it ("cuda_runtime", on ROCm too,
+or "cuda_driver"), and `External id`, the number of the operator ("cpu_op") which that call was made
+in.
 
-Seen: recordings of 2023 to 2026 (the files do not give PyTorch's version) on CUDA 12.0, 12.4 and older ones that do not
-say, and on ROCm 6.2 to 7.1. The traps that are taken care of:
+Seen: recordings of 2023 to 2026 (the files do not give PyTorch's version) on CUDA 12.0, 12.4 and
+older ones that do not say, and on ROCm 6.2 to 7.1. The traps that are taken care of:
 
-* ROCm writes the grid in work-items for `hipExtModuleLaunchKernel` and in workgroups for every other call; up to ROCm
-  6.2 it stands on the launch only.
+* ROCm writes the grid in work-items for `hipExtModuleLaunchKernel` and in workgroups for every
+  other call; up to ROCm 6.2 it stands on the launch only.
 * Activities launched before the recording have no launch in the file ("orphans").
 * Kernels of a replayed graph share the one call that launched the graph.
-* In 2023 `External id` is often the correlation, which may be the number of another operator: it is believed only if
-  the launch lies within that operator on its thread, else the operator that was running there is taken.
-* `start_ns` counts from 1970 where the file says so (`baseTimeNanoseconds`, or times since 1970), else from the
-  recording process's own zero.
-* ROCm writes no registers, and of local memory only what is asked for at the launch: both stay missing there.
-* "gpu_user_annotation" begins before its first activity and ends after its last, by 1 ns or, in early 2024, by 1 us and
-  500 ns; see `ranges`.
-* PyTorch writes tokens that are no JSON (inf, backslashes, quotes): they cost themselves (`mending`), as do arguments
-  of another type than they should have.
-* Ranks may have been put into one file: numbers of launches are then told apart by process (`launches_of`).
-* Some kernel names (Composable Kernel, AITER, cuDNN) are mangled, and are kept so: cutting off their template arguments
-  would merge kernels that differ.
+* In 2023 `External id` is often the correlation, which may be the number of another operator: it is
+  believed only if the launch lies within that operator on its thread, else the operator that was
+  running there is taken.
+* `start_ns` counts from 1970 where the file says so (`baseTimeNanoseconds`, or times since 1970),
+  else from the recording process's own zero.
+* ROCm writes no registers, and of local memory only what is asked for at the launch: both stay
+  missing there.
+* "gpu_user_annotation" begins before its first activity and ends after its last, by 1 ns or, in
+  early 2024, by 1 us and 500 ns; see `ranges`.
+* PyTorch writes tokens that are no JSON (inf, backslashes, quotes): they cost themselves
+  (`mending`), as do arguments of another type than they should have.
+* Ranks may have been put into one file: numbers of launches are then told apart by process
+  (`launches_of`).
+* Some kernel names (Composable Kernel, AITER, cuDNN) are mangled, and are kept so: cutting off
+  their template arguments would merge kernels that differ.
 """
 
 from __future__ import annotations
@@ -76,17 +80,18 @@ from .kineto_decode import (
 from .labels import device_named, known_gpu
 from .rocpd import IN_WORK_ITEMS
 
-# What launched an activity, in which operator and step. Events are given by their index among the document's; -1 stands
-# for none. `link` finds what belongs together, then `columns_of`, `operator_columns` and `ranges_of` make the columns
-# of the tables from the events and their links.
+# What launched an activity, in which operator and step. Events are given by their index among the
+# document's; -1 stands for none. `link` finds what belongs together, then `columns_of`,
+# `operator_columns` and `ranges_of` make the columns of the tables from the events and their links.
 
 
 class Nesting:
     """The operators of a trace, nested by time on each thread; nothing here loops over them one by one.
 
-    Operators of equal start (traces of before 2024 have whole microseconds) are taken in the order given, which is that
-    of their calls in the file. `parent` is the operator around each: the last one started before it on its thread that
-    still runs. One more value, of index -1, says that there is none around none.
+    Operators of equal start (traces of before 2024 have whole microseconds) are taken in the order
+    given, which is that of their calls in the file. `parent` is the operator around each: the last
+    one started before it on its thread that still runs. One more value, of index -1, says that
+    there is none around none.
     """
 
     def __init__(self, thread: IntArray, start_ns: IntArray, end_ns: IntArray) -> None:
@@ -95,13 +100,16 @@ class Nesting:
         self._end_ns = np.r_[end_ns, np.iinfo(np.int64).max]
         self._thread, self._start_ns = thread[order], start_ns[order]
         self.parent = np.full(len(order) + 1, -1, dtype=np.int64)
-        # At first each points to the one before it; one that is over by then is passed over to where it points itself,
-        # all at once. Whatever lies between was over even before, so the pointers double their reach in every round.
+        # At first each points to the one before it; one that is over by then is passed over to
+        # where it points itself, all at once. Whatever lies between was over even before, so the
+        # pointers double their reach in every round.
         ends_ns = end_ns[order]
         around = np.arange(-1, len(order) - 1)
         around[np.flatnonzero(np.diff(self._thread, prepend=-1))] = -1
         rest = np.flatnonzero(around >= 0)
-        while (rest := rest[(around[rest] >= 0) & (ends_ns[around[rest]] <= self._start_ns[rest])]).size:
+        while (
+            rest := rest[(around[rest] >= 0) & (ends_ns[around[rest]] <= self._start_ns[rest])]
+        ).size:
             around[rest] = around[around[rest]]
         self.parent[order] = np.r_[order, -1][around]
 
@@ -113,7 +121,9 @@ class Nesting:
             first, end = np.searchsorted(self._thread, [number, number + 1])
             asked = np.flatnonzero(thread == number)
             place = np.searchsorted(self._start_ns[first:end], time_ns[asked], side="right") - 1
-            found[asked] = np.where(place >= 0, self._order[first + place], -1) if end > first else -1
+            found[asked] = (
+                np.where(place >= 0, self._order[first + place], -1) if end > first else -1
+            )
         while (over := np.flatnonzero(self._end_ns[found] <= time_ns)).size:
             found[over] = self.parent[found[over]]
         return found
@@ -123,14 +133,20 @@ class Nesting:
         codes, levels = pd.factorize(np.array(names, dtype=object))
         path = np.zeros(len(operators), dtype=np.int64)
         texts = [""]
-        around = [operators]  # the operators, those around them, those around these, until all are -1
+        around = [
+            operators
+        ]  # the operators, those around them, those around these, until all are -1
         while (outer := self.parent[around[-1]]).max(initial=-1) >= 0:
             around.append(outer)
         for ancestor in reversed(around):
             there = np.flatnonzero(ancestor >= 0)
-            steps, path_of = np.unique(path[there] * len(levels) + codes[ancestor[there]], return_inverse=True)
+            steps, path_of = np.unique(
+                path[there] * len(levels) + codes[ancestor[there]], return_inverse=True
+            )
             path[there] = len(texts) + path_of
-            inner = [(texts[step // len(levels)], levels[step % len(levels)]) for step in steps.tolist()]
+            inner = [
+                (texts[step // len(levels)], levels[step % len(levels)]) for step in steps.tolist()
+            ]
             texts += [f"{before};{name}" if before else str(name) for before, name in inner]
         return _words(texts).take(path)
 
@@ -142,9 +158,10 @@ _STEP = re.compile(r"ProfilerStep#(\d{1,18})")
 class Links:
     """What belongs to each activity of the GPU: the call that launched it, and the innermost operator around that.
 
-    `op_id` is the number of that operator, `MISSING` where there is none. It is taken `by_time`, as the one that was
-    running at the launch, where the file names another operator, or none. `nesting` is that of all operators; `merged`
-    are the activities whose number the launches of several processes have (`launches_of`).
+    `op_id` is the number of that operator, `MISSING` where there is none. It is taken `by_time`, as
+    the one that was running at the launch, where the file names another operator, or none.
+    `nesting` is that of all operators; `merged` are the activities whose number the launches of
+    several processes have (`launches_of`).
     """
 
     launch: IntArray
@@ -158,8 +175,9 @@ class Links:
 def link(document: Document) -> Links:
     """Return the launch and the operator of every activity of the GPU.
 
-    The file names the operator by `External id`; that is believed if the launch lies within that operator on its
-    thread. (Traces of 2023 give launches outside of operators, and some inside, the number of their correlation.)
+    The file names the operator by `External id`; that is believed if the launch lies within that
+    operator on its thread. (Traces of 2023 give launches outside of operators, and some inside, the
+    number of their correlation.)
     """
     gpu, launches, operators = document.gpu, document.launches, document.operators
     launch, merged = launches_of(document)
@@ -188,15 +206,17 @@ def link(document: Document) -> Links:
 def launches_of(document: Document) -> tuple[IntArray, BoolArray]:
     """Return the launch of every activity of the GPU, -1 for none, and which activities are of merged ranks.
 
-    Numbers of launches are given out by each process. Where launches of several processes have one number, the files of
-    several ranks were put into one, one after the other: the activities with that number are shared out among the
-    processes in the order of the file. Where the launches of the processes are mixed, nothing tells whose an activity
-    is, and it has none.
+    Numbers of launches are given out by each process. Where launches of several processes have one
+    number, the files of several ranks were put into one, one after the other: the activities with
+    that number are shared out among the processes in the order of the file. Where the launches of
+    the processes are mixed, nothing tells whose an activity is, and it has none.
     """
     gpu, launches = document.gpu, document.launches
     wanted, numbers = gpu.integers["correlation"], launches.integers["correlation"]
     launch = first_with(wanted, numbers)
-    processes = np.array([process for process, _ in document.threads], dtype=object)[launches.threads]
+    processes = np.array([process for process, _ in document.threads], dtype=object)[
+        launches.threads
+    ]
     rank, _ = pd.factorize(processes)  # in the order of the file
     given = pd.DataFrame({"number": numbers, "rank": rank}).drop_duplicates()
     again = given.loc[given["number"].duplicated() & given["number"].ne(MISSING), "number"]
@@ -248,14 +268,20 @@ def _around(document: Document, operator: IntArray, launch: IntArray) -> BoolArr
     which, call = operator[there], launch[there]
     start_ns, at_ns = operators.start_ns[which], launches.start_ns[call]
     same_thread = operators.threads[which] == launches.threads[call]
-    around[there] = same_thread & (start_ns <= at_ns) & (at_ns <= start_ns + operators.duration_ns[which])
+    around[there] = (
+        same_thread & (start_ns <= at_ns) & (at_ns <= start_ns + operators.duration_ns[which])
+    )
     return around
 
 
 def steps_of(document: Document) -> pd.DataFrame:
     """Return the profiler's steps, in the order of their start: `step`, `start_ns`, `duration_ns`."""
     annotations = document.annotations
-    found = [(place, match) for place, name in enumerate(annotations.names) if (match := _STEP.fullmatch(name))]
+    found = [
+        (place, match)
+        for place, name in enumerate(annotations.names)
+        if (match := _STEP.fullmatch(name))
+    ]
     places = np.array([place for place, _ in found], dtype=np.int64)
     table = pd.DataFrame(
         {
@@ -299,7 +325,9 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
     gpu = document.gpu
     # the names of kernels, and of copies the direction: "Memcpy HtoD (Pageable -> Device)" is HtoD
     every = _words(gpu.names)
-    short = _words([match[1] if (match := _COPY.fullmatch(name)) else name for name in every.categories])
+    short = _words(
+        [match[1] if (match := _COPY.fullmatch(name)) else name for name in every.categories]
+    )
     # name, message and ranks of collectives; the file counts elements
     elements = np.maximum(gpu.integers["elements_in"], gpu.integers["elements_out"])
     dtypes = canonical_dtypes(pd.Series(gpu.words["dtype"], dtype=object))
@@ -321,7 +349,9 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
         "correlation": integers(gpu.integers["correlation"]),
         "linked": links.launch >= 0,
         "collective": _words(gpu.words["collective"]),
-        "collective_bytes": integers(np.where(known, elements * np.where(known, bits, 1) // 8, MISSING)),
+        "collective_bytes": integers(
+            np.where(known, elements * np.where(known, bits, 1) // 8, MISSING)
+        ),
         "group_size": integers(gpu.integers["group_size"]),
         "group_name": _words(gpu.words["group_name"]),
         "group_ranks": _group_ranks(gpu),
@@ -332,8 +362,8 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
 def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
     """Return the table with what collectives do not say themselves (traces of 2023, kernels without a launch).
 
-    The call of c10d around one says which it is; its group is that of all ``world`` ranks, where the job has no other.
-    The number is that of the kernels whose group was taken for that.
+    The call of c10d around one says which it is; its group is that of all ``world`` ranks, where
+    the job has no other. The number is that of the kernels whose group was taken for that.
     """
     levels = [_OF_LIBRARY.match(str(name)) is not None for name in table["name"].cat.categories]
     rows = np.flatnonzero(np.array([*levels, False], dtype=bool)[table["name"].cat.codes])
@@ -341,7 +371,9 @@ def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
         return table, 0
     stated, size = table["collective"].astype(object), table["group_size"].copy()
     unsaid = rows[stated.iloc[rows] == ""]
-    stated.iloc[unsaid] = [["", *_CALL.findall(str(stack))][-1] for stack in table["op_stack"].iloc[unsaid]]
+    stated.iloc[unsaid] = [
+        ["", *_CALL.findall(str(stack))][-1] for stack in table["op_stack"].iloc[unsaid]
+    ]
     alone = rows[size.iloc[rows].isna()] if 0 < world <= MOST_RANKS else rows[:0]
     size.iloc[alone] = world
     return table.assign(collective=_words(stated.tolist()), group_size=size), len(alone)
@@ -350,22 +382,26 @@ def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
 def operator_columns(document: Document, links: Links) -> dict[str, Any]:
     """Return name, number, stack and inputs of the operator of each activity; made once for each call.
 
-    The number is that of the call in an execution trace ("Record function id") where an observer recorded one for every
-    call, else the profiler's own ("External id"), which is given out to threads in blocks.
+    The number is that of the call in an execution trace ("Record function id") where an observer
+    recorded one for every call, else the profiler's own ("External id"), which is given out to
+    threads in blocks.
     """
     operators = document.operators
     calls, call = np.unique(links.operator, return_inverse=True)
     there = calls >= 0
     names = operators.names
     records = records_of(operators.raw[place] for place in calls[there])
-    observed = len(records) > 0 and bool((records > 0).all()) and len(np.unique(records)) == len(records)
+    observed = (
+        len(records) > 0 and bool((records > 0).all()) and len(np.unique(records)) == len(records)
+    )
     own = np.where(there, np.r_[np.zeros((~there).sum(), dtype=np.int64), records], MISSING)[call]
     return {
         "op_name": _words(["" if place < 0 else names[place] for place in calls]).take(call),
         "op_id": integers(own if observed else links.op_id),
         "op_stack": links.nesting.stacks(calls, names).take(call),
         "op_inputs": _words(
-            ([] if there.all() else [""]) + inputs_of(operators.raw[place] for place in calls[there])
+            ([] if there.all() else [""])
+            + inputs_of(operators.raw[place] for place in calls[there])
         ).take(call),
     }
 
@@ -420,7 +456,9 @@ def _bytes(document: Document, links: Links) -> pd.arrays.IntegerArray:
     for name in ("bytes", "size"):
         of_launch = np.r_[document.launches.integers[name], MISSING][links.launch]
         values = np.where(values == MISSING, of_launch, values)
-    kernels = np.array([category is Category.KERNEL for category in document.gpu.categories], dtype=bool)
+    kernels = np.array(
+        [category is Category.KERNEL for category in document.gpu.categories], dtype=bool
+    )
     return integers(np.where(kernels, MISSING, values))
 
 
@@ -441,36 +479,49 @@ def _ranks(text: str, first: int, stride: int, count: int) -> str:
     return ""
 
 
-# The user's ranges as the GPU went through them: what the file says of them, or what was launched inside them.
+# The user's ranges as the GPU went through them: what the file says of them, or what was launched
+# inside them.
 
 _STRETCHES_NS = ((1, 1), (1000, 500))
-"""By how much the profiler lets a range of the GPU begin before its first activity and end after its last, so that
-viewers draw it around them: since 2024, and in recordings of before. Activities follow each other without a gap, so the
-next one would seem to begin inside."""
+"""By how much the profiler lets a range of the GPU begin before its first activity and end after
+its last, so that viewers draw it around them: since 2024, and in recordings of before. Activities
+follow each other without a gap, so the next one would seem to begin inside."""
 
 
 def ranges_of(document: Document, links: Links) -> pd.DataFrame:
     """Return the range table of a trace.
 
-    A range counts from its first activity on any stream to the end of its last. Its activities are those that the GPU's
-    side of the file gives it ("gpu_user_annotation", one for each stream), and those launched by its thread between
-    begin and end on the CPU ("user_annotation"): the profiler leaves out what ran in another range inside, which for
-    one around a whole step may be nearly all. A range without any activity is left out.
+    A range counts from its first activity on any stream to the end of its last. Its activities are
+    those that the GPU's side of the file gives it ("gpu_user_annotation", one for each stream), and
+    those launched by its thread between begin and end on the CPU ("user_annotation"): the profiler
+    leaves out what ran in another range inside, which for one around a whole step may be nearly
+    all. A range without any activity is left out.
     """
-    parts = pd.concat([_on_gpu(document.gpu_annotations, document.gpu.start_ns), _launched(document, links)])
+    parts = pd.concat(
+        [_on_gpu(document.gpu_annotations, document.gpu.start_ns), _launched(document, links)]
+    )
     unnumbered = (parts["call"] <= 0).to_numpy()
     parts.loc[unnumbered, "call"] = -np.arange(1, unnumbered.sum() + 1)  # each is a call of its own
-    calls = parts.groupby(["name", "call"], sort=False).agg({"start_ns": "min", "end_ns": "max"}).reset_index()
-    start_ns, end_ns = (calls[name].to_numpy(dtype=np.int64) + document.base_ns for name in ("start_ns", "end_ns"))
+    calls = (
+        parts.groupby(["name", "call"], sort=False)
+        .agg({"start_ns": "min", "end_ns": "max"})
+        .reset_index()
+    )
+    start_ns, end_ns = (
+        calls[name].to_numpy(dtype=np.int64) + document.base_ns for name in ("start_ns", "end_ns")
+    )
     return range_table(calls["name"].tolist(), start_ns, end_ns)
 
 
 def _on_gpu(events: Events, activities_ns: IntArray) -> pd.DataFrame:
     """Return first start and last end of the activities that the file gives each range on each stream.
 
-    Of the known stretches that one is taken off with which most ranges begin where an activity does.
+    Of the known stretches that one is taken off with which most ranges begin where an activity
+    does.
     """
-    hits = [int(np.isin(events.start_ns + early, activities_ns).sum()) for early, _ in _STRETCHES_NS]
+    hits = [
+        int(np.isin(events.start_ns + early, activities_ns).sum()) for early, _ in _STRETCHES_NS
+    ]
     early, late = _STRETCHES_NS[int(np.argmax(hits))]
     start_ns = events.start_ns + early
     end_ns = np.maximum(events.start_ns + events.duration_ns - late, start_ns)
@@ -489,7 +540,9 @@ def _launched(document: Document, links: Links) -> pd.DataFrame:
         for time_ns in (annotations.start_ns, annotations.start_ns + annotations.duration_ns)
     )
     filled = np.flatnonzero(begin < end)
-    pieces = np.column_stack([begin, end])[filled].ravel()  # reduceat: every other piece is between two ranges
+    pieces = np.column_stack([begin, end])[
+        filled
+    ].ravel()  # reduceat: every other piece is between two ranges
     start_ns = gpu.start_ns[linked][order]
     end_ns = start_ns + gpu.duration_ns[linked][order]
     if filled.size:
@@ -517,9 +570,10 @@ def _place(thread: IntArray, at_ns: IntArray, of_thread: IntArray, time_ns: IntA
 
 # The GPU behind the number that a PyTorch trace gives it.
 #
-# CUDA numbers devices as `deviceProperties` does. ROCm gives activities the number of the HSA node, which counts the
-# CPUs too (2 for the first GPU of a machine with two sockets), while `deviceProperties` starts at 0. On ROCm the name
-# may also be empty (containers) or "AMD Radeon Graphics" (MI250, ROCm 6.2); the figures beside it are right.
+# CUDA numbers devices as `deviceProperties` does. ROCm gives activities the number of the HSA node,
+# which counts the CPUs too (2 for the first GPU of a machine with two sockets), while
+# `deviceProperties` starts at 0. On ROCm the name may also be empty (containers) or "AMD Radeon
+# Graphics" (MI250, ROCm 6.2); the figures beside it are right.
 
 _WAVE64 = 64
 _GIB = 2**30
@@ -544,7 +598,9 @@ def devices_of(numbers: Sequence[int], devices: Sequence[DeviceProperties]) -> d
     """Return the device behind each number of a GPU that did something; the name is "" where it is unknown."""
     if not is_rocm(devices):
         by_id = {device.id: device for device in devices}
-        return {number: _named(by_id[number]) if number in by_id else Named("") for number in numbers}
+        return {
+            number: _named(by_id[number]) if number in by_id else Named("") for number in numbers
+        }
     named = [_named(device) for device in devices]
     if len({one.name for one in named}) == 1:
         return dict.fromkeys(numbers, named[0])
@@ -557,15 +613,23 @@ def _named(device: DeviceProperties) -> Named:
     gpu = known_gpu(device.name)
     if gpu is None:
         # Found by its architecture, compute units and memory.
-        same = sorted((gpu for gpu in all_gpus() if _fits(gpu, device)), key=lambda gpu: bool(gpu.same_id_as))
+        same = sorted(
+            (gpu for gpu in all_gpus() if _fits(gpu, device)), key=lambda gpu: bool(gpu.same_id_as)
+        )
         if not same:
             return Named(device.name)
         name, alike = same[0].name, tuple(gpu.name for gpu in same[1:])
         count, memory_gib = device.num_sms, device.total_global_mem / _GIB
         others = "".join(f"; {other} would look the same" for other in alike)
-        text = f"device {device.name!r}, {count} compute units, {memory_gib:.0f} GiB is read as {name}{others}"
+        text = (
+            f"device {device.name!r}, {count} compute units, {memory_gib:.0f} GiB is read as "
+            f"{name}{others}"
+        )
         figures = {"units": count, "memory_gib": memory_gib}
-        return Named(name, remark("device-by-figures", text, word=device.name, **figures, device=name, same=alike))
+        return Named(
+            name,
+            remark("device-by-figures", text, word=device.name, **figures, device=name, same=alike),
+        )
     return Named(*device_named(device.name, "", device.num_sms or None))
 
 
@@ -585,23 +649,36 @@ def _fits(gpu: GPU, device: DeviceProperties) -> bool:
 _GRAPH = ("hipGraphLaunch", "cudaGraphLaunch", "cuGraphLaunch")
 
 
-def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: bool, label: str) -> tuple[Finding, ...]:
+def findings_of(
+    document: Document, links: Links, table: pd.DataFrame, rocm: bool, label: str
+) -> tuple[Finding, ...]:
     """Return what is missing or odd in a trace whose dispatch table is in the order of the file."""
     linked = links.launch >= 0
     calls = [name in _GRAPH for name in document.launches.names]
     replayed = np.array([*calls, False], dtype=bool)[links.launch]
     without = linked & (links.operator < 0)
-    orphan = "activities launched before the recording began: no operator, no step; leave them out of totals"
+    orphan = (
+        "activities launched before the recording began: no operator, no step; leave them out of "
+        "totals"
+    )
     replay = (
-        "kernels of replayed graphs: their operator, if any, is the one that launched the whole graph; their own "
+        "kernels of replayed graphs: their operator, if any, is the one that launched the whole "
+        "graph; their own "
         "operators and shapes are in a trace of the capture"
     )
     nobody = "activities launched outside of any operator that the file has: no shapes"
-    by_time = "activities whose operator the file does not name correctly: the one running at their launch is taken"
+    by_time = (
+        "activities whose operator the file does not name correctly: the one running at their "
+        "launch is taken"
+    )
     unnamed = "activities of a GPU that the file does not name: give default device=NAME"
-    grid = "activities whose grid may be in workgroups or in work-items, which only their launch would tell: left out"
+    grid = (
+        "activities whose grid may be in workgroups or in work-items, which only their launch "
+        "would tell: left out"
+    )
     ranks = (
-        "activities whose launch has a number that launches of other processes have too: files of several ranks were "
+        "activities whose launch has a number that launches of other processes have too: files of "
+        "several ranks were "
         "put into one; give each by itself"
     )
     cases: list[tuple[Remark, Severity, BoolArray]] = [
@@ -610,7 +687,11 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
         (remark("graph-replay", replay), "info", replayed),
         (remark("no-operator", nobody), "info", without & ~replayed),
         (remark("operator-by-time", by_time), "info", links.by_time & ~replayed),
-        (remark("unresolved-device", unnamed), "warning", table["device"].eq("").to_numpy(dtype=bool)),
+        (
+            remark("unresolved-device", unnamed),
+            "warning",
+            table["device"].eq("").to_numpy(dtype=bool),
+        ),
         (remark("grid-unit", grid), "info", in_unknown_unit(document, links, rocm)),
     ]
     durations = table["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
@@ -618,10 +699,13 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
     if document.lost:
         text = "events that cannot be read, or activities without a start or a duration: left out"
         place = f"{label}:{document.lost[0]}"
-        found.append(Finding(remark("events-left-out", text), "error", len(document.lost), source=place))
+        found.append(
+            Finding(remark("events-left-out", text), "error", len(document.lost), source=place)
+        )
     if document.mended:
         text = (
-            "events that are no JSON as the file has them (numbers such as inf, backslashes, quotes): read without the "
+            "events that are no JSON as the file has them (numbers such as inf, backslashes, "
+            "quotes): read without the "
             "value or with it escaped"
         )
         found.append(Finding(remark("events-mended", text), "info", document.mended, source=label))
@@ -630,17 +714,30 @@ def findings_of(document: Document, links: Links, table: pd.DataFrame, rocm: boo
         found.append(Finding(remark("odd-arguments", text), "warning", document.odd, source=label))
     if document.coarse:
         text = "starts that the file's numbers do not resolve to the nanosecond: gaps are not exact"
-        found.append(Finding(remark("coarse-start", text), "warning", document.coarse, source=label))
+        found.append(
+            Finding(remark("coarse-start", text), "warning", document.coarse, source=label)
+        )
     if document.clipped:
         text = "times beyond what an integer holds, cut off there: damaged timestamps"
-        found.append(Finding(remark("clipped-time", text, clipped="times"), "error", document.clipped, source=label))
+        found.append(
+            Finding(
+                remark("clipped-time", text, clipped="times"),
+                "error",
+                document.clipped,
+                source=label,
+            )
+        )
     return tuple(found)
 
 
-def _finding(what: Remark, severity: Severity, rows: BoolArray, table: pd.DataFrame, durations: FloatArray) -> Finding:
+def _finding(
+    what: Remark, severity: Severity, rows: BoolArray, table: pd.DataFrame, durations: FloatArray
+) -> Finding:
     total = durations.sum()
     share = float(durations[rows].sum() / total) if total else None
-    return Finding(what, severity, int(rows.sum()), share, str(table["source"].iloc[int(rows.argmax())]))
+    return Finding(
+        what, severity, int(rows.sum()), share, str(table["source"].iloc[int(rows.argmax())])
+    )
 
 
 _CATEGORIES = re.compile(
@@ -648,7 +745,9 @@ _CATEGORIES = re.compile(
     rb'|cpu_instant_event|gpu_user_annotation|ac2g|fwdbwd|Operator|Runtime|Kernel|Memcpy|Memset)"'
 )
 _MANGLED = "_Z"
-_OF_ONNX = re.compile(rb'"cat"\s*:\s*"(?:Node|Session|Api)"')  # ONNX Runtime's, whose kernels are "Kernel" too
+_OF_ONNX = re.compile(
+    rb'"cat"\s*:\s*"(?:Node|Session|Api)"'
+)  # ONNX Runtime's, whose kernels are "Kernel" too
 
 
 @register
@@ -666,7 +765,9 @@ class KinetoReader(TraceReader):
             return bool(_CATEGORIES.search(head))
         if start != b"{" or b'"rocprofiler-sdk-tool"' in head:
             return False
-        if b'"schemaVersion"' in head and (b'"deviceProperties"' in head or b'"traceEvents"' in head):
+        if b'"schemaVersion"' in head and (
+            b'"deviceProperties"' in head or b'"traceEvents"' in head
+        ):
             return True
         return b'"traceEvents"' in head and bool(_CATEGORIES.search(head))
 
@@ -679,12 +780,22 @@ class KinetoReader(TraceReader):
             calls = _calls(document) if options.calls else empty_calls()
             if not len(document.gpu):
                 if document.untimed:
-                    text = f"none of its {document.untimed} activities of a GPU has a start and a duration"
+                    text = (
+                        f"none of its {document.untimed} activities of a GPU has a start and a "
+                        "duration"
+                    )
                     raise DataError(text, source=str(file.path))
                 text = f"no activity of a GPU among its {document.count} events"
                 note = of_file(file.label, remark("no-gpu-activity", text, events=document.count))
-                return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), steps, notes=(note,), calls=calls)
-            rocm = is_rocm(document.devices) or any(name.startswith("hip") for name in set(document.launches.names))
+                return Trace(
+                    dispatch_table({"start_ns": [], "duration_ns": []}),
+                    steps,
+                    notes=(note,),
+                    calls=calls,
+                )
+            rocm = is_rocm(document.devices) or any(
+                name.startswith("hip") for name in set(document.launches.names)
+            )
             links = link(document)
             numbers, place = np.unique(document.gpu.integers["device"], return_inverse=True)
             named = devices_of(numbers.tolist(), document.devices)
@@ -696,13 +807,22 @@ class KinetoReader(TraceReader):
                     **operator_columns(document, links),
                     "device": pd.Categorical(devices[place]),
                     "step": integers(np.r_[of_launch, MISSING][links.launch]),
-                    "source": [f"{file.label}:{number}" for number in document.gpu.numbers.tolist()],
+                    "source": [
+                        f"{file.label}:{number}" for number in document.gpu.numbers.tolist()
+                    ],
                 }
             )
             table, assumed = described(table, document.world)
             findings = findings_of(document, links, table, rocm, file.label)
             ranges = ranges_of(document, links) if options.ranges else empty_ranges()
-            return Trace(in_order(table), steps, findings, tuple(_notes(document, named, assumed)), calls, ranges)
+            return Trace(
+                in_order(table),
+                steps,
+                findings,
+                tuple(_notes(document, named, assumed)),
+                calls,
+                ranges,
+            )
 
 
 def _calls(document: Document) -> pd.DataFrame:
@@ -726,6 +846,9 @@ def _notes(document: Document, named: dict[int, Named], assumed: int) -> list[Re
         text = f"mangled kernel names are kept as they are in the file: {mangled} of them"
         notes.append(remark("mangled-names", text, names=mangled))
     if assumed:
-        text = f"{assumed} collectives do not state their group: assumed to be all {document.world} ranks of the job"
+        text = (
+            f"{assumed} collectives do not state their group: assumed to be all {document.world} "
+            "ranks of the job"
+        )
         notes.append(remark("groups-of-world", text, count=assumed, ranks=document.world))
     return notes

@@ -1,8 +1,9 @@
 """The JSON of a PyTorch trace: what its events look like, and from its bytes to their columns.
 
-Only the fields that the dispatch table needs are named; the decoder passes over all others. An integer that an event
-does not have is `MISSING`. The file is gone through once. The arguments of an event stay bytes of the file until they
-are asked for, because those of most events (Python frames, flows, memory) never are.
+Only the fields that the dispatch table needs are named; the decoder passes over all others. An
+integer that an event does not have is `MISSING`. The file is gone through once. The arguments of an
+event stay bytes of the file until they are asked for, because those of most events (Python frames,
+flows, memory) never are.
 """
 
 from __future__ import annotations
@@ -118,7 +119,10 @@ if TYPE_CHECKING:
 else:
     AnyEvent = Union[
         Event,
-        *(msgspec.defstruct(f"_Phase{ord(phase)}", [], bases=(_OtherEvent,), tag=phase, gc=False) for phase in _PHASES),
+        *(
+            msgspec.defstruct(f"_Phase{ord(phase)}", [], bases=(_OtherEvent,), tag=phase, gc=False)
+            for phase in _PHASES
+        ),
     ]
 
 
@@ -212,8 +216,8 @@ class File(msgspec.Struct):
     base_ns: msgspec.Raw = msgspec.field(name="baseTimeNanoseconds", default=ABSENT)
 
 
-# What one odd value costs: itself. PyTorch's own files have some that are no JSON (`repaired`), and values of another
-# type than the field's.
+# What one odd value costs: itself. PyTorch's own files have some that are no JSON (`repaired`), and
+# values of another type than the field's.
 
 S = TypeVar("S", bound=msgspec.Struct)
 _LONGEST_WHOLE = 30  # digits: no number of a trace has more
@@ -286,10 +290,10 @@ _FARTHEST_US = 2.0**52
 class Events:
     """Events of some categories in the order of the file, in columns of int64 unless they are words.
 
-    `numbers` are 1-based places in the file, `threads` places in `Document.threads`; times count from the file's base
-    on. `integers` are arguments by the name of their field, `MISSING` where an event does not have one, `sizes` grid
-    and block, of shape (n, 3). `raw` has all arguments, as bytes of the file, of events whose arguments are not in
-    columns.
+    `numbers` are 1-based places in the file, `threads` places in `Document.threads`; times count
+    from the file's base on. `integers` are arguments by the name of their field, `MISSING` where an
+    event does not have one, `sizes` grid and block, of shape (n, 3). `raw` has all arguments, as
+    bytes of the file, of events whose arguments are not in columns.
     """
 
     numbers: IntArray
@@ -311,15 +315,16 @@ class Events:
 class Document:
     """A decoded file: activities of the GPU, calls of the runtime and driver, operators, and the user's ranges.
 
-    `annotations` are the ranges as the CPU went through them, `gpu_annotations` as the GPU did; `threads` has process
-    and thread behind each number in `Events.threads`. `rank` is `MISSING` where the job is not distributed, `world` its
-    number of ranks, `MISSING` too where they are in several groups; `base_ns` is what to add to times to
-    have nanoseconds since 1970, `count` the number of events of every kind in the file.
-    `coarse` and `clipped` count GPU activities whose start the file's floats do not resolve to the nanosecond, and
-    whose time is too far away for an integer, so that it is cut off there; `odd` what could not be used: arguments of
-    another type than they should have. `lost` are the places in the file of events that are no JSON, and of activities
-    of the GPU without a time, which are `untimed`. `mended` events are read although they are no JSON as the file has
-    them (`mending.mended`).
+    `annotations` are the ranges as the CPU went through them, `gpu_annotations` as the GPU did;
+    `threads` has process and thread behind each number in `Events.threads`. `rank` is `MISSING`
+    where the job is not distributed, `world` its number of ranks, `MISSING` too where they are in
+    several groups; `base_ns` is what to add to times to have nanoseconds since 1970, `count` the
+    number of events of every kind in the file. `coarse` and `clipped` count GPU activities whose
+    start the file's floats do not resolve to the nanosecond, and whose time is too far away for an
+    integer, so that it is cut off there; `odd` what could not be used: arguments of another type
+    than they should have. `lost` are the places in the file of events that are no JSON, and of
+    activities of the GPU without a time, which are `untimed`. `mended` events are read although
+    they are no JSON as the file has them (`mending.mended`).
     """
 
     gpu: Events
@@ -352,7 +357,9 @@ def refusing(source: str) -> Generator[None]:
     try:
         yield
     except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeError) as error:
-        raise DataError(f"is no whole PyTorch trace ({error}): record or copy it anew", source=source) from error
+        raise DataError(
+            f"is no whole PyTorch trace ({error}): record or copy it anew", source=source
+        ) from error
 
 
 @contextmanager
@@ -371,13 +378,15 @@ def decode(content: bytes | memoryview) -> Document:
     """Return the parts of a trace that the dispatch table is made of.
 
     The content, decompressed, is a JSON object with `traceEvents`, or a bare list of events. Raises
-    msgspec.MsgspecError or OverflowError where it is no JSON or is cut off; see `refusing`. An odd value costs itself,
-    an event without a time that event.
+    msgspec.MsgspecError or OverflowError where it is no JSON or is cut off; see `refusing`. An odd
+    value costs itself, an event without a time that event.
     """
     file, lost, mended_events = _file(content)
     of_device, of_job = Forgiving(DeviceProperties), Forgiving(Distributed)
     described = values_of(file.devices)
-    devices = [of_device.field_by_field(one) for one in described] if isinstance(described, list) else []
+    devices = (
+        [of_device.field_by_field(one) for one in described] if isinstance(described, list) else []
+    )
     job = of_job.decode(file.distributed if file.distributed != ABSENT else b"{}")
     base_ns = values_of(file.base_ns) or 0
     if not isinstance(base_ns, int) or abs(base_ns) > _FARTHEST_NS:
@@ -447,7 +456,11 @@ def _file(content: bytes | memoryview) -> tuple[File, list[int], int]:
     body = whole[len(BOM_UTF8) if whole[: len(BOM_UTF8)] == BOM_UTF8 else 0 :]
     try:
         if bytes(body[:64]).lstrip().startswith(b"["):
-            return File(events=msgspec.json.Decoder(list[AnyEvent], strict=False).decode(body)), [], 0
+            return (
+                File(events=msgspec.json.Decoder(list[AnyEvent], strict=False).decode(body)),
+                [],
+                0,
+            )
         return msgspec.json.Decoder(File, strict=False).decode(body), [], 0
     except (msgspec.MsgspecError, UnicodeError):
         pieces = cut(bytes(body))
@@ -511,7 +524,8 @@ class _Group:
     def columns(self, shape: type[msgspec.Struct] | None, threads: dict[Thread, int]) -> Events:
         """Return the events in columns and forget them; threads not met before are added to `threads`.
 
-        Their arguments become columns by the types of the fields of `shape`; without one they stay bytes.
+        Their arguments become columns by the types of the fields of `shape`; without one they stay
+        bytes.
         """
         events, self._events = self._events, []
         places = [threads.setdefault((event.pid, event.tid), len(threads)) for event in events]
@@ -520,7 +534,9 @@ class _Group:
             decoder = Forgiving(shape)
             arguments = [decoder.decode(event.args) for event in events]
             self.odd = decoder.odd
-            for name, absent in zip(shape.__struct_fields__, msgspec.structs.astuple(shape()), strict=True):
+            for name, absent in zip(
+                shape.__struct_fields__, msgspec.structs.astuple(shape()), strict=True
+            ):
                 values = map(attrgetter(name), arguments)
                 fields[type(absent)][name] = _TO_COLUMN[type(absent)](values, len(events))
         return Events(
@@ -539,7 +555,9 @@ class _Group:
 
 _TO_COLUMN: dict[type, Callable[[Any, int], Any]] = {
     int: lambda values, count: np.fromiter(values, np.int64, count),
-    tuple: lambda values, count: np.fromiter(chain.from_iterable(values), np.int64, 3 * count).reshape(count, 3),
+    tuple: lambda values, count: np.fromiter(
+        chain.from_iterable(values), np.int64, 3 * count
+    ).reshape(count, 3),
     str: lambda values, count: list(values),
 }
 

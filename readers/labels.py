@@ -18,10 +18,22 @@ POWER_UNITS = {"mw": 1e-3, "w": 1.0, "kw": 1e3}
 POWER = "power"
 UNKNOWN_DEVICE = "unknown-device"  # code of the remark that the catalogue has no such device
 _LONG = {
-    "nanosecond": "ns", "nanoseconds": "ns", "microsecond": "us", "microseconds": "us", "usec": "us",
-    "millisecond": "ms", "milliseconds": "ms", "msec": "ms", "second": "s", "seconds": "s", "sec": "s",
-    "joule": "j", "joules": "j", "watt": "w", "watts": "w",
-}  # fmt: skip
+    "nanosecond": "ns",
+    "nanoseconds": "ns",
+    "microsecond": "us",
+    "microseconds": "us",
+    "usec": "us",
+    "millisecond": "ms",
+    "milliseconds": "ms",
+    "msec": "ms",
+    "second": "s",
+    "seconds": "s",
+    "sec": "s",
+    "joule": "j",
+    "joules": "j",
+    "watt": "w",
+    "watts": "w",
+}
 _SUFFIX = re.compile(r"[(\[]?(?<![A-Za-zµμ])(?P<unit>[A-Za-zµμ]+)[)\]]?$")
 _BETWEEN = " \t\r\n_."
 
@@ -29,14 +41,16 @@ _BETWEEN = " \t\r\n_."
 def canonical_unit(word: str) -> str | None:
     """Return the unit as the tables of this module spell it; None if it is no unit of time, energy or power."""
     plain = _LONG.get(word.strip().lower(), word.strip().lower())
-    return plain if any(plain in units for units in (TIME_UNITS, ENERGY_UNITS, POWER_UNITS)) else None
+    return (
+        plain if any(plain in units for units in (TIME_UNITS, ENERGY_UNITS, POWER_UNITS)) else None
+    )
 
 
 def split_unit(column: str) -> tuple[str, str | None]:
     """Return the lower-case name of a column without its unit, and the unit ("Latency (ms)" -> "latency", "ms").
 
-    A lone unit is a name of its own: "us" -> "", "us"; but "s" and "j" are too short to be read as one. Watts are units
-    of a power alone: "pad_w" is a width.
+    A lone unit is a name of its own: "us" -> "", "us"; but "s" and "j" are too short to be read as
+    one. Watts are units of a power alone: "pad_w" is a width.
     """
     name = column.strip()
     match = _SUFFIX.search(name)
@@ -60,15 +74,23 @@ def stated_unit(column: str, word: str) -> str:
 def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark | None]:
     """Return the device with a gfx id and number of compute units, and a remark where something was assumed.
 
-    `cus` is None if the file does not say; what the user calls the device (`stated`) decides between those that look
-    the same. The name is the catalogue's, or "gfx1250 (96 CUs)" where it has none.
+    `cus` is None if the file does not say; what the user calls the device (`stated`) decides
+    between those that look the same. The name is the catalogue's, or "gfx1250 (96 CUs)" where it
+    has none.
     """
     count = "" if cus is None else f" ({cus} CUs)"
     try:
         name = find_gfx(gfx, cus).name
     except UnknownGPUError:
-        return f"{gfx}{count}", None  # `canonical_device` remarks on every name that the catalogue lacks
-    same = [gpu.name for gpu in all_gpus() if gpu.gfx == gfx and cus in (None, gpu.cus) and gpu.name != name]
+        return (
+            f"{gfx}{count}",
+            None,
+        )  # `canonical_device` remarks on every name that the catalogue lacks
+    same = [
+        gpu.name
+        for gpu in all_gpus()
+        if gpu.gfx == gfx and cus in (None, gpu.cus) and gpu.name != name
+    ]
     user = known_gpu(stated)
     if not same or (user is not None and user.name in (name, *same)):
         return (user.name if same and user else name), None
@@ -93,15 +115,17 @@ def canonical_device(word: str) -> tuple[str, Remark | None]:
         return gpu.name, None
     close = f" (the closest: {few(matches)})" if matches else ""
     text = f"device {word!r} is not in the catalogue: kept under that name{close}"
-    return word, remark(UNKNOWN_DEVICE, text, device=word, **({"nearest": matches} if matches else {}))
+    return word, remark(
+        UNKNOWN_DEVICE, text, device=word, **({"nearest": matches} if matches else {})
+    )
 
 
 def device_named(product: str, gfx: str, units: int | None) -> tuple[str, Remark | None]:
     """Return the device under the catalogue's name, and a remark where something was assumed.
 
-    The product's name decides (one gfx id stands for several products), unless the device shows another number of
-    compute units than the product has: then it is a part of it (CPX, MIG), which is another device. `gfx` is "", and
-    `units` None, where the file does not say.
+    The product's name decides (one gfx id stands for several products), unless the device shows
+    another number of compute units than the product has: then it is a part of it (CPX, MIG), which
+    is another device. `gfx` is "", and `units` None, where the file does not say.
 
     >>> device_named("AMD Instinct MI300X", "gfx942", 304)
     ('MI300X', None)
@@ -122,14 +146,17 @@ def device_named(product: str, gfx: str, units: int | None) -> tuple[str, Remark
     else:
         part = f"{name} ({units} SMs)"
     text = f"{product} has {units} compute units here, not {whole}: a part of it, called {part}"
-    return part, remark("other-compute-units", text, device=product, units=units, known=whole, part=part)
+    return part, remark(
+        "other-compute-units", text, device=product, units=units, known=whole, part=part
+    )
 
 
 def known_gpu(word: str, *, stated: bool = False) -> GPU | None:
     """Return the GPU that answers to a name or an alias, None where none does.
 
-    `find` would read a TOML file of that name: data do not say which file to open, so a word of theirs that looks like
-    one is no GPU. The user's own word (`stated`) may name one; a DataError if that describes no GPU.
+    `find` would read a TOML file of that name: data do not say which file to open, so a word of
+    theirs that looks like one is no GPU. The user's own word (`stated`) may name one; a DataError
+    if that describes no GPU.
     """
     if not word or (not stated and _is_file(word)):
         return None

@@ -1,8 +1,9 @@
 """Events of a PyTorch trace that are no JSON as they stand in the file, each by itself.
 
-PyTorch writes names and arguments into the file as they are: backslashes and quotes of paths and modules, control
-characters, bytes of other encodings, and numbers that JSON does not have (inf, nan, N/A). One such event would cost the
-whole file, which is cut into its events here (`cut`); one that cannot be decoded is mended (`mended`).
+PyTorch writes names and arguments into the file as they are: backslashes and quotes of paths and
+modules, control characters, bytes of other encodings, and numbers that JSON does not have (inf,
+nan, N/A). One such event would cost the whole file, which is cut into its events here (`cut`); one
+that cannot be decoded is mended (`mended`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def cut(body: bytes) -> Pieces | None:
     if first is None:
         return None
     starts = [first.start(), *(match.end() for match in _BETWEEN.finditer(body, first.start()))]
-    *whole, last = [body[start:end] for start, end in zip(starts, [*starts[1:], len(body)], strict=True)]
+    *whole, last = [
+        body[start:end] for start, end in zip(starts, [*starts[1:], len(body)], strict=True)
+    ]
     for match in _END.finditer(last):
         rest = last[match.end() :].strip()
         around = b"{}" + rest
@@ -85,8 +88,9 @@ _INSIDE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\|"|[\x00-\x1f]')
 def mended(event: bytes) -> bytes | None:
     r"""Return JSON of an event that is none; None where its parts cannot be told apart.
 
-    Bytes of another encoding become U+FFFD; control characters, backslashes and quotes within a word are escaped: a
-    quote ends a word only where another part of the event follows it. A number that JSON does not have becomes null.
+    Bytes of another encoding become U+FFFD; control characters, backslashes and quotes within a
+    word are escaped: a quote ends a word only where another part of the event follows it. A number
+    that JSON does not have becomes null.
 
     >>> mended(b'{"name": "{"a": "b"}(1)", "path": "torch\\cuda", "x": [inf, 2], "y": N/A}').decode()
     '{"name": "{\\"a\\": \\"b\\"}(1)", "path": "torch\\\\cuda", "x": [null, 2], "y": null}'

@@ -1,12 +1,14 @@
 """MIOpen's find databases (`gfx942130.HIP.fdb.txt`, github.com/ROCm/MIOpen): every solver's time per convolution.
 
-One line is ``key=solver:milliseconds,workspace bytes,algorithm;solver:...``. A key holds the problem, 2-D::
+One line is ``key=solver:milliseconds,workspace bytes,algorithm;solver:...``. A key holds the
+problem, 2-D::
 
     inC-inH-inW-filHxfilW-outC-outH-outW-N-padHxpadW-strideHxstrideW-dilHxdilW-bias-layout-dtype-direction[_gGROUPS]
 
-and 3-D with a depth before each height. The layout is one word, or three (input-filter-output). For directions B
-(gradient of the input) and W (gradient of the filter) the key's first side is dy and its second dx or x; the table
-always holds the forward problem (x in, y out), so the sides are swapped for these.
+and 3-D with a depth before each height. The layout is one word, or three (input-filter-output). For
+directions B (gradient of the input) and W (gradient of the filter) the key's first side is dy and
+its second dx or x; the table always holds the forward problem (x in, y out), so the sides are
+swapped for these.
 """
 
 from __future__ import annotations
@@ -36,7 +38,15 @@ _KEY = re.compile(
 )
 _NAMES = list(_KEY.groupindex)
 #: What a 2-D key leaves out, and a key without groups.
-_FLAT = {"d1": "1", "d2": "1", "fil_d": "1", "pad_d": "0", "stride_d": "1", "dil_d": "1", "groups": "1"}
+_FLAT = {
+    "d1": "1",
+    "d2": "1",
+    "fil_d": "1",
+    "pad_d": "0",
+    "stride_d": "1",
+    "dil_d": "1",
+    "groups": "1",
+}
 #: gfx id (3 characters for gfx9, 4 later), then the number of compute units: hexadecimal, or decimal after "_".
 _DEVICE = re.compile(r"^(gfx(?:9[0-9a-f]{2}|1[0-9]{3}))(?:_(\d+)|([0-9a-f]+))?(?=[._]|$)")
 _ENTRY = re.compile(r"^(.+):([^:,]*),(\d*),(\w*)$")
@@ -56,7 +66,9 @@ class MiopenReader(Reader):
     def read(self, path: Path, options: Options) -> RawTable:
         """Return one row for each solver of each problem, and the lines that are not of the format as refused rows."""
         lines = text(path, max_bytes=options.table_bytes).splitlines()
-        table = pd.DataFrame([line.partition("=")[::2] for line in lines], columns=["key", "value"], dtype=object)
+        table = pd.DataFrame(
+            [line.partition("=")[::2] for line in lines], columns=["key", "value"], dtype=object
+        )
         table.index = pd.RangeIndex(1, len(lines) + 1)
         table = table[table["key"].ne("") | table["value"].ne("")]
         keys, values = table["key"].str.strip(), table["value"].str.strip()
@@ -64,7 +76,9 @@ class MiopenReader(Reader):
         rows = _solvers(values[problems.index]).join(problems, on=LINE)
         rows["device"], notes = _device(path, len(rows), options.defaults.get("device", ""))
         _check_geometry(rows, notes)
-        refused = pd.DataFrame({LINE: malformed.index, DEFECT: "not-a-convolution", DEFECT_DETAIL: malformed})
+        refused = pd.DataFrame(
+            {LINE: malformed.index, DEFECT: "not-a-convolution", DEFECT_DETAIL: malformed}
+        )
         rows = pd.concat([rows, refused], ignore_index=True) if len(refused) else rows
         return RawTable(rows.assign(campaign=campaign_of(path)), notes)
 
@@ -72,10 +86,19 @@ class MiopenReader(Reader):
 def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
     """Return the forward problem of each key, indexed by line, and the keys that are not of the format."""
     matches = {line: match for line, key in keys.items() if (match := _KEY.match(key))}
-    found = pd.DataFrame([match.groups() for match in matches.values()], columns=_NAMES, index=pd.Index(matches.keys()))
+    found = pd.DataFrame(
+        [match.groups() for match in matches.values()],
+        columns=_NAMES,
+        index=pd.Index(matches.keys()),
+    )
     found = found.fillna(_FLAT)
     forward = found["direction"].eq("F")
-    sides = {"in_channels": ("c1", "c2"), "in_d": ("d1", "d2"), "in_h": ("h1", "h2"), "in_w": ("w1", "w2")}
+    sides = {
+        "in_channels": ("c1", "c2"),
+        "in_d": ("d1", "d2"),
+        "in_h": ("h1", "h2"),
+        "in_w": ("w1", "w2"),
+    }
     problem = pd.DataFrame({"op": "conv", "direction": found["direction"]}, index=found.index)
     # One word where input, filter and output have the same layout: "NHWC-NHWC-NHWC" is NHWC.
     parts = {words: words.split("-") for words in found["layout"].unique()}
@@ -97,7 +120,9 @@ def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
 
 def _solvers(values: pd.Series) -> pd.DataFrame:
     """Return one row for each solver, with the line it stands on."""
-    entries = [(line, entry) for line, value in values.items() for entry in value.split(";") if entry]
+    entries = [
+        (line, entry) for line, value in values.items() for entry in value.split(";") if entry
+    ]
     cut = [_ENTRY.match(entry) for _, entry in entries]
     fields = pd.DataFrame(
         [match.groups() if match else (None, None, None, None) for match in cut],
@@ -109,8 +134,11 @@ def _solvers(values: pd.Series) -> pd.DataFrame:
             LINE: np.array([line for line, _ in entries], dtype=np.int64),
             "kernel": fields["kernel"],
             "algorithm": fields["algorithm"].str.removeprefix("miopenConvolution"),
-            "duration_us": pd.to_numeric(fields["ms"], errors="coerce").astype(float) * TIME_UNITS["ms"],
-            "workspace_bytes": pd.to_numeric(fields["workspace_bytes"], errors="coerce").astype(float),
+            "duration_us": pd.to_numeric(fields["ms"], errors="coerce").astype(float)
+            * TIME_UNITS["ms"],
+            "workspace_bytes": pd.to_numeric(fields["workspace_bytes"], errors="coerce").astype(
+                float
+            ),
             DEFECT: np.where(malformed, "not-a-solver", ""),
             DEFECT_DETAIL: np.where(malformed, [entry for _, entry in entries], ""),
         }
@@ -132,14 +160,15 @@ def _check_geometry(rows: pd.DataFrame, notes: list[Note]) -> None:
     """Refuse the rows whose output is not the one their input, filter, padding, stride and dilation give.
 
     For each axis ``out = (in + 2 pad - dil (fil - 1) - 1) / stride + 1``, but at least 1: MIOpen's
-    ``ConvolutionDescriptor::GetForwardOutputDim`` (MIOpen 3, ``src/convolution.cpp``) times filters larger than the
-    padded input with an output of one.
+    ``ConvolutionDescriptor::GetForwardOutputDim`` (MIOpen 3, ``src/convolution.cpp``) times filters
+    larger than the padded input with an output of one.
     """
     clamped = np.zeros(len(rows), dtype=bool)
     wrong = np.zeros(len(rows), dtype=bool)
     for axis in AXES:
         size, pad, fil, dil, stride, out = (
-            rows[f"{name}_{axis}"].to_numpy() for name in ("in", "pad", "fil", "dil", "stride", "out")
+            rows[f"{name}_{axis}"].to_numpy()
+            for name in ("in", "pad", "fil", "dil", "stride", "out")
         )
         with np.errstate(invalid="ignore", divide="ignore"):
             expected = np.floor((size + 2 * pad - dil * (fil - 1) - 1) / stride) + 1

@@ -1,15 +1,17 @@
 """Traces of MPI programs: what each rank computes between its messages, and what it sends.
 
-SimGrid's time-independent traces (``smpirun -trace-ti``; lines ``RANK ACTION AMOUNTS``, or an index that names a file
-of them per rank) have no times: a ``compute`` has an amount, which is the seconds of the traced run times the speed
-that SimGrid was given (``smpi/host-speed``), so that the amounts over that speed are seconds again. Messages have
-their number of elements, and may have the number of their type behind it (`_TYPE_BYTES`); where none stands, elements
-are doubles if ``init`` has an argument, else bytes. Seen: SimGrid's examples of 3.3 to 3.36.
+SimGrid's time-independent traces (``smpirun -trace-ti``; lines ``RANK ACTION AMOUNTS``, or an index
+that names a file of them per rank) have no times: a ``compute`` has an amount, which is the seconds
+of the traced run times the speed that SimGrid was given (``smpi/host-speed``), so that the amounts
+over that speed are seconds again. Messages have their number of elements, and may have the number
+of their type behind it (`_TYPE_BYTES`); where none stands, elements are doubles if ``init`` has an
+argument, else bytes. Seen: SimGrid's examples of 3.3 to 3.36.
 
-OTF2 (Score-P) is read from its anchor file, ``traces.otf2``, with the package `otf2`, or without it from what
-``otf2-print`` prints of the events: ``ENTER``, ``LEAVE`` and ``MPI_...`` records of a location at a time in ticks.
-Time outside of regions called ``MPI_...`` is computing. Score-P's size of an all-reduce is that of all ranks' buffers
-(four ranks that reduce an integer: sent 16 bytes): it is divided by their number, that of the locations that took part.
+OTF2 (Score-P) is read from its anchor file, ``traces.otf2``, with the package `otf2`, or without it
+from what ``otf2-print`` prints of the events: ``ENTER``, ``LEAVE`` and ``MPI_...`` records of a
+location at a time in ticks. Time outside of regions called ``MPI_...`` is computing. Score-P's size
+of an all-reduce is that of all ranks' buffers (four ranks that reduce an integer: sent 16 bytes):
+it is divided by their number, that of the locations that took part.
 """
 
 from __future__ import annotations
@@ -31,10 +33,28 @@ COMPUTE, MESSAGE, LATER, WAIT = "compute", "message", "message that is waited fo
 RECEIVE, RECEIVE_LATER = "receive", "receive that is waited for later"
 _MOST: Final = 2**28  # bytes of a file
 _TI: Final = re.compile(rb"\s*(?:#[^\n]*\n\s*)*[0-9]{1,9} (?:init|[a-zA-Z]{2,15} [0-9-])")
-_PRINTED: Final = re.compile(rb"=== OTF2-PRINT ===|(?m:^(?:ENTER|MPI_COLLECTIVE_BEGIN|PROGRAM_BEGIN) +[0-9]+ +[0-9]+ )")
+_PRINTED: Final = re.compile(
+    rb"=== OTF2-PRINT ===|(?m:^(?:ENTER|MPI_COLLECTIVE_BEGIN|PROGRAM_BEGIN) +[0-9]+ +[0-9]+ )"
+)
 _RECORD: Final = re.compile(r"([A-Z_]{4,40}) +([0-9]{1,19}) +([0-9]{1,19})(?:  ?(.*))?")
-_TYPE_BYTES: Final = (8, 4, 1, 2, 8, 4, 1)  # of SimGrid's numbers of types: double, int, char, short, long, float, byte
-_TYPE_AT: Final = {"bcast": 2, "allreduce": 2, "reduce": 3, "alltoall": 2, "allgather": 2, "gather": 3, "scatter": 3}
+_TYPE_BYTES: Final = (
+    8,
+    4,
+    1,
+    2,
+    8,
+    4,
+    1,
+)  # of SimGrid's numbers of types: double, int, char, short, long, float, byte
+_TYPE_AT: Final = {
+    "bcast": 2,
+    "allreduce": 2,
+    "reduce": 3,
+    "alltoall": 2,
+    "allgather": 2,
+    "gather": 3,
+    "scatter": 3,
+}
 """Of a collective of SimGrid's: which word has the type, where there is one; the first has the elements."""
 _IDLE: Final = ("init", "finalize", "comm_size", "comm_split", "comm_dup", "test")
 _OF_ALL: Final = ("ALLREDUCE", "SCAN", "EXSCAN")
@@ -45,7 +65,8 @@ _OF_ALL: Final = ("ALLREDUCE", "SCAN", "EXSCAN")
 class Action:
     """One thing that a rank does: it computes an ``amount``, sends ``message_bytes``, receives, or waits for either.
 
-    ``peer`` is the rank that a message goes to or comes from, -1 of collectives and where the trace does not say.
+    ``peer`` is the rank that a message goes to or comes from, -1 of collectives and where the trace
+    does not say.
     """
 
     kind: str
@@ -76,15 +97,18 @@ def _parts(path: Path, text: bytes) -> list[Path]:
     """Return the files that an index names, a line each, in its own folder or beneath; [] where it is none."""
     names = text.decode("utf-8", errors="replace").split("\n")[:MOST_RANKS]
     found = [path.parent / name.strip() for name in names if name.strip()]
-    within = all(len(one.name) < 200 and ".." not in one.parts and path.parent in one.parents for one in found)
+    within = all(
+        len(one.name) < 200 and ".." not in one.parts and path.parent in one.parents
+        for one in found
+    )
     return found if found and within and all(isfile(one) for one in found[:2]) else []
 
 
 def read_mpi_trace(path: Path) -> MpiTrace:
     """Return what the ranks of a trace do.
 
-    Raises DataError: it cannot be read, or no rank computes or sends anything; an archive, and the package `otf2` is
-    missing.
+    Raises DataError: it cannot be read, or no rank computes or sends anything; an archive, and the
+    package `otf2` is missing.
     """
     if path.suffix == ".otf2":
         found = _of_events(_archive(path))
@@ -132,13 +156,23 @@ def _action(name: str, words: list[str], ranks: int, size: int) -> Action | None
     if name == "barrier":
         return Action(MESSAGE, collective="barrier", message_bytes=8.0)
     if name in ("send", "isend"):  # partner, (tag,) elements (, type): the tag since 3.20
-        kind = _type(words[-1]) if len(words) == 4 or (len(words) == 3 and _type(words[1]) is None) else None
+        kind = (
+            _type(words[-1])
+            if len(words) == 4 or (len(words) == 3 and _type(words[1]) is None)
+            else None
+        )
         elements = _number(words[1] if len(words) < 3 or (len(words) == 3 and kind) else words[2])
         way = LATER if name == "isend" else MESSAGE
-        return Action(way, collective="send_recv", message_bytes=elements * (kind or size), peer=_peer(words))
+        return Action(
+            way, collective="send_recv", message_bytes=elements * (kind or size), peer=_peer(words)
+        )
     if name == "reducescatter":  # elements of each rank, work, type
         kind = _type(words[ranks + 1]) if len(words) > ranks + 1 else None
-        return Action(MESSAGE, collective=name, message_bytes=sum(map(_number, words[:ranks])) * (kind or size))
+        return Action(
+            MESSAGE,
+            collective=name,
+            message_bytes=sum(map(_number, words[:ranks])) * (kind or size),
+        )
     of = name.removesuffix("v")
     if of not in _TYPE_AT:
         return None
@@ -187,11 +221,16 @@ def _printed(text: str) -> Iterator[_Event]:
         rest = rest or ""
         region = re.search(r'Region: "([^"]{0,300})"', rest)
         name = region[1] if region else (re.search(r"Operation: (\w{1,40})", rest) or ("", ""))[1]
-        sizes = {word: float(value[:18]) for word, value in re.findall(r"(Sent|Received|Length): ([0-9]+)", rest)}
+        sizes = {
+            word: float(value[:18])
+            for word, value in re.findall(r"(Sent|Received|Length): ([0-9]+)", rest)
+        }
         sent = sizes.get("Sent", sizes.get("Length", 0.0))
         partner = re.search(r"(?:Receiver|Sender): ([0-9]{1,9})", rest)
         peer = int(partner[1]) if partner else -1
-        yield _Event(kind, int(location), int(time) / ticks, name, sent, sizes.get("Received", 0.0), peer)
+        yield _Event(
+            kind, int(location), int(time) / ticks, name, sent, sizes.get("Received", 0.0), peer
+        )
 
 
 def _archive(path: Path) -> Iterator[_Event]:
@@ -199,29 +238,40 @@ def _archive(path: Path) -> Iterator[_Event]:
     try:
         otf2 = import_module("otf2")
     except ImportError:
-        text = "an OTF2 archive is read with the package otf2: pip install otf2; or give what otf2-print prints of it"
+        text = (
+            "an OTF2 archive is read with the package otf2: pip install otf2; or give what "
+            "otf2-print prints of it"
+        )
         raise DataError(text, source=str(path)) from None
     try:
         with otf2.reader.open(str(path)) as trace:
             ticks = trace.timer_resolution
-            places = {location: number for number, location in enumerate(trace.definitions.locations)}
+            places = {
+                location: number for number, location in enumerate(trace.definitions.locations)
+            }
             for location, event in trace.events:
                 yield _of_archive(event, places[location], float(event.time) / ticks)
     except DataError:
         raise
     except Exception as error:  # whatever the library raises
-        raise DataError(f"cannot be read by otf2 ({type(error).__name__}: {error})"[:200], source=str(path)) from None
+        raise DataError(
+            f"cannot be read by otf2 ({type(error).__name__}: {error})"[:200], source=str(path)
+        ) from None
 
 
 def _of_archive(event: Any, location: int, time: float) -> _Event:
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).upper()
     region = getattr(event, "region", None)
     operation = getattr(event, "collective_op", None)
-    name = str(region.name) if region is not None else str(getattr(operation, "name", operation or ""))
+    name = (
+        str(region.name) if region is not None else str(getattr(operation, "name", operation or ""))
+    )
     sent = getattr(event, "size_sent", getattr(event, "msg_length", 0.0))
     peer = getattr(event, "receiver", getattr(event, "sender", -1))
     received = float(getattr(event, "size_received", 0.0))
-    return _Event(kind, location, time, name, float(sent), received, peer if isinstance(peer, int) else -1)
+    return _Event(
+        kind, location, time, name, float(sent), received, peer if isinstance(peer, int) else -1
+    )
 
 
 def _of_events(events: Iterable[_Event]) -> MpiTrace:
@@ -247,7 +297,9 @@ def _of_events(events: Iterable[_Event]) -> MpiTrace:
             actions.append(Action(COMPUTE, amount=one.time - begun[one.location]))
         elif one.kind in ("MPI_SEND", "MPI_ISEND"):
             later = LATER if one.kind == "MPI_ISEND" else MESSAGE
-            actions.append(Action(later, collective="send_recv", message_bytes=one.sent, peer=one.peer))
+            actions.append(
+                Action(later, collective="send_recv", message_bytes=one.sent, peer=one.peer)
+            )
         elif one.kind in ("MPI_RECV", "MPI_IRECV"):  # written when it is over
             actions.append(Action(RECEIVE, peer=one.peer))
         elif one.kind == "MPI_COLLECTIVE_END":

@@ -5,15 +5,18 @@ It was also tried on a page `raw` that release 2025.3 wrote on an H100.
 Lines that begin with "==", and whatever the program itself printed, may stand around the table::
 
     ==PROF== Connected to process 4242 (/home/user/app)
-    "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",...
-    "0","4242","app","127.0.0.1","axpy(int, float *)","1","7","(256, 1, 1)","(4096, 1, 1)","0","9.0",...
+    "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid
+    Size","Device",... "0","4242","app","127.0.0.1","axpy(int, float *)","1","7","(256, 1,
+    1)","(4096, 1, 1)","0","9.0",...
 
-No start of a launch is recorded. By default its duration is measured with clocks locked to their base and caches
-flushed before each of several replays, so that it is not the time that a trace of the same program shows.
+No start of a launch is recorded. By default its duration is measured with clocks locked to their
+base and caches flushed before each of several replays, so that it is not the time that a trace of
+the same program shows.
 
-Page `raw` is wide, a row of units below its header and then a row for each launch; page `details` is long, a row for
-each metric (and rule) of each launch with its unit. Values are printed for people, in the numbers of a locale and in
-scaled units: `launches` makes one table of either, in base units.
+Page `raw` is wide, a row of units below its header and then a row for each launch; page `details`
+is long, a row for each metric (and rule) of each launch with its unit. Values are printed for
+people, in the numbers of a locale and in scaled units: `launches` makes one table of either, in
+base units.
 """
 
 from __future__ import annotations
@@ -37,8 +40,8 @@ from .labels import device_named, device_of
 
 # Numbers as programs print them for people: "1,234.56", "1.234,56", "1 234,56", "1'234.56".
 #
-# What a comma or a point means is a matter of the locale, one for a whole file. "1,234" alone can be 1234 or 1.234:
-# other numbers of the file decide, and where none does, nobody can.
+# What a comma or a point means is a matter of the locale, one for a whole file. "1,234" alone can
+# be 1234 or 1.234: other numbers of the file decide, and where none does, nobody can.
 
 _SPACES = " \u00a0\u2009\u202f'’"
 #: A number by its decimal mark: digits, or groups of three with another mark or a space between them.
@@ -62,7 +65,8 @@ class AmbiguousNumbersError(ValueError):
 def decimal_mark(words: Iterable[str]) -> str:
     """Return the decimal mark, "." or ",", that all printed values of a file agree on; "." where no word has any.
 
-    Raises AmbiguousNumbersError: some words need the one and some the other, or every word can be read either way.
+    Raises AmbiguousNumbersError: some words need the one and some the other, or every word can be
+    read either way.
 
     >>> decimal_mark(["1,234", "56.7"]), decimal_mark(["1.234", "56,7"])
     ('.', ',')
@@ -79,10 +83,14 @@ def decimal_mark(words: Iterable[str]) -> str:
             witnesses.setdefault(readings[0], word)
     if len(witnesses) > 1:
         examples = tuple(sorted(witnesses.values()))
-        raise AmbiguousNumbersError(f"numbers of different locales ({' and '.join(map(repr, examples))})", examples)
+        raise AmbiguousNumbersError(
+            f"numbers of different locales ({' and '.join(map(repr, examples))})", examples
+        )
     if open_to_both and not witnesses:
         raise AmbiguousNumbersError(
-            f"{open_to_both!r} may be a whole number or a fraction, and no other number shows which", (open_to_both,)
+            f"{open_to_both!r} may be a whole number or a fraction, and no other number shows "
+            "which",
+            (open_to_both,),
         )
     return next(iter(witnesses), ".")
 
@@ -101,15 +109,26 @@ def parsed(word: str, mark: str) -> float | None:
     return float(digits.replace(mark, "."))
 
 
-# Units that Nsight Compute prints: scaled to the value ("usecond", "Kbyte/block", "Ghz"), as its release spells them.
+# Units that Nsight Compute prints: scaled to the value ("usecond", "Kbyte/block", "Ghz"), as its
+# release spells them.
 #
-# Base units here: ns for times, byte, hz (also for "cycle/nsecond"), and "per second" for rates ("byte/second").
-# Prefixes are decimal: 49 152 bytes of shared memory are printed as 49.15 Kbyte.
+# Base units here: ns for times, byte, hz (also for "cycle/nsecond"), and "per second" for rates
+# ("byte/second"). Prefixes are decimal: 49 152 bytes of shared memory are printed as 49.15 Kbyte.
 
 _TIMES = {
-    "nsecond": 1.0, "ns": 1.0, "nanosecond": 1.0, "usecond": 1e3, "us": 1e3, "microsecond": 1e3,
-    "msecond": 1e6, "ms": 1e6, "millisecond": 1e6, "second": 1e9, "s": 1e9, "sec": 1e9,
-}  # fmt: skip
+    "nsecond": 1.0,
+    "ns": 1.0,
+    "nanosecond": 1.0,
+    "usecond": 1e3,
+    "us": 1e3,
+    "microsecond": 1e3,
+    "msecond": 1e6,
+    "ms": 1e6,
+    "millisecond": 1e6,
+    "second": 1e9,
+    "s": 1e9,
+    "sec": 1e9,
+}
 _PREFIXES = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SCALED = re.compile(
     r"^(?P<prefix>[KkMGTP]?)(?P<unit>byte|B|bit|b|hz|Hz|cycle|inst|sector|request|thread|warp|block|flop|FLOP)s?$"
@@ -144,8 +163,20 @@ def _part(unit: str) -> tuple[str, float]:
     return unit, 1.0
 
 
-IDENTITY = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context", "Stream",
-            "Block Size", "Grid Size", "Device", "CC")  # fmt: skip
+IDENTITY = (
+    "ID",
+    "Process ID",
+    "Process Name",
+    "Host Name",
+    "Kernel Name",
+    "Kernel Time",
+    "Context",
+    "Stream",
+    "Block Size",
+    "Grid Size",
+    "Device",
+    "CC",
+)
 """Columns that say which launch a row is of."""
 DISPLAY_NAME = "device__attribute_display_name"
 _METRIC = ("Metric Name", "Metric Unit", "Metric Value")
@@ -157,11 +188,12 @@ _LOOKS_LIKE_A_NUMBER = re.compile(r"^[+-]?\d")
 class Launches:
     """What one file says of its launches, one row for each in the order of the file.
 
-    `identity` has `IDENTITY` as text, "" where the file does not say, the device's name in `DISPLAY_NAME`, and the
-    1-based line (LINE) within the CSV; `metrics` the values in base units, NaN where a launch has none; `units` the
-    base unit of each metric, and the largest factor by which a printed unit was scaled to it. Counted are lines of no
-    launch (`foreign`), values that look like numbers and are none (`unreadable`), and those of a metric that a launch
-    has already (`repeated`).
+    `identity` has `IDENTITY` as text, "" where the file does not say, the device's name in
+    `DISPLAY_NAME`, and the 1-based line (LINE) within the CSV; `metrics` the values in base units,
+    NaN where a launch has none; `units` the base unit of each metric, and the largest factor by
+    which a printed unit was scaled to it. Counted are lines of no launch (`foreign`), values that
+    look like numbers and are none (`unreadable`), and those of a metric that a launch has already
+    (`repeated`).
     """
 
     identity: pd.DataFrame
@@ -175,23 +207,31 @@ class Launches:
 def launches(csv: Csv, source: str) -> Launches:
     """Return the launches of either page.
 
-    Raises DataError for a summary over launches, a column that is missing, or numbers whose decimal mark nobody can
-    tell.
+    Raises DataError for a summary over launches, a column that is missing, or numbers whose decimal
+    mark nobody can tell.
     """
     table = pd.DataFrame(csv.columns, dtype=object)
     if "ID" not in table and "Process ID" in table:
-        raise DataError("a summary without single launches: export it without --print-summary", source=source)
+        raise DataError(
+            "a summary without single launches: export it without --print-summary", source=source
+        )
     long = "Metric Name" in table
-    lacking = [name for name in ("ID", "Kernel Name", *(_METRIC if long else ())) if name not in table]
+    lacking = [
+        name for name in ("ID", "Kernel Name", *(_METRIC if long else ())) if name not in table
+    ]
     if lacking:
         raise DataError(f"no column {lacking[0]!r}: not as ncu --csv writes it", source=source)
     table[LINE] = csv.lines
     table = table[table["ID"].ne("ID")]  # the header again, where several processes wrote one file
     try:
-        return _details(table, len(csv.overlong)) if long else _raw(table, len(csv.overlong), source)
+        return (
+            _details(table, len(csv.overlong)) if long else _raw(table, len(csv.overlong), source)
+        )
     except AmbiguousNumbersError as error:
         hint = "export it once more under LC_ALL=C"
-        raise DataError(f"cannot tell decimal marks from thousands: {error}; {hint}", source=source) from error
+        raise DataError(
+            f"cannot tell decimal marks from thousands: {error}; {hint}", source=source
+        ) from error
 
 
 def _details(table: pd.DataFrame, foreign: int) -> Launches:
@@ -207,7 +247,8 @@ def _details(table: pd.DataFrame, foreign: int) -> Launches:
     rows["unit"], rows["factor"] = _units(table["Metric Unit"])
     rows = rows[rows["name"].ne("") & rows["value"].notna()]
     rows["value"] *= rows["factor"]
-    # One label for two things gets its unit, else its section: "Memory Throughput" is a share here and a rate there.
+    # One label for two things gets its unit, else its section: "Memory Throughput" is a share here
+    # and a rate there.
     by_unit = rows.groupby("name", sort=False)["unit"].transform("nunique").gt(1)
     rows = rows.assign(name=rows["name"].mask(by_unit, rows["name"] + " [" + rows["unit"] + "]"))
     rows = rows.drop_duplicates(["launch", "name", "value"])
@@ -230,14 +271,22 @@ def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
     own = table["ID"].str.fullmatch(r"\d+").astype(bool)
     below = table["ID"].eq("") & table["Kernel Name"].eq("")
     foreign += int((~own & ~below).sum())
-    names = [name for name in map(str, table.columns) if name not in (*IDENTITY, LINE) and _NVTX not in name]
+    names = [
+        name
+        for name in map(str, table.columns)
+        if name not in (*IDENTITY, LINE) and _NVTX not in name
+    ]
     printed = table.loc[below, names].drop_duplicates()
     if len(printed) > 1:
-        raise DataError("units that change within the file: cut it into one file for each export", source=source)
+        raise DataError(
+            "units that change within the file: cut it into one file for each export", source=source
+        )
     table = table[own]
     values, unreadable = _numbers(table[names].to_numpy().ravel())
     matrix = values.reshape(len(table), len(names))
-    units, factors = _units(printed.iloc[0]) if len(printed) else ([""] * len(names), np.ones(len(names)))
+    units, factors = (
+        _units(printed.iloc[0]) if len(printed) else ([""] * len(names), np.ones(len(names)))
+    )
     metrics: dict[str, np.ndarray] = {}
     found: dict[str, tuple[str, float]] = {}
     for position, name in enumerate(names):
@@ -261,7 +310,9 @@ def _units(printed: pd.Series) -> tuple[list[str], np.ndarray]:
     """Return the base unit of each printed unit, and the factor to it."""
     codes, words = pd.factorize(printed)
     known = [base_unit(str(word)) for word in words]
-    return [known[code][0] for code in codes], np.array([known[code][1] for code in codes], dtype=float)
+    return [known[code][0] for code in codes], np.array(
+        [known[code][1] for code in codes], dtype=float
+    )
 
 
 def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
@@ -272,17 +323,30 @@ def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
     plain = [word.partition(" (")[0].rstrip() if word.endswith(")") else word for word in stripped]
     mark = decimal_mark(plain)
     found = [parsed(word, mark) for word in plain]
-    odd = np.array([n is None and bool(_LOOKS_LIKE_A_NUMBER.match(w)) for n, w in zip(found, plain, strict=True)], bool)
+    odd = np.array(
+        [
+            n is None and bool(_LOOKS_LIKE_A_NUMBER.match(w))
+            for n, w in zip(found, plain, strict=True)
+        ],
+        bool,
+    )
     values = np.array([np.nan if number is None else number for number in found], dtype=float)
     if not len(codes):
         return np.empty(0), 0
     return values[codes], int(odd[codes].sum())
 
 
-_HEADER = re.compile(r'^"?(?:ID"?[,;\t]"?)?Process ID"?[,;\t]"?Process Name"?[,;\t].*Kernel Name.*$', re.MULTILINE)
+_HEADER = re.compile(
+    r'^"?(?:ID"?[,;\t]"?)?Process ID"?[,;\t]"?Process Name"?[,;\t].*Kernel Name.*$', re.MULTILINE
+)
 _OWN_LINE = re.compile(r"^==.*$", re.MULTILINE)
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_DURATIONS = ("gpu__time_duration.sum", "Duration", "gpu__time_duration.avg", "gpu__time_duration.max")
+_DURATIONS = (
+    "gpu__time_duration.sum",
+    "Duration",
+    "gpu__time_duration.avg",
+    "gpu__time_duration.max",
+)
 _REGISTERS = ("launch__registers_per_thread", "Registers Per Thread")
 _SHARED = (
     ("launch__shared_mem_per_block_static", "launch__shared_mem_per_block_dynamic"),
@@ -309,7 +373,9 @@ class NcuReader(TraceReader):
         text = _decoded(content(file.path, max_bytes=options.table_bytes))
         header = _HEADER.search(text)
         if header is None:
-            raise DataError('no header "ID","Process ID",...: not as ncu --csv writes it', source=file.label)
+            raise DataError(
+                'no header "ID","Process ID",...: not as ncu --csv writes it', source=file.label
+            )
         before = text.count("\n", 0, header.start())
         body = _OWN_LINE.sub("", text[header.start() :]).rstrip()
         findings: list[Finding] = []
@@ -318,7 +384,12 @@ class NcuReader(TraceReader):
             body = body.removesuffix(last)
             place = f"{file.label}:{before + body.count(chr(10)) + 1}"
             findings.append(
-                Finding(remark("truncated", "the file ends within a line, which is left out"), "error", 1, source=place)
+                Finding(
+                    remark("truncated", "the file ends within a line, which is left out"),
+                    "error",
+                    1,
+                    source=place,
+                )
             )
         found = launches(parse_csv(body, file.label, before), file.label)
         duration, notes = _durations(found, file.label)
@@ -345,12 +416,23 @@ class NcuReader(TraceReader):
             "lds_bytes": _shared_memory(found, metrics),
             "source": f"{file.label}:" + identity[LINE].astype(str),
         }
-        for side, cells, metric in (("grid", "Grid Size", "grid_dim"), ("block", "Block Size", "block_dim")):
+        for side, cells, metric in (
+            ("grid", "Grid Size", "grid_dim"),
+            ("block", "Block Size", "block_dim"),
+        ):
             columns |= _sizes(side, identity[cells], metrics, metric)
-        if len(identity) and pd.DataFrame({axis: columns[f"grid_{axis}"] for axis in "xyz"}).isna().all(axis=None):
+        if len(identity) and pd.DataFrame(
+            {axis: columns[f"grid_{axis}"] for axis in "xyz"}
+        ).isna().all(axis=None):
             text = "no launch has its grid: profile with --section LaunchStats, or --set full"
-            findings.append(Finding(remark(GRID_NOT_RECORDED, text, by="ncu"), "warning", len(identity)))
-        counters = {COUNTER + name: values for name, values in metrics.items() if name not in (*_DURATIONS, registers)}
+            findings.append(
+                Finding(remark(GRID_NOT_RECORDED, text, by="ncu"), "warning", len(identity))
+            )
+        counters = {
+            COUNTER + name: values
+            for name, values in metrics.items()
+            if name not in (*_DURATIONS, registers)
+        }
         dispatches = in_order(dispatch_table({**columns, **counters}))
         return Trace(dispatches, findings=findings, notes=[*notes, *remarks])
 
@@ -364,18 +446,30 @@ def _decoded(raw: bytes) -> str:
 
 def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
     """Return the nanoseconds of each launch, NaN where none were measured, and what to know of them."""
-    present = [name for plain in _DURATIONS for name in (plain, f"{plain} [ns]") if name in found.metrics]
+    present = [
+        name for plain in _DURATIONS for name in (plain, f"{plain} [ns]") if name in found.metrics
+    ]
     timed = [name for name in present if found.units[name][0] == "ns"]
     if not len(found.identity):
-        return np.empty(0), [remark("no-launches", "no launches: the application ran no kernel under the profiler")]
+        return np.empty(0), [
+            remark("no-launches", "no launches: the application ran no kernel under the profiler")
+        ]
     if not timed:
-        wrong = f" (unit of {present[0]}: {found.units[present[0]][0] or 'none'})" if present else ""
-        text = f"no duration{wrong}: profile with --section SpeedOfLight or --metrics gpu__time_duration.sum"
+        wrong = (
+            f" (unit of {present[0]}: {found.units[present[0]][0] or 'none'})" if present else ""
+        )
+        text = (
+            f"no duration{wrong}: profile with --section SpeedOfLight or --metrics "
+            "gpu__time_duration.sum"
+        )
         raise DataError(text, source=source)
     duration = np.full(len(found.identity), np.nan)
     for name in timed:
         duration = np.where(np.isnan(duration), found.metrics[name], duration)
-    text = "no start times are recorded: launches are placed one after another in the order of the file"
+    text = (
+        "no start times are recorded: launches are placed one after another in the order of the "
+        "file"
+    )
     notes = [remark("no-start-times", text)]
     if found.units[timed[0]][1] > 1:
         text = "durations are rounded to the digits printed: --print-units base gives nanoseconds"
@@ -389,25 +483,38 @@ def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Findin
     findings = []
     if kept:
         text = (
-            "durations by ncu: clocks locked to base and caches flushed (unless --clock-control none, "
+            "durations by ncu: clocks locked to base and caches flushed (unless --clock-control "
+            "none, "
             "--cache-control none): do not mix them with the times of a trace"
         )
         findings.append(Finding(remark("locked-clocks", text), "warning", kept, 1.0, source))
     unreadable = "values that are no numbers in this locale are left out"
     repeated = "metrics that a launch has twice with different values: the first is kept"
     counts: tuple[tuple[Remark, Severity, int], ...] = (
-        (remark("no-duration", "launches without a duration are left out"), "warning", int(untimed.sum())),
-        (remark("foreign-lines", "lines within the table that belong to no launch are skipped"), "info", found.foreign),
+        (
+            remark("no-duration", "launches without a duration are left out"),
+            "warning",
+            int(untimed.sum()),
+        ),
+        (
+            remark("foreign-lines", "lines within the table that belong to no launch are skipped"),
+            "info",
+            found.foreign,
+        ),
         (remark("unreadable-values", unreadable), "warning", found.unreadable),
         (remark("repeated-metrics", repeated), "warning", found.repeated),
     )
-    findings += [Finding(what, severity, count, source=source) for what, severity, count in counts if count]
+    findings += [
+        Finding(what, severity, count, source=source) for what, severity, count in counts if count
+    ]
     return findings
 
 
 def _devices(found: Launches) -> tuple[np.ndarray, list[Remark]]:
     """Return the device of each launch, by its name or by its compute capability and multiprocessors, and remarks."""
-    counted = next((found.metrics[name] for name in _MULTIPROCESSORS if name in found.metrics), None)
+    counted = next(
+        (found.metrics[name] for name in _MULTIPROCESSORS if name in found.metrics), None
+    )
     sizes = [0] * len(found.identity) if counted is None else _integers(counted).fillna(0)
     keys = list(zip(found.identity[DISPLAY_NAME], found.identity["CC"], sizes, strict=True))
     names: dict[tuple[str, str, int], str] = {}
@@ -423,7 +530,9 @@ def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Rema
     if word:
         return device_named(word, "", multiprocessors or None)
     if not capability:
-        return "", remark("device-not-recorded", "the device is not named: give default device=NAME", by="ncu")
+        return "", remark(
+            "device-not-recorded", "the device is not named: give default device=NAME", by="ncu"
+        )
     name, assumption = device_of(capability, multiprocessors or None)
     if name.startswith(capability):
         text = f"several devices have compute capability {capability}: give default device=NAME"
@@ -431,14 +540,18 @@ def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Rema
     return name, assumption
 
 
-def _sizes(side: str, cells: pd.Series, metrics: dict[str, np.ndarray], metric: str) -> dict[str, pd.Series]:
+def _sizes(
+    side: str, cells: pd.Series, metrics: dict[str, np.ndarray], metric: str
+) -> dict[str, pd.Series]:
     """Return the three columns of a grid or block, from its cell "(x, y, z)", else from the metrics of the launch."""
     parts = cells.str.extract(_SIZE)
     columns = {}
     for axis, position in zip("xyz", range(3), strict=True):
         measured = metrics.get(f"launch__{metric}_{axis}")
         column = _whole(parts[position])
-        columns[f"{side}_{axis}"] = column if measured is None else column.fillna(_integers(measured))
+        columns[f"{side}_{axis}"] = (
+            column if measured is None else column.fillna(_integers(measured))
+        )
     return columns
 
 

@@ -1,6 +1,7 @@
 """Files of known tools that no reader reads: how their content begins, and what to do instead.
 
-A pattern is searched for in the beginning of the (decompressed) content, so that the name of the file decides nothing.
+A pattern is searched for in the beginning of the (decompressed) content, so that the name of the
+file decides nothing.
 """
 
 from __future__ import annotations
@@ -8,21 +9,31 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_SERVED = "run vllm bench serve with --save-result, or SGLang's bench_serving with --output-file, and read that"
+_SERVED = (
+    "run vllm bench serve with --save-result, or SGLang's bench_serving with --output-file, and "
+    "read that"
+)
 _LOGGED = "read the log that it prints, which has the table of times"
 _OTHERS: Final = (
     (rb"\APK\x03\x04", "is a workbook or an archive: save the sheet as CSV, or unpack it"),
     (rb"\A(?:\xff\xfe|\xfe\xff)", "is text in UTF-16: save it in UTF-8"),
     (rb"\A[^\0]{1,100}\0[\0-7 ]{100,}.{0,160}ustar", "is a tar archive: unpack it"),
-    (rb"\ASQLite format 3\0", "is an SQLite database without the tables of Nsight Systems, rocpd, RPD or rocprof"),
-    (rb"\Aversion https://git-lfs", "is a pointer of Git LFS in place of the file: fetch it with git lfs pull"),
+    (
+        rb"\ASQLite format 3\0",
+        "is an SQLite database without the tables of Nsight Systems, rocpd, RPD or rocprof",
+    ),
+    (
+        rb"\Aversion https://git-lfs",
+        "is a pointer of Git LFS in place of the file: fetch it with git lfs pull",
+    ),
     (
         rb'\A\s*\[\s*\{.*?"cat"\s*:\s*"(?:Node|Session|Api)"',
         "is a profile of ONNX Runtime, which is not read: profile with rocprofv3 or nsys",
     ),
     (
         rb'"traceEvents"\s*:',
-        "is a Chrome trace of neither torch.profiler nor rocprof: profile with one of them, rocprofv3 or nsys",
+        "is a Chrome trace of neither torch.profiler nor rocprof: profile with one of them, "
+        "rocprofv3 or nsys",
     ),
     (rb'"algBw"\s*:.*"busBw"\s*:', f"is JSON of rccl-tests, which is not read: {_LOGGED}"),
     (
@@ -42,7 +53,10 @@ _OTHERS: Final = (
         rb'\A\s*\{.*"(?:architectures|model_type)"\s*:',
         "is the configuration of a model, no measurement: forecast or predict with it",
     ),
-    (rb"(?m)^==PROF== ", "is what ncu prints, without its table: ncu --csv --page raw, and read that"),
+    (
+        rb"(?m)^==PROF== ",
+        "is what ncu prints, without its table: ncu --csv --page raw, and read that",
+    ),
 )
 _PATTERNS: Final = tuple((re.compile(pattern, re.DOTALL), text) for pattern, text in _OTHERS)
 

@@ -1,25 +1,27 @@
 """Nsight Systems: its SQLite export (`NsysReader`), and the CSV that `nsys stats` writes (`NsysStatsReader`).
 
-The export (``nsys export --type sqlite``), schemas 2.9 (2022.2) to 3.13 (2024.5): tables are written
-only if they have rows ("lazy"), so that any of them may be missing. Times are integer nanoseconds since the start of
-the session, grids are in blocks, names are ids in ``StringIds``.
+The export (``nsys export --type sqlite``), schemas 2.9 (2022.2) to 3.13 (2024.5): tables are
+written only if they have rows ("lazy"), so that any of them may be missing. Times are integer
+nanoseconds since the start of the session, grids are in blocks, names are ids in ``StringIds``.
 
-An activity and the API call that caused it have the same ``correlationId`` within a process. ``globalPid`` and
-``globalTid`` carry the process in their bits 24 to 47 (and the host above); a call may be recorded twice (as
-``cudaLaunchKernel`` and as ``cudaLaunchKernel_v7000``), so that a plain join doubles the kernels. A CUDA graph is
-either traced by its nodes, as kernels, or as a whole in ``CUPTI_ACTIVITY_KIND_GRAPH_TRACE``, which says nothing of its
-kernels.
+An activity and the API call that caused it have the same ``correlationId`` within a process.
+``globalPid`` and ``globalTid`` carry the process in their bits 24 to 47 (and the host above); a
+call may be recorded twice (as ``cudaLaunchKernel`` and as ``cudaLaunchKernel_v7000``), so that a
+plain join doubles the kernels. A CUDA graph is either traced by its nodes, as kernels, or as a
+whole in ``CUPTI_ACTIVITY_KIND_GRAPH_TRACE``, which says nothing of its kernels.
 
 The CSV (Nsight Systems 2021 to 2025, as documented by NVIDIA): report `cuda_gpu_trace`.
 
 ::
 
     Processing [report1.sqlite] with [.../cuda_gpu_trace.py]...
-    Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem (MB),Bytes (MB),...,Name
-    1074503,2368,137,4096,1,1,256,1,1,16,0.000,0.000,,,,,NVIDIA H100 80GB HBM3 (0),1,7,axpy(int, float *)
+    Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),DymSMem
+    (MB),Bytes (MB),...,Name 1074503,2368,137,4096,1,1,256,1,1,16,0.000,0.000,,,,,NVIDIA H100 80GB
+    HBM3 (0),1,7,axpy(int, float *)
 
-Messages of nsys and other reports may stand before and behind it. Names before 2022 are `gputrace` and "Start(nsec)".
-The other reports are sums over launches or of the host's calls: they hold no launch. Grids are in blocks.
+Messages of nsys and other reports may stand before and behind it. Names before 2022 are `gputrace`
+and "Start(nsec)". The other reports are sums over launches or of the host's calls: they hold no
+launch. Grids are in blocks.
 """
 
 from __future__ import annotations
@@ -49,9 +51,20 @@ _DIMENSIONS = tuple(f"{what}{axis}" for what in ("grid", "block") for axis in ("
 _NAMES = ("demangledName", "shortName", "mangledName")
 #: The enumeration CUpti_ActivityMemcpyKind, which exports since 2024 repeat in ENUM_CUDA_MEMCPY_OPER.
 _DIRECTIONS = {
-    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD", 9: "HtoH", 10: "PtoP",
-    11: "HtoD (unified)", 12: "DtoH (unified)", 13: "DtoD (unified)",
-}  # fmt: skip
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+    11: "HtoD (unified)",
+    12: "DtoH (unified)",
+    13: "DtoD (unified)",
+}
 
 
 @register
@@ -78,20 +91,32 @@ class NsysReader(TraceReader):
         with opened(file, options) as database:
             kernels, moved = _kernels(database), ("start", "end", *_WHERE, "bytes")
             needed = ("start", "end", "deviceId")
-            copies = database.read(f"{_ACTIVITY}MEMCPY", integers=(*moved, "copyKind"), required=needed)
+            copies = database.read(
+                f"{_ACTIVITY}MEMCPY", integers=(*moved, "copyKind"), required=needed
+            )
             ways = copies["copyKind"].map(_DIRECTIONS).fillna("unknown").astype(object)
             fills = database.read(f"{_ACTIVITY}MEMSET", integers=moved, required=needed)
-            parts = [kernels, copies.assign(kind=MEMCPY, name=ways), fills.assign(kind=MEMSET, name="memset")]
+            parts = [
+                kernels,
+                copies.assign(kind=MEMCPY, name=ways),
+                fills.assign(kind=MEMSET, name="memset"),
+            ]
             parts = [part for part in parts if len(part)] or parts[:1]
             # Of each activity its process, and whether the API call that caused it is recorded.
             activities = pd.concat(parts, ignore_index=True)
-            calls = pd.concat([database.read(table, integers=("globalTid", "correlationId")) for table in _CALLS])
-            calls = pd.DataFrame({"owner": calls["globalTid"] // _PROCESS, "correlationId": calls["correlationId"]})
+            calls = pd.concat(
+                [database.read(table, integers=("globalTid", "correlationId")) for table in _CALLS]
+            )
+            calls = pd.DataFrame(
+                {"owner": calls["globalTid"] // _PROCESS, "correlationId": calls["correlationId"]}
+            )
             activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
             known = calls["owner"].notna().any() and activities["owner"].notna().any()
             key = ["owner", "correlationId"] if known else ["correlationId"]
             found = joined(activities[key], calls[key].assign(found=True), key)["found"].notna()
-            activities = activities.assign(linked=found.to_numpy(), process=activities["owner"] % _PROCESS)
+            activities = activities.assign(
+                linked=found.to_numpy(), process=activities["owner"] % _PROCESS
+            )
             findings = unfinished(file)
             notes: list[Remark] = []
             activities, untimed = timed(activities, file.label)
@@ -99,20 +124,36 @@ class NsysReader(TraceReader):
             findings += [*untimed, *_graphs(database, activities, file)]
             if activities.empty:
                 text = (
-                    "the export has no GPU activity (no rows in the tables of kernels, copies and fills, which "
+                    "the export has no GPU activity (no rows in the tables of kernels, copies and "
+                    "fills, which "
                     "Nsight leaves out when they are empty): profile with --trace=cuda"
                 )
                 notes.append(remark("no-activities", text, by="nsys"))
             elif not database.tables & set(_CALLS):
                 notes.append(
                     remark(
-                        "no-api-calls", "the export has no CUDA API calls: no activity is linked to a launch", by="nsys"
+                        "no-api-calls",
+                        "the export has no CUDA API calls: no activity is linked to a launch",
+                        by="nsys",
                     )
                 )
             if len(activities) and activities["device"].eq("").any():
-                notes.append(remark("unnamed-gpus", "the export does not name every GPU (TARGET_INFO_GPU)"))
-        same = ("kind", "device", "process", "name", "start_ns", "duration_ns", "lds_bytes", "scratch_bytes", "vgpr",
-                "bytes", "linked")  # fmt: skip
+                notes.append(
+                    remark("unnamed-gpus", "the export does not name every GPU (TARGET_INFO_GPU)")
+                )
+        same = (
+            "kind",
+            "device",
+            "process",
+            "name",
+            "start_ns",
+            "duration_ns",
+            "lds_bytes",
+            "scratch_bytes",
+            "vgpr",
+            "bytes",
+            "linked",
+        )
         named = {"gpu": "deviceId", "stream": "streamId", "correlation": "correlationId"} | {
             name: name for name in same
         }
@@ -130,7 +171,9 @@ def _kernels(database: Database) -> pd.DataFrame:
         integers=("start", "end", *_WHERE, *of_kernels),
         required=("start", "end", "deviceId", "demangledName"),
     )
-    strings = database.read("StringIds", integers=("id",), words=("value",), required=("id", "value"))
+    strings = database.read(
+        "StringIds", integers=("id",), words=("value",), required=("id", "value")
+    )
     names = pd.Series("", index=kernels.index, dtype=object)
     for column in _NAMES:
         found = joined(kernels[[column]], strings.rename(columns={"id": column}), [column])["value"]
@@ -152,10 +195,19 @@ def _devices(
     by_id = _column_of(gpus, "id", "name")
     by_ordinal = _column_of(gpus, "cuDevice", "name")
     used = ids.dropna().unique()
-    if unsure := [number for number in used if by_ordinal.get(number, by_id.get(number)) != by_id.get(number)]:
-        text = "GPUs of different names, numbered in two ways: the names in this trace may be swapped"
+    if unsure := [
+        number for number in used if by_ordinal.get(number, by_id.get(number)) != by_id.get(number)
+    ]:
+        text = (
+            "GPUs of different names, numbered in two ways: the names in this trace may be swapped"
+        )
         findings.append(
-            Finding(remark("device-order", text), "warning", len(unsure), source=f"{file.label}, TARGET_INFO_GPU")
+            Finding(
+                remark("device-order", text),
+                "warning",
+                len(unsure),
+                source=f"{file.label}, TARGET_INFO_GPU",
+            )
         )
     units = _column_of(gpus, "id", "smCount")
     names = {number: device_named(by_id.get(number, ""), "", units.get(number)) for number in used}
@@ -178,7 +230,8 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
     share = inside / (inside + outside) if inside > 0 else None
     where = f"{file.label}, {_ACTIVITY}GRAPH_TRACE"
     text = (
-        "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; profile "
+        "launches of CUDA graphs were traced as a whole: the kernels inside are not listed; "
+        "profile "
         "with --cuda-graph-trace=node"
     )
     return [Finding(remark("graph-as-a-whole", text), "warning", len(graphs), share, where)]
@@ -186,23 +239,41 @@ def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> lis
 
 # The CSV of `nsys stats`.
 
-_TRACE = re.compile(r"^Start ?\([num]?s(?:ec)?\),Duration ?\([num]?s(?:ec)?\),CorrId,GrdX,.*$", re.MULTILINE)
+_TRACE = re.compile(
+    r"^Start ?\([num]?s(?:ec)?\),Duration ?\([num]?s(?:ec)?\),CorrId,GrdX,.*$", re.MULTILINE
+)
 _OTHER = re.compile(
     r"^(?:Time ?\(%\),Total Time ?\(|Total ?\(\w+\),(?:Count|Operations),Avg ?\(|Start ?\([num]?s(?:ec)?\),Duration"
     r" ?\([num]?s(?:ec)?\),Name,|API Start ?\([num]?s(?:ec)?\),API Dur)",
     re.MULTILINE,
 )
-_AFTER = re.compile(r"^\s*$|^(?:Processing|Generating|Exporting|SKIPPED:|NOTICE:| \*\* )", re.MULTILINE)
+_AFTER = re.compile(
+    r"^\s*$|^(?:Processing|Generating|Exporting|SKIPPED:|NOTICE:| \*\* )", re.MULTILINE
+)
 #: Names of reports, which `nsys stats --output` puts behind that of the recording.
 _REPORT = re.compile(
     r"_(?:cuda_(?:api|gpu|kern_exec)\w*_(?:sum|trace)|(?:nvtx|um|openmp|openacc|opengl|mpi|vulkan|dx\d+)\w*_(?:sum|trace)"
     r"|osrt_sum|gputrace|gpu\w*sum|kernexec(?:sum|trace)|cudaapi(?:sum|trace)|osrtsum|nvtx\w*sum)$"
 )
-_NANOSECONDS = {"ns": 1.0, "nsec": 1.0, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9, "sec": 1e9}
+_NANOSECONDS = {
+    "ns": 1.0,
+    "nsec": 1.0,
+    "us": 1e3,
+    "usec": 1e3,
+    "ms": 1e6,
+    "msec": 1e6,
+    "s": 1e9,
+    "sec": 1e9,
+}
 _MEMORY = {"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 _DEVICE = re.compile(r"^(?P<name>(?:.*\S)?)\s*+\((?P<ordinal>\d{1,9})\)$")
 _COPY = re.compile(r"^\[CUDA mem(?P<kind>cpy|set)\s*+(?P<way>.*)\]$")
-_WAYS = {"Host-to-Device": "HtoD", "Device-to-Host": "DtoH", "Device-to-Device": "DtoD", "Peer-to-Peer": "PtoP"}
+_WAYS = {
+    "Host-to-Device": "HtoD",
+    "Device-to-Host": "DtoH",
+    "Device-to-Device": "DtoD",
+    "Peer-to-Peer": "PtoP",
+}
 _INTEGER = re.compile(r"[ \t\r]*-?[0-9]{1,18}[ \t\r]*")
 _LIMIT_NS = 2.0**62
 
@@ -231,19 +302,29 @@ class NsysStatsReader(TraceReader):
         texts = {file: text(file.path, max_bytes=options.table_bytes) for file in files}
         traces = [file for file, words in texts.items() if _TRACE.search(words)]
         if not traces:
-            hint = "a report of sums, without single launches: export nsys stats --report cuda_gpu_trace --format csv"
+            hint = (
+                "a report of sums, without single launches: export nsys stats --report "
+                "cuda_gpu_trace --format csv"
+            )
             raise DataError(hint, source=files[0].label)
         parts = [_dispatches(texts[file], file.label) for file in traces]
         table = in_order(pd.concat([part for part, _ in parts], ignore_index=True))
         findings = [finding for _, own in parts for finding in own]
         notes = [
-            remark("report-without-launches", f"{file.label} holds no launches: not read", report=file.label)
+            remark(
+                "report-without-launches",
+                f"{file.label} holds no launches: not read",
+                report=file.label,
+            )
             for file in files
             if file not in traces
         ]
         if table["bytes"].notna().any():
             notes.append(
-                remark("bytes-rounded-by-nsys", "bytes of copies are rounded to the digits that nsys stats prints")
+                remark(
+                    "bytes-rounded-by-nsys",
+                    "bytes of copies are rounded to the digits that nsys stats prints",
+                )
             )
         return Trace(table, findings=findings, notes=notes)
 
@@ -275,8 +356,13 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     own = {name: column[timed].reset_index(drop=True) for name, column in columns.items()}
     codes, distinct = pd.factorize(own["Name"])
     matched = [(_COPY.match(str(word)), str(word)) for word in distinct]
-    kinds = [KERNEL if match is None else MEMCPY if match["kind"] == "cpy" else MEMSET for match, _ in matched]
-    names = [word if match is None else _WAYS.get(match["way"], match["way"]) for match, word in matched]
+    kinds = [
+        KERNEL if match is None else MEMCPY if match["kind"] == "cpy" else MEMSET
+        for match, _ in matched
+    ]
+    names = [
+        word if match is None else _WAYS.get(match["way"], match["way"]) for match, word in matched
+    ]
     shared = None  # printed in MB it is too coarse
     if units.get("StcSMem") == units.get("DymSMem") == "B":
         shared = _whole(own["StcSMem"]).add(_whole(own["DymSMem"]))
@@ -285,7 +371,9 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     table = dispatch_table(
         {
             "kind": pd.Categorical(np.array(kinds, dtype=object)[codes]),
-            "device": pd.Categorical(words.map({word: canonical_device(word)[0] for word in words.unique()})),
+            "device": pd.Categorical(
+                words.map({word: canonical_device(word)[0] for word in words.unique()})
+            ),
             "gpu": _whole(devices["ordinal"]),
             "stream": _column(own, "Strm"),
             "correlation": _column(own, "CorrId"),
@@ -301,8 +389,12 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
         | {f"block_{axis}": _column(own, f"Blk{axis.upper()}") for axis in "xyz"}
     )
     unfit = len(cut.overlong) + int((~timed).sum())
-    text = "lines of the trace without a start and a duration, or with too many fields, are left out"
-    return table, [Finding(remark("unreadable-lines", text), "warning", unfit, source=source)] if unfit else []
+    text = (
+        "lines of the trace without a start and a duration, or with too many fields, are left out"
+    )
+    return table, [
+        Finding(remark("unreadable-lines", text), "warning", unfit, source=source)
+    ] if unfit else []
 
 
 def _times(column: pd.Series, scale: float) -> pd.Series:
@@ -316,7 +408,10 @@ def _bytes(own: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | None
     """Return the bytes copied or filled; less than the last digit printed is not known."""
     if "Bytes" not in own or units["Bytes"] not in _MEMORY:
         return None
-    number = pd.to_numeric(own["Bytes"].str.strip(), errors="coerce").astype(float) * _MEMORY[units["Bytes"]]
+    number = (
+        pd.to_numeric(own["Bytes"].str.strip(), errors="coerce").astype(float)
+        * _MEMORY[units["Bytes"]]
+    )
     return number.where(number.gt(0) & number.lt(2.0**53)).round().astype("Int64")
 
 

@@ -1,7 +1,8 @@
 """ONNX models (onnx.ai): the nodes of a graph, with the shape and number format of every value.
 
-A file enters `read_onnx`, with the sizes that it leaves free; an `OnnxModel` leaves. Shapes are those of the package
-`onnx`, node by node, the arithmetic of shapes computed on the way; weights in files beside the model are not read.
+A file enters `read_onnx`, with the sizes that it leaves free; an `OnnxModel` leaves. Shapes are
+those of the package `onnx`, node by node, the arithmetic of shapes computed on the way; weights in
+files beside the model are not read.
 """
 
 from __future__ import annotations
@@ -56,17 +57,21 @@ class OnnxModel:
 def read_onnx(path: Path, dims: Mapping[str, int] | None = None) -> OnnxModel:
     """Return the graph of an ``.onnx`` model.
 
-    ``dims`` are the sizes that it leaves free, by their names (``batch``), those without a name as ``INPUT.AXIS``.
-    Raises FlopcastError: the package ``onnx`` is missing; the file is no ONNX model; a size is free and not stated, or
-    stated and not free.
+    ``dims`` are the sizes that it leaves free, by their names (``batch``), those without a name as
+    ``INPUT.AXIS``. Raises FlopcastError: the package ``onnx`` is missing; the file is no ONNX
+    model; a size is free and not stated, or stated and not free.
     """
     onnx = _onnx()
     try:
         model = onnx.load(str(path), load_external_data=False)
     except Exception as error:  # protobuf's own, of any kind
-        raise DataError(f"is no ONNX model ({visible(str(error))[:80]})", source=str(path)) from None
+        raise DataError(
+            f"is no ONNX model ({visible(str(error))[:80]})", source=str(path)
+        ) from None
     graph = model.graph
-    weights = {one.name for one in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
+    weights = {one.name for one in graph.initializer} | {
+        one.values.name for one in graph.sparse_initializer
+    }
     _settle(graph, weights, dict(dims or {}), path)
     shapes = _Shapes(onnx, model)
     for node in graph.node:
@@ -96,7 +101,9 @@ def _onnx() -> Any:
             importlib.import_module(f"onnx.{part}")
         return importlib.import_module("onnx")
     except ModuleNotFoundError as error:
-        raise FlopcastError('reading ONNX models needs their package: pip install "flopcast[onnx]"') from error
+        raise FlopcastError(
+            'reading ONNX models needs their package: pip install "flopcast[onnx]"'
+        ) from error
 
 
 def _settle(graph: Any, weights: set[str], dims: dict[str, int], path: Path) -> None:
@@ -113,10 +120,14 @@ def _settle(graph: Any, weights: set[str], dims: dict[str, int], path: Path) -> 
     for name in dims:
         if name not in free:
             hint = nearest(name, free) if free else "it has none"
-            raise ParameterError("dims", f"must name sizes that {path.name} leaves free, got {name!r}: {hint}")
+            raise ParameterError(
+                "dims", f"must name sizes that {path.name} leaves free, got {name!r}: {hint}"
+            )
     if missing := [name for name in free if name not in dims]:
         stated = ",".join(f"{name}=8" for name in missing)
-        raise ParameterError("dims", f"must state the sizes that {path.name} leaves free, as in {stated}")
+        raise ParameterError(
+            "dims", f"must state the sizes that {path.name} leaves free, as in {stated}"
+        )
 
 
 class _Shapes:
@@ -137,8 +148,14 @@ class _Shapes:
     @property
     def values(self) -> dict[str, Value]:
         """Those whose sizes are all known."""
-        sizes = ((name, self._sizes(one), one.tensor_type.elem_type) for name, one in self._types.items())
-        return {name: Value(dims, _dtype(self._onnx, kind)) for name, dims, kind in sizes if dims is not None}
+        sizes = (
+            (name, self._sizes(one), one.tensor_type.elem_type) for name, one in self._types.items()
+        )
+        return {
+            name: Value(dims, _dtype(self._onnx, kind))
+            for name, dims, kind in sizes
+            if dims is not None
+        }
 
     @property
     def computed(self) -> frozenset[str]:
@@ -150,7 +167,9 @@ class _Shapes:
         types = {name: self._types[name] for name in node.input if name in self._types}
         data = {name: self._data[name] for name in node.input if name in self._data}
         try:
-            schema = self._onnx.defs.get_schema(node.op_type, self._versions.get(node.domain, 1), node.domain)
+            schema = self._onnx.defs.get_schema(
+                node.op_type, self._versions.get(node.domain, 1), node.domain
+            )
             self._types |= self._onnx.shape_inference.infer_node_outputs(
                 schema, node, types, data, opset_imports=self._opsets, ir_version=self._ir
             )
@@ -161,10 +180,14 @@ class _Shapes:
     def _compute(self, node: Any, data: Mapping[str, Any]) -> None:
         """Compute what is made of sizes alone, where it is as few numbers again."""
         made = [self._sizes(self._types[name]) for name in node.output if name in self._types]
-        if len(made) < len(node.output) or any(sizes is None or math.prod(sizes) > _SMALL for sizes in made):
+        if len(made) < len(node.output) or any(
+            sizes is None or math.prod(sizes) > _SMALL for sizes in made
+        ):
             return
         to_array = self._onnx.numpy_helper.to_array
-        sizes = self._sizes(self._types[node.input[0]]) if node.op_type in ("Shape", "Size") else None
+        sizes = (
+            self._sizes(self._types[node.input[0]]) if node.op_type in ("Shape", "Size") else None
+        )
         if sizes is not None:
             given = {node.input[0]: np.broadcast_to(np.float32(0), sizes)}
         elif all(name in data for name in node.input if name):
@@ -182,7 +205,9 @@ class _Shapes:
 
     def _sizes(self, given: Any) -> tuple[int, ...] | None:
         tensor = given.tensor_type
-        known = tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
+        known = tensor.HasField("shape") and all(
+            dim.HasField("dim_value") for dim in tensor.shape.dim
+        )
         return tuple(dim.dim_value for dim in tensor.shape.dim) if known else None
 
 

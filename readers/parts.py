@@ -1,8 +1,9 @@
 """Data larger than memory: source by source, and a dataset of parts to the table that reading it at once would give.
 
-`read_parts` yields the clean rows of each source; `flopcast.ingest` writes them as the parts of a dataset.
-`read_dataset` sends the rows to files by a hash of their problem, so that all repeats of a problem are in one file, and
-merges file by file: medians are exact. In memory at once are a part, the rows of a file, and the table that results.
+`read_parts` yields the clean rows of each source; `flopcast.ingest` writes them as the parts of a
+dataset. `read_dataset` sends the rows to files by a hash of their problem, so that all repeats of a
+problem are in one file, and merges file by file: medians are exact. In memory at once are a part,
+the rows of a file, and the table that results.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from .files import find_files, open_parquet, plain_frame
 from .labels import ENERGY_UNITS, POWER_UNITS, split_unit
 from .tidy import TidyParquetReader, is_quantity
 
-FOUND: Final = "ingest.json"  # file of a dataset that says what was found; of others it has the key ``parts``
+FOUND: Final = (
+    "ingest.json"  # file of a dataset that says what was found; of others it has the key ``parts``
+)
 PARTS: Final = "parts"  # folder of a dataset with the Parquet files
 AT_ONCE: Final = 2**26  # bytes in memory of the rows that are merged at once, on average
 _MOST_FILES = 256
@@ -49,18 +52,25 @@ _ORDER = "_row"
 def is_dataset(path: Path) -> bool:
     """Whether a path is a folder with the parts of a dataset."""
     try:
-        return PARTS in json.loads((path / FOUND).read_text(encoding="utf-8")) and (path / PARTS).is_dir()
+        return (
+            PARTS in json.loads((path / FOUND).read_text(encoding="utf-8"))
+            and (path / PARTS).is_dir()
+        )
     except (OSError, ValueError, TypeError):
         return False
 
 
 def read_parts(
-    paths: Sequence[Path | str], *, options: Options | None = None, where: Where = None, jobs: Jobs = 1
+    paths: Sequence[Path | str],
+    *,
+    options: Options | None = None,
+    where: Where = None,
+    jobs: Jobs = 1,
 ) -> Iterator[tuple[str, reading.Measurements | reading.TraceFailure]]:
     """Yield label and clean rows of each source among the files, repeats not merged, format by format.
 
-    At most as many are in memory as there are processes. A source that cannot be read, or has no row that can be used,
-    is a `TraceFailure`.
+    At most as many are in memory as there are processes. A source that cannot be read, or has no
+    row that can be used, is a `TraceFailure`.
     """
     options = options or Options()
     reading.check_renames(paths, options.renames)
@@ -82,7 +92,10 @@ def _part(source: reading.Source, options: Options, where: Where) -> reading.Mea
         if not where:
             raise
         whole = reading.read(files, options=options, part=True)
-        none = {name: getattr(whole, name).iloc[:0] for name in ("frame", "rejected", "above_peak", "examples")}
+        none = {
+            name: getattr(whole, name).iloc[:0]
+            for name in ("frame", "rejected", "above_peak", "examples")
+        }
         return replace(whole, **none, notes=(), rows_before=None)
 
 
@@ -115,9 +128,13 @@ class Totals:
         self._remark(found.notes)
         above = pd.concat([self.above_peak, found.above_peak], ignore_index=True)
         if len(above):
-            self.above_peak = above.sort_values("share", ascending=False, kind="stable", ignore_index=True).head(_WORST)
+            self.above_peak = above.sort_values(
+                "share", ascending=False, kind="stable", ignore_index=True
+            ).head(_WORST)
         quoted = pd.concat([self.examples, found.examples], ignore_index=True)
-        self.examples = quoted.groupby("reason", sort=False).head(EXAMPLES) if len(quoted) else quoted
+        self.examples = (
+            quoted.groupby("reason", sort=False).head(EXAMPLES) if len(quoted) else quoted
+        )
         return found.frame if len(found.frame) else None
 
     def _remark(self, notes: Sequence[Remark]) -> None:
@@ -146,8 +163,8 @@ def read_dataset(
 ) -> reading.Measurements:
     """Read datasets, and what else is among the paths, to the table that `read` gives, in bounded memory.
 
-    Folders are those that `ingest` wrote in parts. Rows that are merged at once take ``at_once`` bytes in memory on
-    average, were all parts like the first. Raises DataError as `read` does.
+    Folders are those that `ingest` wrote in parts. Rows that are merged at once take ``at_once``
+    bytes in memory on average, were all parts like the first. Raises DataError as `read` does.
     """
     options, totals = options or Options(), Totals()
     places = [path / PARTS if is_dataset(path) else path for path in map(Path, paths)]
@@ -163,14 +180,20 @@ def read_dataset(
                 spill.see(found.frame)
             if isinstance(found, reading.Measurements) and frame is not None:
                 if not spill.rows:
-                    growth = frame.memory_usage(deep=True).sum() / max(sum(file.size for file in found.files), 1)
+                    growth = frame.memory_usage(deep=True).sum() / max(
+                        sum(file.size for file in found.files), 1
+                    )
                     spill.files = min(math.ceil(size * growth / at_once), _MOST_FILES)
                 spill.add(frame)
                 before.append(frame.groupby(KIND).size())
         if not spill.rows:
             if not totals.files:
-                raise DataError(f"nothing readable: {few(totals.unreadable) or 'no file of a known format'}")
-            return reading.read(find_files(places)[:1], options=options, where=where, part=True)  # which says why
+                raise DataError(
+                    f"nothing readable: {few(totals.unreadable) or 'no file of a known format'}"
+                )
+            return reading.read(
+                find_files(places)[:1], options=options, where=where, part=True
+            )  # which says why
         repeats = spill.merged(options.each, options.keep)
     spikes, also = without_spikes(repeats.frame, options.keep), reading.Found()
     odd = reading.irregular(repeats, spikes, options.each, also)
@@ -187,7 +210,9 @@ def read_dataset(
     read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     counts = pd.concat(before).groupby(level=KIND).sum()
     notes = (*totals.notes(), *also.notes())
-    return reading.Measurements(spikes.frame, gone, notes, *read_as, totals.above_peak, first, counts, odd)
+    return reading.Measurements(
+        spikes.frame, gone, notes, *read_as, totals.above_peak, first, counts, odd
+    )
 
 
 class _Spill:
@@ -224,7 +249,11 @@ class _Spill:
                 found.append(replace(own, places=order[own.places], refused=refused))
         places = np.concatenate([own.places for own in found])
         whole = pd.concat([own.frame for own in found], ignore_index=True).iloc[places.argsort()]
-        empty = {name: math.nan if numeric else "" for name, numeric in self._numeric.items() if name not in whole}
+        empty = {
+            name: math.nan if numeric else ""
+            for name, numeric in self._numeric.items()
+            if name not in whole
+        }
         columns = [*self._numeric, *([RUN] if each else [])]
         return Settled(
             fill_text(whole.reset_index(drop=True).assign(**empty)[columns]),
@@ -235,7 +264,8 @@ class _Spill:
         )
 
 
-# Rows of large Parquet files some at a time, judged as `reading.read_rows` judges all of them at once.
+# Rows of large Parquet files some at a time, judged as `reading.read_rows` judges all of them at
+# once.
 
 ROWS = 2**16  # rows read at a time
 LARGE = 2**17  # rows from which on files are read in batches: fewer are read at once as fast
@@ -274,8 +304,12 @@ class RowBatches:
                 own = rows[able].reset_index(drop=True)
                 held = hold(own, np.full(len(own), place), self.keep, units={})
                 for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
-                    rows.loc[able, column] = np.where(held.reason == "", rows.loc[able, column], values)
-                times.append(np.stack([own["duration_us"], held.least_us, np.full(len(own), place)]))
+                    rows.loc[able, column] = np.where(
+                        held.reason == "", rows.loc[able, column], values
+                    )
+                times.append(
+                    np.stack([own["duration_us"], held.least_us, np.full(len(own), place)])
+                )
                 above.append(reading.above_peaks(own, held))
             usable = usable or bool(rows[REFUSED].eq("").any())
             yield fill_text(rows)
@@ -283,7 +317,9 @@ class RowBatches:
             duration, least, files = np.concatenate(times, axis=1)
             if any(other_units(duration, least, files.astype(int))):
                 raise TogetherError
-            every = pd.concat(above).sort_values("share", ascending=False, kind="stable", ignore_index=True)
+            every = pd.concat(above).sort_values(
+                "share", ascending=False, kind="stable", ignore_index=True
+            )
             reading.remark_above(every, self._found)
         if not usable:
             raise TogetherError
@@ -298,7 +334,9 @@ class RowBatches:
                 rows = raw.rows.assign(**{LINE: np.arange(line, line + len(frame))})
                 line += len(frame)
                 self._found.take(raw, label, place)
-                rows = reading.prepared([replace(raw, rows=rows).sourced(label, place)], self.options, self._found)
+                rows = reading.prepared(
+                    [replace(raw, rows=rows).sourced(label, place)], self.options, self._found
+                )
                 yield place, judge(rows, required=required).drop(columns=ORDER)
 
 
@@ -319,15 +357,17 @@ def row_batches(
 ) -> RowBatches | None:
     """Return the rows of Parquet files in batches, the parameters as those of `read_rows`; None where they are few.
 
-    Also where one row may decide what is said of another: files of other formats, text in columns of numbers, what is
-    stated by the user.
+    Also where one row may decide what is said of another: files of other formats, text in columns
+    of numbers, what is stated by the user.
     """
     check_keep(keep)
     if units or defaults or renames or any(isinstance(path, pd.DataFrame) for path in paths):
         return None
     options = Options({}, {}, timed)
     try:
-        kinds = reading.sort_files(find_files([path for path in paths if not isinstance(path, pd.DataFrame)]))
+        kinds = reading.sort_files(
+            find_files([path for path in paths if not isinstance(path, pd.DataFrame)])
+        )
     except DataError:
         return None  # `read_rows` says why
     files = [file for source in kinds.sources for file in source.files]
@@ -353,5 +393,7 @@ def _alone(schema: pa.Schema, options: Options) -> bool:
     if len(set(names)) < len(names) or any(split_unit(name)[1] in beside for name in names):
         return False
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    told = all(any(kind(one.type) for kind in numeric) for one in schema if is_quantity(one.name, options))
+    told = all(
+        any(kind(one.type) for kind in numeric) for one in schema if is_quantity(one.name, options)
+    )
     return told and "h" not in (name.strip().lower() for name in names)  # B x H becomes rows x cols

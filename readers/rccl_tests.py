@@ -6,13 +6,16 @@
     # nThread 1 nGpus 8 minBytes 8 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20 ...
     rccl-tests: Version develop:448c4c7
     #  Rank  0 Group  0 Pid   4242 on   node01 device  0 [0000:05:00.0] AMD Instinct MI300X
-    #  size    count    type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
-          8        2   float     sum      -1    19.28    0.00    0.00       0    18.91    0.00    0.00     N/A
+    #  size    count    type   redop    root     time   algbw   busbw  #wrong     time   algbw
+    busbw  #wrong
+          8        2   float     sum      -1    19.28    0.00    0.00       0    18.91    0.00
+          0.00     N/A
 
-Each line times one collective twice, out of place and then in place, and so gives two rows; times are microseconds. The
-collective's name stands in the line of its start, in a command that the log repeats, or in the file's name. Older
-releases have no `root`, and `error` in place of `#wrong`: columns are found by name. Launchers put a rank, a host or
-the time before each line, messages of other ranks break lines in two, and the ``#`` may be missing.
+Each line times one collective twice, out of place and then in place, and so gives two rows; times
+are microseconds. The collective's name stands in the line of its start, in a command that the log
+repeats, or in the file's name. Older releases have no `root`, and `error` in place of `#wrong`:
+columns are found by name. Launchers put a rank, a host or the time before each line, messages of
+other ranks break lines in two, and the ``#`` may be missing.
 """
 
 from __future__ import annotations
@@ -58,14 +61,23 @@ _NUMBER = r"(?:-?\d[\d.e+-]*\*?|N/A|-?inf|-?nan)"
 _ROW = re.compile(rf"^\s*\d+\s+\d+\s+[A-Za-z]\w*(?:\s+[a-z]+)?(?:\s+{_NUMBER})*")
 _REST = re.compile(rf"^\s*{_NUMBER}(?:\s+{_NUMBER})*\s*$")
 _WORDS = {
-    "reduce_scatter": r"reduce[-_]?scatter", "all_reduce_bias": r"all[-_]?reduce[-_]bias",
-    "all_reduce": r"all[-_]?reduce", "all_gather": r"all[-_]?gather",
-    "alltoallv": r"all[-_]?to[-_]?all[-_]?v", "alltoall": r"all[-_]?to[-_]?all",
-    "sendrecv": r"send[-_]?recv", "broadcast": r"broadcast", "hypercube": r"hypercube", "scatter": r"scatter",
-    "gather": r"gather", "reduce": r"reduce",
-}  # fmt: skip
+    "reduce_scatter": r"reduce[-_]?scatter",
+    "all_reduce_bias": r"all[-_]?reduce[-_]bias",
+    "all_reduce": r"all[-_]?reduce",
+    "all_gather": r"all[-_]?gather",
+    "alltoallv": r"all[-_]?to[-_]?all[-_]?v",
+    "alltoall": r"all[-_]?to[-_]?all",
+    "sendrecv": r"send[-_]?recv",
+    "broadcast": r"broadcast",
+    "hypercube": r"hypercube",
+    "scatter": r"scatter",
+    "gather": r"gather",
+    "reduce": r"reduce",
+}
 #: Collectives under the names of their test programs, and how programs and files spell them.
-_COLLECTIVES = {name: re.compile(rf"(?:^|[-_. ]|[rn]ccl){word}(?=[-_. ]|$)") for name, word in _WORDS.items()}
+_COLLECTIVES = {
+    name: re.compile(rf"(?:^|[-_. ]|[rn]ccl){word}(?=[-_. ]|$)") for name, word in _WORDS.items()
+}
 #: Another spelling of FP8 in rccl-tests.
 _DTYPES = {"f8e4m3": "fp8", "f8e5m2": "fp8"}
 _PLAIN_REDUCTIONS = frozenset({"sum", "none", ""})
@@ -82,14 +94,19 @@ class RcclTestsReader(Reader):
         """Recognise the table's header, or the lines that every run begins with; they may stand behind a long log."""
         if _SNIFF.search(head):
             return True
-        if len(head) < HEAD_BYTES or not _PREAMBLE.search(head) or head.lstrip()[:1] in (b"{", b"["):
+        if (
+            len(head) < HEAD_BYTES
+            or not _PREAMBLE.search(head)
+            or head.lstrip()[:1] in (b"{", b"[")
+        ):
             return False
         return _SNIFF.search(content(path, _PREAMBLE_BYTES)) is not None
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return two rows for each line, out of place and in place; wrong results are refused.
 
-        Raises DataError where neither the log, nor the file's name, nor the user names the collective.
+        Raises DataError where neither the log, nor the file's name, nor the user names the
+        collective.
         """
         words = text(path, max_bytes=options.table_bytes)
         log = _Log()
@@ -101,13 +118,17 @@ class RcclTestsReader(Reader):
                 [
                     Note(
                         remark(
-                            "no-timings", "no timings: the log ends before the first row of its table", by="rccl-tests"
+                            "no-timings",
+                            "no timings: the log ends before the first row of its table",
+                            by="rccl-tests",
                         ),
                         0,
                     )
                 ],
             )
-        return _measurements(log, _collective_of(path.name) or options.defaults.get("variant", ""), path)
+        return _measurements(
+            log, _collective_of(path.name) or options.defaults.get("variant", ""), path
+        )
 
 
 @dataclass
@@ -142,7 +163,9 @@ class _Log:
     rows: list[dict[str, str | int]] = field(default_factory=list)
     runs: list[_Run] = field(default_factory=lambda: [_Run()])
     _commanded: str = ""
-    _open: list[str] = field(default_factory=list)  # the values of the last row, as long as some are missing
+    _open: list[str] = field(
+        default_factory=list
+    )  # the values of the last row, as long as some are missing
 
     def take(self, number: int, line: str) -> None:
         """Take the next line: a comment that describes the run, values, or a command that the log repeats."""
@@ -159,7 +182,8 @@ class _Log:
         elif self._open and _REST.match(line):
             self._take_rest(line.split())
         elif command := _COMMAND.search(line):
-            # Within a table the line may be anything that names the program: the name is kept for the run that follows.
+            # Within a table the line may be anything that names the program: the name is kept for
+            # the run that follows.
             collective = _collective_of(command[1])
             self._commanded = collective or self._commanded
             if collective and not self.runs[-1].begun:
@@ -228,7 +252,9 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
     """Return the rows of every run, under the names of the measurement table."""
     given = pd.DataFrame(log.rows, dtype=object)
     runs = [log.runs[number] for number in given["run"]]
-    collectives = pd.Series([run.collective or fallback for run in runs], index=given.index, dtype="str")
+    collectives = pd.Series(
+        [run.collective or fallback for run in runs], index=given.index, dtype="str"
+    )
     if collectives.eq("").any():
         line = given[LINE][collectives.eq("")].iloc[0]
         hint = "neither the log nor the file's name says which collective this is"
@@ -252,7 +278,9 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
     )
     unlisted = sum(run.size is None for run in runs)
     mixed = sum(len(run.devices) > 1 for run in runs)
-    open_ = "the log does not list its ranks, or groups of different sizes: give default ranks=NUMBER"
+    open_ = (
+        "the log does not list its ranks, or groups of different sizes: give default ranks=NUMBER"
+    )
     counts = {
         remark("ranks-not-listed", open_): unlisted,
         remark("ranks-on-several-devices", "the ranks ran on different devices: no device"): mixed,
@@ -260,21 +288,38 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
     notes = [Note(what, rows) for what, rows in counts.items() if rows]
     ways = []
     for prefix, word in (("", ""), (_IN_PLACE, " in-place")):
-        rows = common.assign(variant=common["variant"] + word, duration_us=text_column(given, f"{prefix}time"))
+        rows = common.assign(
+            variant=common["variant"] + word, duration_us=text_column(given, f"{prefix}time")
+        )
         rows[DEFECT], rows[DEFECT_DETAIL] = given[DEFECT], given[DEFECT_DETAIL]
-        # Newer releases print the number of wrong elements, older ones the largest error ("4e-07"), small for any sum
-        # of floats, with an asterisk beyond the bound; "N/A" is a run without a check.
+        # Newer releases print the number of wrong elements, older ones the largest error ("4e-07"),
+        # small for any sum of floats, with an asterisk beyond the bound; "N/A" is a run without a
+        # check.
         wrong = text_column(given, f"{prefix}wrong")
         error = text_column(given, f"{prefix}error")
         largest = pd.to_numeric(error.str.rstrip("*"), errors="coerce").astype(float)
-        failed = pd.to_numeric(wrong, errors="coerce").gt(0) | error.str.endswith("*") | np.isinf(largest)
+        failed = (
+            pd.to_numeric(wrong, errors="coerce").gt(0)
+            | error.str.endswith("*")
+            | np.isinf(largest)
+        )
         failed &= rows[DEFECT].eq("")
         rows.loc[failed, DEFECT] = "wrong-result"
-        rows.loc[failed, DEFECT_DETAIL] = ("#wrong = " + wrong).where(error.eq(""), "error = " + error)[failed]
+        rows.loc[failed, DEFECT_DETAIL] = ("#wrong = " + wrong).where(
+            error.eq(""), "error = " + error
+        )[failed]
         ways.append(rows)
     outside, inside = ways
     absent = inside["duration_us"].isin(["N/A", ""]) & inside[DEFECT].eq("")
     if absent.any():
-        notes = [*notes, Note(remark("no-time-in-place", "no time in place (N/A): one row only"), int(absent.sum()))]
+        notes = [
+            *notes,
+            Note(
+                remark("no-time-in-place", "no time in place (N/A): one row only"),
+                int(absent.sum()),
+            ),
+        ]
     inside = inside[~absent & given[DEFECT].eq("")]
-    return RawTable(pd.concat([outside, inside]).sort_values(LINE, kind="stable", ignore_index=True), notes)
+    return RawTable(
+        pd.concat([outside, inside]).sort_values(LINE, kind="stable", ignore_index=True), notes
+    )

@@ -39,7 +39,16 @@ from ..table.measurements import (
     fill_text,
     judge,
 )
-from ..table.physics import FINDING, SLIPPED, Held, check_keep, contradictions, hold, measured_beside, peak_name
+from ..table.physics import (
+    FINDING,
+    SLIPPED,
+    Held,
+    check_keep,
+    contradictions,
+    hold,
+    measured_beside,
+    peak_name,
+)
 from ..table.refusals import row_refused
 from ..traces.dispatches import Finding, Trace
 from ..traces.quality import share_of_time
@@ -139,7 +148,11 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
         else:
             (companions if is_execution_trace(beginning) else skipped).append(file)
     place = {file: number for number, file in enumerate(files)}
-    sources = [source for reader, own in taken.values() for source in _sources(reader, own, tuple(companions))]
+    sources = [
+        source
+        for reader, own in taken.values()
+        for source in _sources(reader, own, tuple(companions))
+    ]
     sources.sort(key=lambda source: min(place[file] for file in source.files))
     if companions and not any(isinstance(source.reader, TraceReader) for source in sources):
         skipped += companions
@@ -152,7 +165,11 @@ def _sources(
     if isinstance(reader, TraceReader):
         for group in reader.gather(files):
             folders = {file.path.parent for file in group}
-            yield Source(reader, tuple(group), tuple(file for file in companions if file.path.parent in folders))
+            yield Source(
+                reader,
+                tuple(group),
+                tuple(file for file in companions if file.path.parent in folders),
+            )
     else:
         for file in files:
             yield Source(reader, (file,))
@@ -197,7 +214,9 @@ def _without_long_names(trace: Trace) -> Trace:
     if rows.all():
         raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
     text = f"activities with a name as no profiler writes it (up to {letters:,} letters): left out"
-    told = Finding(remark("long-name", text, letters=letters), "error", int(rows.sum()), share, first)
+    told = Finding(
+        remark("long-name", text, letters=letters), "error", int(rows.sum()), share, first
+    )
     kept = table[~rows].reset_index(drop=True)
     kept = kept.assign(**{name: kept[name].astype("str") for name in ("name", "op_name")})
     return replace(trace, dispatches=kept, findings=(*trace.findings, told))
@@ -206,13 +225,15 @@ def _without_long_names(trace: Trace) -> Trace:
 def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> Trace:
     """Return the trace with the arguments that an execution trace of the same run has.
 
-    Of several execution traces (one per rank) those of other processes are expected not to fit; that is worth a word
-    only where none does.
+    Of several execution traces (one per rank) those of other processes are expected not to fit;
+    that is worth a word only where none does.
     """
     refusals: list[Finding] = []
     for file in companions:
         try:
-            joined, report = join(trace, read_execution_trace(file.path, max_bytes=options.trace_bytes))
+            joined, report = join(
+                trace, read_execution_trace(file.path, max_bytes=options.trace_bytes)
+            )
         except DataError as error:
             unreadable = remark("unreadable-execution-trace", str(error), problem=str(error))
             refusals.append(Finding(unreadable, "error", 1, source=file.label))
@@ -233,8 +254,9 @@ def look(
 ) -> Iterator[tuple[Source, T | TraceFailure]]:
     """Yield what a task makes of each source, in order; in processes of their own where that pays.
 
-    Its `DataError` becomes a `TraceFailure`, as does a lack of memory. `jobs` is the number of processes, -1 for one
-    per core (small files are then read in this process: starting others takes a second), or the workers of a cluster.
+    Its `DataError` becomes a `TraceFailure`, as does a lack of memory. `jobs` is the number of
+    processes, -1 for one per core (small files are then read in this process: starting others takes
+    a second), or the workers of a cluster.
     """
     size = sum(file.path.stat().st_size for source in sources for file in source.files)
     alone = isinstance(jobs, int) and (len(sources) < 2 or size < _PARALLEL_BYTES)
@@ -248,7 +270,11 @@ def _attempt(source: Source, task: Callable[[Source], T]) -> T | TraceFailure:
     except DataError as error:
         return TraceFailure(error)
     except (MemoryError, RecursionError) as error:
-        needs = "needs more memory than there is" if isinstance(error, MemoryError) else "is nested too deeply"
+        needs = (
+            "needs more memory than there is"
+            if isinstance(error, MemoryError)
+            else "is nested too deeply"
+        )
         return TraceFailure(DataError(f"cannot be read: {needs}", source=str(source.files[0].path)))
 
 
@@ -266,7 +292,8 @@ class Measurements:
     rejected : DataFrame
         Columns `source` (file:line), `reason`, `detail`: one row for each row kept out.
     notes : tuple of Remark
-        Assumptions made, files skipped, repeats merged. The values `rows` and `files` (labels) say what each concerns.
+        Assumptions made, files skipped, repeats merged. The values `rows` and `files` (labels) say
+        what each concerns.
     traces : tuple of Overview
         What each profiler's trace among the files holds.
     unreadable : tuple of str
@@ -274,13 +301,15 @@ class Measurements:
     files : tuple of FileRead
         The files that were read, with the hash of each.
     above_peak : DataFrame
-        Rows above a peak of their device, kept and refused, the worst first: `source`, `device`, `op`, `dtype_a`,
-        `duration_us`, `share` of the `peak` (the key of a figure of the GPU), `kept`.
+        Rows above a peak of their device, kept and refused, the worst first: `source`, `device`,
+        `op`, `dtype_a`, `duration_us`, `share` of the `peak` (the key of a figure of the GPU),
+        `kept`.
     examples : DataFrame
         The first rejected rows of each reason, with their `values`.
     irregular : DataFrame
-        Spikes, and problems whose repeats disagree, all of which stay (`table.irregular`): `source`, `row` (the source
-        under which it stands in the table), `device`, `op`, `duration_us`, `factor`, `beside` what.
+        Spikes, and problems whose repeats disagree, all of which stay (`table.irregular`):
+        `source`, `row` (the source under which it stands in the table), `device`, `op`,
+        `duration_us`, `factor`, `beside` what.
     rows_before : Series or None
         Rows by operator and number format before repeats were merged.
     """
@@ -306,7 +335,9 @@ class Measurements:
         """Where the first row kept out for each reason was read, and what it lacks: ``own.csv:17, m``."""
         first = self.rejected.drop_duplicates("reason").astype(str)
         lacks = ", " + first["detail"].where(first["reason"] == "missing-dimension", "")
-        return dict(zip(first["reason"], first["source"] + lacks.where(lacks != ", ", ""), strict=True))
+        return dict(
+            zip(first["reason"], first["source"] + lacks.where(lacks != ", ", ""), strict=True)
+        )
 
 
 class TracesAloneError(DataError):
@@ -321,8 +352,9 @@ class TracesAloneError(DataError):
 class Found:
     """What is learned on the way through the files; equal remarks on several of them are counted together.
 
-    Labels of files of no known format, why files could not be read (file first), what each trace holds; of each file
-    by its place its label, and the column and unit of its times where the user may state another.
+    Labels of files of no known format, why files could not be read (file first), what each trace
+    holds; of each file by its place its label, and the column and unit of its times where the user
+    may state another.
     """
 
     def __init__(self) -> None:
@@ -353,8 +385,15 @@ class Found:
     def leave_out(self, files: Collection[str], devices: Collection[str]) -> None:
         """Forget what concerns these files or devices alone: no row of theirs was asked for."""
         self.traces = [trace for trace in self.traces if trace.label not in files]
-        told = {what: rows for what, rows in self._rows.items() if what.values.get("device") not in devices}
-        asked = {what: {file: n for file, n in rows.items() if file not in files} for what, rows in told.items()}
+        told = {
+            what: rows
+            for what, rows in self._rows.items()
+            if what.values.get("device") not in devices
+        }
+        asked = {
+            what: {file: n for file, n in rows.items() if file not in files}
+            for what, rows in told.items()
+        }
         self._rows = {what: rows for what, rows in asked.items() if rows}
 
     def notes(self) -> tuple[Remark, ...]:
@@ -364,20 +403,33 @@ class Found:
             for what, of_files in self._rows.items()
         ]
         if self.skipped:
-            text = f"{counted(len(self.skipped), 'file')} of no supported format skipped: {few(self.skipped, _NAMED)}"
+            text = (
+                f"{counted(len(self.skipped), 'file')} of no supported format skipped: "
+                f"{few(self.skipped, _NAMED)}"
+            )
             told.append(remark("files-skipped", text, files=tuple(self.skipped)))
         return tuple(told)
 
 
 REPEATS_STAY = remark(
-    "repeats-stay-rows", "repeats stay rows of their own; shuffled folds then predict another run of a known problem"
+    "repeats-stay-rows",
+    "repeats stay rows of their own; shuffled folds then predict another run of a known problem",
 )
-REPEATS_MERGED = remark("repeats-merged", "repeats of one kernel on one problem were merged, the median kept")
+REPEATS_MERGED = remark(
+    "repeats-merged", "repeats of one kernel on one problem were merged, the median kept"
+)
 _OF_SYSTEMS = (
-    "is a report of Nsight Systems that its own tools read: nsys export --type sqlite FILE, and read the .sqlite"
+    "is a report of Nsight Systems that its own tools read: nsys export --type sqlite FILE, and "
+    "read the .sqlite"
 )
-_OF_COMPUTE = "is a report of Nsight Compute that its own tools read: ncu --import FILE --csv --page raw, and read that"
-_OF_PERFETTO = "is a trace for Perfetto, which is not read: rocprofv3 --output-format rocpd or csv, and read that"
+_OF_COMPUTE = (
+    "is a report of Nsight Compute that its own tools read: ncu --import FILE --csv --page raw, "
+    "and read that"
+)
+_OF_PERFETTO = (
+    "is a trace for Perfetto, which is not read: rocprofv3 --output-format rocpd or csv, and read "
+    "that"
+)
 _REPORTS = {
     ".pftrace": _OF_PERFETTO,
     ".perfetto-trace": _OF_PERFETTO,
@@ -415,45 +467,50 @@ def read(
     Parameters
     ----------
     paths : sequence of path or DataFrame
-        Files and folders; folders are searched through. The format is detected by content. A DataFrame has the columns
-        of a tidy table; where it has no column ``source``, its rows are called ``row 1``, ``row 2``, ...
+        Files and folders; folders are searched through. The format is detected by content. A
+        DataFrame has the columns of a tidy table; where it has no column ``source``, its rows are
+        called ``row 1``, ``row 2``, ...
     units : mapping of str to str, optional
         Column -> unit ("time" -> "ms") for columns of tidy tables whose name does not say it.
     defaults : mapping of str to str, optional
-        Column -> value for what a file does not give ("device" -> "MI300X", "dtype_a" -> "bf16"); what a file gives is
-        never overridden.
+        Column -> value for what a file does not give ("device" -> "MI300X", "dtype_a" -> "bf16");
+        what a file gives is never overridden.
     where : mapping, or sequence of str, optional
-        Conditions on columns (`table.conditions`); other rows are left out before repeats are merged.
+        Conditions on columns (`table.conditions`); other rows are left out before repeats are
+        merged.
     options : Options, optional
         In place of `units` and `defaults`, where there is more to state.
     lenient : bool, default=False
-        Whether a file that the user named and that cannot be read is left out (see `Measurements.unreadable`), as one
-        that a folder held always is, and not an error.
+        Whether a file that the user named and that cannot be read is left out (see
+        `Measurements.unreadable`), as one that a folder held always is, and not an error.
     part : bool, default=False
-        Whether this is a part of the data (`parts`): repeats are not merged, and units and defaults may be meant for
-        columns of other parts.
+        Whether this is a part of the data (`parts`): repeats are not merged, and units and defaults
+        may be meant for columns of other parts.
     jobs : int or Cluster, default=1
         Processes that read traces, -1 for one per core, or the workers of a cluster.
 
     Returns
     -------
     Measurements
-        Clean rows, repeats merged, format by format and in the order of the files. `source` is the file (relative to
-        the folder given) and the 1-based line. Rejected rows carry their reason; notes say what was assumed, skipped or
-        merged.
+        Clean rows, repeats merged, format by format and in the order of the files. `source` is the
+        file (relative to the folder given) and the 1-based line. Rejected rows carry their reason;
+        notes say what was assumed, skipped or merged.
 
     Raises
     ------
     DataError
-        A path does not exist, a file named is of no known format, nothing is readable, no row can be used, a unit is
-        missing or ambiguous, `units` or `defaults` name a column that is nowhere, or `where` leaves no row.
+        A path does not exist, a file named is of no known format, nothing is readable, no row can
+        be used, a unit is missing or ambiguous, `units` or `defaults` name a column that is
+        nowhere, or `where` leaves no row.
     """
     options = options or Options(dict(units or {}), dict(defaults or {}))
     check_keep(options.keep)
     options = replace(options, where=conditions(where))
     tables, found = _tables(paths, options, lenient, jobs, part)
     required = MEASURED if options.timed else PARTLY_MEASURED
-    return _combined([clean(rows, required=required) for rows in tables], found, where, options, part)
+    return _combined(
+        [clean(rows, required=required) for rows in tables], found, where, options, part
+    )
 
 
 def read_rows(
@@ -468,22 +525,27 @@ def read_rows(
 ) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
     """Read every row of the files in the order they stand there, whether it can be used or not, and what was assumed.
 
-    Parameters and errors are those of `read`; where rows are not `timed`, they need neither a duration nor a device.
-    They are as `table.measurements.judge` returns them: nothing merged, nothing left out but by `where`, reasons in
-    `_refused`. The index is the place of each among all.
+    Parameters and errors are those of `read`; where rows are not `timed`, they need neither a
+    duration nor a device. They are as `table.measurements.judge` returns them: nothing merged,
+    nothing left out but by `where`, reasons in `_refused`. The index is the place of each among
+    all.
     """
     check_keep(keep)
     options = Options(dict(units or {}), dict(defaults or {}), timed, renames=dict(renames or {}))
     tables, found = _tables(paths, options)
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
-    whole = fill_text(pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True))
+    whole = fill_text(
+        pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True)
+    )
     every = select(whole.reset_index(names=_PLACE), where)
     _leave_out(whole, every, where, found)
     if timed:
         usable = every[REFUSED].eq("").to_numpy()
         held, _ = _held(every[usable].reset_index(drop=True), found, keep)
         for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
-            every.loc[usable, column] = np.where(held.reason == "", every.loc[usable, column], values)
+            every.loc[usable, column] = np.where(
+                held.reason == "", every.loc[usable, column], values
+            )
     rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
@@ -496,8 +558,8 @@ def read_traces(
 ) -> Iterator[tuple[str, Annotated | TraceFailure]]:
     """Yield label and content of each trace among the files, at most as many in memory as there are processes.
 
-    Tables among the paths are passed over; `jobs` processes read, -1 for one per core. The label is the trace's first
-    file as messages call it; a trace that cannot be read is a `TraceFailure`.
+    Tables among the paths are passed over; `jobs` processes read, -1 for one per core. The label is
+    the trace's first file as messages call it; a trace that cannot be read is a `TraceFailure`.
     """
     found = sort_files(find_files(paths))
     for file, error in found.unreadable:
@@ -507,7 +569,9 @@ def read_traces(
         yield source.label, trace
 
 
-def traces_of(paths: Sequence[Path | str], options: Options | None = None) -> Iterator[tuple[str, Annotated]]:
+def traces_of(
+    paths: Sequence[Path | str], options: Options | None = None
+) -> Iterator[tuple[str, Annotated]]:
     """Yield what `read_traces` does, in this process; the error of a trace that cannot be read is raised."""
     for label, trace in read_traces(paths, options=options):
         if isinstance(trace, TraceFailure):
@@ -520,7 +584,11 @@ _OURS |= {name for op in OPS.values() for name in (*op.identity, *op.dims, *op.m
 
 
 def _meant(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5) or ["device", "dtype_a", "op"]
+    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5) or [
+        "device",
+        "dtype_a",
+        "op",
+    ]
     return f"did you mean {' or '.join(close)}?"
 
 
@@ -528,7 +596,9 @@ def check_renames(
     paths: Sequence[Path | str | DataFile],
     renames: Mapping[str, str],
     frames: Sequence[pd.DataFrame] = (),
-    known: Collection[str] = frozenset({*_OURS, *ALIASES, *chain(*ALIASES.values()), "duration_us"}),
+    known: Collection[str] = frozenset(
+        {*_OURS, *ALIASES, *chain(*ALIASES.values()), "duration_us"}
+    ),
 ) -> None:
     """Refuse a name that no table has, or one for what is no column here; a ParameterError names the nearest."""
     if not renames:
@@ -537,18 +607,24 @@ def check_renames(
     for file in find_files(paths):
         with suppress(DataError):  # said where it is read
             beginning = head(file.path)
-            columns += [] if beginning.lstrip()[:1] in (b"{", b"[") else _header(file.path, beginning)
+            columns += (
+                [] if beginning.lstrip()[:1] in (b"{", b"[") else _header(file.path, beginning)
+            )
     for name, ours in renames.items():
         said = f"{name}={ours}: "
         if not columns:
-            raise ParameterError("rename", f"{said}the data hold no table whose columns could be renamed")
+            raise ParameterError(
+                "rename", f"{said}the data hold no table whose columns could be renamed"
+            )
         if name not in columns:
             close = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
             meant = f" (did you mean {close[0]}?)" if close else ""
             there = f"the columns are {few([*dict.fromkeys(filter(None, columns))], _COLUMNS)}"
             raise ParameterError("rename", f"{said}no table has a column {name!r}{meant}: {there}")
         if ours not in known and split_unit(ours)[1] is None and not ours.startswith(COUNTER):
-            raise ParameterError("rename", f"{said}no column here is called {ours!r}; {_meant(ours, known)}")
+            raise ParameterError(
+                "rename", f"{said}no column here is called {ours!r}; {_meant(ours, known)}"
+            )
 
 
 def _header(path: Path, beginning: bytes) -> Sequence[str]:
@@ -573,8 +649,12 @@ def _tables(
     tables = _read_each(files, frames, options, found, lenient, jobs)
     if tables and not part:
         for column, unit in options.units.items():
-            if column not in found.columns and column not in {Path(label).name for label in found.labels.values()}:
-                raise ParameterError("unit", f"{column}={unit}: no tidy table has a column {column!r}")
+            if column not in found.columns and column not in {
+                Path(label).name for label in found.labels.values()
+            }:
+                raise ParameterError(
+                    "unit", f"{column}={unit}: no tidy table has a column {column!r}"
+                )
         # A value for a column that nothing knows is refused: most likely it is misspelled.
         known = {*_OURS, *found.columns}
         for column, value in options.defaults.items():
@@ -602,14 +682,24 @@ def _none_of(excluded: Sequence[Excluded]) -> str:
     """Say which condition no file meets that meets the others before it, and what these files have instead."""
     most = max(one.passed for one in excluded)
     last = next(one for one in excluded if one.passed == most)
-    held = [word for one in excluded if (one.condition, one.passed) == (last.condition, most) for word in one.held]
+    held = [
+        word
+        for one in excluded
+        if (one.condition, one.passed) == (last.condition, most)
+        for word in one.held
+    ]
     words = f"{last.column} is {few([word for word, _ in Counter(held).most_common()], _COLUMNS)}"
     after = " after the other conditions: there" if most else ":"
     return f"no row has {last.condition}{after} {words}"
 
 
 def _read_each(
-    files: Sequence[DataFile], frames: Sequence[pd.DataFrame], options: Options, found: Found, lenient: bool, jobs: Jobs
+    files: Sequence[DataFile],
+    frames: Sequence[pd.DataFrame],
+    options: Options,
+    found: Found,
+    lenient: bool,
+    jobs: Jobs,
 ) -> dict[str, list[pd.DataFrame | pa.Table]]:
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
@@ -623,7 +713,11 @@ def _read_each(
     found.skipped += [file.label for file in kinds.skipped if not file.named]
     sources = []
     for source in kinds.sources:
-        out = source.reader.excluded(source.files[0].path, options) if isinstance(source.reader, Reader) else None
+        out = (
+            source.reader.excluded(source.files[0].path, options)
+            if isinstance(source.reader, Reader)
+            else None
+        )
         if out:
             found.excluded.append(out)
             text = f"files that hold no row of {out.condition} are left out"
@@ -660,7 +754,10 @@ def _unknown(file: DataFile, *, known: bool) -> DataError:
     if remedy is not None:
         return DataError(remedy, source=str(file.path))
     if is_execution_trace(beginning):
-        text = "is an execution trace, which has no times of a GPU: give it with the profiler's trace of the same run"
+        text = (
+            "is an execution trace, which has no times of a GPU: give it with the profiler's "
+            "trace of the same run"
+        )
         return DataError(text, source=str(file.path))
     if not beginning.startswith(PARQUET):
         return DataError(unsupported(beginning, known=known), source=str(file.path))
@@ -668,13 +765,22 @@ def _unknown(file: DataFile, *, known: bool) -> DataError:
         names = parquet_columns(file.path)
     except DataError as error:
         return error
-    has = f"is Parquet with the columns {few(names, _COLUMNS)}" if names else "is Parquet without columns"
+    has = (
+        f"is Parquet with the columns {few(names, _COLUMNS)}"
+        if names
+        else "is Parquet without columns"
+    )
     lacking = (
-        [] if any(split_unit(name)[1] in TIME_UNITS for name in names) else ["a duration with its unit (latency_ms)"]
+        []
+        if any(split_unit(name)[1] in TIME_UNITS for name in names)
+        else ["a duration with its unit (latency_ms)"]
     )
     plain = {name.lower() for name in names}
     lacking += [name for name in ("op", "device") if plain.isdisjoint((name, *ALIASES[name]))]
-    return DataError(f"{has}: it lacks {', '.join(lacking) or 'the dimensions of its operator'}", source=str(file.path))
+    return DataError(
+        f"{has}: it lacks {', '.join(lacking) or 'the dimensions of its operator'}",
+        source=str(file.path),
+    )
 
 
 def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | None, list[FileRead]]:
@@ -683,19 +789,31 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
         table = source.reader.read(source.files[0].path, options)
         return table, None, [*map(fingerprint, source.files)]
     found = read_trace(source, options)
-    told = {canonical_device(name)[1] for name in found.dispatches["device"].unique()}  # of the rows, by prepared
-    remarks = [Note(without(note, "file"), len(found.dispatches)) for note in found.notes if note not in told]
+    told = {
+        canonical_device(name)[1] for name in found.dispatches["device"].unique()
+    }  # of the rows, by prepared
+    remarks = [
+        Note(without(note, "file"), len(found.dispatches))
+        for note in found.notes
+        if note not in told
+    ]
     rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
     return RawTable(rows, remarks), overview(found, source.label), [*map(fingerprint, source.files)]
 
 
-def prepared(tables: Sequence[pd.DataFrame | pa.Table], options: Options, found: Found) -> pd.DataFrame:
+def prepared(
+    tables: Sequence[pd.DataFrame | pa.Table], options: Options, found: Found
+) -> pd.DataFrame:
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
     rows = _together(tables)
     for column, value in options.defaults.items():
-        blank = as_text(rows[column]).eq("") if column in rows else pd.Series(True, index=rows.index)
+        blank = (
+            as_text(rows[column]).eq("") if column in rows else pd.Series(True, index=rows.index)
+        )
         if blank.any():
-            rows[column] = rows[column].astype(object).where(~blank, value) if column in rows else value
+            rows[column] = (
+                rows[column].astype(object).where(~blank, value) if column in rows else value
+            )
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
             text = f"to set {column}={value} changes nothing here: the files say it themselves"
             found.add(remark("default-unused", text, column=column, value=value), len(rows))
@@ -713,12 +831,20 @@ def _together(tables: Sequence[pd.DataFrame | pa.Table]) -> pd.DataFrame:
     if not any(isinstance(table, pd.DataFrame) for table in tables):
         with suppress(pa.ArrowInvalid):  # an integer beyond 2**53 beside a table with fractions
             return pa.concat_tables(tables, promote_options="permissive").to_pandas()
-    return pd.concat([t if isinstance(t, pd.DataFrame) else t.to_pandas() for t in tables], ignore_index=True)
+    return pd.concat(
+        [t if isinstance(t, pd.DataFrame) else t.to_pandas() for t in tables], ignore_index=True
+    )
 
 
-def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: Options, part: bool) -> Measurements:
+def _combined(
+    parts: Sequence[CleanRows], found: Found, where: Where, options: Options, part: bool
+) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
-    rejected = pd.concat([part.rejected for part in parts], ignore_index=True) if len(parts) > 1 else parts[0].rejected
+    rejected = (
+        pd.concat([part.rejected for part in parts], ignore_index=True)
+        if len(parts) > 1
+        else parts[0].rejected
+    )
     quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
@@ -759,7 +885,11 @@ def _combined(parts: Sequence[CleanRows], found: Found, where: Where, options: O
     read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
     first = pd.concat(quoted, ignore_index=True)
     if len(first):
-        first = first[first["source"].isin(rejected["source"])].groupby("reason", sort=False).head(EXAMPLES)
+        first = (
+            first[first["source"].isin(rejected["source"])]
+            .groupby("reason", sort=False)
+            .head(EXAMPLES)
+        )
     return Measurements(merged, rejected, found.notes(), *read_as, above, first, counts, odd)
 
 
@@ -773,7 +903,9 @@ def _without_rows(parts: Sequence[CleanRows], rejected: pd.DataFrame, found: Fou
 def _with_own_columns(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return rows without the columns that only those of the frames have of which no row is left."""
     files = set((rows[ORDER] // MOST_LINES).unique())
-    names = {name for one in frames if files & set((one[ORDER] // MOST_LINES).unique()) for name in one}
+    names = {
+        name for one in frames if files & set((one[ORDER] // MOST_LINES).unique()) for name in one
+    }
     return rows[[name for name in rows if name in names]]
 
 
@@ -786,7 +918,13 @@ def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, found: Fo
     found.leave_out(files, {*whole["device"].unique()} - {*every["device"].unique()})
     asked = ", ".join(map(str, conditions(where)))
     for file in files:
-        found.add(remark("files-excluded", f"files that hold no row of {asked} are left out", where=asked), 0, file)
+        found.add(
+            remark(
+                "files-excluded", f"files that hold no row of {asked} are left out", where=asked
+            ),
+            0,
+            file,
+        )
     return files
 
 
@@ -796,7 +934,9 @@ def irregular(repeats: Settled, spikes: Settled, each: bool, found: Found) -> pd
         found.add(REPEATS_STAY, 1) if each else found.add(REPEATS_MERGED, repeats.repeats)
     for what, rows in remarks(spikes.odd, repeats.odd):
         found.add(what, rows)
-    odd = pd.concat([spikes.odd, repeats.odd] if len(repeats.odd) else [spikes.odd], ignore_index=True)
+    odd = pd.concat(
+        [spikes.odd, repeats.odd] if len(repeats.odd) else [spikes.odd], ignore_index=True
+    )
     far = -np.abs(np.log(odd["factor"].to_numpy(dtype=float)))
     return odd.iloc[np.lexsort((odd["source"], far))].reset_index(drop=True)
 
@@ -804,7 +944,11 @@ def irregular(repeats: Settled, spikes: Settled, each: bool, found: Found) -> pd
 def told_of(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return refused rows as `Measurements.rejected` has them, and the first of each reason with their values."""
     rows = refused.reset_index(drop=True)
-    told = rows[["source", REFUSED, REFUSED_DETAIL]].set_axis(["source", "reason", "detail"], axis=1).astype("str")
+    told = (
+        rows[["source", REFUSED, REFUSED_DETAIL]]
+        .set_axis(["source", "reason", "detail"], axis=1)
+        .astype("str")
+    )
     names = dict.fromkeys(name for op in rows["op"].unique() for name in op_of(op).identity)
     return told, examples(told, rows[[*MEASURED, *[name for name in names if name in rows]]])
 
@@ -823,17 +967,27 @@ def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held
         by_file = pd.Series(off, rows["source"].astype(str))
         for file in np.unique(files[~np.isnan(off)]):
             own = by_file[files == file].dropna()
-            middle, lines = float(own.median()), few((source.rpartition(":")[2] for source in own.index), 3)
-            text = f"{what} but {float(f'{middle:.3g}'):,g} times that (lines {lines}): look at both and their units"
+            middle, lines = (
+                float(own.median()),
+                few((source.rpartition(":")[2] for source in own.index), 3),
+            )
+            text = (
+                f"{what} but {float(f'{middle:.3g}'):,g} times that (lines {lines}): look at both "
+                "and their units"
+            )
             found.add(of_file(found.labels[int(file)], remark(code, text, factor=middle)), len(own))
     held = hold(rows, files, keep)
     for (file, device), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, found)
-        times = {"factor": factor, "column": column, "unit": unit} | ({"device": device} if device else {})
+        times = {"factor": factor, "column": column, "unit": unit} | (
+            {"device": device} if device else {}
+        )
         own = (files == file) & (rows["device"].eq(device).to_numpy() | (device == ""))
         text = _other_unit(factor, column, unit, device)
         found.add(of_file(found.labels[file], remark("other-unit", text, **times)), int(own.sum()))
-    odd = pd.DataFrame({"file": files, "source": rows["source"].astype(str), "times": held.slipped})[held.slipped != 1]
+    odd = pd.DataFrame(
+        {"file": files, "source": rows["source"].astype(str), "times": held.slipped}
+    )[held.slipped != 1]
     for file, own in odd.groupby("file"):
         text = slipped_text(own, found.labels[int(file)])
         found.add(of_file(found.labels[int(file)], remark(SLIPPED, text, rows=len(own))), len(own))
@@ -848,15 +1002,23 @@ def slipped_text(rows: pd.DataFrame, label: str) -> str:
     unit, way = ("ns", "long") if times > 1 else ("ms", "short")
     lines = few((source.rpartition(":")[2] for source in rows["source"]), 5)
     return (
-        f"{counted(len(rows), 'row')} (lines {lines}) take some {max(times, 1 / times):,.0f} times too {way} beside "
-        f"the others of their operator, as if in {unit}: kept out; where the whole file is, state {label}={unit}"
+        f"{counted(len(rows), 'row')} (lines {lines}) take some {max(times, 1 / times):,.0f} "
+        f"times too {way} beside "
+        f"the others of their operator, as if in {unit}: kept out; where the whole file is, state "
+        f"{label}={unit}"
     )
 
 
 def _other_unit(factor: float, column: str, unit: str, device: str) -> str:
     """Return the text of times that look as if they were in another unit."""
-    whose, off = f"times of {device}" if device else "times", f"{max(factor, 1 / factor):,.0f} times too"
-    wrong = f"{whose} look {off} {'short' if factor > 1 else 'long'} for {'it' if device else 'their devices'}"
+    whose, off = (
+        f"times of {device}" if device else "times",
+        f"{max(factor, 1 / factor):,.0f} times too",
+    )
+    wrong = (
+        f"{whose} look {off} {'short' if factor > 1 else 'long'} for "
+        f"{'it' if device else 'their devices'}"
+    )
     if not unit:
         return wrong
     if device or not column:
@@ -881,12 +1043,22 @@ def remark_above(above: pd.DataFrame, found: Found) -> None:
         worst = tuple(zip(own["source"].head(_NAMED), own["share"].head(_NAMED), strict=True))
         refused = int((~own["kept"]).sum())
         first, *others = [
-            f"{100 * share:.0f} % of it ({source})" if share < 10 else f"{share:,.0f} times it ({source})"
+            f"{100 * share:.0f} % of it ({source})"
+            if share < 10
+            else f"{share:,.0f} times it ({source})"
             for source, share in worst
         ]
-        kept_out = f"; {refused} over 150 %: kept out (unless impossible rows are kept)" if refused else ""
-        text = f"faster than {device} allows ({peak_name(str(peak))}): {', '.join([first, *others])}{kept_out}"
-        found.add(remark("above-peak", text, device=device, peak=peak, worst=worst, refused=refused), len(own))
+        kept_out = (
+            f"; {refused} over 150 %: kept out (unless impossible rows are kept)" if refused else ""
+        )
+        text = (
+            f"faster than {device} allows ({peak_name(str(peak))}): "
+            f"{', '.join([first, *others])}{kept_out}"
+        )
+        found.add(
+            remark("above-peak", text, device=device, peak=peak, worst=worst, refused=refused),
+            len(own),
+        )
 
 
 def _plausible_unit(file: int, factor: float, found: Found) -> tuple[str, str]:
@@ -902,10 +1074,13 @@ def _refuse_unit(held: Held, found: Found) -> None:
         column, unit = _plausible_unit(file, factor, found)
         if column and unit:
             times = (
-                f"as they are, they are {max(factor, 1 / factor):,.0f} times too {'short' if factor > 1 else 'long'}"
+                f"as they are, they are {max(factor, 1 / factor):,.0f} times too "
+                f"{'short' if factor > 1 else 'long'}"
             )
             where = found.labels[file]
-            raise ParameterError("unit", f"{column}={unit} would make the times of {where} possible: {times}")
+            raise ParameterError(
+                "unit", f"{column}={unit} would make the times of {where} possible: {times}"
+            )
 
 
 def why_none_is_left(rejected: pd.DataFrame) -> str:
@@ -919,11 +1094,20 @@ def _unusable(rejected: pd.DataFrame, found: Found) -> DataError:
     """Return the error for data of which every row is refused; of tables without a dimension what columns they have."""
     first, columns = rejected.iloc[0], found.columns
     told = why_none_is_left(rejected)
-    if first["reason"] == "missing-dimension" and columns and (name := first["detail"]) not in columns:
-        told += f", which is no column: give rename NAME={name}; the columns are {few(sorted(columns), _COLUMNS)}"
+    if (
+        first["reason"] == "missing-dimension"
+        and columns
+        and (name := first["detail"]) not in columns
+    ):
+        told += (
+            f", which is no column: give rename NAME={name}; the columns are "
+            f"{few(sorted(columns), _COLUMNS)}"
+        )
     elif first["reason"] == "missing-dimension" and not columns:
         told += f": give default {first['detail']}=VALUE"
     elif first["reason"] == "launch-not-recorded":
         findings = [finding for trace in found.traces for finding in trace.findings]
-        told += "".join(f"; {finding.remark}" for finding in findings if finding.code == GRID_NOT_RECORDED)
+        told += "".join(
+            f"; {finding.remark}" for finding in findings if finding.code == GRID_NOT_RECORDED
+        )
     return DataError(told, source=str(first["source"]))

@@ -1,14 +1,16 @@
 """rocprofiler-sdk's rocpd databases (schema 3; what rocprofv3 of ROCm 7 writes by default).
 
-Each process has its own set of tables, named after its guid (``rocpd_kernel_dispatch_00003fdc_92cb_...``); a merged
-file has several sets. Views under the plain names unite them, and the view ``kernels`` joins everything, but as an
-inner join: it leaves out every dispatch whose thread or region was not recorded. The tables themselves are therefore
-read and joined here, always on the guid as well as the id, because ids start at 1 in each process.
+Each process has its own set of tables, named after its guid
+(``rocpd_kernel_dispatch_00003fdc_92cb_...``); a merged file has several sets. Views under the plain
+names unite them, and the view ``kernels`` joins everything, but as an inner join: it leaves out
+every dispatch whose thread or region was not recorded. The tables themselves are therefore read and
+joined here, always on the guid as well as the id, because ids start at 1 in each process.
 
-Times are integer nanoseconds. Grids are in work-items. A dispatch belongs to the API call of the same ``stack_id``
-(``correlation_id`` is the user's external id, 0 for all where there is none).
+Times are integer nanoseconds. Grids are in work-items. A dispatch belongs to the API call of the
+same ``stack_id`` (``correlation_id`` is the user's external id, 0 for all where there is none).
 
-What the readers of ROCm's profilers share stands here too: units of grids, directions of copies, and streams.
+What the readers of ROCm's profilers share stands here too: units of grids, directions of copies,
+and streams.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from .labels import device_named
 from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, peek, timed, unfinished
 
 IN_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
-"""Launches of the HIP runtime whose grid is in work-items, HSA's unit, in which hipBLASLt, rocBLAS and MIOpen launch
-their assembly kernels; all others count workgroups."""
+"""Launches of the HIP runtime whose grid is in work-items, HSA's unit, in which hipBLASLt, rocBLAS
+and MIOpen launch their assembly kernels; all others count workgroups."""
 _DIRECTION = r"(?i)(H|D|P)(?:ost|evice|eer)[_ ]?to[_ ]?(H|D|P)(?:ost|evice|eer)"
 
 
@@ -54,7 +56,9 @@ def streams_recorded(stream: pd.Series, queue: pd.Series) -> bool:
     return bool(stream.notna().any() and (stream.fillna(0).ne(0).any() or queue.nunique() < 2))
 
 
-STREAM_IS_QUEUE = remark("stream-is-queue", "`stream` is the hardware queue: no streams were recorded")
+STREAM_IS_QUEUE = remark(
+    "stream-is-queue", "`stream` is the hardware queue: no streams were recorded"
+)
 
 
 SCHEMA = "3"
@@ -75,8 +79,9 @@ class RocpdReader(TraceReader):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches and copies of every process in the database.
 
-        `source` numbers the rows of ``rocpd_kernel_dispatch`` (of ``rocpd_memory_copy`` for a copy), the processes one
-        after the other. `stream` is the HIP stream where it is recorded, else the queue.
+        `source` numbers the rows of ``rocpd_kernel_dispatch`` (of ``rocpd_memory_copy`` for a
+        copy), the processes one after the other. `stream` is the HIP stream where it is recorded,
+        else the queue.
         """
         [file] = files
         with opened(file, options) as database:
@@ -86,12 +91,19 @@ class RocpdReader(TraceReader):
             agents = _agents(tables, notes)
             regions = tables.read("rocpd_region", integers=("event_id",))
             stacks = joined(regions, tables.stacks, ("guid", "event_id"))[["guid", "stack_id"]]
-            launches = stacks[stacks["stack_id"] > 0].rename(columns={"stack_id": "correlation"}).assign(linked=True)
+            launches = (
+                stacks[stacks["stack_id"] > 0]
+                .rename(columns={"stack_id": "correlation"})
+                .assign(linked=True)
+            )
             kernels = _kernels(tables, file, findings)
             counters = _counters(tables, kernels, file, findings, notes)
             copies = _copies(tables)
         if launches.empty:
-            text = "the database has no API calls (record them with --hip-trace): no kernel is linked to a launch"
+            text = (
+                "the database has no API calls (record them with --hip-trace): no kernel is "
+                "linked to a launch"
+            )
             notes.append(remark("no-api-calls", text, by="rocpd"))
         parts = [part for part in (pd.concat([kernels, counters], axis=1), copies) if len(part)]
         activities = pd.concat(parts, ignore_index=True) if parts else kernels
@@ -101,11 +113,19 @@ class RocpdReader(TraceReader):
         activities, untimed = timed(activities, file.label)
         if activities.empty:
             notes.append(
-                remark("no-activities", "the database has no kernel dispatches and no memory copies", by="rocpd")
+                remark(
+                    "no-activities",
+                    "the database has no kernel dispatches and no memory copies",
+                    by="rocpd",
+                )
             )
-        activities = joined(joined(activities, agents, ("guid", "agent")), launches, ("guid", "correlation"))
+        activities = joined(
+            joined(activities, agents, ("guid", "agent")), launches, ("guid", "correlation")
+        )
         columns: dict[str, Any] = {
-            str(name): activities[name] for name in activities if name not in (*_KEY, ROW, "agent", "event", "queue")
+            str(name): activities[name]
+            for name in activities
+            if name not in (*_KEY, ROW, "agent", "event", "queue")
         }
         columns["linked"] = activities["linked"].notna()
         columns["source"] = f"{file.label}:" + activities[ROW].astype("str")
@@ -115,8 +135,9 @@ class RocpdReader(TraceReader):
 def schema_of(path: Path, head: bytes) -> str:
     """Return the major schema version of a database whose tables are called ``rocpd_*``; "" of anything else.
 
-    Schema 2 is the older ROCmProfileData, 3 rocprofiler-sdk's; both use the prefix. Where the version cannot be read (a
-    compressed or damaged file) the tables that only one of them has decide.
+    Schema 2 is the older ROCmProfileData, 3 rocprofiler-sdk's; both use the prefix. Where the
+    version cannot be read (a compressed or damaged file) the tables that only one of them has
+    decide.
     """
     if not head.startswith(MAGIC):
         return ""
@@ -148,15 +169,19 @@ class _Tables:
         self._database = database
         base = "rocpd_metadata"
         self._codes: dict[str, int] = {}
-        self._suffixes = sorted({"", *(name.removeprefix(base) for name in database.tables if name.startswith(base))})
+        self._suffixes = sorted(
+            {"", *(name.removeprefix(base) for name in database.tables if name.startswith(base))}
+        )
 
     def read(self, name: str, **columns: Sequence[str]) -> pd.DataFrame:
         """Return the rows of all processes; `guid` numbers them, from the table's name where it has no such column.
 
-        The views that unite the tables are not asked where there are tables: a view made by the first of several
-        processes shows only its own.
+        The views that unite the tables are not asked where there are tables: a view made by the
+        first of several processes shows only its own.
         """
-        suffixes = [suffix for suffix in self._suffixes if name + suffix in self._database.tables] or [""]
+        suffixes = [
+            suffix for suffix in self._suffixes if name + suffix in self._database.tables
+        ] or [""]
         parts = [self._part(name, suffix, columns) for suffix in suffixes]
         table = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
         table[ROW] = np.arange(1, len(table) + 1)
@@ -166,7 +191,9 @@ class _Tables:
         """Return the rows of one table, `guid` as a number: numbers join faster than text."""
         if (only := self._database.only(name + suffix, "guid")) is not None:
             return self._database.read(name + suffix, **columns).assign(guid=self._code(only))
-        part = self._database.read(name + suffix, **columns | {"words": ("guid", *columns.get("words", ()))})
+        part = self._database.read(
+            name + suffix, **columns | {"words": ("guid", *columns.get("words", ()))}
+        )
         codes = {guid: self._code(guid or suffix[1:]) for guid in part["guid"].unique()}
         return part.assign(guid=part["guid"].map(codes).astype(np.int64))
 
@@ -190,7 +217,17 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
     kernels = tables.read(
         "rocpd_kernel_dispatch",
         integers=(
-            *("pid", "tid", "agent_id", "kernel_id", "dispatch_id", "queue_id", "stream_id", "start", "end"),
+            *(
+                "pid",
+                "tid",
+                "agent_id",
+                "kernel_id",
+                "dispatch_id",
+                "queue_id",
+                "stream_id",
+                "start",
+                "end",
+            ),
             *("private_segment_size", "group_segment_size", "region_name_id", "event_id"),
             *(f"{what}_size_{axis}" for what in ("workgroup", "grid") for axis in _AXES),
         ),
@@ -198,16 +235,23 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
     )
     _count_dropped(tables, kernels, file, findings)
     counts = ("sgpr_count", "arch_vgpr_count", "accum_vgpr_count")
-    read = tables.read("rocpd_info_kernel_symbol", integers=("id", *counts), words=("kernel_name", "display_name"))
+    read = tables.read(
+        "rocpd_info_kernel_symbol", integers=("id", *counts), words=("kernel_name", "display_name")
+    )
     kernels = joined(kernels, read.rename(columns={"id": "kernel_id"}), ("guid", "kernel_id"))
     grids = {}
     for axis in _AXES:
         items, group = kernels[f"grid_size_{axis}"], kernels[f"workgroup_size_{axis}"]
-        grids[f"grid_{axis}"], grids[f"block_{axis}"] = workgroups(items, group), group.where(group > 0)
+        grids[f"grid_{axis}"], grids[f"block_{axis}"] = (
+            workgroups(items, group),
+            group.where(group > 0),
+        )
     return _common(tables, kernels).assign(
         kind=KERNEL,
         agent=kernels["agent_id"],
-        name=kernels["display_name"].where(kernels["display_name"].fillna("") != "", kernels["kernel_name"]),
+        name=kernels["display_name"].where(
+            kernels["display_name"].fillna("") != "", kernels["kernel_name"]
+        ),
         dispatch_id=kernels["dispatch_id"],
         lds_bytes=kernels["group_segment_size"],
         scratch_bytes=kernels["private_segment_size"],
@@ -218,12 +262,18 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
     )
 
 
-def _count_dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding]) -> None:
+def _count_dropped(
+    tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding]
+) -> None:
     """Note the dispatches that the database's own view leaves out."""
     threads = tables.read("rocpd_info_thread", integers=("id",)).rename(columns={"id": "tid"})
     regions = tables.strings("region_name_id", "region")[["guid", "region_name_id", "region"]]
-    threaded = joined(kernels[["guid", "tid"]], threads.assign(thread=True), ("guid", "tid"))["thread"].notna()
-    named = joined(kernels[["guid", "region_name_id"]], regions, ("guid", "region_name_id"))["region"].notna()
+    threaded = joined(kernels[["guid", "tid"]], threads.assign(thread=True), ("guid", "tid"))[
+        "thread"
+    ].notna()
+    named = joined(kernels[["guid", "region_name_id"]], regions, ("guid", "region_name_id"))[
+        "region"
+    ].notna()
     dropped = ~(threaded & named)
     if not dropped.any():
         return
@@ -234,7 +284,9 @@ def _count_dropped(tables: _Tables, kernels: pd.DataFrame, file: DataFile, findi
         "kept, though the database's own view `kernels` leaves them out (no thread or no region "
         "recorded): sums taken from that view are too small"
     )
-    findings.append(Finding(remark("dropped-by-view", text), "info", int(dropped.sum()), share, file.label))
+    findings.append(
+        Finding(remark("dropped-by-view", text), "info", int(dropped.sum()), share, file.label)
+    )
 
 
 def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
@@ -261,12 +313,26 @@ def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _copies(tables: _Tables) -> pd.DataFrame:
     """Return the memory copies; their agent is the GPU they end on, else the one they start from."""
-    numbers = ("pid", "start", "end", "name_id", "dst_agent_id", "src_agent_id", "size", "queue_id", "stream_id",
-               "event_id")  # fmt: skip
+    numbers = (
+        "pid",
+        "start",
+        "end",
+        "name_id",
+        "dst_agent_id",
+        "src_agent_id",
+        "size",
+        "queue_id",
+        "stream_id",
+        "event_id",
+    )
     copies = tables.read("rocpd_memory_copy", integers=numbers, required=("start", "end"))
     copies = joined(copies, tables.strings("name_id", "direction"), ("guid", "name_id"))
-    kinds = tables.read("rocpd_info_agent", integers=("id",), words=("type",)).rename(columns={"id": "dst_agent_id"})
-    on_gpu = joined(copies[["guid", "dst_agent_id"]], kinds, ("guid", "dst_agent_id"))["type"] == "GPU"
+    kinds = tables.read("rocpd_info_agent", integers=("id",), words=("type",)).rename(
+        columns={"id": "dst_agent_id"}
+    )
+    on_gpu = (
+        joined(copies[["guid", "dst_agent_id"]], kinds, ("guid", "dst_agent_id"))["type"] == "GPU"
+    )
     return _common(tables, copies).assign(
         kind=MEMCPY,
         agent=copies["dst_agent_id"].where(on_gpu, copies["src_agent_id"]),
@@ -276,7 +342,11 @@ def _copies(tables: _Tables) -> pd.DataFrame:
 
 
 def _counters(
-    tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding], notes: list[Remark]
+    tables: _Tables,
+    kernels: pd.DataFrame,
+    file: DataFile,
+    findings: list[Finding],
+    notes: list[Remark],
 ) -> pd.DataFrame:
     """Return the counters of each dispatch, one column each, summed over the instances of the block."""
     values = tables.read("rocpd_pmc_event", integers=("event_id", "pmc_id"), reals=("value",))
@@ -284,18 +354,32 @@ def _counters(
         return pd.DataFrame(index=kernels.index)
     info = tables.read("rocpd_info_pmc", integers=("id",), words=("symbol", "name"))
     info["counter"] = info["symbol"].where(info["symbol"] != "", info["name"])
-    values = joined(values, info[["guid", "id", "counter"]].rename(columns={"id": "pmc_id"}), ("guid", "pmc_id"))
-    place = kernels[["guid", "event"]].rename(columns={"event": "event_id"}).assign(kernel=np.arange(len(kernels)))
+    values = joined(
+        values, info[["guid", "id", "counter"]].rename(columns={"id": "pmc_id"}), ("guid", "pmc_id")
+    )
+    place = (
+        kernels[["guid", "event"]]
+        .rename(columns={"event": "event_id"})
+        .assign(kernel=np.arange(len(kernels)))
+    )
     values = joined(values, place, ("guid", "event_id"))
     of_kernels = values["kernel"].notna() & values["counter"].notna()
     if apart := int((~of_kernels).sum()):
-        text = f"{apart} counter values belong to no kernel dispatch (samples of the whole device): left out"
+        text = (
+            f"{apart} counter values belong to no kernel dispatch (samples of the whole device): "
+            "left out"
+        )
         notes.append(remark("values-of-no-dispatch", text, values=apart))
     values = values[of_kernels]
     repeats = int(values.duplicated(["kernel", "counter"]).sum())
     if repeats:
-        text = "more than one value of a counter for one dispatch: summed, as those of the instances of a block"
-        findings.append(Finding(remark("counter-instances", text), "info", repeats, source=file.label))
+        text = (
+            "more than one value of a counter for one dispatch: summed, as those of the instances "
+            "of a block"
+        )
+        findings.append(
+            Finding(remark("counter-instances", text), "info", repeats, source=file.label)
+        )
     known = values.dropna(subset=["value"]).astype({"kernel": np.int64})
     sums = known.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
     return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")
@@ -311,11 +395,15 @@ def _agents(tables: _Tables, notes: list[Remark]) -> pd.DataFrame:
     devices = []
     for agent in read.itertuples():
         cus = _field(str(agent.extdata), "cu_count")
-        device, assumption = device_named(str(agent.product_name or agent.model_name), str(agent.name), cus)
+        device, assumption = device_named(
+            str(agent.product_name or agent.model_name), str(agent.name), cus
+        )
         devices.append(device)
         if assumption and agent.type == "GPU" and assumption not in notes:
             notes.append(assumption)
-    return read.assign(agent=read["id"], gpu=read["absolute_index"], device=devices)[["guid", "agent", "gpu", "device"]]
+    return read.assign(agent=read["id"], gpu=read["absolute_index"], device=devices)[
+        ["guid", "agent", "gpu", "device"]
+    ]
 
 
 def _field(text: str, name: str) -> int | None:

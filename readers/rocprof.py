@@ -1,13 +1,14 @@
 """rocprof v1 (ROCm up to 6): ``results.csv``, ``results.db``, and counters in files of their own.
 
-A timing run (``rocprof --stats``) writes one line per dispatch with BeginNs and EndNs, the same lines into table KERN
-of an SQLite database, sums into ``results.stats.csv`` and a Chrome trace. With ``--hip-trace`` alone the times are
-in table OPS and in the events of ``results.json``, without grids, copies among the kernels: these kernels are known by
-name alone (finding ``grid-not-recorded``), which is enough for ``ingest``, ``project`` and ``compare``, and no row of
-the measurement table. A counter run (``rocprof -i``) of the same program writes a line per dispatch with counters and
-no times: it is joined to the timing run of its folder by Index and KernelName. Grids are one number of work-items, so
-`grid_x` counts the workgroups of all dimensions. The files do not name the device. Seen: rocprof of ROCm 5.x and 6.x,
-Omniperf 1's column names.
+A timing run (``rocprof --stats``) writes one line per dispatch with BeginNs and EndNs, the same
+lines into table KERN of an SQLite database, sums into ``results.stats.csv`` and a Chrome trace.
+With ``--hip-trace`` alone the times are in table OPS and in the events of ``results.json``, without
+grids, copies among the kernels: these kernels are known by name alone (finding
+``grid-not-recorded``), which is enough for ``ingest``, ``project`` and ``compare``, and no row of
+the measurement table. A counter run (``rocprof -i``) of the same program writes a line per dispatch
+with counters and no times: it is joined to the timing run of its folder by Index and KernelName.
+Grids are one number of work-items, so `grid_x` counts the workgroups of all dimensions. The files
+do not name the device. Seen: rocprof of ROCm 5.x and 6.x, Omniperf 1's column names.
 """
 
 from __future__ import annotations
@@ -33,19 +34,40 @@ from ..errors import DataError, few
 from ..remarks import Remark, remark
 from ..table.counters import merge_passes, summarise
 from ..table.measurements import COUNTER
-from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Severity, Trace, dispatch_table, in_order
-from .base import GRID_NOT_RECORDED, HEAD_BYTES, DataFile, Options, TraceReader, by_folder, of_file, register
+from ..traces.dispatches import (
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+    Finding,
+    Severity,
+    Trace,
+    dispatch_table,
+    in_order,
+)
+from .base import (
+    GRID_NOT_RECORDED,
+    HEAD_BYTES,
+    DataFile,
+    Options,
+    TraceReader,
+    by_folder,
+    of_file,
+    register,
+)
 from .files import as_utf8, content, head
 from .rocpd import direction
 
-# Tables that rocprof and rocprofiler-compute write: one line per dispatch with its times, and counters.
+# Tables that rocprof and rocprofiler-compute write: one line per dispatch with its times, and
+# counters.
 #
-# Names of the columns changed with the generations; COLUMNS has all that were seen: rocprof v1 (ROCm 5 and 6), rocprof
-# v2, Omniperf 1 and 2, rocprofiler-compute 3 (ROCm 6.2 to 7.0). What is not named there and holds numbers is a hardware
-# counter. Tables of counters may have thousands of columns, so they are read column by column.
+# Names of the columns changed with the generations; COLUMNS has all that were seen: rocprof v1
+# (ROCm 5 and 6), rocprof v2, Omniperf 1 and 2, rocprofiler-compute 3 (ROCm 6.2 to 7.0). What is not
+# named there and holds numbers is a hardware counter. Tables of counters may have thousands of
+# columns, so they are read column by column.
 #
-# Stamps are nanoseconds since boot of 15 to 17 digits: as floating-point numbers they would be wrong by up to a few
-# nanoseconds, so whole numbers and fractions (rocprofiler-compute 3 writes means over passes) are kept apart.
+# Stamps are nanoseconds since boot of 15 to 17 digits: as floating-point numbers they would be
+# wrong by up to a few nanoseconds, so whole numbers and fractions (rocprofiler-compute 3 writes
+# means over passes) are kept apart.
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "dispatch_id": ("Dispatch_ID", "Index"),
@@ -69,10 +91,24 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """What a column means -> the names it was given, newest first."""
 _OTHERS = (
-    "queue-index", "tid", "wave_size", "sig", "obj", "dispatchns", "completens", "kernel_id", "xcc_index", "agent_id",
-    "process_id", "thread_id", "unnamed: 0", "",
-)  # fmt: skip
-_PLACES = frozenset(name.lower() for names in COLUMNS.values() for name in names) | frozenset(_OTHERS)
+    "queue-index",
+    "tid",
+    "wave_size",
+    "sig",
+    "obj",
+    "dispatchns",
+    "completens",
+    "kernel_id",
+    "xcc_index",
+    "agent_id",
+    "process_id",
+    "thread_id",
+    "unnamed: 0",
+    "",
+)
+_PLACES = frozenset(name.lower() for names in COLUMNS.values() for name in names) | frozenset(
+    _OTHERS
+)
 _REPEATED = re.compile(r"^(.+)_(\d+)$")
 _KERNEL_ENDING = re.compile(r"(?:(?<!\s)\s*+(?:\[clone \.kd\]|\(\.kd\))|\.kd)$")
 _ACCUMULATED = "SQ_ACCUM_PREV_HIRES"  # accumulates the counter that stands before it in the pass
@@ -88,8 +124,9 @@ _READ_ERRORS = (pa.ArrowException, ValueError, TypeError, OverflowError, csv.Err
 class DispatchTable:
     """The lines of one file, column by column, as text.
 
-    `columns` are in the order of the file; of columns with the same name the first has it, the others are in
-    `repeated`. `lines` has the 1-based line of each row, `findings` what was left out.
+    `columns` are in the order of the file; of columns with the same name the first has it, the
+    others are in `repeated`. `lines` has the 1-based line of each row, `findings` what was left
+    out.
     """
 
     label: str
@@ -115,18 +152,29 @@ class DispatchTable:
         if column is None:
             return pd.Series(pd.NA, index=pd.RangeIndex(len(self)), dtype="Int64")
         try:
-            return pd.Series(pc.cast(column, pa.int64()).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get))
+            return pd.Series(
+                pc.cast(column, pa.int64()).to_pandas(
+                    types_mapper={pa.int64(): pd.Int64Dtype()}.get
+                )
+            )
         except pa.ArrowInvalid:
-            values = pd.to_numeric(pd.Series(column.to_pylist(), dtype=object), errors="coerce").to_numpy(np.float64)
+            values = pd.to_numeric(
+                pd.Series(column.to_pylist(), dtype=object), errors="coerce"
+            ).to_numpy(np.float64)
             whole = np.isfinite(values) & (np.abs(values) < 2**53) & (values == np.floor(values))
             return pd.Series(np.where(whole, values, np.nan)).astype("Int64")
 
     def names(self) -> pd.Categorical:
         """Return the kernels' names without the ending that marks a kernel descriptor, quotes removed."""
         column = self.column("name").fill_null("").combine_chunks().dictionary_encode()
-        words = [_KERNEL_ENDING.sub("", word.strip().strip('"').strip()) for word in column.dictionary.to_pylist()]
+        words = [
+            _KERNEL_ENDING.sub("", word.strip().strip('"').strip())
+            for word in column.dictionary.to_pylist()
+        ]
         codes, unique = pd.factorize(np.array(words, dtype=object))
-        return pd.Categorical.from_codes(codes[column.indices.to_numpy()], categories=pd.Index(unique, dtype="str"))
+        return pd.Categorical.from_codes(
+            codes[column.indices.to_numpy()], categories=pd.Index(unique, dtype="str")
+        )
 
     def take(self, rows: IntArray) -> DispatchTable:
         """Return the table of these rows, in this order."""
@@ -148,8 +196,9 @@ def header_of(beginning: bytes) -> list[str]:
 def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> DispatchTable:
     """Return the lines of a comma-separated file, plain or compressed; of the columns `only`, or of all.
 
-    Empty lines are passed over. Lines with another number of fields than the header are left out, with a Finding
-    "broken-lines". Raises DataError where the file cannot be read, is too large or is no table.
+    Empty lines are passed over. Lines with another number of fields than the header are left out,
+    with a Finding "broken-lines". Raises DataError where the file cannot be read, is too large or
+    is no table.
     """
     data = content(file.path, max_bytes=options.trace_bytes)
     try:
@@ -164,13 +213,19 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
         rest = as_utf8(data).partition(b"\n")[2]
         if not rest.strip():
             empty = pa.chunked_array([], type=pa.string())
-            return DispatchTable(file.label, dict.fromkeys(names, empty), np.array([], dtype=np.int64))
+            return DispatchTable(
+                file.label, dict.fromkeys(names, empty), np.array([], dtype=np.int64)
+            )
         ids = [str(number) for number in range(len(names))]
         wanted = [i for i, name in zip(ids, names, strict=True) if not only or name in only]
         table = pacsv.read_csv(
             pa.BufferReader(rest),
-            read_options=pacsv.ReadOptions(column_names=ids, use_threads=False, block_size=_BLOCK_BYTES),
-            parse_options=pacsv.ParseOptions(invalid_row_handler=leave_out, ignore_empty_lines=False),
+            read_options=pacsv.ReadOptions(
+                column_names=ids, use_threads=False, block_size=_BLOCK_BYTES
+            ),
+            parse_options=pacsv.ParseOptions(
+                invalid_row_handler=leave_out, ignore_empty_lines=False
+            ),
             convert_options=pacsv.ConvertOptions(
                 column_types=dict.fromkeys(ids, pa.string()),
                 include_columns=wanted,
@@ -183,7 +238,9 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
         filled = np.zeros(len(table), dtype=bool)
         for column in table.columns:
             filled |= column.is_valid().to_numpy()
-        table, lines = (table, lines) if filled.all() else (table.filter(pa.array(filled)), lines[filled])
+        table, lines = (
+            (table, lines) if filled.all() else (table.filter(pa.array(filled)), lines[filled])
+        )
         columns: dict[str, Any] = {}
         repeated: list[tuple[str, Any]] = []
         for i, values in zip(table.column_names, table.columns, strict=True):
@@ -194,9 +251,14 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
                 columns[name] = values
         findings: tuple[Finding, ...] = ()
         if broken:
-            text = "lines with another number of fields than the header, left out: was the file cut short?"
+            text = (
+                "lines with another number of fields than the header, left out: was the file cut "
+                "short?"
+            )
             cut = remark("broken-lines", text, by="rocprof")
-            findings = (Finding(cut, "warning", len(broken), source=f"{file.label}:{min(broken) + 1}"),)
+            findings = (
+                Finding(cut, "warning", len(broken), source=f"{file.label}:{min(broken) + 1}"),
+            )
         return DispatchTable(file.label, columns, lines, tuple(repeated), findings)
     except _READ_ERRORS as error:
         reason = " ".join(str(error).split())[:200]
@@ -206,10 +268,10 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
 def counters(table: DispatchTable) -> tuple[list[tuple[str, FloatArray]], list[str]]:
     """Return the columns that are counters, and the names of those that hold no numbers.
 
-    A column that a join has repeated under a suffix (``SQ_WAVES_13``) keeps the counter's own name. The accumulator
-    ``SQ_ACCUM_PREV_HIRES`` belongs to the counter before it, in other columns every time: it is called ``<that
-    counter>_ACCUM``, as rocprofiler-compute 3 does. Values are of shape (n_rows,), NaN where nothing is recorded; a
-    name recurs where several passes have counted it.
+    A column that a join has repeated under a suffix (``SQ_WAVES_13``) keeps the counter's own name.
+    The accumulator ``SQ_ACCUM_PREV_HIRES`` belongs to the counter before it, in other columns every
+    time: it is called ``<that counter>_ACCUM``, as rocprofiler-compute 3 does. Values are of shape
+    (n_rows,), NaN where nothing is recorded; a name recurs where several passes have counted it.
     """
     found: list[tuple[str, FloatArray]] = []
     words: list[str] = []
@@ -231,7 +293,11 @@ def is_counter(name: str) -> bool:
 def positions(left: pd.DataFrame, right: pd.DataFrame) -> IntArray:
     """Return for each row of `left` the row of `right` with the same values, the n-th with the n-th; -1 for none."""
     both = pd.concat([left, right], ignore_index=True)
-    group = both.groupby(list(both.columns), sort=False, dropna=False, observed=True).ngroup().to_numpy()
+    group = (
+        both.groupby(list(both.columns), sort=False, dropna=False, observed=True)
+        .ngroup()
+        .to_numpy()
+    )
     mine, theirs = pd.Series(group[: len(left)]), pd.Series(group[len(left) :])
     return pd.MultiIndex.from_arrays([theirs, theirs.groupby(theirs).cumcount()]).get_indexer(
         pd.MultiIndex.from_arrays([mine, mine.groupby(mine).cumcount()])
@@ -258,7 +324,9 @@ def _named_counters(table: DispatchTable) -> Iterator[tuple[str, str, Any]]:
         if not is_counter(own):
             continue
         match = _REPEATED.match(own)
-        name = match[1] if match and (match[1] in table.columns or match[1] == _ACCUMULATED) else own
+        name = (
+            match[1] if match and (match[1] in table.columns or match[1] == _ACCUMULATED) else own
+        )
         if name == _ACCUMULATED and before:
             name = f"{before}_ACCUM"
         before = name
@@ -288,8 +356,9 @@ def _fields(line: bytes) -> list[str]:
 class Times:
     """Start and duration of every row (0 where not `known`: both stamps are numbers), arrays of shape (n_rows,).
 
-    `rounded_ns` is the largest fraction of a nanosecond by which a duration was rounded. A row is `spoiled` where a
-    stamp is written with an exponent ("8.1097E+14"): a spreadsheet has cut its digits.
+    `rounded_ns` is the largest fraction of a nanosecond by which a duration was rounded. A row is
+    `spoiled` where a stamp is written with an exponent ("8.1097E+14"): a spreadsheet has cut its
+    digits.
     """
 
     start_ns: IntArray
@@ -315,21 +384,38 @@ def times_of(table: DispatchTable) -> Times | None:
     duration = last.whole - first.whole + np.rint(rest).astype(np.int64)
     start = first.whole + np.rint(first.fraction).astype(np.int64)
     off = np.abs(rest - np.rint(rest))
-    return Times(np.where(known, start, 0), np.where(known, duration, 0), known, float(off.max(initial=0.0)), spoiled)
+    return Times(
+        np.where(known, start, 0),
+        np.where(known, duration, 0),
+        known,
+        float(off.max(initial=0.0)),
+        spoiled,
+    )
 
 
 def dispatch_columns(table: DispatchTable, times: Times) -> dict[str, Any]:
     """Return the columns of the dispatch table, counters aside, for every row.
 
-    The files give the grid as one number of work-items, x, y and z multiplied, and the workgroup alike: `grid_x` is
-    the number of workgroups of all three dimensions and `block_x` that of work-items in one; y and z stay missing.
+    The files give the grid as one number of work-items, x, y and z multiplied, and the workgroup
+    alike: `grid_x` is the number of workgroups of all three dimensions and `block_x` that of
+    work-items in one; y and z stay missing.
     """
     work_items, block = table.integers("grid"), table.integers("block")
     possible = block.gt(0) & work_items.ge(0)
     block = block.where(possible.fillna(False))
     correlation = table.integers("correlation")
     recorded = correlation.ne(0).fillna(False).any()  # rocprof v2 writes 0 everywhere
-    plain = ("process", "gpu", "stream", "lds_bytes", "scratch_bytes", "vgpr", "accum_vgpr", "sgpr", "dispatch_id")
+    plain = (
+        "process",
+        "gpu",
+        "stream",
+        "lds_bytes",
+        "scratch_bytes",
+        "vgpr",
+        "accum_vgpr",
+        "sgpr",
+        "dispatch_id",
+    )
     lines = pd.Series(table.lines).astype("str")
     return {
         "kind": "kernel",
@@ -366,18 +452,22 @@ def _stamps(column: Any) -> _Stamps:
         plain = parts[0].notna().to_numpy()
         numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
         known = plain | np.isfinite(numbers)
-        cut = np.rint(np.clip(np.where(known & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS)).astype(np.int64)
+        cut = np.rint(np.clip(np.where(known & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS)).astype(
+            np.int64
+        )
         whole = parts[0].fillna("0").astype(np.int64).to_numpy()
         fraction = ("0" + parts[1].fillna("")).astype(np.float64).to_numpy()
         spoiled = known & text.str.contains("e", case=False, regex=False).to_numpy(dtype=bool)
         return _Stamps(np.where(plain, whole, cut), np.where(plain, fraction, 0.0), known, spoiled)
 
 
-def spoiled_timestamps(times: Times, table: DispatchTable, remedy: str = "export", other: str = "") -> list[Finding]:
+def spoiled_timestamps(
+    times: Times, table: DispatchTable, remedy: str = "export", other: str = ""
+) -> list[Finding]:
     """Return a finding if stamps have lost their digits to a spreadsheet.
 
-    `remedy` says what to do: "export" the table again, "profile" again, or nothing, as the times of the file `other`
-    are used instead ("other").
+    `remedy` says what to do: "export" the table again, "profile" again, or nothing, as the times of
+    the file `other` are used instead ("other").
     """
     if not times.spoiled.any():
         return []
@@ -387,7 +477,10 @@ def spoiled_timestamps(times: Times, table: DispatchTable, remedy: str = "export
         "profile": "durations cannot be trusted, profile again or take the file as it was written",
         "other": f"the times of {other} are used instead",
     }[remedy]
-    text = f"timestamps written with an exponent, as a spreadsheet saves them: their last digits are lost; {advice}"
+    text = (
+        "timestamps written with an exponent, as a spreadsheet saves them: their last digits are "
+        f"lost; {advice}"
+    )
     spoiled = remark("spoiled-timestamps", text, written="exponent", remedy=remedy, other=other)
     return [Finding(spoiled, "error", int(times.spoiled.sum()), source=where)]
 
@@ -404,14 +497,22 @@ def left_out(times: Times, table: DispatchTable) -> list[Finding]:
     if times.known.all():
         return []
     where = f"{table.label}:{table.lines[int(times.known.argmin())]}"
-    unreadable = remark("unreadable-times", "dispatches whose start or end is no number: left out", rows="dispatches")
+    unreadable = remark(
+        "unreadable-times",
+        "dispatches whose start or end is no number: left out",
+        rows="dispatches",
+    )
     return [Finding(unreadable, "error", int((~times.known).sum()), source=where)]
 
 
 def without_times(count: int, label: str) -> Finding:
     """Return the finding that a file has counters and no times."""
-    text = "dispatches with counters but no times: give the timing run of the same program with them"
-    return Finding(remark("counters-without-times", text, lacking="timing run"), "warning", count, source=label)
+    text = (
+        "dispatches with counters but no times: give the timing run of the same program with them"
+    )
+    return Finding(
+        remark("counters-without-times", text, lacking="timing run"), "warning", count, source=label
+    )
 
 
 def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
@@ -422,7 +523,10 @@ def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
     here, there = int((rows < 0).sum()), others - int((rows >= 0).sum())
     if not here and not there:
         return []
-    text = f"dispatches that the passes do not share ({here} not in this file, {there} only here): no counters there"
+    text = (
+        f"dispatches that the passes do not share ({here} not in this file, {there} only here): "
+        "no counters there"
+    )
     unshared = remark("unmatched-pass", text, why="not shared", missing=here, only_here=there)
     return [Finding(unshared, "warning", here + there, source=label)]
 
@@ -436,8 +540,13 @@ def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
     severity: Severity = "warning" if differ[worst[0]] > _WIDE else "info"
     spreads = tuple((name, differ[name]) for name in worst)
     listed = few((f"{name} {spread:.1%}" for name, spread in spreads), 3)
-    text = f"quantities that differ between replay passes of a dispatch, by at most: {listed}; the first is used"
-    return [Finding(remark("replay-spread", text, spreads=spreads), severity, len(differ), source=label)]
+    text = (
+        f"quantities that differ between replay passes of a dispatch, by at most: {listed}; the "
+        "first is used"
+    )
+    return [
+        Finding(remark("replay-spread", text, spreads=spreads), severity, len(differ), source=label)
+    ]
 
 
 def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[Finding]:
@@ -448,7 +557,11 @@ def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[F
     sums = tuple((name, have, all_) for name, (have, all_) in short.items())
     listed = few((f"{name} {have} of {all_}" for name, have, all_ in sums), 3)
     text = f"counters recorded on some channels only ({listed}): their sums are of these channels"
-    return [Finding(remark("channels-missing", text, counters=sums), "warning", len(short), source=label)]
+    return [
+        Finding(
+            remark("channels-missing", text, counters=sums), "warning", len(short), source=label
+        )
+    ]
 
 
 # The reader: which files are of one run, and its dispatches with the counters of other runs.
@@ -458,14 +571,23 @@ _DISPATCH = frozenset(("KernelName", "gpu-id", "grd", "wgr"))
 _STATISTICS = ["Name", "Calls", "TotalDurationNs", "AverageNs", "Percentage"]
 _STATISTICS_FILE = re.compile(r"\.(\w+_)?stats\.csv$")
 _KEY = ("Index", "KernelName")
-_EVENTS = re.compile(rb'^\s*(\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}\s*)?,\s*\{"args":\{"name":"[^"]*"\},"ph":"M","pid":')
+_EVENTS = re.compile(
+    rb'^\s*(\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}\s*)?,\s*\{"args":\{"name":"[^"]*"\},"ph":"M","pid":'
+)
 _SQLITE = b"SQLite format 3\x00"
 _TABLE = re.compile(rb'CREATE TABLE "?(?:KERN|OPS)"?\s*\(')
 _WITH_TIMES = re.compile(rb'"BeginNs"\s*:\s*"?\d')
 _OPERATIONS = {
-    "Index": "Index", "Name": "KernelName", "dev-id": "gpu-id", "gpu-id": "gpu-id", "queue-id": "queue-id",
-    "pid": "pid", "BeginNs": "BeginNs", "EndNs": "EndNs", "DurationNs": "DurationNs",
-}  # fmt: skip
+    "Index": "Index",
+    "Name": "KernelName",
+    "dev-id": "gpu-id",
+    "gpu-id": "gpu-id",
+    "queue-id": "queue-id",
+    "pid": "pid",
+    "BeginNs": "BeginNs",
+    "EndNs": "EndNs",
+    "DurationNs": "DurationNs",
+}
 """Column of an operation of the GPU, as ``--hip-trace`` writes them -> the same column of a dispatch."""
 _COPY = re.compile(r"(?i)(?:hc)?(?:mem)?copy|memcpy")
 _FILL = re.compile(r"(?i)fill|memset")
@@ -518,13 +640,20 @@ class RocprofReader(TraceReader):
             notes.append(of_file(run.label, remark("device-not-recorded", text, by="rocprof")))
         if counter_runs:
             others = tuple(table.label for table in counter_runs)
-            text = f"counters come from other runs of the program ({few(others, 3)}), joined by Index and name"
+            text = (
+                f"counters come from other runs of the program ({few(others, 3)}), joined by "
+                "Index and name"
+            )
             notes.append(of_file(run.label, remark("counters-of-other-runs", text, runs=others)))
         table = dispatch_table({**dispatch_columns(run, times), **columns}, rows=len(run))
         findings += left_out(times, run)
         if len(run) and not run.has("grid"):
-            text = "no launch has its grid, as --hip-trace writes none: profile with --stats as well"
-            findings.append(Finding(remark(GRID_NOT_RECORDED, text, by="rocprof"), "warning", len(run)))
+            text = (
+                "no launch has its grid, as --hip-trace writes none: profile with --stats as well"
+            )
+            findings.append(
+                Finding(remark(GRID_NOT_RECORDED, text, by="rocprof"), "warning", len(run))
+            )
         table = _of_operations(table[times.known].reset_index(drop=True), notes)
         return Trace(in_order(table), findings=findings, notes=notes)
 
@@ -533,7 +662,9 @@ def _of_operations(table: pd.DataFrame, notes: list[Remark]) -> pd.DataFrame:
     """Return the table without markers, copies and fills as such: ``--hip-trace`` lists them among the kernels."""
     names = table["name"].astype("str")
     levels = names.unique().tolist()
-    copies = names.isin([name for name in levels if _COPY.match(name) and direction(pd.Series([name]))[0] != name])
+    copies = names.isin(
+        [name for name in levels if _COPY.match(name) and direction(pd.Series([name]))[0] != name]
+    )
     fills = names.isin([name for name in levels if _FILL.match(name) and "(" not in name])
     markers = names.isin([name for name in levels if _NO_WORK.fullmatch(name)])
     if markers.any():
@@ -544,14 +675,18 @@ def _of_operations(table: pd.DataFrame, notes: list[Remark]) -> pd.DataFrame:
     named = names.where(~copies, direction(names)).where(~fills, "memset")
     if not (copies | fills | markers).any():
         return table
-    return table.assign(kind=pd.Categorical(kind), name=pd.Categorical(named))[~markers].reset_index(drop=True)
+    return table.assign(kind=pd.Categorical(kind), name=pd.Categorical(named))[
+        ~markers
+    ].reset_index(drop=True)
 
 
 def role_of(path: Path, beginning: bytes) -> Role | None:
     """Return what a file of rocprof v1 holds; None if it is none."""
     if beginning.startswith(_SQLITE):
         return "database" if _TABLE.search(beginning) else None
-    if _EVENTS.match(beginning) or (b'"traceEvents"' in beginning and _WITH_TIMES.search(beginning)):
+    if _EVENTS.match(beginning) or (
+        b'"traceEvents"' in beginning and _WITH_TIMES.search(beginning)
+    ):
         return "events"
     names = header_of(beginning)
     if names == _STATISTICS and _STATISTICS_FILE.search(path.name):
@@ -585,7 +720,9 @@ def _groups(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
                 _add_run(runs, file)
             elif role == "counters":
                 counted.append((file, _keys(read_table(file, Options(), _KEY))))
-            elif role == "statistics" or (role == "events" and not head(file.path).lstrip().startswith(b",")):
+            elif role == "statistics" or (
+                role == "events" and not head(file.path).lstrip().startswith(b",")
+            ):
                 statistics.append(file)
             else:
                 alone.append((file,))
@@ -619,7 +756,11 @@ def _add_run(runs: list[_Run], file: DataFile) -> None:
 def _best_run(runs: Sequence[_Run], file: DataFile, keys: pd.DataFrame) -> _Run | None:
     """Return the run that has the dispatches of a counter run; of equal ones that with the likest file name."""
     ranked = [
-        (float(np.mean(positions(keys, run.keys) >= 0)) if len(keys) else 0.0, _likeness(run.files[0], file), -place)
+        (
+            float(np.mean(positions(keys, run.keys) >= 0)) if len(keys) else 0.0,
+            _likeness(run.files[0], file),
+            -place,
+        )
         for place, run in enumerate(runs)
     ]
     if not ranked or max(ranked)[0] < _AGREEING:
@@ -638,11 +779,18 @@ def _fingerprint(table: DispatchTable) -> tuple[int, ...]:
     times = times_of(table)
     if times is None or not len(table):
         return ()
-    return (len(table), int(times.start_ns[0]), int(times.start_ns[-1]), int(times.duration_ns.sum()))
+    return (
+        len(table),
+        int(times.start_ns[0]),
+        int(times.start_ns[-1]),
+        int(times.duration_ns.sum()),
+    )
 
 
 def _keys(table: DispatchTable) -> pd.DataFrame:
-    return pd.DataFrame({"index": table.integers("dispatch_id"), "name": table.names().astype(object)})
+    return pd.DataFrame(
+        {"index": table.integers("dispatch_id"), "name": table.names().astype(object)}
+    )
 
 
 def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> DispatchTable:
@@ -655,14 +803,26 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
             connection.deserialize(data)
             of_table = {}
             for name in ("KERN", "OPS"):
-                of_table[name] = [str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")]
+                of_table[name] = [
+                    str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")
+                ]
             # --hip-trace writes the times of kernels into OPS
-            chosen = "KERN" if {"BeginNs", "EndNs"} <= set(of_table["KERN"]) or not of_table["OPS"] else "OPS"
+            chosen = (
+                "KERN"
+                if {"BeginNs", "EndNs"} <= set(of_table["KERN"]) or not of_table["OPS"]
+                else "OPS"
+            )
             names = of_table[chosen]
             if chosen == "OPS":
                 names = [name for name in names if name in _OPERATIONS]
-            quoted = ", ".join('CAST("{}" AS TEXT)'.format(name.replace('"', '""')) for name in names)
-            rows = connection.execute(f"SELECT {quoted} FROM {chosen}").fetchmany(len(data)) if names else []
+            quoted = ", ".join(
+                'CAST("{}" AS TEXT)'.format(name.replace('"', '""')) for name in names
+            )
+            rows = (
+                connection.execute(f"SELECT {quoted} FROM {chosen}").fetchmany(len(data))
+                if names
+                else []
+            )
             if chosen == "OPS":
                 names = [_OPERATIONS[name] for name in names]
         except (sqlite3.Error, MemoryError, OverflowError, UnicodeError, ValueError) as error:
@@ -671,11 +831,15 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
             connection.close()
         values = list(zip(*rows, strict=True)) or [()] * len(names)
         columns = {
-            name: pa.chunked_array([pa.array(own, pa.string())]) for name, own in zip(names, values, strict=True)
+            name: pa.chunked_array([pa.array(own, pa.string())])
+            for name, own in zip(names, values, strict=True)
         }
         table = DispatchTable(file.label, columns, np.arange(1, len(rows) + 1, dtype=np.int64))
         if not table.has("name", "begin", "end"):
-            text = "neither table KERN nor OPS has names with BeginNs and EndNs: profile with --stats or --hip-trace"
+            text = (
+                "neither table KERN nor OPS has names with BeginNs and EndNs: profile with "
+                "--stats or --hip-trace"
+            )
             raise DataError(text, source=file.label)
         return table
     if role_of(file.path, head(file.path)) == "events":
@@ -686,7 +850,10 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
 def _from_events(file: DataFile, options: Options) -> DispatchTable:
     """Return the operations of the GPU in ``results.json``: the events that name a device beside their times."""
     data = content(file.path, max_bytes=options.trace_bytes)
-    broken = "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the same run"
+    broken = (
+        "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of "
+        "the same run"
+    )
     try:
         document = msgspec.json.decode(as_utf8(data))
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -695,13 +862,22 @@ def _from_events(file: DataFile, options: Options) -> DispatchTable:
     rows, places = [], []
     for place, event in enumerate(events if isinstance(events, list) else [], start=1):
         given = event.get("args") if isinstance(event, dict) else None
-        if isinstance(given, dict) and "BeginNs" in given and ("dev-id" in given or "gpu-id" in given):
+        if (
+            isinstance(given, dict)
+            and "BeginNs" in given
+            and ("dev-id" in given or "gpu-id" in given)
+        ):
             name = given.get("Name") or given.get("KernelName") or event.get("name")
-            rows.append({_OPERATIONS[key]: str(value) for key, value in given.items() if key in _OPERATIONS})
+            rows.append(
+                {_OPERATIONS[key]: str(value) for key, value in given.items() if key in _OPERATIONS}
+            )
             rows[-1]["KernelName"] = str(name)
             places.append(place)
     if not rows:
-        raise DataError("has no operation of a GPU with its times: give results.csv or results.db", source=file.label)
+        raise DataError(
+            "has no operation of a GPU with its times: give results.csv or results.db",
+            source=file.label,
+        )
     columns = {
         name: pa.chunked_array([pa.array([row.get(name) for row in rows], pa.string())])
         for name in dict.fromkeys(_OPERATIONS.values())
@@ -738,7 +914,10 @@ def _mismatch(run: DispatchTable, times: Times) -> list[Finding]:
     where = f"{run.label}:{run.lines[int(wrong.argmax())]}"
     return [
         Finding(
-            remark("duration-mismatch", "DurationNs is not EndNs - BeginNs: durations are taken from the stamps"),
+            remark(
+                "duration-mismatch",
+                "DurationNs is not EndNs - BeginNs: durations are taken from the stamps",
+            ),
             "warning",
             int(wrong.sum()),
             source=where,
@@ -751,11 +930,17 @@ def _same_run(tables: Sequence[DispatchTable]) -> list[Remark]:
     first = _fingerprint(tables[0])
     for table in tables[1:]:
         if _fingerprint(table) != first:
-            raise DataError(f"holds another run than {tables[0].label}: read them apart", source=table.label)
+            raise DataError(
+                f"holds another run than {tables[0].label}: read them apart", source=table.label
+            )
     return [
         of_file(
             table.label,
-            remark("same-dispatches", f"the same dispatches as {tables[0].label}, read once", other=tables[0].label),
+            remark(
+                "same-dispatches",
+                f"the same dispatches as {tables[0].label}, read once",
+                other=tables[0].label,
+            ),
         )
         for table in tables[1:]
     ]
@@ -765,12 +950,20 @@ def _nothing_to_read(file: DataFile, role: Role | None, runs: Sequence[DataFile]
     """Return a note on a file that holds nothing to read; raise `DataError` for a trace that was never written."""
     if role == "statistics":
         return [
-            of_file(file.label, remark("sums-only", "holds sums over kernels, no single dispatches: give results.csv"))
+            of_file(
+                file.label,
+                remark(
+                    "sums-only", "holds sums over kernels, no single dispatches: give results.csv"
+                ),
+            )
         ]
     if role != "events":
         return []
     if head(file.path).lstrip().startswith(b","):
-        text = "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db of the same run"
+        text = (
+            "is no JSON: rocprof ended before it wrote the trace; give results.csv or results.db "
+            "of the same run"
+        )
         raise DataError(text, source=file.label)
     text = f"events of the same run as {runs[0].label}, which is read instead"
     return [of_file(file.label, remark("picture-of-results", text))]

@@ -1,19 +1,22 @@
 """rocprofiler-compute and Omniperf: the folder of one workload on one GPU is one run.
 
 =====================  =================================================================================================
-pmc_perf.csv           every dispatch with its counters, joined from all passes: one line per dispatch ("wide", up to
-                       2 700 columns), or since ROCm 7 one per dispatch and counter ("long", with Counter_Name)
+pmc_perf.csv           every dispatch with its counters, joined from all passes: one line per
+dispatch ("wide", up to
+                       2 700 columns), or since ROCm 7 one per dispatch and counter ("long", with
+                       Counter_Name)
 pmc_perf_N.csv         one pass, in the columns of rocprof v2
 SQ_*.csv               passes that count occupancies ("levels")
 timestamps.csv         a pass without counters
 sysinfo.csv            the machine: the device comes from here
-others                 roofline.csv, pmc_dispatch_info.csv, pmc_kernel_top.csv, perfmon/, profiling_config.yaml and
+others                 roofline.csv, pmc_dispatch_info.csv, pmc_kernel_top.csv, perfmon/,
+profiling_config.yaml and
                        log.txt hold nothing of single dispatches
 =====================  =================================================================================================
 
-Grids are one number of work-items, so `grid_x` counts the workgroups of all dimensions. Files in the columns of rocprof
-v2 under other names are read too, each as a run of its own. Seen: Omniperf 2.0 (rocprof v1 and v2), rocprofiler-compute
-3 (ROCm 6.5 and 7.0), on MI210, MI300A, MI300X, MI350X.
+Grids are one number of work-items, so `grid_x` counts the workgroups of all dimensions. Files in
+the columns of rocprof v2 under other names are read too, each as a run of its own. Seen: Omniperf
+2.0 (rocprof v1 and v2), rocprofiler-compute 3 (ROCm 6.5 and 7.0), on MI210, MI300A, MI300X, MI350X.
 """
 
 from __future__ import annotations
@@ -56,11 +59,12 @@ from .rocprof import (
     without_times,
 )
 
-# Which device a rocprofiler-compute run was measured on: ``sysinfo.csv``, one line about the machine.
+# Which device a rocprofiler-compute run was measured on: ``sysinfo.csv``, one line about the
+# machine.
 #
-# `gpu_model` is the tool's own name, with the stepping ("MI300X_A1") or of a whole series ("MI200"); `gpu_arch` and
-# `cu_per_gpu` are what the runtime reports, of the partition where the card is split. They do not always agree: an
-# early MI350 reports 128 compute units.
+# `gpu_model` is the tool's own name, with the stepping ("MI300X_A1") or of a whole series
+# ("MI200"); `gpu_arch` and `cu_per_gpu` are what the runtime reports, of the partition where the
+# card is split. They do not always agree: an early MI350 reports 128 compute units.
 
 _STEPPING = re.compile(r"_[A-Z]\d$")
 _WHOLE = frozenset(("", "SPX", "NA", "N/A"))  # compute_partition of a card that is not split
@@ -70,7 +74,8 @@ _WHOLE = frozenset(("", "SPX", "NA", "N/A"))  # compute_partition of a card that
 class System:
     """The machine: its device, the channels of its L2 if known, and what was assumed.
 
-    The device is the catalogue's name; the file's own word where it has none; "" if the file does not say.
+    The device is the catalogue's name; the file's own word where it has none; "" if the file does
+    not say.
     """
 
     device: str = ""
@@ -93,9 +98,10 @@ def read_system(file: DataFile, options: Options) -> System:
 def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     """Return the device that a line of ``sysinfo.csv`` describes, and what was assumed.
 
-    It is found by `gpu_model` where the catalogue knows it, else by architecture and compute units (`gpu_arch`,
-    `cu_per_gpu`), else it is the model as it stands. A split card (`compute_partition`) is another device: "MI300X
-    (CPX)". There are notes where the two disagree, or one is not enough.
+    It is found by `gpu_model` where the catalogue knows it, else by architecture and compute units
+    (`gpu_arch`, `cu_per_gpu`), else it is the model as it stands. A split card
+    (`compute_partition`) is another device: "MI300X (CPX)". There are notes where the two disagree,
+    or one is not enough.
     """
     model = _STEPPING.sub("", row.get("gpu_model", ""))
     arch, cus = row.get("gpu_arch", ""), _number(row.get("cu_per_gpu", ""))
@@ -112,9 +118,15 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
         if not known:
             return model or name, []
         same = assumption.values["same"] if assumption else ()
-        read = assumption.text if assumption else f"{arch} with {cus} compute units is read as {name}"
+        read = (
+            assumption.text if assumption else f"{arch} with {cus} compute units is read as {name}"
+        )
         said = f"gpu_model {model} is a series: {read}" if model else read
-        return name, [remark("gpu-model-series", said, model=model, arch=arch, units=cus, device=name, same=same)]
+        return name, [
+            remark(
+                "gpu-model-series", said, model=model, arch=arch, units=cus, device=name, same=same
+            )
+        ]
     split = partition not in _WHOLE
     notes = []
     if split:
@@ -124,11 +136,23 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
         found = f"{arch or 'unknown architecture'} with {cus} compute units"
         text = f"gpu_model says {row['gpu_model']}, which is no {found}: read as {gpu.name}"
         notes.append(
-            remark("gpu-model-contradicted", text, model=row["gpu_model"], arch=arch, units=cus, device=gpu.name)
+            remark(
+                "gpu-model-contradicted",
+                text,
+                model=row["gpu_model"],
+                arch=arch,
+                units=cus,
+                device=gpu.name,
+            )
         )
     elif model != gpu.name:
         notes.append(
-            remark("gpu-model-read-as", f"gpu_model {model} is read as {gpu.name}", model=model, device=gpu.name)
+            remark(
+                "gpu-model-read-as",
+                f"gpu_model {model} is read as {gpu.name}",
+                model=model,
+                device=gpu.name,
+            )
         )
     return (f"{gpu.name} ({partition})" if split else gpu.name), notes
 
@@ -139,9 +163,9 @@ def _number(text: str) -> int | None:
 
 # The passes of a run, brought to the same dispatches.
 #
-# The hardware counts a handful of events at a time, so the tool runs the program again and again; every run is a pass
-# with a file of its own, and ``pmc_perf.csv`` is their join. Dispatch_ID starts from 0 or from 1 as it likes, so passes
-# are joined by the order within kernel, grid and workgroup.
+# The hardware counts a handful of events at a time, so the tool runs the program again and again;
+# every run is a pass with a file of its own, and ``pmc_perf.csv`` is their join. Dispatch_ID starts
+# from 0 or from 1 as it likes, so passes are joined by the order within kernel, grid and workgroup.
 
 _CELLS = 10_000_000  # a long table may need this many cells when made wide, or
 _CELLS_PER_LINE = 16  # this many for each of its lines
@@ -152,9 +176,9 @@ _ON_EVERY_CHANNEL = "TCC_"  # counters of the L2, whose channels sysinfo.csv cou
 class Pass:
     """One file: its dispatches, one row each, and their counters under the counters' names.
 
-    Each counter is an array of shape (n_dispatches,); `words` are columns left out, which hold no numbers. `times` is
-    None if the file has none, `spread` by how much the durations of one dispatch differ between the passes in the file,
-    relative to the longest.
+    Each counter is an array of shape (n_dispatches,); `words` are columns left out, which hold no
+    numbers. `times` is None if the file has none, `spread` by how much the durations of one
+    dispatch differ between the passes in the file, relative to the longest.
     """
 
     table: DispatchTable
@@ -185,15 +209,20 @@ def read_pass(file: DataFile, options: Options) -> Pass:
     """
     table = read_table(file, options)
     if table.has("counter_name", "counter_value"):
-        keys = pd.DataFrame({meaning: table.integers(meaning) for meaning in ("gpu", "dispatch_id")})
+        keys = pd.DataFrame(
+            {meaning: table.integers(meaning) for meaning in ("gpu", "dispatch_id")}
+        )
         dispatch = keys.groupby(["gpu", "dispatch_id"], sort=False, dropna=False).ngroup()
         rows: IntArray = dispatch.to_numpy(dtype=np.int64).astype(np.int64)
         first = np.sort(np.unique(rows, return_index=True)[1])
-        codes, found = pd.factorize(np.array(table.column("counter_name").fill_null("").to_pylist(), dtype=object))
+        codes, found = pd.factorize(
+            np.array(table.column("counter_name").fill_null("").to_pylist(), dtype=object)
+        )
         labels, names = codes.astype(np.int64), [str(name) for name in found]
         if first.size * len(names) > max(_CELLS, _CELLS_PER_LINE * len(table)):
             raise DataError(
-                f"has {len(table)} lines for {first.size} dispatches x {len(names)} counters: not a table of counters",
+                f"has {len(table)} lines for {first.size} dispatches x {len(names)} counters: not "
+                "a table of counters",
                 source=table.label,
             )
         text = pd.Series(table.column("counter_value").to_pylist(), dtype=object)
@@ -210,8 +239,9 @@ def read_pass(file: DataFile, options: Options) -> Pass:
 def rows_of(base: DispatchTable, other: DispatchTable) -> IntArray:
     """Return for each dispatch of `base` the row of the same dispatch in `other`, -1 where there is none.
 
-    The n-th dispatch of a kernel with a grid and workgroup is the n-th of the other file, in the order of Dispatch_ID
-    (of the lines, where it is no number). GPUs are told apart where both files know the same ones.
+    The n-th dispatch of a kernel with a grid and workgroup is the n-th of the other file, in the
+    order of Dispatch_ID (of the lines, where it is no number). GPUs are told apart where both files
+    know the same ones.
     """
     same_gpus = set(base.integers("gpu").dropna()) == set(other.integers("gpu").dropna())
     mine, theirs = _order(base), _order(other)
@@ -224,7 +254,8 @@ def rows_of(base: DispatchTable, other: DispatchTable) -> IntArray:
 def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     """Return the counters of `base` and `others` for the dispatches of `base`.
 
-    Values of a pass are preferred to those of the passes after it. `channels` are those of the device's L2, if known.
+    Values of a pass are preferred to those of the passes after it. `channels` are those of the
+    device's L2, if known.
     """
     findings = [*base.table.findings]
     columns, durations, words = list(base.counters), [_durations(base)], list(base.words)
@@ -240,13 +271,15 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     found = channels_of(merged.columns)
     known = {name: channels or 0 for name in found if name.startswith(_ON_EVERY_CHANNEL)}
     findings += channels_missing(
-        {name: (len(own), max(max(own) + 1, known.get(name, 0))) for name, own in found.items()}, base.label
+        {name: (len(own), max(max(own) + 1, known.get(name, 0))) for name, own in found.items()},
+        base.label,
     )
     unread = tuple(dict.fromkeys(words))
     notes = [columns_left_out(base.label, unread)] if unread else []
     if merged.columns:
         text = (
-            "counters of a dispatch come from several runs of the program, one for each set of counters: "
+            "counters of a dispatch come from several runs of the program, one for each set of "
+            "counters: "
             "they were not measured together"
         )
         notes.append(of_file(base.label, remark("counters-of-several-runs", text)))
@@ -257,7 +290,9 @@ def _durations(own: Pass) -> FloatArray:
     """Return durations as numbers, NaN where there are none to trust."""
     if own.times is None:
         return np.full(len(own.table), np.nan)
-    return np.where(own.times.known & ~own.times.spoiled, own.times.duration_ns.astype(np.float64), np.nan)
+    return np.where(
+        own.times.known & ~own.times.spoiled, own.times.duration_ns.astype(np.float64), np.nan
+    )
 
 
 def _keys(table: DispatchTable, gpus: bool) -> pd.DataFrame:
@@ -297,7 +332,9 @@ def _spread_of(times: Times, rows: IntArray) -> float:
 
 
 Role = Literal["merged", "timestamps", "pass", "other table", "system", "companion", "analysis"]
-_DISPATCH = frozenset(("Dispatch_ID", "GPU_ID", "Grid_Size", "Workgroup_Size", "LDS_Per_Workgroup", "Kernel_Name"))
+_DISPATCH = frozenset(
+    ("Dispatch_ID", "GPU_ID", "Grid_Size", "Workgroup_Size", "LDS_Per_Workgroup", "Kernel_Name")
+)
 _PASS = re.compile(r"^(pmc_perf_.*|SQC?_\w+)\.csv$")
 _ROLE_OF_NAME: dict[str, Role] = {"pmc_perf.csv": "merged", "timestamps.csv": "timestamps"}
 _INFO = ["Dispatch_ID", "Kernel_Name", "GPU_ID"]
@@ -326,18 +363,34 @@ class RocprofilerComputeReader(TraceReader):
         """Return the files of each workload folder together, and others one by one."""
         alone = dict.fromkeys(file for file in files if _role(file) in ("other table", "analysis"))
         folders = by_folder([file for file in files if file not in alone], ("perfmon",))
-        return [*(tuple(sorted(own, key=_is_companion)) for own in folders), *((file,) for file in alone)]
+        return [
+            *(tuple(sorted(own, key=_is_companion)) for own in folders),
+            *((file,) for file in alone),
+        ]
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches of one workload with the counters of all passes; a DataError if a file is damaged."""
         roles = {file: _role(file) for file in files}
         systems = [read_system(file, options) for file in files if roles[file] == "system"]
-        places = {"merged": 0, "timestamps": 1, "pass": 2, "other table": 2}  # then the passes by number
-        own = [(places[role], by_number(file.path.name), file) for file in files if (role := roles[file]) in places]
+        places = {
+            "merged": 0,
+            "timestamps": 1,
+            "pass": 2,
+            "other table": 2,
+        }  # then the passes by number
+        own = [
+            (places[role], by_number(file.path.name), file)
+            for file in files
+            if (role := roles[file]) in places
+        ]
         passes = [read_pass(file, options) for *_, file in sorted(own, key=lambda item: item[:2])]
         if not passes:
             return Trace(dispatch_table({}, rows=0), notes=_nothing(files, roles))
-        base = passes[0] if "merged" in roles.values() else next((one for one in passes if one.times), passes[0])
+        base = (
+            passes[0]
+            if "merged" in roles.values()
+            else next((one for one in passes if one.times), passes[0])
+        )
         others = [one for one in passes if one is not base]
         system = systems[0] if systems else None
         timed = _timed(base, others)
@@ -347,7 +400,9 @@ class RocprofilerComputeReader(TraceReader):
             notes += system.notes
         elif "device" not in options.defaults:
             text = "no sysinfo.csv beside it: give default device=NAME"
-            notes.append(of_file(base.label, remark("device-not-recorded", text, by="rocprofiler-compute")))
+            notes.append(
+                of_file(base.label, remark("device-not-recorded", text, by="rocprofiler-compute"))
+            )
         if timed.times is None:
             return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
         columns = {
@@ -358,7 +413,11 @@ class RocprofilerComputeReader(TraceReader):
         }
         table = dispatch_table(columns, rows=len(base.table))
         findings += left_out(timed.times, base.table)
-        return Trace(in_order(table[timed.times.known].reset_index(drop=True)), findings=findings, notes=notes)
+        return Trace(
+            in_order(table[timed.times.known].reset_index(drop=True)),
+            findings=findings,
+            notes=notes,
+        )
 
 
 def role_of(path: Path, beginning: bytes) -> Role | None:
@@ -381,7 +440,9 @@ def _is_text_of_ours(path: Path, beginning: bytes) -> bool:
         return _PERFMON.match(beginning) is not None
     if path.name == "profiling_config.yaml":
         return all(word in beginning for word in _CONFIG)
-    return path.name == "log.txt" and any(word in beginning.lower() for word in (b"omniperf", b"rocprof"))
+    return path.name == "log.txt" and any(
+        word in beginning.lower() for word in (b"omniperf", b"rocprof")
+    )
 
 
 def _role(file: DataFile) -> Role | None:
@@ -393,14 +454,19 @@ def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> l
     derived = [file.label for file in files if roles[file] == "analysis"]
     rest = [file.label for file in files if roles[file] != "analysis"]
     text = (
-        "the analysis database of rocprofiler-compute holds derived metrics only: give the workload "
+        "the analysis database of rocprofiler-compute holds derived metrics only: give the "
+        "workload "
         "folder it was made from (pmc_perf.csv, sysinfo.csv)"
     )
     notes = [of_file(label, remark("derived-metrics-only", text)) for label in derived]
     none = "no dispatches, give the whole workload folder"
     if len(rest) == 1:
         return [*notes, of_file(rest[0], remark("no-dispatches", none))]
-    return [*notes, remark("no-dispatches", f"{few(rest, 3)}: {none}", among=tuple(rest))] if rest else notes
+    return (
+        [*notes, remark("no-dispatches", f"{few(rest, 3)}: {none}", among=tuple(rest))]
+        if rest
+        else notes
+    )
 
 
 @dataclass(frozen=True)
@@ -431,7 +497,12 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
             )
             notes = [
                 of_file(
-                    base.label, remark("times-of-other-file", f"times are those of {other.label}", other=other.label)
+                    base.label,
+                    remark(
+                        "times-of-other-file",
+                        f"times are those of {other.label}",
+                        other=other.label,
+                    ),
                 ),
                 *_rounded(own, other.label),
             ]
@@ -458,7 +529,8 @@ def _rounded(times: Times, label: str) -> list[Remark]:
     if not times.rounded_ns:
         return []
     text = (
-        "times have fractions of a nanosecond, so they are means over the passes: durations are rounded by at most "
+        "times have fractions of a nanosecond, so they are means over the passes: durations are "
+        "rounded by at most "
         f"{times.rounded_ns:g} ns, and the time between two dispatches is not a gap of any run"
     )
     return [of_file(label, remark("times-are-means", text, rounded_ns=times.rounded_ns))]
@@ -469,5 +541,7 @@ def _place(base: Pass, timed: _Timed) -> dict[str, pd.Series]:
     if timed.of is None:
         return {}
     other = timed.of.table
-    wanted = [name for name in ("process", "stream") if not base.table.has(name) and other.has(name)]
+    wanted = [
+        name for name in ("process", "stream") if not base.table.has(name) and other.has(name)
+    ]
     return {name: other.integers(name).iloc[timed.rows].reset_index(drop=True) for name in wanted}

@@ -1,7 +1,7 @@
 """What rocprofv3's CSV and JSON output have in common: agents, times at the ends of the clock, streams and queues.
 
-Grids are in work-items throughout, times in nanoseconds of the monotonic clock. An agent is a CPU or a GPU of the node;
-CSV files name it by its number ("Agent 4"), JSON files by a handle.
+Grids are in work-items throughout, times in nanoseconds of the monotonic clock. An agent is a CPU
+or a GPU of the node; CSV files name it by its number ("Agent 4"), JSON files by a handle.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ from .rocpd import STREAM_IS_QUEUE, streams_recorded
 
 LAST, FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 """The ends of what the dispatch table can hold: a time beyond is held there, and reported."""
-NO_ACTIVITY = remark("no-activities", "no kernel dispatches and no memory copies were recorded", by="rocprofv3")
+NO_ACTIVITY = remark(
+    "no-activities", "no kernel dispatches and no memory copies were recorded", by="rocprofv3"
+)
 UNLINKED = remark(
     "no-api-calls",
-    "no HIP or HSA API calls were recorded (--hip-trace records them): no activity is linked to its launch",
+    "no HIP or HSA API calls were recorded (--hip-trace records them): no activity is linked to "
+    "its launch",
     by="rocprofv3",
 )
 NO_DEVICE = remark(
-    "device-not-recorded", "the files do not say on which device this ran: give default device=NAME", by="rocprofv3"
+    "device-not-recorded",
+    "the files do not say on which device this ran: give default device=NAME",
+    by="rocprofv3",
 )
 
 
@@ -54,8 +59,9 @@ class Agents:
     def device(self, word: str) -> str:
         """Return the device of "Agent 4" (number among all agents), "GPU 0" (among GPUs) or "4"; "" if unknown.
 
-        ``--agent-index`` decides which number it is, and no file says which was chosen: the number among the visible
-        agents (the default) is tried before the number of the node. Where all GPUs are alike it does not matter.
+        ``--agent-index`` decides which number it is, and no file says which was chosen: the number
+        among the visible agents (the default) is tried before the number of the node. Where all
+        GPUs are alike it does not matter.
         """
         number = agent_number(word)
         if number is None:
@@ -75,10 +81,13 @@ def agent_number(word: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def agent_device(product: str, name: str, version: int | None, cus: int | None) -> tuple[str, Remark | None]:
+def agent_device(
+    product: str, name: str, version: int | None, cus: int | None
+) -> tuple[str, Remark | None]:
     """Return the device of an agent under the catalogue's name, and a remark.
 
-    Of "AMD Instinct MI350X" and "gfx950" ("" where the file does not say), 90500 for gfx950, and the compute units.
+    Of "AMD Instinct MI350X" and "gfx950" ("" where the file does not say), 90500 for gfx950, and
+    the compute units.
     """
     gfx = name if name.startswith("gfx") else gfx_of(version)
     return device_named(product, gfx, cus or None)
@@ -113,14 +122,20 @@ def durations(start: IntArray, end: IntArray) -> IntArray:
 
 def beyond_clock(count: int, source: str) -> Finding:
     """Return the finding for timestamps that do not fit."""
-    text = "activities whose timestamps do not fit 63 bits: kept at the last one possible, rows of no use"
-    return Finding(remark("clipped-time", text, clipped="activities"), "error", count, source=source)
+    text = (
+        "activities whose timestamps do not fit 63 bits: kept at the last one possible, rows of "
+        "no use"
+    )
+    return Finding(
+        remark("clipped-time", text, clipped="activities"), "error", count, source=source
+    )
 
 
 def streams(stream: pd.Series, queue: pd.Series, notes: list[Remark]) -> tuple[pd.Series, bool]:
     """Return what orders the kernels, and whether it is the HIP stream (else the hardware queue).
 
-    Streams share queues, and copies have a stream only, so the stream is taken where it was recorded.
+    Streams share queues, and copies have a stream only, so the stream is taken where it was
+    recorded.
     """
     if streams_recorded(stream, queue):
         return stream, True
@@ -132,13 +147,17 @@ def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return rows of several kinds one below the other, missing where a kind has no such column."""
     filled = [part for part in parts if len(part)] or parts[:1]
     names = dict.fromkeys(name for part in filled for name in part.columns)
-    return pd.DataFrame({name: _stacked_column([_column(part, name) for part in filled]) for name in names})
+    return pd.DataFrame(
+        {name: _stacked_column([_column(part, name) for part in filled]) for name in names}
+    )
 
 
 def _column(part: pd.DataFrame, name: str) -> pd.Series:
     if name in part:
         return part[name]
-    return pd.Series(np.nan, index=part.index, dtype="float64" if name.startswith(COUNTER) else "Int64")
+    return pd.Series(
+        np.nan, index=part.index, dtype="float64" if name.startswith(COUNTER) else "Int64"
+    )
 
 
 def _stacked_column(columns: Sequence[pd.Series]) -> Any:

@@ -1,14 +1,16 @@
 """CSV files of rocprofv3 (rocprofiler-sdk): kernel traces, counters, memory copies, agents, API calls.
 
-Written by default until ROCm 7.0, since then with ``--output-format csv`` or by ``rocpd convert``. Seen: the versions
-of October 2024 (agents as integers, no streams, no registers) and of 2025 (agents as "Agent 4"; every field quoted, or
-only words), and the spelling of ``rocpd convert`` (a column Guid, other capitals). Columns are therefore found by name
-in any case, and may be missing. Rows are in no order. Times are integer nanoseconds, grids in work-items.
+Written by default until ROCm 7.0, since then with ``--output-format csv`` or by ``rocpd convert``.
+Seen: the versions of October 2024 (agents as integers, no streams, no registers) and of 2025
+(agents as "Agent 4"; every field quoted, or only words), and the spelling of ``rocpd convert`` (a
+column Guid, other capitals). Columns are therefore found by name in any case, and may be missing.
+Rows are in no order. Times are integer nanoseconds, grids in work-items.
 
-``*_kernel_trace.csv`` has one row per dispatch; ``*_counter_collection.csv`` one row per dispatch and counter, of the
-grid only the total (`grid_x` then counts the workgroups of all dimensions), and times in newer versions only.
-``*_memory_copy_trace.csv`` does not say how much was copied. Only ``*_agent_info.csv`` says what a device is.
-`Run` has the files of one run together: whose times count, which devices the agents are, what launched what.
+``*_kernel_trace.csv`` has one row per dispatch; ``*_counter_collection.csv`` one row per dispatch
+and counter, of the grid only the total (`grid_x` then counts the workgroups of all dimensions), and
+times in newer versions only. ``*_memory_copy_trace.csv`` does not say how much was copied. Only
+``*_agent_info.csv`` says what a device is. `Run` has the files of one run together: whose times
+count, which devices the agents are, what launched what.
 """
 
 from __future__ import annotations
@@ -34,7 +36,16 @@ from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ..errors import DataError
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
-from ..traces.dispatches import COLUMNS, KERNEL, MEMCPY, Finding, Severity, Trace, dispatch_table, in_order
+from ..traces.dispatches import (
+    COLUMNS,
+    KERNEL,
+    MEMCPY,
+    Finding,
+    Severity,
+    Trace,
+    dispatch_table,
+    in_order,
+)
 from . import rocprofv3
 from .base import HEAD_BYTES, DataFile, Options, TraceReader, register
 from .files import as_utf8, by_number, content, csv_header, head
@@ -42,20 +53,29 @@ from .rocpd import direction, workgroups
 
 # Files: what a CSV file holds, by its header, and which files are of one run, by their names.
 #
-# A process writes ``<host>/<pid>_kernel_trace.csv``, ``<host>/<pid>_agent_info.csv`` and so on; with ``-o NAME`` the
-# prefix is NAME, and in documentation it is missing. An input file with several lines of counters runs the program once
-# for each, into folders ``pass_1``, ``pass_2``, ... (``pmc_1``, ... in later versions).
+# A process writes ``<host>/<pid>_kernel_trace.csv``, ``<host>/<pid>_agent_info.csv`` and so on;
+# with ``-o NAME`` the prefix is NAME, and in documentation it is missing. An input file with
+# several lines of counters runs the program once for each, into folders ``pass_1``, ``pass_2``, ...
+# (``pmc_1``, ... in later versions).
 
 
 class Content(Enum):
     """What a file holds; the value is the columns that tell, in lower case."""
 
-    KERNELS = frozenset({"kind", "agent_id", "dispatch_id", "kernel_name", "start_timestamp", "end_timestamp"})
-    COUNTERS = frozenset({"agent_id", "dispatch_id", "kernel_name", "counter_name", "counter_value"})
-    COPIES = frozenset({"direction", "source_agent_id", "destination_agent_id", "start_timestamp", "end_timestamp"})
+    KERNELS = frozenset(
+        {"kind", "agent_id", "dispatch_id", "kernel_name", "start_timestamp", "end_timestamp"}
+    )
+    COUNTERS = frozenset(
+        {"agent_id", "dispatch_id", "kernel_name", "counter_name", "counter_value"}
+    )
+    COPIES = frozenset(
+        {"direction", "source_agent_id", "destination_agent_id", "start_timestamp", "end_timestamp"}
+    )
     AGENTS = frozenset({"agent_type", "cu_count", "gfx_target_version"})
     API = frozenset({"domain", "function", "correlation_id", "start_timestamp", "end_timestamp"})
-    STATISTICS = frozenset({"name", "calls", "totaldurationns", "minns", "stddev"})  # rocprof v1 has no minns
+    STATISTICS = frozenset(
+        {"name", "calls", "totaldurationns", "minns", "stddev"}
+    )  # rocprof v1 has no minns
     ALLOCATIONS = frozenset({"kind", "operation", "allocation_size", "address"})
     SCRATCH = frozenset({"kind", "operation", "alloc_flags", "start_timestamp"})
     SAMPLES = frozenset({"sample_timestamp", "dispatch_id", "instruction"})
@@ -77,7 +97,8 @@ class Place:
     """Where in the output of a run a file stands.
 
     `home` is the folder without that of the pass, `replay` that folder, "" outside of any;
-    `prefix` is what the names of all files of a process begin with; the whole name where it is not one of rocprofv3's.
+    `prefix` is what the names of all files of a process begin with; the whole name where it is not
+    one of rocprofv3's.
     """
 
     home: Path
@@ -111,15 +132,22 @@ def place_of(path: Path) -> Place:
 def runs(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
     """Return the files of each run, in the order of its first file.
 
-    Files of one folder with one prefix belong together. So do passes: their processes by the prefix where all passes
-    have the same, else (prefixes are process ids) first with first in the order of the ids, if there are equally many.
+    Files of one folder with one prefix belong together. So do passes: their processes by the prefix
+    where all passes have the same, else (prefixes are process ids) first with first in the order of
+    the ids, if there are equally many.
     """
     homes: dict[Path, dict[str, dict[str, list[DataFile]]]] = {}
     for file in files:
         place = place_of(file.path)
-        homes.setdefault(place.home, {}).setdefault(place.replay, {}).setdefault(place.prefix, []).append(file)
+        homes.setdefault(place.home, {}).setdefault(place.replay, {}).setdefault(
+            place.prefix, []
+        ).append(file)
     number = {file: position for position, file in enumerate(files)}
-    groups = [sorted(group, key=number.__getitem__) for passes in homes.values() for group in _matched(passes)]
+    groups = [
+        sorted(group, key=number.__getitem__)
+        for passes in homes.values()
+        for group in _matched(passes)
+    ]
     return [tuple(group) for group in sorted(groups, key=lambda group: number[group[0]])]
 
 
@@ -132,20 +160,34 @@ def _matched(passes: dict[str, dict[str, list[DataFile]]]) -> Iterator[list[Data
     elif len({len(processes) for processes in of_pass}) == 1:
         ordered = [sorted(processes, key=by_number) for processes in of_pass]
         for prefixes in zip(*ordered, strict=True):
-            yield [file for processes, prefix in zip(of_pass, prefixes, strict=True) for file in processes[prefix]]
+            yield [
+                file
+                for processes, prefix in zip(of_pass, prefixes, strict=True)
+                for file in processes[prefix]
+            ]
     else:
         for processes in of_pass:
             yield from processes.values()
 
 
-# Tables: a file by its columns, whatever the case of their names, with all that is odd about its fields.
+# Tables: a file by its columns, whatever the case of their names, with all that is odd about its
+# fields.
 
 _WORDS = frozenset(
     {
-        "guid", "kernel_name", "counter_name", "agent_id", "source_agent_id", "destination_agent_id", "direction",
-        "domain", "agent_type", "name", "product_name",
+        "guid",
+        "kernel_name",
+        "counter_name",
+        "agent_id",
+        "source_agent_id",
+        "destination_agent_id",
+        "direction",
+        "domain",
+        "agent_type",
+        "name",
+        "product_name",
     }
-)  # fmt: skip
+)
 _WORD, _FIELD = pa.dictionary(pa.int32(), pa.large_string()), pa.large_string()
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _MOST_DIGITS = 40  # more than any 64-bit number has; Python refuses to convert very long ones
@@ -175,8 +217,8 @@ class _Whole:
 class CsvTable:
     """The rows of a file; fields are text until they are asked for. A DataError if it cannot be read as delimited text.
 
-    `names` are the columns in lower case, `lines` the 1-based line of each row, `findings` what was odd about the
-    lines, and about the fields asked for so far.
+    `names` are the columns in lower case, `lines` the 1-based line of each row, `findings` what was
+    odd about the lines, and about the fields asked for so far.
     """
 
     def __init__(self, file: DataFile, options: Options) -> None:
@@ -196,7 +238,9 @@ class CsvTable:
         broken: dict[int, int] = {}
 
         def skip(row: Any) -> str:
-            broken[row.number] = 1 + row.text.rstrip("\n").count("\n")  # an open quote swallows lines
+            broken[row.number] = 1 + row.text.rstrip("\n").count(
+                "\n"
+            )  # an open quote swallows lines
             return "skip"
 
         try:
@@ -209,7 +253,9 @@ class CsvTable:
                     use_threads=False, column_names=places, skip_rows=1, block_size=_BLOCK_BYTES
                 ),
                 parse_options=pa.csv.ParseOptions(
-                    delimiter=max(_DELIMITERS, key=first.count), ignore_empty_lines=False, invalid_row_handler=skip
+                    delimiter=max(_DELIMITERS, key=first.count),
+                    ignore_empty_lines=False,
+                    invalid_row_handler=skip,
                 ),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict(zip(places, types, strict=True)), strings_can_be_null=False
@@ -218,10 +264,17 @@ class CsvTable:
         except (pa.ArrowException, ValueError, OverflowError) as error:
             reason = str(error).partition("\n")[0]
             raise DataError(f"cannot be read as CSV ({reason})", source=self.file.label) from error
-        lines = np.delete(np.arange(2, 2 + rows.num_rows + len(broken)), [line - 2 for line in broken])
+        lines = np.delete(
+            np.arange(2, 2 + rows.num_rows + len(broken)), [line - 2 for line in broken]
+        )
         if broken:
             text = "lines with more or fewer fields than the header (cut off?): left out"
-            self._find(remark("broken-lines", text, by="rocprofv3"), "warning", sum(broken.values()), min(broken))
+            self._find(
+                remark("broken-lines", text, by="rocprofv3"),
+                "warning",
+                sum(broken.values()),
+                min(broken),
+            )
         filled = np.zeros(rows.num_rows, dtype=bool)
         for column in rows.columns:
             if filled.all():
@@ -229,15 +282,20 @@ class CsvTable:
             filled |= _numpy(pc.not_equal(column.cast(_FIELD), ""))
         rows = rows if filled.all() else rows.filter(pa.array(filled))
         columns = rows.unify_dictionaries().columns
-        return {name: _whole_array(column) for name, column in zip(header, columns, strict=True)}, lines[filled]
+        return {
+            name: _whole_array(column) for name, column in zip(header, columns, strict=True)
+        }, lines[filled]
 
     def words(self, name: str) -> pd.Categorical:
         """Return a column of words, "" in a column that the file does not have."""
         if name not in self._columns:
-            return pd.Categorical.from_codes(np.zeros(len(self), dtype=np.int8), categories=pd.Index([""], dtype="str"))
+            return pd.Categorical.from_codes(
+                np.zeros(len(self), dtype=np.int8), categories=pd.Index([""], dtype="str")
+            )
         column = self._columns[name]
         return pd.Categorical.from_codes(
-            column.indices.to_numpy(), categories=pd.Index(column.dictionary.to_pylist(), dtype="str")
+            column.indices.to_numpy(),
+            categories=pd.Index(column.dictionary.to_pylist(), dtype="str"),
         )
 
     def integers(self, *names: str) -> pd.Series:
@@ -254,7 +312,9 @@ class CsvTable:
         """Return a column as float64, NaN where there is no number."""
         fields = pc.utf8_trim_whitespace(self._columns[name])
         try:
-            return np.asarray(pc.cast(_or_null(fields), pa.float64()).to_numpy(zero_copy_only=False))
+            return np.asarray(
+                pc.cast(_or_null(fields), pa.float64()).to_numpy(zero_copy_only=False)
+            )
         except pa.ArrowInvalid:
             values = _each(fields, _number, np.float64)
         self._report_unreadable(name, ~np.isnan(values))
@@ -268,21 +328,32 @@ class CsvTable:
     def times(self) -> Times:
         """Return start and end of every row.
 
-        Rows without both are reported here; so are times that a spreadsheet has rounded, and times beyond 63 bits.
+        Rows without both are reported here; so are times that a spreadsheet has rounded, and times
+        beyond 63 bits.
         """
         start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
         known = start.known & end.known
         if not known.all():
             text = "rows without a start or an end that is a number: left out"
-            self._find(remark("unreadable-times", text, rows="rows"), "error", int((~known).sum()), self._line(~known))
+            self._find(
+                remark("unreadable-times", text, rows="rows"),
+                "error",
+                int((~known).sum()),
+                self._line(~known),
+            )
         rounded = known & (start.rounded | end.rounded)
         if rounded.any():
-            text = "timestamps that are not whole nanoseconds, as a spreadsheet saves them: durations are wrong"
+            text = (
+                "timestamps that are not whole nanoseconds, as a spreadsheet saves them: "
+                "durations are wrong"
+            )
             spoiled = remark("spoiled-timestamps", text, written="fraction")
             self._find(spoiled, "error", int(rounded.sum()), self._line(rounded))
         beyond = known & (start.beyond | end.beyond)
         if beyond.any():
-            self.findings.append(rocprofv3.beyond_clock(int(beyond.sum()), f"{self.file.label}:{self._line(beyond)}"))
+            self.findings.append(
+                rocprofv3.beyond_clock(int(beyond.sum()), f"{self.file.label}:{self._line(beyond)}")
+            )
         return Times(start.values, end.values, known)
 
     def _whole(self, name: str) -> _Whole:
@@ -302,7 +373,9 @@ class CsvTable:
         odd = _numpy(pc.not_equal(pc.utf8_trim_whitespace(self._columns[name]), "")) & ~known
         if odd.any():
             self._find(
-                remark("unreadable-field", f"fields of {name} that are no number: missing", column=name),
+                remark(
+                    "unreadable-field", f"fields of {name} that are no number: missing", column=name
+                ),
                 "warning",
                 int(odd.sum()),
                 self._line(odd),
@@ -326,13 +399,17 @@ def _or_null(fields: Any) -> Any:
 
 
 def _numpy(array: Any) -> NDArray[Any]:
-    return np.asarray(array.to_numpy(zero_copy_only=False) if isinstance(array, pa.Array) else array.to_numpy())
+    return np.asarray(
+        array.to_numpy(zero_copy_only=False) if isinstance(array, pa.Array) else array.to_numpy()
+    )
 
 
 def _each(fields: Any, convert: Callable[[str], Any], dtype: type[np.generic]) -> NDArray[Any]:
     """Return what a function makes of each field, called once for each different one."""
     encoded = fields.dictionary_encode()
-    return np.array([convert(word) for word in encoded.dictionary.to_pylist()], dtype=dtype)[encoded.indices.to_numpy()]
+    return np.array([convert(word) for word in encoded.dictionary.to_pylist()], dtype=dtype)[
+        encoded.indices.to_numpy()
+    ]
 
 
 def _number(word: str) -> float:
@@ -356,11 +433,12 @@ def _whole_number(word: str) -> tuple[int, bool, bool, bool]:
 
 # Counters of all passes at the dispatches of the run whose times are used.
 #
-# A counter file is long: one row per dispatch and counter. Every pass is a run of the whole program, with times,
-# threads and correlation ids of its own, so passes are never joined by time: the n-th dispatch of a kernel in one pass
-# is the n-th in the other. Where a pass has another number of dispatches of a kernel (a filter, a program that is not
-# deterministic), the dispatches are joined by their numbers, if the other run has the same kernel under each of them;
-# else they are left out and reported (`counters`).
+# A counter file is long: one row per dispatch and counter. Every pass is a run of the whole
+# program, with times, threads and correlation ids of its own, so passes are never joined by time:
+# the n-th dispatch of a kernel in one pass is the n-th in the other. Where a pass has another
+# number of dispatches of a kernel (a filter, a program that is not deterministic), the dispatches
+# are joined by their numbers, if the other run has the same kernel under each of them; else they
+# are left out and reported (`counters`).
 
 _KERNEL = ["run", "name"]
 _NUMBERED = [*_KERNEL, "dispatch_id"]
@@ -374,20 +452,25 @@ class Pass:
     source: str
 
 
-def dispatch_key(run: IntArray, name: pd.Categorical, dispatch_id: pd.Series, items: pd.Series) -> pd.DataFrame:
+def dispatch_key(
+    run: IntArray, name: pd.Categorical, dispatch_id: pd.Series, items: pd.Series
+) -> pd.DataFrame:
     """Return what identifies the dispatches of a file, comparable between passes.
 
-    `run` is the number of the process, in the order in which the file mentions them, `dispatch_id` that of the dispatch
-    in its process, `items` the work-items of the whole grid, missing if unknown.
+    `run` is the number of the process, in the order in which the file mentions them, `dispatch_id`
+    that of the dispatch in its process, `items` the work-items of the whole grid, missing if
+    unknown.
     """
-    return pd.DataFrame({"run": run, "name": name, "dispatch_id": dispatch_id.array, "items": items.array})
+    return pd.DataFrame(
+        {"run": run, "name": name, "dispatch_id": dispatch_id.array, "items": items.array}
+    )
 
 
 def counters(kernels: pd.DataFrame, passes: Sequence[Pass]) -> tuple[pd.DataFrame, list[Finding]]:
     """Return the counters of each dispatch, columns ``counter.NAME`` in the order of their names, and what was odd.
 
-    `kernels` has the `dispatch_key` of the dispatches, RangeIndex, which is that of the values. A counter that was
-    taken more than once for a dispatch gives the median.
+    `kernels` has the `dispatch_key` of the dispatches, RangeIndex, which is that of the values. A
+    counter that was taken more than once for a dispatch gives the median.
     """
     findings: list[Finding] = []
     # A number for each kernel, the same in all parts, in place of its name.
@@ -395,11 +478,14 @@ def counters(kernels: pd.DataFrame, passes: Sequence[Pass]) -> tuple[pd.DataFram
     numbered = []
     for part in [kernels, *(item.rows for item in passes)]:
         names = part["name"].cat
-        own = np.array([numbers.setdefault(name, len(numbers)) for name in names.categories], dtype=np.int64)
+        own = np.array(
+            [numbers.setdefault(name, len(numbers)) for name in names.categories], dtype=np.int64
+        )
         numbered.append(part.assign(name=own[names.codes.to_numpy()]))
     kernels, *measured = numbered
     joined = [
-        _at_dispatches(kernels, values, item.source, findings) for values, item in zip(measured, passes, strict=True)
+        _at_dispatches(kernels, values, item.source, findings)
+        for values, item in zip(measured, passes, strict=True)
     ]
     every = pd.concat([part for part in joined if len(part)] or [_NOTHING], ignore_index=True)
     every = every.astype({"counter": "str"})
@@ -411,33 +497,51 @@ def counters(kernels: pd.DataFrame, passes: Sequence[Pass]) -> tuple[pd.DataFram
     return wide.rename(columns=lambda name: f"{COUNTER}{name}"), findings
 
 
-_NOTHING = pd.DataFrame({"position": np.array([], dtype=np.int64), "counter": [], "value": np.array([], dtype=float)})
+_NOTHING = pd.DataFrame(
+    {"position": np.array([], dtype=np.int64), "counter": [], "value": np.array([], dtype=float)}
+)
 
 
-def _at_dispatches(kernels: pd.DataFrame, values: pd.DataFrame, source: str, findings: list[Finding]) -> pd.DataFrame:
+def _at_dispatches(
+    kernels: pd.DataFrame, values: pd.DataFrame, source: str, findings: list[Finding]
+) -> pd.DataFrame:
     """Return the values of a pass as rows of `position` (in `kernels`), `counter` and `value`."""
     launches = values[["run", "dispatch_id"]].drop_duplicates().index
     measured = values.loc[launches, ["run", "name", "dispatch_id", "items"]]
     timed = kernels.assign(position=np.arange(len(kernels)))
     sizes = timed.groupby(_KERNEL).size().rename("size")
-    as_many = measured.groupby(_KERNEL)["name"].transform("size") == measured.join(sizes, on=_KERNEL)["size"]
+    as_many = (
+        measured.groupby(_KERNEL)["name"].transform("size")
+        == measured.join(sizes, on=_KERNEL)["size"]
+    )
     by_order = _joined(_ranked(measured), _ranked(timed), [*_KERNEL, "rank"])
     by_number = _joined(measured, timed.drop_duplicates(_NUMBERED), _NUMBERED)
-    complete = by_number["position"].notna().groupby([measured["run"], measured["name"]]).transform("all")
+    complete = (
+        by_number["position"].notna().groupby([measured["run"], measured["name"]]).transform("all")
+    )
     chosen = by_order.where(as_many, by_number.where(complete))
-    other_grid = chosen["items_timed"].notna() & measured["items"].notna() & chosen["items_timed"].ne(measured["items"])
+    other_grid = (
+        chosen["items_timed"].notna()
+        & measured["items"].notna()
+        & chosen["items_timed"].ne(measured["items"])
+    )
     position = chosen["position"].mask(other_grid.fillna(False).astype(bool))
     if (lost := int(position.isna().sum())) > 0:
         untimed = remark(
             "unmatched-pass",
-            "dispatches of a counter pass that are not among those timed (another number of launches of the kernel, or "
+            "dispatches of a counter pass that are not among those timed (another number of "
+            "launches of the kernel, or "
             "another grid): their counters are left out",
             why="not timed",
         )
         findings.append(Finding(untimed, "warning", lost, source=source))
     place = measured[["run", "dispatch_id"]].assign(position=position)
-    found = values[["run", "dispatch_id", "counter", "value"]].merge(place, on=["run", "dispatch_id"], how="left")
-    return found.loc[found["position"].notna(), ["position", "counter", "value"]].astype({"position": np.int64})
+    found = values[["run", "dispatch_id", "counter", "value"]].merge(
+        place, on=["run", "dispatch_id"], how="left"
+    )
+    return found.loc[found["position"].notna(), ["position", "counter", "value"]].astype(
+        {"position": np.int64}
+    )
 
 
 def _ranked(rows: pd.DataFrame) -> pd.DataFrame:
@@ -459,8 +563,18 @@ def _varying(distinct: pd.Series, passes: Sequence[Pass]) -> list[Finding]:
     if differing.empty:
         return []
     names = tuple(sorted(set(differing.index.get_level_values("counter"))))
-    text = f"values of a counter for one dispatch that differ between passes ({', '.join(names)}): the median is taken"
-    return [Finding(remark("replay-spread", text, counters=names), "info", len(differing), source=passes[0].source)]
+    text = (
+        f"values of a counter for one dispatch that differ between passes ({', '.join(names)}): "
+        "the median is taken"
+    )
+    return [
+        Finding(
+            remark("replay-spread", text, counters=names),
+            "info",
+            len(differing),
+            source=passes[0].source,
+        )
+    ]
 
 
 # The reader.
@@ -472,16 +586,18 @@ _LAUNCHING = ("HIP", "HSA")  # domains of the API calls that launch kernels and 
 class Run:
     """The tables of a run, by what they hold, in the order of the passes; files without GPU activity are passed over.
 
-    `passes` are the folders of the passes, "" for files outside of any; `sums` the files of sums over kernels. `timed`
-    is the table whose rows are the dispatches: the kernel trace of the first pass that has one, else the first counters
-    that have times, or None.
+    `passes` are the folders of the passes, "" for files outside of any; `sums` the files of sums
+    over kernels. `timed` is the table whose rows are the dispatches: the kernel trace of the first
+    pass that has one, else the first counters that have times, or None.
     """
 
     def __init__(self, files: Sequence[DataFile], options: Options) -> None:
         replays = {file: place_of(file.path).replay for file in files}
         self.passes = sorted(set(replays.values()), key=by_number)
         self._tables: list[tuple[Content, str, CsvTable]] = []
-        self.sums = [file.label for file in files if content_of(head(file.path)) is Content.STATISTICS]
+        self.sums = [
+            file.label for file in files if content_of(head(file.path)) is Content.STATISTICS
+        ]
         for file in sorted(files, key=lambda file: self.passes.index(replays[file])):
             content = content_of(head(file.path))
             if content in _READ:
@@ -503,7 +619,9 @@ class Run:
 
     def findings(self) -> list[Finding]:
         """Return what was odd about the lines and about the fields read so far."""
-        return list(dict.fromkeys(finding for *_, table in self._tables for finding in table.findings))
+        return list(
+            dict.fromkeys(finding for *_, table in self._tables for finding in table.findings)
+        )
 
 
 def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
@@ -511,14 +629,25 @@ def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
     gpus: list[rocprofv3.Agent] = []
     remarks: dict[Remark, None] = {}
     for table in run.of(Content.AGENTS):
-        numbers = ("node_id", "logical_node_id", "logical_node_type_id", "gfx_target_version", "cu_count")
-        node, logical, of_type, version, cus = (
-            [None if number is pd.NA else int(number) for number in table.integers(name)] for name in numbers
+        numbers = (
+            "node_id",
+            "logical_node_id",
+            "logical_node_type_id",
+            "gfx_target_version",
+            "cu_count",
         )
-        kind, name, product = (list(table.words(word)) for word in ("agent_type", "name", "product_name"))
+        node, logical, of_type, version, cus = (
+            [None if number is pd.NA else int(number) for number in table.integers(name)]
+            for name in numbers
+        )
+        kind, name, product = (
+            list(table.words(word)) for word in ("agent_type", "name", "product_name")
+        )
         for row in range(len(table)):
             if kind[row].casefold().endswith("gpu"):
-                device, assumption = rocprofv3.agent_device(product[row], name[row], version[row], cus[row])
+                device, assumption = rocprofv3.agent_device(
+                    product[row], name[row], version[row], cus[row]
+                )
                 gpus.append(rocprofv3.Agent(node[row], logical[row], of_type[row], device))
                 remarks |= {assumption: None} if assumption else {}
     return rocprofv3.Agents(gpus), list(remarks)
@@ -546,7 +675,9 @@ def linked(rows: pd.DataFrame, calls: pd.DataFrame) -> BoolArray:
     found = rows["correlation"].isin(known["correlation"]).to_numpy(dtype=bool)
     if not (found.any() and rows["guid"].ne("").all() and known["guid"].ne("").all()):
         return found
-    pairs = pd.MultiIndex.from_frame(known[["guid", "correlation"]].astype({"correlation": np.int64}))
+    pairs = pd.MultiIndex.from_frame(
+        known[["guid", "correlation"]].astype({"correlation": np.int64})
+    )
     own = rows.loc[found, ["guid", "correlation"]].astype({"guid": object, "correlation": np.int64})
     found[found] = pd.MultiIndex.from_frame(own).isin(pairs)
     return found
@@ -555,8 +686,8 @@ def linked(rows: pd.DataFrame, calls: pd.DataFrame) -> BoolArray:
 def processes(rows: pd.DataFrame, calls: pd.DataFrame, run: Run) -> pd.Series:
     """Return the process of each row.
 
-    As the row itself says; else that of all API calls of its run, if they are of one; else the number that the file is
-    named by.
+    As the row itself says; else that of all API calls of its run, if they are of one; else the
+    number that the file is named by.
     """
     ids = calls.groupby("guid", sort=False)["process"].agg(["min", "max"])
     single = ids.loc[ids["min"] == ids["max"], "min"]
@@ -590,10 +721,10 @@ class Rocprofv3CsvReader(TraceReader):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches and copies of a run.
 
-        Times are those of the kernel trace of the first pass that has one, else of the first counter collection that
-        has times. `source` is the line of the file that the times are from; `gpu` is the number in Agent_Id; `stream`
-        is the HIP stream, or the queue where no streams were recorded. `linked`: a HIP or HSA call has the row's
-        correlation id.
+        Times are those of the kernel trace of the first pass that has one, else of the first
+        counter collection that has times. `source` is the line of the file that the times are from;
+        `gpu` is the number in Agent_Id; `stream` is the HIP stream, or the queue where no streams
+        were recorded. `linked`: a HIP or HSA call has the row's correlation id.
         """
         run = Run(files, options)
         notes, findings = _remarks(run), _untimed(run)
@@ -614,16 +745,25 @@ def _remarks(run: Run) -> list[Remark]:
     timed = run.timed
     if timed in run.of(Content.COUNTERS):
         text = (
-            "no kernel trace: times were taken while counters were collected, one kernel at a time; of grids only the "
+            "no kernel trace: times were taken while counters were collected, one kernel at a "
+            "time; of grids only the "
         )
         text += "total is recorded (grid_x, block_x)"
         notes.append(remark("no-kernel-trace", text, grids="total only"))
     repeated = [table for table in run.of(Content.KERNELS) if table is not timed and len(table)]
     if timed is not None and repeated:
-        text = f"{len(repeated)} more kernel traces repeat the run: times are those of {timed.file.label}"
-        notes.append(remark("kernel-traces-repeat", text, traces=len(repeated), timed=timed.file.label))
+        text = (
+            f"{len(repeated)} more kernel traces repeat the run: times are those of "
+            f"{timed.file.label}"
+        )
+        notes.append(
+            remark("kernel-traces-repeat", text, traces=len(repeated), timed=timed.file.label)
+        )
     if timed is None and run.sums:
-        text = f"{run.sums[0]} holds sums over kernels, no single dispatches: record with --kernel-trace"
+        text = (
+            f"{run.sums[0]} holds sums over kernels, no single dispatches: record with "
+            "--kernel-trace"
+        )
         notes.append(remark("sums-only", text, by="rocprofv3"))
     if len(run.passes) > 1:
         text = f"{len(run.passes)} passes joined by kernel and the order of its dispatches"
@@ -636,7 +776,10 @@ def _untimed(run: Run) -> list[Finding]:
     tables = [table for table in run.of(Content.COUNTERS) if len(table)]
     if run.timed is not None or not tables:
         return []
-    text = "rows of counters without times: they are no activities; add the kernel trace (--kernel-trace) of the run"
+    text = (
+        "rows of counters without times: they are no activities; add the kernel trace "
+        "(--kernel-trace) of the run"
+    )
     untimed = remark("counters-without-times", text, lacking="kernel trace", counted="rows")
     return [Finding(untimed, "warning", sum(map(len, tables)), source=tables[0].file.label)]
 
@@ -668,9 +811,17 @@ def _kernels(table: CsvTable, run: Run, notes: list[Remark]) -> tuple[pd.DataFra
 def _sizes(table: CsvTable) -> dict[str, pd.Series]:
     """Return grid (in workgroups) and block; of a counter file the totals only."""
     sizes = {}
-    for axis, suffix in [("x", "")] if "grid_size" in table.names else [(axis, f"_{axis}") for axis in "xyz"]:
-        items, group = table.integers(f"grid_size{suffix}"), table.integers(f"workgroup_size{suffix}")
-        sizes[f"grid_{axis}"], sizes[f"block_{axis}"] = workgroups(items, group), group.where(group > 0)
+    for axis, suffix in (
+        [("x", "")] if "grid_size" in table.names else [(axis, f"_{axis}") for axis in "xyz"]
+    ):
+        items, group = (
+            table.integers(f"grid_size{suffix}"),
+            table.integers(f"workgroup_size{suffix}"),
+        )
+        sizes[f"grid_{axis}"], sizes[f"block_{axis}"] = (
+            workgroups(items, group),
+            group.where(group > 0),
+        )
     return sizes
 
 
@@ -693,9 +844,13 @@ def _copies(table: CsvTable) -> pd.DataFrame:
     words = table.words("direction")
     names = direction(pd.Series(words.categories, dtype="str"))
     to_gpu, from_gpu = (
-        getattr(names.str, end)("D").to_numpy(dtype=bool)[words.codes] for end in ("endswith", "startswith")
+        getattr(names.str, end)("D").to_numpy(dtype=bool)[words.codes]
+        for end in ("endswith", "startswith")
     )
-    origin, target = (np.asarray(table.words(f"{end}_agent_id"), dtype=object) for end in ("source", "destination"))
+    origin, target = (
+        np.asarray(table.words(f"{end}_agent_id"), dtype=object)
+        for end in ("source", "destination")
+    )
     agent = pd.Categorical(np.where(to_gpu, target, np.where(from_gpu, origin, "")))
     name = pd.Categorical(names.to_numpy(dtype=object)[words.codes])
     rows = _common(table, agent).assign(kind=MEMCPY, name=name)
@@ -726,15 +881,25 @@ def _counters(kernels: pd.DataFrame, run: Run) -> tuple[pd.DataFrame, list[Findi
     findings, passes = [], []
     for table in run.of(Content.COUNTERS):
         numbers = table.integers("dispatch_id")
-        key = dispatch_key(_process_codes(table), table.words("kernel_name"), numbers, _items(table))
-        values = key.assign(counter=table.words("counter_name"), value=table.numbers("counter_value"))
+        key = dispatch_key(
+            _process_codes(table), table.words("kernel_name"), numbers, _items(table)
+        )
+        values = key.assign(
+            counter=table.words("counter_name"), value=table.numbers("counter_value")
+        )
         if numbers.isna().any():
             unnumbered = remark(
-                "unmatched-pass", "counter values without the number of a dispatch: left out", why="no number"
+                "unmatched-pass",
+                "counter values without the number of a dispatch: left out",
+                why="no number",
             )
-            findings.append(Finding(unnumbered, "warning", int(numbers.isna().sum()), source=table.file.label))
+            findings.append(
+                Finding(unnumbered, "warning", int(numbers.isna().sum()), source=table.file.label)
+            )
         passes.append(Pass(values[numbers.notna()].reset_index(drop=True), table.file.label))
-    timed = dispatch_key(kernels["run"].to_numpy(), kernels["name"].array, kernels["dispatch_id"], kernels["items"])
+    timed = dispatch_key(
+        kernels["run"].to_numpy(), kernels["name"].array, kernels["dispatch_id"], kernels["items"]
+    )
     columns, odd = counters(timed, passes)
     return columns, [*findings, *odd]
 

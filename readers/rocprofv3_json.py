@@ -1,11 +1,12 @@
 """JSON files of rocprofv3 (``--output-format json``): {"rocprofiler-sdk-tool": [one object per process]}.
 
-An object has ``metadata``, ``agents``, ``counters``, ``strings``, ``kernel_symbols``, and the records:
-``buffer_records.kernel_dispatch``, ``.memory_copy``, ``.hip_api``, ``.hsa_api`` and
-``callback_records.counter_collection``. Kernels, agents and counters are named by number there and described in the
-lists; what kind of copy it was is an index into ``strings.buffer_records``. Times are integer nanoseconds, grids in
-work-items. A counter has one record per instance of its block, which are summed, as in the CSV files of the producer.
-Seen: rocprofv3 of ROCm 7 on MI350X; the first kernel symbol stands for none (its names are 0 or "0").
+An object has ``metadata``, ``agents``, ``counters``, ``strings``, ``kernel_symbols``, and the
+records: ``buffer_records.kernel_dispatch``, ``.memory_copy``, ``.hip_api``, ``.hsa_api`` and
+``callback_records.counter_collection``. Kernels, agents and counters are named by number there and
+described in the lists; what kind of copy it was is an index into ``strings.buffer_records``. Times
+are integer nanoseconds, grids in work-items. A counter has one record per instance of its block,
+which are summed, as in the CSV files of the producer. Seen: rocprofv3 of ROCm 7 on MI350X; the
+first kernel symbol stands for none (its names are 0 or "0").
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from .rocprofv3 import (
     streams,
 )
 
-# The fields of rocprofv3's JSON files that are used, with their types; everything else is skipped unread.
+# The fields of rocprofv3's JSON files that are used, with their types; everything else is skipped
+# unread.
 #
 # Names are the producer's. A field with a default may be missing, in versions that do not write it.
 
@@ -235,36 +237,49 @@ class Rocprofv3JsonReader(TraceReader):
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches and copies of every process.
 
-        `source` numbers the records: the dispatches of a process, then its copies, one process after the other. `gpu`
-        is the agent's logical node id, as in "Agent 4" of the CSV files (the node id or the handle where it has none);
-        `stream` is the HIP stream, or the queue where no streams were recorded. `linked`: a HIP or HSA call has the
-        row's correlation id.
+        `source` numbers the records: the dispatches of a process, then its copies, one process
+        after the other. `gpu` is the agent's logical node id, as in "Agent 4" of the CSV files (the
+        node id or the handle where it has none); `stream` is the HIP stream, or the queue where no
+        streams were recorded. `linked`: a HIP or HSA call has the row's correlation id.
         """
         [file] = files
         reading = _Reading(file)
-        parts = [part for process in read_document(file, options).processes for part in reading.activities(process)]
+        parts = [
+            part
+            for process in read_document(file, options).processes
+            for part in reading.activities(process)
+        ]
         if not any(map(len, parts)):
             reading.note(NO_ACTIVITY)
             return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), notes=reading.notes)
         rows = stacked(parts)
         source = pd.Series(np.arange(1, len(rows) + 1)).astype("str").radd(f"{file.label}:")
-        columns = {str(name): rows[name] for name in rows if name in COLUMNS or str(name).startswith(COUNTER)}
+        columns = {
+            str(name): rows[name]
+            for name in rows
+            if name in COLUMNS or str(name).startswith(COUNTER)
+        }
         return Trace(
-            in_order(dispatch_table(columns | {"source": source})), findings=reading.findings, notes=reading.notes
+            in_order(dispatch_table(columns | {"source": source})),
+            findings=reading.findings,
+            notes=reading.notes,
         )
 
 
 def read_document(file: DataFile, options: Options) -> Document:
     """Return the fields of a file that are used.
 
-    Raises DataError where it is not JSON, is cut off, or a field is of another type; the message says which.
+    Raises DataError where it is not JSON, is cut off, or a field is of another type; the message
+    says which.
     """
     raw = content(file.path, max_bytes=options.trace_bytes).removeprefix(BOM_UTF8)
     try:
         return msgspec.json.decode(raw, type=Document)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         reason = str(error).partition("\n")[0]
-        raise DataError(f"cannot be read as JSON of rocprofv3 ({reason})", source=file.label) from error
+        raise DataError(
+            f"cannot be read as JSON of rocprofv3 ({reason})", source=file.label
+        ) from error
 
 
 class _Reading:
@@ -284,7 +299,9 @@ class _Reading:
     def find(self, what: Remark, rows: np.ndarray) -> None:
         """Report the records of the part being read that `rows` marks, if there are any."""
         if rows.any():
-            self.findings.append(Finding(what, "warning", int(rows.sum()), source=self._place(rows)))
+            self.findings.append(
+                Finding(what, "warning", int(rows.sum()), source=self._place(rows))
+            )
 
     def activities(self, process: Process) -> list[pd.DataFrame]:
         """Return the dispatches and the copies of a process."""
@@ -294,11 +311,16 @@ class _Reading:
         copies = self._copies(process, agents)
         self._records += len(copies)
         parts = [kernels, copies if streamed or not len(kernels) else copies.drop(columns="stream")]
-        calls = _correlations((*process.buffer_records.hip_api, *process.buffer_records.hsa_api)).dropna()
+        calls = _correlations(
+            (*process.buffer_records.hip_api, *process.buffer_records.hsa_api)
+        ).dropna()
         if calls.empty and any(map(len, parts)):
             self.note(UNLINKED)
         return [
-            part.assign(process=_integers([process.metadata.pid] * len(part)), linked=part["correlation"].isin(calls))
+            part.assign(
+                process=_integers([process.metadata.pid] * len(part)),
+                linked=part["correlation"].isin(calls),
+            )
             for part in parts
         ]
 
@@ -308,10 +330,16 @@ class _Reading:
         records: Sequence[Dispatch | DispatchData] = process.buffer_records.kernel_dispatch
         if counted and not records:
             records = [record.dispatch_data for record in counted if _has_times(record)]
-            text = "no kernel trace: times were taken while counters were collected, one kernel at a time"
+            text = (
+                "no kernel trace: times were taken while counters were collected, one kernel at a "
+                "time"
+            )
             self.note(remark("no-kernel-trace", text))
             untimed = np.array([not _has_times(record) for record in counted])
-            text = "dispatches with counters but no times: left out; add the kernel trace (--kernel-trace) of the run"
+            text = (
+                "dispatches with counters but no times: left out; add the kernel trace "
+                "(--kernel-trace) of the run"
+            )
             lacking = {"lacking": "kernel trace", "counted": "dispatches"}
             self.find(remark("counters-without-times", text, **lacking), untimed)
         info = [record.dispatch_info for record in records]
@@ -330,7 +358,10 @@ class _Reading:
         for axis in "xyz":
             items = _integers(getattr(item.grid_size, axis) for item in info)
             group = _integers(getattr(item.workgroup_size, axis) for item in info)
-            rows[f"grid_{axis}"], rows[f"block_{axis}"] = workgroups(items, group), group.where(group > 0)
+            rows[f"grid_{axis}"], rows[f"block_{axis}"] = (
+                workgroups(items, group),
+                group.where(group > 0),
+            )
         self.find(
             remark("unnamed-kernel", "dispatches of a kernel that the file does not name"),
             (rows["name"] == "").to_numpy(),
@@ -355,7 +386,11 @@ class _Reading:
         end, late = held(record.end_timestamp or 0 for record in records)
         if (early | late).any():
             self.findings.append(beyond_clock(int((early | late).sum()), self._place(early | late)))
-        columns = {"start_ns": start, "duration_ns": durations(start, end), "correlation": _correlations(records)}
+        columns = {
+            "start_ns": start,
+            "duration_ns": durations(start, end),
+            "correlation": _correlations(records),
+        }
         return pd.DataFrame(columns)
 
     def _counters(self, process: Process, dispatch_ids: pd.Series) -> pd.DataFrame:
@@ -370,7 +405,9 @@ class _Reading:
                 "dispatch_id": _integers(dispatches)
                 .repeat([len(record.records) for record in counted])
                 .reset_index(drop=True),
-                "counter": pd.Series([names.get(handle, f"id_{handle}") for handle in handles], dtype="str"),
+                "counter": pd.Series(
+                    [names.get(handle, f"id_{handle}") for handle in handles], dtype="str"
+                ),
                 "value": np.array([value.value for value in records], dtype=np.float64),
             }
         )
@@ -401,7 +438,9 @@ class _Agents:
         """Return `gpu` and `device` of the rows with these handles."""
         codes, known = pd.factorize(np.array(handles, dtype=object))
         described = [self._described(int(handle)) for handle in known]
-        numbers, devices = zip(*described, (None, ""), strict=True)  # the last one is of copies within the host
+        numbers, devices = zip(
+            *described, (None, ""), strict=True
+        )  # the last one is of copies within the host
         return {
             "gpu": _integers(numbers).take(codes).reset_index(drop=True),
             "device": pd.Categorical(np.array(devices, dtype=object)[codes]),
@@ -412,15 +451,23 @@ class _Agents:
         if agent is None:
             self._reading.note(NO_DEVICE)
             return handle, ""
-        device, assumption = agent_device(agent.product_name, agent.name, agent.gfx_target_version, agent.cu_count)
+        device, assumption = agent_device(
+            agent.product_name, agent.name, agent.gfx_target_version, agent.cu_count
+        )
         if assumption or not device:
             self._reading.note(assumption or NO_DEVICE)
-        return next(number for number in (agent.logical_node_id, agent.node_id, handle) if number is not None), device
+        return next(
+            number
+            for number in (agent.logical_node_id, agent.node_id, handle)
+            if number is not None
+        ), device
 
     def of_copy(self, record: Copy) -> int | None:
         """Return the handle of the GPU that a copy ends on, else starts from; None for copies within the host."""
         ends = (record.dst_agent_id, record.src_agent_id)
-        return next((end.handle for end in ends if end is not None and end.handle in self._gpus), None)
+        return next(
+            (end.handle for end in ends if end is not None and end.handle in self._gpus), None
+        )
 
 
 def _symbols(symbols: Sequence[Symbol], kernel_ids: Sequence[int]) -> dict[str, Any]:
@@ -435,7 +482,9 @@ def _symbols(symbols: Sequence[Symbol], kernel_ids: Sequence[int]) -> dict[str, 
         "sgpr": lambda symbol: symbol.sgpr_count,
     }
     counts = {
-        name: _integers(None if symbol is None else count(symbol) for symbol in own).take(codes).reset_index(drop=True)
+        name: _integers(None if symbol is None else count(symbol) for symbol in own)
+        .take(codes)
+        .reset_index(drop=True)
         for name, count in registers.items()
     }
     return {"name": pd.Categorical(names[codes]), **counts}
@@ -463,7 +512,9 @@ def _has_times(record: Counted) -> bool:
 
 
 def _stream_ids(records: Sequence[Dispatch | DispatchData | Copy]) -> pd.Series:
-    return _integers(None if record.stream_id is None else record.stream_id.handle for record in records)
+    return _integers(
+        None if record.stream_id is None else record.stream_id.handle for record in records
+    )
 
 
 def _correlations(records: Iterable[Any]) -> pd.Series:
@@ -478,5 +529,8 @@ def _integers(values: Iterable[int | None]) -> pd.Series:
     try:
         return pd.Series(np.array(numbers, dtype=np.int64)).astype("Int64")
     except (TypeError, OverflowError):
-        fit = [number if number is not None and FIRST <= number <= LAST else pd.NA for number in numbers]
+        fit = [
+            number if number is not None and FIRST <= number <= LAST else pd.NA
+            for number in numbers
+        ]
         return pd.Series(fit, dtype="Int64")

@@ -1,19 +1,21 @@
 """ROCmProfileData's databases (``.rpd``, schema 2): every operation of the GPU and every API call, tables ``rocpd_*``.
 
-Seen: files of rpd_tracer on roctracer, 2022 to 2025, with and without the extensions for operators (autograd) and call
-stacks. ``rocpd_op`` has every operation; the view ``kernel`` only those with a launch of their own in
-``rocpd_kernelapi``, so that the kernels a graph replays (type "Task", many to one hipGraphLaunch) are missing from it.
-The operations are read from ``rocpd_op``; a replayed kernel has no grid, as its own launch is not recorded. Of local
-memory only the part asked for at launch is (0 for kernels that are known to use it), so that it is left missing.
+Seen: files of rpd_tracer on roctracer, 2022 to 2025, with and without the extensions for operators
+(autograd) and call stacks. ``rocpd_op`` has every operation; the view ``kernel`` only those with a
+launch of their own in ``rocpd_kernelapi``, so that the kernels a graph replays (type "Task", many
+to one hipGraphLaunch) are missing from it. The operations are read from ``rocpd_op``; a replayed
+kernel has no grid, as its own launch is not recorded. Of local memory only the part asked for at
+launch is (0 for kernels that are known to use it), so that it is left missing.
 
-Times are integer nanoseconds. **The unit of the grid depends on the API call**, as the tracer copies its arguments:
-``hipLaunchKernel`` takes workgroups, ``hipExtModuleLaunchKernel`` (Tensile's ``Cijk_*``) work-items. The published
-example files leave no doubt: all 1000 kernels of the former have grids as small as one with groups of 32 to 1024, which
-as work-items would be a fraction of a group; all 257 of the latter are multiples of the group, and the one of a known
-problem (a matrix of 800 x 50000 in tiles of 128 x 64) has 1792 / 256 = 7 by 782 groups, the number of its tiles.
+Times are integer nanoseconds. **The unit of the grid depends on the API call**, as the tracer
+copies its arguments: ``hipLaunchKernel`` takes workgroups, ``hipExtModuleLaunchKernel`` (Tensile's
+``Cijk_*``) work-items. The published example files leave no doubt: all 1000 kernels of the former
+have grids as small as one with groups of 32 to 1024, which as work-items would be a fraction of a
+group; all 257 of the latter are multiples of the group, and the one of a known problem (a matrix of
+800 x 50000 in tiles of 128 x 64) has 1792 / 256 = 7 by 782 groups, the number of its tiles.
 
-``rpd2tracing`` exports such a database as a Chrome trace. The export has less (whole microseconds, no grids): it is
-recognised, so that nothing else takes it for a trace of its own, and not read.
+``rpd2tracing`` exports such a database as a Chrome trace. The export has less (whole microseconds,
+no grids): it is recognised, so that nothing else takes it for a trace of its own, and not read.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ SCHEMA = "2"
 #: API calls that take the grid in work-items; all others take workgroups.
 _AXES = ("X", "Y", "Z")
 _EXPORT = re.compile(rb'\s*(?:\{\s*"traceEvents":\s*)?\[\s*\{\}')
-_EXPORTED_GPU = re.compile(rb'"ph":\s*"M",\s*"pid":\s*"-?\d+",\s*"args":\s*\{"name":\s*"GPU-?\d+"\}')
+_EXPORTED_GPU = re.compile(
+    rb'"ph":\s*"M",\s*"pid":\s*"-?\d+",\s*"args":\s*\{"name":\s*"GPU-?\d+"\}'
+)
 _NO_GPU_WORK = r"(?i)marker|barrier"
 _FILL, _COPY = r"(?i)fill|memset", r"(?i)copy|read ?buffer|write ?buffer"
 
@@ -49,7 +53,9 @@ class RpdReader(TraceReader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a database of schema 2, or the export of one."""
-        return schema_of(path, head) == SCHEMA or bool(_EXPORT.match(head) and _EXPORTED_GPU.search(head))
+        return schema_of(path, head) == SCHEMA or bool(
+            _EXPORT.match(head) and _EXPORTED_GPU.search(head)
+        )
 
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return each database with the export of the same name beside it; other exports stand alone."""
@@ -57,7 +63,8 @@ class RpdReader(TraceReader):
         for file in files:
             # Without compression and suffix: "run.rpd.gz" and "run.json" are of one run.
             groups.setdefault(
-                file.path.with_name(re.sub(r"(?i)\.(gz|bz2)$", "", file.path.name)).with_suffix(""), []
+                file.path.with_name(re.sub(r"(?i)\.(gz|bz2)$", "", file.path.name)).with_suffix(""),
+                [],
             ).append(file)
         return [tuple(group) for same in groups.values() for group in _split(same)]
 
@@ -67,7 +74,8 @@ class RpdReader(TraceReader):
         notes = [
             remark(
                 "exported-trace",
-                f"{file.label} is a Chrome trace exported from a .rpd database, which holds more: not read; "
+                f"{file.label} is a Chrome trace exported from a .rpd database, which holds more: "
+                "not read; "
                 "give the .rpd",
                 trace=file.label,
             )
@@ -76,9 +84,15 @@ class RpdReader(TraceReader):
         ]
         traces = [_read(file, options) for file in databases]
         tables = [trace.dispatches for trace in traces if len(trace.dispatches)]
-        table = in_order(pd.concat(tables, ignore_index=True)) if tables else dispatch_table({}, rows=0)
+        table = (
+            in_order(pd.concat(tables, ignore_index=True)) if tables else dispatch_table({}, rows=0)
+        )
         findings = [finding for trace in traces for finding in trace.findings]
-        return Trace(table, findings=findings, notes=[*notes, *(note for trace in traces for note in trace.notes)])
+        return Trace(
+            table,
+            findings=findings,
+            notes=[*notes, *(note for trace in traces for note in trace.notes)],
+        )
 
 
 def _is_database(file: DataFile) -> bool:
@@ -96,7 +110,9 @@ def _read(file: DataFile, options: Options) -> Trace:
     with opened(file, options) as database:
         strings = database.read("rocpd_string", integers=("id",), words=("string",))
         needed = ("start", "end", "description_id", "opType_id")
-        ops = database.read("rocpd_op", integers=("id", "gpuId", "queueId", *needed), required=needed)
+        ops = database.read(
+            "rocpd_op", integers=("id", "gpuId", "queueId", *needed), required=needed
+        )
         links = database.read("rocpd_api_ops", integers=("op_id", "api_id"))
         links = links.rename(columns={"op_id": "id", "api_id": "correlation"})
         for key, text in (("opType_id", "type"), ("description_id", "description")):
@@ -120,25 +136,48 @@ def _read(file: DataFile, options: Options) -> Trace:
     ops = joined(joined(ops, launches, ["correlation"]), operators, ["correlation"])
     ops, untimed = timed(ops, file.label)
     if ops.empty:
-        notes.append(remark("no-activities", "the database has no operations of a GPU (rocpd_op is empty)", by="rpd"))
+        notes.append(
+            remark(
+                "no-activities",
+                "the database has no operations of a GPU (rocpd_op is empty)",
+                by="rpd",
+            )
+        )
     else:
-        notes.append(remark("device-not-recorded", "the GPU is not named: give default device=NAME", by="rpd"))
+        notes.append(
+            remark(
+                "device-not-recorded", "the GPU is not named: give default device=NAME", by="rpd"
+            )
+        )
     if replayed := int((ops["kind"].eq(KERNEL) & ops["grid_x"].isna()).sum()):
-        text = f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is not recorded"
+        text = (
+            f"{replayed} kernels have no grid: they were replayed by a graph, or their launch is "
+            "not recorded"
+        )
         notes.append(remark("kernels-without-grid", text, kernels=replayed))
     return Trace(_table(ops, file), findings=findings + untimed, notes=notes)
 
 
 def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     """Return the API calls with what they launched: the grid in workgroups, or the bytes copied."""
-    calls = database.read("rocpd_api", integers=("id", "pid", "apiName_id")).rename(columns={"id": "correlation"})
-    calls = joined(calls, strings.rename(columns={"id": "apiName_id", "string": "api"}), ["apiName_id"])
+    calls = database.read("rocpd_api", integers=("id", "pid", "apiName_id")).rename(
+        columns={"id": "correlation"}
+    )
+    calls = joined(
+        calls, strings.rename(columns={"id": "apiName_id", "string": "api"}), ["apiName_id"]
+    )
     sizes = [f"{what}{axis}" for what in ("grid", "workgroup") for axis in _AXES]
     kernels = database.read(
-        "rocpd_kernelapi", integers=("api_ptr_id", "kernelName_id", *sizes), required=("gridX", "workgroupX")
+        "rocpd_kernelapi",
+        integers=("api_ptr_id", "kernelName_id", *sizes),
+        required=("gridX", "workgroupX"),
     ).rename(columns={"api_ptr_id": "correlation"})
     calls = joined(calls, kernels, ["correlation"])
-    calls = joined(calls, strings.rename(columns={"id": "kernelName_id", "string": "launched"}), ["kernelName_id"])
+    calls = joined(
+        calls,
+        strings.rename(columns={"id": "kernelName_id", "string": "launched"}),
+        ["kernelName_id"],
+    )
     copies = database.read("rocpd_copyapi", integers=("api_ptr_id", "size")).rename(
         columns={"api_ptr_id": "correlation"}
     )
@@ -146,7 +185,9 @@ def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     in_items = calls["api"].isin(IN_WORK_ITEMS)
     for axis in _AXES:
         grid, group = calls[f"grid{axis}"], calls[f"workgroup{axis}"]
-        calls[f"grid_{axis.lower()}"] = workgroups(grid, group).where(in_items, grid.where(grid > 0))
+        calls[f"grid_{axis.lower()}"] = workgroups(grid, group).where(
+            in_items, grid.where(grid > 0)
+        )
         calls[f"block_{axis.lower()}"] = group.where(group > 0)
     return calls.drop(columns=[ROW, *sizes])
 
@@ -154,10 +195,16 @@ def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
 def _operators(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     """Return for each API call the framework's operators around it, where the extensions recorded them."""
     named = database.read("ext_autogradapi", integers=("api_ptr_id", "autogradName_id"))
-    named = joined(named, strings.rename(columns={"id": "autogradName_id", "string": "op_name"}), ["autogradName_id"])
+    named = joined(
+        named,
+        strings.rename(columns={"id": "autogradName_id", "string": "op_name"}),
+        ["autogradName_id"],
+    )
     named = named.rename(columns={"api_ptr_id": "op_id"})[["op_id", "op_name"]]
     stack = database.read("ext_callstack", integers=("parent_id", "child_id", "depth"))
-    stack = stack.rename(columns={"parent_id": "op_id", "child_id": "correlation"}).drop(columns=ROW)
+    stack = stack.rename(columns={"parent_id": "op_id", "child_id": "correlation"}).drop(
+        columns=ROW
+    )
     around = joined(stack, named, ["op_id"]).dropna(subset=["correlation", "op_name", "depth"])
     around = around.sort_values(["correlation", "depth"], kind="stable")
     innermost = around.drop_duplicates("correlation").drop(columns="depth")
@@ -189,5 +236,9 @@ def _table(ops: pd.DataFrame, file: DataFile) -> pd.DataFrame:
         "op_stack": ops["op_stack"],
         "source": f"{file.label}:" + ops[ROW].astype("str"),
     }
-    columns |= {f"{what}_{axis.lower()}": ops[f"{what}_{axis.lower()}"] for what in ("grid", "block") for axis in _AXES}
+    columns |= {
+        f"{what}_{axis.lower()}": ops[f"{what}_{axis.lower()}"]
+        for what in ("grid", "block")
+        for axis in _AXES
+    }
     return in_order(dispatch_table(columns))

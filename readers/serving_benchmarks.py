@@ -2,16 +2,20 @@
 
 - ``vllm bench serve --save-result`` (vLLM 0.6 to 0.19): a JSON object;
 - SGLang's ``bench_serving --output-file`` (0.4 to 0.5): a JSON object a line;
-- AIPerf's and GenAI-Perf's exports (``profile_export_aiperf.json``, ``profile_export_genai_perf.json``);
+- AIPerf's and GenAI-Perf's exports (``profile_export_aiperf.json``,
+  ``profile_export_genai_perf.json``);
 - InferenceX's results (``agg_*.json``): an object, or a list of them, times in seconds;
-- AIConfigurator's sample of published runs (``systems/silicon_sample.csv`` of the wheel aiconfigurator-core 0.12.0).
+- AIConfigurator's sample of published runs (``systems/silicon_sample.csv`` of the wheel
+  aiconfigurator-core 0.12.0).
 
-A client knows the model and the requests, and mostly neither GPU nor parallelism: `Options.defaults` states those
-(``device``, ``tp``, ``dtype_a``). Its other figures are kept as labels under their own names, and named.
+A client knows the model and the requests, and mostly neither GPU nor parallelism:
+`Options.defaults` states those (``device``, ``tp``, ``dtype_a``). Its other figures are kept as
+labels under their own names, and named.
 
-Requests at once follow from throughput and times (Little's law). Where they are a thousand times off those stated, and
-another unit of the times explains it, the run is refused with that unit; in tables of one's own ``unit`` states it.
-Once the model is described, a token faster than its weights are read, or a prompt faster than its FLOPs, is refused.
+Requests at once follow from throughput and times (Little's law). Where they are a thousand times
+off those stated, and another unit of the times explains it, the run is refused with that unit; in
+tables of one's own ``unit`` states it. Once the model is described, a token faster than its weights
+are read, or a prompt faster than its FLOPs, is refused.
 """
 
 from __future__ import annotations
@@ -55,11 +59,12 @@ _SERVERS: Final = (
     ("glm-5.*;b200.*;fp4;.*", 10, 10, 90),
     ("glm-5.*;(b[23]00|h200).*", 1, 1, 85),
 )
-"""How InferenceX starts SGLang, which its results do not say, by model, GPU, weights, tp and release; the first that
-fits is taken: ``--scheduler-recv-interval`` below `_MANY` requests under way and from there on, and
-``--mem-fraction-static`` in percent. From its scripts of October 2025 to April 2026 (Apache-2.0):
-https://github.com/SemiAnalysisAI/InferenceX, ``benchmarks/single_node``, and ``benchmarks`` before it. They have none
-of Qwen3.5 in FP8 on B300 for release 0.5.9: that of B200 is taken, as first tokens jump at as many requests there."""
+"""How InferenceX starts SGLang, which its results do not say, by model, GPU, weights, tp and
+release; the first that fits is taken: ``--scheduler-recv-interval`` below `_MANY` requests under
+way and from there on, and ``--mem-fraction-static`` in percent. From its scripts of October 2025 to
+April 2026 (Apache-2.0): https://github.com/SemiAnalysisAI/InferenceX, ``benchmarks/single_node``,
+and ``benchmarks`` before it. They have none of Qwen3.5 in FP8 on B300 for release 0.5.9: that of
+B200 is taken, as first tokens jump at as many requests there."""
 _MANY: Final = 16
 _ENGINES: Final = {"trt": "trtllm", "tensorrt": "trtllm", "tensorrtllm": "trtllm", "openai": ""}
 Record = Mapping[str, Any]
@@ -75,7 +80,9 @@ class _Runs(Reader):
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise an object, or a list of them, with the keys of the format."""
-        start = head.removeprefix(BOM_UTF8).lstrip()[:1]  # a mark of the byte order, as PowerShell writes it
+        start = head.removeprefix(BOM_UTF8).lstrip()[
+            :1
+        ]  # a mark of the byte order, as PowerShell writes it
         return start in (b"{", b"[") and all(b'"' + mark + b'"' in head for mark in self.marks)
 
     def columns(self, record: Record) -> dict[str, Any]:
@@ -94,11 +101,20 @@ class _Runs(Reader):
             if not isinstance(record, Mapping):
                 rows.append(row | {DEFECT: "not-a-run", DEFECT_DETAIL: str(record)[:_LONGEST]})
                 continue
-            found = {name: value for name, value in self.columns(record).items() if value is not None}
-            own = {name: value for name, value in _labels(record, self.taken).items() if name not in _KNOWN}
+            found = {
+                name: value for name, value in self.columns(record).items() if value is not None
+            }
+            own = {
+                name: value
+                for name, value in _labels(record, self.taken).items()
+                if name not in _KNOWN
+            }
             labels |= dict.fromkeys(own)
             if number(record.get("completed")) == 0:
-                row |= {DEFECT: "nothing-completed", DEFECT_DETAIL: f"{number(record.get('failed')) or 0:.0f} failed"}
+                row |= {
+                    DEFECT: "nothing-completed",
+                    DEFECT_DETAIL: f"{number(record.get('failed')) or 0:.0f} failed",
+                }
             elif turns := self.several_turns(record):
                 row |= {DEFECT: "several-turns", DEFECT_DETAIL: turns}
             elif (cached := cached_percent(record)) > _MOST_CACHED:
@@ -129,20 +145,36 @@ def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> Raw
         rows["duration_us"] = np.nan
     times = pd.to_numeric(rows["duration_us"], errors="coerce")
     rows["duration_us"] = times.where(times.notna(), pd.Series(request_us(rows), index=rows.index))
-    untimed = rows["duration_us"].isna() & (as_text(rows[DEFECT]).eq("") if DEFECT in rows else True) & options.timed
+    untimed = (
+        rows["duration_us"].isna()
+        & (as_text(rows[DEFECT]).eq("") if DEFECT in rows else True)
+        & options.timed
+    )
     if untimed.any():
         rows.loc[untimed, DEFECT] = "no-token-times"
     rows = with_token_units(rows, stated=False)
     notes = list[Note]()
-    failed = pd.to_numeric(rows["failed"], errors="coerce") if "failed" in rows else pd.Series(dtype="float64")
+    failed = (
+        pd.to_numeric(rows["failed"], errors="coerce")
+        if "failed" in rows
+        else pd.Series(dtype="float64")
+    )
     if some := int((failed > 0).sum()):
-        text = f"{failed.sum():.0f} requests failed, up to {failed.max():.0f} in a run: the times are of the others"
+        text = (
+            f"{failed.sum():.0f} requests failed, up to {failed.max():.0f} in a run: the times "
+            "are of the others"
+        )
         notes.append(Note(remark("requests-failed", text, failed=int(failed.sum())), some))
     if alone := int(as_text(rows["tp"]).eq("").sum() if "tp" in rows else len(rows)):
-        text = "runs do not say how many GPUs share the model: tp 1 is taken, default tp=N says otherwise"
+        text = (
+            "runs do not say how many GPUs share the model: tp 1 is taken, default tp=N says "
+            "otherwise"
+        )
         notes.append(Note(remark("tp-assumed", text), alone))
     told = remark(
-        "labels-kept", f"columns that no model learns from are kept as labels: {few(labels, 8)}", names=labels
+        "labels-kept",
+        f"columns that no model learns from are kept as labels: {few(labels, 8)}",
+        names=labels,
     )
     return RawTable(rows, [*notes, *([Note(told, len(rows))] if labels else [])])
 
@@ -168,7 +200,12 @@ def _labels(record: Record, taken: frozenset[str]) -> dict[str, str]:
     """Return the plain values that were not read, as text."""
     found = {}
     for name, value in record.items():
-        if name not in taken and isinstance(value, str | int | float) and value != "" and _LABEL.fullmatch(name):
+        if (
+            name not in taken
+            and isinstance(value, str | int | float)
+            and value != ""
+            and _LABEL.fullmatch(name)
+        ):
             found[name] = str(value)[:_LONGEST]
     return found
 
@@ -192,7 +229,9 @@ _CACHED = re.compile(r"(?i)cache_?hit(?:_?(?:rate|ratio|percent\w{0,20}|pct))?$"
 _CACHED_TOKENS = re.compile(
     r"(?i)(?<!total_usage_prompt_)cached?(?:_read|_hit)?(?:_prompt|_input)?_tokens$|cache_hits$"
 )
-_MOST_CACHED: Final = 5.0  # percent of the prompts' tokens: the time to the first token errs by as much
+_MOST_CACHED: Final = (
+    5.0  # percent of the prompts' tokens: the time to the first token errs by as much
+)
 
 
 def cached_percent(record: Record) -> float:
@@ -245,7 +284,8 @@ _DRAFTED_TOKENS: Final = re.compile(
 def _speculation(*records: Record) -> str | None:
     """Return how tokens are drafted, as InferenceX names it, None where each step gives one token a request.
 
-    Clients and servers write the method, the tokens that a step gave, or counts of drafted and accepted tokens.
+    Clients and servers write the method, the tokens that a step gave, or counts of drafted and
+    accepted tokens.
 
     >>> _speculation({"accept_length": 3.48}, {"speculative_algorithm": "EAGLE"}), _speculation({"spec_decode": True})
     ('eagle', 'speculative')
@@ -279,14 +319,25 @@ def _mean(total: object, count: object) -> float | None:
 def _under_way(record: Record, most: object, latency_ms: object) -> float | None:
     """Return the requests under way: what the client allows, all of fewer requests, or throughput times latency.
 
-    The last, by Little's law, is the mean. It holds where the client allows any number, and where requests come at a
-    rate of their own and are fewer than it allows.
+    The last, by Little's law, is the mean. It holds where the client allows any number, and where
+    requests come at a rate of their own and are fewer than it allows.
     """
-    allowed, rate, latency = number(most), number(record.get("request_throughput")), number(latency_ms)
-    mean = max(1.0, float(round(rate * latency / 1e3))) if rate is not None and latency is not None else None
+    allowed, rate, latency = (
+        number(most),
+        number(record.get("request_throughput")),
+        number(latency_ms),
+    )
+    mean = (
+        max(1.0, float(round(rate * latency / 1e3)))
+        if rate is not None and latency is not None
+        else None
+    )
     if allowed is None:
         return mean
-    paced = record.get("request_rate") is not None and str(record["request_rate"]).lower() not in ("inf", "infinity")
+    paced = record.get("request_rate") is not None and str(record["request_rate"]).lower() not in (
+        "inf",
+        "infinity",
+    )
     others = (number(record.get("num_prompts")), mean if paced else None)
     return min([allowed, *(one for one in others if one is not None)])
 
@@ -329,7 +380,14 @@ class VllmServeReader(_Runs):
     name = "vllm bench serve JSON"
     marks = (b"tokenizer_id", b"request_throughput", b"total_input_tokens")
     taken = frozenset(
-        {"model_id", "max_concurrency", "completed", "total_input_tokens", "total_output_tokens", "mean_ttft_ms"}
+        {
+            "model_id",
+            "max_concurrency",
+            "completed",
+            "total_input_tokens",
+            "total_output_tokens",
+            "mean_ttft_ms",
+        }
         | {"mean_tpot_ms", "output_throughput", *_KNOWN, "version", "tensor_parallel_size"}
     )
 
@@ -365,17 +423,29 @@ class SglangServeReader(_Runs):
     """Results of SGLang's ``bench_serving``: a line for each run."""
 
     name = "SGLang bench_serving JSONL"
-    marks = (b"backend", b"sharegpt_output_len")  # what the server says of itself follows, and may be long
+    marks = (
+        b"backend",
+        b"sharegpt_output_len",
+    )  # what the server says of itself follows, and may be long
     taken = frozenset(
-        {"model", "model_id", "backend", "max_concurrency", "completed", "total_input_tokens", "total_output_tokens"}
+        {
+            "model",
+            "model_id",
+            "backend",
+            "max_concurrency",
+            "completed",
+            "total_input_tokens",
+            "total_output_tokens",
+        }
         | {"mean_ttft_ms", "mean_tpot_ms", "output_throughput", "server_info"}
     )
 
     def columns(self, record: Record) -> dict[str, Any]:
         """Return the run; what the server says of itself (``server_info``) has model and parallelism.
 
-        With ``enable_dp_attention`` its ``dp_size`` is of copies of the attention, else of replicas that share the
-        requests, of which the run is one. Where prompts are apart the server is the one that writes answers.
+        With ``enable_dp_attention`` its ``dp_size`` is of copies of the attention, else of replicas
+        that share the requests, of which the run is one. Where prompts are apart the server is the
+        one that writes answers.
         """
         server = _inner(record, "server_info")
         apart = isinstance(server.get("decode"), list) and bool(server["decode"])
@@ -383,9 +453,13 @@ class SglangServeReader(_Runs):
         tp, dp = number(server.get("tp_size")), number(server.get("dp_size")) or 1.0
         copies = dp if server.get("enable_dp_attention") else 1.0
         users = _under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms"))
-        tokens, filled = number(record.get("output_throughput")), number(server.get("mem_fraction_static"))
+        tokens, filled = (
+            number(record.get("output_throughput")),
+            number(server.get("mem_fraction_static")),
+        )
         return {
-            "model": _first(record, "model", "model_id") or _first(server, "model_path", "served_model_name"),
+            "model": _first(record, "model", "model_id")
+            or _first(server, "model_path", "served_model_name"),
             "engine": _engine(record.get("backend") or "sglang"),
             "engine_version": server.get("version"),
             "client": "sglang bench_serving",
@@ -398,7 +472,9 @@ class SglangServeReader(_Runs):
             "memory_percent": filled and round(100.0 * filled),
             "receive_interval": server.get("scheduler_recv_interval"),
             "variant": _speculation(record, server, *_states(server)),
-            "dtype_kv": None if server.get("kv_cache_dtype") in (None, "auto") else server["kv_cache_dtype"],
+            "dtype_kv": None
+            if server.get("kv_cache_dtype") in (None, "auto")
+            else server["kv_cache_dtype"],
             "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
             "output_len": _mean(record.get("total_output_tokens"), record.get("completed")),
             "concurrency": users and max(1.0, users * copies / dp),
@@ -421,7 +497,9 @@ class AiperfReader(_Runs):
         config = _inner(record, "input_config")
         endpoint, load = _inner(config, "endpoint"), _inner(config, "loadgen")
         models = _first(endpoint, "model_names") or _first(config, "model", "model_names")
-        users = load.get("concurrency") or _inner(_inner(config, "perf_analyzer"), "stimulus").get("concurrency")
+        users = load.get("concurrency") or _inner(_inner(config, "perf_analyzer"), "stimulus").get(
+            "concurrency"
+        )
         lengths = [self._average(record, f"{side}_sequence_length") for side in ("input", "output")]
         return {
             "model": models[0] if isinstance(models, list) and models else models,
@@ -458,14 +536,29 @@ class InferenceXReader(_Runs):
     name = "InferenceX JSON"
     marks = (b"conc", b"mean_ttft", b"framework")
     taken = frozenset(
-        {"hw", "conc", "isl", "osl", "model", "framework", "precision", "tp", "ep", "dp_attention", "disagg"}
+        {
+            "hw",
+            "conc",
+            "isl",
+            "osl",
+            "model",
+            "framework",
+            "precision",
+            "tp",
+            "ep",
+            "dp_attention",
+            "disagg",
+        }
         | {"mean_ttft", "mean_tpot", "mean_e2el", "output_tput_per_gpu", "spec_decoding"}
         | {"decode_tp", "decode_ep", "decode_dp_attention", "device", "pp", "decode_pp"}
     )
 
     def columns(self, record: Record) -> dict[str, Any]:
         """Return the run, where prompts are apart that of the answers; with ``dp_attention`` each GPU has all heads."""
-        cut = {name: _first(record, name, f"decode_{name}") for name in ("tp", "pp", "ep", "dp_attention")}
+        cut = {
+            name: _first(record, name, f"decode_{name}")
+            for name in ("tp", "pp", "ep", "dp_attention")
+        }
         tp, ep = number(cut["tp"]), number(cut["ep"])
         copies = str(cut["dp_attention"]).lower() == "true"
         precision = str(record.get("precision", "")).lower()
@@ -492,7 +585,9 @@ class InferenceXReader(_Runs):
             "ttft_ms": times["ttft"] and times["ttft"] * 1e3,
             "tpot_ms": times["tpot"] and times["tpot"] * 1e3,
             "duration_us": times["e2el"] and times["e2el"] * 1e6,
-            "output_tokens_per_s": per_gpu * gpus if per_gpu is not None and gpus is not None else None,
+            "output_tokens_per_s": per_gpu * gpus
+            if per_gpu is not None and gpus is not None
+            else None,
         }
         return found | _server(found)
 
@@ -501,7 +596,9 @@ class InferenceXReader(_Runs):
         return "" if "isl" in record else str(record.get("scenario_type") or "")
 
 
-_SAMPLE: Final = frozenset({"silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms", "model_path", "system"})
+_SAMPLE: Final = frozenset(
+    {"silicon_data_source", "silicon_ttft_ms", "silicon_tpot_ms", "model_path", "system"}
+)
 _CONCURRENCY = re.compile(r"silicon_concurrency=(\d{1,9})\b")
 _MEASURED = re.compile(r"measured=(\d{4}-\d{2}-\d{2})")
 
@@ -510,9 +607,10 @@ _MEASURED = re.compile(r"measured=(\d{4}-\d{2}-\d{2})")
 class SiliconSampleReader(Reader):
     """AIConfigurator's sample of published serving runs.
 
-    Where a run of InferenceX has both its GPUs and its groups of experts, the sample has their product as its GPUs
-    (8 GPUs with 8 groups are 64 there): the root is taken. Beyond a node every GPU has a copy of the attention, as its
-    heads cannot be cut so. Weights without a stated format are in 16 bits, those of gpt-oss in 4.
+    Where a run of InferenceX has both its GPUs and its groups of experts, the sample has their
+    product as its GPUs (8 GPUs with 8 groups are 64 there): the root is taken. Beyond a node every
+    GPU has a copy of the attention, as its heads cannot be cut so. Weights without a stated format
+    are in 16 bits, those of gpt-oss in 4.
     """
 
     name = "AIConfigurator sample CSV"
@@ -529,22 +627,36 @@ class SiliconSampleReader(Reader):
         csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         systems, engines = (csv.cells[name].unique().to_pylist() for name in ("system", "backend"))
         devices = {SYSTEMS.get(str(word), str(word)) for word in systems}
-        held = {"op": {SERVING}, "device": devices, "engine": set(map(str, engines)), "release": set[str]()}
+        held = {
+            "op": {SERVING},
+            "device": devices,
+            "engine": set(map(str, engines)),
+            "release": set[str](),
+        }
         return unmet(asked, held)
 
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each run."""
         csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
-        given = pd.DataFrame({name: csv.cells[name].to_pandas() for name in csv.cells.column_names}).astype(object)
-        whole = {name: _positive(given, name) for name in (*_COUNTS, *(f"decode_{one}" for one in _COUNTS))}
+        given = pd.DataFrame(
+            {name: csv.cells[name].to_pandas() for name in csv.cells.column_names}
+        ).astype(object)
+        whole = {
+            name: _positive(given, name)
+            for name in (*_COUNTS, *(f"decode_{one}" for one in _COUNTS))
+        }
         apart = _word(given, "mode").eq("disagg").to_numpy()
-        tp, dp, cut, ep = (np.where(apart, whole[f"decode_{name}"], whole[name]) for name in _COUNTS)
+        tp, dp, cut, ep = (
+            np.where(apart, whole[f"decode_{name}"], whole[name]) for name in _COUNTS
+        )
         source = _word(given, "silicon_data_source")
         published = ~source.str.contains("/Users/", regex=False).to_numpy() & ~apart
         squared = published & (cut > 1) & (ep > 1)
         copied = published & (cut == 1) & (dp > 1) & (tp == dp) & (ep == tp * dp)
         gpus = np.select([squared, copied], [cut, tp], tp * dp)
-        of_heads = np.select([(gpus > _NODE) | copied | (squared & (dp > 1)), squared], [1.0, cut], tp)
+        of_heads = np.select(
+            [(gpus > _NODE) | copied | (squared & (dp > 1)), squared], [1.0, cut], tp
+        )
         found = _word(given, "gemm_quant_mode").replace("", "bfloat16")
         narrow = _word(given, "model_path").str.contains("gpt-oss").to_numpy()
         formats = [FORMATS.get(word, (word, word, "")) for word in found]
@@ -552,10 +664,15 @@ class SiliconSampleReader(Reader):
         batch = _word(given, "batch_size")
         # in words which groups of GPUs read the prompts and which write the answers
         sides = [
-            side + " " + _word(given, f"{side}_num_workers") + " x tp " + _word(given, f"{side}_tp_size") + " dp "
+            side
+            + " "
+            + _word(given, f"{side}_num_workers")
+            + " x tp "
+            + _word(given, f"{side}_tp_size")
+            + " dp "
             + _word(given, f"{side}_attention_dp_size")
             for side in ("prefill", "decode")
-        ]  # fmt: skip
+        ]
         rows = pd.DataFrame(
             {
                 "op": SERVING,
@@ -582,7 +699,9 @@ class SiliconSampleReader(Reader):
                 LINE: csv.lines,
             }
         )
-        own = [_server(row) if row["client"] == "inferencex" else {} for row in rows.to_dict("records")]
+        own = [
+            _server(row) if row["client"] == "inferencex" else {} for row in rows.to_dict("records")
+        ]
         servers = pd.DataFrame(own, rows.index, ("receive_interval", "memory_percent"), dtype=float)
         return _table(rows.join(servers), ("measured", "recorded_tp"), options)
 

@@ -1,8 +1,9 @@
 """SQLite databases as the trace readers see them: opened without a trace beside the user's file, read by columns.
 
-Profilers write databases that can be large, compressed, cut off, or still in use. They are opened read-only and
-immutable (no lock, no journal, nothing written); a gzip or bzip2 file is unpacked into a temporary one. SQLite stores
-values of any type in any column, so the types are checked here: a number that is text is an error with its place.
+Profilers write databases that can be large, compressed, cut off, or still in use. They are opened
+read-only and immutable (no lock, no journal, nothing written); a gzip or bzip2 file is unpacked
+into a temporary one. SQLite stores values of any type in any column, so the types are checked here:
+a number that is text is an error with its place.
 """
 
 from __future__ import annotations
@@ -36,9 +37,12 @@ _CREATED = re.compile(rb"CREATE TABLE [\"'`\[]?(\w+)")
 _ROWS_AT_ONCE = 65536
 _STEPS_AT_ONCE = 10_000
 _STEPS, _STEPS_A_BYTE = 20_000_000, 100
-"""Steps of SQLite's machine that a database may take, and how many more for each of its bytes: its rows take fewer than
-ten a byte, and loops in a damaged one have no end."""
-_WORDS, _WORDS_A_BYTE = 2**26, 4  # bytes of text that may come out of it, and how many more for each of its bytes
+"""Steps of SQLite's machine that a database may take, and how many more for each of its bytes: its
+rows take fewer than ten a byte, and loops in a damaged one have no end."""
+_WORDS, _WORDS_A_BYTE = (
+    2**26,
+    4,
+)  # bytes of text that may come out of it, and how many more for each of its bytes
 _LONGEST = 2**20  # bytes of its longest value
 _COPY_BYTES = 1 << 20
 #: What a database raises whose bytes are not what they should be; UnicodeError: SQLite quotes them in its message.
@@ -49,19 +53,24 @@ T = TypeVar("T")
 class Database:
     """An open database: the user's file, for messages, and the names of its tables.
 
-    Tables alone are read: what they give is bounded by the size of the file, and a view may have no end.
+    Tables alone are read: what they give is bounded by the size of the file, and a view may have no
+    end.
     """
 
     def __init__(self, connection: sqlite3.Connection, source: str) -> None:
         self._connection = connection
         self.source = source
-        listed = connection.execute("SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_master").fetchall()
+        listed = connection.execute(
+            "SELECT name, type = 'table' AND rootpage > 0 FROM sqlite_master"
+        ).fetchall()
         self.tables = frozenset(name for name, stored in listed if stored and isinstance(name, str))
         self._others = frozenset(name for name, _ in listed) - self.tables
 
     def columns(self, table: str) -> list[str]:
         """Return the names of a table's columns."""
-        return [str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({_quoted(table)})")]
+        return [
+            str(row[1]) for row in self._connection.execute(f"PRAGMA table_info({_quoted(table)})")
+        ]
 
     def only(self, table: str, column: str) -> str | None:
         """Return the one text that all rows of a column have; None if they differ or the column is missing."""
@@ -83,8 +92,9 @@ class Database:
     ) -> pd.DataFrame:
         """Return columns of a table in the order of its rows, and the number of each row as `row`.
 
-        `integers`, `words` and `reals` are read as Int64, as str ("" where missing) and as float64; a table that does
-        not exist has no rows, and a column that it does not have is missing in every row, unless `required`.
+        `integers`, `words` and `reals` are read as Int64, as str ("" where missing) and as float64;
+        a table that does not exist has no rows, and a column that it does not have is missing in
+        every row, unless `required`.
 
         Raises
         ------
@@ -94,11 +104,14 @@ class Database:
             The database is damaged; `opened` turns it into a DataError.
         """
         if table in self._others:
-            raise DataError(f"{table} is no table: not as its producer writes it", source=self.source)
+            raise DataError(
+                f"{table} is no table: not as its producer writes it", source=self.source
+            )
         there = set(self.columns(table)) if table in self.tables else None
         if there is not None and (lacking := [name for name in required if name not in there]):
             raise DataError(
-                f"table {table} has no column {lacking[0]!r}: not as its producer writes it", source=self.source
+                f"table {table} has no column {lacking[0]!r}: not as its producer writes it",
+                source=self.source,
             )
         wanted = [name for name in (*integers, *words, *reals) if there and name in there]
         values, rows = self._values(table, wanted, frozenset(integers), frozenset(reals))
@@ -119,12 +132,18 @@ class Database:
         first = 1
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             for name, part, values in zip(columns, parts, zip(*rows, strict=True), strict=True):
-                convert = _as_integers if name in integers else _as_reals if name in reals else _as_words
+                convert = (
+                    _as_integers if name in integers else _as_reals if name in reals else _as_words
+                )
                 part.append(convert(values, _Place(self.source, table, name, first)))
             first += len(rows)
-        absent = [_no_integers if name in integers else _no_reals if name in reals else _no_words for name in columns]
+        absent = [
+            _no_integers if name in integers else _no_reals if name in reals else _no_words
+            for name in columns
+        ]
         arrays = [
-            pd.concat(part, ignore_index=True) if part else none(0) for part, none in zip(parts, absent, strict=True)
+            pd.concat(part, ignore_index=True) if part else none(0)
+            for part, none in zip(parts, absent, strict=True)
         ]
         return dict(zip(columns, arrays, strict=True)), first - 1
 
@@ -133,15 +152,19 @@ class Database:
 def opened(file: DataFile, options: Options) -> Generator[Database]:
     """Open a database, compressed or not, for reading.
 
-    Raises DataError where the file is not a database, is damaged, or has more than ``options.trace_bytes`` once
-    decompressed; also where that shows only while its tables are read.
+    Raises DataError where the file is not a database, is damaged, or has more than
+    ``options.trace_bytes`` once decompressed; also where that shows only while its tables are read.
     """
     try:
-        with _plain(file.path, options.trace_bytes) as path, closing(_connection(path)) as connection:
+        with (
+            _plain(file.path, options.trace_bytes) as path,
+            closing(_connection(path)) as connection,
+        ):
             yield Database(connection, str(file.path))
     except _DAMAGE as error:
         raise DataError(
-            f"cannot be read as an SQLite database ({_in_words(error)}): it is cut off, damaged or still being "
+            f"cannot be read as an SQLite database ({_in_words(error)}): it is cut off, damaged "
+            "or still being "
             "written; copy it again, or save what is left with `sqlite3 FILE .recover`",
             source=str(file.path),
         ) from error
@@ -164,8 +187,8 @@ def peek(path: Path, look: Callable[[Database], T]) -> T | None:
 def names_of(path: Path, head: bytes) -> frozenset[str]:
     """Return the names of the tables, as far as they can be read without unpacking or repairing the file.
 
-    `head` is its (decompressed) beginning: where the file itself is compressed or damaged, only tables created there
-    are seen.
+    `head` is its (decompressed) beginning: where the file itself is compressed or damaged, only
+    tables created there are seen.
     """
     if not head.startswith(MAGIC):
         return frozenset()
@@ -178,15 +201,17 @@ def joined(left: pd.DataFrame, right: pd.DataFrame, on: Sequence[str]) -> pd.Dat
 
     A missing key matches nothing; the row numbers stay those of `left`.
     """
-    keyed = right.drop(columns=ROW, errors="ignore").dropna(subset=list(on)).drop_duplicates(list(on))
+    keyed = (
+        right.drop(columns=ROW, errors="ignore").dropna(subset=list(on)).drop_duplicates(list(on))
+    )
     return left.merge(keyed, how="left", on=list(on))
 
 
 def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     """Return the activities with `start_ns` and `duration_ns` for `start` and `end`, and a finding on those without.
 
-    Impossible times (an end before its start) stay as they are, a duration that 64 bits cannot hold is the longest of
-    its sign; a row with no start or no end can have no place.
+    Impossible times (an end before its start) stay as they are, a duration that 64 bits cannot hold
+    is the longest of its sign; a row with no start or no end can have no place.
     """
     known = activities["start"].notna() & activities["end"].notna()
     kept = activities[known].reset_index(drop=True)
@@ -194,7 +219,9 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     difference = end - start
     wrapped = ((end ^ start) & (end ^ difference)) < 0
     held = np.where(end > start, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
-    table = kept.drop(columns=["start", "end"]).assign(start_ns=start, duration_ns=np.where(wrapped, held, difference))
+    table = kept.drop(columns=["start", "end"]).assign(
+        start_ns=start, duration_ns=np.where(wrapped, held, difference)
+    )
     missing = int((~known).sum())
     if not missing:
         return table, []
@@ -208,7 +235,8 @@ def unfinished(file: DataFile) -> list[Finding]:
     if not (log.is_file() and log.stat().st_size):
         return []
     text = (
-        f"beside the database, {log.name} holds activities not yet saved, which are not read: let the "
+        f"beside the database, {log.name} holds activities not yet saved, which are not read: let "
+        "the "
         f'program end, then run `sqlite3 {file.path.name} "PRAGMA wal_checkpoint(TRUNCATE)"`'
     )
     unsaved = remark("unsaved-database", text, database=file.path.name, log=log.name)
@@ -235,7 +263,8 @@ def _plain(path: Path, max_bytes: int) -> Generator[Path]:
                 check_size(size, max_bytes, path)
                 if shutil.disk_usage(unpacked.name).free < len(block):
                     raise DataError(
-                        "does not fit on the disk once unpacked: set TMPDIR to a larger one", source=str(path)
+                        "does not fit on the disk once unpacked: set TMPDIR to a larger one",
+                        source=str(path),
                     )
                 unpacked.write(block)
         yield copy
@@ -247,7 +276,9 @@ def _connection(path: Path) -> sqlite3.Connection:
     size = path.stat().st_size
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
     steps = itertools.count(_STEPS_AT_ONCE, _STEPS_AT_ONCE)
-    connection.set_progress_handler(lambda: next(steps) > _STEPS + _STEPS_A_BYTE * size, _STEPS_AT_ONCE)
+    connection.set_progress_handler(
+        lambda: next(steps) > _STEPS + _STEPS_A_BYTE * size, _STEPS_AT_ONCE
+    )
     connection.text_factory = _Words(_WORDS + _WORDS_A_BYTE * size)
     for pragma in ("query_only = ON", "trusted_schema = OFF", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
@@ -291,10 +322,15 @@ class _Place:
 
     def error(self, values: Sequence[Any], allowed: tuple[type, ...], expected: str) -> DataError:
         """Return the error for the first value that is not of the types allowed."""
-        index, value = next((i, value) for i, value in enumerate(values) if not isinstance(value, allowed))
+        index, value = next(
+            (i, value) for i, value in enumerate(values) if not isinstance(value, allowed)
+        )
         shown = repr(value)[:60]
         where = f"table {self._table}, row {self._first + index}, column {self._column}"
-        return DataError(f"{where}: {shown} where {expected} belongs; the database is damaged", source=self._source)
+        return DataError(
+            f"{where}: {shown} where {expected} belongs; the database is damaged",
+            source=self._source,
+        )
 
 
 def _as_integers(values: Sequence[Any], place: _Place) -> pd.Series:

@@ -1,7 +1,7 @@
 """Any tidy table, CSV or Parquet: one row per measurement, and a duration whose unit is known.
 
-The unit stands in the column's name ("latency_ms", "duration_us") or is stated by the user; it is never guessed. The
-project's own measurement tables are of this kind.
+The unit stands in the column's name ("latency_ms", "duration_us") or is stated by the user; it is
+never guessed. The project's own measurement tables are of this kind.
 """
 
 from __future__ import annotations
@@ -22,7 +22,15 @@ from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespa
 from ..operators.work import as_numbers, dtypes_in_kernel_names
 from ..output import unguarded
 from ..remarks import remark
-from ..table.measurements import COUNTER, DEFECT, DEFECT_DETAIL, DTYPE_COLUMNS, TEXT_DIMENSIONS, as_text, plain_numbers
+from ..table.measurements import (
+    COUNTER,
+    DEFECT,
+    DEFECT_DETAIL,
+    DTYPE_COLUMNS,
+    TEXT_DIMENSIONS,
+    as_text,
+    plain_numbers,
+)
 from ..table.physics import token_units
 from .base import LINE, Note, Options, RawTable, Reader, register
 from .files import (
@@ -64,20 +72,40 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "repeats": ("repetitions", "num_repeats", "n_repeats", "num_iters"),
 }
 _OF_BENCHMARKS = {
-    "mean_ttft_ms": "ttft_ms", "mean_tpot_ms": "tpot_ms", "output_throughput": "output_tokens_per_s",
-    "random_input_len": "input_len", "random_output_len": "output_len", "max_concurrency": "concurrency",
-    "tensor_parallel_size": "tp", "backend": "engine", "model_id": "model",
-}  # fmt: skip
+    "mean_ttft_ms": "ttft_ms",
+    "mean_tpot_ms": "tpot_ms",
+    "output_throughput": "output_tokens_per_s",
+    "random_input_len": "input_len",
+    "random_output_len": "output_len",
+    "max_concurrency": "concurrency",
+    "tensor_parallel_size": "tp",
+    "backend": "engine",
+    "model_id": "model",
+}
 """Columns of tables of what vllm bench serve wrote -> ours."""
 _FOLDED = ("linear", "addmm", "mm")  # a batch of rows against one weight is one longer GEMM
 _DURATION_WORDS = frozenset(
-    {"", "duration", "latency", "time", "t", "dur", "elapsed", "elapsed_time", "runtime", "run_time", "execution_time"}
+    {
+        "",
+        "duration",
+        "latency",
+        "time",
+        "t",
+        "dur",
+        "elapsed",
+        "elapsed_time",
+        "runtime",
+        "run_time",
+        "execution_time",
+    }
     | {"exec_time", "kernel_time", "kernel_duration", "wall_time", "walltime"}
 )
 _AVERAGE = re.compile(r"^(?:median|mean|avg|average)(?:[_ ](?:duration|latency|time))?$")
 _PERHAPS_NUMBER = r"^\s*(?:$|[+\-]?(?:[0-9.]|(?i:nan|inf)))"
 _FIRST = 100  # cells of a column that mostly tell words from numbers
-_FORMAT = re.compile(r"(?:d_?type|data_?type|precision)$")  # ends of names of columns that hold number formats
+_FORMAT = re.compile(
+    r"(?:d_?type|data_?type|precision)$"
+)  # ends of names of columns that hold number formats
 _LAST = re.compile(r"^(.+)_(mean|median|avg|average|min|max|std|var|p\d+)$", re.IGNORECASE)
 """Names of pandas' aggregated columns: duration_us_mean."""
 _CAMEL = re.compile(r"(?<=[a-z])(?=[NUM]s$)")  # before the unit of rocprof's names: DurationNs
@@ -88,25 +116,36 @@ _ANOTHER = re.compile(
     r"|estimated|estimate|modell?ed|model|roofline|scaling|affine|tpot|ttft)(?:[_ ]|$)"
 )
 """Words in names of columns of other times than that of one call."""
-_TOKEN_TIMES = ("ttft_ms", "tpot_ms")  # of runs of serving, in ms unless the user states another unit
+_TOKEN_TIMES = (
+    "ttft_ms",
+    "tpot_ms",
+)  # of runs of serving, in ms unless the user states another unit
 _DIMENSIONS = frozenset({"m", "n", "k"})
 _SIZES = frozenset(name for op in OPS.values() for name in op.dims) - TEXT_DIMENSIONS
 _NUMBERS = _SIZES | {other for name in _SIZES for other in ALIASES.get(name, ())} | {"repeats"}
 
 
-def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: str = "") -> RawTable:
+def tidy_rows(
+    table: pd.DataFrame, options: Options, *, source: str, campaign: str = ""
+) -> RawTable:
     """Return a table that has the columns of a tidy file under the names of the measurement table.
 
-    Messages call it `source`; `campaign` is that of rows that state none. Raises DataError where no column is the
-    operator, or no single one the duration.
+    Messages call it `source`; `campaign` is that of rows that state none. Raises DataError where no
+    column is the operator, or no single one the duration.
     """
     table = table.rename(columns=dict(options.renames))
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
-        raise DataError(f"two columns are called {twice!r} once renamed: leave one out", source=source)
+        raise DataError(
+            f"two columns are called {twice!r} once renamed: leave one out", source=source
+        )
     if "mean_ttft_ms" in table:
-        table = table.rename(columns={name: ours for name, ours in _OF_BENCHMARKS.items() if ours not in table})
-    if {_START, _END} <= set(table) and not any(_split(str(name))[1] in TIME_UNITS for name in table):
+        table = table.rename(
+            columns={name: ours for name, ours in _OF_BENCHMARKS.items() if ours not in table}
+        )
+    if {_START, _END} <= set(table) and not any(
+        _split(str(name))[1] in TIME_UNITS for name in table
+    ):
         start, end = (pd.to_numeric(table[name], errors="coerce") for name in (_START, _END))
         table = table.assign(duration_ns=end - start).drop(columns=[_START, _END])
     columns = tuple(map(str, table.columns))
@@ -114,9 +153,13 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     for name in of_tokens.keys() & set(columns):
         factor = TIME_UNITS[stated_unit(name, of_tokens[name])] / TIME_UNITS["ms"]
         table = table.assign(**{name: factor * as_numbers(table, name)})
-    options = replace(options, units={name: unit for name, unit in options.units.items() if name not in of_tokens})
+    options = replace(
+        options, units={name: unit for name, unit in options.units.items() if name not in of_tokens}
+    )
     if {"ttft_ms", "tpot_ms", "output_len"} <= set(columns):
-        given = table["duration_us"] if "duration_us" in table else pd.Series(np.nan, index=table.index)
+        given = (
+            table["duration_us"] if "duration_us" in table else pd.Series(np.nan, index=table.index)
+        )
         blank = given.isna() | as_text(given).eq("")
         table = table.assign(duration_us=given.astype(object).mask(blank, request_us(table)))
     try:
@@ -124,7 +167,9 @@ def tidy_rows(table: pd.DataFrame, options: Options, *, source: str, campaign: s
     except DataError as error:  # all that is missing is said at once
         told = str(error).removeprefix(f"{source}: ")
         more = _lacking(columns, options, ("op", "device"))
-        raise DataError("; ".join([told, *(more[:-1] if "(columns: " in told else more)]), source=source) from None
+        raise DataError(
+            "; ".join([told, *(more[:-1] if "(columns: " in told else more)]), source=source
+        ) from None
     plain = {_plain(str(name)): name for name in reversed(rows.columns)}
     names = {}
     for name, others in ALIASES.items():
@@ -168,7 +213,8 @@ def with_token_units(rows: pd.DataFrame, *, stated: bool = True) -> pd.DataFrame
         return rows
     nothing = pd.Series("", rows.index)
     defect, detail = (
-        as_text(rows.get(name, nothing)).to_numpy(dtype=object, copy=True) for name in (DEFECT, DEFECT_DETAIL)
+        as_text(rows.get(name, nothing)).to_numpy(dtype=object, copy=True)
+        for name in (DEFECT, DEFECT_DETAIL)
     )
     for row in wrong:
         names, unit = columns[row].split(), units[row]
@@ -192,9 +238,16 @@ def _split(name: str) -> tuple[str, str | None]:
 def _lacking(columns: Sequence[str], options: Options, needed: Iterable[str]) -> list[str]:
     """Say which columns are there under no name and have no default, what gives each, and what columns there are."""
     plain = set(map(_plain, columns))
-    missing = [name for name in needed if name not in options.defaults and plain.isdisjoint((name, *ALIASES[name]))]
+    missing = [
+        name
+        for name in needed
+        if name not in options.defaults and plain.isdisjoint((name, *ALIASES[name]))
+    ]
     examples = {"op": "gemm", "device": "MI300X"}
-    said = [f"no column {name!r}: give default {name}={examples[name]}, or rename NAME={name}" for name in missing]
+    said = [
+        f"no column {name!r}: give default {name}={examples[name]}, or rename NAME={name}"
+        for name in missing
+    ]
     return [*said, f"the columns are {few(columns, 12)}"] if said else []
 
 
@@ -205,7 +258,9 @@ class _TidyReader(Reader):
 
     def raw(self, table: pd.DataFrame, path: Path, options: Options) -> RawTable:
         """Return rows of a file under the names of the measurement table."""
-        table = table.drop(columns=[name for name in table if str(name).startswith("__index_level_")])
+        table = table.drop(
+            columns=[name for name in table if str(name).startswith("__index_level_")]
+        )
         return tidy_rows(table, options, source=str(path), campaign=campaign_of(path))
 
 
@@ -223,10 +278,17 @@ class TidyCsvReader(_TidyReader):
         """Return the rows; lines with more fields than the header are refused one by one."""
         csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         check_names(csv.twice, path)
-        table = pd.DataFrame({unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names})
-        table, names = with_points(table, [str(name) for name in table if is_quantity(str(name), options)], str(path))
+        table = pd.DataFrame(
+            {unguarded(name): _inferred(csv.cells[name]) for name in csv.cells.column_names}
+        )
+        table, names = with_points(
+            table, [str(name) for name in table if is_quantity(str(name), options)], str(path)
+        )
         read = {name: numbers_or_text(table[name]) for name in names}
-        table, notes = table.assign(**read), [Note(decimal_commas(names), len(table))] if names else []
+        table, notes = (
+            table.assign(**read),
+            [Note(decimal_commas(names), len(table))] if names else [],
+        )
         raw = self.raw(table, path, options)
         rows = raw.rows.assign(**{LINE: csv.lines})
         return replace(raw, rows=with_overlong(rows, csv), notes=[*notes, *raw.notes])
@@ -263,7 +325,10 @@ def _inferred(cells: pa.ChunkedArray) -> pd.Series:
     if (plain := plain_numbers(cells)) is not None:
         return plain.to_pandas()
     column = cells.to_pandas().astype("str")
-    if all(pc.all(pc.match_substring_regex(some, _PERHAPS_NUMBER)).as_py() for some in (cells[:_FIRST], cells)):
+    if all(
+        pc.all(pc.match_substring_regex(some, _PERHAPS_NUMBER)).as_py()
+        for some in (cells[:_FIRST], cells)
+    ):
         column = numbers_or_text(column)
     text_left = not pd.api.types.is_numeric_dtype(column) and column.str.startswith("'").any()
     return column.map(unguarded) if text_left else column
@@ -281,7 +346,9 @@ def is_quantity(name: str, options: Options) -> bool:
     return name in options.units or _split(name)[1] is not None or _plain(name) in _NUMBERS
 
 
-def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.DataFrame, tuple[str, str] | None]:
+def _with_times(
+    table: pd.DataFrame, options: Options, source: str
+) -> tuple[pd.DataFrame, tuple[str, str] | None]:
     """Return the table with its times, energies and powers in the units of the measurement table, named like there.
 
     Also the column with the duration, and the unit it was read in.
@@ -314,7 +381,9 @@ def _with_times(table: pd.DataFrame, options: Options, source: str) -> tuple[pd.
     return rows, (duration, str(named[duration][1])) if duration else None
 
 
-def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Options, source: str) -> str | None:
+def _duration_if_needed(
+    named: Mapping[str, tuple[str, str | None]], options: Options, source: str
+) -> str | None:
     """Return the column that holds the duration; None where no single one does and rows need none."""
     try:
         return _duration_column(named, options.units, source)
@@ -324,12 +393,15 @@ def _duration_if_needed(named: Mapping[str, tuple[str, str | None]], options: Op
         return None
 
 
-def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping[str, str], source: str) -> str:
+def _duration_column(
+    named: Mapping[str, tuple[str, str | None]], units: Mapping[str, str], source: str
+) -> str:
     """Return the one column that holds the duration.
 
-    In this order: a column whose unit the user states; `duration_us`; a word for duration with a unit; an average with
-    a unit; any other column with a unit of time whose name does not say that it is another (`_ANOTHER`: a total of all
-    calls, a limit, a prediction). Several columns ``duration``, each with its unit, are not told apart.
+    In this order: a column whose unit the user states; `duration_us`; a word for duration with a
+    unit; an average with a unit; any other column with a unit of time whose name does not say that
+    it is another (`_ANOTHER`: a total of all calls, a limit, a prediction). Several columns
+    ``duration``, each with its unit, are not told apart.
     """
     timed = {column: base for column, (base, unit) in named.items() if unit in TIME_UNITS}
     choices = (
@@ -345,7 +417,8 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
         if columns:
             unit = named[columns[0]][1]
             raise DataError(
-                f"columns {', '.join(columns)} could each be the duration: give unit {columns[0]}={unit}, or another's",
+                f"columns {', '.join(columns)} could each be the duration: give unit "
+                f"{columns[0]}={unit}, or another's",
                 source=source,
             )
     bare = [
@@ -354,12 +427,17 @@ def _duration_column(named: Mapping[str, tuple[str, str | None]], units: Mapping
         if unit is None and (base in _DURATION_WORDS or _AVERAGE.match(base))
     ]
     if bare:
-        raise DataError(f"column {bare[0]!r} has no unit: give unit {bare[0]}=us, or ms, ns, s", source=source)
+        raise DataError(
+            f"column {bare[0]!r} has no unit: give unit {bare[0]}=us, or ms, ns, s", source=source
+        )
     if timed:
         what = f"{few([*timed])} may be another time than that of one call: of the one that is"
-        raise DataError(f"{what} give unit {next(iter(timed))}={named[next(iter(timed))][1]}", source=source)
+        raise DataError(
+            f"{what} give unit {next(iter(timed))}={named[next(iter(timed))][1]}", source=source
+        )
     raise DataError(
-        f"no column is a duration with its unit (columns: {', '.join(named)}): give unit COLUMN=ms, "
+        f"no column is a duration with its unit (columns: {', '.join(named)}): give unit "
+        "COLUMN=ms, "
         "or rename COLUMN=duration_ms",
         source=source,
     )
@@ -373,7 +451,20 @@ def _filled(rows: pd.DataFrame, column: str, value: str) -> pd.Series:
     return rows[column].astype(object).where(~blank, value) if blank.any() else rows[column]
 
 
-_OWN = frozenset({"device", "op", "duration_us", "spread_us", "repeats", "energy_j", "power_w", "index", RUN, "tuned"})
+_OWN = frozenset(
+    {
+        "device",
+        "op",
+        "duration_us",
+        "spread_us",
+        "repeats",
+        "energy_j",
+        "power_w",
+        "index",
+        RUN,
+        "tuned",
+    }
+)
 
 
 def _whole_workloads(rows: pd.DataFrame) -> pd.DataFrame:
@@ -382,7 +473,9 @@ def _whole_workloads(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     rows = rows if "variant" in rows else rows.rename(columns={"name": "variant"})
     counted = [str(name) for name in rows.select_dtypes("number") if name not in _OWN]
-    return rows.rename(columns={name: COUNTER + name for name in counted if not name.startswith(COUNTER)})
+    return rows.rename(
+        columns={name: COUNTER + name for name in counted if not name.startswith(COUNTER)}
+    )
 
 
 def _rows_and_cols(rows: pd.DataFrame) -> None:
@@ -405,9 +498,16 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
 
     Raises DataError for a column that is called like one of number formats and is none of ours.
     """
-    unread = [str(name) for name in rows if _FORMAT.search(str(name).lower()) and name not in DTYPE_COLUMNS]
+    unread = [
+        str(name)
+        for name in rows
+        if _FORMAT.search(str(name).lower()) and name not in DTYPE_COLUMNS
+    ]
     if unread:
-        what = f"holds number formats, by its name, and is none that is known: give rename {unread[0]}=dtype_a"
+        what = (
+            "holds number formats, by its name, and is none that is known: give rename "
+            f"{unread[0]}=dtype_a"
+        )
         raise DataError(f"column {unread[0]!r} {what}, or remove it", source=source)
     given = _filled(rows, "dtype_a", "")
     blank = given.eq("")
@@ -419,5 +519,7 @@ def _add_dtypes(rows: pd.DataFrame, notes: list[Note], source: str) -> None:
     assumed = int(given.eq("").sum())
     rows["dtype_a"] = given.where(given.ne(""), "fp32")
     if assumed:
-        text = "no number format given: fp32 assumed (PyTorch's default); or give default dtype_a=NAME"
+        text = (
+            "no number format given: fp32 assumed (PyTorch's default); or give default dtype_a=NAME"
+        )
         notes.append(Note(remark("fp32-assumed", text), assumed))

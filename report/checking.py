@@ -61,8 +61,9 @@ _SHOWN: Final = 8  # groups on a terminal
 class CheckFacts:
     """What was checked against which data, and what of these was left out.
 
-    ``host`` measured the features, ``trained_host`` did in training. Where they differ and the data hold both,
-    ``other_e_out`` and ``own_e_out`` are the errors from either, on the ``common_rows`` that both measured.
+    ``host`` measured the features, ``trained_host`` did in training. Where they differ and the data
+    hold both, ``other_e_out`` and ``own_e_out`` are the errors from either, on the ``common_rows``
+    that both measured.
     """
 
     run: str
@@ -102,10 +103,13 @@ def _next(outcome: Outcome, facts: CheckFacts) -> str:
     return _NEXT[outcome]
 
 
-def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learnt: Document | None = None) -> Document:
+def check_document(
+    found: Checked, table: pd.DataFrame, facts: CheckFacts, learnt: Document | None = None
+) -> Document:
     """Return what new measurements say of a run, for terminal, page and machines.
 
-    ``table`` holds the rows scored; ``learnt`` is the learning curve of another target than the run's.
+    ``table`` holds the rows scored; ``learnt`` is the learning curve of another target than the
+    run's.
     """
     outcome, tone = f"{verdict(found)}.", _TONES[found.outcome]
     if facts.all_trained:
@@ -116,16 +120,25 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
         told.append(anew(learnt.data, max(row["rows"] for row in learnt.data["curve"])))
     why = Lines([Line(f"{said}.") for said in told], "answer")
     unsaved = (
-        [lines([f"{facts.unsaved} is not written: a factor corrects only a run that is shifted."], tone="warning")]
+        [
+            lines(
+                [f"{facts.unsaved} is not written: a factor corrects only a run that is shifted."],
+                tone="warning",
+            )
+        ]
         if facts.unsaved
         else []
     )
     then = [] if facts.all_trained or facts.saved else [upcoming(_next(found.outcome, facts))]
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
-        partial(_ratios, table, found, facts.metric), "Observed / predicted of every row; band: the shift", _ROWS
+        partial(_ratios, table, found, facts.metric),
+        "Observed / predicted of every row; band: the shift",
+        _ROWS,
     )
-    curves = Figure(partial(_curves, table, found), "Share of rows within an error: new rows, and out of sample")
+    curves = Figure(
+        partial(_curves, table, found), "Share of rows within an error: new rows, and out of sample"
+    )
     new, known = percent(found.score.e_out), percent(found.expected.e_out)
     scored = "these" if facts.all_trained else "the new"
     promised = f"on {left_out(found.scheme)} of its training it erred by {known}"
@@ -146,14 +159,22 @@ def check_document(found: Checked, table: pd.DataFrame, facts: CheckFacts, learn
             why,
         ],
         sections=[
-            Section("Errors beside those out of sample", [_scores(found), curves], "errors", "Errors"),
+            Section(
+                "Errors beside those out of sample", [_scores(found), curves], "errors", "Errors"
+            ),
             Section(
                 "Shift by class",
-                [ratios, _rows(table, facts.metric), _parts(found.classes, "class", len(found.classes))],
+                [
+                    ratios,
+                    _rows(table, facts.metric),
+                    _parts(found.classes, "class", len(found.classes)),
+                ],
                 "shift",
                 "Classes",
             ),
-            Section("Shift by group", [_parts(found.by_group, "group", _SHOWN)], "groups", "Groups"),
+            Section(
+                "Shift by group", [_parts(found.by_group, "group", _SHOWN)], "groups", "Groups"
+            ),
             *(learnt.sections if learnt is not None else ()),
             Section("What was left out", [_lost(found, facts)], "data", "Data"),
         ],
@@ -185,11 +206,14 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
     test = found.corrected_coverage
     if found.shift is not None and found.outcome is not Outcome.SHIFTED:
         shift = found.shift
-        said.append(f"observed / predicted is {shift} in the median ({100 * shift.level:.1f} % interval)")
+        said.append(
+            f"observed / predicted is {shift} in the median ({100 * shift.level:.1f} % interval)"
+        )
     if test is not None:
         once = "once corrected, " if found.correction is not None else ""
         said.append(
-            f"{once}{100 * test.coverage:.1f} % of the rows lie inside their {100 * test.level:g} % intervals "
+            f"{once}{100 * test.coverage:.1f} % of the rows lie inside their {100 * test.level:g} "
+            "% intervals "
             f"(binomial test with {test.rows:.0f} independent rows: p = {test.p_value:.2g})"
         )
     if found.without_interval:
@@ -197,9 +221,13 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
         said.append(f"{count} of {found.score.n} have no interval: nothing was promised of them")
     if found.growth is not None:
         growth = found.growth
-        said.append(f"{growth.value:.2f} times the error out of sample (at least {growth.lower:.2f})")
+        said.append(
+            f"{growth.value:.2f} times the error out of sample (at least {growth.lower:.2f})"
+        )
     if facts.target != facts.trained_target:
-        said.append(f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s")
+        said.append(
+            f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s"
+        )
     if facts.host != facts.trained_host != EVERY.name:
         replaced = f"from {facts.host} in place of {facts.trained_host} the error is"
         if facts.other_e_out is not None and facts.own_e_out is not None:
@@ -221,29 +249,61 @@ def _scores(found: Checked) -> Table:
     named = {"new rows": found.score, f"{left_out(found.scheme)}, out of sample": found.expected}
     cells = [
         (
-            name, f"{one.n:,}", number(one.e_out), number(one.median_ape), *map(number, one.ir.values()),
-            formatted(one.kendall, "{:.3f}"), share(one.coverage),
+            name,
+            f"{one.n:,}",
+            number(one.e_out),
+            number(one.median_ape),
+            *map(number, one.ir.values()),
+            formatted(one.kendall, "{:.3f}"),
+            share(one.coverage),
         )
         for name, one in named.items()
-    ]  # fmt: skip
-    heads = ("rows", "E_out, %", "median, %", *(f"IR {limit}" for limit in found.score.ir), "Kendall", "covered")
+    ]
+    heads = (
+        "rows",
+        "E_out, %",
+        "median, %",
+        *(f"IR {limit}" for limit in found.score.ir),
+        "Kendall",
+        "covered",
+    )
     caption = "IR T: share of rows within T %, in %. Kendall's tau: order preserved, 1 = wholly"
-    return Table(columns("", numbers=heads), rows(cells), "errors beside those out of sample", caption)
+    return Table(
+        columns("", numbers=heads), rows(cells), "errors beside those out of sample", caption
+    )
 
 
 def _rows(table: pd.DataFrame, metric: str) -> Listing:
     """List every row as the figure draws it, and where it was read."""
-    numbers = (Column(name, "number", unit=quantity(metric).unit) for name in ("observed", "predicted"))
-    heads = (Column("group"), Column("class"), *numbers, Column("observed / predicted", "number"),
-             Column("file and line", "place"))  # fmt: skip
+    numbers = (
+        Column(name, "number", unit=quantity(metric).unit) for name in ("observed", "predicted")
+    )
+    heads = (
+        Column("group"),
+        Column("class"),
+        *numbers,
+        Column("observed / predicted", "number"),
+        Column("file and line", "place"),
+    )
 
     def texts() -> list[list[str]]:
         observed, predicted = table["observed"], table["predicted"]
-        figures = ([figure(one) for one in values] for values in (observed, predicted, observed / predicted))
-        return [*(table[name].astype(str).tolist() for name in ("group", "class")), *figures,
-                table["source"].astype(str).tolist()]  # fmt: skip
+        figures = (
+            [figure(one) for one in values]
+            for values in (observed, predicted, observed / predicted)
+        )
+        return [
+            *(table[name].astype(str).tolist() for name in ("group", "class")),
+            *figures,
+            table["source"].astype(str).tolist(),
+        ]
 
-    return Listing(heads, texts, _ROWS, folded=f"All {counted(len(table), 'row')} as a table: search, sort, download")
+    return Listing(
+        heads,
+        texts,
+        _ROWS,
+        folded=f"All {counted(len(table), 'row')} as a table: search, sort, download",
+    )
 
 
 def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
@@ -251,13 +311,18 @@ def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
         (
             part.name,
             f"{part.rows:,}",
-            Cell(str(part.shift), "accent" if part.shift.excludes(1) else "") if part.shift else f"{part.ratio:.2f}",
+            Cell(str(part.shift), "accent" if part.shift.excludes(1) else "")
+            if part.shift
+            else f"{part.ratio:.2f}",
             number(part.e_out),
             share(part.coverage),
         )
         for part in parts
     ]
-    heads = columns(kind, numbers=("rows", f"observed / predicted [{share(1 - ALPHA, 0)}]", "E_out, %", "covered"))
+    heads = columns(
+        kind,
+        numbers=("rows", f"observed / predicted [{share(1 - ALPHA, 0)}]", "E_out, %", "covered"),
+    )
     title, how = {
         "class": ("classes", "groups drawn with replacement"),
         "group": ("groups, the most shifted first", "the sign test of its rows"),
@@ -269,12 +334,21 @@ def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
 def _lost(found: Checked, facts: CheckFacts) -> Lines:
     said = losses(facts.rejected, facts.notes, first=facts.rejected_at).lines
     unable = facts.not_predicted.items()
-    left = [Line(f"{counted(count, 'row')} not predicted: {why}", "warning") for why, count in unable]
+    left = [
+        Line(f"{counted(count, 'row')} not predicted: {why}", "warning") for why, count in unable
+    ]
     if facts.trained_rows and not facts.all_trained:
-        left.append(Line(f"{counted(facts.trained_rows, 'row')} left out: the run was trained on them", "soft"))
+        left.append(
+            Line(
+                f"{counted(facts.trained_rows, 'row')} left out: the run was trained on them",
+                "soft",
+            )
+        )
     rule = (
-        f"The rule: each of three tests at {share(EACH, 2)}; a shift counts from {share(MATERIAL_SHIFT, 0)} on, a "
-        f"larger error from {MATERIAL_ERROR:g} times on; still valid: the shift is shown, at {share(ALPHA, 0)}, to lie "
+        f"The rule: each of three tests at {share(EACH, 2)}; a shift counts from "
+        f"{share(MATERIAL_SHIFT, 0)} on, a "
+        f"larger error from {MATERIAL_ERROR:g} times on; still valid: the shift is shown, at "
+        f"{share(ALPHA, 0)}, to lie "
         f"within {share(found.margin, 0)}; groups are drawn with replacement on both sides."
     )
     return Lines([*left, *said, Line(rule, "soft")], "list")
@@ -287,7 +361,16 @@ def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
         "schema": SCHEMA,
         **{
             key: getattr(facts, key)
-            for key in ("run", "model", "host", "trained_host", "target", "trained_target", "metric", "level")
+            for key in (
+                "run",
+                "model",
+                "host",
+                "trained_host",
+                "target",
+                "trained_target",
+                "metric",
+                "level",
+            )
         },
         **vars(found.score),
         "verdict": str(found.outcome),
@@ -302,7 +385,9 @@ def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
         "groups": found.groups,
         "known_groups": found.known_groups,
         "out_of_range": {"rows": found.out_of_range, "share": found.out_of_range / found.score.n}
-        | ({"e_out": found.beyond.e_out, "coverage": found.beyond.coverage} if found.beyond else {}),
+        | (
+            {"e_out": found.beyond.e_out, "coverage": found.beyond.coverage} if found.beyond else {}
+        ),
         "expected": {"scheme": found.scheme, **vars(found.expected)},
         "other_host": host if facts.host != facts.trained_host else None,
         "correction": found.correction and vars(found.correction),
@@ -323,23 +408,39 @@ def _part(part: Part) -> dict[str, Any]:
 def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
     """Draw observed / predicted of every row by its prediction, and the shift as a band."""
     figure = go.Figure()
-    for position, (name, part) in enumerate(table.reset_index(drop=True).groupby("class", sort=True)):
+    for position, (name, part) in enumerate(
+        table.reset_index(drop=True).groupby("class", sort=True)
+    ):
         marker = {"size": 5, "opacity": 0.6, "symbol": position % 8}
         words = part["group"].astype(str).map(escape)
         figure.add_trace(
             go.Scattergl(
-                name=escape(str(name)), x=part["predicted"], y=part["observed"] / part["predicted"], text=words,
-                ids=part.index.tolist(), mode="markers", marker=marker, hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
+                name=escape(str(name)),
+                x=part["predicted"],
+                y=part["observed"] / part["predicted"],
+                text=words,
+                ids=part.index.tolist(),
+                mode="markers",
+                marker=marker,
+                hovertemplate="%{x:.4g}, %{y:.3f}<br>%{text}",
             )
-        )  # fmt: skip
+        )
     shown = table.reset_index(drop=True)
     ratio = shown["observed"] / shown["predicted"]
     figure.add_hline(y=1, line_width=1, line_color=NEUTRAL)
     names = [escape(str(one)) for one in shown["group"]]
     named = farthest(np.log10(shown["predicted"]), ratio.where(ratio > 1), names)
     if found.shift is not None:
-        figure.add_hrect(y0=found.shift.lower, y1=found.shift.upper, fillcolor=BASELINE, opacity=0.25, line_width=0)
-    figure.update_xaxes(type="log", title="predicted: " + escape(quantity(metric).label), gridcolor=GRID)
+        figure.add_hrect(
+            y0=found.shift.lower,
+            y1=found.shift.upper,
+            fillcolor=BASELINE,
+            opacity=0.25,
+            line_width=0,
+        )
+    figure.update_xaxes(
+        type="log", title="predicted: " + escape(quantity(metric).label), gridcolor=GRID
+    )
     figure.update_yaxes(type="log", title="observed / predicted", gridcolor=GRID)
     return styled(figure, 460, legend={"itemsizing": "constant"}, annotations=named)
 
@@ -348,10 +449,16 @@ def _curves(table: pd.DataFrame, found: Checked) -> go.Figure:
     """Draw the share of rows within each error; of the run out of fold its inlier ratios are known."""
     errors = 100 * (table["predicted"] / table["observed"] - 1).abs().to_numpy()
     within = [100 * float(np.mean(errors <= limit)) for limit in THRESHOLDS]
-    figure = go.Figure(go.Scatter(name="new rows", x=THRESHOLDS, y=within, line={"color": SELECTED, "width": 3}))
+    figure = go.Figure(
+        go.Scatter(name="new rows", x=THRESHOLDS, y=within, line={"color": SELECTED, "width": 3})
+    )
     known = [(float(limit), value) for limit, value in found.expected.ir.items()]
     line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
-    figure.add_trace(go.Scatter(name="out of sample", x=[x for x, _ in known], y=[y for _, y in known], line=line))
+    figure.add_trace(
+        go.Scatter(
+            name="out of sample", x=[x for x, _ in known], y=[y for _, y in known], line=line
+        )
+    )
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
     figure.update_yaxes(title_text="rows, %", range=[0, 101])
     return styled(figure, 380, legend={})
@@ -362,7 +469,10 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     errors, many = report["expected"], report["target"] == EVERY.name
     where = "the GPU that each names" if many else report["target"]
     facts = [
-        Fact(f"{report['rows']:,}", f"rows to measure on {where}, of {report['candidates']:,} candidates"),
+        Fact(
+            f"{report['rows']:,}",
+            f"rows to measure on {where}, of {report['candidates']:,} candidates",
+        ),
         Fact(str(report["groups"]), f"groups, {errors['new_groups']} of them never trained"),
         Fact(clock(report["cost_s"]), "of measuring"),
     ]
@@ -373,14 +483,23 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     names = ["device"] if many else []
     names += [name for name in told if name in batch and len(batch[name].unique()) > 1]
     cells = [
-        (workload(row), *(str(row[name]) for name in names), str(row["group"]), significant(row["predicted"]))
+        (
+            workload(row),
+            *(str(row[name]) for name in names),
+            str(row["group"]),
+            significant(row["predicted"]),
+        )
         for row in batch.to_dict("records")
     ]
     heads = columns("workload", *names, "group", numbers=[quantity(report["metric"]).label])
     table = Table(heads, rows(cells), "what to measure, the most useful first", shown=15)
     chosen = [
         {
-            str(name): None if value is None or value is pd.NA else value.item() if hasattr(value, "item") else value
+            str(name): None
+            if value is None or value is pd.NA
+            else value.item()
+            if hasattr(value, "item")
+            else value
             for name, value in row.items()
         }
         for row in batch.to_dict("records")
@@ -408,7 +527,12 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
         *(
             Column(head, "number")
             for way in ways
-            for head in (f"{way}: error, %", "from … to", f"{about['interval']:.0%} covered", "width")
+            for head in (
+                f"{way}: error, %",
+                "from … to",
+                f"{about['interval']:.0%} covered",
+                "width",
+            )
         ),
         Column("affine, %", "number"),
         Column("selected", "words"),
@@ -424,26 +548,43 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
         cells += [number(by_way["affine"].iloc[-1]), by_way["model"].iloc[-1]]
         body.append(cells)
     caption = (
-        f"Mean error on {what}, and its range over {counted(about['draws'], 'draw')}; affine: the line through "
-        f"{'the times of the host' if about['host'] else 'the roofline'}, fitted to the same rows; selected: "
-        f"by the folds of those rows, {ways[-1]}; width: that of the intervals, of the prediction (median)."
+        f"Mean error on {what}, and its range over {counted(about['draws'], 'draw')}; affine: the "
+        "line through "
+        f"{'the times of the host' if about['host'] else 'the roofline'}, fitted to the same "
+        "rows; selected: "
+        f"by the folds of those rows, {ways[-1]}; width: that of the intervals, of the prediction "
+        "(median)."
     )
     notes = [
-        f"{counted(about['pool'], 'row')} to draw from, {counted(about['held_out'], 'row')} held out",
-        *([f"left out, as there are not so many rows: {', '.join(map(str, about['left_out']))}"]
-          if about["left_out"] else []),
-        *(["some rows held out have no answer, as what they compute was not drawn"]
-          if (table["answered"] < 1).any() else []),
-    ]  # fmt: skip
+        f"{counted(about['pool'], 'row')} to draw from, {counted(about['held_out'], 'row')} held "
+        "out",
+        *(
+            [f"left out, as there are not so many rows: {', '.join(map(str, about['left_out']))}"]
+            if about["left_out"]
+            else []
+        ),
+        *(
+            ["some rows held out have no answer, as what they compute was not drawn"]
+            if (table["answered"] < 1).any()
+            else []
+        ),
+    ]
     each = [_enough(table[table["way"] == way], way) for way in ways]
     means = table.groupby("way")["e_out"].mean().fillna(np.inf)
-    answer = anew(about, table["rows"].max()) or each[min(range(len(ways)), key=lambda place: means[ways[place]])]
+    answer = (
+        anew(about, table["rows"].max())
+        or each[min(range(len(ways)), key=lambda place: means[ways[place]])]
+    )
     said = [one for one in each if one != answer]
     answered = table[table["e_out"].notna()]
     chart = Chart(
         "error against rows measured",
         [
-            (way, np.log10(part["rows"].to_numpy(dtype=float)), np.log10(part["e_out"].to_numpy(dtype=float)))
+            (
+                way,
+                np.log10(part["rows"].to_numpy(dtype=float)),
+                np.log10(part["e_out"].to_numpy(dtype=float)),
+            )
             for way, part in ((way, answered[answered["way"] == way]) for way in ways)
             if len(part)
         ],
@@ -462,7 +603,13 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
                     lines(said, "list"),
                     Figure(lambda: figures.learning(table, about["interval"]), caption),
                     chart,
-                    Table(heads, rows(body), f"{title(about)}: error by rows measured", caption, name="curve"),
+                    Table(
+                        heads,
+                        rows(body),
+                        f"{title(about)}: error by rows measured",
+                        caption,
+                        name="curve",
+                    ),
                     lines([f"note: {note}" for note in notes], tone="soft"),
                 ],
             )
@@ -478,8 +625,14 @@ def anew(about: Mapping[str, Any], most: int) -> str:
         return ""
     shifted = f"the run for {about['shifted_target']}, shifted by one factor"
     if about["anew_from"] is None:
-        return f"with up to {most:,} rows of {about['target']} training anew errs no less than {shifted}"
-    return f"from {counted(about['anew_from'], 'row')} of {about['target']} on training anew errs less than {shifted}"
+        return (
+            f"with up to {most:,} rows of {about['target']} training anew errs no less than "
+            f"{shifted}"
+        )
+    return (
+        f"from {counted(about['anew_from'], 'row')} of {about['target']} on training anew errs "
+        f"less than {shifted}"
+    )
 
 
 def _enough(part: pd.DataFrame, way: str) -> str:
@@ -494,6 +647,7 @@ def _enough(part: pd.DataFrame, way: str) -> str:
     if first["rows"] == most["rows"]:
         return f"{way}: {percent(most['e_out'])} with {most['rows']:,} rows, and still falling"
     return (
-        f"{way}: {percent(first['e_out'])} with {counted(int(first['rows']), 'row')}; {most['rows']:,} give "
+        f"{way}: {percent(first['e_out'])} with {counted(int(first['rows']), 'row')}; "
+        f"{most['rows']:,} give "
         f"{percent(most['e_out'])}"
     )

@@ -32,7 +32,9 @@ from .document import (
 from .formats import NONE, between, counted, formatted, milliseconds, share, shortened
 
 SCHEMA: Final = 1
-SHOWN: Final = 20  # kernels in the table on the terminal, those that take most time; the data have all
+SHOWN: Final = (
+    20  # kernels in the table on the terminal, those that take most time; the data have all
+)
 _NAME: Final = 34  # characters of a kernel's name, which gives way on a narrow terminal
 
 
@@ -63,10 +65,17 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
     lost = report.filter(like=REMOVED).sum(axis=1).astype(np.int64)
     kept = report.assign(lost=lost)[report["n"] > 0]
     heads = ("n", "median, µs", f"{100 * level:g} % interval", "MAD, µs", "CV, %", "removed")
-    every = (Column("kernel", "cut"), Column("class", "name"), *columns(numbers=heads), Column("remark"))
+    every = (
+        Column("kernel", "cut"),
+        Column("class", "name"),
+        *columns(numbers=heads),
+        Column("remark"),
+    )
     found = []
     for row in kept.to_dict("records"):
-        words = ([] if row["settled"] else ["not settled"]) + (["drifts"] if row["drifts"] == 1.0 else [])
+        words = ([] if row["settled"] else ["not settled"]) + (
+            ["drifts"] if row["drifts"] == 1.0 else []
+        )
         texts = (
             shortened(str(row["name"]), _NAME),
             str(row.get("op_class", "")),
@@ -80,9 +89,17 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
         )
         found.append(Row(texts))
     over = kept.iloc[SHOWN:]
-    more, n, kept_out = Cell(f"{len(over)} more", "soft"), f"{over['n'].sum():,}", f"{over['lost'].sum():,}"
+    more, n, kept_out = (
+        Cell(f"{len(over)} more", "soft"),
+        f"{over['n'].sum():,}",
+        f"{over['lost'].sum():,}",
+    )
     return Table(
-        every, found, "spread of the repeats", shown=SHOWN, rest=Row((more, "", n, "", "", "", "", kept_out, ""))
+        every,
+        found,
+        "spread of the repeats",
+        shown=SHOWN,
+        rest=Row((more, "", n, "", "", "", "", kept_out, "")),
     )
 
 
@@ -94,7 +111,12 @@ def removed_table(cleaned: Cleaned) -> Table:
     total, total_us = len(removed) + kept, max(kept_us + float(time.sum()), 1e-9)
 
     def cells(count: int, time_us: float) -> tuple[str, ...]:
-        return f"{count:,}", share(count / total, 2), milliseconds(time_us), share(time_us / total_us, 2)
+        return (
+            f"{count:,}",
+            share(count / total, 2),
+            milliseconds(time_us),
+            share(time_us / total_us, 2),
+        )
 
     found = [
         Row((reason_of(str(reason)), *cells(count, float(time[removed["reason"] == reason].sum()))))
@@ -108,7 +130,9 @@ def step_table(steps: pd.DataFrame) -> Table:
     """Return the steps by what became of them."""
     found = []
     for reason, own in steps.groupby("reason", sort=False):
-        named = ", ".join(str(step) for step in own["step"].head(8)) + (", …" if len(own) > 8 else "")
+        named = ", ".join(str(step) for step in own["step"].head(8)) + (
+            ", …" if len(own) > 8 else ""
+        )
         span = milliseconds(own["span_us"].median())
         found.append((reason_of(str(reason)) or "kept", named, f"{len(own):,}", span))
     return Table(columns("", "steps", numbers=["number", "median span, ms"]), rows(found), "steps")
@@ -116,11 +140,19 @@ def step_table(steps: pd.DataFrame) -> Table:
 
 def counter_table(joined: Joined) -> Table:
     """Return how far passes that recorded the same counter differ."""
-    heads = columns("counter", numbers=["passes", "dispatches", "compared", "median CV, %", "largest CV, %"])
+    heads = columns(
+        "counter", numbers=["passes", "dispatches", "compared", "median CV, %", "largest CV, %"]
+    )
     found = []
     for row in joined.counters.to_dict("records"):
         cvs = (formatted(100 * row[name], "{:.2f}") for name in ("median_cv", "max_cv"))
-        found.append((row["counter"], *(f"{row[name]:,}" for name in ("passes", "dispatches", "compared")), *cvs))
+        found.append(
+            (
+                row["counter"],
+                *(f"{row[name]:,}" for name in ("passes", "dispatches", "compared")),
+                *cvs,
+            )
+        )
     return Table(heads, rows(found), "counters joined")
 
 
@@ -128,7 +160,12 @@ def coverage_parts(coverage: Coverage) -> Iterator[Part]:
     """Yield whether every kernel is covered, and those that are not."""
     yield Lines([Line(str(coverage.verdict), "good" if coverage.complete else "warning")])
     missing = [
-        (shortened(row["name"], _NAME), row["run"] or "all", f"{row['covered']:,}", f"{row['wanted']:,}")
+        (
+            shortened(row["name"], _NAME),
+            row["run"] or "all",
+            f"{row['covered']:,}",
+            f"{row['wanted']:,}",
+        )
         for row in coverage.missing.to_dict("records")
     ]
     rest = Row((Cell(f"{len(missing) - SHOWN} more", "soft"), "", "", ""))
@@ -143,19 +180,26 @@ def verdicts(report: pd.DataFrame) -> list[str]:
     told = [f"{counted(len(kept), 'kernel')}, {len(known):,} with repeats enough for an interval"]
     if len(known):
         width = (known["upper_us"] - known["lower_us"]) / (2 * known["median_us"])
-        told[0] += f": ±{100 * float(width.median()):.1f} % in the median, ±{100 * float(width.max()):.1f} % at most"
+        told[0] += (
+            f": ±{100 * float(width.median()):.1f} % in the median, "
+            f"±{100 * float(width.max()):.1f} % at most"
+        )
     tested = kept[kept["drifts"].notna()]
     if len(tested):
         apart = int(tested["drifts"].sum())
         told.append(
-            f"{apart:,} of {len(tested):,} kernels differ between the first and the second half of their repeats"
+            f"{apart:,} of {len(tested):,} kernels differ between the first and the second half "
+            "of their repeats"
         )
     return told
 
 
 def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
     """Return everything the tables show, and all kernels, for machines."""
-    cleaned, told = result.cleaned, [*map(repr, (*result.doubts, *result.cleaned.notes, *result.remarks))]
+    cleaned, told = (
+        result.cleaned,
+        [*map(repr, (*result.doubts, *result.cleaned.notes, *result.remarks))],
+    )
     return {
         "schema": SCHEMA,
         "sources": list(result.sources),

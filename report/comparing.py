@@ -56,14 +56,21 @@ Metrics = Mapping[str, Any]
 
 
 def runs_document(
-    names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison], common: int
+    names: tuple[str, str],
+    metrics: tuple[Metrics, Metrics],
+    schemes: Sequence[SchemeComparison],
+    common: int,
 ) -> Document:
     """Return two runs side by side, for terminal, page and machines, with the number of rows that both predicted."""
     asked = settings(*metrics)
     said = {one.scheme: sentence(one, names) for one in schemes}
     heads = []
     for one in schemes:
-        errors = (NONE, NONE) if one.paired is None else (percent(one.paired.first), percent(one.paired.second))
+        errors = (
+            (NONE, NONE)
+            if one.paired is None
+            else (percent(one.paired.first), percent(one.paired.second))
+        )
         first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
         heads.append(Headline(left_out(one.scheme), second, first, said[one.scheme]))
     lacking = lines_of_missing(metrics, common)
@@ -71,13 +78,23 @@ def runs_document(
     equal = [Row((name, *values)) for name, *values in asked if values[0] == values[1]]
     heading = "Settings and data that differ"
     sections = [
-        Section(heading, [_settings(changed, names, "settings and data that differ")], "settings", "Settings"),
+        Section(
+            heading,
+            [_settings(changed, names, "settings and data that differ")],
+            "settings",
+            "Settings",
+        ),
         *(_scheme(one, names, metrics) for one in schemes),
-        Section("What both runs share", [_settings(equal, names, "", folded=counted(len(equal), "equal setting"))]),
+        Section(
+            "What both runs share",
+            [_settings(equal, names, "", folded=counted(len(equal), "equal setting"))],
+        ),
     ]
     return Document(
         title=f"{names[0]} and {names[1]}",
-        lead="; ".join(dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)),
+        lead="; ".join(
+            dict.fromkeys(f"{title(one['data'])}, {metric(one['data'])}" for one in metrics)
+        ),
         opening=[*heads, lacking],
         sections=sections,
         closing=[upcoming(_choice(names, metrics, schemes))],
@@ -87,7 +104,9 @@ def runs_document(
             "kind": "runs",
             "names": list(names),
             "common_rows": common,
-            "settings": [{"setting": name, "first": one, "second": other} for name, one, other in asked],
+            "settings": [
+                {"setting": name, "first": one, "second": other} for name, one, other in asked
+            ],
             "schemes": [
                 {
                     "scheme": one.scheme,
@@ -103,11 +122,15 @@ def runs_document(
     )
 
 
-def _choice(names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison]) -> str:
+def _choice(
+    names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison]
+) -> str:
     """Say which run to predict with: the one that errs less under every scheme in which they are told apart."""
     first, second = (one.get("correction") or {} for one in metrics)
     if first.get("factor") != second.get("factor"):
-        return "flopcast check each on new rows: the errors above are those before a run was corrected"
+        return (
+            "flopcast check each on new rows: the errors above are those before a run was corrected"
+        )
     if all(one.paired is None for one in schemes):
         return "predict the same rows with both runs, and compare the files of predictions"
     told = [one.paired.difference for one in schemes if one.paired is not None and one.paired.apart]
@@ -115,7 +138,9 @@ def _choice(names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: S
         return "either run will do, or more measured rows tell them apart"
     better = [names[difference < 0] for difference in told]
     if len(set(better)) == 1:
-        return f"flopcast predict {better[0]} NEW.csv{asked(metrics[names.index(better[0])]['data'])}"
+        return (
+            f"flopcast predict {better[0]} NEW.csv{asked(metrics[names.index(better[0])]['data'])}"
+        )
     return "predict with the run that errs less on rows like yours"
 
 
@@ -123,7 +148,10 @@ def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
     """Return what the paired test says of the models that two runs selected."""
     found = one.paired
     if found is None:
-        return "No row was predicted by both: the two errors are of different data and cannot be compared row by row."
+        return (
+            "No row was predicted by both: the two errors are of different data and cannot be "
+            "compared row by row."
+        )
     what = f"On the {counted(found.rows, 'common row')} in {counted(found.groups, 'group')}"
     each = " and ".join(
         f"{model} of {name} errs by {percent(error)}"
@@ -141,7 +169,10 @@ def difference(found: PairedDifference) -> str:
     size = f"{abs(found.difference):.1f} points {'less' if found.difference < 0 else 'more'}"
     if found.lower is None or found.upper is None or found.p_value is None:
         return f"{size}, of one group: nothing is known of chance"
-    reach = f"{100 * found.level:g} % interval {found.lower:.1f} to {found.upper:.1f}, p = {found.p_value:.2g}"
+    reach = (
+        f"{100 * found.level:g} % interval {found.lower:.1f} to {found.upper:.1f}, p = "
+        f"{found.p_value:.2g}"
+    )
     return f"{size} ({reach}), {'more than chance' if found.apart else 'a coin toss'}"
 
 
@@ -149,7 +180,8 @@ def settings(first: Metrics, second: Metrics) -> list[tuple[str, str, str]]:
     """Return how the runs were made, as (setting, of the first, of the second)."""
     sides = [_facts(one) for one in (first, second)]
     return [
-        (name, sides[0].get(name, NONE), sides[1].get(name, NONE)) for name in dict.fromkeys([*sides[0], *sides[1]])
+        (name, sides[0].get(name, NONE), sides[1].get(name, NONE))
+        for name in dict.fromkeys([*sides[0], *sides[1]])
     ]
 
 
@@ -172,16 +204,23 @@ def _facts(metrics: Metrics) -> dict[str, str]:
         "seed": made.get("seed"),
         "date": made.get("date"),
         **{f"file {one['name']}": one["sha256"][:12] for one in made.get("files") or []},
-        **{f"version of {name}": version for name, version in (metrics.get("versions") or {}).items()},
+        **{
+            f"version of {name}": version
+            for name, version in (metrics.get("versions") or {}).items()
+        },
     }
     for cv in metrics.get("cv") or []:
         where, rule = left_out(cv["scheme"]), simplest(cv) or {}
         found[f"folds, {where}"] = cv.get("folds")
         found[f"selected, {where}"] = (cv.get("selected") or {}).get("name")
         found[f"honest error, {where}"] = percent((cv.get("selected") or {}).get("e_out"))
-        found[f"best simple rule, {where}"] = f"{rule.get('name')}: {percent(rule.get('e_out'))}" if rule else None
+        found[f"best simple rule, {where}"] = (
+            f"{rule.get('name')}: {percent(rule.get('e_out'))}" if rule else None
+        )
     return {
-        name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in found.items() if known(value)
+        name: f"{value:,}" if isinstance(value, int) else str(value)
+        for name, value in found.items()
+        if known(value)
     }
 
 
@@ -190,40 +229,66 @@ def lines_of_missing(metrics: tuple[Metrics, Metrics], common: int) -> Lines:
     counts = [int((one.get("data") or {}).get("n") or 0) for one in metrics]
     if not common or all(count == common for count in counts):
         return Lines([])
-    return Lines([Line(f"{common:,} rows are in both runs, of {counts[0]:,} and {counts[1]:,}.", "soft")])
+    return Lines(
+        [Line(f"{common:,} rows are in both runs, of {counts[0]:,} and {counts[1]:,}.", "soft")]
+    )
 
 
-def _settings(found: Sequence[Row], names: tuple[str, str], heading: str, folded: str = "") -> Table:
+def _settings(
+    found: Sequence[Row], names: tuple[str, str], heading: str, folded: str = ""
+) -> Table:
     medium: Any = "page" if folded else "both"
     heads = (Column("setting"), *(Column(name, "prose") for name in names))
     return Table(heads, found, heading, folded=folded, medium=medium)
 
 
-def _scheme(one: SchemeComparison, names: tuple[str, str], metrics: tuple[Metrics, Metrics]) -> Section:
+def _scheme(
+    one: SchemeComparison, names: tuple[str, str], metrics: tuple[Metrics, Metrics]
+) -> Section:
     """Show the errors of every model and of every group under a scheme."""
     where = left_out(one.scheme)
     numbers = (f"{names[0]}, %", f"{names[1]}, %", "difference")
     ranked = one.by_model.sort_values(["first", "second"], kind="stable").to_dict("records")
-    models = [Row((str(row["model"]), *_figures(row)), "strong" if row["model"] in one.names else "") for row in ranked]
-    groups = [(str(row["group"]), f"{row['rows']:,}", *_figures(row)) for row in one.by_group.to_dict("records")]
-    caption = "E_out of the common rows, %, and the second minus the first, points. – : not in that run, or left early"
+    models = [
+        Row((str(row["model"]), *_figures(row)), "strong" if row["model"] in one.names else "")
+        for row in ranked
+    ]
+    groups = [
+        (str(row["group"]), f"{row['rows']:,}", *_figures(row))
+        for row in one.by_group.to_dict("records")
+    ]
+    caption = (
+        "E_out of the common rows, %, and the second minus the first, points. – : not in that "
+        "run, or left early"
+    )
     parts = [
         Table(
-            columns("model", numbers=numbers), models, f"{where}: models", caption, shown=_MODELS,
+            columns("model", numbers=numbers),
+            models,
+            f"{where}: models",
+            caption,
+            shown=_MODELS,
             name=f"models-{one.scheme}",
         ),
         Table(
-            columns("group", numbers=("rows", *numbers)), rows(groups), f"{where}: groups, the selected models",
-            shown=_GROUPS, name=f"groups-{one.scheme}",
+            columns("group", numbers=("rows", *numbers)),
+            rows(groups),
+            f"{where}: groups, the selected models",
+            shown=_GROUPS,
+            name=f"groups-{one.scheme}",
         ),
-    ]  # fmt: skip
-    return Section(f"{where.capitalize()}: by model and group", parts, f"cv-{one.scheme}", where.capitalize())
+    ]
+    return Section(
+        f"{where.capitalize()}: by model and group", parts, f"cv-{one.scheme}", where.capitalize()
+    )
 
 
 def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
     yield from (number(row[name]) for name in ("first", "second"))
     change = row["difference"]
-    tone: Any = "" if not known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
+    tone: Any = (
+        "" if not known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
+    )
     yield Cell(f"{round(change, 2) + 0.0:+.2f}" if known(change) else NONE, tone)
 
 
@@ -246,29 +311,44 @@ def traces_document(found: TraceChanges) -> Document:
     """Return two traces side by side, for terminal, page and machines."""
     before, after = found.before, found.after
     head = Headline(
-        "end to end" + (", a step" if before.steps else ""), f"{after.label}: {duration(after.total_us)}",
-        f"{before.label}: {duration(before.total_us)}", trace_sentence(found),
-    )  # fmt: skip
+        "end to end" + (", a step" if before.steps else ""),
+        f"{after.label}: {duration(after.total_us)}",
+        f"{before.label}: {duration(before.total_us)}",
+        trace_sentence(found),
+    )
     changed = {PARTS[name]: value for name, value in found.parts.items() if value}
     largest = max(map(abs, changed.values()), default=1.0)
     bars = [
-        Bar(name, abs(value) / largest, f"{signed(value, significant)} µs", "good" if value < 0 else "warning")
+        Bar(
+            name,
+            abs(value) / largest,
+            f"{signed(value, significant)} µs",
+            "good" if value < 0 else "warning",
+        )
         for name, value in changed.items()
     ]
     heads = (
-        Column("outcome"), Column("call", "cut"),
-        *columns(numbers=("calls", "calls after", "time, µs", "after, µs", "change, µs", "per call")),
-        Column(f"kernel, {before.label}", "cut"), Column(f"kernel, {after.label}", "cut"),
-    )  # fmt: skip
+        Column("outcome"),
+        Column("call", "cut"),
+        *columns(
+            numbers=("calls", "calls after", "time, µs", "after, µs", "change, µs", "per call")
+        ),
+        Column(f"kernel, {before.label}", "cut"),
+        Column(f"kernel, {after.label}", "cut"),
+    )
     texts = [call_row(row, None) for row in found.calls.to_dict("records")]
     shown = [
         Row(row[:-2], _TONES.get(row[0], ""))
         for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records"))
     ]
     parts = [
-        (name, signed(value, significant), f"{100 * value / before.total_us:+.1f} %") for name, value in changed.items()
+        (name, signed(value, significant), f"{100 * value / before.total_us:+.1f} %")
+        for name, value in changed.items()
     ]
-    made = Table(columns("where the difference comes from", numbers=("change, µs", "of the first")), rows(parts))
+    made = Table(
+        columns("where the difference comes from", numbers=("change, µs", "of the first")),
+        rows(parts),
+    )
     both = Table(heads[:-2], shown, "calls that changed most", medium="terminal")
     listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
     return Document(
@@ -292,7 +372,10 @@ def traces_document(found: TraceChanges) -> Document:
             "parts_us": found.parts,
             "notes": [*map(repr, found.notes)],
             "statement": trace_sentence(found),
-            "calls": [{name: value for name, value in row.items() if known(value)} for row in records(found.calls)],
+            "calls": [
+                {name: value for name, value in row.items() if known(value)}
+                for row in records(found.calls)
+            ],
         },
     )
 
@@ -309,71 +392,124 @@ def _operators(found: pd.DataFrame) -> Iterator[dict[str, Any]]:
 def _estimated(row: Mapping[Any, Any], name: str) -> str:
     """Return an estimate, or with its sign a difference of two, with its unit."""
     value = row[name]
-    size = duration(abs(value)) if row["unit"] == "us" else f"{figure(abs(value))} {quantity('_' + row['unit']).unit}"
+    size = (
+        duration(abs(value))
+        if row["unit"] == "us"
+        else f"{figure(abs(value))} {quantity('_' + row['unit']).unit}"
+    )
     return size if name in ("first", "second") else f"{'-' if value < 0 else '+'}{size}"
 
 
 def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -> Document:
     """Return two tables of measurements side by side, for terminal, page and machines."""
     heads = (
-        *columns("device", "operator", "formats", numbers=("problems", "groups")), Column("second / first"),
-        *columns(f"{100 * level:g} % interval", numbers=("fastest tenth", "slowest tenth", "other kernels")),
-    )  # fmt: skip
+        *columns("device", "operator", "formats", numbers=("problems", "groups")),
+        Column("second / first"),
+        *columns(
+            f"{100 * level:g} % interval",
+            numbers=("fastest tenth", "slowest tenth", "other kernels"),
+        ),
+    )
     each = list(_operators(found))
     cells = [
         (
-            row["device"], row["op"], row["formats"], f"{row['problems']:,}", f"{row['groups']:,}",
-            f"{row['ratio']:.3f}", between(row["lower"], row["upper"]), f"{row['fastest_tenth']:.3f}",
-            f"{row['slowest_tenth']:.3f}", share(row["kernels"], 0),
+            row["device"],
+            row["op"],
+            row["formats"],
+            f"{row['problems']:,}",
+            f"{row['groups']:,}",
+            f"{row['ratio']:.3f}",
+            between(row["lower"], row["upper"]),
+            f"{row['fastest_tenth']:.3f}",
+            f"{row['slowest_tenth']:.3f}",
+            share(row["kernels"], 0),
         )
         for row in each
-    ]  # fmt: skip
+    ]
     apart = [row for row in each if row["apart"]]
-    said = [f"{row['op']} {row['formats']} takes {row['ratio']:.3g} times as long" for row in apart[:5]]
+    said = [
+        f"{row['op']} {row['formats']} takes {row['ratio']:.3g} times as long" for row in apart[:5]
+    ]
     answer = f"{'; '.join(said)}." if said else "No operator is shown to have changed."
-    table = Table(heads, rows(cells), "times of the problems that both measured, the fastest kernel of each")
+    table = Table(
+        heads, rows(cells), "times of the problems that both measured, the fastest kernel of each"
+    )
     return Document(
         title=f"{names[0]} and {names[1]}",
         lead=f"{counted(int(found['problems'].sum()), 'problem')} in common",
         opening=[Headline("operators that changed", f"{len(apart)} of {len(found)}", "", answer)],
         sections=[Section("By operator", [table])],
         closing=[
-            upcoming(f"flopcast check RUN {names[1]} says whether a run still holds; train again where it does not")
+            upcoming(
+                f"flopcast check RUN {names[1]} says whether a run still holds; train again where "
+                "it does not"
+            )
         ],
-        data={"schema": SCHEMA, "kind": "tables", "names": list(names), "operators": records(found)},
+        data={
+            "schema": SCHEMA,
+            "kind": "tables",
+            "names": list(names),
+            "operators": records(found),
+        },
     )
 
 
-def estimates_document(names: tuple[str, str], kind: str, found: pd.DataFrame, level: float) -> Document:
+def estimates_document(
+    names: tuple[str, str], kind: str, found: pd.DataFrame, level: float
+) -> Document:
     """Return two projections or sets of forecasts side by side, for terminal, page and machines."""
     heads = (
         Column(kind.removesuffix("s"), "cut"),
-        *columns(numbers=(names[0], names[1], "second / first", f"{100 * level:g} % interval", "difference",
-                          f"its {100 * level:g} % interval", "shared errors")),
-    )  # fmt: skip
+        *columns(
+            numbers=(
+                names[0],
+                names[1],
+                "second / first",
+                f"{100 * level:g} % interval",
+                "difference",
+                f"its {100 * level:g} % interval",
+                "shared errors",
+            )
+        ),
+    )
 
     each = records(found)
     cells = [
         (
-            str(row["what"]), _estimated(row, "first"), _estimated(row, "second"), f"{row['ratio']:.3f}",
-            between(row["ratio_lower"], row["ratio_upper"]), _estimated(row, "difference"),
-            f"{_estimated(row, 'lower')} … {_estimated(row, 'upper')}", share(row["shared"], 0),
+            str(row["what"]),
+            _estimated(row, "first"),
+            _estimated(row, "second"),
+            f"{row['ratio']:.3f}",
+            between(row["ratio_lower"], row["ratio_upper"]),
+            _estimated(row, "difference"),
+            f"{_estimated(row, 'lower')} … {_estimated(row, 'upper')}",
+            share(row["shared"], 0),
         )
         for row in each
-    ]  # fmt: skip
+    ]
     first = each[0]
     reach = f"{100 * level:g} % interval {between(first['ratio_lower'], first['ratio_upper'])}"
     sure = "more than the errors of both" if first["apart"] else "within the errors of both"
     answer = f"{first['what']}: {first['ratio']:.3f} times the first ({reach}), {sure}."
     caption = (
-        "intervals of the second against the first; shared errors: share of their variance that is of one law, release "
+        "intervals of the second against the first; shared errors: share of their variance that "
+        "is of one law, release "
         "or figure on one GPU, which moves both alike and so cancels"
     )
     return Document(
         title=f"{names[0]} and {names[1]}",
         lead=kind,
-        opening=[Headline(str(first["what"]), _estimated(first, "second"), _estimated(first, "first"), answer)],
-        sections=[Section("Answer by answer", [Table(heads, rows(cells), "answer by answer", caption, shown=20)])],
+        opening=[
+            Headline(
+                str(first["what"]), _estimated(first, "second"), _estimated(first, "first"), answer
+            )
+        ],
+        sections=[
+            Section(
+                "Answer by answer",
+                [Table(heads, rows(cells), "answer by answer", caption, shown=20)],
+            )
+        ],
         offer="--out FOLDER writes the page",
         data={
             "schema": SCHEMA,
@@ -390,7 +526,8 @@ def estimates_document(names: tuple[str, str], kind: str, found: pd.DataFrame, l
 class Answer:
     """A figure of two that are compared: its value and words on each side, the second against the first in words.
 
-    ``apart`` is whether they differ by more than chance, or than the errors of both; None where that is not known.
+    ``apart`` is whether they differ by more than chance, or than the errors of both; None where
+    that is not known.
     """
 
     first: tuple[float, str]
@@ -411,8 +548,9 @@ def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
             found[f"error, {left_out(one.scheme)}"] = Answer(
                 (pair.first, f"{percent(pair.first)} ({one.names[0]})"),
                 (pair.second, f"{percent(pair.second)} ({one.names[1]})"),
-                f"{pair.difference:+.1f} points{reach}", None if pair.lower is None else pair.apart,
-            )  # fmt: skip
+                f"{pair.difference:+.1f} points{reach}",
+                None if pair.lower is None else pair.apart,
+            )
     return found
 
 
@@ -428,7 +566,9 @@ def answers_of_traces(found: TraceChanges) -> Answers:
         one, other = (float(getattr(side, name)) for side in sides)
         size = f"{signed(other - one)} ({100 * (other / one - 1):+.1f} %)" if one else signed(other)
         known_apart = apart if name == "kernels_us" else None
-        made[what + step] = Answer((one, duration(one)), (other, duration(other)), size, known_apart)
+        made[what + step] = Answer(
+            (one, duration(one)), (other, duration(other)), size, known_apart
+        )
     return made
 
 
@@ -436,7 +576,9 @@ def answers_of_tables(found: pd.DataFrame) -> Answers:
     """Return how the times of each operator changed between two tables, the most problems first."""
     made = {}
     for row in _operators(found):
-        what = " ".join(filter(None, (row["op"], row["formats"], f"on {row['device']}", "/ the first")))
+        what = " ".join(
+            filter(None, (row["op"], row["formats"], f"on {row['device']}", "/ the first"))
+        )
         reach = f"{between(row['lower'], row['upper'])} of {counted(row['problems'], 'problem')}"
         made[what] = Answer((1.0, "1"), (row["ratio"], f"{row['ratio']:.3f}"), reach, row["apart"])
     return made
@@ -448,17 +590,26 @@ def answers_of_estimates(found: pd.DataFrame) -> Answers:
     for row in records(found):
         first, second = ((row[side], _estimated(row, side)) for side in ("first", "second"))
         reach = f"{row['ratio']:.3f} times ({between(row['ratio_lower'], row['ratio_upper'])})"
-        alike = [one for one in str(row["what"]).split(", ") if "→" not in one]  # fields that both sides share
+        alike = [
+            one for one in str(row["what"]).split(", ") if "→" not in one
+        ]  # fields that both sides share
         what = ", ".join(alike) or f"answer {len(made) + 1}"
-        made[what if what not in made else f"{what} ({len(made) + 1})"] = Answer(first, second, reach, row["apart"])
+        made[what if what not in made else f"{what} ({len(made) + 1})"] = Answer(
+            first, second, reach, row["apart"]
+        )
     return made
 
 
-def several_document(names: Sequence[str], answers: Sequence[Answers], pairs: Sequence[Document]) -> Document:
+def several_document(
+    names: Sequence[str], answers: Sequence[Answers], pairs: Sequence[Document]
+) -> Document:
     """Return three or more side by side, each of the others against the first, for terminal, page and machines."""
     figures = [what for what in answers[0] if all(what in other for other in answers)]
     if not figures:
-        raise DataError(f"{', '.join(names)}: no row, problem or answer is common to all of them: nothing is compared")
+        raise DataError(
+            f"{', '.join(names)}: no row, problem or answer is common to all of them: nothing is "
+            "compared"
+        )
     bars, told, machine = list[Bars](), list[Row](), list[dict[str, Any]]()
     for what in figures:
         each = [other[what] for other in answers]
@@ -466,37 +617,65 @@ def several_document(names: Sequence[str], answers: Sequence[Answers], pairs: Se
         largest = max(value for value, _ in values) or 1.0
         apart = [False, *(one.apart for one in each)]
         bars.append(
-            Bars(what, [Bar(name, value / largest, text, "accent" if differs else "")
-                        for name, (value, text), differs in zip(names, values, apart, strict=True)])
-        )  # fmt: skip
+            Bars(
+                what,
+                [
+                    Bar(name, value / largest, text, "accent" if differs else "")
+                    for name, (value, text), differs in zip(names, values, apart, strict=True)
+                ],
+            )
+        )
         notes = [("", ""), *((one.against, _APART[one.apart]) for one in each)]
         told += [
             Row((what, name, text, *note), "strong" if note[1] == _APART[True] else "")
             for name, (_, text), note in zip(names, values, notes, strict=True)
         ]
         machine += [
-            {"what": what, "name": name, "value": one.second[0], "first": one.first[0], "against": one.against,
-             "apart": one.apart}
+            {
+                "what": what,
+                "name": name,
+                "value": one.second[0],
+                "first": one.first[0],
+                "against": one.against,
+                "apart": one.apart,
+            }
             for name, one in zip(names[1:], each, strict=True)
-        ]  # fmt: skip
+        ]
     lead = [other[figures[0]] for other in answers]
     said = [
         f"{_APART[state]}: {', '.join(alike)}"
         for state in _APART
-        if (alike := [name for name, one in zip(names[1:], lead, strict=True) if one.apart is state])
+        if (
+            alike := [name for name, one in zip(names[1:], lead, strict=True) if one.apart is state]
+        )
     ]
-    answer = "; ".join(f"{name}: {one.second[1]}" for name, one in zip(names[1:], lead, strict=True))
-    heads = (Column("figure"), Column("of", "cut"), Column("is", "number"), *columns("against the first", "that is"))
+    answer = "; ".join(
+        f"{name}: {one.second[1]}" for name, one in zip(names[1:], lead, strict=True)
+    )
+    heads = (
+        Column("figure"),
+        Column("of", "cut"),
+        Column("is", "number"),
+        *columns("against the first", "that is"),
+    )
     caption = "on the rows that all of them predicted" if pairs[0].data["kind"] == "runs" else ""
-    sections = [Section("Side by side", [Table(heads, told, "figure by figure", caption, shown=20)])]
+    sections = [
+        Section("Side by side", [Table(heads, told, "figure by figure", caption, shown=20)])
+    ]
     for place, (name, pair) in enumerate(zip(names[1:], pairs, strict=True), 1):
         for one in pair.sections:
             anchor = f"{place}-{one.anchor or one.heading.lower().replace(' ', '-')}"
             parts = [
-                replace(part, name=f"{part.name}-{place}") if isinstance(part, Table | Listing) and part.name else part
+                replace(part, name=f"{part.name}-{place}")
+                if isinstance(part, Table | Listing) and part.name
+                else part
                 for part in one.parts
             ]
-            sections.append(Section(f"{name}: {one.heading}", parts, anchor, f"{name}: {one.link or one.heading}"))
+            sections.append(
+                Section(
+                    f"{name}: {one.heading}", parts, anchor, f"{name}: {one.link or one.heading}"
+                )
+            )
     return Document(
         title=", ".join(names),
         lead=pairs[0].lead,
@@ -534,11 +713,16 @@ def trace_sentence(found: TraceChanges) -> str:
     size = f"{duration(abs(change))} {way} ({100 * change / found.before.total_us:+.1f} %)"
     same = {name: value for name, value in found.parts.items() if value * change > 0}
     most = sorted(same, key=lambda name: -abs(same[name]))[:2]
-    told = f"{size}, first of all by {' and '.join(f'{PARTS[name]} ({signed(same[name])})' for name in most)}"
+    told = (
+        f"{size}, first of all by "
+        f"{' and '.join(f'{PARTS[name]} ({signed(same[name])})' for name in most)}"
+    )
     if found.interval_us is None:
         return f"{told}. One run of each: what of it is noise is not known."
     low, high = (signed(value) for value in found.interval_us)
-    return f"{told}. The activities of a step take {low} to {high} more ({100 * LEVEL:g} % interval)."
+    return (
+        f"{told}. The activities of a step take {low} to {high} more ({100 * LEVEL:g} % interval)."
+    )
 
 
 def times_text(found: TraceChanges) -> str:
@@ -546,7 +730,10 @@ def times_text(found: TraceChanges) -> str:
 
     def side(one: Side) -> str:
         steps = f"{counted(one.steps, 'step')}, " if one.steps else ""
-        return f"{one.label}: {steps}activities {duration(one.kernels_us)}, busy {duration(one.busy_us)}"
+        return (
+            f"{one.label}: {steps}activities {duration(one.kernels_us)}, busy "
+            f"{duration(one.busy_us)}"
+        )
 
     return f"{side(found.before)}; {side(found.after)}"
 

@@ -52,14 +52,27 @@ def deployments_document(choice: Choice, level: float) -> Document:
     work = f"prompts of {asked.input_len:,} tokens, answers of {asked.output_len:,}"
     rate = "" if asked.rate is None else f", {figure(asked.rate)} requests a second"
     # what to do next goes before what is to be known
-    narrower = [f"{note.text[0].upper()}{note.text[1:]}." for note in choice.remarks if note.code == "two-runs"]
+    narrower = [
+        f"{note.text[0].upper()}{note.text[1:]}."
+        for note in choice.remarks
+        if note.code == "two-runs"
+    ]
     others = [note for note in choice.remarks if note.code != "two-runs"]
     return Document(
         title=f"Serving {asked.model.name}",
         lead=f"{work}{rate}{_limits(asked)}; intervals of {100 * level:g} %",
-        opening=[_answer(choice), lines([*_surer(choice), *narrower]), Lines(remarked(others), "list")],
+        opening=[
+            _answer(choice),
+            lines([*_surer(choice), *narrower]),
+            Lines(remarked(others), "list"),
+        ],
         sections=[
-            Section("Throughput and speed", [Figure(partial(front_figure, choice), _FRONT, "ways")], "front", "Front"),
+            Section(
+                "Throughput and speed",
+                [Figure(partial(front_figure, choice), _FRONT, "ways")],
+                "front",
+                "Front",
+            ),
             Section("Any of them", _chooser(choice), "choose", "Choose"),
             Section("Ways", _tables(choice), "ways", "Ways"),
         ],
@@ -68,7 +81,8 @@ def deployments_document(choice: Choice, level: float) -> Document:
 
 
 _FRONT: Final = (
-    "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its interval; circles: the "
+    "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its "
+    "interval; circles: the "
     "rows of the table below"
 )
 
@@ -76,7 +90,9 @@ _FRONT: Final = (
 def _limits(asked: Question) -> str:
     """Say which limits there are: ``, first token within 2,000 ms``."""
     named = (("first token", asked.ttft_ms), ("each further one", asked.tpot_ms))
-    return "".join(f", {name} within {figure(limit)} ms" for name, limit in named if limit is not None)
+    return "".join(
+        f", {name} within {figure(limit)} ms" for name, limit in named if limit is not None
+    )
 
 
 def _answer(choice: Choice) -> Headline:
@@ -86,7 +102,9 @@ def _answer(choice: Choice) -> Headline:
         first = _at_pace(best).iloc[0]
         told = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
         told += f", {_cost(asked, first)} per million tokens" if asked.price else ""
-        return Headline(f"{_first(asked)} {_pace(first['pace_ms'])}", f"{way(first)}: {told}", "", _told(first))
+        return Headline(
+            f"{_first(asked)} {_pace(first['pace_ms'])}", f"{way(first)}: {told}", "", _told(first)
+        )
     first = best.iloc[0]
     about = f"{_first(asked)} that holds" if first["holds"] >= HOLDS else "none holds; the nearest"
     priced = f"{_cost(asked, first)} per million tokens, " if asked.price else ""
@@ -106,19 +124,33 @@ def _at_pace(best: pd.DataFrame) -> pd.DataFrame:
 
 def _first(asked: Question) -> str:
     """Say what comes first of ways that hold."""
-    return "cheapest" if asked.price else "fewest GPUs" if asked.rate is not None else "most tokens per GPU"
+    return (
+        "cheapest"
+        if asked.price
+        else "fewest GPUs"
+        if asked.rate is not None
+        else "most tokens per GPU"
+    )
 
 
 def _sure(one: pd.Series) -> str:
     """Return how surely a way holds: never with certainty."""
-    return "> 99 %" if one["holds"] > 0.99 else "< 1 %" if one["holds"] < 0.01 else share(one["holds"], 0)
+    return (
+        "> 99 %"
+        if one["holds"] > 0.99
+        else "< 1 %"
+        if one["holds"] < 0.01
+        else share(one["holds"], 0)
+    )
 
 
 def _told(one: pd.Series) -> str:
     """Say in a sentence how fast a way is, with its intervals."""
     return (
-        f"First token after {_interval(one, 'ttft_ms')} ms, a token every {_interval(one, 'tpot_ms')} ms; "
-        f"{_interval(one, 'tokens_per_s_per_gpu')} tokens/s per GPU, {_figure(one['concurrency'])} requests under way, "
+        f"First token after {_interval(one, 'ttft_ms')} ms, a token every "
+        f"{_interval(one, 'tpot_ms')} ms; "
+        f"{_interval(one, 'tokens_per_s_per_gpu')} tokens/s per GPU, "
+        f"{_figure(one['concurrency'])} requests under way, "
         f"{_figure(one['memory_gb'])} GiB on each GPU."
     )
 
@@ -126,11 +158,16 @@ def _told(one: pd.Series) -> str:
 def _surer(choice: Choice) -> list[str]:
     """Return what it takes to be sure, where the cheapest is not, and the cheapest of every other GPU."""
     asked, best = choice.question, choice.best
-    cost = (lambda one: f", {_cost(asked, one)} per million tokens") if asked.price else (lambda one: "")
+    cost = (
+        (lambda one: f", {_cost(asked, one)} per million tokens")
+        if asked.price
+        else (lambda one: "")
+    )
     if not asked.limited:
         others = (one for _, one in _at_pace(best).iloc[1:].iterrows())
         return [
-            f"{one['gpu']}: {_figure(one['tokens_per_s_per_gpu'])} tokens/s per GPU, {way(one)}{cost(one)}"
+            f"{one['gpu']}: {_figure(one['tokens_per_s_per_gpu'])} tokens/s per GPU, "
+            f"{way(one)}{cost(one)}"
             for one in others
         ]
     found, first, sure = [], best.iloc[0], surest(choice, SURE)
@@ -138,7 +175,11 @@ def _surer(choice: Choice) -> list[str]:
         ended = first["tokens_per_s_per_gpu"] * first["gpus"] / asked.output_len
         found.append(f"It ends {_figure(ended)} requests a second at most.")
     if first["holds"] < SURE and sure is not None:
-        fewer = "" if asked.rate is not None else f", {_figure(sure['concurrency'])} requests under way and "
+        fewer = (
+            ""
+            if asked.rate is not None
+            else f", {_figure(sure['concurrency'])} requests under way and "
+        )
         fewer += f"{_figure(sure['tokens_per_s_per_gpu'])} tokens/s per GPU," if fewer else ""
         found.append(f"To be surer: {way(sure)}{fewer} holds with {_sure(sure)}{cost(sure)}")
     elif HOLDS <= first["holds"] < SURE:
@@ -155,7 +196,9 @@ def way(one: pd.Series) -> str:
     """Say in a few words which GPUs, and how the model is cut: ``4 × MI300X (vllm, fp8, tp 4)``."""
     cut = [f"{name} {one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1]
     copies = [f"{one['replicas']} replicas"] if one["replicas"] > 1 else []
-    return f"{one['gpus']} × {one['gpu']} ({', '.join([one['engine'], one['dtype'], *cut, *copies])})"
+    return (
+        f"{one['gpus']} × {one['gpu']} ({', '.join([one['engine'], one['dtype'], *cut, *copies])})"
+    )
 
 
 def _interval(one: pd.Series, name: str, digits: int = 3, dots: str = " … ") -> str:
@@ -183,13 +226,22 @@ def _cost(asked: Question, one: pd.Series) -> str:
 def _tables(choice: Choice) -> list[Part]:
     """Return the best ways: with every interval on pages, on terminals with those of the times."""
     asked = choice.question
-    kept = f"the {_first(asked)} that holds, else the nearest" if asked.limited else f"the {_first(asked)} at each pace"
+    kept = (
+        f"the {_first(asked)} that holds, else the nearest"
+        if asked.limited
+        else f"the {_first(asked)} at each pace"
+    )
     each = "Of each GPU, engine and number of GPUs" if asked.limited else "Of each GPU"
     caption = f"{each} {kept}. Tokens are output tokens."
     made = list[Part]()
     for medium in ("terminal", "page"):
         told = partial(_interval, digits=2, dots="…") if medium == "terminal" else _interval
-        heads = [*([] if asked.limited else ["ms a token"]), "GPUs", "way", *(["holds"] if asked.limited else [])]
+        heads = [
+            *([] if asked.limited else ["ms a token"]),
+            "GPUs",
+            "way",
+            *(["holds"] if asked.limited else []),
+        ]
         heads += [f"{asked.price.currency or 'cost'}/M tokens"] if asked.price else []
         heads += ["TTFT, ms", "TPOT, ms"]
         heads += ["tokens/s/GPU", "tokens/s/user", "GiB"] if medium == "page" else ["tok/s/GPU"]
@@ -197,20 +249,33 @@ def _tables(choice: Choice) -> list[Part]:
         found = []
         for _, one in choice.best.iterrows():
             cut = " ".join(f"{name}{one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1)
-            cells = [] if asked.limited else ["any" if math.isinf(one["pace_ms"]) else f"≤ {figure(one['pace_ms'])}"]
-            cells += [f"{one['gpus']} × {one['gpu']}", f"{one['engine']} {one['dtype']} {cut}".rstrip()]
+            cells = (
+                []
+                if asked.limited
+                else ["any" if math.isinf(one["pace_ms"]) else f"≤ {figure(one['pace_ms'])}"]
+            )
+            cells += [
+                f"{one['gpus']} × {one['gpu']}",
+                f"{one['engine']} {one['dtype']} {cut}".rstrip(),
+            ]
             cells += [_sure(one)] if asked.limited else []
             cells += [told(one, "cost_per_million")] if asked.price else []
             cells += [told(one, "ttft_ms"), told(one, "tpot_ms")]
             if medium == "page":
-                cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")] + [_figure(one["memory_gb"])]
+                cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")] + [
+                    _figure(one["memory_gb"])
+                ]
             else:
                 cells.append(_figure(one["tokens_per_s_per_gpu"]))
             cells.append(_figure(one["concurrency"]))
             found.append(Row(tuple(cells), "" if one["holds"] >= HOLDS else "soft"))
         kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
         every = [Column(head, kinds.get(head, "number")) for head in heads]
-        made.append(Table(every, found, "Ways to serve it", caption, shown=SHOWN, name="ways", medium=medium))
+        made.append(
+            Table(
+                every, found, "Ways to serve it", caption, shown=SHOWN, name="ways", medium=medium
+            )
+        )
     return made
 
 
@@ -218,12 +283,16 @@ def _chooser(choice: Choice) -> list[Part]:
     """Return lists of GPUs, numbers and the like to choose from, with what each choice comes to."""
     best, asked = choice.best, choice.question
     heads = (
-        {"gpu": "GPU", "gpus": "GPUs", "engine": "engine"} if asked.limited else {"gpu": "GPU", "pace_ms": "ms a token"}
+        {"gpu": "GPU", "gpus": "GPUs", "engine": "engine"}
+        if asked.limited
+        else {"gpu": "GPU", "pace_ms": "ms a token"}
     )
     heads = {name: head for name, head in heads.items() if len(best[name].unique()) > 1}
     if not heads:
         return []
-    axes = [(head, tuple(map(_word, best[name].sort_values().unique()))) for name, head in heads.items()]
+    axes = [
+        (head, tuple(map(_word, best[name].sort_values().unique()))) for name, head in heads.items()
+    ]
     known = {tuple(_word(one[name]) for name in heads): one for _, one in best.iterrows()}
     choices: list[list[Part]] = []
     first = 0
@@ -251,12 +320,22 @@ def _chooser(choice: Choice) -> list[Part]:
 def front_figure(choice: Choice) -> go.Figure:
     """Draw tokens per second of a GPU against those of a user: the front of each GPU, its name beside it.
 
-    The cheapest way of each GPU that holds is a point with its interval; a line stands at the limit of the pace.
+    The cheapest way of each GPU that holds is a point with its interval; a line stands at the limit
+    of the pace.
     """
     asked, drawn = choice.question, go.Figure()
-    kinds, rows_of = list(choice.fronts.groupby("gpu", sort=False)), choice.best.reset_index(drop=True)
-    rows_of = rows_of[(rows_of["tokens_per_s_per_user"] > 0) & (rows_of["tokens_per_s_per_gpu"] > 0)]
-    circles = {"marker": {"color": NEUTRAL, "size": 9, "symbol": "circle-open"}, "mode": "markers", "name": ""}
+    kinds, rows_of = (
+        list(choice.fronts.groupby("gpu", sort=False)),
+        choice.best.reset_index(drop=True),
+    )
+    rows_of = rows_of[
+        (rows_of["tokens_per_s_per_user"] > 0) & (rows_of["tokens_per_s_per_gpu"] > 0)
+    ]
+    circles = {
+        "marker": {"color": NEUTRAL, "size": 9, "symbol": "circle-open"},
+        "mode": "markers",
+        "name": "",
+    }
     x, y, texts = (
         rows_of["tokens_per_s_per_user"],
         rows_of["tokens_per_s_per_gpu"],
@@ -270,18 +349,36 @@ def front_figure(choice: Choice) -> go.Figure:
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
         drawn.add_trace(go.Scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look))
         name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)
-        best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= HOLDS)] if asked.limited else own[:0]
+        best = (
+            choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= HOLDS)]
+            if asked.limited
+            else own[:0]
+        )
         for _, one in best.head(1).iterrows():
             bars = {}
-            for axis, name in (("error_x", "tokens_per_s_per_user"), ("error_y", "tokens_per_s_per_gpu")):
+            for axis, name in (
+                ("error_x", "tokens_per_s_per_user"),
+                ("error_y", "tokens_per_s_per_gpu"),
+            ):
                 up, down = one[f"{name}_upper"] - one[name], one[name] - one[f"{name}_lower"]
                 bars[axis] = {"array": [up], "arrayminus": [down], "color": colour, "thickness": 1}
-            point = {"marker": {"color": colour, "size": 11, "symbol": "diamond"}, "showlegend": False}
+            point = {
+                "marker": {"color": colour, "size": 11, "symbol": "diamond"},
+                "showlegend": False,
+            }
             where = {"x": [one["tokens_per_s_per_user"]], "y": [one["tokens_per_s_per_gpu"]]}
-            drawn.add_trace(go.Scatter(**where, text=[way(one)], name=gpu, mode="markers", **bars, **point))
+            drawn.add_trace(
+                go.Scatter(**where, text=[way(one)], name=gpu, mode="markers", **bars, **point)
+            )
     if asked.tpot_ms is not None:
         drawn.add_vline(x=1e3 / asked.tpot_ms, line={"color": NEUTRAL, "dash": "dot"})
-        at = {"x": math.log10(1e3 / asked.tpot_ms), "y": 0, "yref": "paper", "xanchor": "left", "showarrow": False}
+        at = {
+            "x": math.log10(1e3 / asked.tpot_ms),
+            "y": 0,
+            "yref": "paper",
+            "xanchor": "left",
+            "showarrow": False,
+        }
         drawn.add_annotation(text=f"{figure(asked.tpot_ms)} ms a token", **at)
     drawn.update_xaxes(title_text="tokens per second of a user", type="log")
     drawn.update_yaxes(title_text="tokens per second of a GPU", type="log")
@@ -290,9 +387,24 @@ def front_figure(choice: Choice) -> go.Figure:
 
 
 def _question(asked: Question) -> dict[str, Any]:
-    names = ("counts", "engines", "dtypes", "kv_dtype", "input_len", "output_len", "ttft_ms", "tpot_ms", "rate")
+    names = (
+        "counts",
+        "engines",
+        "dtypes",
+        "kv_dtype",
+        "input_len",
+        "output_len",
+        "ttft_ms",
+        "tpot_ms",
+        "rate",
+    )
     told = {name: getattr(asked, name) for name in names}
-    return {"model": asked.model.name, "gpus": [gpu.name for gpu in asked.gpus], **told, "price": asdict(asked.price)}
+    return {
+        "model": asked.model.name,
+        "gpus": [gpu.name for gpu in asked.gpus],
+        **told,
+        "price": asdict(asked.price),
+    }
 
 
 def _records(ways: pd.DataFrame) -> list[dict[str, Any]]:

@@ -1,9 +1,10 @@
 """The document model: what a command found, as headlines, facts, tables, figures and lines, for every reader at once.
 
-A topic (training, validation, a projected trace, ...) is one file that builds a `Document` from results. What enters a
-document is finished text, of `report.formats` and of remarks; `report.terminal` prints it, `report.html` makes a page,
-and ``Document.data`` is its JSON (`report.terminal.show` with ``as_json``). The renderers know nothing of topics, and
-topics nothing of rich, HTML or JavaScript. `report.validation` is the example to read first.
+A topic (training, validation, a projected trace, ...) is one file that builds a `Document` from
+results. What enters a document is finished text, of `report.formats` and of remarks;
+`report.terminal` prints it, `report.html` makes a page, and ``Document.data`` is its JSON
+(`report.terminal.show` with ``as_json``). The renderers know nothing of topics, and topics nothing
+of rich, HTML or JavaScript. `report.validation` is the example to read first.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 Tone = Literal["", "strong", "near", "soft", "good", "accent", "warning", "error"]
 """How a cell, row or line is meant; renderers choose the look: ``strong`` the chosen one, ``near`` nearly as good."""
 Kind = Literal["words", "name", "cut", "place", "prose", "number"]
-"""What a column holds: words fold on a terminal, names do not, what is ``cut`` ends in ``…`` where there is no room,
-of a place (file and line) pages keep the end, prose folds on pages too, numbers stand to the right and never fold."""
+"""What a column holds: words fold on a terminal, names do not, what is ``cut`` ends in ``…`` where
+there is no room, of a place (file and line) pages keep the end, prose folds on pages too, numbers
+stand to the right and never fold."""
 Look = Literal["plain", "list", "answer"]
 Medium = Literal["both", "terminal", "page"]
 
@@ -65,8 +67,8 @@ class Cell:
 class Row:
     """A row."""
 
-    # where there are fewer than columns, the last one runs to the end of the row; a terminal shows such rows beneath
-    # the table
+    # where there are fewer than columns, the last one runs to the end of the row; a terminal shows
+    # such rows beneath the table
     cells: tuple[str | Cell, ...]
     tone: Tone = ""  # how it is meant
     title: bool = False  # whether it heads the rows below it
@@ -96,7 +98,9 @@ class Listing(Part):
 
     shape: ClassVar[str] = "listing"
     columns: Sequence[Column]  # as of a `Table`
-    texts: Callable[[], Sequence[Sequence[str]]]  # gives the cells of each column; without rows the listing is left out
+    texts: Callable[
+        [], Sequence[Sequence[str]]
+    ]  # gives the cells of each column; without rows the listing is left out
     # as of a `Table`
     name: str
     caption: str = ""
@@ -107,7 +111,8 @@ class Listing(Part):
 class Figure(Part):
     """A figure of a page, drawn when the page is made and left out where that gives None; terminals show none.
 
-    Its points are the rows of the table of a page whose name is ``of``: by their ``ids``, or in order.
+    Its points are the rows of the table of a page whose name is ``of``: by their ``ids``, or in
+    order.
     """
 
     shape: ClassVar[str] = "figure"
@@ -122,7 +127,8 @@ class Chart(Part):
 
     shape: ClassVar[str] = "chart"
     title: str  # above it
-    # arrays of equal length; those whose name is in ``points`` are clouds of points, the others lines
+    # arrays of equal length; those whose name is in ``points`` are clouds of points, the others
+    # lines
     curves: Sequence[tuple[str, Any, Any]]
     axes: tuple[str, str]  # what x and y are, with their unit
     limits: tuple[tuple[float, float], tuple[float, float]] | None = None  # of x and of y
@@ -205,7 +211,9 @@ class Sliders(Part):
 
     shape: ClassVar[str] = "sliders"
     axes: Sequence[tuple[str, Sequence[str]]]  # what is varied, each value in words
-    choices: Sequence[Sequence[Part]]  # for every combination of values, that of the last axis varying fastest
+    choices: Sequence[
+        Sequence[Part]
+    ]  # for every combination of values, that of the last axis varying fastest
     first: int = 0  # which of them is shown at first, and where there is no script
     medium: Medium = field(default="page", kw_only=True)
 
@@ -241,11 +249,17 @@ class Document:
 
     title: str = ""  # what was asked of which data; a document that is never a page needs none
     lead: str = ""  # a line to it
-    opening: Sequence[Part] = ()  # the first screen of a page, and what a terminal prints first: the answer
+    opening: Sequence[
+        Part
+    ] = ()  # the first screen of a page, and what a terminal prints first: the answer
     sections: Sequence[Section] = ()  # why, then everything
-    closing: Sequence[Part] = ()  # what a terminal prints last, where its reader looks; pages leave it out
+    closing: Sequence[
+        Part
+    ] = ()  # what a terminal prints last, where its reader looks; pages leave it out
     offer: str = ""  # what would write files, which a terminal says after that where there are none
-    footer: Sequence[Part] = ()  # the last lines of a page: where what it shows comes from; terminals leave it out
+    footer: Sequence[
+        Part
+    ] = ()  # the last lines of a page: where what it shows comes from; terminals leave it out
     data: Mapping[str, Any] = field(default_factory=dict)  # the same for machines (``--json``)
     # whether its page stands within another, a notebook's: no room for navigation and large letters
     framed: bool = False
@@ -260,7 +274,9 @@ class Document:
         return self._with(name, said, lambda: {of: one.to_dict() for of, one in told.items()})
 
     def _with(self, name: str, said: Lines, data: Callable[[], Mapping[str, Any]]) -> Document:
-        return replace(self, closing=[*self.closing, said], data=Later(lambda: {**self.data, name: data()}))
+        return replace(
+            self, closing=[*self.closing, said], data=Later(lambda: {**self.data, name: data()})
+        )
 
 
 class Later(Mapping[str, Any]):
@@ -291,17 +307,25 @@ def printable(shown: Any) -> Any:
     if isinstance(shown, list | tuple):
         return shown if {*map(type, shown)} <= _NUMBERS else type(shown)(map(printable, shown))
     if is_dataclass(shown) and not isinstance(shown, type):
-        return replace(shown, **{one.name: printable(getattr(shown, one.name)) for one in fields(shown)})
+        return replace(
+            shown, **{one.name: printable(getattr(shown, one.name)) for one in fields(shown)}
+        )
     return shown
 
 
-def columns(*words: str, numbers: Sequence[str] = (), prose: Sequence[str] = ()) -> tuple[Column, ...]:
+def columns(
+    *words: str, numbers: Sequence[str] = (), prose: Sequence[str] = ()
+) -> tuple[Column, ...]:
     """Return columns of words, then of numbers, then of prose, by their heads.
 
     >>> [(column.head, column.kind) for column in columns("kernel", numbers=["time, µs"])]
     [('kernel', 'words'), ('time, µs', 'number')]
     """
-    kinds: tuple[tuple[Kind, Sequence[str]], ...] = (("words", words), ("number", numbers), ("prose", prose))
+    kinds: tuple[tuple[Kind, Sequence[str]], ...] = (
+        ("words", words),
+        ("number", numbers),
+        ("prose", prose),
+    )
     return tuple(Column(head, kind) for kind, heads in kinds for head in heads)
 
 
@@ -318,7 +342,9 @@ def cells_of(table: pd.DataFrame | None, **how: Callable[[Any], str]) -> list[tu
     [('gemm', '2.50')]
     """
     rows = () if table is None else zip(*(table[name] for name in how), strict=True)
-    return [tuple(form(value) for form, value in zip(how.values(), row, strict=True)) for row in rows]
+    return [
+        tuple(form(value) for form, value in zip(how.values(), row, strict=True)) for row in rows
+    ]
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -326,7 +352,9 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
-def lines(texts: Iterable[str], look: Look = "plain", *, tone: Tone = "", medium: Medium = "both") -> Lines:
+def lines(
+    texts: Iterable[str], look: Look = "plain", *, tone: Tone = "", medium: Medium = "both"
+) -> Lines:
     """Return sentences that are all meant the same way."""
     return Lines(tuple(Line(text, tone) for text in texts), look, medium=medium)
 
@@ -359,14 +387,28 @@ def losses(
 
     ``first`` says for each reason where the first of its rows was read (``own.csv:17``).
     """
-    said = [(count, repr(why) if isinstance(why, Remark) else coded(why), why) for why, count in rejected.items()]
+    said = [
+        (count, repr(why) if isinstance(why, Remark) else coded(why), why)
+        for why, count in rejected.items()
+    ]
     lost = list[Line]()
     for count, reason, why in sorted(said, key=lambda one: (-one[0], one[1])):
         place = first.get(why) if first else None
         lost.append(
-            Line(f"{counted(count, 'row')} rejected: {reason}{f' (first: {place})' if place else ''}", "warning")
+            Line(
+                f"{counted(count, 'row')} rejected: "
+                f"{reason}{f' (first: {place})' if place else ''}",
+                "warning",
+            )
         )
-    return Lines((*lost, *remarked(remarks), *(Line(f"unreadable: {error}", "error") for error in unreadable)), "list")
+    return Lines(
+        (
+            *lost,
+            *remarked(remarks),
+            *(Line(f"unreadable: {error}", "error") for error in unreadable),
+        ),
+        "list",
+    )
 
 
 def origin(made: Mapping[str, Any]) -> list[str]:
@@ -381,17 +423,29 @@ def origin(made: Mapping[str, Any]) -> list[str]:
 def footer(made: Mapping[str, Any]) -> list[Part]:
     """Return the end of a page, from the ``provenance`` of ``metrics.json``; nothing where that is empty.
 
-    That is how it was asked for, when and where it was made, every file with its hash, and ``versions`` where they are
-    in it.
+    That is how it was asked for, when and where it was made, every file with its hash, and
+    ``versions`` where they are in it.
     """
     if not made:
         return []
     machine = made["machine"]
-    where = f"on {machine['cpu']} ({counted(machine['cores'], 'core')}), {machine['os']}, Python {machine['python']}"
+    where = (
+        f"on {machine['cpu']} ({counted(machine['cores'], 'core')}), {machine['os']}, Python "
+        f"{machine['python']}"
+    )
     conditions = [f"rows with {', '.join(made['where'])}"] if made["where"] else []
-    software = ", ".join(f"{name} {version}" for name, version in (made.get("versions") or {}).items())
-    said = [made["command"], "; ".join([*origin(made), *conditions, where]), *([software] if software else [])]
-    files = [(file["name"], f"{file['bytes']:,}", file["sha256"] or "not hashed") for file in made["files"]]
+    software = ", ".join(
+        f"{name} {version}" for name, version in (made.get("versions") or {}).items()
+    )
+    said = [
+        made["command"],
+        "; ".join([*origin(made), *conditions, where]),
+        *([software] if software else []),
+    ]
+    files = [
+        (file["name"], f"{file['bytes']:,}", file["sha256"] or "not hashed")
+        for file in made["files"]
+    ]
     heads = (Column("file", "place"), Column("bytes", "number"), Column("SHA-256"))
     folded = f"{counted(len(files), 'file')} with size and SHA-256"
     return [lines(said, tone="soft"), Table(heads, rows(files), "files", folded=folded)]

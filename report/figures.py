@@ -1,8 +1,8 @@
 """Figures of a training run: Plotly's for pages, readable on light and dark ones alike, and charts for terminals.
 
-Colours are of Okabe and Ito's palette (Color Universal Design, 2008), which colour-blind readers can tell apart, the
-blue a little lighter so that it stands out on dark pages too: the selected model is always blue, FLOPS scaling always
-vermilion.
+Colours are of Okabe and Ito's palette (Color Universal Design, 2008), which colour-blind readers
+can tell apart, the blue a little lighter so that it stands out on dark pages too: the selected
+model is always blue, FLOPS scaling always vermilion.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ THRESHOLDS = np.arange(0.0, 50.5, 0.5)  # thresholds of the inlier ratio curves,
 WEBGL_FROM = 1500  # number of workloads from which points are drawn by WebGL, which stays fluid up to 10^5 of them
 SHOWN = 5000
 """Workloads that a page lists and draws; of more, so many evenly chosen ones from the smallest to the largest."""
-DWARFED: Final = 30.0  # a ranking whose first value is so many times the median is drawn on a logarithmic axis
+DWARFED: Final = (
+    30.0  # a ranking whose first value is so many times the median is drawn on a logarithmic axis
+)
 LEAST_APE = 0.01  # smaller errors are drawn here, since the axis is logarithmic, %
 _LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %
 _POINTS: Final = 20_000  # points above which a terminal's chart shows evenly chosen ones
@@ -41,9 +43,9 @@ _POINTS: Final = 20_000  # points above which a terminal's chart shows evenly ch
 def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
     """Draw observed and predicted values of all workloads in order of size, and the error of each below.
 
-    `predictions` are the out-of-fold ones of all schemes and models, as in ``predictions.parquet``, `cv` is the
-    scheme's entry of ``metrics["cv"]``, `unit` the label of the upper axis, e.g. ``"time, µs"``. None where nothing was
-    selected or the selected model has no predictions.
+    `predictions` are the out-of-fold ones of all schemes and models, as in ``predictions.parquet``,
+    `cv` is the scheme's entry of ``metrics["cv"]``, `unit` the label of the upper axis, e.g.
+    ``"time, µs"``. None where nothing was selected or the selected model has no predictions.
     """
     name, rows = str((cv.get("selected") or {}).get("name")), selected(predictions, cv)
     if rows.empty:
@@ -52,24 +54,46 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     place, observed = np.arange(1, len(rows) + 1), rows["observed"].to_numpy(dtype=float)
     where = [escape(str(group)) for group in rows["group"]]
     traces, baseline = list[Any](), reference(cv)
-    if baseline is not None and baseline["name"] in (rows := beside(rows, predictions, [baseline["name"]])):
+    if baseline is not None and baseline["name"] in (
+        rows := beside(rows, predictions, [baseline["name"]])
+    ):
         law = rows[baseline["name"]].to_numpy(dtype=float)
         traces += _points_of(baseline["name"], observed, law, BASELINE, where)
     line = {"color": NEUTRAL, "width": 2}
-    traces.append(go.Scatter(name="observed", x=place, y=_short(observed), mode="lines", line=line, **_PANELS[0]))
+    traces.append(
+        go.Scatter(
+            name="observed", x=place, y=_short(observed), mode="lines", line=line, **_PANELS[0]
+        )
+    )
     predicted = rows["predicted"].to_numpy(dtype=float)
     traces += _points_of(name, observed, predicted, SELECTED, where)
     ape = np.maximum(100 * np.abs(predicted - observed) / observed, LEAST_APE)
-    dotted = {"type": "line", "x0": 0, "x1": 1, "xref": "x2 domain", "yref": "y2",
-              "line": {"color": NEUTRAL, "width": 1, "dash": "dot"}}  # fmt: skip
+    dotted = {
+        "type": "line",
+        "x0": 0,
+        "x1": 1,
+        "xref": "x2 domain",
+        "yref": "y2",
+        "line": {"color": NEUTRAL, "width": 1, "dash": "dot"},
+    }
     decades = [10.0**power for power in range(-9, 13)]
-    up = {"type": "log", "tickmode": "array", "tickvals": decades,
-          "ticktext": [f"{decade:,.9g}" for decade in decades]}  # fmt: skip
+    up = {
+        "type": "log",
+        "tickmode": "array",
+        "tickvals": decades,
+        "ticktext": [f"{decade:,.9g}" for decade in decades],
+    }
     across = {"range": [0.5 - 0.01 * len(rows), 0.5 + 1.01 * len(rows)], "domain": [0.0, 1.0]}
     return styled(
         go.Figure(traces),
         620,
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},
+        legend={
+            "orientation": "h",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "x": 0,
+            "itemsizing": "constant",
+        },
         annotations=[{"xref": "x2", "yref": "y2", **look} for look in farthest(place, ape, where)],
         shapes=[{**dotted, "y0": error, "y1": error} for error in (1, 10)],
         xaxis={**across, "anchor": "y", "matches": "x2", "showticklabels": False},
@@ -96,18 +120,28 @@ def selected(predictions: pd.DataFrame, cv: Row) -> pd.DataFrame:
 def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     """Draw, for every model and baseline, the share of workloads whose error stays within a threshold.
 
-    The selected model is a thick blue line, the four next best are coloured, baselines are dashed, and all others are
-    thin grey lines that show one entry in the legend and their names under the pointer.
+    The selected model is a thick blue line, the four next best are coloured, baselines are dashed,
+    and all others are thin grey lines that show one entry in the legend and their names under the
+    pointer.
     """
-    ranked = [row for row, _ in ordered({**cv, "baselines": []}) if not row.get("error") and not row.get("left")]
+    ranked = [
+        row
+        for row, _ in ordered({**cv, "baselines": []})
+        if not row.get("error") and not row.get("left")
+    ]
     name = (cv.get("selected") or {}).get("name")
     best = [row for row in ranked if row["name"] != name][: len(OTHERS)]
     colours = {row["name"]: colour for row, colour in zip(best, OTHERS, strict=False)}
-    figure, rest = go.Figure(), [row for row in ranked if row["name"] != name and row["name"] not in colours]
+    figure, rest = (
+        go.Figure(),
+        [row for row in ranked if row["name"] != name and row["name"] not in colours],
+    )
     found = errors_of(predictions, cv)
     for index, row in enumerate(rest):
         style = {"color": "rgba(128,128,128,0.45)", "width": 1}
-        figure.add_trace(_curve(row, found, style, f"{len(rest)} other models", "others", shown=index == 0))
+        figure.add_trace(
+            _curve(row, found, style, f"{len(rest)} other models", "others", shown=index == 0)
+        )
     for index, row in enumerate(cv.get("baselines") or []):
         style = {"color": BASELINE, "width": 2, "dash": _DASHES[index % len(_DASHES)]}
         figure.add_trace(_curve(row, found, style, row["name"], row["name"]))
@@ -116,7 +150,9 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
         figure.add_trace(_curve(row, found, style, row["name"], row["name"]))
     for row in ranked:
         if row["name"] == name:
-            figure.add_trace(_curve(row, found, {"color": SELECTED, "width": 4}, row["name"], row["name"]))
+            figure.add_trace(
+                _curve(row, found, {"color": SELECTED, "width": 4}, row["name"], row["name"])
+            )
     told = {name, *(row["name"] for row in (*(cv.get("baselines") or []), *best[:1]))}
     named = [trace for trace in figure.data if trace.name in {escape(str(one)) for one in told}]
     named.sort(key=lambda trace: np.mean(trace.y))
@@ -125,11 +161,17 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
         np.linspace(20, 85, len(named)), named, strict=True
     ):  # the lower a curve, the further right
         at = int(np.argmax(np.asarray(trace.y) >= level))
-        names.append(_named(trace.name, trace.x[at], trace.y[at], trace.line.color, ax=24, ay=14, xanchor="left"))
+        names.append(
+            _named(
+                trace.name, trace.x[at], trace.y[at], trace.line.color, ax=24, ay=14, xanchor="left"
+            )
+        )
     return styled(figure, 460, {"traceorder": "reversed"}, annotations=names, **_SHARES)
 
 
-def inlier_chart(errors: Mapping[str, ArrayLike], title: str = "share of workloads predicted within an error") -> Chart:
+def inlier_chart(
+    errors: Mapping[str, ArrayLike], title: str = "share of workloads predicted within an error"
+) -> Chart:
     """Return the curve of each name: the share of its errors (%, one per workload) that stay within a threshold.
 
     >>> inlier_chart({"OLS": [1.0, 3.0, 90.0]}).curves[0][2][:3].round().tolist()
@@ -141,14 +183,19 @@ def inlier_chart(errors: Mapping[str, ArrayLike], title: str = "share of workloa
         known = np.sort(np.asarray(found, dtype=float))
         known = known[np.isfinite(known)]
         if known.size:
-            curves.append((name, limits, 100.0 * np.searchsorted(known, limits, side="right") / known.size))
-    return Chart(title, curves, ("error at most, %", "workloads, %"), ((0.0, _LARGEST), (0.0, 100.0)))
+            curves.append(
+                (name, limits, 100.0 * np.searchsorted(known, limits, side="right") / known.size)
+            )
+    return Chart(
+        title, curves, ("error at most, %", "workloads, %"), ((0.0, _LARGEST), (0.0, 100.0))
+    )
 
 
 def agreement_chart(observed: ArrayLike, predicted: ArrayLike, name: str, unit: str) -> Chart:
     """Return predicted over observed values on logarithmic axes, and the line where both are equal.
 
-    Values that are not positive are left out; `unit` is the label of what was predicted, such as ``"time, µs"``.
+    Values that are not positive are left out; `unit` is the label of what was predicted, such as
+    ``"time, µs"``.
     """
     pairs = np.column_stack([np.asarray(observed, dtype=float), np.asarray(predicted, dtype=float)])
     pairs = pairs[(np.isfinite(pairs) & (pairs > 0)).all(axis=1)]
@@ -159,12 +206,18 @@ def agreement_chart(observed: ArrayLike, predicted: ArrayLike, name: str, unit: 
     curves = [("predicted = observed", ends, ends), (name, pairs[:, 0], pairs[:, 1])]
     axes = (f"observed {unit}", f"predicted {unit}")
     title = f"observed, and predicted by {name}"
-    return Chart(title, curves, axes, ((ends[0], ends[1]),) * 2, logarithmic=True, points=frozenset({name}))
+    return Chart(
+        title, curves, axes, ((ends[0], ends[1]),) * 2, logarithmic=True, points=frozenset({name})
+    )
 
 
 FAMILIES: Final = {
-    "RandomForest": SELECTED, "Lasso/NNLS": OTHERS[0], "Lasso": OTHERS[1], "NNLS*": OTHERS[2], "OLS*": BASELINE
-}  # fmt: skip
+    "RandomForest": SELECTED,
+    "Lasso/NNLS": OTHERS[0],
+    "Lasso": OTHERS[1],
+    "NNLS*": OTHERS[2],
+    "OLS*": BASELINE,
+}
 """Kinds of models of the literature, by name or by how names begin, and their colours; the best of a kind is drawn."""
 
 
@@ -176,10 +229,14 @@ def families(predictions: pd.DataFrame, cv: Row) -> go.Figure | None:
         row = next((row for row in ranked if fnmatchcase(row["name"], pattern)), None)
         if row is not None:
             label = f"{row['name']}, E_out {percent(row['e_out'])}"
-            figure.add_trace(_curve(row, found, {"color": colour, "width": 2.5}, label, row["name"]))
+            figure.add_trace(
+                _curve(row, found, {"color": colour, "width": 2.5}, label, row["name"])
+            )
     if not figure.data:
         return None
-    return styled(figure, 420, {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **_SHARES)
+    return styled(
+        figure, 420, {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}, **_SHARES
+    )
 
 
 def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
@@ -189,43 +246,88 @@ def order(predictions: pd.DataFrame, cv: Row) -> go.Figure:
     kind, last = (go.Scattergl if len(rows) >= WEBGL_FROM else go.Scatter), len(rows)
     at = thinned(pd.DataFrame({"at": np.arange(last)}))["at"].to_numpy()
     x = {"x0": 1, "dx": 1} if len(at) == last else {"x": at + 1}
-    marker, hover = {"color": SELECTED, "size": 4, "opacity": 0.6}, "observed %{x}, predicted %{y}<extra></extra>"
-    figure = go.Figure(kind(**x, y=place[at], mode="markers", marker=marker, hovertemplate=hover, name="workloads"))
+    marker, hover = (
+        {"color": SELECTED, "size": 4, "opacity": 0.6},
+        "observed %{x}, predicted %{y}<extra></extra>",
+    )
+    figure = go.Figure(
+        kind(**x, y=place[at], mode="markers", marker=marker, hovertemplate=hover, name="workloads")
+    )
     line = {"color": NEUTRAL, "width": 1}
-    figure.add_trace(go.Scatter(x=[1, last], y=[1, last], mode="lines", line=line, name="same order", hoverinfo="skip"))
-    axes = {"xaxis": "place by observed value, from the smallest", "yaxis": "place by predicted value"}
-    return styled(figure, 420, {}, showlegend=False, **{axis: {"title": {"text": of}} for axis, of in axes.items()})
+    figure.add_trace(
+        go.Scatter(
+            x=[1, last], y=[1, last], mode="lines", line=line, name="same order", hoverinfo="skip"
+        )
+    )
+    axes = {
+        "xaxis": "place by observed value, from the smallest",
+        "yaxis": "place by predicted value",
+    }
+    return styled(
+        figure,
+        420,
+        {},
+        showlegend=False,
+        **{axis: {"title": {"text": of}} for axis, of in axes.items()},
+    )
 
 
 def learning(table: pd.DataFrame, interval: float) -> go.Figure:
     """Draw error against rows measured, with its range over the draws, and below it how many rows intervals covered.
 
-    `table` has a row per number of rows and way, as `Curve` of the API has it; `interval` is the level.
+    `table` has a row per number of rows and way, as `Curve` of the API has it; `interval` is the
+    level.
     """
-    figure = go.Figure().set_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.06)
-    for (way, part), colour in zip(table.groupby("way", sort=False), (*OTHERS[2:3], SELECTED, *OTHERS), strict=False):
+    figure = go.Figure().set_subplots(
+        rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.06
+    )
+    for (way, part), colour in zip(
+        table.groupby("way", sort=False), (*OTHERS[2:3], SELECTED, *OTHERS), strict=False
+    ):
         x, line = part["rows"], {"color": colour, "width": 3}
         error = part["e_out"]
-        reach = {"array": part["greatest"] - error, "arrayminus": error - part["least"], "color": colour}
+        reach = {
+            "array": part["greatest"] - error,
+            "arrayminus": error - part["least"],
+            "color": colour,
+        }
         figure.add_trace(
-            go.Scatter(name=str(way), x=x, y=error, error_y={"symmetric": False, **reach}, line=line), row=1, col=1
+            go.Scatter(
+                name=str(way), x=x, y=error, error_y={"symmetric": False, **reach}, line=line
+            ),
+            row=1,
+            col=1,
         )
-        covered = go.Scatter(name=str(way), x=x, y=100 * part["coverage"], line=line, showlegend=False)
+        covered = go.Scatter(
+            name=str(way), x=x, y=100 * part["coverage"], line=line, showlegend=False
+        )
         figure.add_trace(covered, row=2, col=1)
     rule = table.drop_duplicates("rows", keep="last")
-    lines = [(str(way), part["rows"], part["e_out"], figure.data[2 * place].line.color)
-             for place, (way, part) in enumerate(table.groupby("way", sort=False))]  # fmt: skip
+    lines = [
+        (str(way), part["rows"], part["e_out"], figure.data[2 * place].line.color)
+        for place, (way, part) in enumerate(table.groupby("way", sort=False))
+    ]
     lines.append(("affine", rule["rows"], rule["affine"], BASELINE))
     for place, (way, x, y, colour) in enumerate(sorted(lines, key=lambda line: -line[2].iloc[-1])):
-        at = (place + 1) * len(x) // (len(lines) + 1)  # names stand apart, for lines may lie close; the lowest beneath
+        at = (
+            (place + 1) * len(x) // (len(lines) + 1)
+        )  # names stand apart, for lines may lie close; the lowest beneath
         shift = {"ax": 0, "ay": 26 if place == len(lines) - 1 else -26}
         label = f"{escape(way)} {percent(y.iloc[at])}"
-        figure.add_annotation(_named(label, float(np.log10(x.iloc[at])), y.iloc[at], colour, **shift), row=1, col=1)
+        figure.add_annotation(
+            _named(label, float(np.log10(x.iloc[at])), y.iloc[at], colour, **shift), row=1, col=1
+        )
     style = {"color": BASELINE, "width": 2, "dash": "dash"}
-    figure.add_trace(go.Scatter(name="affine", x=rule["rows"], y=rule["affine"], line=style), row=1, col=1)
-    figure.add_hline(y=100 * interval, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1)
+    figure.add_trace(
+        go.Scatter(name="affine", x=rule["rows"], y=rule["affine"], line=style), row=1, col=1
+    )
+    figure.add_hline(
+        y=100 * interval, line={"color": NEUTRAL, "width": 1, "dash": "dot"}, row=2, col=1
+    )
     counts = sorted(set(table["rows"]))
-    figure.update_xaxes(type="log", tickmode="array", tickvals=counts, ticktext=[f"{count:,}" for count in counts])
+    figure.update_xaxes(
+        type="log", tickmode="array", tickvals=counts, ticktext=[f"{count:,}" for count in counts]
+    )
     figure.update_xaxes(title_text="rows measured on the target", row=2, col=1)
     figure.update_yaxes(title_text="error, %", rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="covered, %", range=[40, 101], row=2, col=1)
@@ -238,10 +340,18 @@ def trees(rows: Sequence[Row]) -> go.Figure:
     sizes, mode = [row["trees"] for row in rows], {"mode": "lines+markers"}
     for key, label, colour in (("e_out", "E_out", SELECTED), ("e_in", "E_in", NEUTRAL)):
         line = {"color": colour, "width": 2}
-        figure.add_trace(go.Scatter(name=label, x=sizes, y=[row[key] for row in rows], line=line, **mode), row=1, col=1)
+        figure.add_trace(
+            go.Scatter(name=label, x=sizes, y=[row[key] for row in rows], line=line, **mode),
+            row=1,
+            col=1,
+        )
     for threshold, colour in zip(("5", "10", "20"), OTHERS, strict=False):
         share, line = [row["ir"][threshold] for row in rows], {"color": colour, "width": 2}
-        figure.add_trace(go.Scatter(name=f"within {threshold} %", x=sizes, y=share, line=line, **mode), row=2, col=1)
+        figure.add_trace(
+            go.Scatter(name=f"within {threshold} %", x=sizes, y=share, line=line, **mode),
+            row=2,
+            col=1,
+        )
     figure.update_xaxes(type="log", tickvals=sizes, ticktext=[str(size) for size in sizes])
     figure.update_xaxes(title_text="trees", row=2, col=1)
     figure.update_yaxes(title_text="error, %", rangemode="tozero", row=1, col=1)
@@ -258,13 +368,27 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
     rows = frame[frame[columns[0]].notna()].sort_values(columns[0], kind="stable")
     place, outside = np.arange(1, len(rows) + 1), rows["extrapolated"].to_numpy(dtype=bool)
     figure = go.Figure()
-    for name, colour, of in (("like training", SELECTED, ~outside), ("extrapolated", BASELINE, outside)):
+    for name, colour, of in (
+        ("like training", SELECTED, ~outside),
+        ("extrapolated", BASELINE, outside),
+    ):
         predicted, lower, upper = (rows[column].to_numpy(dtype=float)[of] for column in columns)
-        bars = {"type": "data", "symmetric": False, "array": upper - predicted, "arrayminus": predicted - lower}
+        bars = {
+            "type": "data",
+            "symmetric": False,
+            "array": upper - predicted,
+            "arrayminus": predicted - lower,
+        }
         trace = {"x": place[of], "y": predicted, "error_y": {**bars, "thickness": 1, "width": 0}}
         hover = f"%{{y:.4~g}}<extra>{name}</extra>"
         figure.add_trace(
-            go.Scatter(name=name, mode="markers", marker={"color": colour, "size": 5}, hovertemplate=hover, **trace)
+            go.Scatter(
+                name=name,
+                mode="markers",
+                marker={"color": colour, "size": 5},
+                hovertemplate=hover,
+                **trace,
+            )
         )
     figure.update_yaxes(type="log", title_text=escape(quantity(metric).label))
     figure.update_xaxes(title_text="workloads from smallest to largest")
@@ -274,7 +398,8 @@ def intervals(frame: pd.DataFrame, metric: str) -> go.Figure:
 def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
     """Draw what the features contribute, in the order given, from the top; p-values as the size of their exponent.
 
-    Where a bar would leave no more than a line of most others, all are points on a logarithmic axis.
+    Where a bar would leave no more than a line of most others, all are points on a logarithmic
+    axis.
     """
     exponent = "p-value" in measure.lower()
     values = np.array([value for _, value in rows])
@@ -285,11 +410,19 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
     if exponent:
         figure.add_vline(x=-np.log10(0.05), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
     elif len(values) and values.min() > 0 and values.max() > DWARFED * np.median(values):
-        given = {name: figure.data[0][name] for name in ("x", "y", "text", "customdata", "hovertemplate")}
-        points = {"mode": "markers+text", "textposition": "middle right", "marker": {"color": SELECTED, "size": 11}}
+        given = {
+            name: figure.data[0][name] for name in ("x", "y", "text", "customdata", "hovertemplate")
+        }
+        points = {
+            "mode": "markers+text",
+            "textposition": "middle right",
+            "marker": {"color": SELECTED, "size": 11},
+        }
         figure.data = []
         figure.add_trace(go.Scatter(**given, **points))
-        figure.update_xaxes(type="log", range=[np.log10(values.min()) - 0.1, np.log10(values.max()) + 0.4])
+        figure.update_xaxes(
+            type="log", range=[np.log10(values.min()) - 0.1, np.log10(values.max()) + 0.4]
+        )
     return figure
 
 
@@ -298,15 +431,25 @@ def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go
     errors = np.array([row.get("e_out") or 0.0 for row in rows])
     marked, look = any(error is not None for error in others), dict[str, Any]()
     if marked:
-        look = {"showlegend": True, "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}}
+        look = {
+            "showlegend": True,
+            "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        }
         look["margin"] = {"t": 44}
     labels, texts = [str(row["group"]) for row in rows], [percent(error) for error in errors]
     figure = _bars(labels, errors, texts, "mean error, %", **look)
     figure.data[0].update(name="flopcast", insidetextanchor="start")
     if marked:
-        marks = {"color": BASELINE, "symbol": "line-ns-open", "size": 12, "line": {"width": 3, "color": BASELINE}}
+        marks = {
+            "color": BASELINE,
+            "symbol": "line-ns-open",
+            "size": 12,
+            "line": {"width": 3, "color": BASELINE},
+        }
         places = list(range(len(rows)))
-        figure.add_trace(go.Scatter(name=escape(rule), x=list(others), y=places, mode="markers", marker=marks))
+        figure.add_trace(
+            go.Scatter(name=escape(rule), x=list(others), y=places, mode="markers", marker=marks)
+        )
     return figure
 
 
@@ -319,18 +462,30 @@ def _points_of(
 ) -> Iterator[go.Scatter | go.Scattergl]:
     """Yield a model's predictions in the upper panel and their errors in the lower; what is not positive is left out.
 
-    Placed by their axes: plotly's own panels, and each property set later, take as long again as all the rest.
+    Placed by their axes: plotly's own panels, and each property set later, take as long again as
+    all the rest.
     """
     many, place = len(observed) >= WEBGL_FROM, np.arange(1, len(observed) + 1)
     ape = 100 * np.abs(predicted - observed) / observed
     label, kind = escape(name), go.Scattergl if many else go.Scatter
     marker = {"color": colour, "size": 3 if many else 5, "opacity": 0.5 if many else 0.8}
-    for panel, y, sign in ((0, np.where(predicted > 0, predicted, np.nan), ""), (1, np.maximum(ape, LEAST_APE), " %")):
+    for panel, y, sign in (
+        (0, np.where(predicted > 0, predicted, np.nan), ""),
+        (1, np.maximum(ape, LEAST_APE), " %"),
+    ):
         hover = f"%{{y:.4~g}}{sign}{'<br>%{text}' if where else ''}<extra>{label}</extra>"
         yield kind(
-            name=label, x=place, y=_short(y), mode="markers", marker=marker, text=where or None, hovertemplate=hover,
-            showlegend=panel == 0, legendgroup=label, **_PANELS[panel],
-        )  # fmt: skip
+            name=label,
+            x=place,
+            y=_short(y),
+            mode="markers",
+            marker=marker,
+            text=where or None,
+            hovertemplate=hover,
+            showlegend=panel == 0,
+            legendgroup=label,
+            **_PANELS[panel],
+        )
 
 
 def _short(values: np.ndarray) -> np.ndarray:
@@ -341,10 +496,15 @@ def _short(values: np.ndarray) -> np.ndarray:
 def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
     """Return the sorted errors of each model and baseline of a scheme, %, from its predictions."""
     laws = [row["name"] for row in cv.get("baselines") or [] if row["name"] in predictions]
-    asked = ["model", "ape", *(["row", "observed", *laws] if laws else [])]  # of older runs, laws are columns
+    asked = [
+        "model",
+        "ape",
+        *(["row", "observed", *laws] if laws else []),
+    ]  # of older runs, laws are columns
     of_scheme = predictions.loc[predictions["scheme"] == cv["scheme"], asked]
     found = {
-        str(name): np.sort(ape.dropna().to_numpy()) for name, ape in of_scheme.groupby("model", observed=True)["ape"]
+        str(name): np.sort(ape.dropna().to_numpy())
+        for name, ape in of_scheme.groupby("model", observed=True)["ape"]
     }
     first = of_scheme.drop_duplicates("row") if laws else of_scheme
     for row in cv.get("baselines") or []:
@@ -355,7 +515,12 @@ def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
 
 
 def _curve(
-    row: Row, found: dict[str, np.ndarray], line: dict[str, Any], label: str, group: str, shown: bool = True
+    row: Row,
+    found: dict[str, np.ndarray],
+    line: dict[str, Any],
+    label: str,
+    group: str,
+    shown: bool = True,
 ) -> go.Scatter:
     """Return one inlier ratio curve: from the errors where there are predictions, else through the table's figures."""
     name = escape(str(row["name"]))
@@ -363,15 +528,26 @@ def _curve(
         x, y = THRESHOLDS, 100 * np.searchsorted(errors, THRESHOLDS, side="right") / errors.size
     else:
         ir = sorted((float(threshold), share) for threshold, share in (row.get("ir") or {}).items())
-        x, y = np.array([threshold for threshold, _ in ir]), np.array([share for _, share in ir], dtype=float)
+        x, y = (
+            np.array([threshold for threshold, _ in ir]),
+            np.array([share for _, share in ir], dtype=float),
+        )
     hover = f"%{{y:.1f}} % within %{{x}} %<extra>{name}</extra>"
     return go.Scatter(
-        name=escape(str(label)), legendgroup=escape(group), showlegend=shown, x=x, y=_short(y), mode="lines",
-        line=line, hovertemplate=hover,
-    )  # fmt: skip
+        name=escape(str(label)),
+        legendgroup=escape(group),
+        showlegend=shown,
+        x=x,
+        y=_short(y),
+        mode="lines",
+        line=line,
+        hovertemplate=hover,
+    )
 
 
-def _bars(labels: list[str], values: np.ndarray, texts: list[str], title: str, **look: Any) -> go.Figure:
+def _bars(
+    labels: list[str], values: np.ndarray, texts: list[str], title: str, **look: Any
+) -> go.Figure:
     """Return horizontal bars, the first on top, each with its value; long labels are cut but kept under the pointer.
 
     `title` is that of the axis of values, `look` more of the layout.
@@ -381,24 +557,45 @@ def _bars(labels: list[str], values: np.ndarray, texts: list[str], title: str, *
     cut = [escape(label if len(label) <= 34 else f"{label[:20]}…{label[-13:]}") for label in labels]
     hover = "%{customdata}: %{text}<extra></extra>"
     bars = {
-        "marker": {"color": SELECTED}, "orientation": "h", "textposition": "auto", "insidetextanchor": "end",
-        "textangle": 0, "constraintext": "none", "insidetextfont": {"color": "white", "size": 12},
+        "marker": {"color": SELECTED},
+        "orientation": "h",
+        "textposition": "auto",
+        "insidetextanchor": "end",
+        "textangle": 0,
+        "constraintext": "none",
+        "insidetextfont": {"color": "white", "size": 12},
         "outsidetextfont": {"size": 12},
-    }  # fmt: skip
-    figure = go.Figure(go.Bar(x=_short(values), y=places, text=texts, customdata=full, hovertemplate=hover, **bars))
-    ticks = {"tickmode": "array", "tickvals": places, "ticktext": cut, "autorange": "reversed", "showgrid": False}
-    axes = {"xaxis": {"title": {"text": title}, "rangemode": "tozero"}, "yaxis": {"automargin": True, **ticks}}
+    }
+    figure = go.Figure(
+        go.Bar(x=_short(values), y=places, text=texts, customdata=full, hovertemplate=hover, **bars)
+    )
+    ticks = {
+        "tickmode": "array",
+        "tickvals": places,
+        "ticktext": cut,
+        "autorange": "reversed",
+        "showgrid": False,
+    }
+    axes = {
+        "xaxis": {"title": {"text": title}, "rangemode": "tozero"},
+        "yaxis": {"automargin": True, **ticks},
+    }
     look = {"showlegend": False, "bargap": 0.25, **look}
     return styled(figure, 90 + 24 * len(labels), look.pop("legend", {}), **axes, **look)
 
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _CLEAR = "rgba(0,0,0,0)"
-_CLOSE, _WIDE = 0.7, 3.5  # decades of a logarithmic axis under which ticks are even, from which they are powers of ten
+_CLOSE, _WIDE = (
+    0.7,
+    3.5,
+)  # decades of a logarithmic axis under which ticks are even, from which they are powers of ten
 _LOOK: dict[str, Any] = {
-    "template": "none", "paper_bgcolor": _CLEAR, "plot_bgcolor": _CLEAR,
+    "template": "none",
+    "paper_bgcolor": _CLEAR,
+    "plot_bgcolor": _CLEAR,
     "modebar": {"bgcolor": _CLEAR, "color": NEUTRAL, "activecolor": SELECTED},
-}  # fmt: skip
+}
 """Of every figure: transparent, so that text and ground are those of the page."""
 _SHARES: Final = {
     "xaxis": {"title": {"text": "error at most, %"}, "range": [0, 50]},
@@ -411,18 +608,23 @@ _AXIS: dict[str, Any] = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID
 def styled(figure: go.Figure, height: int, legend: dict[str, Any], **more: Any) -> go.Figure:
     """Give a figure the page's look: transparent, hairline grid, text in the colour that the page sets.
 
-    `more` are properties of the layout, of its axes too (``xaxis={...}``): here they cost a tenth of what plotly's
-    ``update_layout`` takes.
+    `more` are properties of the layout, of its axes too (``xaxis={...}``): here they cost a tenth
+    of what plotly's ``update_layout`` takes.
     """
     look = {
-        "height": height, "font": {"family": _FONT, "size": 14}, "hoverlabel": {"align": "left"},
-        "legend": {"font": {"size": 13}, "bgcolor": _CLEAR, **legend}, "margin": {"l": 70, "r": 16, "t": 36, "b": 52},
-    }  # fmt: skip
+        "height": height,
+        "font": {"family": _FONT, "size": 14},
+        "hoverlabel": {"align": "left"},
+        "legend": {"font": {"size": 13}, "bgcolor": _CLEAR, **legend},
+        "margin": {"l": 70, "r": 16, "t": 36, "b": 52},
+    }
     axis = {"title": {"font": {"size": 14}, "standoff": 10}, "tickfont": {"size": 13}}
     return _dressed(figure, _merged(look, more), axis)
 
 
-def name_line(figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike, y: ArrayLike, colour: str) -> None:
+def name_line(
+    figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike, y: ArrayLike, colour: str
+) -> None:
     """Write the name of a line beside it, both axes being logarithmic; ``line`` is which of how many it is.
 
     Names stand at other heights, for the lines may lie close.
@@ -436,46 +638,78 @@ def name_line(figure: go.Figure, name: str, line: tuple[int, int], x: ArrayLike,
 def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[dict[str, Any]]:
     """Return, as annotations, the name of the farthest off of each third of the points, so that names do not meet.
 
-    ``at`` is where the points stand on the axis across, as it is drawn, ``off`` how far they are off, on a logarithmic
-    axis; what is not known is passed over.
+    ``at`` is where the points stand on the axis across, as it is drawn, ``off`` how far they are
+    off, on a logarithmic axis; what is not known is passed over.
     """
     across, up = np.asarray(at, dtype=float), np.asarray(off, dtype=float)
     known = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
     if not len(known):
         return []
     low, high = across[known].min(), across[known].max()
-    found, third = list[dict[str, Any]](), np.minimum(3 * (across[known] - low) / max(high - low, 1e-9), 2).astype(int)
+    found, third = (
+        list[dict[str, Any]](),
+        np.minimum(3 * (across[known] - low) / max(high - low, 1e-9), 2).astype(int),
+    )
     for place in np.unique(third):
         part = known[third == place]
         worst = part[np.argmax(up[part])]
-        shift = {"ax": (30, 0, -30)[place], "ay": -28, "xanchor": ("left", "center", "right")[place]}
-        found.append(_named(shortened(names[worst], 28), across[worst], np.log10(up[worst]), NEUTRAL, **shift))
+        shift = {
+            "ax": (30, 0, -30)[place],
+            "ay": -28,
+            "xanchor": ("left", "center", "right")[place],
+        }
+        found.append(
+            _named(
+                shortened(names[worst], 28), across[worst], np.log10(up[worst]), NEUTRAL, **shift
+            )
+        )
     return found
 
 
 def _named(name: str, x: float, y: float, colour: str, **place: Any) -> dict[str, Any]:
     """Return the name of a line as an annotation with an arrow to a point of it."""
-    look = {"font": {"color": colour, "size": 13}, "showarrow": True, "arrowcolor": colour, "arrowwidth": 1}
+    look = {
+        "font": {"color": colour, "size": 13},
+        "showarrow": True,
+        "arrowcolor": colour,
+        "arrowwidth": 1,
+    }
     return {"text": name, "x": x, "y": y, **look, **place}
 
 
 def panels(figure: go.Figure, height: int) -> go.Figure:
     """Give a figure of several panels the look of the pages, its legend above: transparent, hairline grid."""
-    legend = {"orientation": "h", "y": 1 + 40 / height, "yanchor": "bottom", "x": 0, "bgcolor": _CLEAR}
-    entries = len({trace.name for trace in figure.data if trace.name and trace.showlegend is not False})
+    legend = {
+        "orientation": "h",
+        "y": 1 + 40 / height,
+        "yanchor": "bottom",
+        "x": 0,
+        "bgcolor": _CLEAR,
+    }
+    entries = len(
+        {trace.name for trace in figure.data if trace.name and trace.showlegend is not False}
+    )
     rows = 28 if entries > 6 else 0  # a second row of it, beneath the buttons of the figure
     margin, height = {"l": 60, "r": 16, "t": 90 + rows, "b": 50}, height + rows
-    look = {"height": height, "font": {"family": _FONT, "size": 13}, "legend": legend, "margin": margin}
+    look = {
+        "height": height,
+        "font": {"family": _FONT, "size": 13},
+        "legend": legend,
+        "margin": margin,
+    }
     return _dressed(figure, look, {})
 
 
 def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> go.Figure:
     """Give a layout and its axes their look at once: for one property after the other plotly takes ten times as long.
 
-    Ticks of logarithmic axes are written in full, 1, 2, 5 of each of a few decades; plotly writes lone digits.
+    Ticks of logarithmic axes are written in full, 1, 2, 5 of each of a few decades; plotly writes
+    lone digits.
     """
     layout = _merged(figure.layout.to_plotly_json(), _LOOK | look)
-    for name in dict.fromkeys(("xaxis", "yaxis", *(name for name in layout if name[1:5] == "axis"))):
+    for name in dict.fromkeys(
+        ("xaxis", "yaxis", *(name for name in layout if name[1:5] == "axis"))
+    ):
         own = layout[name] = _merged(layout.get(name, {}), _AXIS | axis)
         if own.get("type") != "log" or "tickvals" in own:
             continue
@@ -484,7 +718,10 @@ def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> g
         values = np.concatenate([[], *(np.asarray(trace[letter], dtype=float) for trace in traces)])
         values = values[(values > 0) & np.isfinite(values)]
         span = np.log10(values.max() / values.min()) if values.size else 0.0
-        own |= {"tickformat": ",~g", "dtick": None if span < _CLOSE else "D2" if span < _WIDE else 1}
+        own |= {
+            "tickformat": ",~g",
+            "dtick": None if span < _CLOSE else "D2" if span < _WIDE else 1,
+        }
     figure.layout = layout
     return figure
 

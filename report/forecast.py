@@ -46,8 +46,16 @@ from .document import (
 from .figures import DASHES, NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import alike, counted, figure, formatted, share
 
-SPREAD_OF: Final = "spread."  # how columns of a table of forecasts begin that say where the intervals come from
-SOURCES: Final = {"stated": "stated", "run": "by a run", "measured": "measured", "law": "by law", "": "–"}
+SPREAD_OF: Final = (
+    "spread."  # how columns of a table of forecasts begin that say where the intervals come from
+)
+SOURCES: Final = {
+    "stated": "stated",
+    "run": "by a run",
+    "measured": "measured",
+    "law": "by law",
+    "": "–",
+}
 """Where the time of a layer comes from."""
 INPUTS: Final = {
     "n": "size of the matrix",
@@ -67,16 +75,24 @@ INPUTS: Final = {
 }
 """What a score is made of."""
 MEMORY: Final = {
-    "weights": "weights", "gradients": "gradients", "optimizer": "optimizer", "activations": "activations",
-    "cache": "cache", "reserved": "runtime",
-}  # fmt: skip
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "optimizer",
+    "activations": "activations",
+    "cache": "cache",
+    "reserved": "runtime",
+}
 """What fills the memory of a GPU."""
 SCHEMA: Final = 1
 CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)  # upper ends of the classes of half-widths
 MOST_CHOICES: Final = 2000  # settings that sliders go over; a page of more would be slow
 REASONS: Final = 3  # reasons for no answer that are said before the table
 MEASURED: Final = "measured"  # the column of a table of settings that the answers are held against
-CURVES: Final = ("batch", "input_len", "num_prompts")  # fields over which latency and throughput are drawn
+CURVES: Final = (
+    "batch",
+    "input_len",
+    "num_prompts",
+)  # fields over which latency and throughput are drawn
 
 
 def forecast_document(
@@ -98,15 +114,27 @@ def forecast_document(
         assert one.setting is not None
         title, lead = f"Forecast of {one.setting.model.name}", about(one.setting)
         if one.reason is not None:
-            return Document(title=title, lead=lead, opening=[Headline(lead, str(one.reason))], data=data)
+            return Document(
+                title=title, lead=lead, opening=[Headline(lead, str(one.reason))], data=data
+            )
         known = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)), "Figures")
-        spreads = [(PARTS[name], f"±{100 * value:.1f} %") for name, value in one.spreads.items() if value >= 0.001]
-        spread = Table(columns("from", numbers=["1 σ"]), rows(spreads), "What the interval is made of")
+        spreads = [
+            (PARTS[name], f"±{100 * value:.1f} %")
+            for name, value in one.spreads.items()
+            if value >= 0.001
+        ]
+        spread = Table(
+            columns("from", numbers=["1 σ"]), rows(spreads), "What the interval is made of"
+        )
         beside, assumed = _elsewhere(one.remarks), ""
         others = [note for note in one.remarks if note not in beside]
         if not isinstance(one.setting, GraphSetting) and one.setting.kind != "training":
             setting = one.setting
-            taken = [f"{name} {getattr(setting, name)}" for name in _MAY_BE_ASSUMED if name in setting.assumed]
+            taken = [
+                f"{name} {getattr(setting, name)}"
+                for name in _MAY_BE_ASSUMED
+                if name in setting.assumed
+            ]
             assumed = f"assumed: {', '.join(taken)}" if taken else ""
         sections = [
             Section("Figures", [known]),
@@ -122,13 +150,24 @@ def forecast_document(
         opening = [replace(_answer(one, level), about=""), Lines(remarked(beside))]
         return Document(title=title, lead=lead, opening=opening, sections=sections, data=data)
     answered = [one for one in answers if one.reason is None]
-    lead = f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of {100 * level:g} %"
+    lead = (
+        f"{counted(len(answers), 'setting')}, {len(answered)} answered; intervals of "
+        f"{100 * level:g} %"
+    )
     names = [name for name in varied(asked) if name != MEASURED]
-    curves = [Figure(partial(curve_figure, answers, name), f"Over {ASKED.get(name, name)}") for name in CURVES]
-    front = "Throughput per GPU against the time per token; a line is the front of the GPU that it names"
+    curves = [
+        Figure(partial(curve_figure, answers, name), f"Over {ASKED.get(name, name)}")
+        for name in CURVES
+    ]
+    front = (
+        "Throughput per GPU against the time per token; a line is the front of the GPU that it "
+        "names"
+    )
     table = _grid_table(answers, asked, names, need, price)
     notes = list(dict.fromkeys(note for one in answered for note in one.remarks))
-    widest = max(answered, key=lambda one: one.half_width, default=None) if need is not None else None
+    widest = (
+        max(answered, key=lambda one: one.half_width, default=None) if need is not None else None
+    )
     told = [] if need is None or widest is None else [widest.needed(need, level).told]
     return Document(
         title="Forecast",
@@ -139,24 +178,44 @@ def forecast_document(
             Lines(remarked([*told, *_elsewhere(notes)])),
         ],
         sections=[
-            Section("Any of them", _sliders(answers, asked, names, level, need, price), "choose", "Choose"),
-            Section("Figures", [*curves, Figure(partial(pareto_figure, answers), front)], "figures", "Figures"),
+            Section(
+                "Any of them",
+                _sliders(answers, asked, names, level, need, price),
+                "choose",
+                "Choose",
+            ),
+            Section(
+                "Figures",
+                [*curves, Figure(partial(pareto_figure, answers), front)],
+                "figures",
+                "Figures",
+            ),
             Section("Settings", [table], "settings", "Settings"),
-            Section("Remarks", [Lines(remarked(note for note in notes if note not in _elsewhere(notes)), "list")]),
+            Section(
+                "Remarks",
+                [Lines(remarked(note for note in notes if note not in _elsewhere(notes)), "list")],
+            ),
         ],
         data=data,
     )
 
 
-def _against(answers: Sequence[Forecast], asked: Sequence[Mapping[str, Any]], level: float) -> Iterator[str]:
+def _against(
+    answers: Sequence[Forecast], asked: Sequence[Mapping[str, Any]], level: float
+) -> Iterator[str]:
     """Say how far the answers lie from what was measured, where a table of settings has that."""
-    pairs = [(row.get(MEASURED, math.nan), one) for row, one in zip(asked, answers, strict=True) if one.reason is None]
+    pairs = [
+        (row.get(MEASURED, math.nan), one)
+        for row, one in zip(asked, answers, strict=True)
+        if one.reason is None
+    ]
     pairs = [(measured, one) for measured, one in pairs if not math.isnan(measured)]
     if pairs:
         off = [abs(one.predicted / measured - 1) for measured, one in pairs]
         inside = sum(one.lower <= measured <= one.upper for measured, one in pairs)
         yield (
-            f"Measured: {counted(len(pairs), 'setting')}, off by {share(float(np.mean(off)))} on average "
+            f"Measured: {counted(len(pairs), 'setting')}, off by {share(float(np.mean(off)))} on "
+            "average "
             f"(worst {share(max(off))}); {inside} lie inside their {100 * level:g} % interval."
         )
 
@@ -179,7 +238,12 @@ def cost_of(one: Forecast, price: Prices) -> float:
     """Return what the GPUs of a forecast cost for its time; NaN where there is no price or no time."""
     if one.setting is None:
         return math.nan
-    return one.details.get("seconds", math.nan) / 3600 * one.setting.gpus * price.of(one.setting.gpu.name)
+    return (
+        one.details.get("seconds", math.nan)
+        / 3600
+        * one.setting.gpus
+        * price.of(one.setting.gpu.name)
+    )
 
 
 def _sliders(
@@ -194,7 +258,10 @@ def _sliders(
     axes = [(name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))) for name in names]
     if not names or math.prod(len(values) for _, values in axes) > MOST_CHOICES:
         return []
-    known = {tuple(_word(row.get(name)) for name in names): one for row, one in zip(asked, answers, strict=True)}
+    known = {
+        tuple(_word(row.get(name)) for name in names): one
+        for row, one in zip(asked, answers, strict=True)
+    }
     choices: list[list[Part]] = []
     rates = []  # tokens per second and GPU, of graphs the inverse of the time; 0 where there is no answer
     for values in product(*(values for _, values in axes)):
@@ -207,7 +274,11 @@ def _sliders(
             facts = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)))
             choices.append([_answer(one, level), facts, *_bars(one)])
         answered = one is not None and one.reason is None
-        rates.append(one.details.get("tokens_per_second_per_gpu", 1.0 / one.predicted) if one and answered else 0.0)
+        rates.append(
+            one.details.get("tokens_per_second_per_gpu", 1.0 / one.predicted)
+            if one and answered
+            else 0.0
+        )
     best = max(range(len(rates)), key=rates.__getitem__)
     return [Sliders([(ASKED.get(name, name), values) for name, values in axes], choices, best)]
 
@@ -217,16 +288,24 @@ def _bars(one: Forecast) -> list[Part]:
     times, unit = _scale(one)
     unit = unit if unit == "ms" else "s"
     whole = sum(value[0] for value in one.parts.values())
-    parts = sorted(((name, value[0]) for name, value in one.parts.items() if value[0] > 0), key=lambda part: -part[1])
+    parts = sorted(
+        ((name, value[0]) for name, value in one.parts.items() if value[0] > 0),
+        key=lambda part: -part[1],
+    )
     told = alike(*(times * value for _, value in parts))
-    time = [Bar(PARTS[name], value / whole, f"{text} {unit}") for (name, value), text in zip(parts, told, strict=True)]
+    time = [
+        Bar(PARTS[name], value / whole, f"{text} {unit}")
+        for (name, value), text in zip(parts, told, strict=True)
+    ]
     room = one.setting.gpu.memory_gb if one.setting else None
     memory = []
     if room:
         *told, all_of_it = alike(*one.memory.values(), one.memory_gb)
         filled = zip(one.memory.items(), told, strict=True)
         memory = [Bar(MEMORY[name], value / room, f"{text} GiB") for (name, value), text in filled]
-        memory.append(Bar("all of it", min(one.memory_gb / room, 1.0), f"{all_of_it} of {figure(room)} GiB"))
+        memory.append(
+            Bar("all of it", min(one.memory_gb / room, 1.0), f"{all_of_it} of {figure(room)} GiB")
+        )
     return [
         Bars("What the time is made of", time),
         Bars("What fills the memory of a GPU", memory if one.memory else []),
@@ -237,19 +316,29 @@ def score_document(score: Score, level: float, gpu: str = "device") -> Document:
     """Return a forecast score on so many of a GPU for readers."""
     name = score.benchmark.upper()
     beneath = (
-        f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}; mean {_flops(score.mean)}. "
+        f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}; mean "
+        f"{_flops(score.mean)}. "
         f"The peak alone, {_PEAKS.get(score.benchmark, 'of the memory')}, is the simplest rule."
     )
     told = [Row((INPUTS[key], figure(value))) for key, value in score.inputs.items()]
-    data = {"schema": SCHEMA, "level": level, **{key: value for key, value in vars(score).items() if key != "remarks"}}
+    data = {
+        "schema": SCHEMA,
+        "level": level,
+        **{key: value for key, value in vars(score).items() if key != "remarks"},
+    }
     bars = [Bar(PARTS[name], part, share(part)) for name, part in score.shares.items()]
     return Document(
         title=f"{name} on {score.devices:,} × {gpu}",
         lead="A forecast: the median of what the inputs below and their spreads give",
-        opening=[Headline("", _flops(score.predicted), f"peak alone: {_flops(score.peak)}", beneath)],
+        opening=[
+            Headline("", _flops(score.predicted), f"peak alone: {_flops(score.peak)}", beneath)
+        ],
         sections=[
             Section(
-                "What the score is made of", [Table(columns("input", numbers=["median"]), told)], "inputs", "Inputs"
+                "What the score is made of",
+                [Table(columns("input", numbers=["median"]), told)],
+                "inputs",
+                "Inputs",
             ),
             Section("Where the time goes", [Bars("Part of the time", bars)], "time", "Time"),
             Section("Remarks", [Lines(remarked(score.remarks), "list")]),
@@ -264,31 +353,62 @@ def scores_document(scores: Sequence[Score], level: float, gpu: str) -> Document
     name, last = first.benchmark.upper(), scores[-1]
     if turn is None:
         kept = last.predicted / last.devices / (first.predicted / first.devices)
-        said = f"no turning point up to {last.devices:,} devices, where each keeps {share(kept)} of its score"
+        said = (
+            f"no turning point up to {last.devices:,} devices, where each keeps {share(kept)} of "
+            "its score"
+        )
     elif turn.why == "half":
-        said = f"turning point: from {turn.devices:,} devices on each gives less than half of its score"
+        said = (
+            f"turning point: from {turn.devices:,} devices on each gives less than half of its "
+            "score"
+        )
     else:
-        said = f"turning point: from {turn.devices:,} devices on most of the time is {PARTS[turn.why].casefold()}"
+        said = (
+            f"turning point: from {turn.devices:,} devices on most of the time is "
+            f"{PARTS[turn.why].casefold()}"
+        )
     parts = list(first.shares)
     cells = [
         (
-            f"{one.devices:,}", _flops(one.predicted), f"{_flops(one.lower)} … {_flops(one.upper)}",
-            share(one.predicted / one.devices / (first.predicted / first.devices)), *map(share, one.shares.values()),
+            f"{one.devices:,}",
+            _flops(one.predicted),
+            f"{_flops(one.lower)} … {_flops(one.upper)}",
+            share(one.predicted / one.devices / (first.predicted / first.devices)),
+            *map(share, one.shares.values()),
         )
         for one in scores
-    ]  # fmt: skip
-    heads = ("devices", "score", f"{100 * level:g} % interval", "per device", *(PARTS[part] for part in parts))
-    caption = f"per device: of the score that each of {first.devices:,} has; the others: parts of the time"
+    ]
+    heads = (
+        "devices",
+        "score",
+        f"{100 * level:g} % interval",
+        "per device",
+        *(PARTS[part] for part in parts),
+    )
+    caption = (
+        f"per device: of the score that each of {first.devices:,} has; the others: parts of the "
+        "time"
+    )
     told = [{key: value for key, value in vars(one).items() if key != "remarks"} for one in scores]
     return Document(
         title=f"{name} on {first.devices:,} to {last.devices:,} × {gpu}",
         lead="A forecast: the median of what the inputs and their spreads give",
         opening=[lines([f"{said}."], "answer")],
         sections=[
-            Section("Score by devices", [Table(columns(numbers=heads), rows(cells), "score by devices", caption)]),
-            Section("Remarks", [Lines(remarked(note for one in scores for note in one.remarks), "list")]),
+            Section(
+                "Score by devices",
+                [Table(columns(numbers=heads), rows(cells), "score by devices", caption)],
+            ),
+            Section(
+                "Remarks", [Lines(remarked(note for one in scores for note in one.remarks), "list")]
+            ),
         ],
-        data={"schema": SCHEMA, "level": level, "scores": told, "turning_point": turn and vars(turn)},
+        data={
+            "schema": SCHEMA,
+            "level": level,
+            "scores": told,
+            "turning_point": turn and vars(turn),
+        },
     )
 
 
@@ -302,48 +422,93 @@ def release_document(
     """Return what a release has learnt for readers: how sure forecasts of its runs were and are, and its constants."""
     spread = np.sqrt((release.root**2).sum(axis=1))
     told = []
-    for (name, constant), mean, own in zip(release.constants.items(), release.mean, spread, strict=True):
+    for (name, constant), mean, own in zip(
+        release.constants.items(), release.mean, spread, strict=True
+    ):
         value = constant.value * float(np.exp(mean))
-        told.append((constant.what, f"{figure(value)} {constant.unit}".strip(), share(float(own)), PARTS[name]))
-    others = f", and {counted(release.runs - len(now), 'run')} before" if release.runs > len(now) else ""
-    told_of = f"{release.name}: {counted(len(now), 'run')} of {', '.join(release.models)} on {release.gpu}{others}"
+        told.append(
+            (
+                constant.what,
+                f"{figure(value)} {constant.unit}".strip(),
+                share(float(own)),
+                PARTS[name],
+            )
+        )
+    others = (
+        f", and {counted(release.runs - len(now), 'run')} before" if release.runs > len(now) else ""
+    )
+    told_of = (
+        f"{release.name}: {counted(len(now), 'run')} of {', '.join(release.models)} on "
+        f"{release.gpu}{others}"
+    )
     widths = [float(np.median([one.half_width for one in answers])) for answers in (before, now)]
     off = [
-        float(np.mean([abs(one.predicted / time - 1) for one, time in zip(answers, measured, strict=True)]))
+        float(
+            np.mean(
+                [abs(one.predicted / time - 1) for one, time in zip(answers, measured, strict=True)]
+            )
+        )
         for answers in (before, now)
     ]
     answer = (
-        f"Without them, forecasts of these runs err by {share(off[0])} on average and are known within "
-        f"±{share(widths[0])} (the median of 90 % intervals); fitted to them, by {share(off[1])} and "
+        f"Without them, forecasts of these runs err by {share(off[0])} on average and are known "
+        "within "
+        f"±{share(widths[0])} (the median of 90 % intervals); fitted to them, by {share(off[1])} "
+        "and "
         f"within ±{share(widths[1])}."
     )
-    names = Table(columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants")
+    names = Table(
+        columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants"
+    )
     data = {
         "schema": SCHEMA,
-        **{key: getattr(release, key) for key in ("name", "kind", "gpu", "runs", "largest", "source")},
+        **{
+            key: getattr(release, key)
+            for key in ("name", "kind", "gpu", "runs", "largest", "source")
+        },
     }
-    data |= {"models": list(release.models), "mean": release.mean.tolist(), "root": release.root.tolist()}
+    data |= {
+        "models": list(release.models),
+        "mean": release.mean.tolist(),
+        "root": release.root.tolist(),
+    }
     data["half_width"] = dict(zip(("before", "now"), widths, strict=True))
     data["error"] = dict(zip(("before", "now"), off, strict=True))
     return Document(
-        title=told_of, opening=[lines([answer], "answer")], sections=[Section("Constants", [names])], data=data
+        title=told_of,
+        opening=[lines([answer], "answer")],
+        sections=[Section("Constants", [names])],
+        data=data,
     )
 
 
 def learnt_document(model: ServingModel) -> Document:
     """Return how wide answers of a model of serving are, by what they rest on."""
     told = [
-        (basis, *(f"{math.exp(NINETY_PERCENT * model.fits[time].spreads[basis][0]):.2f}" for time in TIMES))
+        (
+            basis,
+            *(
+                f"{math.exp(NINETY_PERCENT * model.fits[time].spreads[basis][0]):.2f}"
+                for time in TIMES
+            ),
+        )
         for basis in (TWO_RUNS, *BASES)
     ]
     table = Table(
-        columns("rests on", numbers=["per token", "first token"]), rows(told), "Nine in ten lie within a factor"
+        columns("rests on", numbers=["per token", "first token"]),
+        rows(told),
+        "Nine in ten lie within a factor",
     )
     own = model.own_settings
-    title = f"{counted(len(model.runs), 'run')}, {counted(own, 'setting')} with two or more of your own"
+    title = (
+        f"{counted(len(model.runs), 'run')}, {counted(own, 'setting')} with two or more of your own"
+    )
     data: dict[str, Any] = {"schema": SCHEMA, "runs": len(model.runs), "own": own}
     data |= {
-        "spreads": {time: {name: list(both) for name, both in fit.spreads.items()} for time, fit in model.fits.items()}
+        "spreads": {
+            time: {name: list(both) for name, both in fit.spreads.items()}
+            for time, fit in model.fits.items()
+        }
     }
     refused, notes = dict(model.about.get("refused", {})), list(model.about.get("notes", ()))
     return Document(
@@ -364,7 +529,8 @@ def _answer(one: Forecast, level: float) -> Headline:
         if one.unit != "s":
             naive = setting.num_prompts * setting.output_len / naive
         beneath += (
-            f" Peak rates alone, without launches, messages and waiting, would give {figure(times * naive)} {unit}."
+            " Peak rates alone, without launches, messages and waiting, would give "
+            f"{figure(times * naive)} {unit}."
         )
     takes = _TAKES[one.unit]
     if isinstance(setting, Setting) and setting.kind == "training":
@@ -372,13 +538,19 @@ def _answer(one: Forecast, level: float) -> Headline:
     return Headline(about(setting), f"{_predicted(one)}, {takes}", "", beneath)
 
 
-_TAKES: Final = {"s": "from start to end", "tok/s": "of all GPUs together"}  # what an answer measures, by its unit
+_TAKES: Final = {
+    "s": "from start to end",
+    "tok/s": "of all GPUs together",
+}  # what an answer measures, by its unit
 
 
 def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[str, str]]:
     found, setting = one.details, one.setting
     assert setting is not None
-    for name, words in (("first_token_s", "time to the first token, ms"), ("seconds_per_token", "time per token, ms")):
+    for name, words in (
+        ("first_token_s", "time to the first token, ms"),
+        ("seconds_per_token", "time per token, ms"),
+    ):
         if name in found:
             sides = (figure(1e3 * found[f"{name}_{side}"]) for side in ("lower", "upper"))
             yield words, f"{figure(1e3 * found[name])} ({' … '.join(sides)})"
@@ -443,10 +615,15 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
     if len(phases) > 1:
         sums = [(of, [layer for layer in one.layers if layer.phase == of]) for of in phases]
         told = [
-            (of or "–", *(figure(times * sum(getattr(layer, name) for layer in own)) for name in _SECONDS))
+            (
+                of or "–",
+                *(figure(times * sum(getattr(layer, name) for layer in own)) for name in _SECONDS),
+            )
             for of, own in sums
         ]
-        yield Table(columns("phase", numbers=[f"computes, {unit}", f"sends, {unit}"]), rows(told), "Phases")
+        yield Table(
+            columns("phase", numbers=[f"computes, {unit}", f"sends, {unit}"]), rows(told), "Phases"
+        )
     numbers = [f"computes, {unit}", f"sends, {unit}", f"starts, {unit}", f"ends, {unit}"]
     found = [
         Row(
@@ -461,27 +638,49 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
     ]
     caption = "Pale layers are not what the end waits for."
     folded = f"All {len(found):,} layers" if len(found) > SHOWN else ""
-    yield Table(columns("layer", "time", numbers=numbers), found, "Every layer", caption, shown=SHOWN, folded=folded)
+    yield Table(
+        columns("layer", "time", numbers=numbers),
+        found,
+        "Every layer",
+        caption,
+        shown=SHOWN,
+        folded=folded,
+    )
 
 
 _SECONDS: Final = ("compute_s", "message_s")
 _WHEN: Final = ("start_s", "end_s")
 _MAY_BE_ASSUMED: Final = (
-    "dtype", "kv_dtype", "max_batched_tokens", "memory_utilisation", "eager", "prefix_cache", "max_num_seqs",
-)  # fmt: skip
+    "dtype",
+    "kv_dtype",
+    "max_batched_tokens",
+    "memory_utilisation",
+    "eager",
+    "prefix_cache",
+    "max_num_seqs",
+)
 
 
 def _parts_table(one: Forecast) -> Table:
     whole = sum(value[0] for value in one.parts.values())
     times, unit = _scale(one)
     unit = unit if unit == "ms" else "s"
-    parts = sorted(((name, value) for name, value in one.parts.items() if value[0] > 0), key=lambda part: -part[1][0])
+    parts = sorted(
+        ((name, value) for name, value in one.parts.items() if value[0] > 0),
+        key=lambda part: -part[1][0],
+    )
     texts = iter(alike(*(times * bound for _, bounds in parts for bound in bounds)))
     told = [
         (PARTS[name], middle, f"{low} … {high}", share(bounds[0] / whole))
-        for (name, bounds), (middle, low, high) in zip(parts, zip(texts, texts, texts, strict=True), strict=True)
+        for (name, bounds), (middle, low, high) in zip(
+            parts, zip(texts, texts, texts, strict=True), strict=True
+        )
     ]
-    return Table(columns("part", numbers=[f"time, {unit}", "interval", "share"]), rows(told), "Where the time goes")
+    return Table(
+        columns("part", numbers=[f"time, {unit}", "interval", "share"]),
+        rows(told),
+        "Where the time goes",
+    )
 
 
 def _grid_table(
@@ -494,7 +693,9 @@ def _grid_table(
     found = []
     served = any("tokens_per_second_per_gpu" in one.details for one in answers)
     times = {"first_token_s": "TTFT, ms", "seconds_per_token": "TPOT, ms"}
-    times = {name: head for name, head in times.items() if any(name in one.details for one in answers)}
+    times = {
+        name: head for name, head in times.items() if any(name in one.details for one in answers)
+    }
     held = any(MEASURED in fields for fields in asked)
     for fields, one in zip(asked, answers, strict=True):
         cells = [_word(fields.get(name)) for name in names]
@@ -504,7 +705,10 @@ def _grid_table(
         told = [_predicted(one), _interval(one)]
         if held:
             measured = fields.get(MEASURED, math.nan)
-            told += [figure(_scale(one)[0] * measured), formatted(100 * (one.predicted / measured - 1), "{:+.1f} %")]
+            told += [
+                figure(_scale(one)[0] * measured),
+                formatted(100 * (one.predicted / measured - 1), "{:+.1f} %"),
+            ]
         told += [figure(1e3 * one.details.get(name, math.nan)) for name in times]
         if served:
             told += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
@@ -517,7 +721,10 @@ def _grid_table(
     heads += ["tokens/s/GPU", "GiB per GPU"] if served else []
     heads += [f"within ±{100 * need:g} %"] if need is not None else []
     heads += [price.titled("cost")] if price else []
-    every = (*(Column(ASKED.get(name, name), "name") for name in names), *(Column(head, "number") for head in heads))
+    every = (
+        *(Column(ASKED.get(name, name), "name") for name in names),
+        *(Column(head, "number") for head in heads),
+    )
     folded = f"All {len(found):,} settings" if len(found) > SHOWN else ""
     return Table(every, found, "Settings", shown=SHOWN, folded=folded)
 
@@ -529,7 +736,9 @@ def _best(answered: Sequence[Forecast], level: float) -> Headline:
     if not served:
         one = min(answered, key=lambda answer: answer.predicted)
         told = _answer(one, level)
-        return replace(told, about=f"least time: {told.about}", beneath=f"{beneath}{_interval(one)}.")
+        return replace(
+            told, about=f"least time: {told.about}", beneath=f"{beneath}{_interval(one)}."
+        )
     one = max(served, key=lambda answer: answer.details["tokens_per_second_per_gpu"])
     told = _answer(one, level)
     beneath = f"{told.answer}. {beneath}{_interval(one)}."
@@ -539,7 +748,9 @@ def _best(answered: Sequence[Forecast], level: float) -> Headline:
         if fast is not one:
             beneath += f" Fastest: {_pace(fast)}, {about(fast.setting) if fast.setting else ''}."
         return Headline(f"most tokens per GPU: {told.about}", _pace(one), "", beneath)
-    return Headline(f"most tokens per GPU: {told.about}", f"{figure(_rate(one))} tokens/s per GPU", "", beneath)
+    return Headline(
+        f"most tokens per GPU: {told.about}", f"{figure(_rate(one))} tokens/s per GPU", "", beneath
+    )
 
 
 def _rate(one: Forecast) -> float:
@@ -548,12 +759,20 @@ def _rate(one: Forecast) -> float:
 
 def _pace(one: Forecast) -> str:
     """Say how many tokens a GPU makes, and how fast a user gets them."""
-    return f"{figure(_rate(one))} tokens/s per GPU at {figure(1e3 * one.details['seconds_per_token'])} ms a token"
+    return (
+        f"{figure(_rate(one))} tokens/s per GPU at "
+        f"{figure(1e3 * one.details['seconds_per_token'])} ms a token"
+    )
 
 
-def _json(asked: Mapping[str, Any], one: Forecast, need: float | None, level: float) -> dict[str, Any]:
+def _json(
+    asked: Mapping[str, Any], one: Forecast, need: float | None, level: float
+) -> dict[str, Any]:
     found: dict[str, Any] = {"asked": {name: _word(value) for name, value in asked.items()}}
-    found |= {name: getattr(one, name) for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")}
+    found |= {
+        name: getattr(one, name)
+        for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
+    }
     found["reason"] = None if one.reason is None else one.reason.to_dict()
     found["parts"] = {name: list(value) for name, value in one.parts.items()}
     found["spreads"], found["details"] = dict(one.spreads), dict(one.details)
@@ -571,7 +790,11 @@ def _class(half_width: float) -> str:
     edges = (0.0, *CLASSES)
     for lower, upper in zip(edges, CLASSES, strict=False):
         if half_width < upper:
-            return f"known within {100 * lower:g} to {100 * upper:g} %" if lower else f"known within {100 * upper:g} %"
+            return (
+                f"known within {100 * lower:g} to {100 * upper:g} %"
+                if lower
+                else f"known within {100 * upper:g} %"
+            )
     return "known to no better than a factor of two"
 
 
@@ -624,18 +847,39 @@ PARTS: Final = {
 }
 """Parts of a time, and where its spread comes from."""
 ASKED: Final = {
-    "gpu": "GPU", "gpus": "GPUs", "batch": "batch", "input_len": "prompt, tokens", "output_len": "answer, tokens",
-    "num_prompts": "requests", "dtype": "precision", "seq_len": "sequence, tokens", "micro_batch": "micro-batch",
-    "global_batch": "global batch", "network_gbs": "network, GB/s", "network_us": "network, µs",
+    "gpu": "GPU",
+    "gpus": "GPUs",
+    "batch": "batch",
+    "input_len": "prompt, tokens",
+    "output_len": "answer, tokens",
+    "num_prompts": "requests",
+    "dtype": "precision",
+    "seq_len": "sequence, tokens",
+    "micro_batch": "micro-batch",
+    "global_batch": "global batch",
+    "network_gbs": "network, GB/s",
+    "network_us": "network, µs",
     "node_gpus": "GPUs of a node",
-}  # fmt: skip
+}
 """Fields of a setting, as heads; others are called as they are."""
 SHOWN: Final = 40  # rows of a grid on a terminal, and of bars
 MOST_LINES: Final = 16  # of a figure
 LEGEND: Final = {"orientation": "h", "y": -0.14, "yanchor": "top", "x": 0}
 _BAND: Final = 0.15  # opacity of a band
 COLOURS: Final = (SELECTED, *OTHERS)
-SERIES: Final = ("gpu", "gpus", "tp", "pp", "dp", "ep", "dtype", "kv_dtype", "release", "network_gbs", "max_num_seqs")
+SERIES: Final = (
+    "gpu",
+    "gpus",
+    "tp",
+    "pp",
+    "dp",
+    "ep",
+    "dtype",
+    "kv_dtype",
+    "release",
+    "network_gbs",
+    "max_num_seqs",
+)
 _LENGTHS: Final = ("batch", "input_len", "output_len", "num_prompts")
 _TICKS: Final = 12  # values of a field that an axis names
 
@@ -643,8 +887,9 @@ _TICKS: Final = 12  # values of a field that an axis names
 def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure | None:
     """Draw the answer, and tokens per second and GPU, over a field; a line with its band per way of all the others.
 
-    ``over`` is ``batch``, ``input_len``, ``output_len`` or ``num_prompts``. None where it does not vary, or there would
-    be more than `MOST_LINES` lines, with the lengths beside it at their middle value.
+    ``over`` is ``batch``, ``input_len``, ``output_len`` or ``num_prompts``. None where it does not
+    vary, or there would be more than `MOST_LINES` lines, with the lengths beside it at their middle
+    value.
     """
     served = [one for one in answers if one.reason is None and isinstance(one.setting, Setting)]
     served = [one for one in served if one.setting and one.setting.kind != "training"]
@@ -661,7 +906,10 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
         return None
     drawn = go.Figure().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
     for place, (key, points) in enumerate(found.items()):
-        look = {"color": COLOURS[place % len(COLOURS)], "dash": DASHES[place // len(COLOURS) % len(DASHES)]}
+        look = {
+            "color": COLOURS[place % len(COLOURS)],
+            "dash": DASHES[place // len(COLOURS) % len(DASHES)],
+        }
         told = (
             value if name in ("model", "gpu", "dtype") else f"{ASKED.get(name, name)}: {value}"
             for name, value in zip(fields, key, strict=True)
@@ -669,7 +917,14 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
         name, x = ", ".join(told) or "answer", [_at(over, one) for one in points]
         _add_curve(drawn, name, x, points, look)
         if len(found) > 1:
-            name_line(drawn, name, (place, len(found)), x, [one.predicted for one in points], look["color"])
+            name_line(
+                drawn,
+                name,
+                (place, len(found)),
+                x,
+                [one.predicted for one in points],
+                look["color"],
+            )
     unit = served[0].unit
     label = "seconds" if unit == "s" else unit
     drawn.update_xaxes(type="log")
@@ -682,7 +937,9 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
     return styled(drawn, 520 + 22 * len(found), LEGEND)
 
 
-def _series(served: Sequence[Forecast], over: str) -> tuple[list[str], dict[tuple[str, ...], list[Forecast]]]:
+def _series(
+    served: Sequence[Forecast], over: str
+) -> tuple[list[str], dict[tuple[str, ...], list[Forecast]]]:
     """Return which other fields vary, and the answers by their values, in the order of ``over``, but single ones."""
     fields = [name for name in ("model", *SERIES, *_LENGTHS) if name != over]
     fields = [name for name in fields if len({_field(one, name) for one in served}) > 1]
@@ -690,19 +947,36 @@ def _series(served: Sequence[Forecast], over: str) -> tuple[list[str], dict[tupl
     for one in served:
         found.setdefault(tuple(_field(one, name) for name in fields), []).append(one)
     found = {key: sorted(points, key=partial(_at, over)) for key, points in found.items()}
-    return fields, {key: points for key, points in found.items() if len({_at(over, one) for one in points}) > 1}
+    return fields, {
+        key: points for key, points in found.items() if len({_at(over, one) for one in points}) > 1
+    }
 
 
-def _add_curve(drawn: go.Figure, name: str, x: list[int], points: Sequence[Forecast], look: dict[str, str]) -> None:
+def _add_curve(
+    drawn: go.Figure, name: str, x: list[int], points: Sequence[Forecast], look: dict[str, str]
+) -> None:
     """Add an answer with its band to the upper panel, its throughput to the lower."""
     edge = [one.upper for one in points] + [one.lower for one in reversed(points)]
     band = {
-        "fill": "toself", "opacity": _BAND, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip",
+        "fill": "toself",
+        "opacity": _BAND,
+        "mode": "lines",
+        "line": {"width": 0},
+        "hoverinfo": "skip",
         "showlegend": False,
-    }  # fmt: skip
-    drawn.add_trace(go.Scatter(x=x + x[::-1], y=edge, fillcolor=look["color"], legendgroup=name, **band), row=1, col=1)
+    }
+    drawn.add_trace(
+        go.Scatter(x=x + x[::-1], y=edge, fillcolor=look["color"], legendgroup=name, **band),
+        row=1,
+        col=1,
+    )
     rates = [one.details["tokens_per_second_per_gpu"] for one in points]
-    line = {"mode": "lines+markers", "line": {**look, "width": 2}, "marker": {"size": 5}, "legendgroup": name}
+    line = {
+        "mode": "lines+markers",
+        "line": {**look, "width": 2},
+        "marker": {"size": 5},
+        "legendgroup": name,
+    }
     for panel, values in ((1, [one.predicted for one in points]), (2, rates)):
         shown = {"name": name, "showlegend": panel == 1}
         drawn.add_trace(go.Scatter(x=x, y=values, **line, **shown), row=panel, col=1)
@@ -719,7 +993,11 @@ def _at(over: str, one: Forecast) -> int:
 
 def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
     """Draw throughput per GPU against the time per token, with the front of each GPU; None for fewer than two."""
-    points = [one for one in answers if one.reason is None and one.setting and "seconds_per_token" in one.details]
+    points = [
+        one
+        for one in answers
+        if one.reason is None and one.setting and "seconds_per_token" in one.details
+    ]
     if len(points) < 2:
         return None
     kinds: dict[str, list[Forecast]] = {}
@@ -731,12 +1009,17 @@ def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
         y = np.array([_rate(one) for one in own])
         order = np.lexsort((-y, x))
         front = order[y[order] > np.concatenate([[0.0], np.maximum.accumulate(y[order])[:-1]])]
-        look = {"color": COLOURS[place % len(COLOURS)], "dash": DASHES[place // len(COLOURS) % len(DASHES)]}
+        look = {
+            "color": COLOURS[place % len(COLOURS)],
+            "dash": DASHES[place // len(COLOURS) % len(DASHES)],
+        }
         names = np.array([about(one.setting) for one in own if one.setting])
         every = {"mode": "markers", "marker": {"color": look["color"], "opacity": 0.45, "size": 5}}
         drawn.add_trace(go.Scatter(x=x, y=y, text=names, name=gpu, **every))
         line = {"mode": "lines+markers", "line": {**look, "width": 2}}
-        drawn.add_trace(go.Scatter(x=x[front], y=y[front], text=names[front], name=f"front of {gpu}", **line))
+        drawn.add_trace(
+            go.Scatter(x=x[front], y=y[front], text=names[front], name=f"front of {gpu}", **line)
+        )
         name_line(drawn, gpu, (place, len(kinds)), x[front], y[front], look["color"])
     drawn.update_layout(showlegend=False)
     drawn.update_xaxes(title_text="ms per token", type="log")
@@ -754,13 +1037,18 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
         values = [one.parts.get(part, (0.0,))[0] for one in points]
         if not any(values):
             continue
-        look = {"color": COLOURS[place % len(COLOURS)], "pattern": {"shape": "/" if place >= len(COLOURS) else ""}}
+        look = {
+            "color": COLOURS[place % len(COLOURS)],
+            "pattern": {"shape": "/" if place >= len(COLOURS) else ""},
+        }
         named = {"name": PARTS[part], "hovertext": names, "marker": look}
         drawn.add_trace(go.Bar(y=labels, x=values, orientation="h", **named))
     drawn.update_layout(barmode="stack")
     drawn.update_xaxes(title_text="seconds")
     drawn.update_yaxes(autorange="reversed", title_text="setting" if len(points) > 1 else "")
-    bars = 28 * max(len(points), 2)  # the legend, two rows of it, stands beneath the axis and its title
+    bars = 28 * max(
+        len(points), 2
+    )  # the legend, two rows of it, stands beneath the axis and its title
     return styled(drawn, 200 + bars, {**LEGEND, "y": -60 / (40 + bars)})
 
 
@@ -769,17 +1057,31 @@ def about(setting: Setting | GraphSetting) -> str:
     if isinstance(setting, GraphSetting):
         count = counted(len(setting.model.layers), "layer")
         where = f"{setting.model.name}, {count} on {setting.gpus} × {setting.gpu.name}"
-        products = [one.sizes for one in setting.model.layers if one.op in OPS and OPS[one.op].unit == "matrix"]
+        products = [
+            one.sizes
+            for one in setting.model.layers
+            if one.op in OPS and OPS[one.op].unit == "matrix"
+        ]
         formats = Counter(str(sizes.get("dtype_a", setting.dtype)) for sizes in products)
         return ", ".join([where, *(name for name, _ in formats.most_common())])
-    cut = [f"{name} {value}" for name in ("tp", "pp", "dp", "cp", "ep") if (value := getattr(setting, name)) > 1]
+    cut = [
+        f"{name} {value}"
+        for name in ("tp", "pp", "dp", "cp", "ep")
+        if (value := getattr(setting, name)) > 1
+    ]
     where = f"{setting.gpus} × {setting.gpu.name}" + (f" ({', '.join(cut)})" if cut else "")
     if setting.kind == "training":
         what = f"a step of {setting.global_batch:,} sequences of {setting.seq_len:,} tokens"
     elif setting.kind == "throughput":
-        what = f"{setting.num_prompts:,} requests of {setting.input_len:,} tokens, answers of {setting.output_len:,}"
+        what = (
+            f"{setting.num_prompts:,} requests of {setting.input_len:,} tokens, answers of "
+            f"{setting.output_len:,}"
+        )
     else:
-        what = f"batch {setting.batch:,}, prompts of {setting.input_len:,} tokens, answers of {setting.output_len:,}"
+        what = (
+            f"batch {setting.batch:,}, prompts of {setting.input_len:,} tokens, answers of "
+            f"{setting.output_len:,}"
+        )
     release = f", {setting.release}" if setting.release else ""
     return f"{setting.model.name} on {where}, {setting.dtype}, {what}{release}"
 
@@ -787,7 +1089,10 @@ def about(setting: Setting | GraphSetting) -> str:
 def timeline_figure(one: Forecast) -> go.Figure:
     """Draw when each layer of a graph computes and sends, those that the end waits for in blue."""
     drawn = go.Figure()
-    for critical, colour, name in ((True, SELECTED, "the end waits for it"), (False, NEUTRAL, "others")):
+    for critical, colour, name in (
+        (True, SELECTED, "the end waits for it"),
+        (False, NEUTRAL, "others"),
+    ):
         bars = [
             (stream, start, seconds, layer.name)
             for layer in one.layers
@@ -801,11 +1106,21 @@ def timeline_figure(one: Forecast) -> go.Figure:
         if bars:
             streams, starts, lengths, names = (list(column) for column in zip(*bars, strict=True))
             edge = {"color": "rgba(255,255,255,0.6)", "width": 1}
-            look = {"marker": {"color": colour, "line": edge}, "orientation": "h", "width": 0.5, "name": name}
+            look = {
+                "marker": {"color": colour, "line": edge},
+                "orientation": "h",
+                "width": 0.5,
+                "name": name,
+            }
             hover = "%{hovertext}: %{x:.4~s}s<extra></extra>"
             drawn.add_trace(
                 go.Bar(
-                    y=streams, x=lengths, base=starts, hovertext=[escape(n) for n in names], hovertemplate=hover, **look
+                    y=streams,
+                    x=lengths,
+                    base=starts,
+                    hovertext=[escape(n) for n in names],
+                    hovertemplate=hover,
+                    **look,
                 )
             )
     drawn.update_layout(barmode="overlay")

@@ -69,7 +69,9 @@ def alike(*values: Any) -> list[str]:
     >>> alike(6.5, 5.2231, 0.0008235, None)
     ['6.500', '5.223', '0.001', '–']
     """
-    largest = max((abs(value) for value in values if known(value) and math.isfinite(value)), default=0.0)
+    largest = max(
+        (abs(value) for value in values if known(value) and math.isfinite(value)), default=0.0
+    )
     decimals = max(3 - math.floor(math.log10(largest)), 0) if largest else 0
     return [formatted(value, f"{{:,.{decimals}f}}") for value in values]
 
@@ -102,7 +104,9 @@ def duration(microseconds: float) -> str:
     """
     if microseconds < 1000:
         return f"{microseconds:.4g} µs"
-    return f"{microseconds / 1000:,.4g} ms" if microseconds < 1e7 else f"{microseconds / 1000:,.0f} ms"
+    return (
+        f"{microseconds / 1000:,.4g} ms" if microseconds < 1e7 else f"{microseconds / 1000:,.0f} ms"
+    )
 
 
 def clock(seconds: float) -> str:

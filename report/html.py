@@ -1,7 +1,8 @@
 """Documents as self-contained pages: what enters is a `report.document.Document`, what leaves is one text of HTML.
 
-Nothing is fetched when a page is opened: style, script and, where there are figures, plotly.js stand in it. What it is
-made of lies beside this file: ``page.html.j2`` (escapes every name of the data), ``page.css`` and ``page.js``.
+Nothing is fetched when a page is opened: style, script and, where there are figures, plotly.js
+stand in it. What it is made of lies beside this file: ``page.html.j2`` (escapes every name of the
+data), ``page.css`` and ``page.js``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 _BESIDE = Path(__file__).parent
-_PLAIN: Final = 50  # rows of a listing that stand in the page itself, for who reads it without scripts
+_PLAIN: Final = (
+    50  # rows of a listing that stand in the page itself, for who reads it without scripts
+)
 _REPEATED: Final = 100  # texts from which on a list holds each once
 
 
@@ -71,31 +74,48 @@ def page(document: Document) -> str:
     plots: list[str] = []
     opening = [
         (of_headlines, printable(list(_placed(list(parts), plots))))
-        for of_headlines, parts in groupby(document.opening, lambda part: isinstance(part, Headline))
+        for of_headlines, parts in groupby(
+            document.opening, lambda part: isinstance(part, Headline)
+        )
     ]
     sections = []
     for one in document.sections:
         if parts := list(_placed(one.parts, plots)):
             anchor = one.anchor or re.sub(r"[^a-z0-9]+", "-", one.heading.lower()).strip("-")
-            sections.append(printable(replace(one, parts=parts, anchor=anchor, link=one.link or one.heading)))
+            sections.append(
+                printable(replace(one, parts=parts, anchor=anchor, link=one.link or one.heading))
+            )
     every = [part for section in sections for part in section.parts]
     ending = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
     shown = [*(part for _, parts in opening for part in parts), *every, *ending]
     tables = _read("tables.js") if plots or any(isinstance(part, Table) for part in shown) else ""
     return _template().render(
-        document=document, opening=opening, sections=sections, footer=ending, plots=plots,
-        plotly=_plotly() if plots else "", style=_read("page.css"), script=_read("page.js") if plots else "",
-        tables=tables, sliders=_read("sliders.js") if any(isinstance(part, Sliders) for part in every) else "",
-    )  # fmt: skip
+        document=document,
+        opening=opening,
+        sections=sections,
+        footer=ending,
+        plots=plots,
+        plotly=_plotly() if plots else "",
+        style=_read("page.css"),
+        script=_read("page.js") if plots else "",
+        tables=tables,
+        sliders=_read("sliders.js") if any(isinstance(part, Sliders) for part in every) else "",
+    )
 
 
 @cache
 def _template() -> Template:
     """Return the template of all pages; compiling it takes as long as filling it."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # here: an answer on a terminal needs no page
+    from jinja2 import (
+        Environment,
+        FileSystemLoader,
+        StrictUndefined,
+    )  # here: an answer on a terminal needs no page
 
-    environment = Environment(loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(
+        loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined
+    )
     environment.filters |= {"joined": joined, "opened": opened}
     return environment.get_template("page.html.j2")
 
@@ -145,7 +165,8 @@ class Shown:
         """Return the answer and the tables for the output of a notebook's cell; figures (megabytes) are the page's."""
         whole = self.document()
         light = [
-            replace(one, parts=[part for part in one.parts if not isinstance(part, Figure)]) for one in whole.sections
+            replace(one, parts=[part for part in one.parts if not isinstance(part, Figure)])
+            for one in whole.sections
         ]
         return frame(replace(whole, sections=light, footer=(), framed=True), _FRAME)
 
@@ -157,18 +178,23 @@ class Shown:
         whole = self.document()
         parts = [part for one in whole.sections for part in one.parts if isinstance(part, Sliders)]
         return slid(
-            whole.title, parts, "has nothing to slide over: give several settings, and no more than a page holds"
+            whole.title,
+            parts,
+            "has nothing to slide over: give several settings, and no more than a page holds",
         )
 
     def report(self, made: Mapping[str, Any] | None = None) -> str:
         """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
         return page(replace(self.document(), footer=footer(made or {})))
 
-    def save(self, folder: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False) -> None:
+    def save(
+        self, folder: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
         """Write ``files`` into a folder, which is new or has these files of before, whole or not at all.
 
-        The page ends with what it was ``made`` of (`report.document.footer`). Raises DataError: the folder holds other
-        files, files of these names that flopcast did not write and ``overwrite`` is not set, or cannot be written.
+        The page ends with what it was ``made`` of (`report.document.footer`). Raises DataError: the
+        folder holds other files, files of these names that flopcast did not write and ``overwrite``
+        is not set, or cannot be written.
         """
         document = replace(self.document(), footer=footer(made or {}))
         with replacing(overwrite=overwrite):
@@ -191,7 +217,9 @@ def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:
             yield _Plot(len(plots), part.caption, figure.layout.height, part.of)
             shown = json.loads(figure.to_json(validate=False, engine="json"))
             for trace in shown["data"]:
-                trace.update({name: _packed(trace[name]) for name in ("text", "customdata") if name in trace})
+                trace.update(
+                    {name: _packed(trace[name]) for name in ("text", "customdata") if name in trace}
+                )
             plots.append(_script(printable(shown)))
 
 
@@ -200,20 +228,34 @@ def _listed(part: Listing) -> Iterator[_Listed]:
     texts = [list(column) for column in part.texts()]
     if not texts[0]:
         return
-    first = [Row(tuple(column[place] for column in texts)) for place in range(min(_PLAIN, len(texts[0])))]
+    first = [
+        Row(tuple(column[place] for column in texts)) for place in range(min(_PLAIN, len(texts[0])))
+    ]
     yield _Listed(
-        part.columns, first, caption=part.caption, folded=part.folded, name=part.name,
+        part.columns,
+        first,
+        caption=part.caption,
+        folded=part.folded,
+        name=part.name,
         packed=_script([printable(_packed(column)) for column in texts]),
         count=f"{len(texts[0]):,}" if len(texts[0]) > _PLAIN else "",
-    )  # fmt: skip
+    )
 
 
 def _packed(texts: Any) -> Any:
     """Return a long list of texts that repeat as each of them once and its places; anything else as it is."""
-    if not isinstance(texts, list) or len(texts) < _REPEATED or not all(isinstance(text, str) for text in texts):
+    if (
+        not isinstance(texts, list)
+        or len(texts) < _REPEATED
+        or not all(isinstance(text, str) for text in texts)
+    ):
         return texts
     words = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    return {"words": list(words), "at": [words[text] for text in texts]} if 2 * len(words) < len(texts) else texts
+    return (
+        {"words": list(words), "at": [words[text] for text in texts]}
+        if 2 * len(words) < len(texts)
+        else texts
+    )
 
 
 def _script(content: Any) -> str:
@@ -222,7 +264,13 @@ def _script(content: Any) -> str:
 
 
 def _empty(part: Part) -> bool:
-    kinds = ((Table, "rows"), (Lines, "lines"), (Facts, "facts"), (Bars, "bars"), (Sliders, "choices"))
+    kinds = (
+        (Table, "rows"),
+        (Lines, "lines"),
+        (Facts, "facts"),
+        (Bars, "bars"),
+        (Sliders, "choices"),
+    )
     return any(isinstance(part, kind) and not getattr(part, name) for kind, name in kinds)
 
 
@@ -244,7 +292,9 @@ def opened(text: str) -> str:
     return text[:1].upper() + text[1:] if _PLAIN_WORD.match(text) and "=" not in text else text
 
 
-_UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|[µmn]?s|m?J|kJ|[mk]?W|[GM]B|GiB|GB/s|[GTPE]FLOP/s)(?![\w/]))")
+_UNIT: Final = re.compile(
+    r"(?<=\d) (?=(?:%|[µmn]?s|m?J|kJ|[mk]?W|[GM]B|GiB|GB/s|[GTPE]FLOP/s)(?![\w/]))"
+)
 _PLAIN_WORD: Final = re.compile(r"[a-z]+(?=[ ,;.]|$)(?!\.\S)")
 
 

@@ -47,8 +47,10 @@ _WORDS: Final = 60  # columns for a kernel's name
 _KINDS: Final = 10  # operators and formats, and rejected rows, that a terminal shows
 _DEVICES: Final = 2  # devices named of an operator
 _PEAK_CAPTION: Final = (
-    "peak: share of a peak of the device (dense arithmetic, memory beyond the caches, caches) that the least work of "
-    "a row takes; time: the median; merged: further rows of the same kernel on the same problem; spread: that of the "
+    "peak: share of a peak of the device (dense arithmetic, memory beyond the caches, caches) "
+    "that the least work of "
+    "a row takes; time: the median; merged: further rows of the same kernel on the same problem; "
+    "spread: that of the "
     "repeats, of the time"
 )
 _NUMBERS: Final = ("activities", "time, ms", "share")
@@ -70,9 +72,9 @@ def ingest_document(
 ) -> Document:
     """Return what was read: what traces and the table hold, and what was lost (as for `losses`).
 
-    Rows above a peak, irregular ones and the first rejected are those of `readers.Measurements`, `tables` what was
-    counted of AIConfigurator's (`readers.aiconfigurator`); `held` says in words how many rows the table has, where no
-    file says so.
+    Rows above a peak, irregular ones and the first rejected are those of `readers.Measurements`,
+    `tables` what was counted of AIConfigurator's (`readers.aiconfigurator`); `held` says in words
+    how many rows the table has, where no file says so.
     """
     parts = (trace_table, class_table, unclassified_table, finding_table)
     lost = losses(rejected, notes, unreadable)
@@ -81,22 +83,47 @@ def ingest_document(
     above += [irregular_table(irregular)] if irregular is not None and len(irregular) else []
     medium: Medium = "both" if traces or profile or tables else "page"
     return Document(
-        opening=[Headline("", *_answer(traces, profile, rejected, unreadable, tables), medium=medium)],
+        opening=[
+            Headline("", *_answer(traces, profile, rejected, unreadable, tables), medium=medium)
+        ],
         sections=[
             Section("Traces", [table(traces) for table in parts if traces]),
-            Section("Tables", [counted_table(tables), held_table(tables), doubtful_table(tables)] if tables else []),
-            Section("Measurements", [profile_table(profile), size_table(profile), *above] if profile else above),
-            Section("Rejected rows and remarks", [*refused, replace(lost, medium="page")], "data", "Data"),
+            Section(
+                "Tables",
+                [counted_table(tables), held_table(tables), doubtful_table(tables)]
+                if tables
+                else [],
+            ),
+            Section(
+                "Measurements",
+                [profile_table(profile), size_table(profile), *above] if profile else above,
+            ),
+            Section(
+                "Rejected rows and remarks",
+                [*refused, replace(lost, medium="page")],
+                "data",
+                "Data",
+            ),
         ],
-        closing=[lost, lines([held] if held and not (profile or tables) else []), *_next(traces, profile, tables)],
+        closing=[
+            lost,
+            lines([held] if held and not (profile or tables) else []),
+            *_next(traces, profile, tables),
+        ],
         data=data or {},
     )
 
 
-def _next(traces: Sequence[Overview], profile: Sequence[Profile], tables: Sequence[Surveyed]) -> list[Lines]:
+def _next(
+    traces: Sequence[Overview], profile: Sequence[Profile], tables: Sequence[Surveyed]
+) -> list[Lines]:
     """Say what the data are good for: training by the devices that have most rows, a trace on another GPU."""
     if any(one.op for one in tables):
-        return [upcoming(f"flopcast train DATA {_first_pair(tables)} --quick learns from some of these rows")]
+        return [
+            upcoming(
+                f"flopcast train DATA {_first_pair(tables)} --quick learns from some of these rows"
+            )
+        ]
     counts = sum((Counter(one.devices) for one in profile), Counter[str]())
     catalogue = {gpu.name for gpu in all_gpus()}
     known = [name for name, _ in counts.most_common() if name in catalogue][:2]
@@ -104,7 +131,9 @@ def _next(traces: Sequence[Overview], profile: Sequence[Profile], tables: Sequen
     names = [f"'{name}'" if " " in name else name for name in known[: 1 + paired]]
     asked = ["--target", *names] if len(names) < 2 else ["--host", names[0], "--target", names[1]]
     steps = [f"flopcast train DATA {' '.join(asked)} learns from the measurements"] if names else []
-    steps += ["flopcast project TRACE --target GPU says how long a trace takes there"] if traces else []
+    steps += (
+        ["flopcast project TRACE --target GPU says how long a trace takes there"] if traces else []
+    )
     return [upcoming(*steps)] if steps else []
 
 
@@ -118,7 +147,13 @@ def _first_pair(tables: Sequence[Surveyed]) -> str:
     for (op, engine, _), number in counts.items():
         engines[op, engine] += number
     op, engine = max(engines, key=lambda pair: (pair[0] == "gemm", engines[pair]))
-    own = Counter({device: number for (name, by, device), number in counts.items() if (name, by) == (op, engine)})
+    own = Counter(
+        {
+            device: number
+            for (name, by, device), number in counts.items()
+            if (name, by) == (op, engine)
+        }
+    )
     names = [f"'{name}'" if " " in name else name for name, _ in own.most_common(2)]
     asked = f"--target {names[0]}" if len(names) < 2 else f"--host {names[1]} --target {names[0]}"
     return f"--where op={op} --where engine={engine} {asked}"
@@ -133,18 +168,33 @@ def _answer(
 ) -> tuple[str, str, str]:
     """Return what was read in large, no rival, and whether it can be used as it is."""
     measured = sum(one.rows for one in profile)
-    answer = f"{counted(measured, 'measurement')} of {counted(len({one.op for one in profile}), 'operator')}"
+    answer = (
+        f"{counted(measured, 'measurement')} of "
+        f"{counted(len({one.op for one in profile}), 'operator')}"
+    )
     if traces:
-        kernels, time = sum(one.activities.get(KERNEL, 0) for one in traces), sum(one.kernel_us for one in traces)
-        of = f"{counted(kernels, 'kernel')} of {counted(len(traces), 'trace')}, {duration(time)} of the GPU's time"
+        kernels, time = (
+            sum(one.activities.get(KERNEL, 0) for one in traces),
+            sum(one.kernel_us for one in traces),
+        )
+        of = (
+            f"{counted(kernels, 'kernel')} of {counted(len(traces), 'trace')}, {duration(time)} "
+            "of the GPU's time"
+        )
         answer = f"{of}: {answer}" if profile else of
     if tables:
         number = sum(sum(one.rows.values()) for one in tables)
         devices = len({device for one in tables for device, _, _ in one.rows})
-        of = f"{counted(number, 'measured time')} in {counted(len(tables), 'table')} of {counted(devices, 'GPU')}"
+        of = (
+            f"{counted(number, 'measured time')} in {counted(len(tables), 'table')} of "
+            f"{counted(devices, 'GPU')}"
+        )
         answer = f"{of}; {answer}" if traces or profile else of
     found = {one.code: one.severity for trace in traces for one in trace.findings}
-    grave = {name: [code for code, severity in found.items() if severity == name] for name in ("error", "warning")}
+    grave = {
+        name: [code for code, severity in found.items() if severity == name]
+        for name in ("error", "warning")
+    }
     told = [f"{counted(len(codes), name)} ({few(codes)})" for name, codes in grave.items() if codes]
     told += [f"{counted(lost, 'row')} kept out"] if (lost := sum(rejected.values())) else []
     told += [f"{counted(len(unreadable), 'file')} not read"] if unreadable else []
@@ -156,7 +206,11 @@ def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
     """Return what tables hold as JSON types."""
     return [
         {
-            "table": one.table, "op": one.op, "spikes": one.spikes, "doubles": one.doubles, "zeros": one.zeros,
+            "table": one.table,
+            "op": one.op,
+            "spikes": one.spikes,
+            "doubles": one.doubles,
+            "zeros": one.zeros,
             "apart": one.apart,
             "rows": [
                 {"device": device, "engine": engine, "release": release, "rows": rows}
@@ -164,7 +218,7 @@ def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
             ],
         }
         for one in tables
-    ]  # fmt: skip
+    ]
 
 
 def counted_table(tables: Sequence[Surveyed]) -> Table:
@@ -177,10 +231,17 @@ def counted_table(tables: Sequence[Surveyed]) -> Table:
             devices.setdefault(one.op or NOT_READ, set()).add(device)
     engines = sorted({engine for own in counts.values() for engine in own})
     found = [
-        (op, str(len(devices[op])), *(f"{own[one]:,}" if own[one] else NONE for one in engines), f"{own.total():,}")
+        (
+            op,
+            str(len(devices[op])),
+            *(f"{own[one]:,}" if own[one] else NONE for one in engines),
+            f"{own.total():,}",
+        )
         for op, own in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
     ]
-    return Table(columns("operator", numbers=("GPUs", *engines, "all")), rows(found), "times by operator")
+    return Table(
+        columns("operator", numbers=("GPUs", *engines, "all")), rows(found), "times by operator"
+    )
 
 
 def held_table(tables: Sequence[Surveyed]) -> Table:
@@ -192,9 +253,16 @@ def held_table(tables: Sequence[Surveyed]) -> Table:
             counts.setdefault((one.op or NOT_READ, device), Counter())[engine] += number
             releases.setdefault(engine, set()).add(release)
     engines = sorted(releases)
-    most = Counter({op: sum(n.total() for (own, _), n in counts.items() if own == op) for op, _ in counts})
+    most = Counter(
+        {op: sum(n.total() for (own, _), n in counts.items() if own == op) for op, _ in counts}
+    )
     found = [
-        (op, device, *(f"{own[engine]:,}" if own[engine] else NONE for engine in engines), f"{own.total():,}")
+        (
+            op,
+            device,
+            *(f"{own[engine]:,}" if own[engine] else NONE for engine in engines),
+            f"{own.total():,}",
+        )
         for (op, device), own in sorted(
             counts.items(), key=lambda item: (-most[item[0][0]], item[0][0], -item[1].total())
         )
@@ -214,20 +282,28 @@ def doubtful_table(tables: Sequence[Surveyed]) -> Table:
     for one in tables:
         kinds.setdefault((one.table, one.op or NOT_READ), []).append(one)
     found = []
-    for (table, op), own in sorted(kinds.items(), key=lambda item: -sum(sum(one.rows.values()) for one in item[1])):
+    for (table, op), own in sorted(
+        kinds.items(), key=lambda item: -sum(sum(one.rows.values()) for one in item[1])
+    ):
         total = sum(sum(one.rows.values()) for one in own)
         doubled = [one for one in own if one.doubles]
         apart = sorted(one.apart for one in doubled)[len(doubled) // 2] if doubled else None
         found.append(
             (
-                table, op, f"{total:,}", f"{sum(one.spikes for one in own):,}",
-                f"{sum(one.doubles for one in own):,}", NONE if apart is None else f"{apart:.2f}",
+                table,
+                op,
+                f"{total:,}",
+                f"{sum(one.spikes for one in own):,}",
+                f"{sum(one.doubles for one in own):,}",
+                NONE if apart is None else f"{apart:.2f}",
                 f"{sum(one.zeros for one in own):,}",
             )
-        )  # fmt: skip
+        )
     caption = (
-        "spikes: over 1.3 times slower, or faster, than both neighbours in the size that changes; doubles: rows of a "
-        "problem that the table has more than once with one kernel; apart: the greatest of their times by the least "
+        "spikes: over 1.3 times slower, or faster, than both neighbours in the size that changes; "
+        "doubles: rows of a "
+        "problem that the table has more than once with one kernel; apart: the greatest of their "
+        "times by the least "
         "(the middle of the tables); zeros: times of zero or below, kept out when they are read"
     )
     heads = columns("table", "operator", numbers=("rows", "spikes", "doubles", "apart", "zeros"))
@@ -272,9 +348,13 @@ def profile_table(profile: Sequence[Profile]) -> Table:
     ]
     numbers = ("rows", "merged", "time", "peak: least", "median", "most", "repeats", "spread")
     return Table(
-        columns("operator", "format", "devices", numbers=numbers), rows(found), "measurements", _PEAK_CAPTION,
-        shown=_KINDS, rest=_more(found),
-    )  # fmt: skip
+        columns("operator", "format", "devices", numbers=numbers),
+        rows(found),
+        "measurements",
+        _PEAK_CAPTION,
+        shown=_KINDS,
+        rest=_more(found),
+    )
 
 
 def size_table(profile: Sequence[Profile]) -> Table:
@@ -282,9 +362,13 @@ def size_table(profile: Sequence[Profile]) -> Table:
     found = []
     for one in profile:
         sizes = (
-            f"{name} {low:,.0f}" + (f"–{high:,.0f}" if high > low else "") for name, (low, high) in one.sizes.items()
+            f"{name} {low:,.0f}" + (f"–{high:,.0f}" if high > low else "")
+            for name, (low, high) in one.sizes.items()
         )
-        lacking = (f"{name} {'all' if count == one.rows else f'{count:,}'}" for name, count in one.missing.items())
+        lacking = (
+            f"{name} {'all' if count == one.rows else f'{count:,}'}"
+            for name, count in one.missing.items()
+        )
         found.append((one.op, one.dtype or NONE, ", ".join(sizes), few(lacking, _NAMED)))
     heads = columns("operator", "format", prose=["sizes", "without a value"])
     return Table(heads, rows(found), "sizes", shown=_KINDS, rest=_more(found))
@@ -305,8 +389,11 @@ def peak_table(above: pd.DataFrame) -> Table:
             "warning" if row["kept"] else "error",
         )
         for row in above.to_dict("records")
-    ]  # fmt: skip
-    heads = (Column("source", "place", least=24), *columns("device", "operator", numbers=("time", "of the peak")))
+    ]
+    heads = (
+        Column("source", "place", least=24),
+        *columns("device", "operator", numbers=("time", "of the peak")),
+    )
     title = "rows above a peak of their device"
     rest = _more([row.cells for row in found])
     return Table((*heads, *columns("peak", "row")), found, title, shown=_KINDS, rest=rest)
@@ -322,7 +409,10 @@ def irregular_table(irregular: pd.DataFrame) -> Table:
         )
         for row in irregular.to_dict("records")
     ]
-    heads = (Column("source", "place"), *columns("device", "operator", numbers=("time",), prose=["beside its like"]))
+    heads = (
+        Column("source", "place"),
+        *columns("device", "operator", numbers=("time",), prose=["beside its like"]),
+    )
     return Table(heads, rows(found, "warning"), "irregular rows", shown=_KINDS, rest=_more(found))
 
 
@@ -343,7 +433,11 @@ def example_table(examples: pd.DataFrame) -> Table:
 
 def _more(found: Sequence[Sequence[object]]) -> Row | None:
     """Return how many rows a terminal leaves out."""
-    return Row((f"{len(found) - _KINDS} more", *[""] * (len(found[0]) - 1))) if len(found) > _KINDS else None
+    return (
+        Row((f"{len(found) - _KINDS} more", *[""] * (len(found[0]) - 1)))
+        if len(found) > _KINDS
+        else None
+    )
 
 
 def overview_json(trace: Overview) -> dict[str, Any]:
@@ -384,17 +478,28 @@ def trace_table(traces: Sequence[Overview]) -> Table:
         device = ", ".join(device or "not stated" for device in trace.devices) or NONE
         linked = share(trace.linked / every if every else None, 0)
         found.append((trace.label, device, f"{kernels:,}", f"{every - kernels:,}", linked, *times))
-    return Table((Column("source", "place", least=24), *columns("device", numbers=numbers)), rows(found), "traces")
+    return Table(
+        (Column("source", "place", least=24), *columns("device", numbers=numbers)),
+        rows(found),
+        "traces",
+    )
 
 
 def class_table(traces: Sequence[Overview]) -> Table:
     """Return the time by operator class, all traces together."""
     every = pd.concat([trace.classes for trace in traces], ignore_index=True)
-    found = every.groupby(["kernel_class", "op_class"], sort=False)[["count", "time_us"]].sum().reset_index()
+    found = (
+        every.groupby(["kernel_class", "op_class"], sort=False)[["count", "time_us"]]
+        .sum()
+        .reset_index()
+    )
     found = found.sort_values("time_us", ascending=False, kind="stable")
     total = max(float(found["time_us"].sum()), 1e-9)
     shown = [
-        Row((str(kernels), str(op), *_numbers(count, time, total)), "warning" if op == UNCLASSIFIED else "")
+        Row(
+            (str(kernels), str(op), *_numbers(count, time, total)),
+            "warning" if op == UNCLASSIFIED else "",
+        )
         for kernels, op, count, time in found.itertuples(index=False)
     ]
     return Table(columns("class", "operators", numbers=_NUMBERS), shown, "operator classes")
@@ -407,7 +512,11 @@ def unclassified_table(traces: Sequence[Overview]) -> Table:
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
     shown, rest = [], None
     if len(every):
-        found = every.groupby(["name", "op_name"], sort=False)[["count", "duration_us"]].sum().reset_index()
+        found = (
+            every.groupby(["name", "op_name"], sort=False)[["count", "duration_us"]]
+            .sum()
+            .reset_index()
+        )
         found = found.sort_values("duration_us", ascending=False, kind="stable")
         for name, op, count, time in found.itertuples(index=False):
             words = (shortened(str(word), _WORDS) for word in (name, op))
@@ -431,12 +540,16 @@ def finding_table(traces: Sequence[Overview]) -> Table:
     for finding in by_severity(list(first.values())):
         found = cases[finding.code]
         count = sum(own.count for _, own in found)
-        where = f"{finding.source or found[0][0].label}" + (f"; {len(found)} traces" if len(found) > 1 else "")
+        where = f"{finding.source or found[0][0].label}" + (
+            f"; {len(found)} traces" if len(found) > 1 else ""
+        )
         severity = Cell(finding.severity, _TONES[finding.severity])
         known = [trace.kernel_us * one.share for trace, one in found if one.share is not None]
         of_time = share(sum(known) / total if known and total else None)
         shown.append((severity, finding.code, f"{count:,}", of_time, f"{finding.remark} ({where})"))
-    heads = columns("severity", "code", numbers=("count", "of GPU time"), prose=["what, and where first"])
+    heads = columns(
+        "severity", "code", numbers=("count", "of GPU time"), prose=["what, and where first"]
+    )
     return Table(heads, rows(shown), "findings")
 
 

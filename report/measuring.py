@@ -19,18 +19,35 @@ _NAMED: Final = 10  # failed rows that are listed
 
 def measuring_document(measured: Measured, out: Path) -> Document:
     """Return the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
-    failures, differences, refused = measured.failures, measured.differences, measured.provenance["refused"]
-    left_out = [f"left out: {row['source']}: {coded(row['reason'])} ({row['detail']})" for row in refused]
-    more = [f"and {len(failures) - _NAMED} more, listed beside the table"] if len(failures) > _NAMED else []
+    failures, differences, refused = (
+        measured.failures,
+        measured.differences,
+        measured.provenance["refused"],
+    )
+    left_out = [
+        f"left out: {row['source']}: {coded(row['reason'])} ({row['detail']})" for row in refused
+    ]
+    more = (
+        [f"and {len(failures) - _NAMED} more, listed beside the table"]
+        if len(failures) > _NAMED
+        else []
+    )
     warnings = [
         *map(str, doubts(measured.table)),
         *(f"not measured: {failed['row']}: {failed['reason']}" for failed in failures[:_NAMED]),
         *more,
     ]
     plain = [*([difference_line(differences)] if len(differences) else []), *left_out]
-    stopped = measured.ended not in (DONE, INTERRUPTED, LOST)  # of these two the command says it when it ends
+    stopped = measured.ended not in (
+        DONE,
+        INTERRUPTED,
+        LOST,
+    )  # of these two the command says it when it ends
     return Document(
-        opening=[operator_table(measured.table), Lines([Line(text, "warning") for text in warnings])],
+        opening=[
+            operator_table(measured.table),
+            Lines([Line(text, "warning") for text in warnings]),
+        ],
         closing=[
             Lines([Line(text) for text in plain]),
             Lines(remarked(measured.notes)),
@@ -44,7 +61,11 @@ def resuming(measured: Measured, out: Path) -> str:
     """Say why a measurement has ended early, and how to go on with it."""
     why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(measured.ended, "")
     left = measured.provenance["unmeasured"]
-    missing = f" ({left} of {measured.provenance['workloads']} workloads have no time yet)" if left else ""
+    missing = (
+        f" ({left} of {measured.provenance['workloads']} workloads have no time yet)"
+        if left
+        else ""
+    )
     return f"{why}what is measured is in {out}{missing}; the same command with --resume continues"
 
 
@@ -70,7 +91,9 @@ def operator_table(table: pd.DataFrame) -> Table:
             f"{100 * half_widths(own).median():.2f}",
             f"{100 * own['outliers'].sum() / (own['outliers'] + own['repeats']).sum():.1f}",
         )
-        cells.append(Row((device, op, *figures, *(f"{stopped.get(ending, 0)}" for ending in endings))))
+        cells.append(
+            Row((device, op, *figures, *(f"{stopped.get(ending, 0)}" for ending in endings)))
+        )
     return Table(columns("device", "operator", numbers=numbers), cells, title="measured")
 
 
@@ -87,7 +110,11 @@ def measurements_json(measured: Measured) -> dict[str, Any]:
     """Return the provenance, its remarks in words and the rows, cells that a row does not have left out."""
     table = measured.table
     rows = [
-        {str(name): cell for name, cell in row.items() if not (isinstance(cell, float) and np.isnan(cell))}
+        {
+            str(name): cell
+            for name, cell in row.items()
+            if not (isinstance(cell, float) and np.isnan(cell))
+        }
         for row in table.astype(object).where(table.notna(), np.nan).to_dict("records")
     ]
     return {**measured.provenance, "notes": [*map(repr, measured.notes)], "rows": rows}

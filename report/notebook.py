@@ -26,7 +26,9 @@ _LINE: Final = 100  # characters of a line of progress
 _HEIGHT: Final = (110, 31, 460)  # pixels of a frame: beside its rows, of a row, at most
 
 
-def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars | None = None) -> str:
+def framed(
+    title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars | None = None
+) -> str:
     """Return a table under a title, bars before and sentences below it, as HTML for the output of a notebook's cell.
 
     Columns without a value are left out, and those with one value for all rows stand in the title.
@@ -38,14 +40,31 @@ def framed(title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars
     told = table.reset_index(drop=True).replace("", None).dropna(axis=1, how="all")
     alike = [name for name in told if len(told) > 1 and _is_constant(told[name])]
     same = "; ".join(f"{name} = {_texts(told[name].head(1))[0]}" for name in alike)
-    places = np.unique(np.linspace(0, max(len(told) - 1, 0), MOST).round().astype(int)) if len(told) > MOST else None
+    places = (
+        np.unique(np.linspace(0, max(len(told) - 1, 0), MOST).round().astype(int))
+        if len(told) > MOST
+        else None
+    )
     shown = told.drop(columns=alike) if places is None else told.drop(columns=alike).iloc[places]
-    heads = [Column(str(name), "number" if is_numeric_dtype(shown[name]) else "words") for name in shown]
-    more = [f"{len(shown):,} of {len(table):,} rows, evenly chosen by their place."] if len(table) > MOST else []
-    lines = [Line(text, "soft") for text in [*([f"In every row {same}."] if same else []), *more, *said]]
+    heads = [
+        Column(str(name), "number" if is_numeric_dtype(shown[name]) else "words") for name in shown
+    ]
+    more = (
+        [f"{len(shown):,} of {len(table):,} rows, evenly chosen by their place."]
+        if len(table) > MOST
+        else []
+    )
+    lines = [
+        Line(text, "soft") for text in [*([f"In every row {same}."] if same else []), *more, *said]
+    ]
     rows = Listing(heads, lambda: [_texts(shown[name]) for name in shown], "rows")
     drawn = [] if bars is None else [bars]
-    document = Document(title=title, sections=[Section("", [*drawn, rows, Lines(lines, "list")])], data={}, framed=True)
+    document = Document(
+        title=title,
+        sections=[Section("", [*drawn, rows, Lines(lines, "list")])],
+        data={},
+        framed=True,
+    )
     least, each, most = _HEIGHT
     beside = 40 + 26 * len(bars.bars) if bars else 0
     return frame(document, min(least + each * len(shown) + 26 * len(lines), most) + beside)
@@ -67,14 +86,22 @@ class Figures(dict[str, Any]):
 
     def __repr__(self) -> str:
         width = max(map(len, map(str, self)), default=0)
-        return visible("\n".join(f"{name!s:{width}}  {_told(value)}" for name, value in self.items()))
+        return visible(
+            "\n".join(f"{name!s:{width}}  {_told(value)}" for name, value in self.items())
+        )
 
 
 def _told(value: object) -> str:
     """Return a value of `Figures` in a few words."""
     if isinstance(value, float):
         return significant(value)
-    parts = [*value.values()] if isinstance(value, dict) else [*value] if isinstance(value, list | tuple) else None
+    parts = (
+        [*value.values()]
+        if isinstance(value, dict)
+        else [*value]
+        if isinstance(value, list | tuple)
+        else None
+    )
     if parts and (len(parts) > _FEW or any(isinstance(one, dict | list) for one in parts)):
         return counted(len(parts), "entry", "entries")
     if isinstance(value, dict):
@@ -87,14 +114,19 @@ def _told(value: object) -> str:
 def notebook_progress(title: str) -> Report | None:
     """Return what shows progress under the cell of a notebook that runs; None outside of one.
 
-    It writes over one line of the cell's output, which every kind of notebook shows, whatever widgets it has.
+    It writes over one line of the cell's output, which every kind of notebook shows, whatever
+    widgets it has.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None or not hasattr(shell, "kernel"):
         return None
 
     def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-        left = f", about {clock(eta_seconds)} left" if done < total and math.isfinite(eta_seconds) else ""
+        left = (
+            f", about {clock(eta_seconds)} left"
+            if done < total and math.isfinite(eta_seconds)
+            else ""
+        )
         line = visible(f"{title}: {done} of {total}{left} {label}")[:_LINE]
         print(f"\r{line:<{_LINE}}", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
@@ -104,5 +136,8 @@ def notebook_progress(title: str) -> Report | None:
 def _texts(values: pd.Series) -> list[str]:
     if is_numeric_dtype(values) and not is_bool_dtype(values):
         whole = bool((values.dropna() % 1 == 0).all())
-        return [NONE if pd.isna(value) else f"{value:,.0f}" if whole else significant(value) for value in values]
+        return [
+            NONE if pd.isna(value) else f"{value:,.0f}" if whole else significant(value)
+            for value in values
+        ]
     return [NONE if pd.isna(value) else shortened(str(value), _WIDTH) for value in values]

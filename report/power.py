@@ -20,7 +20,14 @@ from ..power.clocks import Clocks
 from ..power.energy import PHASES
 from ..power.lessons import LEAST_CORRELATION, MOST_TOGETHER, Lessons, learn
 from ..power.logs import TOTAL
-from ..power.profile import ComponentPower, Curve, KernelPower, PowerProfiles, compare, compare_classes
+from ..power.profile import (
+    ComponentPower,
+    Curve,
+    KernelPower,
+    PowerProfiles,
+    compare,
+    compare_classes,
+)
 from ..power.runs import NOT_GOLDEN, TABLE, Plan
 from .document import (
     Cell,
@@ -48,7 +55,10 @@ COLUMNS: Final = (
     Column("kernel", "words", least=12),
     Column("component", "name"),
     Column("class", "name"),
-    *(Column(head, "number") for head in ("time, µs", "SSE, W", "SSP, W", "error, %", "peak, W", "share, %")),
+    *(
+        Column(head, "number")
+        for head in ("time, µs", "SSE, W", "SSP, W", "error, %", "peak, W", "share, %")
+    ),
     Column("energy, mJ [interval]", "number"),
 )
 _HEADLINES: Final = 4  # kernels in the first screen
@@ -57,7 +67,11 @@ PANEL: Final = 260  # height of a component's panel, pixels
 
 def plan_document(chosen: Plan) -> Document:
     """Return the recommended protocol, one line per setting, and what its figures do not say by themselves."""
-    logger = f"a window of {chosen.interval_us:g} µs" if chosen.interval_us else "a logger of instantaneous power"
+    logger = (
+        f"a window of {chosen.interval_us:g} µs"
+        if chosen.interval_us
+        else "a logger of instantaneous power"
+    )
     title = f"How to measure a kernel of {chosen.kernel_us:g} µs with {logger}"
     cells = [(setting, value, Cell(why, "soft")) for setting, value, why in plan_rows(chosen)]
     return Document(
@@ -74,20 +88,36 @@ def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
     filled = f"{chosen.executions_filled} starts with the whole window inside the run"
     settings = [
         ("executions per run", f"{chosen.executions}", f"{published}; {filled}"),
-        ("steady power from execution", f"{chosen.steady_from}", f"{lag}, settling time {chosen.settling_us:g} µs"),
-        ("random delay before each run", f"0 to {chosen.random_delay_us:g} µs", "so that readings fall everywhere"),
+        (
+            "steady power from execution",
+            f"{chosen.steady_from}",
+            f"{lag}, settling time {chosen.settling_us:g} µs",
+        ),
+        (
+            "random delay before each run",
+            f"0 to {chosen.random_delay_us:g} µs",
+            "so that readings fall everywhere",
+        ),
     ]
     if chosen.row is None or chosen.logs is None:
-        return [("runs", "no published row", f"the table begins at {TABLE[0].from_us:g} µs"), *settings]
+        return [
+            ("runs", "no published row", f"the table begins at {TABLE[0].from_us:g} µs"),
+            *settings,
+        ]
     row = chosen.row
     return [
         ("runs", f"{row.runs}", ""),
         *settings,
-        ("margin of the execution-time bin", f"{100 * row.margin:g} %", "golden runs: the most that differ by no more"),
+        (
+            "margin of the execution-time bin",
+            f"{100 * row.margin:g} %",
+            "golden runs: the most that differ by no more",
+        ),
         (
             "readings of interest",
             f"{chosen.logs}",
-            f"one per {row.log_every_us:g} µs; these runs give about {chosen.expected_logs:.0f} in one execution",
+            f"one per {row.log_every_us:g} µs; these runs give about {chosen.expected_logs:.0f} "
+            "in one execution",
         ),
     ]
 
@@ -119,23 +149,33 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
 
 def record_document(found: Recorded) -> Document:
     """Return how each kernel was recorded, what became of its power with longer trains, and what to call next."""
-    heads = columns("kernel", numbers=["time, µs", "lag, µs", "runs", "executions", "steady from", "unthrottled"])
+    heads = columns(
+        "kernel",
+        numbers=["time, µs", "lag, µs", "runs", "executions", "steady from", "unthrottled"],
+    )
     cells = [
         (
-            one.kernel, significant(one.kernel_us), significant(math.nan if one.lag_us is None else one.lag_us),
-            f"{one.runs}", f"{one.executions}", f"{one.steady_from}",
+            one.kernel,
+            significant(one.kernel_us),
+            significant(math.nan if one.lag_us is None else one.lag_us),
+            f"{one.runs}",
+            f"{one.executions}",
+            f"{one.steady_from}",
             f"all of {one.searched}" if one.unthrottled is None else f"{one.unthrottled}",
         )
         for one in found.protocols
-    ]  # fmt: skip
+    ]
     caption = (
-        "lag: with which the read power follows the kernel's, measured; executions: of each run; steady from: the "
-        "execution from which power is steady; unthrottled: the most executions back to back before power falls, of "
+        "lag: with which the read power follows the kernel's, measured; executions: of each run; "
+        "steady from: the "
+        "execution from which power is steady; unthrottled: the most executions back to back "
+        "before power falls, of "
         "those searched"
     )
     clocks = f" --clocks {found.out / 'clocks.csv'}" if found.clocks else ""
     command = (
-        f"flopcast power profile {found.out / 'log.csv'} --executions {found.out / 'executions.csv'}{clocks} "
+        f"flopcast power profile {found.out / 'log.csv'} --executions "
+        f"{found.out / 'executions.csv'}{clocks} "
         f"--window-us {found.interval_us:g}"
     )
     resumed = [f"{found.resumed} runs were recorded before"] if found.resumed else []
@@ -146,7 +186,10 @@ def record_document(found: Recorded) -> Document:
         if note.code != "power-plan-lag-unknown"
     ]
     advice += [f"{one.kernel}: {line}" for one in found.protocols for line in _apart_from_plan(one)]
-    title = f"Power recorded with {found.logger}, a window of {found.interval_us:g} µs: {found.readings} readings"
+    title = (
+        f"Power recorded with {found.logger}, a window of {found.interval_us:g} µs: "
+        f"{found.readings} readings"
+    )
     return Document(
         opening=[Table(heads, rows(cells), title=title, caption=caption)],
         closing=[lines([*resumed, *advice]), lines([command], "answer")],
@@ -169,12 +212,15 @@ def _apart_from_plan(one: Protocol) -> Iterator[str]:
         yield "its power rises too little above the scatter of the readings to tell the logger's lag"
     if one.executions > one.planned:
         yield (
-            f"{counted(one.executions - one.planned, 'execution')} more than planned: power was not steady yet when "
+            f"{counted(one.executions - one.planned, 'execution')} more than planned: power was "
+            "not steady yet when "
             "window, lag and settling time had passed, and was searched for from there"
         )
 
 
-def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: float = 0.0) -> Document:
+def power_document(
+    profiles: PowerProfiles, cap_w: float | None = None, idle_w: float = 0.0
+) -> Document:
     """Return the power and energy of kernels: a table, classes side by side, then each kernel's curves and remarks.
 
     Pairs of kernels are held against a power cap where one is given (`power.lessons.learn`).
@@ -183,29 +229,39 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
     compared, learnt = compare(kernels), learn(kernels, cap_w, idle_w)
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
-    described = lines([*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks], "answer")
+    described = lines(
+        [*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks],
+        "answer",
+    )
     measured = replace(described, medium="terminal")
     clocks_of_page = lines([clocks], "list", medium="page")
-    told = [*map(repr, profiles.left_out), *(f"{one.kernel}: {note!r}" for one in kernels for note in one.notes)]
+    told = [
+        *map(repr, profiles.left_out),
+        *(f"{one.kernel}: {note!r}" for one in kernels for note in one.notes),
+    ]
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
     own = [
         Section(
             one.kernel,
-            [Figure(partial(power_figure, one), caption),
-             Figure(partial(run_figure, one, one.components), WHOLE_RUN),
-             *_step_figure(one),
-             lines([*description(one), *map(repr, one.notes)], "list", medium="page")],
+            [
+                Figure(partial(power_figure, one), caption),
+                Figure(partial(run_figure, one, one.components), WHOLE_RUN),
+                *_step_figure(one),
+                lines([*description(one), *map(repr, one.notes)], "list", medium="page"),
+            ],
             f"kernel-{place}",
             one.kernel[:40],
         )
         for place, one in enumerate(kernels)
-    ]  # fmt: skip
+    ]
     return Document(
         title="Power of kernels",
         lead=f"Method: {METHOD}. Energies with {100 * profiles.level:g} % intervals.",
         opening=[_headline(one, profiles.level) for one in kernels[:_HEADLINES]],
         sections=[
-            Section("Power and energy", [*tables, *_steps(kernels), clocks_of_page], "table", "Table"),
+            Section(
+                "Power and energy", [*tables, *_steps(kernels), clocks_of_page], "table", "Table"
+            ),
             lessons_section(kernels, learnt),
             *own,
             Section("How it was measured", [measured]),
@@ -216,7 +272,8 @@ def power_document(profiles: PowerProfiles, cap_w: float | None = None, idle_w: 
 
 
 WHOLE_RUN: Final = (
-    "Power over the whole run: readings of golden runs since its start, their mean by execution; dotted: the first "
+    "Power over the whole run: readings of golden runs since its start, their mean by execution; "
+    "dotted: the first "
     "execution whose time is steady, and the first whose power is"
 )
 
@@ -229,9 +286,17 @@ def _main(one: KernelPower) -> str:
 def _step_figure(one: KernelPower) -> list[Figure]:
     """Return the whole run beside itself with each step of the method left out; nothing where none was."""
     name = _main(one)
-    others = {case: found.components[name] for case, found in one.without.items() if isinstance(found, KernelPower)}
+    others = {
+        case: found.components[name]
+        for case, found in one.without.items()
+        if isinstance(found, KernelPower)
+    }
     parts = {"everything": one.components[name], **others}
-    return [Figure(partial(run_figure, one, parts), f"{name}: what each step is worth")] if one.without else []
+    return (
+        [Figure(partial(run_figure, one, parts), f"{name}: what each step is worth")]
+        if one.without
+        else []
+    )
 
 
 def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
@@ -246,19 +311,38 @@ def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
                 told.append(Row((case, *[""] * 5, str(found))))
                 continue
             part = found.components[name]
-            off = 100 * float(np.sqrt(np.mean((part.ssp.polynomial_w - whole.polynomial_w) ** 2))) / whole.mean_w
+            off = (
+                100
+                * float(np.sqrt(np.mean((part.ssp.polynomial_w - whole.polynomial_w) ** 2)))
+                / whole.mean_w
+            )
             told.append(
                 Row(
-                    (case, f"{len(found.runs.kept)}", f"{len(part.ssp.readings)}", significant(part.ssp.mean_w),
-                     _hundredths(off), _millijoule(part.energy.energy_j), "")
+                    (
+                        case,
+                        f"{len(found.runs.kept)}",
+                        f"{len(part.ssp.readings)}",
+                        significant(part.ssp.mean_w),
+                        _hundredths(off),
+                        _millijoule(part.energy.energy_j),
+                        "",
+                    )
                 )
-            )  # fmt: skip
-    heads = [Column("", "name"), *_numbers("golden runs", "readings", "SSP, W", "off, %", "energy, mJ")]
+            )
+    heads = [
+        Column("", "name"),
+        *_numbers("golden runs", "readings", "SSP, W", "off, %", "energy, mJ"),
+    ]
     caption = (
-        "of the total; off: the steady profile against that with everything, RMS over the kernel's time. Without "
+        "of the total; off: the steady profile against that with everything, RMS over the "
+        "kernel's time. Without "
         "synchronisation the log is taken to begin with the first execution"
     )
-    return [Table([*heads, Column("no profile", "cut")], told, "What each step is worth", caption)] if told else []
+    return (
+        [Table([*heads, Column("no profile", "cut")], told, "What each step is worth", caption)]
+        if told
+        else []
+    )
 
 
 def _headline(one: KernelPower, level: float) -> Headline:
@@ -269,7 +353,10 @@ def _headline(one: KernelPower, level: float) -> Headline:
     said, energy = f"while it runs, {significant(one.kernel_us)} µs", part.energy
     if np.isfinite(energy.energy_j):
         bounds = f"{significant(1e3 * energy.lower_j)} – {significant(1e3 * energy.upper_j)} mJ"
-        said += f"; an execution takes {significant(1e3 * energy.energy_j)} mJ ({100 * level:g} % interval {bounds})"
+        said += (
+            f"; an execution takes {significant(1e3 * energy.energy_j)} mJ ({100 * level:g} % "
+            f"interval {bounds})"
+        )
     if part.sse is not None:
         said += f". One execution's reading, taken for it, errs by {part.sse_error_percent:+.1f} %"
     return Headline(one.kernel, f"{significant(part.ssp.mean_w)} W{name}", rival, f"{said}.")
@@ -280,14 +367,27 @@ def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
     said: list[Row] = []
     for name, group in compared.groupby("kernel", sort=False):
         cells = cells_of(
-            group, component=str, **{"class": str}, kernel_us=significant, sse_w=significant, ssp_w=significant,
-            sse_error_percent=lambda error: formatted(error, "{:+.1f}"), peak_w=significant, share=_percent,
-            energy_j=_millijoule, lower_j=_millijoule, upper_j=_millijoule,
-        )  # fmt: skip
+            group,
+            component=str,
+            **{"class": str},
+            kernel_us=significant,
+            sse_w=significant,
+            ssp_w=significant,
+            sse_error_percent=lambda error: formatted(error, "{:+.1f}"),
+            peak_w=significant,
+            share=_percent,
+            energy_j=_millijoule,
+            lower_j=_millijoule,
+            upper_j=_millijoule,
+        )
         for place, (*own, energy, lower, upper) in enumerate(cells, 1):
             first = str(name) if named or place == 1 else ""
-            said.append(Row((first, *own, f"{energy} [{lower}, {upper}]"), ends=place == len(group)))
-    caption = "SSE: steady execution, SSP: steady power; error: made by taking the first for the second"
+            said.append(
+                Row((first, *own, f"{energy} [{lower}, {upper}]"), ends=place == len(group))
+            )
+    caption = (
+        "SSE: steady execution, SSP: steady power; error: made by taking the first for the second"
+    )
     return Table(COLUMNS, said, title="Power of kernels, means over their time", caption=caption)
 
 
@@ -304,7 +404,9 @@ _hundredths = partial(formatted, form="{:.2f}")
 
 def class_table(classes: pd.DataFrame) -> Table:
     """Return the mean power of each component over the kernels of a class; no rows where no kernel has a class."""
-    cells = cells_of(classes, **{"class": str}, component=str, kernels=str, ssp_w=significant, share=_percent)
+    cells = cells_of(
+        classes, **{"class": str}, component=str, kernels=str, ssp_w=significant, share=_percent
+    )
     heads = columns("class", "component", numbers=["kernels", "SSP, W", "share, %"])
     return Table(heads, rows(cells), title="By op-to-byte class: means over kernels")
 
@@ -322,7 +424,11 @@ def description(one: KernelPower) -> Iterator[str]:
     runs = one.runs
     reasons = [f"{count} removed: {NOT_GOLDEN[reason]}" for reason, count in runs.removed.items()]
     removed = "; ".join(reasons) or "none removed"
-    bounds = f" of {significant(runs.low_us)} to {significant(runs.high_us)} µs" if np.isfinite(runs.high_us) else ""
+    bounds = (
+        f" of {significant(runs.low_us)} to {significant(runs.high_us)} µs"
+        if np.isfinite(runs.high_us)
+        else ""
+    )
     yield f"{len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
     window = f"{one.window_us:g} µs" if one.window_us else "none, power is instantaneous"
     yield (
@@ -332,8 +438,10 @@ def description(one: KernelPower) -> Iterator[str]:
     for name, part in one.components.items():
         if part.throttling.found:
             yield (
-                f"{name} throttles: it rises to {significant(part.throttling.peak_w)} W at execution "
-                f"{part.throttling.peak_execution} and falls by {part.throttling.fall_percent:.1f} %"
+                f"{name} throttles: it rises to {significant(part.throttling.peak_w)} W at "
+                "execution "
+                f"{part.throttling.peak_execution} and falls by "
+                f"{part.throttling.fall_percent:.1f} %"
             )
         if part.deconvolved is not None:
             yield deconvolved_words(name, part)
@@ -343,7 +451,11 @@ def deconvolved_words(name: str, part: ComponentPower) -> str:
     """Say what the deconvolved curve of a component resolves."""
     own = part.deconvolved
     assert own is not None
-    resolved = "only its level is resolved" if own.parameters < 2 else f"about {own.parameters:.0f} parameters resolved"
+    resolved = (
+        "only its level is resolved"
+        if own.parameters < 2
+        else f"about {own.parameters:.0f} parameters resolved"
+    )
     mean, most = (significant(power) for power in (own.power_w.mean(), own.power_w.max()))
     return (
         f"{name}, window removed: {mean} W on average, {most} W at most; "
@@ -355,15 +467,22 @@ def clock_words(clocks: Clocks) -> str:
     """Say how the clocks were synchronised."""
     if not clocks.pairs:
         return "clocks: the log's times are taken for those of the CPU's clock; no pairs were given"
-    offset = f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} µs at the first of {clocks.pairs} pairs"
+    offset = (
+        f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} µs at the first of {clocks.pairs} pairs"
+    )
     drift = (
         f", drift {clocks.drift_ppm:+.2f} ± {clocks.drift_error_ppm:.2g} ppm"
         if clocks.drift_known
         else ", drift not known"
     )
-    residual = "" if np.isnan(clocks.residual_ns) else f", residual {clocks.residual_ns / 1e3:.2f} µs RMS"
+    residual = (
+        "" if np.isnan(clocks.residual_ns) else f", residual {clocks.residual_ns / 1e3:.2f} µs RMS"
+    )
     outliers = f", {len(clocks.outliers)} pairs left out as outliers" if clocks.outliers else ""
-    return f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or more"
+    return (
+        f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or "
+        "more"
+    )
 
 
 def power_json(profiles: PowerProfiles, learnt: Lessons) -> dict[str, Any]:
@@ -402,7 +521,9 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
             "bin_us": [runs.low_us, runs.high_us],
             "margin": runs.margin,
             "removed": runs.removed,
-            "list_removed": runs.table.loc[~runs.table["golden"], ["run", "time_us", "reason"]].to_dict("records"),
+            "list_removed": runs.table.loc[
+                ~runs.table["golden"], ["run", "time_us", "reason"]
+            ].to_dict("records"),
         },
         "plan": plan_json(one.plan),
         "phase": PHASES,
@@ -412,7 +533,10 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
                 "ssp": _curve_json(part.ssp),
                 "sse_error_percent": part.sse_error_percent,
                 "energy": vars(part.energy),
-                "throttling": {**vars(part.throttling), "fall_percent": part.throttling.fall_percent},
+                "throttling": {
+                    **vars(part.throttling),
+                    "fall_percent": part.throttling.fall_percent,
+                },
                 "deconvolved": None if part.deconvolved is None else vars(part.deconvolved),
                 "run": {column: part.run[column].to_numpy() for column in part.run},
             }
@@ -432,7 +556,10 @@ def _curve_json(curve: Curve) -> dict[str, Any]:
         "mean_w": curve.mean_w,
         "polynomial_w": curve.polynomial_w,
         "spline_w": curve.spline_w,
-        "readings": {name: curve.readings[name].to_numpy() for name in ("run", "execution", "time_us", "power_w")},
+        "readings": {
+            name: curve.readings[name].to_numpy()
+            for name in ("run", "execution", "time_us", "power_w")
+        },
     }
 
 
@@ -440,12 +567,17 @@ def power_figure(one: KernelPower) -> go.Figure:
     """Return a panel per component: steady-power readings with polynomial and spline, and the steady execution's."""
     names = list(one.components)
     figure = make_subplots(
-        rows=len(names), cols=1, shared_xaxes=True, subplot_titles=[escape(name) for name in names],
+        rows=len(names),
+        cols=1,
+        shared_xaxes=True,
+        subplot_titles=[escape(name) for name in names],
         vertical_spacing=min(0.08, 0.35 / len(names)),
-    )  # fmt: skip
+    )
     for row, part in enumerate(one.components.values(), 1):
         for trace in _traces(part, one.kernel_us):
-            figure.add_trace(trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1)
+            figure.add_trace(
+                trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1
+            )
     figure.update_yaxes(title_text="W")
     figure.update_xaxes(title_text="time in the execution, µs", row=len(names), col=1)
     return panels(figure, len(names) * PANEL + 120)
@@ -454,22 +586,38 @@ def power_figure(one: KernelPower) -> go.Figure:
 def run_figure(one: KernelPower, parts: Mapping[str, ComponentPower]) -> go.Figure:
     """Return a panel per part of the power over the whole run: its readings, and their mean by execution."""
     figure = make_subplots(
-        rows=len(parts), cols=1, shared_xaxes=True, subplot_titles=[escape(name) for name in parts],
+        rows=len(parts),
+        cols=1,
+        shared_xaxes=True,
+        subplot_titles=[escape(name) for name in parts],
         vertical_spacing=min(0.08, 0.35 / len(parts)),
-    )  # fmt: skip
+    )
     for row, part in enumerate(parts.values(), 1):
         points, means = part.run, part.by_execution
         for trace in (
-            go.Scatter(name="readings", x=_short(points["since_run_us"].to_numpy()),
-                       y=_short(points["power_w"].to_numpy()), mode="markers",
-                       marker={"color": NEUTRAL, "size": 4, "opacity": 0.5}),
-            go.Scatter(name="mean by execution", x=_short(means["start_us"].to_numpy()),
-                       y=_short(means["mean_w"].to_numpy()), mode="lines", line={"color": SELECTED, "width": 2}),
-        ):  # fmt: skip
-            figure.add_trace(trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1)
+            go.Scatter(
+                name="readings",
+                x=_short(points["since_run_us"].to_numpy()),
+                y=_short(points["power_w"].to_numpy()),
+                mode="markers",
+                marker={"color": NEUTRAL, "size": 4, "opacity": 0.5},
+            ),
+            go.Scatter(
+                name="mean by execution",
+                x=_short(means["start_us"].to_numpy()),
+                y=_short(means["mean_w"].to_numpy()),
+                mode="lines",
+                line={"color": SELECTED, "width": 2},
+            ),
+        ):
+            figure.add_trace(
+                trace.update(showlegend=row == 1, legendgroup=trace.name), row=row, col=1
+            )
         for number_of in (one.sse_execution, one.ssp_execution):
             for start in means.loc[means["execution"].eq(number_of), "start_us"]:
-                figure.add_vline(x=float(start), line={"color": BASELINE, "dash": "dot"}, row=row, col=1)
+                figure.add_vline(
+                    x=float(start), line={"color": BASELINE, "dash": "dot"}, row=row, col=1
+                )
     figure.update_yaxes(title_text="W")
     figure.update_xaxes(title_text="time since the run began, µs", row=len(parts), col=1)
     return panels(figure, len(parts) * PANEL + 120)
@@ -479,14 +627,28 @@ def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:
     """Yield the readings and curves of one component, the execution's position times the typical kernel time."""
     if part.sse is not None:
         yield _readings("SSE readings", part.sse, kernel_us, BASELINE)
-        yield _line("SSE polynomial", PHASES, part.sse.polynomial_w, kernel_us, {"color": BASELINE, "dash": "dash"})
+        yield _line(
+            "SSE polynomial",
+            PHASES,
+            part.sse.polynomial_w,
+            kernel_us,
+            {"color": BASELINE, "dash": "dash"},
+        )
     yield _readings("SSP readings", part.ssp, kernel_us, NEUTRAL)
-    yield _line("SSP polynomial", PHASES, part.ssp.polynomial_w, kernel_us, {"color": SELECTED, "width": 3})
-    yield _line("SSP spline", PHASES, part.ssp.spline_w, kernel_us, {"color": OTHERS[0], "width": 2})
+    yield _line(
+        "SSP polynomial", PHASES, part.ssp.polynomial_w, kernel_us, {"color": SELECTED, "width": 3}
+    )
+    yield _line(
+        "SSP spline", PHASES, part.ssp.spline_w, kernel_us, {"color": OTHERS[0], "width": 2}
+    )
     if part.deconvolved is not None:
         own = part.deconvolved
         yield _line(
-            "window removed", own.phase, own.power_w, kernel_us, {"color": OTHERS[1], "width": 2, "dash": "dot"}
+            "window removed",
+            own.phase,
+            own.power_w,
+            kernel_us,
+            {"color": OTHERS[1], "width": 2, "dash": "dot"},
         )
 
 
@@ -494,13 +656,21 @@ def _readings(name: str, curve: Curve, kernel_us: float, colour: str) -> go.Scat
     marker = {"color": colour, "size": 5, "opacity": 0.5}
     x = kernel_us * curve.readings["phase"].to_numpy()
     return go.Scatter(
-        name=name, x=_short(x), y=_short(curve.readings["power_w"].to_numpy()), mode="markers", marker=marker,
+        name=name,
+        x=_short(x),
+        y=_short(curve.readings["power_w"].to_numpy()),
+        mode="markers",
+        marker=marker,
         text=[f"run {escape(str(run))}" for run in curve.readings["run"]],
-    )  # fmt: skip
+    )
 
 
-def _line(name: str, phase: np.ndarray, power_w: np.ndarray, kernel_us: float, line: dict[str, object]) -> go.Scatter:
-    return go.Scatter(name=name, x=_short(kernel_us * phase), y=_short(power_w), mode="lines", line=line)
+def _line(
+    name: str, phase: np.ndarray, power_w: np.ndarray, kernel_us: float, line: dict[str, object]
+) -> go.Scatter:
+    return go.Scatter(
+        name=name, x=_short(kernel_us * phase), y=_short(power_w), mode="lines", line=line
+    )
 
 
 def _short(values: np.ndarray) -> list[float]:
@@ -520,7 +690,13 @@ def lessons_section(kernels: Sequence[KernelPower], found: Lessons) -> Section:
     if len(kernels) < 2:
         return Section("Kernels side by side", [])
     caption = "Steady power, mean over the kernel's time, by component; the mark is the total"
-    tables = [_bounds(found), _throughput(found), _complements(found), _overlaps(found), _interleaved(found)]
+    tables = [
+        _bounds(found),
+        _throughput(found),
+        _complements(found),
+        _overlaps(found),
+        _interleaved(found),
+    ]
     return Section(
         "Kernels side by side",
         [Figure(partial(side_by_side, kernels), caption), *tables],
@@ -533,54 +709,116 @@ def _bounds(found: Lessons) -> Table:
     heads = [_NAME, Column("bound by", "name"), *_numbers("FLOP/B", "balance", "growth", "TFLOP/s")]
     known = found.kernels[found.kernels["bound"].ne("") | found.kernels["dominant"].ne("")]
     cells = cells_of(
-        known, kernel=str, bound=lambda bound: bound.removesuffix("-bound") or "–", flops_per_byte=significant,
-        balance=significant, growth=_hundredths, tflops=significant, dominant=lambda name: name or "–",
+        known,
+        kernel=str,
+        bound=lambda bound: bound.removesuffix("-bound") or "–",
+        flops_per_byte=significant,
+        balance=significant,
+        growth=_hundredths,
+        tflops=significant,
+        dominant=lambda name: name or "–",
         dominant_share=_percent,
-    )  # fmt: skip
+    )
     caption = (
-        "bound by: compute from the GPU's balance of FLOP per byte on, else memory; collectives by latency where their "
-        "time grows with less than the root of their size (growth: the power of it); dominant: the component that "
+        "bound by: compute from the GPU's balance of FLOP per byte on, else memory; collectives "
+        "by latency where their "
+        "time grows with less than the root of their size (growth: the power of it); dominant: "
+        "the component that "
         "draws most"
     )
     return Table(
-        [*heads, Column("dominant", "name"), *_numbers("share, %")], rows(cells), "What bounds kernels", caption
+        [*heads, Column("dominant", "name"), *_numbers("share, %")],
+        rows(cells),
+        "What bounds kernels",
+        caption,
     )
 
 
 def _throughput(found: Lessons) -> Table:
     heads = columns("component", numbers=["kernels", "W per TFLOP/s", "W at none", "correlation"])
-    told = np.where(found.throughput["correlation"] >= LEAST_CORRELATION, "too few tell", "does not")
+    told = np.where(
+        found.throughput["correlation"] >= LEAST_CORRELATION, "too few tell", "does not"
+    )
     cells = cells_of(
-        found.throughput.assign(follows=np.where(found.throughput["follows"], "follows", told)), component=str,
-        kernels=str, slope_w=significant, rest_w=significant, correlation=_hundredths, follows=str,
-    )  # fmt: skip
+        found.throughput.assign(follows=np.where(found.throughput["follows"], "follows", told)),
+        component=str,
+        kernels=str,
+        slope_w=significant,
+        rest_w=significant,
+        correlation=_hundredths,
+        follows=str,
+    )
     caption = "The line of steady power over achieved throughput of the kernels that compute"
-    return Table([*heads, Column("throughput", "name")], rows(cells), "Which power follows throughput", caption)
+    return Table(
+        [*heads, Column("throughput", "name")],
+        rows(cells),
+        "Which power follows throughput",
+        caption,
+    )
 
 
 def _complements(found: Lessons) -> Table:
-    heads = [_NAME, Column("loads", "name"), Column("other", "prose", least=12), Column("loads", "name")]
-    cells = cells_of(found.complements, kernel=str, peak=str, other=str, other_peak=str, together=_percent, busiest=str)
+    heads = [
+        _NAME,
+        Column("loads", "name"),
+        Column("other", "prose", least=12),
+        Column("loads", "name"),
+    ]
+    cells = cells_of(
+        found.complements,
+        kernel=str,
+        peak=str,
+        other=str,
+        other_peak=str,
+        together=_percent,
+        busiest=str,
+    )
     caption = (
-        f"Pairs that load different components, and together none by over {100 * MOST_TOGETHER:g} % of the most that a "
+        f"Pairs that load different components, and together none by over {100 * MOST_TOGETHER:g} "
+        "% of the most that a "
         "kernel here draws; together: of the fullest component"
     )
     title = "Which kernels complement each other"
-    return Table([*heads, *_numbers("together, %"), Column("of", "name")], rows(cells), title, caption, shown=8)
+    return Table(
+        [*heads, *_numbers("together, %"), Column("of", "name")],
+        rows(cells),
+        title,
+        caption,
+        shown=8,
+    )
 
 
 def _overlaps(found: Lessons) -> Table:
-    heads = [_NAME, Column("other", "prose", least=12), *_numbers("together, W", "below the cap by, W")]
-    cells = cells_of(found.overlaps, kernel=str, other=str, power_w=significant, headroom_w=significant)
-    caption = "Steady power of both less the idle power; pairs that stay below the cap first, the fullest of them first"
+    heads = [
+        _NAME,
+        Column("other", "prose", least=12),
+        *_numbers("together, W", "below the cap by, W"),
+    ]
+    cells = cells_of(
+        found.overlaps, kernel=str, other=str, power_w=significant, headroom_w=significant
+    )
+    caption = (
+        "Steady power of both less the idle power; pairs that stay below the cap first, the "
+        "fullest of them first"
+    )
     return Table(heads, rows(cells), "Which two stay below the cap together", caption, shown=8)
 
 
 def _interleaved(found: Lessons) -> Table:
     heads = [_NAME, Column("how", "prose", least=12), *_numbers("time", "power", "energy")]
     ratio = partial(formatted, form="{:.3f}")
-    cells = cells_of(found.interleaved, kernel=str, how=str, time_ratio=ratio, power_ratio=ratio, energy_ratio=ratio)
-    caption = "Times what it is in runs with no other kernel; no energy where the power is that of a mixture"
+    cells = cells_of(
+        found.interleaved,
+        kernel=str,
+        how=str,
+        time_ratio=ratio,
+        power_ratio=ratio,
+        energy_ratio=ratio,
+    )
+    caption = (
+        "Times what it is in runs with no other kernel; no energy where the power is that of a "
+        "mixture"
+    )
     return Table(heads, rows(cells), "Interleaved with other kernels, against alone", caption)
 
 
@@ -594,24 +832,42 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
     colours = [COLOURS[name] if name in COLOURS else next(others) for name in parts]
     for name, colour in zip(parts, colours, strict=True):
         figure.add_bar(
-            name=escape(name), x=_watts(kernels, name), y=place, orientation="h", width=0.46, text=hover,
-            textposition="none", marker={"color": colour},
+            name=escape(name),
+            x=_watts(kernels, name),
+            y=place,
+            orientation="h",
+            width=0.46,
+            text=hover,
+            textposition="none",
+            marker={"color": colour},
             hovertemplate=f"%{{text}}: {escape(name)} %{{x:.4g}} W<extra></extra>",
-        )  # fmt: skip
+        )
     if TOTAL in names and TOTAL not in parts:
         figure.add_scatter(
-            name=TOTAL, x=_watts(kernels, TOTAL), y=place, mode="markers", text=hover,
+            name=TOTAL,
+            x=_watts(kernels, TOTAL),
+            y=place,
+            mode="markers",
+            text=hover,
             marker={"color": NEUTRAL, "symbol": "line-ns-open", "size": 22, "line": {"width": 3}},
             hovertemplate="%{text}: %{x:.4g} W<extra></extra>",
-        )  # fmt: skip
+        )
     for at, one in enumerate(kernels):
         name = one.kernel
-        if len(name) > _LONGEST:  # the middle goes: kernels differ in what they are, and in the size, which is last
+        if (
+            len(name) > _LONGEST
+        ):  # the middle goes: kernels differ in what they are, and in the size, which is last
             name = f"{name[: _LONGEST // 2 - 1]}…{name[-_LONGEST // 2 :]}"
         figure.add_annotation(
-            x=0, y=at - 0.26, xshift=-2, xanchor="left", yanchor="bottom", text=escape(name), font={"size": 12},
+            x=0,
+            y=at - 0.26,
+            xshift=-2,
+            xanchor="left",
+            yanchor="bottom",
+            text=escape(name),
+            font={"size": 12},
             showarrow=False,
-        )  # fmt: skip
+        )
     figure.update_layout(barmode="stack")
     figure.update_xaxes(title_text="W", rangemode="tozero")
     figure.update_yaxes(range=[len(kernels) - 0.6, -0.85], showticklabels=False, showgrid=False)

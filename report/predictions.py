@@ -19,7 +19,14 @@ from ..evaluation.paired import IDENTITY, SIZES
 from ..hardware import EVERY
 from ..models.explanation import Part
 from ..operators.operators import OPS
-from ..output import MADE_BY, PREDICTION_FORMATS, check_file, printable_json, whole_file, whole_table
+from ..output import (
+    MADE_BY,
+    PREDICTION_FORMATS,
+    check_file,
+    printable_json,
+    whole_file,
+    whole_table,
+)
 from ..table.measurements import prediction_columns, quantity
 from .document import (
     Bar,
@@ -43,7 +50,11 @@ from .training import metric, speedup_parts, title
 
 SCHEMA = 1  # version of the JSON that predictions, and explanations of them, are written as
 SHOWN = 10  # first rows that are kept where all are written to a file
-_ROWS, _CAUSES, _WORKLOAD = 6, 3, 48  # rows and causes on a terminal; columns of text for a workload
+_ROWS, _CAUSES, _WORKLOAD = (
+    6,
+    3,
+    48,
+)  # rows and causes on a terminal; columns of text for a workload
 _ALWAYS = ("op", "dtype_a", "source")
 ABOUT: Final = ("target", "metric", "level", "basis")
 """Columns that say of every row what is predicted of it, and how its interval is to be read."""
@@ -53,8 +64,9 @@ Report = Mapping[str, Any]
 class Identity:
     """The columns that say which workload a row is, those without any value left out; whole numbers are such.
 
-    Operator, family and variant, number formats, dimensions, kernel, device, group, campaign and source; the measured
-    time and metric go along. Which, and what they hold, is known when all rows have been seen.
+    Operator, family and variant, number formats, dimensions, kernel, device, group, campaign and
+    source; the measured time and metric go along. Which, and what they hold, is known when all rows
+    have been seen.
     """
 
     def __init__(self, metric: str) -> None:
@@ -75,7 +87,11 @@ class Identity:
         """Return the columns of some of the rows."""
         columns = {}
         for name in (name for name in self._wanted if name in self._filled):
-            column = rows[name] if name in rows else pd.Series(np.nan if name in self._whole else "", rows.index)
+            column = (
+                rows[name]
+                if name in rows
+                else pd.Series(np.nan if name in self._whole else "", rows.index)
+            )
             as_whole = self._whole.get(name, False) and pd.api.types.is_float_dtype(column)
             columns[name] = column.astype("Int64") if as_whole else column
         return pd.DataFrame(columns, index=rows.index)
@@ -106,7 +122,9 @@ class Tally:
     def __init__(self, metric: str) -> None:
         self.rows = self.predicted = self.outside = 0
         self._names = prediction_columns(metric).values()
-        self._counts: dict[str, Counter[Hashable]] = {key: Counter() for key in ("not_predicted", "basis", "causes")}
+        self._counts: dict[str, Counter[Hashable]] = {
+            key: Counter() for key in ("not_predicted", "basis", "causes")
+        }
         self._figures: list[np.ndarray] = []
 
     def add(self, frame: pd.DataFrame, first: pd.Series) -> None:
@@ -119,7 +137,11 @@ class Tally:
         outside = frame["extrapolated"].to_numpy(dtype=bool)
         self.rows, self.predicted = self.rows + len(frame), self.predicted + int(done.sum())
         self.outside += int(outside.sum())
-        told = {"not_predicted": first[~done], "basis": frame["basis"][frame["basis"].ne("")], "causes": first[outside]}
+        told = {
+            "not_predicted": first[~done],
+            "basis": frame["basis"][frame["basis"].ne("")],
+            "causes": first[outside],
+        }
         for key, words in told.items():
             self._counts[key].update(words.value_counts(sort=False).to_dict())
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -134,7 +156,8 @@ class Tally:
     def report(self, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
         """Return what the terminal and the JSON say.
 
-        `facts`, what is known of the model and the data, go along as they are; `notes` are remarks for the user.
+        `facts`, what is known of the model and the data, go along as they are; `notes` are remarks
+        for the user.
         """
         predicted, width = np.concatenate(self._figures, axis=1)
         return {
@@ -180,7 +203,9 @@ def to_json(frame: pd.DataFrame, report: Report) -> str:
     columns = [_values(frame[name]) for name in frame]
     names = [str(name) for name in frame]
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-    rows = ",\n".join(encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+    rows = ",\n".join(
+        encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)
+    )
     return printable_json(f'{head[:-1]}, "rows": [\n{rows}\n]}}\n')
 
 
@@ -192,7 +217,9 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
     middle = f"median {figure(report['median_predicted'])} ({metric(report)})"
     width = report["median_relative_width"]
     spread = f"{100 * report['level']:g} % intervals: " + (
-        "no bound known at this level, or of such rows" if width is None else f"median width {share(width)}"
+        "no bound known at this level, or of such rows"
+        if width is None
+        else f"median width {share(width)}"
     )
     more = f"These are the first of {len(frame):,} rows: --out FILE.csv writes them all"
     return Document(
@@ -203,26 +230,46 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
             first_rows(frame, report),
             *speedup_parts(report),
         ],
-        closing=[lines([] if whole or len(frame) <= _ROWS else [more]), Lines(remarked(report["notes"]))],
+        closing=[
+            lines([] if whole or len(frame) <= _ROWS else [more]),
+            Lines(remarked(report["notes"])),
+        ],
         data=report,
     )
 
 
 def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     """Return the first rows: the workload, what the host measured, the prediction and its interval."""
-    measured = report["metric"] if report["host"] is not None and report["metric"] in frame else None
-    figures, hosts = (*([measured] if measured else []), *prediction_columns(report["metric"]).values()), list[str]()
+    measured = (
+        report["metric"] if report["host"] is not None and report["metric"] in frame else None
+    )
+    figures, hosts = (
+        (*([measured] if measured else []), *prediction_columns(report["metric"]).values()),
+        list[str](),
+    )
     if report["host"] == EVERY.name:
         hosts = ["device"]
     found = [
         Row(
-            (workload(row), *(row[name] for name in hosts), *(figure(row[name]) for name in figures), row["reason"]),
+            (
+                workload(row),
+                *(row[name] for name in hosts),
+                *(figure(row[name]) for name in figures),
+                row["reason"],
+            ),
             "warning" if row["reason"] else "",
         )
         for row in frame.head(_ROWS).to_dict("records")
     ]
-    numbers = (["measured" if hosts else str(report["host"])] if measured else []) + ["predicted", "lower", "upper"]
-    heads = (Column("workload", "cut", most=_WORKLOAD), *columns(*(["on"] if hosts else []), numbers=numbers))
+    numbers = (["measured" if hosts else str(report["host"])] if measured else []) + [
+        "predicted",
+        "lower",
+        "upper",
+    ]
+    heads = (
+        Column("workload", "cut", most=_WORKLOAD),
+        *columns(*(["on"] if hosts else []), numbers=numbers),
+    )
     return Table((*heads, Column("unlike training, or not predicted", "cut")), found)
 
 
@@ -233,7 +280,11 @@ def _counts(report: Report) -> Iterator[Fact]:
         yield Fact(f"{count:,}", f"not predicted: {reason}", "warning")
     for device, count in report["other_devices"].items():
         host = report["host"]
-        yield Fact(f"{count:,}", f"rows of {device} left out: this run predicts from what {host} measured", "soft")
+        yield Fact(
+            f"{count:,}",
+            f"rows of {device} left out: this run predicts from what {host} measured",
+            "soft",
+        )
     yield Fact(f"{report['extrapolated']:,}", "unlike anything in training (column `extrapolated`)")
     for basis, words in BASES.items():
         if count := report["basis"].get(basis):
@@ -308,8 +359,8 @@ class Explained:
     workload, metric, model : str
         What was predicted, of which metric, by which model.
     answer : Mapping
-        ``predicted``, ``lower``, ``upper``, ``level``, ``basis``, ``reasons`` (words), ``host`` (what was measured
-        there, or None).
+        ``predicted``, ``lower``, ``upper``, ``level``, ``basis``, ``reasons`` (words), ``host``
+        (what was measured there, or None).
     alone : float
         What the model alone says, before a rule outside its range or a correction.
     rule : str or None
@@ -319,8 +370,8 @@ class Explained:
     laws : mapping of str to float
         What the laws and simple rules say.
     neighbours : DataFrame
-        Trained rows, the nearest first: ``group``, ``source``, ``observed``, ``predicted``, ``ape``, ``apart``, the
-        factor by which what laws say of them differs at most.
+        Trained rows, the nearest first: ``group``, ``source``, ``observed``, ``predicted``,
+        ``ape``, ``apart``, the factor by which what laws say of them differs at most.
     features : DataFrame
         Where its features lie in the trained range (`evaluation.domain.TrainedRange.places`).
     """
@@ -382,7 +433,11 @@ def explanation_document(found: Explained) -> Document:
 def _pictured(found: Explained, unit: str) -> Bars:
     """Draw the prediction beside its interval, what the host took, what the laws say, and the nearest trained row."""
     answer = found.answer
-    times: dict[str, Any] = {"predicted": answer["predicted"], "at least": answer["lower"], "at most": answer["upper"]}
+    times: dict[str, Any] = {
+        "predicted": answer["predicted"],
+        "at least": answer["lower"],
+        "at most": answer["upper"],
+    }
     times |= {"measured on the host": answer.get("host")} | dict(found.laws)
     if len(found.neighbours):
         times["nearest trained row, measured"] = found.neighbours.iloc[0]["observed"]
@@ -411,7 +466,10 @@ def sentence(found: Explained) -> str:
         told += f"; {found.rule} is the simple rule that erred least in training"
     if len(found.neighbours):
         nearest = found.neighbours.iloc[0]
-        told += f". The nearest trained row took {figure(nearest['observed'])} {unit}, predicted out of fold with an "
+        told += (
+            f". The nearest trained row took {figure(nearest['observed'])} {unit}, predicted out "
+            "of fold with an "
+        )
         told += f"error of {percent(nearest['ape'])}"
     return f"{told}."
 
@@ -429,35 +487,56 @@ def _parts(found: Explained, unit: str) -> Table:
         for part, value in zip(found.parts, values, strict=True)
     ]
     shown = [*rows(cells), Row(("together", found.model, alone, "", ""), "strong")]
-    heads = (Column("part", "name"), Column("name", "cut"), *columns(numbers=(f"says, {unit}", "weight", "factor")))
-    caption = "Members are mixed as weighted geometric means; terms add up; a residual multiplies its base."
+    heads = (
+        Column("part", "name"),
+        Column("name", "cut"),
+        *columns(numbers=(f"says, {unit}", "weight", "factor")),
+    )
+    caption = (
+        "Members are mixed as weighted geometric means; terms add up; a residual multiplies its "
+        "base."
+    )
     return Table(heads, shown, "what each part of the model adds", caption, name="parts")
 
 
 def _neighbours(found: Explained, unit: str) -> Table:
     cells = [
-        (row["group"], significant(row["observed"]), significant(row["predicted"]), percent(row["ape"]),
-         formatted(row["apart"], "{:.2f} x"), row["source"])
+        (
+            row["group"],
+            significant(row["observed"]),
+            significant(row["predicted"]),
+            percent(row["ape"]),
+            formatted(row["apart"], "{:.2f} x"),
+            row["source"],
+        )
         for row in found.neighbours.to_dict("records")
-    ]  # fmt: skip
+    ]
     numbers = (f"measured, {unit}", f"predicted, {unit}", "error", "apart")
     heads = (*columns("group", numbers=numbers), Column("file and line", "place"))
     caption = (
-        "Nearest by what the laws say of them, those of the same group first; predicted by fits that had not seen them."
+        "Nearest by what the laws say of them, those of the same group first; predicted by fits "
+        "that had not seen them."
     )
-    return Table(heads, rows(cells), "nearest trained rows", caption, shown=_SHOWN, name="neighbours")
+    return Table(
+        heads, rows(cells), "nearest trained rows", caption, shown=_SHOWN, name="neighbours"
+    )
 
 
 def _features(found: Explained) -> Table:
     cells = [
         Row(
             (
-                str(row["feature"]), figure(row["value"]), figure(row["low"]), figure(row["high"]),
+                str(row["feature"]),
+                figure(row["value"]),
+                figure(row["low"]),
+                figure(row["high"]),
                 formatted(None if not known(row["place"]) else 100 * row["place"], "{:.0f} %"),
             ),
             "warning" if row["distance"] > 0 else "",
         )
         for row in found.features.to_dict("records")
-    ]  # fmt: skip
-    heads = columns("feature", numbers=("value", "least trained", "most trained", "place in the range"))
+    ]
+    heads = columns(
+        "feature", numbers=("value", "least trained", "most trained", "place in the range")
+    )
     return Table(heads, cells, "features, the most unusual first", shown=_SHOWN, name="features")

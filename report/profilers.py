@@ -38,19 +38,34 @@ from .training import left_out, title
 
 SCHEMA: Final = 1  # of the JSON of passes, and of traces
 CAPTION: Final = (
-    "E_out in % of the best model of each kind, which was looked for in the same folds and so flatters a little. "
+    "E_out in % of the best model of each kind, which was looked for in the same folds and so "
+    "flatters a little. "
     "Counters were chosen anew in every fold, from its training rows alone."
 )
 HEADS: Final = (
-    "kernels", "kernels, ms", "busy, ms", "gaps, ms", "end to end, ms", "steps", "kernels / unprofiled", "overhead",
-    "CPU step", "matched", "ratio",
-)  # fmt: skip
-BASES: Final = {Basis.UNPROFILED: "nearest to the unprofiled time", Basis.SHORTEST: "shortest kernels"}
+    "kernels",
+    "kernels, ms",
+    "busy, ms",
+    "gaps, ms",
+    "end to end, ms",
+    "steps",
+    "kernels / unprofiled",
+    "overhead",
+    "CPU step",
+    "matched",
+    "ratio",
+)
+BASES: Final = {
+    Basis.UNPROFILED: "nearest to the unprofiled time",
+    Basis.SHORTEST: "shortest kernels",
+}
 SHOWN: Final = 10  # kernels that are printed
 _short = partial(shortened, width=48)  # a kernel's name
 
 
-def counters_document(table: pd.DataFrame, passes: Sequence[Sequence[str]], report: Mapping[str, Any]) -> Document:
+def counters_document(
+    table: pd.DataFrame, passes: Sequence[Sequence[str]], report: Mapping[str, Any]
+) -> Document:
     """Return the choice for terminal and machines; the parts are those of `api.profilers.CounterChoice`."""
     advised, every = report["advised"], table[table["columns"] == "all"]
     unseen = f"error on {left_out(report['scheme'])}, {percent(every['e_out'].min())} with all"
@@ -60,13 +75,18 @@ def counters_document(table: pd.DataFrame, passes: Sequence[Sequence[str]], repo
         Fact(percent(advised["e_out"]), unseen),
     ]
     less = table["columns"].str.startswith("without ")
-    record = [(str(place), str(len(names)), " ".join(names)) for place, names in enumerate(passes, 1)]
+    record = [
+        (str(place), str(len(names)), " ".join(names)) for place, names in enumerate(passes, 1)
+    ]
     none = "No counter lowers the error by more than its uncertainty: record none."
     return Document(
         title=f"{title(report)}: which counters to record",
         opening=[Facts(facts)],
         sections=[
-            Section("Passes against error", [_trials(table[~less], "passes of the profiler against error")]),
+            Section(
+                "Passes against error",
+                [_trials(table[~less], "passes of the profiler against error")],
+            ),
             Section(
                 "Families of features",
                 [_trials(table[less | (table["columns"] == "all")], "left out", bool(less.any()))],
@@ -74,12 +94,20 @@ def counters_document(table: pd.DataFrame, passes: Sequence[Sequence[str]], repo
             Section(
                 "What to record",
                 [
-                    Table((*columns("pass", "counters"), Column("record", "prose")), rows(record), "what to record"),
+                    Table(
+                        (*columns("pass", "counters"), Column("record", "prose")),
+                        rows(record),
+                        "what to record",
+                    ),
                     Lines([] if passes else lines([none]).lines),
                 ],
             ),
         ],
-        data={**report, "passes": [list(names) for names in passes], "trials": table.to_dict("records")},
+        data={
+            **report,
+            "passes": [list(names) for names in passes],
+            "trials": table.to_dict("records"),
+        },
     )
 
 
@@ -90,15 +118,25 @@ def _trials(table: pd.DataFrame, name: str, shown: bool = True) -> Table:
     for label, part in table.groupby("columns", sort=False) if shown else ():
         errors = dict(zip(part["category"], part["e_out"], strict=True))
         least = np.nanmin(part["e_out"]) if part["e_out"].notna().any() else np.nan
-        cells = [Cell(number(errors[kind]), "strong" if errors[kind] == least else "") for kind in kinds]
+        cells = [
+            Cell(number(errors[kind]), "strong" if errors[kind] == least else "") for kind in kinds
+        ]
         best = "".join(part["model"][part["e_out"] == least][:1])
         first = part.iloc[0]
-        found.append(Row((str(label), str(first["passes"]), str(first["counters"]), *cells, str(best))))
-    heads = (Column("features"), *columns(numbers=["passes", "counters", *kinds]), Column("best model"))
+        found.append(
+            Row((str(label), str(first["passes"]), str(first["counters"]), *cells, str(best)))
+        )
+    heads = (
+        Column("features"),
+        *columns(numbers=["passes", "counters", *kinds]),
+        Column("best model"),
+    )
     return Table(heads, found, name, CAPTION)
 
 
-def plan_document(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None = None) -> Document:
+def plan_document(
+    plan: PassPlan, commands: Sequence[str], coverage: Coverage | None = None
+) -> Document:
     """Return which kernels each pass records and what starts it, or what the passes recorded."""
     outcome, *limits = plan.notes
     count = "{:,}".format
@@ -115,7 +153,9 @@ def plan_document(plan: PassPlan, commands: Sequence[str], coverage: Coverage | 
         last = upcoming("-o durations.parquet keeps the times for flopcast project --durations")
         parts = [*coverage_parts(coverage), table]
     data = plan_json(plan, commands, coverage)
-    return Document(title=str(outcome), sections=[Section("Passes", parts)], closing=[last], data=data)
+    return Document(
+        title=str(outcome), sections=[Section("Passes", parts)], closing=[last], data=data
+    )
 
 
 def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None) -> dict[str, Any]:
@@ -161,7 +201,9 @@ def fidelity_json(found: Fidelity) -> dict[str, Any]:
         "best": found.best,
         "basis": BASES[found.basis],
         "statement": str(found.verdict),
-        "kernels": found.kernels.astype(object).where(found.kernels.notna(), None).to_dict("records"),
+        "kernels": found.kernels.astype(object)
+        .where(found.kernels.notna(), None)
+        .to_dict("records"),
         "notes": [*map(repr, (*found.doubts, *found.notes))],
     }
 
@@ -169,9 +211,9 @@ def fidelity_json(found: Fidelity) -> dict[str, Any]:
 def trace_table(found: Fidelity) -> Table:
     """Return one row per trace; the one to believe in bold.
 
-    End to end is first start to last end; kernels / unprofiled the sum of kernel times over the unprofiled time, both
-    of a step; overheads are those of a step on the GPU and as the CPU saw it; ratio is the
-    median of the matched kernels against those of the trace to believe.
+    End to end is first start to last end; kernels / unprofiled the sum of kernel times over the
+    unprofiled time, both of a step; overheads are those of a step on the GPU and as the CPU saw it;
+    ratio is the median of the matched kernels against those of the trace to believe.
     """
     cells = []
     for place, trace in enumerate(found.traces):
@@ -195,8 +237,13 @@ def kernel_table(found: Fidelity) -> Table:
     """Return the kernels that take longest in the trace to believe, in the other traces against it."""
     others = found.kernels[found.kernels["label"] != found.best]
     cells = cells_of(
-        others.head(SHOWN), kernel=_short, label=str, count="{:,}".format, time_us=milliseconds,
-        ratio="{:.3f}".format, spread="{:.3f}".format,
-    )  # fmt: skip
+        others.head(SHOWN),
+        kernel=_short,
+        label=str,
+        count="{:,}".format,
+        time_us=milliseconds,
+        ratio="{:.3f}".format,
+        spread="{:.3f}".format,
+    )
     heads = columns("kernel", "trace", numbers=["count", "ms", "ratio", "± MAD"])
     return Table(heads, rows(cells), "kernels")

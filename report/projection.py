@@ -71,10 +71,19 @@ SHOWN = 8  # rows of the tornado, kernels, streams, steps and remarks that are p
 _LONG = ("path", "cpu", "interval", "other laws", "laws", "unmeasured")
 """Tables (keys of `tables`) of which a terminal prints the first rows."""
 _LINKS = {
-    "classes": "Classes", "pace": "Pace", "roofs": "Roofs", "efficiency": "Efficiency", "energy": "Energy",
-    "path": "Critical path", "cpu": "CPU", "split": "Time", "gaps": "Gaps", "interval": "Interval",
-    "other laws": "Other laws", "laws": "Laws",
-}  # fmt: skip
+    "classes": "Classes",
+    "pace": "Pace",
+    "roofs": "Roofs",
+    "efficiency": "Efficiency",
+    "energy": "Energy",
+    "path": "Critical path",
+    "cpu": "CPU",
+    "split": "Time",
+    "gaps": "Gaps",
+    "interval": "Interval",
+    "other laws": "Other laws",
+    "laws": "Laws",
+}
 """Table -> its entry in the navigation, where that is shorter than its title."""
 _SHORT = 24  # columns of a first cell that never folds
 
@@ -85,27 +94,46 @@ def projection_document(result: Result) -> Document:
     kernels = kernel_table(projection, result.rates)
     phases = [] if result.phases is None else [str(result.phases.note)]
     need = [] if result.need is None else [str(result.need.told)]
-    said = [*need, str(result.verdict), *phases, *unknown(kernels), *([] if need else narrower(result))]
+    said = [
+        *need,
+        str(result.verdict),
+        *phases,
+        *unknown(kernels),
+        *([] if need else narrower(result)),
+    ]
     remarks = [*map(repr, (*changes(result), *result.notes, unsure.note))]
     head = Headline(
-        "end to end", f"{duration(unsure.nominal_us)} on {target_of(projection)}",
-        f"{duration(projection.measured_us)} on {projection.host.name}", answer(result),
-    )  # fmt: skip
+        "end to end",
+        f"{duration(unsure.nominal_us)} on {target_of(projection)}",
+        f"{duration(projection.measured_us)} on {projection.host.name}",
+        answer(result),
+    )
     title = f"{result.label} on {projection.target.name}"
-    lead = f"measured on {projection.host.name}: {counted(int(kernels['count'].sum()), 'activity', 'activities')}"
+    lead = (
+        f"measured on {projection.host.name}: "
+        f"{counted(int(kernels['count'].sum()), 'activity', 'activities')}"
+    )
     efficiency = ["name", "op_class", "op", "count", *SUMS, *result.rates.columns]
-    found = data(result) | {"unknown_work": unknown_json(kernels), "efficiency": records(kernels[efficiency])}
-    return answered(title, lead, head, said, _sections(result, kernels), remarks, found, result.first)
+    found = data(result) | {
+        "unknown_work": unknown_json(kernels),
+        "efficiency": records(kernels[efficiency]),
+    }
+    return answered(
+        title, lead, head, said, _sections(result, kernels), remarks, found, result.first
+    )
 
 
 def answer(result: Result) -> str:
     """Return the answer in a sentence: between what the time lies, and what FLOPS scaling says."""
     unsure, totals = result.uncertainty, result.published.totals
-    published = f"{duration(totals['sum'])} added up, {duration(totals['replay'])} replayed in the same way"
+    published = (
+        f"{duration(totals['sum'])} added up, {duration(totals['replay'])} replayed in the same way"
+    )
     reach = f"{duration(unsure.lower_us)} and {duration(unsure.upper_us)}"
     ratio = unsure.nominal_us / result.projection.measured_us
     return (
-        f"{ratio:.3f} of the measured time; between {reach} ({100 * unsure.level:g} % interval, accuracy band "
+        f"{ratio:.3f} of the measured time; between {reach} ({100 * unsure.level:g} % interval, "
+        "accuracy band "
         f"{unsure.band}). FLOPS scaling, the published rule, says {published}."
     )
 
@@ -114,20 +142,29 @@ def narrower(result: Result) -> list[str]:
     """Say what to measure or to state next, as most of the interval is of it; nothing where nothing narrows it."""
     unsure = result.uncertainty
     ways = need_of(result.projection, unsure, 0.0).ways
-    return [f"To be surer: {ways[0][0]}, from ±{share(unsure.half_width)} to ±{share(ways[0][1])}"] if ways else []
+    return (
+        [f"To be surer: {ways[0][0]}, from ±{share(unsure.half_width)} to ±{share(ways[0][1])}"]
+        if ways
+        else []
+    )
 
 
 def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
     """Yield a section for every table that has rows, with the figures that belong to it, and one of every kernel."""
     total = float(kernels["projected_us"].sum())
     figures = {
-        "classes": Figure(partial(class_figure, result), "Time by class: measured, by FLOPS scaling, projected"),
+        "classes": Figure(
+            partial(class_figure, result), "Time by class: measured, by FLOPS scaling, projected"
+        ),
         "interval": Figure(
             partial(tornado_figure, result),
             "End-to-end time with one source at its own quantiles, the others as they are",
         ),
         "grid": Figure(partial(grid_figure, result), "End-to-end time over the measured one"),
-        "roofs": Figure(partial(roofs_figure, result), "Share of each roof over the time, as measured and projected"),
+        "roofs": Figure(
+            partial(roofs_figure, result),
+            "Share of each roof over the time, as measured and projected",
+        ),
     }
     for name, table in tables(result, kernels).items():
         heading = table.title[:1].upper() + table.title[1:]
@@ -135,7 +172,8 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         if name == "efficiency":
             every = [list(column) for column in zip(*_efficiency(kernels), strict=True)]
             told = (
-                "peak: hardware efficiency, FLOPS over the dense peak of the format used; bandwidth: share of that of "
+                "peak: hardware efficiency, FLOPS over the dense peak of the format used; "
+                "bandwidth: share of that of "
                 "the memory, of collectives that of the links"
             )
             listing = Listing(table.columns, partial(list, every), "efficiency", told)
@@ -174,12 +212,21 @@ def _sweeps(result: Result, table: Table) -> list[Part]:
 def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Sliders:
     """Return a slider for each figure that was swept, and the time of the point that they stand at."""
     target, measured = result.projection.target.name, result.projection.measured_us
-    axes = [(str(SWEEPABLE[name]), [f"{value:,.6g}" for value in points[name].unique()]) for name in names]
+    axes = [
+        (str(SWEEPABLE[name]), [f"{value:,.6g}" for value in points[name].unique()])
+        for name in names
+    ]
     choices = [
-        [Headline("", f"{duration(time)} on {target}", f"{duration(measured)} as measured",
-                  f"{time / measured:.3f} of the measured time")]
+        [
+            Headline(
+                "",
+                f"{duration(time)} on {target}",
+                f"{duration(measured)} as measured",
+                f"{time / measured:.3f} of the measured time",
+            )
+        ]
         for time in points[END_TO_END]
-    ]  # fmt: skip
+    ]
     return Sliders(axes, choices, int(np.argmax(points["current"])) if "current" in points else 0)
 
 
@@ -260,7 +307,9 @@ def data(result: Result) -> dict[str, Any]:
 def in_words(table: pd.DataFrame) -> pd.DataFrame:
     """Return a table with its column `why` in words."""
     said = {why: joined(why) for why in table["why"]}
-    return table.assign(why=pd.Series([said[why] for why in table["why"]], table.index, dtype=object))
+    return table.assign(
+        why=pd.Series([said[why] for why in table["why"]], table.index, dtype=object)
+    )
 
 
 def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
@@ -286,14 +335,30 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
             "end to end",
             ("added up as", host, "FLOPS scaling", target, "ratio"),
             cells_of(
-                result.totals, aggregation=WAYS.__getitem__, measured_us=duration, published_us=duration,
-                projected_us=duration, factor="{:.3f}".format,
+                result.totals,
+                aggregation=WAYS.__getitem__,
+                measured_us=duration,
+                published_us=duration,
+                projected_us=duration,
+                factor="{:.3f}".format,
             ),
         ),
         (
             "classes",
             "kernels by class",
-            ("class", "count", host, "FLOPS scaling", target, "low", "high", "ratio", "± 1 σ", "law", "bound"),
+            (
+                "class",
+                "count",
+                host,
+                "FLOPS scaling",
+                target,
+                "low",
+                "high",
+                "ratio",
+                "± 1 σ",
+                "law",
+                "bound",
+            ),
             list(_classes(result.classes)),
         ),
         (
@@ -323,40 +388,73 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
             "energy",
             ("GPU", "time", "mean power, W", "energy, J", "low", "high", "power measured"),
             cells_of(
-                result.energy, gpu=str, time_us=duration, power_w="{:,.0f}".format, energy_j=significant,
-                lower_j=significant, upper_j=significant, measured_share=partial(share, digits=0),
+                result.energy,
+                gpu=str,
+                time_us=duration,
+                power_w="{:,.0f}".format,
+                energy_j=significant,
+                lower_j=significant,
+                upper_j=significant,
+                measured_share=partial(share, digits=0),
             ),
         ),
         (
             "path",
             "longest kernels of the critical path",
             (named[0], "class", "count", "time on it", "share"),
-            cells_of(result.path_kernels, name=str, op_class=str, count=_COUNT, path_us=duration, share=share),
+            cells_of(
+                result.path_kernels,
+                name=str,
+                op_class=str,
+                count=_COUNT,
+                path_us=duration,
+                share=share,
+            ),
         ),
         (
             "cpu",
             "what the CPU works for on the critical path",
             (named[1], "calls", "time on it", "share"),
-            cells_of(cpu_operations(result.projection), name=str, count=_COUNT, path_us=duration, share=share),
+            cells_of(
+                cpu_operations(result.projection),
+                name=str,
+                count=_COUNT,
+                path_us=duration,
+                share=share,
+            ),
         ),
         (
             "split",
             "where the measured time goes",
-            ("part", "computation", "communication", "copies", "idle", "total", "hidden communication"),
+            (
+                "part",
+                "computation",
+                "communication",
+                "copies",
+                "idle",
+                "total",
+                "hidden communication",
+            ),
             list(_split(result)),
         ),
         (
             "gaps",
             "measured gaps between activities",
             ("cause", "count", "time"),
-            cells_of(result.gaps[result.gaps["count"] > 0], cause=str, count=_COUNT, gap_us=duration),
+            cells_of(
+                result.gaps[result.gaps["count"] > 0], cause=str, count=_COUNT, gap_us=duration
+            ),
         ),
         (
             "interval",
             "what the interval is made of",
             ("source", "± 1 σ", "low", "high", "variance"),
             cells_of(
-                result.uncertainty.tornado, name=source_name, sigma=spread, low_us=duration, high_us=duration,
+                result.uncertainty.tornado,
+                name=source_name,
+                sigma=spread,
+                low_us=duration,
+                high_us=duration,
                 share=share,
             ),
         ),
@@ -365,7 +463,10 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
             "steps",
             ("step", host, target),
             cells_of(
-                steps if len(steps) > 1 else None, step="{:.0f}".format, measured_us=duration, projected_us=duration
+                steps if len(steps) > 1 else None,
+                step="{:.0f}".format,
+                measured_us=duration,
+                projected_us=duration,
             ),
         ),
         (
@@ -385,8 +486,13 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
             "phases",
             ("activities of one", "repeats", "projected", "similarity", host, target, "± 1 σ"),
             cells_of(
-                None if result.phases is None else result.phases.table, activities=_COUNT, repeats=_COUNT,
-                projected_repeats=_COUNT, similarity=share, measured_us=duration, projected_us=duration,
+                None if result.phases is None else result.phases.table,
+                activities=_COUNT,
+                repeats=_COUNT,
+                projected_repeats=_COUNT,
+                similarity=share,
+                measured_us=duration,
+                projected_us=duration,
                 error=partial(share, digits=2),
             ),
         ),
@@ -396,14 +502,17 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
             (named[0], "launches", "measured", "time of the others"),
             cells_of(missed, name=str, launches=_COUNT, measured=_COUNT, unmeasured_us=duration),
         ),
-    ]  # fmt: skip
+    ]
     made = {
-        name: _table(title, heads, rows, SHOWN if name in _LONG else None) for name, title, heads, rows in found if rows
+        name: _table(title, heads, rows, SHOWN if name in _LONG else None)
+        for name, title, heads, rows in found
+        if rows
     }
     added, whole = float(result.classes["projected_us"].sum()), result.uncertainty.nominal_us
     if "energy" in made:
         told = (
-            "power measured: share of the busy time whose class of kernels has a measured power; else it is "
+            "power measured: share of the busy time whose class of kernels has a measured power; "
+            "else it is "
             "a judged share of the board power"
         )
         made["energy"] = replace(made["energy"], caption=told)
@@ -475,7 +584,9 @@ def _rate_columns(result: Result) -> list[Column]:
 def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
     """Return the rates of kernels whose work is known, on host and target in turn; of collectives those of links."""
     cells: list[Sequence[str]] = []
-    for row in kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)].to_dict("records"):
+    for row in kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)].to_dict(
+        "records"
+    ):
         moved = "link_share" if row["op_class"] == COLLECTIVE else "memory_share"
         rates = (significant(row[f"{side}_{name}"]) for name in ("tflops", "gbs") for side in SIDES)
         shares = (share(row[f"{side}_{name}"]) for name in ("efficiency", moved) for side in SIDES)
@@ -487,8 +598,14 @@ def _split(result: Result) -> Iterator[tuple[str, ...]]:
     """Yield the whole trace, then its busiest streams and steps, where there are several."""
     yield "whole trace", *_measures(result.split.iloc[0])
     for column, table in (("stream", result.streams), ("step", result.step_split)):
-        names = [name for name in ("rank", "process", "gpu") if name in table and len(table[name].unique()) > 1]
-        shown = table.sort_values("busy_us", ascending=False, kind="stable").head(SHOWN).sort_index()
+        names = [
+            name
+            for name in ("rank", "process", "gpu")
+            if name in table and len(table[name].unique()) > 1
+        ]
+        shown = (
+            table.sort_values("busy_us", ascending=False, kind="stable").head(SHOWN).sort_index()
+        )
         for _, row in shown.iterrows() if len(table) > 1 else ():
             yield ", ".join(f"{name} {row[name]}" for name in (column, *names)), *_measures(row)
 
@@ -499,14 +616,21 @@ def _measures(row: pd.Series) -> Iterator[str]:
 
 
 def _remarks(table: pd.DataFrame, other: bool) -> list[tuple[str, ...]]:
-    return cells_of(table[table["other"] == other], why=joined, law=str, count=_COUNT, projected_us=duration)
+    return cells_of(
+        table[table["other"] == other], why=joined, law=str, count=_COUNT, projected_us=duration
+    )
 
 
 def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     if frame is None:
         return (), []
     shares = [str(name) for name in frame.columns if str(name).startswith("share.")]
-    heads: tuple[str, ...] = ("figure", "value", "end to end", *(BOUNDS.get(name[6:], name[6:]) for name in shares))
+    heads: tuple[str, ...] = (
+        "figure",
+        "value",
+        "end to end",
+        *(BOUNDS.get(name[6:], name[6:]) for name in shares),
+    )
     rows: list[tuple[str, ...]] = [
         (
             str(row["figure"]) + (" (as it is)" if row["current"] else ""),
@@ -526,10 +650,14 @@ def _grid(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, 
     down, across = map(str, frame.columns[:2])
     table = frame.pivot_table(index=down, columns=across, values="ratio")
     heads = (f"{down}, by {across}", *(f"{value:,.6g}" for value in table.columns))
-    return heads, [(f"{value:,.6g}", *(f"{ratio:.3f}" for ratio in row)) for value, *row in table.itertuples()]
+    return heads, [
+        (f"{value:,.6g}", *(f"{ratio:.3f}" for ratio in row)) for value, *row in table.itertuples()
+    ]
 
 
-def _table(title: str, heads: Sequence[str | Column], rows: Sequence[Sequence[str]], shown: int | None) -> Table:
+def _table(
+    title: str, heads: Sequence[str | Column], rows: Sequence[Sequence[str]], shown: int | None
+) -> Table:
     """Return a table; columns of which every cell begins with a letter hold words: the first may fold if it is long."""
     found = []
     for place, head in enumerate(heads):
@@ -550,12 +678,17 @@ SUMS: Final = ("measured_us", "projected_us", "critical_us")
 def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
     """Return one row per kind of activity (name, shape, law), the largest projected time first.
 
-    The columns are `name`, `op_class`, `op` with its formats and dimensions, `law`, `bound`, `why` (of the first),
-    `sigma` (the greatest), `source` (of the first); `count`, `measured_us`, `projected_us`, `critical_us`, summed;
-    `unknown`, whether its work is not known; and the columns of ``rates`` (`roofs.rates_of`), means over the time.
+    The columns are `name`, `op_class`, `op` with its formats and dimensions, `law`, `bound`, `why`
+    (of the first), `sigma` (the greatest), `source` (of the first); `count`, `measured_us`,
+    `projected_us`, `critical_us`, summed; `unknown`, whether its work is not known; and the columns
+    of ``rates`` (`roofs.rates_of`), means over the time.
     """
     rows = projection.activities
-    rows = rows.assign(critical_us=critical_us(projection), op_class=class_of(rows), unknown=unknown_work(projection))
+    rows = rows.assign(
+        critical_us=critical_us(projection),
+        op_class=class_of(rows),
+        unknown=unknown_work(projection),
+    )
     rows = rows.assign(repeats=repeats_of(rows))
     dims = dict.fromkeys(name for op in OPS.values() if op.name != UNKNOWN_OP for name in op.dims)
     keys = [name for name in ("name", "kind", LAW, BOUND, *WORDS, *dims) if name in rows]
@@ -567,7 +700,9 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
     )
     found[list(SUMS)] = by[list(SUMS)].sum()
     for name, rate in rates.items():
-        weight = rows["measured_us" if str(name).startswith(HOST) else "projected_us"].where(rate.notna(), 0.0)
+        weight = rows["measured_us" if str(name).startswith(HOST) else "projected_us"].where(
+            rate.notna(), 0.0
+        )
         total = weight.groupby(code).sum()
         found[str(name)] = (rate.fillna(0.0) * weight).groupby(code).sum() / total.where(total > 0)
     return found.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
@@ -583,8 +718,9 @@ def unknown_work(projection: Projection) -> np.ndarray:
 def cpu_operations(projection: Projection) -> pd.DataFrame:
     """Return what the CPU works for on the critical path of the target, the longest time first.
 
-    The CPU's work up to the end of a call counts for the operator whose activity that call launches; of a call that
-    launches none, for the call. The columns are `name`, `count` of calls replayed, `path_us`, and `share` of the path.
+    The CPU's work up to the end of a call counts for the operator whose activity that call
+    launches; of a call that launches none, for the call. The columns are `name`, `count` of calls
+    replayed, `path_us`, and `share` of the path.
     """
     graph, path = projection.target_graph, projection.path
     work = path[path["kind"] == WORK]
@@ -592,7 +728,13 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
         return pd.DataFrame({"name": [], "count": [], "path_us": [], "share": []})
     names = np.array(graph.calls.names, dtype=object)
     launched = np.flatnonzero(graph.call >= 0)
-    operators = projection.activities["op_name"].astype(object).fillna("").astype(str).to_numpy()[graph.rows]
+    operators = (
+        projection.activities["op_name"]
+        .astype(object)
+        .fillna("")
+        .astype(str)
+        .to_numpy()[graph.rows]
+    )
     own = operators[launched] != ""
     names[graph.call[launched[own]]] = operators[launched[own]]
     ends = projection.times.call_ns(graph)[0] + graph.calls.duration_ns * projection.cpu
@@ -600,16 +742,23 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
     edges = ends[order]
     pieces = []
     for begin, end, length in work[["begin_ns", "end_ns", "length_ns"]].to_numpy():
-        inside = slice(np.searchsorted(edges, begin, side="right"), np.searchsorted(edges, end, side="left") + 1)
+        inside = slice(
+            np.searchsorted(edges, begin, side="right"),
+            np.searchsorted(edges, end, side="left") + 1,
+        )
         calls = order[inside]
         if not len(calls):
-            pieces.append(pd.DataFrame({"name": ["after the last call"], "path_us": [length / 1e3]}))
+            pieces.append(
+                pd.DataFrame({"name": ["after the last call"], "path_us": [length / 1e3]})
+            )
             continue
         until = np.minimum(edges[inside], end)
         until[-1] = end
         own_ns = np.diff(until, prepend=begin) * length / (end - begin)
         pieces.append(pd.DataFrame({"name": names[calls], "path_us": own_ns / 1e3}))
-    found = pd.concat(pieces).groupby("name")["path_us"].agg(count="size", path_us="sum").reset_index()
+    found = (
+        pd.concat(pieces).groupby("name")["path_us"].agg(count="size", path_us="sum").reset_index()
+    )
     length_us = float(path["length_ns"].sum()) / 1e3
     return found.assign(share=found["path_us"] / length_us).sort_values(
         "path_us", ascending=False, kind="stable", ignore_index=True
@@ -627,14 +776,19 @@ def unknown(kernels: pd.DataFrame) -> list[str]:
     part = share(float(own["projected_us"].sum()) / total)
     count = counted(int(own["count"].sum()), "kernel")
     return [
-        f"{part} of the projected time of activities is of {count} whose work is not known: a law has only their time"
+        f"{part} of the projected time of activities is of {count} whose work is not known: a law "
+        "has only their time"
     ]
 
 
 def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
     """Return the same as JSON types, with the kernels by name."""
     own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
-    by = own.groupby("name", sort=False, observed=True)[["count", "measured_us", "projected_us"]].sum().reset_index()
+    by = (
+        own.groupby("name", sort=False, observed=True)[["count", "measured_us", "projected_us"]]
+        .sum()
+        .reset_index()
+    )
     part = float(own["projected_us"].sum()) / total if total else 0.0
     return {"share": part, "kernels": records(by)}
 
@@ -642,28 +796,48 @@ def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
 def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
     """List kinds of activities with all that is known of each, and their share of a total."""
     heads = (
-        Column("kernel", "cut"), Column("class"), *columns(numbers=("count", "measured, µs", "projected, µs")),
-        Column("share", "number"), Column("ratio", "number"), Column("± 1 σ", "number"),
-        Column("on critical path, µs", "number"), Column("bound"), Column("law"), Column("work"), Column("because"),
+        Column("kernel", "cut"),
+        Column("class"),
+        *columns(numbers=("count", "measured, µs", "projected, µs")),
+        Column("share", "number"),
+        Column("ratio", "number"),
+        Column("± 1 σ", "number"),
+        Column("on critical path, µs", "number"),
+        Column("bound"),
+        Column("law"),
+        Column("work"),
+        Column("because"),
         Column("file and line", "place"),
-    )  # fmt: skip
+    )
 
     def texts() -> list[list[str]]:
         rows = [
             (
-                str(row["name"]), str(row["op_class"]), f"{row['count']:,}", significant(row["measured_us"]),
-                significant(row["projected_us"]), share(row["projected_us"] / total if total else None, 2),
-                formatted(row["projected_us"] / row["measured_us"] if row["measured_us"] else None, "{:.3f}"),
-                spread(row["sigma"]), significant(row["critical_us"]), BOUNDS.get(str(row["bound"]), str(row["bound"])),
-                str(row["law"]), "unknown" if row["unknown"] or str(row["op"]) in ("", "kernel") else workload(row),
-                joined(row["why"]), str(row["source"]),
+                str(row["name"]),
+                str(row["op_class"]),
+                f"{row['count']:,}",
+                significant(row["measured_us"]),
+                significant(row["projected_us"]),
+                share(row["projected_us"] / total if total else None, 2),
+                formatted(
+                    row["projected_us"] / row["measured_us"] if row["measured_us"] else None,
+                    "{:.3f}",
+                ),
+                spread(row["sigma"]),
+                significant(row["critical_us"]),
+                BOUNDS.get(str(row["bound"]), str(row["bound"])),
+                str(row["law"]),
+                "unknown" if row["unknown"] or str(row["op"]) in ("", "kernel") else workload(row),
+                joined(row["why"]),
+                str(row["source"]),
             )
             for row in kernels.to_dict("records")
-        ]  # fmt: skip
+        ]
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[]]
 
     caption = (
-        "ratio: projected / measured; share: of the projected time of all activities; ± 1 σ: how far the law errs, "
+        "ratio: projected / measured; share: of the projected time of all activities; ± 1 σ: how "
+        "far the law errs, "
         "relative, – where it is not known; file and line: of the first of its kind."
     )
     return Listing(heads, texts, name, caption)
@@ -680,19 +854,28 @@ def job_document(job: Job) -> Document:
     said, notes = _findings(job), _notes(job)
     ratio = job.projected_us / job.measured_us
     head = Headline(
-        "end to end", f"{duration(job.projected_us)} on {target}", f"{duration(job.measured_us)} on {host}",
-        f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks. FLOPS scaling, the "
+        "end to end",
+        f"{duration(job.projected_us)} on {target}",
+        f"{duration(job.measured_us)} on {host}",
+        f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks. "
+        "FLOPS scaling, the "
         f"published rule, says {duration(job.published_us)}, replayed in the same way.",
-    )  # fmt: skip
+    )
     title = f"{counted(len(job.ranks), 'rank')} on {job.projections[0].target.name}"
     lead = f"measured on {host}: {counted(len(job.meetings), 'collective')} that they share"
     return answered(title, lead, head, said, _job_sections(job), notes, job_json(job), _doubts(job))
 
 
 def answered(
-    title: str, lead: str, head: Headline, said: Sequence[str], sections: Iterable[Section], notes: Sequence[str],
-    data: dict[str, Any], first: Sequence[Remark] = (),
-) -> Document:  # fmt: skip
+    title: str,
+    lead: str,
+    head: Headline,
+    said: Sequence[str],
+    sections: Iterable[Section],
+    notes: Sequence[str],
+    data: dict[str, Any],
+    first: Sequence[Remark] = (),
+) -> Document:
     """Return a document that begins with an answer and what is said of it, and ends with notes.
 
     ``first`` stands above the answer.
@@ -700,7 +883,12 @@ def answered(
     return Document(
         title=title,
         lead=lead,
-        opening=[*warned(first), head, lines(said, medium="terminal"), lines(said, "answer", medium="page")],
+        opening=[
+            *warned(first),
+            head,
+            lines(said, medium="terminal"),
+            lines(said, "answer", medium="page"),
+        ],
         sections=[*sections, Section("Notes", [lines(notes, "list", medium="page")])],
         closing=[Lines(remarked(notes))],
         data=data,
@@ -733,44 +921,60 @@ def _findings(job: Job) -> list[str]:
     latest = split.sort_values("late_us", ascending=False, kind="stable").iloc[0]
     target = job.projections[0].target.name
     found = [
-        f"the ranks wait for peers in {share(waiting / total, 0)} of their time on {target} ({share(before, 0)} as "
+        f"the ranks wait for peers in {share(waiting / total, 0)} of their time on {target} "
+        f"({share(before, 0)} as "
         "measured): no faster network shortens that"
     ]
     if latest["late_us"] > 0:
         found.append(
-            f"rank {int(latest['rank'])} comes last to {int(latest['last'])} of {len(job.meetings)} collectives, "
+            f"rank {int(latest['rank'])} comes last to {int(latest['last'])} of "
+            f"{len(job.meetings)} collectives, "
             f"{duration(latest['late_us'])} after the one before it in total"
         )
     work = split["measured_computation_us"]
     if work.mean() > 0:
         over = float(work.max() / work.mean()) - 1.0
         longest = split["rank"].iloc[int(work.argmax())]
-        found.append(f"rank {longest} computes longest, {100 * over:.1f} % above the mean of the ranks, as measured")
+        found.append(
+            f"rank {longest} computes longest, {100 * over:.1f} % above the mean of the ranks, as "
+            "measured"
+        )
     return found
 
 
 def _notes(job: Job) -> list[str]:
     error_us = job.matched.clock_error_ns / 1e3
-    found = [f"the traces' clocks are aligned by the ends of common collectives, within {error_us:.3g} µs"]
+    found = [
+        f"the traces' clocks are aligned by the ends of common collectives, within {error_us:.3g} "
+        "µs"
+    ]
     if job.matched.unmatched:
         found.append(
-            f"{job.matched.unmatched} collectives are in some of the traces only, or between two ranks: no waiting is "
+            f"{job.matched.unmatched} collectives are in some of the traces only, or between two "
+            "ranks: no waiting is "
             "computed for them"
         )
-    group = max((len(str(one).split(" ")[-1].split(",")) for one in job.matched.members["group"]), default=0)
+    group = max(
+        (len(str(one).split(" ")[-1].split(",")) for one in job.matched.members["group"]), default=0
+    )
     if group > len(job.ranks):
         found.append(
-            f"{len(job.ranks)} of {group} ranks were given: a collective is assumed to start with the last of those"
+            f"{len(job.ranks)} of {group} ranks were given: a collective is assumed to start with "
+            "the last of those"
         )
     return [*found, "no interval of the job: each trace alone has one"]
 
 
 def _job_sections(job: Job) -> Iterator[Section]:
     host, target = job.projections[0].host.name, target_of(job.projections[0])
-    drawn = Figure(partial(ranks_figure, job), f"Time of each rank on {target}, by what it is spent on")
+    drawn = Figure(
+        partial(ranks_figure, job), f"Time of each rank on {target}, by what it is spent on"
+    )
     heads = columns("rank", numbers=("", *PARTS.values(), "total", "came last", "by"))
     cells = []
-    for row in job.split.to_dict("records"):  # two lines for every rank: as measured, and on the target
+    for row in job.split.to_dict(
+        "records"
+    ):  # two lines for every rank: as measured, and on the target
         last = (f"{row['last']:,}", duration(row["late_us"]))
         measured = (duration(row[f"measured_{name}"]) for name in (*PARTS, "total_us"))
         cells.append((str(row["rank"]), host, *measured, *last))
@@ -778,15 +982,39 @@ def _job_sections(job: Job) -> Iterator[Section]:
     parts: list[Part] = [drawn, Table(heads, rows(cells), "where each rank's time goes")]
     yield Section("Where each rank's time goes", parts, "ranks", "Ranks")
     heads = columns(
-        "collective", "group",
-        numbers=("message", "count", "kernel", "waiting", "transfer", "model", "waiting there", "transfer there"),
-    )  # fmt: skip
-    caption = "means of a rank and a collective, as measured, by the model of the links, and on the target"
-    times = ("kernel_us", "wait_us", "transfer_us", "model_us", "projected_wait_us", "projected_transfer_us")
+        "collective",
+        "group",
+        numbers=(
+            "message",
+            "count",
+            "kernel",
+            "waiting",
+            "transfer",
+            "model",
+            "waiting there",
+            "transfer there",
+        ),
+    )
+    caption = (
+        "means of a rank and a collective, as measured, by the model of the links, and on the "
+        "target"
+    )
+    times = (
+        "kernel_us",
+        "wait_us",
+        "transfer_us",
+        "model_us",
+        "projected_wait_us",
+        "projected_transfer_us",
+    )
     cells = cells_of(
-        job.collectives, collective=str, group=partial(shortened, width=24), message_bytes=data_size, count=_COUNT,
+        job.collectives,
+        collective=str,
+        group=partial(shortened, width=24),
+        message_bytes=data_size,
+        count=_COUNT,
         **dict.fromkeys(times, lambda time: duration(time) if np.isfinite(time) else ""),
-    )  # fmt: skip
+    )
     table = Table(heads, rows(cells), "collectives: waiting and transfer", caption=caption)
     yield Section("Collectives: waiting and transfer", [table], "collectives", "Collectives")
     yield sent_section(job.sent, job.pairs)
@@ -795,27 +1023,53 @@ def _job_sections(job: Job) -> Iterator[Section]:
 def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
     """Return what traced ranks send, by collective and between pairs (`projection.job`)."""
     total = float(sent["sent_bytes"].sum())
-    known = sent[sent["sent_bytes"] > 0].groupby(["collective", "group"], sort=False)["sent_bytes"].sum()
+    known = (
+        sent[sent["sent_bytes"] > 0]
+        .groupby(["collective", "group"], sort=False)["sent_bytes"]
+        .sum()
+    )
     most = known.sort_values(ascending=False, kind="stable").reset_index().to_dict("records")
     bars = [
-        Bar(f"{row['collective']} {row['group']}".strip(), row["sent_bytes"] / total, data_size(row["sent_bytes"]))
+        Bar(
+            f"{row['collective']} {row['group']}".strip(),
+            row["sent_bytes"] / total,
+            data_size(row["sent_bytes"]),
+        )
         for row in most
     ]
-    heads = columns("collective", "group", numbers=("ranks", "message", "count", "sent", "measured"))
+    heads = columns(
+        "collective", "group", numbers=("ranks", "message", "count", "sent", "measured")
+    )
     cells = cells_of(
-        sent, collective=lambda name: name or "unknown", group=str, ranks=lambda ranks: formatted(ranks, "{:.0f}"),
-        message_bytes=data_size, count=_COUNT, sent_bytes=data_size, measured_us=duration,
-    )  # fmt: skip
-    parts: list[Part] = [Bars("Sent, by collective and group", bars), Table(heads, rows(cells), "what ranks send")]
+        sent,
+        collective=lambda name: name or "unknown",
+        group=str,
+        ranks=lambda ranks: formatted(ranks, "{:.0f}"),
+        message_bytes=data_size,
+        count=_COUNT,
+        sent_bytes=data_size,
+        measured_us=duration,
+    )
+    parts: list[Part] = [
+        Bars("Sent, by collective and group", bars),
+        Table(heads, rows(cells), "what ranks send"),
+    ]
     if len(pairs):
-        matrix = Figure(partial(pairs_figure, pairs), "Bytes that each traced rank sends each other")
+        matrix = Figure(
+            partial(pairs_figure, pairs), "Bytes that each traced rank sends each other"
+        )
         heads = columns("rank", numbers=("sent", "to peers", "least to one", "most to one"))
         caption = "whatever algorithm moves it"
         between = [
-            (str(rank), data_size(float(own.sum())), str(len(own)), data_size(float(own.min())),
-             data_size(float(own.max())))
+            (
+                str(rank),
+                data_size(float(own.sum())),
+                str(len(own)),
+                data_size(float(own.min())),
+                data_size(float(own.max())),
+            )
             for rank, own in pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank")
-        ]  # fmt: skip
+        ]
         parts += [matrix, Table(heads, rows(between), "sent between pairs of ranks", caption)]
     return Section("What the ranks send", parts, "sent", "Volumes")
 

@@ -15,7 +15,15 @@ from plotly.subplots import make_subplots
 from ..projection.job import PARTS, Job
 from ..projection.result import Result
 from ..projection.roofs import CPU_ROOF, SIDES
-from ..projection.sweep import END_TO_END, SHARE, SWEEPABLE, SWEPT, UNKNOWN, changes_of_bound, own_value
+from ..projection.sweep import (
+    END_TO_END,
+    SHARE,
+    SWEEPABLE,
+    SWEPT,
+    UNKNOWN,
+    changes_of_bound,
+    own_value,
+)
 from ..projection.uncertainty import source_name
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 from .formats import data_size
@@ -42,7 +50,9 @@ def class_figure(result: Result) -> go.Figure:
             hovertemplate="%{x:.4~g} ms<extra>%{y}</extra>",
         )
     figure.update_xaxes(title_text="ms").update_yaxes(automargin=True)
-    return styled(figure, 140 + 46 * len(shown), legend={"traceorder": "reversed"}).update_layout(barmode="group")
+    return styled(figure, 140 + 46 * len(shown), legend={"traceorder": "reversed"}).update_layout(
+        barmode="group"
+    )
 
 
 def tornado_figure(result: Result) -> go.Figure | None:
@@ -68,7 +78,9 @@ def tornado_figure(result: Result) -> go.Figure | None:
         )
     figure.add_vline(x=unsure.nominal_us / 1000, line={"color": NEUTRAL, "width": 1})
     figure.update_xaxes(title_text="end to end, ms").update_yaxes(automargin=True)
-    return styled(figure, 140 + 34 * len(shown), legend={"traceorder": "normal"}).update_layout(barmode="overlay")
+    return styled(figure, 140 + 34 * len(shown), legend={"traceorder": "normal"}).update_layout(
+        barmode="overlay"
+    )
 
 
 def sweep_figures(result: Result) -> list[go.Figure]:
@@ -77,7 +89,9 @@ def sweep_figures(result: Result) -> list[go.Figure]:
     host, target = result.projection.host, result.projection.target
     for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
         value = own_value(host, str(name)) if name in SWEPT else None
-        marks = [Mark(f"{host.name}, measured", value, result.projection.measured_us)] if value else []
+        marks = (
+            [Mark(f"{host.name}, measured", value, result.projection.measured_us)] if value else []
+        )
         found.append(sweep_figure(frame, target=target.name, marks=marks))
     return found
 
@@ -91,10 +105,15 @@ def grid_figure(result: Result) -> go.Figure:
     hover = f"{first} %{{x}}, {second} %{{y}}: %{{z:.3f}} of the measured time<extra></extra>"
     figure = go.Figure(
         go.Heatmap(
-            x=labels[0], y=labels[1], z=table.round(4).to_numpy().tolist(), texttemplate="%{z:.2f}",
-            colorscale="Cividis", hovertemplate=hover, colorbar={"title": {"text": "of measured"}},
+            x=labels[0],
+            y=labels[1],
+            z=table.round(4).to_numpy().tolist(),
+            texttemplate="%{z:.2f}",
+            colorscale="Cividis",
+            hovertemplate=hover,
+            colorbar={"title": {"text": "of measured"}},
         )
-    )  # fmt: skip
+    )
     figure.update_xaxes(type="category", title_text=escape(str(SWEEPABLE[first])))
     figure.update_yaxes(type="category", title_text=escape(str(SWEEPABLE[second])))
     return styled(figure, 120 + 36 * len(table), legend={})
@@ -110,19 +129,29 @@ BOUND_COLOURS: Final = {
 def roofs_figure(result: Result) -> go.Figure:
     """Draw which share of each roof is used over the time, as measured above the target."""
     titles = [f"{one.gpu}, {side}" for one, side in zip(result.strips, SIDES, strict=True)]
-    figure = make_subplots(rows=2, cols=1, subplot_titles=list(map(escape, titles)), vertical_spacing=0.17)
-    colours = {name: BOUND_COLOURS[name] for name in ("compute", "memory", "link")} | {CPU_ROOF: NEUTRAL}
+    figure = make_subplots(
+        rows=2, cols=1, subplot_titles=list(map(escape, titles)), vertical_spacing=0.17
+    )
+    colours = {name: BOUND_COLOURS[name] for name in ("compute", "memory", "link")} | {
+        CPU_ROOF: NEUTRAL
+    }
     for place, one in enumerate(result.strips, 1):
         edges = (one.edges_us - one.edges_us[0]) / 1e3
         for name, shares in one.shares.items():
             figure.add_trace(
                 go.Scatter(
-                    name=name, x=edges.round(6).tolist(), y=np.r_[100 * shares, 100 * shares[-1]].round(2).tolist(),
-                    mode="lines", line={"shape": "hv", "color": colours[name], "width": 1.5}, legendgroup=name,
+                    name=name,
+                    x=edges.round(6).tolist(),
+                    y=np.r_[100 * shares, 100 * shares[-1]].round(2).tolist(),
+                    mode="lines",
+                    line={"shape": "hv", "color": colours[name], "width": 1.5},
+                    legendgroup=name,
                     showlegend=place == 2 or name not in result.strips[1].shares,
                     hovertemplate=f"{name}: %{{y:.1f}} % at %{{x:.4~g}} ms<extra></extra>",
-                ), row=place, col=1,
-            )  # fmt: skip
+                ),
+                row=place,
+                col=1,
+            )
     figure.update_yaxes(title_text="of the roof, %", rangemode="tozero")
     figure.update_xaxes(title_text="ms", row=2, col=1)
     legend = {"orientation": "h", "y": 1.1, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
@@ -141,16 +170,21 @@ class Mark:
 def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()) -> go.Figure:
     """Draw the end-to-end time over the swept figure, and below it the share of time by bound.
 
-    Dotted lines stand where the dominant bound changes; the target's own value is a filled point, ``marks`` are open
-    diamonds. Raises ValueError: the frame of `projection.sweep.sweep` holds several sweeps.
+    Dotted lines stand where the dominant bound changes; the target's own value is a filled point,
+    ``marks`` are open diamonds. Raises ValueError: the frame of `projection.sweep.sweep` holds
+    several sweeps.
     """
     if (found := frame["figure"].unique().tolist()) != found[:1]:
         raise ValueError(f"a figure shows one sweep, got {', '.join(found)}")
     words = SWEEPABLE[found[0]]
-    figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.64, 0.36], vertical_spacing=0.05)
+    figure = make_subplots(
+        rows=2, cols=1, shared_xaxes=True, row_heights=[0.64, 0.36], vertical_spacing=0.05
+    )
     hover = f"%{{y:.4~g}} ms at %{{x}} {escape(words.unit)}"
     for trace in _times(frame, target, marks):
-        figure.add_trace(trace.update(hovertemplate=f"{hover}<extra>{trace.name}</extra>"), row=1, col=1)
+        figure.add_trace(
+            trace.update(hovertemplate=f"{hover}<extra>{trace.name}</extra>"), row=1, col=1
+        )
     for trace in _shares(frame):
         figure.add_trace(trace, row=2, col=1)
     middle = (frame["value"].min() + frame["value"].max()) / 2
@@ -165,7 +199,9 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
             "yanchor": "top",
             "xanchor": "left" if change.crossing < middle else "right",
         }
-        figure.add_annotation(text=label, showarrow=False, font={"color": NEUTRAL, "size": 12}, **at)
+        figure.add_annotation(
+            text=label, showarrow=False, font={"color": NEUTRAL, "size": 12}, **at
+        )
     figure.update_yaxes(title_text="end to end, ms", rangemode="tozero", row=1, col=1)
     figure.update_yaxes(title_text="time by bound, %", range=[0, 100], row=2, col=1)
     figure.update_xaxes(tickformat=",~f").update_xaxes(title_text=escape(str(words)), row=2, col=1)
@@ -177,33 +213,52 @@ def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.S
     """Return the curve, the target as it is, and the marks."""
     own = frame[frame["current"]]
     curve = go.Scatter(
-        name="projected", x=frame["value"].tolist(), y=(frame[END_TO_END] / 1e3).tolist(), mode="lines+markers",
-        line={"color": SELECTED, "width": 3}, marker={"size": 5},
-    )  # fmt: skip
+        name="projected",
+        x=frame["value"].tolist(),
+        y=(frame[END_TO_END] / 1e3).tolist(),
+        mode="lines+markers",
+        line={"color": SELECTED, "width": 3},
+        marker={"size": 5},
+    )
     current = go.Scatter(
-        name=f"{escape(target)} as it is", x=own["value"].tolist(), y=(own[END_TO_END] / 1e3).tolist(), mode="markers",
+        name=f"{escape(target)} as it is",
+        x=own["value"].tolist(),
+        y=(own[END_TO_END] / 1e3).tolist(),
+        mode="markers",
         marker={"color": SELECTED, "size": 13},
-    )  # fmt: skip
+    )
     others = [
         go.Scatter(
-            name=escape(mark.label), x=[mark.value], y=[mark.time_us / 1e3], mode="markers",
+            name=escape(mark.label),
+            x=[mark.value],
+            y=[mark.time_us / 1e3],
+            mode="markers",
             marker={"color": BASELINE, "size": 12, "symbol": "diamond-open", "line": {"width": 2}},
         )
         for mark in marks
-    ]  # fmt: skip
+    ]
     return [curve, *([current] if len(own) else []), *others]
 
 
 def _shares(frame: pd.DataFrame) -> list[go.Scatter]:
     """Return the shares of the bounds that have any, stacked in the order of the colours."""
-    bounds = [bound for bound in BOUND_COLOURS if frame.get(SHARE + bound, pd.Series(dtype=float)).gt(0).any()]
+    bounds = [
+        bound
+        for bound in BOUND_COLOURS
+        if frame.get(SHARE + bound, pd.Series(dtype=float)).gt(0).any()
+    ]
     return [
         go.Scatter(
-            name=bound, x=frame["value"].tolist(), y=(100 * frame[SHARE + bound]).tolist(), stackgroup="bounds",
-            mode="lines", line={"color": BOUND_COLOURS[bound], "width": 1}, hovertemplate=f"{bound}: %{{y:.1f}} %",
+            name=bound,
+            x=frame["value"].tolist(),
+            y=(100 * frame[SHARE + bound]).tolist(),
+            stackgroup="bounds",
+            mode="lines",
+            line={"color": BOUND_COLOURS[bound], "width": 1},
+            hovertemplate=f"{bound}: %{{y:.1f}} %",
         )
         for bound in bounds
-    ]  # fmt: skip
+    ]
 
 
 COLOURS = dict(zip(PARTS, (SELECTED, OTHERS[0], BASELINE, OTHERS[1], NEUTRAL), strict=True))
@@ -223,9 +278,13 @@ def ranks_figure(job: Job) -> go.Figure:
                 axis[1].append("as measured" if prefix else f"{side}, projected")
                 times.append(row[prefix + name] / 1000)
         figure.add_bar(
-            y=axis, x=times, name=label, orientation="h", marker_color=COLOURS[name],
+            y=axis,
+            x=times,
+            name=label,
+            orientation="h",
+            marker_color=COLOURS[name],
             hovertemplate=f"{label}: %{{x:.4~g}} ms<extra></extra>",
-        )  # fmt: skip
+        )
     figure.update_xaxes(title_text="ms").update_yaxes(automargin=True)
     figure = styled(
         figure,
@@ -243,11 +302,18 @@ def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
     texts = [[data_size(value) for value in row] for row in table.to_numpy().tolist()]
     figure = go.Figure(
         go.Heatmap(
-            x=labels[0], y=labels[1], z=(table / 1e6).round(3).to_numpy().tolist(), text=texts,
-            texttemplate="%{text}" if table.size <= 256 else "", colorscale="Cividis", zmin=0, zmax=most,
-            hovertemplate="rank %{y} to %{x}: %{text}<extra></extra>", colorbar={"title": {"text": "MB"}},
+            x=labels[0],
+            y=labels[1],
+            z=(table / 1e6).round(3).to_numpy().tolist(),
+            text=texts,
+            texttemplate="%{text}" if table.size <= 256 else "",
+            colorscale="Cividis",
+            zmin=0,
+            zmax=most,
+            hovertemplate="rank %{y} to %{x}: %{text}<extra></extra>",
+            colorbar={"title": {"text": "MB"}},
         )
-    )  # fmt: skip
+    )
     figure.update_xaxes(type="category", title_text="to rank")
     figure.update_yaxes(type="category", title_text="from rank", autorange="reversed")
     return styled(figure, 140 + 34 * len(table), legend={})

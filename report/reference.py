@@ -18,16 +18,23 @@ MISSING: Final = "not published"
 _LIST_PEAKS: Final = ("bf16", "fp8", "fp32")
 _RARE: Final = ("reported_cus", "matrix_mhz", "int8_vector")
 _WORDS: Final = {
-    "vendor": "maker", "arch": "architecture", "gfx": "gfx id", "form_factor": "form factor",
-    "memory_type": "memory type", "link_name": "link type",
-}  # fmt: skip
+    "vendor": "maker",
+    "arch": "architecture",
+    "gfx": "gfx id",
+    "form_factor": "form factor",
+    "memory_type": "memory type",
+    "link_name": "link type",
+}
 _LIST_CAPTION: Final = (
-    "Dense peaks in TFLOPS, of the matrix units where there are any; memory bandwidth and all links one way in GB/s; "
+    "Dense peaks in TFLOPS, of the matrix units where there are any; memory bandwidth and all "
+    "links one way in GB/s; "
     f"–: {MISSING}. Confidence (cf) A: figures alike in two sources, B: one, C: thinner."
 )
 
 
-def gpus_document(gpus: Sequence[GPU], *, compared: bool = False, with_sources: bool = False) -> Document:
+def gpus_document(
+    gpus: Sequence[GPU], *, compared: bool = False, with_sources: bool = False
+) -> Document:
     """Return GPUs, one or more: their list, or figure by figure beside the first, or where their figures come from.
 
     With `with_sources` it is the sources and what others have measured, whatever `compared` says.
@@ -42,18 +49,33 @@ def gpu_table(gpus: Iterable[GPU]) -> Table:
     """Return the list of GPUs, one row each: what it is, its peaks, bandwidths, year and the confidence in them."""
     found = []
     for gpu in gpus:
-        figures = (gpu.cus, *(_peak(gpu, dtype) for dtype in _LIST_PEAKS), gpu.memory_bw_gbs, gpu.link_bw_gbs, gpu.year)
-        cells = (NONE if one is None else f"{one:.0f}" if one >= 100 else f"{one:.3g}" for one in figures)
+        figures = (
+            gpu.cus,
+            *(_peak(gpu, dtype) for dtype in _LIST_PEAKS),
+            gpu.memory_bw_gbs,
+            gpu.link_bw_gbs,
+            gpu.year,
+        )
+        cells = (
+            NONE if one is None else f"{one:.0f}" if one >= 100 else f"{one:.3g}" for one in figures
+        )
         found.append((gpu.name, gpu.arch, gpu.gfx, *cells, gpu.confidence or NONE))
     numbers = columns(numbers=("CUs", *_LIST_PEAKS, "mem", "link", "year"))
-    heads = (Column("name", "name"), Column("arch", least=9), Column("gfx", "name"), *numbers, Column("cf", "name"))
+    heads = (
+        Column("name", "name"),
+        Column("arch", least=9),
+        Column("gfx", "name"),
+        *numbers,
+        Column("cf", "name"),
+    )
     return Table(heads, rows(found), "GPUs", _LIST_CAPTION)
 
 
 def compare_table(first: GPU, *others: GPU) -> Table:
     """Return every figure of the given GPUs side by side, each with its ratio to the first GPU's.
 
-    A ratio is left out where either figure is not published; the first alone has its figures listed.
+    A ratio is left out where either figure is not published; the first alone has its figures
+    listed.
     """
     gpus = (first, *others)
     found: list[tuple[str | Cell, ...]] = []
@@ -62,14 +84,22 @@ def compare_table(first: GPU, *others: GPU) -> Table:
         found.append((label, "", *_interleave(texts, [""] * len(others))))
     # what every GPU should publish, and rarer figures where one of these has them
     keys = [*_peak_keys(gpus), *FIGURES]
-    for key in (one for one in keys if one not in _RARE or any(_figure(gpu, one) is not None for gpu in gpus)):
+    for key in (
+        one
+        for one in keys
+        if one not in _RARE or any(_figure(gpu, one) is not None for gpu in gpus)
+    ):
         figure = PEAKS.get(key) or FIGURES[key]
         values = [_figure(gpu, key) for gpu in gpus]
         ratios = [
-            "" if key == "year" or value is None or values[0] is None else Cell(f"× {value / values[0]:.3g}", "accent")
+            ""
+            if key == "year" or value is None or values[0] is None
+            else Cell(f"× {value / values[0]:.3g}", "accent")
             for value in values[1:]
         ]
-        found.append((figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios)))
+        found.append(
+            (figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios))
+        )
     heads = [first.name, *(head for gpu in others for head in (gpu.name, "ratio"))]
     title = " · ".join(gpu.name for gpu in gpus)
     return Table(columns("figure", "unit", numbers=heads), rows(found), title, "Peaks are dense.")
@@ -81,7 +111,11 @@ def provenance_table(gpus: Iterable[GPU]) -> Table:
     for gpu in gpus:
         sources = "\n".join(_source_line(source) for source in gpu.sources)
         found.append(Row((gpu.name, gpu.confidence, gpu.note, sources), ends=True))
-    return Table(columns("GPU", "confidence", prose=("note", "sources")), found, "Where the figures come from")
+    return Table(
+        columns("GPU", "confidence", prose=("note", "sources")),
+        found,
+        "Where the figures come from",
+    )
 
 
 def ceilings_table(gpus: Iterable[GPU]) -> Table:
@@ -94,7 +128,17 @@ def ceilings_table(gpus: Iterable[GPU]) -> Table:
             words = (row.method, row.conditions, row.source, row.confidence)
             found.append((gpu.name, row.metric, _number(row.value), row.unit, of_peak, *words))
     numbers = {"value", "of peak"}
-    heads = ("GPU", "metric", "value", "unit", "of peak", "method", "conditions", "source", "confidence")
+    heads = (
+        "GPU",
+        "metric",
+        "value",
+        "unit",
+        "of peak",
+        "method",
+        "conditions",
+        "source",
+        "confidence",
+    )
     kinds = tuple(Column(head, "number" if head in numbers else "words") for head in heads)
     return Table(kinds, rows(found), "Measured by others")
 
@@ -102,7 +146,8 @@ def ceilings_table(gpus: Iterable[GPU]) -> Table:
 def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
     """Return the GPUs for JSON: every figure with null where it is not published, the units, and the sources named.
 
-    ``gpus`` are as `GPU.to_dict`, the peaks flat under ``peaks``; ``units`` are by figure, ``sources`` by key.
+    ``gpus`` are as `GPU.to_dict`, the peaks flat under ``peaks``; ``units`` are by figure,
+    ``sources`` by key.
     """
     listed = list(gpus)
     used = {_source_key(source) for gpu in listed for source in gpu.sources}
@@ -158,43 +203,76 @@ def _source_line(source: str) -> str:
 
 def schema_document(table: pd.DataFrame, op: str | None) -> Document:
     """Return the columns of an operator (``op``), or of all of them, as `flopcast.schema` has them."""
-    of_each = {op: table} if op else {str(key): own.droplevel("op") for key, own in table.groupby("op", sort=False)}
+    of_each = (
+        {op: table}
+        if op
+        else {str(key): own.droplevel("op") for key, own in table.groupby("op", sort=False)}
+    )
     data = {
         "schema": SCHEMA,
         "operators": [
             {
                 "op": name,
                 "also": _names(name),
-                "columns": own.astype(object).where(own.notna(), None).reset_index().to_dict("records"),
+                "columns": own.astype(object)
+                .where(own.notna(), None)
+                .reset_index()
+                .to_dict("records"),
             }
             for name, own in of_each.items()
         ],
     }
     if op is None:
         found = []
-        for name, own in of_each.items():  # the dimensions it needs with an example, those it may have, its other names
+        for (
+            name,
+            own,
+        ) in (
+            of_each.items()
+        ):  # the dimensions it needs with an example, those it may have, its other names
             dims = own.loc[list(OPS[name].dims)]
-            needed = [f"{column}={value}" for column, value in dims["example"][dims["required"]].items()]
+            needed = [
+                f"{column}={value}" for column, value in dims["example"][dims["required"]].items()
+            ]
             defaults = dims["default"][~dims["required"]].items()
-            may = [f"{column}={_shown(value)}" if _shown(value) else str(column) for column, value in defaults]
+            may = [
+                f"{column}={_shown(value)}" if _shown(value) else str(column)
+                for column, value in defaults
+            ]
             public = [word for word in _names(name) if not word.startswith("_")]
             found.append((name, " ".join(needed), " ".join(may), " ".join(public)))
         heads = (Column("op", "name"), *columns("needs, for example", "may have", "also called"))
         common = [
-            "Every row also needs device, op, dtype_a (not a collective or kernel) and duration_us, or a duration in "
+            "Every row also needs device, op, dtype_a (not a collective or kernel) and "
+            "duration_us, or a duration in "
             "another unit: latency_ms, time with --unit time=ms.",
-            "flopcast schema OP lists every column of one with its unit; --out FILE.csv writes them to fill in.",
+            "flopcast schema OP lists every column of one with its unit; --out FILE.csv writes "
+            "them to fill in.",
         ]
-        parts = [Table(heads, rows(found), "operators and their dimensions"), lines(common, tone="soft")]
+        parts = [
+            Table(heads, rows(found), "operators and their dimensions"),
+            lines(common, tone="soft"),
+        ]
         return Document(sections=[Section("operators", parts)], data=data)
     listed = []
     for column, row in table.iterrows():
         needed_or_not = "needed" if row["required"] else ""
-        cells = (str(column), needed_or_not, row["unit"], _shown(row["default"]), _shown(row["example"]), row["also"])
+        cells = (
+            str(column),
+            needed_or_not,
+            row["unit"],
+            _shown(row["default"]),
+            _shown(row["example"]),
+            row["also"],
+        )
         listed.append(Row(cells, "" if row["required"] else "soft"))
     heads = (Column("column", "name"), *columns("", "unit", "default", "example", "also read as"))
     names = ", ".join(_names(op))
-    called = [f"Also called {names}; aten::, torch. and the like before a name are passed over."] if names else []
+    called = (
+        [f"Also called {names}; aten::, torch. and the like before a name are passed over."]
+        if names
+        else []
+    )
     parts = [Table(heads, listed, f"columns of {op}"), lines(called, tone="soft")]
     return Document(sections=[Section(op, parts)], data=data)
 
@@ -204,4 +282,10 @@ def _names(op: str) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    return "" if value is None or value != value else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        ""
+        if value is None or value != value
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )

@@ -1,8 +1,8 @@
 """The folder that a training run leaves: whole or not at all, and the same bytes for the same input.
 
-It holds ``metrics.json``, ``predictions.parquet``, ``model/``, ``report.html``, and the seal of them all (`sealing`).
-What the first two must be stands in `run_schema`. Last in this file stands how to read an entry of ``metrics["cv"]``:
-its rows in order, and the baseline to compare with.
+It holds ``metrics.json``, ``predictions.parquet``, ``model/``, ``report.html``, and the seal of
+them all (`sealing`). What the first two must be stands in `run_schema`. Last in this file stands
+how to read an entry of ``metrics["cv"]``: its rows in order, and the baseline to compare with.
 """
 
 from __future__ import annotations
@@ -21,20 +21,26 @@ from ..errors import ArtifactError, DataError, few
 from ..output import check_folder, check_unread, overwriting, whole_folder
 from .run_schema import NUMBERS, TEXTS, check_metrics
 
-if TYPE_CHECKING:  # a command checks the place of its run before it takes the time to import what trains
+if (
+    TYPE_CHECKING
+):  # a command checks the place of its run before it takes the time to import what trains
     import pandas as pd
     import pyarrow as pa
 
 SCHEMA = 4
 """Version of ``metrics.json``; readers refuse those they do not know.
 
-Since 2 it has ``provenance``, since 3 a seal, since 4 the predictions hold baselines as rows alone, not as columns too.
+Since 2 it has ``provenance``, since 3 a seal, since 4 the predictions hold baselines as rows alone,
+not as columns too.
 """
 DIGITS = 9  # significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise
 METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
 PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
 """What a run folder consists of; a signature (`sealing.SIGNATURE`) may stand beside them."""
-TARGETS = ("targets.json", "targets.html")  # what a folder of runs for several targets has beside them
+TARGETS = (
+    "targets.json",
+    "targets.html",
+)  # what a folder of runs for several targets has beside them
 _MOST_TEXT = 2**28  # bytes of metrics.json
 
 
@@ -48,14 +54,16 @@ def write_run(
 ) -> None:
     """Write a run folder, in one step for whoever looks at it: new or empty, or a previous run, which is replaced.
 
-    ``metrics.json`` gets ``"schema": 4``, sorted keys, floats rounded to nine significant digits, and null for NaN and
-    infinities; `save_model` is called with the path of the model folder to write; where it raises, the folder is as it
-    was. Raises ArtifactError: `folder` is a file, or holds something that is not a run; DataError: it cannot be
-    written.
+    ``metrics.json`` gets ``"schema": 4``, sorted keys, floats rounded to nine significant digits,
+    and null for NaN and infinities; `save_model` is called with the path of the model folder to
+    write; where it raises, the folder is as it was. Raises ArtifactError: `folder` is a file, or
+    holds something that is not a run; DataError: it cannot be written.
     """
     check_run_folder(folder)
     with whole_folder(folder) as stage:
-        text = json_text.dumps({**metrics, "schema": SCHEMA}, digits=DIGITS, missing=True, sort=True)
+        text = json_text.dumps(
+            {**metrics, "schema": SCHEMA}, digits=DIGITS, missing=True, sort=True
+        )
         (stage / METRICS).write_text(text, encoding="utf-8")
         _write(predictions, stage / PREDICTIONS)
         save_model(stage / MODEL)
@@ -72,17 +80,21 @@ def _write(predictions: pd.DataFrame, path: Path) -> None:
         path,
         index=False,
         compression="zstd",
-        column_encoding={name: encodings[kind] for name, kind in kinds.items() if kind in encodings},
+        column_encoding={
+            name: encodings[kind] for name, kind in kinds.items() if kind in encodings
+        },
         use_dictionary=[name for name, kind in kinds.items() if kind not in encodings],
-        row_group_size=max(len(predictions), 1),  # each has a dictionary of its own: ten took three times as long
+        row_group_size=max(
+            len(predictions), 1
+        ),  # each has a dictionary of its own: ten took three times as long
     )
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
     """Return ``metrics.json`` of a run folder that is as it was sealed (`sealing.check`).
 
-    Raises ArtifactError: the folder is missing or foreign, not as it was sealed, its metrics are damaged, or a newer
-    flopcast wrote them.
+    Raises ArtifactError: the folder is missing or foreign, not as it was sealed, its metrics are
+    damaged, or a newer flopcast wrote them.
     """
     metrics = _metrics(Path(folder))
     sealing.check(Path(folder))
@@ -92,8 +104,8 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     """Return ``metrics.json`` and ``predictions.parquet`` of a run folder.
 
-    Raises ArtifactError: as `read_metrics`; or the predictions are damaged, or of other rows and models than the
-    metrics.
+    Raises ArtifactError: as `read_metrics`; or the predictions are damaged, or of other rows and
+    models than the metrics.
     """
     import numpy as np
     import pyarrow as pa
@@ -105,35 +117,59 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
     metrics, path = read_metrics(folder), folder / PREDICTIONS
     try:
         with pq.ParquetFile(path) as file:
-            entries = sum(len(cv.get("baselines") or []) + len(cv.get("models") or []) for cv in metrics["cv"])
+            entries = sum(
+                len(cv.get("baselines") or []) + len(cv.get("models") or []) for cv in metrics["cv"]
+            )
             if not 0 < file.metadata.num_rows <= entries * (metrics["data"].get("n") or 0):
-                raise ValueError(f"{file.metadata.num_rows:,} rows, which are not those of {METRICS}")
-            if missing := [name for name in (*NUMBERS, *TEXTS) if name not in file.schema_arrow.names]:
+                raise ValueError(
+                    f"{file.metadata.num_rows:,} rows, which are not those of {METRICS}"
+                )
+            if missing := [
+                name for name in (*NUMBERS, *TEXTS) if name not in file.schema_arrow.names
+            ]:
                 raise ValueError(f"it lacks {few(missing)}")
             laws = {str(row["name"]) for cv in metrics["cv"] for row in cv.get("baselines") or []}
-            kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | {"row": pa.int64(), "fold": pa.int64()}
+            kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | {
+                "row": pa.int64(),
+                "fold": pa.int64(),
+            }
             table = whole_table(file, path, TRACE_BYTES, once=True)
             for place, name in enumerate(table.column_names):
                 if name in (*TEXTS, "source"):  # each text once, as `Competition.table` has it
                     table = table.set_column(place, name, _as_categories(table[name]))
-            if nulls := [name for name in ("row", "fold", "observed", *TEXTS) if table[name].null_count]:
+            if nulls := [
+                name for name in ("row", "fold", "observed", *TEXTS) if table[name].null_count
+            ]:
                 raise ValueError(f"{few(nulls)} is not known of every row")
-            fields = [pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema]
+            fields = [
+                pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema
+            ]
             found = table.cast(pa.schema(fields, table.schema.metadata)).to_pandas()
             if (
                 not np.isfinite(found[["observed", "predicted", "ape"]]).all(axis=None)
                 or (found["observed"] <= 0).any()
             ):
-                raise ValueError("observed and predicted values must be finite, and observed ones positive")
+                raise ValueError(
+                    "observed and predicted values must be finite, and observed ones positive"
+                )
             if not found["row"].between(0, metrics["data"]["n"] - 1).all():
                 raise ValueError(f"its rows are not those of {METRICS}")
-            names = {str(row["name"]) for cv in metrics["cv"] for row in (cv.get("baselines") or []) + cv["models"]}
-            if metrics["model"]["name"] not in (models := set(found["model"])) or not models <= names:
+            names = {
+                str(row["name"])
+                for cv in metrics["cv"]
+                for row in (cv.get("baselines") or []) + cv["models"]
+            }
+            if (
+                metrics["model"]["name"] not in (models := set(found["model"]))
+                or not models <= names
+            ):
                 raise ValueError(f"its models are not those of {METRICS}")
             return metrics, found
     except (OSError, ValueError, TypeError, KeyError, DataError, pa.ArrowException) as error:
         why = " ".join(str(error).split())[:200]
-        raise ArtifactError(f"{path} cannot be read ({why}), so the run is damaged: train again") from error
+        raise ArtifactError(
+            f"{path} cannot be read ({why}), so the run is damaged: train again"
+        ) from error
 
 
 def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -143,7 +179,11 @@ def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         column = column.cast(pa.string())
-    return column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return (
+        column.unify_dictionaries()
+        if pa.types.is_dictionary(column.type)
+        else column.dictionary_encode()
+    )
 
 
 def check_run_folder(folder: Path) -> None:
@@ -161,10 +201,17 @@ def check_run_folder(folder: Path) -> None:
             except ArtifactError as error:
                 if not overwriting():
                     what = "holds files that are not a run of this flopcast, which would be lost"
-                    raise ArtifactError(f"{folder} {what}: choose another folder, or give overwrite=True") from error
+                    raise ArtifactError(
+                        f"{folder} {what}: choose another folder, or give overwrite=True"
+                    ) from error
             known = {*PARTS, sealing.SIGNATURE}
-            if others := sorted(one.name for one in folder.iterdir() if one.name not in known and one.name[0] != "."):
-                raise ArtifactError(f"{folder} holds what is not of the run ({few(others)}): move it elsewhere first")
+            if others := sorted(
+                one.name for one in folder.iterdir() if one.name not in known and one.name[0] != "."
+            ):
+                raise ArtifactError(
+                    f"{folder} holds what is not of the run ({few(others)}): move it elsewhere "
+                    "first"
+                )
     check_folder(folder)
 
 
@@ -174,16 +221,24 @@ def _metrics(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ArtifactError(f"{folder} is not a folder: give the run folder that `train` wrote")
     if not path.exists():
-        raise ArtifactError(f"{folder} is not a run folder (it has no {METRICS}): {sealing.which_run(folder)}")
+        raise ArtifactError(
+            f"{folder} is not a run folder (it has no {METRICS}): {sealing.which_run(folder)}"
+        )
     try:
         metrics = msgspec.json.decode(sealing.plain_content(path, _MOST_TEXT, "train again"))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ArtifactError(f"{path} cannot be read as JSON, so the run is damaged: train again") from error
+        raise ArtifactError(
+            f"{path} cannot be read as JSON, so the run is damaged: train again"
+        ) from error
     schema = metrics.get("schema") if isinstance(metrics, dict) else None
     if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
-        raise ArtifactError(f"{path} was not written by flopcast: give the run folder that `train` wrote")
+        raise ArtifactError(
+            f"{path} was not written by flopcast: give the run folder that `train` wrote"
+        )
     if schema > SCHEMA:
-        raise ArtifactError(f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast")
+        raise ArtifactError(
+            f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast"
+        )
     try:
         check_metrics(metrics)
     except msgspec.ValidationError as error:
@@ -197,20 +252,29 @@ ANALYTIC = "FLOPS scaling"  # the baseline that headlines compare with, where it
 def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
     """Return the rows of one scheme with what they are: baselines as given, then models from best to failed.
 
-    Those that left early come after those that saw all folds, by how much worse than the best they were. The scheme is
-    an entry of ``metrics["cv"]``. What a row is: ``"selected"``, ``"tied"`` where it is not distinguishable from the
-    best, ``"baseline"``, ``"left"`` where it left early, or ``""``.
+    Those that left early come after those that saw all folds, by how much worse than the best they
+    were. The scheme is an entry of ``metrics["cv"]``. What a row is: ``"selected"``, ``"tied"``
+    where it is not distinguishable from the best, ``"baseline"``, ``"left"`` where it left early,
+    or ``""``.
     """
     chosen = cv.get("selected") or {}
     kinds = {**dict.fromkeys(chosen.get("tied") or [], "tied"), chosen.get("name"): "selected"}
 
     def rank(row: Mapping[str, Any]) -> tuple[bool, bool, float, float, str]:
         left = row.get("left") or {}
-        return bool(row.get("error")), bool(left), _error(row), left.get("times") or 0.0, row["name"]
+        return (
+            bool(row.get("error")),
+            bool(left),
+            _error(row),
+            left.get("times") or 0.0,
+            row["name"],
+        )
 
     models = sorted(cv.get("models") or [], key=rank)
     baselines = [(row, kinds.get(row["name"], "baseline")) for row in cv.get("baselines") or []]
-    return baselines + [(row, kinds.get(row["name"], "left" if row.get("left") else "")) for row in models]
+    return baselines + [
+        (row, kinds.get(row["name"], "left" if row.get("left") else "")) for row in models
+    ]
 
 
 def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -224,11 +288,14 @@ def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def beside(rows: pd.DataFrame, predictions: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     """Return rows of one scheme and model with what these baselines predict of them, a column each.
 
-    Runs of schema 3 and before hold these columns; of later ones they are among the `predictions` of the same scheme.
+    Runs of schema 3 and before hold these columns; of later ones they are among the `predictions`
+    of the same scheme.
     """
     found = rows
     for name in names if len(rows) else ():
-        own = predictions[(predictions["scheme"] == rows["scheme"].iloc[0]) & (predictions["model"] == name)]
+        own = predictions[
+            (predictions["scheme"] == rows["scheme"].iloc[0]) & (predictions["model"] == name)
+        ]
         if name not in rows and len(own):
             found = found.assign(**{name: rows["row"].map(own.set_index("row")["predicted"])})
     return found

@@ -1,7 +1,7 @@
 """What ``metrics.json`` and ``predictions.parquet`` of a run must be, whoever wrote them: types, ranges, columns.
 
-Readers take what is named here as given. Other keys and columns are kept as they are; what older runs do not have may
-be missing.
+Readers take what is named here as given. Other keys and columns are kept as they are; what older
+runs do not have may be missing.
 """
 
 from __future__ import annotations
@@ -255,7 +255,13 @@ def check_metrics(content: Any) -> None:
     if len(set(names)) < len(names):
         raise msgspec.ValidationError("two entries of one scheme - at `$.cv`")
     for cv in found.cv:
-        if cv.selected and cv.selected.name not in {row.name for row in (*cv.baselines, *cv.models)}:
-            raise msgspec.ValidationError("the model that was selected is not in the table - at `$.cv`")
+        if cv.selected and cv.selected.name not in {
+            row.name for row in (*cv.baselines, *cv.models)
+        }:
+            raise msgspec.ValidationError(
+                "the model that was selected is not in the table - at `$.cv`"
+            )
     if not any(cv.scheme == found.model.scheme and cv.selected for cv in found.cv):
-        raise msgspec.ValidationError("no model was selected under the scheme of the saved one - at `$.model`")
+        raise msgspec.ValidationError(
+            "no model was selected under the scheme of the saved one - at `$.model`"
+        )

@@ -31,7 +31,13 @@ from ..scaling.prediction import (
 )
 from ..scaling.scale_models import LearnedScaleModel
 from ..scaling.scaling_class import MARGIN, Growth, classify
-from ..scaling.trials import EQUATIONS, EXPLANATIONS, PREDICTORS, benchmark_errors, simulation_speedups
+from ..scaling.trials import (
+    EQUATIONS,
+    EXPLANATIONS,
+    PREDICTORS,
+    benchmark_errors,
+    simulation_speedups,
+)
 from .document import (
     Cell,
     Column,
@@ -67,33 +73,45 @@ _BAND: Final = "rgba(28,131,198,0.18)"
 
 def predictions_document(result: SizePredictions) -> Document:
     """Return what the laws predict for each benchmark, how they did, and what there is to remark."""
-    fitted, targets = (", ".join(f"{size:g}" for size in sizes) for sizes in (result.fit, result.targets))
+    fitted, targets = (
+        ", ".join(f"{size:g}" for size in sizes) for sizes in (result.fit, result.targets)
+    )
     lead = leading(result)
     reading = (
-        f"Grey: measured (filled: fitted to). Blue: {lead}, with its {100 * result.level:g} % interval. Other laws are "
+        f"Grey: measured (filled: fitted to). Blue: {lead}, with its {100 * result.level:g} % "
+        "interval. Other laws are "
         "a click on the legend away."
     )
     curves = Figure(partial(prediction_figure, result, lead), "Performance, both axes logarithmic")
     per_unit = Figure(
         partial(prediction_figure, result, lead, per_unit=True),
-        "Performance per unit of size, against that of the smallest size fitted; flat at 1 is linear scaling",
+        "Performance per unit of size, against that of the smallest size fitted; flat at 1 is "
+        "linear scaling",
     )
     known = lines((text for one in result.benchmarks for text in description(one)), "answer").lines
-    told = [prediction_table(result), Lines(known, "answer", medium="terminal"), *_benchmarks(result)]
+    told = [
+        prediction_table(result),
+        Lines(known, "answer", medium="terminal"),
+        *_benchmarks(result),
+    ]
     return Document(
         title="Performance over size",
         lead=f"fitted to sizes {fitted}; predicted at {targets}",
         opening=list(_headlines(result, lead))[:_HEADLINES],
         sections=[
-            Section("Measured and predicted", [lines([reading], medium="page"), curves, per_unit],
-                    "curves", "Curves"),
+            Section(
+                "Measured and predicted",
+                [lines([reading], medium="page"), curves, per_unit],
+                "curves",
+                "Curves",
+            ),
             Section("Errors of the laws", [_errors(result)], "laws", "Laws"),
             Section("Benchmark by benchmark", told, "benchmarks", "Benchmarks"),
             Section("Remarks", [Lines(remarked(remarks(result)), "list")]),
         ],
         closing=[summary_table(summarise(result), result.level)],
         data=predictions_json(result),
-    )  # fmt: skip
+    )
 
 
 def _headlines(result: SizePredictions, lead: str) -> Iterator[Headline]:
@@ -101,7 +119,9 @@ def _headlines(result: SizePredictions, lead: str) -> Iterator[Headline]:
     found = summarise(result)
     for own in found:
         if own.law == lead and own.benchmarks:
-            rival = simplest(one for one in found if (one.scenario, one.target) == (own.scenario, own.target))
+            rival = simplest(
+                one for one in found if (one.scenario, one.target) == (own.scenario, own.target)
+            )
             yield headline(own, None if rival is own else rival)
     for one in result.benchmarks if not found else ():
         for law in (law for law in one.laws if law.law == lead and not law.failed):
@@ -119,9 +139,14 @@ def simplest(found: Iterable[LawSummary]) -> LawSummary | None:
 
 def headline(own: LawSummary, rival: LawSummary | None, beneath: str = "") -> Headline:
     """Return a law's error at one size as the answer of a page, beside the best simple law's."""
-    about = f"{own.scenario}, size {own.target:g}: mean error over {counted(own.benchmarks, 'benchmark')}"
+    about = (
+        f"{own.scenario}, size {own.target:g}: mean error over "
+        f"{counted(own.benchmarks, 'benchmark')}"
+    )
     told = "" if rival is None else f"{rival.law}: {percent(rival.average)}"
-    most = f"At most {percent(own.maximum)}" + ("" if rival is None else f" ({rival.law}: {percent(rival.maximum)})")
+    most = f"At most {percent(own.maximum)}" + (
+        "" if rival is None else f" ({rival.law}: {percent(rival.maximum)})"
+    )
     held = f"; {share(own.coverage, 0)} lie in their intervals" if np.isfinite(own.coverage) else ""
     return Headline(about, f"{own.law}: {percent(own.average)}", told, f"{most}{held}.{beneath}")
 
@@ -129,14 +154,24 @@ def headline(own: LawSummary, rival: LawSummary | None, beneath: str = "") -> He
 def prediction_table(result: SizePredictions) -> Table:
     """Return what each law predicts for each benchmark, with its interval and, where measured, its error."""
     level = f"{100 * result.level:g} %"
-    title = f"Predicted from {_sizes(result.fit)}; intervals of {level}; error of what was measured, %"
-    compared = any(one.curve.measured_at(target) for one in result.benchmarks for target in result.targets)
-    heads = [head for target in result.targets for head in (f"at {target:g}", level, *(["error"] if compared else []))]
+    title = (
+        f"Predicted from {_sizes(result.fit)}; intervals of {level}; error of what was measured, %"
+    )
+    compared = any(
+        one.curve.measured_at(target) for one in result.benchmarks for target in result.targets
+    )
+    heads = [
+        head
+        for target in result.targets
+        for head in (f"at {target:g}", level, *(["error"] if compared else []))
+    ]
     found: list[Row] = []
     for one in result.benchmarks:
         measured = [one.curve.measured_at(target) for target in result.targets]
         known = [
-            cell for value in measured for cell in (_figure(value), "measured" if value else "", "")[: 2 + compared]
+            cell
+            for value in measured
+            for cell in (_figure(value), "measured" if value else "", "")[: 2 + compared]
         ]
         found.append(Row((one.curve.name, *(Cell(text, "strong") for text in known)), title=True))
         for law in one.laws:
@@ -148,14 +183,20 @@ def prediction_table(result: SizePredictions) -> Table:
                     error = np.nan if value is None else error_percent(predicted, value)
                     tone: Tone = "good" if error < GOOD else "error" if error > POOR else ""
                     missed = Cell(formatted(error, "{:.1f}"), tone)
-                    told = _figure(predicted), _interval(lower, upper), "" if value is None else missed
+                    told = (
+                        _figure(predicted),
+                        _interval(lower, upper),
+                        "" if value is None else missed,
+                    )
                 cells += told[: 2 + compared]
             found.append(Row((f"  {law.law}", *cells), ends=law is one.laws[-1]))
     every = (Column("benchmark / law", "name"), *(Column(head, "number") for head in heads))
     return Table(every, found, title, medium="terminal")
 
 
-def summary_table(found: Sequence[LawSummary], level: float, title: str = "Errors over the benchmarks, %") -> Table:
+def summary_table(
+    found: Sequence[LawSummary], level: float, title: str = "Errors over the benchmarks, %"
+) -> Table:
     """Return how the laws did over the benchmarks, one row per law and target; the best average stands out."""
     numbers = ["at", "benchmarks", "average", "max", f"in {100 * level:g} % interval"]
     ranked: list[Row] = []
@@ -164,7 +205,9 @@ def summary_table(found: Sequence[LawSummary], level: float, title: str = "Error
         best = min((one.average for one in group if one.benchmarks), default=np.nan)
         for one in group:
             cells = (scenario, one.law, f"{target:g}", *summary_figures(one))
-            ranked.append(Row(cells, "strong" if one.average == best else "", ends=one is group[-1]))
+            ranked.append(
+                Row(cells, "strong" if one.average == best else "", ends=one is group[-1])
+            )
     return Table(columns("scenario", "law", numbers=numbers), ranked, title)
 
 
@@ -196,7 +239,15 @@ def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
             measured = one.curve.measured_at(target)
             figures = [formatted(value, "{:.5g}") for value in law.at(target)]
             error = "" if measured is None else _percent(error_percent(law.at(target)[0], measured))
-            cells.append((law.law, f"{target:g}", *figures, "" if measured is None else f"{measured:.5g}", error))
+            cells.append(
+                (
+                    law.law,
+                    f"{target:g}",
+                    *figures,
+                    "" if measured is None else f"{measured:.5g}",
+                    error,
+                )
+            )
         yield lines(description(one), "list", medium="page")
         yield Table(heads, rows(cells), folded=f"Predictions for {one.curve.name}", medium="page")
 
@@ -211,7 +262,8 @@ def description(one: BenchmarkPrediction) -> Iterator[str]:
         yield f"{name}: {words}"
     if one.costs:
         times = "; ".join(
-            f"{cost.speedup:.1f} times faster than size {cost.target:g} ({cost.target_s:,.0f} s), side by side "
+            f"{cost.speedup:.1f} times faster than size {cost.target:g} ({cost.target_s:,.0f} s), "
+            "side by side "
             f"{cost.parallel_speedup:.1f} times"
             for cost in one.costs
         )
@@ -225,17 +277,25 @@ def remarks(result: SizePredictions) -> list[str]:
         failures = [f"{law.law} cannot be fitted: {law.failed}" for law in one.laws if law.failed]
         noted = []
         for note, laws in one.notes.items():  # who says it goes without saying where all laws do
-            few_laws = ", ".join(laws) if len(laws) <= NAMED_LAWS else f"{len(laws)} of {one.fitted} laws"
+            few_laws = (
+                ", ".join(laws) if len(laws) <= NAMED_LAWS else f"{len(laws)} of {one.fitted} laws"
+            )
             noted.append(repr(note) if len(laws) == one.fitted else f"{few_laws}: {note!r}")
         for words in dict.fromkeys([*noted, *failures, *_missing(one, result)]):
             about.setdefault(words, []).append(one.curve.name)
     said, every = [], len(result.benchmarks)
     for words, names in about.items():
-        few_names = ", ".join(names) if len(names) <= NAMED_BENCHMARKS else f"{len(names)} of {every} benchmarks"
+        few_names = (
+            ", ".join(names)
+            if len(names) <= NAMED_BENCHMARKS
+            else f"{len(names)} of {every} benchmarks"
+        )
         said.append(words if len(names) == every else f"{few_names}: {words}")
     costs = (
-        f"simulating the scale models of all {one['benchmarks']} timed benchmarks ({one['scenario']}) takes "
-        f"{one['together_s']:,.0f} s, size {one['target']:g} {one['target_s']:,.0f} s: {one['mean']:.2f} times "
+        f"simulating the scale models of all {one['benchmarks']} timed benchmarks "
+        f"({one['scenario']}) takes "
+        f"{one['together_s']:,.0f} s, size {one['target']:g} {one['target_s']:,.0f} s: "
+        f"{one['mean']:.2f} times "
         f"faster on average of the benchmarks ({one['least']:.2f} to {one['most']:.2f})"
         for one in _speedups(result)
     )
@@ -256,10 +316,14 @@ def _missing(one: BenchmarkPrediction, result: SizePredictions) -> Iterator[str]
                 unbounded.append(law.law)
         if unpredicted:
             names = ", ".join(unpredicted)
-            yield f"{names}: no prediction at {target:g}, where the law gives no positive, finite number"
+            yield (
+                f"{names}: no prediction at {target:g}, where the law gives no positive, finite "
+                "number"
+            )
         if unbounded:
             yield (
-                f"{', '.join(unbounded)}: no interval at {target:g}, too far from the sizes fitted: errors of other "
+                f"{', '.join(unbounded)}: no interval at {target:g}, too far from the sizes "
+                "fitted: errors of other "
                 "benchmarks bound nothing there, fit larger sizes"
             )
 
@@ -273,9 +337,14 @@ def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
             costs = [cost for of_one in own for cost in of_one if cost.target == target]
             if len(costs) > 1:
                 times = [cost.speedup for cost in costs]
-                together, whole = (sum(getattr(cost, name) for cost in costs) for name in ("together_s", "target_s"))
+                together, whole = (
+                    sum(getattr(cost, name) for cost in costs)
+                    for name in ("together_s", "target_s")
+                )
                 known = {"scenario": scenario, "target": target, "benchmarks": len(costs)}
-                found.append({**known, "together_s": together, "target_s": whole, **mean_least_most(times)})
+                found.append(
+                    {**known, "together_s": together, "target_s": whole, **mean_least_most(times)}
+                )
     return found
 
 
@@ -313,9 +382,12 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
         },
         "cliffs": None if one.cliffs is None else [*map(str, one.cliffs)],
         "simulation": [
-            {**vars(cost), "speedup": cost.speedup, "parallel_speedup": cost.parallel_speedup} for cost in one.costs
+            {**vars(cost), "speedup": cost.speedup, "parallel_speedup": cost.parallel_speedup}
+            for cost in one.costs
         ],
-        "predictions": [_law_json(law, curve.measured_at(size), size) for law in one.laws for size in targets],
+        "predictions": [
+            _law_json(law, curve.measured_at(size), size) for law in one.laws for size in targets
+        ],
     }
 
 
@@ -343,7 +415,8 @@ _CACHES: Final = ("l2_mb", "llc_mb", "llc_bw_gbs", "noc_bw_gbs")
 _OTHERS: Final = ("memory_bw_gbs", "memory_gb", "link_bw_gbs")
 _OWN: Final = ("wavefront", "boost_mhz")
 _CAPTION: Final = (
-    "×: shared by all compute units, or theirs together, in proportion to their number; =: as in the whole GPU. The "
+    "×: shared by all compute units, or theirs together, in proportion to their number; =: as in "
+    "the whole GPU. The "
     "last-level cache's bandwidth bounds what the network on chip carries to it. Peaks are dense."
 )
 
@@ -352,14 +425,34 @@ def configurations_document(models: Sequence[GPU], base: GPU) -> Document:
     """Return the scale models of a GPU side by side, the smallest first; its data are GPUs as ``gpus`` gives them."""
     heads = columns("resource", "unit", "", numbers=[f"{model.cus} CUs" for model in models])
     peaks = [
-        Row((PEAKS[key].label, PEAKS[key].unit, "×", *(_or_why(one.peaks.get(key), base.peaks[key]) for one in models)))
+        Row(
+            (
+                PEAKS[key].label,
+                PEAKS[key].unit,
+                "×",
+                *(_or_why(one.peaks.get(key), base.peaks[key]) for one in models),
+            )
+        )
         for key in _PEAKS
         if key in base.peaks
     ]
-    every = [*_figures(models, base, WHOLE, "×"), *peaks, *_figures(models, base, _CACHES, "×"),
-             *_figures(models, base, _OTHERS, "×"), *_figures(models, base, _OWN, "=")]  # fmt: skip
-    data = {**gpus_json(models), "schema": 1, "base": base.name, "shared": list(SHARED), "same": list(PRIVATE)}
-    return Document(opening=[Table(heads, every, f"Scale models of {base.name}", _CAPTION)], data=data)
+    every = [
+        *_figures(models, base, WHOLE, "×"),
+        *peaks,
+        *_figures(models, base, _CACHES, "×"),
+        *_figures(models, base, _OTHERS, "×"),
+        *_figures(models, base, _OWN, "="),
+    ]
+    data = {
+        **gpus_json(models),
+        "schema": 1,
+        "base": base.name,
+        "shared": list(SHARED),
+        "same": list(PRIVATE),
+    }
+    return Document(
+        opening=[Table(heads, every, f"Scale models of {base.name}", _CAPTION)], data=data
+    )
 
 
 def _figures(models: Sequence[GPU], base: GPU, keys: Sequence[str], how: str) -> Iterator[Row]:
@@ -395,9 +488,12 @@ def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = Fa
     rows = -(-len(names) // columns)
     shown: set[str | None] = set()
     figure = make_subplots(
-        rows=rows, cols=columns, subplot_titles=[escape(name) for name in names],
-        vertical_spacing=min(0.16, 0.35 / rows), horizontal_spacing=0.06,
-    )  # fmt: skip
+        rows=rows,
+        cols=columns,
+        subplot_titles=[escape(name) for name in names],
+        vertical_spacing=min(0.16, 0.35 / rows),
+        horizontal_spacing=0.06,
+    )
     for place, one in enumerate(result.benchmarks):
         at = {"row": place // columns + 1, "col": place % columns + 1}
         for trace in _panel(one, result, lead, per_unit):
@@ -411,7 +507,9 @@ def prediction_figure(result: SizePredictions, lead: str, *, per_unit: bool = Fa
     return panels(figure, max(rows, 2 if len(names) == 1 else 1) * PANEL + 90)
 
 
-def _panel(one: BenchmarkPrediction, result: SizePredictions, lead: str, per_unit: bool) -> Iterator[go.Scatter]:
+def _panel(
+    one: BenchmarkPrediction, result: SizePredictions, lead: str, per_unit: bool
+) -> Iterator[go.Scatter]:
     """Yield the curves of one benchmark."""
     start = float(result.fit[0])
     base = one.curve.measured_at(start)
@@ -422,7 +520,11 @@ def _panel(one: BenchmarkPrediction, result: SizePredictions, lead: str, per_uni
 
     for index, law in enumerate(law for law in one.laws if law.law != lead and not law.failed):
         colour = (BASELINE, *OTHERS)[index % (1 + len(OTHERS))]
-        line = {"color": colour, "width": 1.5, "dash": DASHES[index // (1 + len(OTHERS)) % len(DASHES)]}
+        line = {
+            "color": colour,
+            "width": 1.5,
+            "dash": DASHES[index // (1 + len(OTHERS)) % len(DASHES)],
+        }
         yield _curve(law, drawn(law.sizes, law.predicted), line, hidden=True)
     for law in one.laws:
         if law.law == lead and not law.failed:
@@ -438,7 +540,9 @@ def _panel(one: BenchmarkPrediction, result: SizePredictions, lead: str, per_uni
                     hoverinfo="skip",
                 )
             yield _curve(law, drawn(law.sizes, law.predicted), {"color": SELECTED, "width": 3})
-    symbols = ["circle" if size in result.fit else "circle-open" for size in one.curve.sizes]  # filled: fitted to
+    symbols = [
+        "circle" if size in result.fit else "circle-open" for size in one.curve.sizes
+    ]  # filled: fitted to
     yield go.Scatter(
         name="measured",
         legendgroup="measured",
@@ -450,7 +554,9 @@ def _panel(one: BenchmarkPrediction, result: SizePredictions, lead: str, per_uni
     )
 
 
-def _curve(law: LawPrediction, y: list[float], line: dict[str, Any], hidden: bool = False) -> go.Scatter:
+def _curve(
+    law: LawPrediction, y: list[float], line: dict[str, Any], hidden: bool = False
+) -> go.Scatter:
     return go.Scatter(
         name=escape(law.law),
         legendgroup=law.law,
@@ -468,7 +574,11 @@ def _figure(value: float | None) -> str:
 
 
 def _interval(lower: float, upper: float) -> str:
-    return f"[{_figure(lower)}, {_figure(upper)}]" if np.isfinite(lower) and np.isfinite(upper) else "–"
+    return (
+        f"[{_figure(lower)}, {_figure(upper)}]"
+        if np.isfinite(lower) and np.isfinite(upper)
+        else "–"
+    )
 
 
 def _percent(value: float | None) -> str:
@@ -476,16 +586,23 @@ def _percent(value: float | None) -> str:
 
 
 def _sizes(sizes: Sequence[float]) -> str:
-    return " and ".join(filter(None, (", ".join(f"{size:g}" for size in sizes[:-1]), f"{sizes[-1]:g}")))
+    return " and ".join(
+        filter(None, (", ".join(f"{size:g}" for size in sizes[:-1]), f"{sizes[-1]:g}"))
+    )
 
 
 COLUMNS: Final = (
-    *columns("family", numbers=("problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems")),
+    *columns(
+        "family",
+        numbers=("problems", "groups", f"exponent [{100 * LEVEL:g} %]", "5 to 95 % of problems"),
+    ),
     Column("scaling", "prose"),
 )
 _LEGEND: Final = (
-    "exponent: performance (1 / time) grows with size to this power, 1 = linear; the median over problems with its "
-    f"cluster-bootstrap interval. linear: the interval of {200 * LEVEL - 100:g} % within 1 ± {MARGIN:g}; "
+    "exponent: performance (1 / time) grows with size to this power, 1 = linear; the median over "
+    "problems with its "
+    f"cluster-bootstrap interval. linear: the interval of {200 * LEVEL - 100:g} % within 1 ± "
+    f"{MARGIN:g}; "
     f"sub-linear, super-linear: that of {100 * LEVEL:g} % all below or above 1."
 )
 _TONES: Final[dict[Growth, Tone]] = {
@@ -499,12 +616,18 @@ _TONES: Final[dict[Growth, Tone]] = {
 
 def rows_document(frame: pd.DataFrame) -> Document:
     """Return rows of curves that were taken out of counters or a trace, for terminal and machines."""
-    names = [name for name in ("performance", "ipc", "mpki", "f_mem") if name in frame and frame[name].notna().any()]
+    names = [
+        name
+        for name in ("performance", "ipc", "mpki", "f_mem")
+        if name in frame and frame[name].notna().any()
+    ]
     cells = [
         (str(row["benchmark"]), figure(row["size"]), *(figure(row[name]) for name in names))
         for row in frame.to_dict("records")
     ]
-    table = Table(columns("benchmark", numbers=("size", *names)), rows(cells), "rows for scale predict")
+    table = Table(
+        columns("benchmark", numbers=("size", *names)), rows(cells), "rows for scale predict"
+    )
     return Document(
         sections=[Section("Rows", [table])],
         closing=[losses(frame.attrs.get("rejected", {}))],
@@ -515,24 +638,36 @@ def rows_document(frame: pd.DataFrame) -> Document:
 def devices_document(result: DeviceScaling) -> Document:
     """Return the families, the verdict on linear scaling from the smallest device to others, and the data's limits."""
     measured = result.measured
-    names = ", ".join(f"{one.name} ({size:g})" for one, size in zip(measured.devices, measured.sizes, strict=True))
+    names = ", ".join(
+        f"{one.name} ({size:g})" for one, size in zip(measured.devices, measured.sizes, strict=True)
+    )
     families = Table(COLUMNS, [family_row(one) for one in result.families], caption=_LEGEND)
     exponents = "Exponent of every problem, and the median of its family with its interval"
-    curves = Figure(partial(problem_figure, measured), "Performance against that on the smallest device")
-    verdicts = lines((line for verdict in result.verdicts for line in verdict_lines(verdict)), "answer")
+    curves = Figure(
+        partial(problem_figure, measured), "Performance against that on the smallest device"
+    )
+    verdicts = lines(
+        (line for verdict in result.verdicts for line in verdict_lines(verdict)), "answer"
+    )
     told = Lines(remarked((*result.limits, *result.notes)), "list")
     return Document(
         title="Performance over size, measured",
         lead=f"{names}; {len(measured.rows)} problems measured on all",
         sections=[
-            Section("How each kernel family scales", [families, Figure(partial(family_figure, result), exponents)],
-                    "families", "Families"),
+            Section(
+                "How each kernel family scales",
+                [families, Figure(partial(family_figure, result), exponents)],
+                "families",
+                "Families",
+            ),
             Section("Problem by problem", [curves], "problems", "Problems"),
-            Section("Is time inversely proportional to size?", [verdicts], "linear", "Linear scaling"),
+            Section(
+                "Is time inversely proportional to size?", [verdicts], "linear", "Linear scaling"
+            ),
             Section("What these data cannot show, and remarks", [told], "remarks", "Remarks"),
         ],
         data=devices_json(result),
-    )  # fmt: skip
+    )
 
 
 def family_row(one: FamilyScaling) -> Row:
@@ -547,7 +682,11 @@ def family_row(one: FamilyScaling) -> Row:
 def family_words(one: FamilyScaling) -> str:
     """Return how a family scales, or why nothing can be said."""
     few = too_few(one.problems, one.groups)
-    return str(few.why) if few else f"{one.growth}: performance grows with size to the power {one.exponent}"
+    return (
+        str(few.why)
+        if few
+        else f"{one.growth}: performance grows with size to the power {one.exponent}"
+    )
 
 
 def verdict_lines(verdict: ValidationResult) -> list[str]:
@@ -555,7 +694,10 @@ def verdict_lines(verdict: ValidationResult) -> list[str]:
     pooled, *lines = summary(verdict)
     host = verdict.dataset.host
     names = f"{host.name if host else 'host'} → {verdict.dataset.target.name}"
-    return [f"{names}, {pooled}", *(line for line in lines if line.startswith((CU_LAW, Outcome.TOO_FEW.value)))]
+    return [
+        f"{names}, {pooled}",
+        *(line for line in lines if line.startswith((CU_LAW, Outcome.TOO_FEW.value))),
+    ]
 
 
 def devices_json(result: DeviceScaling) -> dict[str, Any]:
@@ -590,7 +732,13 @@ def problems(measured: DeviceSizes) -> list[dict[str, Any]]:
     rows = measured.rows
     sources = rows["source"].astype(str) if "source" in rows else [""] * len(rows)
     return [
-        {"op": str(op), "group": str(group), "source": source, "times_us": times, "exponent": float(exponent)}
+        {
+            "op": str(op),
+            "group": str(group),
+            "source": source,
+            "times_us": times,
+            "exponent": float(exponent),
+        }
         for op, group, source, times, exponent in zip(
             rows["op"], measured.groups, sources, measured.times_us, measured.exponents, strict=True
         )
@@ -606,16 +754,33 @@ def family_figure(result: DeviceScaling) -> go.Figure:
         spread = place + 0.5 * (np.linspace(0, 1, int(of.sum())) - 0.5)
         problem = {"color": NEUTRAL, "size": 5, "opacity": 0.5}
         figure.add_trace(
-            go.Scatter(x=exponents[of].tolist(), y=spread.tolist(), mode="markers", marker=problem, name=one.name)
+            go.Scatter(
+                x=exponents[of].tolist(),
+                y=spread.tolist(),
+                mode="markers",
+                marker=problem,
+                name=one.name,
+            )
         )
         value, lower, upper = one.exponent.value, one.exponent.lower, one.exponent.upper
-        bars = {"type": "data", "array": [upper - value], "arrayminus": [value - lower], "thickness": 3}
+        bars = {
+            "type": "data",
+            "array": [upper - value],
+            "arrayminus": [value - lower],
+            "thickness": 3,
+        }
         median = {"color": SELECTED, "size": 11, "symbol": "diamond"}
         error = bars if np.isfinite(lower) else None
-        figure.add_trace(go.Scatter(x=[value], y=[place], error_x=error, mode="markers", marker=median, name=one.name))
+        figure.add_trace(
+            go.Scatter(
+                x=[value], y=[place], error_x=error, mode="markers", marker=median, name=one.name
+            )
+        )
     figure.add_vline(x=1, line={"color": BASELINE, "width": 1})
     names = [escape(one.name) for one in result.families]
-    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names, autorange="reversed", automargin=True)
+    figure.update_yaxes(
+        tickvals=list(range(len(names))), ticktext=names, autorange="reversed", automargin=True
+    )
     low, high = np.quantile(exponents, [0.01, 0.99])  # a few wild problems would hide all others
     shown = [min(0.0, float(low)) - 0.1, max(1.2, float(high)) + 0.1]
     figure.update_xaxes(title_text="exponent of performance over size; 1: linear", range=shown)
@@ -625,25 +790,51 @@ def family_figure(result: DeviceScaling) -> go.Figure:
 def problem_figure(measured: DeviceSizes) -> go.Figure:
     """Return a curve per problem, operator by operator, and the line of linear scaling."""
     figure = go.Figure()
-    relative = measured.times_us[:, :1] / measured.times_us  # (n, d), performance against the smallest device
+    relative = (
+        measured.times_us[:, :1] / measured.times_us
+    )  # (n, d), performance against the smallest device
     for index, (op, of_op) in enumerate(measured.rows.groupby("op", sort=True).indices.items()):
         x = np.tile([*measured.sizes, np.nan], len(of_op))
         y = np.hstack([relative[of_op], np.full((len(of_op), 1), np.nan)]).ravel()
         colour = (SELECTED, *OTHERS)[index % (1 + len(OTHERS))]
-        line = {"color": colour, "width": 1, "dash": DASHES[index // (1 + len(OTHERS)) % len(DASHES)]}
+        line = {
+            "color": colour,
+            "width": 1,
+            "dash": DASHES[index // (1 + len(OTHERS)) % len(DASHES)],
+        }
         figure.add_trace(
-            go.Scatter(name=escape(str(op)), x=x.tolist(), y=y.tolist(), mode="lines", line=line, opacity=0.6)
+            go.Scatter(
+                name=escape(str(op)),
+                x=x.tolist(),
+                y=y.tolist(),
+                mode="lines",
+                line=line,
+                opacity=0.6,
+            )
         )
     ends = measured.sizes.tolist()
     linear = {"color": BASELINE, "width": 2, "dash": "dash"}
-    figure.add_trace(go.Scatter(name="linear", x=ends, y=[size / ends[0] for size in ends], mode="lines", line=linear))
-    figure.update_xaxes(type="log", tickvals=ends, ticktext=[f"{size:g}" for size in ends], title_text="compute units")
+    figure.add_trace(
+        go.Scatter(
+            name="linear", x=ends, y=[size / ends[0] for size in ends], mode="lines", line=linear
+        )
+    )
+    figure.update_xaxes(
+        type="log",
+        tickvals=ends,
+        ticktext=[f"{size:g}" for size in ends],
+        title_text="compute units",
+    )
     figure.update_yaxes(type="log", title_text="performance against the smallest")
     return panels(figure, 480)
 
 
 _COLOURS: Final = (SELECTED, BASELINE, *OTHERS)
-_PREDICTED: Final = {"strong": ((8.0, 16.0), 128.0), "weak": ((8.0, 16.0), 128.0), "chiplets": ((4.0, 8.0), 16.0)}
+_PREDICTED: Final = {
+    "strong": ((8.0, 16.0), 128.0),
+    "weak": ((8.0, 16.0), 128.0),
+    "chiplets": ((4.0, 8.0), 16.0),
+}
 """Scenario -> sizes fitted to and size predicted of the panels by benchmark."""
 
 
@@ -652,28 +843,53 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
     explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
     speedups = simulation_speedups()
     tables = {"published": explained, "trials": trials, "simulation_speedups": speedups}
-    printed = found[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False) if len(found) else []
+    printed = (
+        found[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False)
+        if len(found)
+        else []
+    )
     errors = [
-        Figure(partial(error_figure, scenario, target, fit), f"{scenario}, size {target} from {_sizes(fit)}")
+        Figure(
+            partial(error_figure, scenario, target, fit),
+            f"{scenario}, size {target} from {_sizes(fit)}",
+        )
         for scenario, target, fit in printed
     ]
     heads = []  # for the largest size of each scenario, the learned scale model's error beside the best simple law's
     for scenario, (fit, target) in _PREDICTED.items():
         laws = summaries(trials[(trials["scenario"] == scenario) & (trials["target"] == target)])
         learned = [law for law in laws if law.law == LearnedScaleModel.name]
-        heads += [headline(own, simplest(laws), f" Fitted to sizes {_sizes(fit)}.") for own in learned]
-    curves = {name: [one for one in published_curves() if one.scenario == name] for name in _PREDICTED}
-    classes = [(one.scenario, one.benchmark, str(classify(one))) for own in curves.values() for one in own]
+        heads += [
+            headline(own, simplest(laws), f" Fitted to sizes {_sizes(fit)}.") for own in learned
+        ]
+    curves = {
+        name: [one for one in published_curves() if one.scenario == name] for name in _PREDICTED
+    }
+    classes = [
+        (one.scenario, one.benchmark, str(classify(one))) for own in curves.values() for one in own
+    ]
     over_size = [
-        Figure(partial(size_figure, curves, misses=False),
-               "Performance per unit of size, against that of the smallest: 1 is linear scaling"),
-        Figure(partial(size_figure, curves, misses=True), "Misses of the last-level cache per thousand instructions"),
-        Table(columns("scenario", "benchmark", "how it scales"), rows(classes), folded="How every benchmark scales",
-              medium="page"),
-    ]  # fmt: skip
+        Figure(
+            partial(size_figure, curves, misses=False),
+            "Performance per unit of size, against that of the smallest: 1 is linear scaling",
+        ),
+        Figure(
+            partial(size_figure, curves, misses=True),
+            "Misses of the last-level cache per thousand instructions",
+        ),
+        Table(
+            columns("scenario", "benchmark", "how it scales"),
+            rows(classes),
+            folded="How every benchmark scales",
+            medium="page",
+        ),
+    ]
     shown = "from {} by the {}; other predictors are a click on the legend away"
     predicted = [
-        Figure(partial(_panels, name), f"{name}: {shown.format(_sizes(fit), PREDICTORS['scale model'])}")
+        Figure(
+            partial(_panels, name),
+            f"{name}: {shown.format(_sizes(fit), PREDICTORS['scale model'])}",
+        )
         for name, (fit, _) in _PREDICTED.items()
     ]
     return Document(
@@ -681,17 +897,33 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
         lead="SeyyedAghaei, Naderan-Tahan and Eeckhout, HPCA 2024: every figure from the published data",
         opening=heads,
         sections=[
-            Section("Errors beside the published ones", [published_table(found)], "published", "Published"),
+            Section(
+                "Errors beside the published ones",
+                [published_table(found)],
+                "published",
+                "Published",
+            ),
             Section("Every law", [trial_table(trials), _speedup_table(speedups)], "laws", "Laws"),
             Section("Errors benchmark by benchmark", errors, "errors", "Errors"),
             Section("Performance and misses over size", over_size, "curves", "Curves"),
             Section("Measured and predicted", predicted, "predicted", "Predicted"),
-            Section("How much faster scale models are simulated",
-                    [Figure(partial(speedup_figure, speedups), "Bars: from the published seconds; marks: as printed")],
-                    "speedups", "Speed-ups"),
+            Section(
+                "How much faster scale models are simulated",
+                [
+                    Figure(
+                        partial(speedup_figure, speedups),
+                        "Bars: from the published seconds; marks: as printed",
+                    )
+                ],
+                "speedups",
+                "Speed-ups",
+            ),
         ],
-        data={"schema": SCHEMA, **{name: table.to_dict("records") for name, table in tables.items()}},
-    )  # fmt: skip
+        data={
+            "schema": SCHEMA,
+            **{name: table.to_dict("records") for name, table in tables.items()},
+        },
+    )
 
 
 def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figure:
@@ -700,22 +932,33 @@ def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figur
     for name, colour in zip((*PREDICTORS.values(), EQUATIONS), (*_COLOURS, NEUTRAL), strict=False):
         own = [*errors[name], errors[name].mean()]
         bars = {"x": [*map(escape, errors.index), "average"], "y": own, "marker": {"color": colour}}
-        figure.add_trace(go.Bar(name=name, hovertemplate=f"%{{x}}: %{{y:.1f}} %<extra>{name}</extra>", **bars))
+        figure.add_trace(
+            go.Bar(name=name, hovertemplate=f"%{{x}}: %{{y:.1f}} %<extra>{name}</extra>", **bars)
+        )
     figure.update_yaxes(title_text="error, %")
     return panels(figure, 380)
 
 
 def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
     """Draw performance per unit of size, or miss rates, over the size: a panel per scenario, a line per benchmark."""
-    figure = make_subplots(rows=1, cols=len(curves), subplot_titles=list(curves), horizontal_spacing=0.06)
+    figure = make_subplots(
+        rows=1, cols=len(curves), subplot_titles=list(curves), horizontal_spacing=0.06
+    )
     for place, own in enumerate(curves.values(), 1):
         for index, one in enumerate(own):
             per_unit = one.performance / one.sizes * one.sizes[0] / one.performance[0]
-            y, line = one.mpki if misses else per_unit, {"color": _COLOURS[index % len(_COLOURS)], "width": 1.5}
+            y, line = (
+                one.mpki if misses else per_unit,
+                {"color": _COLOURS[index % len(_COLOURS)], "width": 1.5},
+            )
             hover = f"%{{y:.3~g}} at %{{x}}<extra>{escape(one.benchmark)}</extra>"
-            trace = go.Scatter(name=escape(one.benchmark), x=one.sizes, y=y, line=line, hovertemplate=hover)
+            trace = go.Scatter(
+                name=escape(one.benchmark), x=one.sizes, y=y, line=line, hovertemplate=hover
+            )
             figure.add_trace(trace.update(mode="lines+markers", showlegend=False), row=1, col=place)
-        figure.update_xaxes(type="log", tickvals=own[0].sizes, title_text=f"{own[0].unit}s", row=1, col=place)
+        figure.update_xaxes(
+            type="log", tickvals=own[0].sizes, title_text=f"{own[0].unit}s", row=1, col=place
+        )
     figure.update_yaxes(type="log" if misses else "linear")
     return panels(figure, 400)
 
@@ -730,12 +973,18 @@ def _panels(scenario: str) -> go.Figure:
 def speedup_figure(found: pd.DataFrame) -> go.Figure:
     """Draw how many times faster the two scale models are simulated than each target, with the printed figures."""
     names = [f"{row['scenario']} {row['target']:g}" for row in found.to_dict("records")]
-    reach = {"type": "data", "array": found["most"] - found["mean"], "arrayminus": found["mean"] - found["least"]}
+    reach = {
+        "type": "data",
+        "array": found["most"] - found["mean"],
+        "arrayminus": found["mean"] - found["least"],
+    }
     bars = {"x": names, "y": found["mean"], "error_y": reach, "marker_color": SELECTED}
     figure = go.Figure(go.Bar(name="mean, least to most", **bars))
     marks = {"color": BASELINE, "symbol": "line-ew-open", "size": 26, "line": {"width": 3}}
     figure.add_trace(
-        go.Scatter(name="published mean", x=names, y=found["published_mean"], mode="markers", marker=marks)
+        go.Scatter(
+            name="published mean", x=names, y=found["published_mean"], mode="markers", marker=marks
+        )
     )
     figure.update_yaxes(title_text="times faster")
     return panels(figure, 360)
@@ -745,8 +994,14 @@ def _speedup_table(found: pd.DataFrame) -> Table:
     """Return how much less simulation the scale models take, the published figures beside."""
     times = dict.fromkeys(("mean", "published_mean", "least", "most", "published_most"), _percent)
     cells = cells_of(found, scenario=str, target="{:g}".format, **times)
-    heads = columns("scenario", numbers=["at", "average", "published", "least", "most", "published"])
-    return Table(heads, rows(cells), "How many times faster the two scale models are simulated than the target")
+    heads = columns(
+        "scenario", numbers=["at", "average", "published", "least", "most", "published"]
+    )
+    return Table(
+        heads,
+        rows(cells),
+        "How many times faster the two scale models are simulated than the target",
+    )
 
 
 def published_table(found: pd.DataFrame) -> Table:
@@ -759,12 +1014,20 @@ def published_table(found: pd.DataFrame) -> Table:
         tone: Tone = "warning" if why else ""
         both = [(row[name], row[f"published_{name}"]) for name in ("average", "max")]
         pairs = [(formatted(ours, "{:.2f}"), formatted(theirs, "{:.2f}")) for ours, theirs in both]
-        figures = [cell for ours, theirs in pairs for cell in (Cell(ours, tone), Cell(theirs, "soft"))]
+        figures = [
+            cell for ours, theirs in pairs for cell in (Cell(ours, tone), Cell(theirs, "soft"))
+        ]
         mark = f"[{codes.index(why) + 1}]" if why else ""
         fit = " ".join(f"{size:g}" for size in row["fit"])
-        compared.append(Row((scenario, predictor, fit, f"{row['target']:g}", *figures, mark), ends=bool(ends)))
+        compared.append(
+            Row((scenario, predictor, fit, f"{row['target']:g}", *figures, mark), ends=bool(ends))
+        )
     return Table(
-        columns("scenario", "predictor", numbers=["from", "at", "average", "published", "max", "published", ""]),
+        columns(
+            "scenario",
+            "predictor",
+            numbers=["from", "at", "average", "published", "max", "published", ""],
+        ),
         compared,
         "Errors on the published benchmarks, %, each with the published figure beside it",
         "\n".join(f"[{i}] {EXPLANATIONS[code]}" for i, code in enumerate(codes, 1)),
@@ -773,10 +1036,15 @@ def published_table(found: pd.DataFrame) -> Table:
 
 def trial_table(found: pd.DataFrame) -> Table:
     """Return the errors of every law where it has learned from the other benchmarks only, and how many it covers."""
-    title = "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
+    title = (
+        "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
+    )
     return summary_table(summaries(found), 0.9, title)
 
 
 def summaries(trials: pd.DataFrame) -> list[LawSummary]:
     """Return the rows of `published_trials` as summaries."""
-    return [LawSummary(**row) for row in records(trials.rename(columns={"max": "maximum"}).drop(columns="worst"))]
+    return [
+        LawSummary(**row)
+        for row in records(trials.rename(columns={"max": "maximum"}).drop(columns="worst"))
+    ]

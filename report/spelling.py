@@ -17,7 +17,8 @@ _KEYWORDS = {
 def as_options(text: str) -> str:
     """Return a message with the settings that it asks for as the command line spells them.
 
-    A reader does not know the door it is called by: it says "give default op=gemm" or "give unit time=us".
+    A reader does not know the door it is called by: it says "give default op=gemm" or "give unit
+    time=us".
 
     >>> as_options("no column 'op': give default op=gemm")
     "no column 'op': give --default op=gemm"

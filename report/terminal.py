@@ -1,7 +1,7 @@
 """Documents on a terminal: what enters is a `report.document.Document`, what leaves is text in the terminal's width.
 
-Charts are drawn in characters, in colour where the terminal has any; curves bear signs too, so that they can be told
-apart without colour. Long work shows its progress.
+Charts are drawn in characters, in colour where the terminal has any; curves bear signs too, so that
+they can be told apart without colour. Long work shows its progress.
 """
 
 from __future__ import annotations
@@ -26,20 +26,47 @@ from rich.text import Text
 
 from .. import output as files
 from ..output import visible
-from .document import Cell, Chart, Column, Document, Facts, Headline, Line, Lines, Part, Row, Table, Tone, printable
+from .document import (
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Facts,
+    Headline,
+    Line,
+    Lines,
+    Part,
+    Row,
+    Table,
+    Tone,
+    printable,
+)
 from .formats import clock, counted
 from .spelling import as_options
 
 WIDTH: Final = 120  # columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many
 SCREEN: Final = 24  # lines of a first screen
-_REMARKS: Final[tuple[Tone, ...]] = ("error", "warning", "soft")  # tones of what is said beside the answer
+_REMARKS: Final[tuple[Tone, ...]] = (
+    "error",
+    "warning",
+    "soft",
+)  # tones of what is said beside the answer
 _REMARKED: Final = 3  # remarks of a first screen
 _HEAD: Final = 10  # columns for a head, in lines, where a table is too wide
 _FOLDED: Final = 20  # columns that words should have
 _STYLES: Final = {
-    "strong": "bold", "soft": "dim", "good": "green", "accent": "cyan", "warning": "yellow", "error": "red",
-}  # fmt: skip
-_HEIGHT, _WIDTHS, _AXIS = 20, (100, 50), 20  # lines of a chart; its columns, so that ticks are round; those of its axis
+    "strong": "bold",
+    "soft": "dim",
+    "good": "green",
+    "accent": "cyan",
+    "warning": "yellow",
+    "error": "red",
+}
+_HEIGHT, _WIDTHS, _AXIS = (
+    20,
+    (100, 50),
+    20,
+)  # lines of a chart; its columns, so that ticks are round; those of its axis
 _COLOURS: Final = ("cyan", "red", "yellow", "green", "magenta", "blue")  # of the curves of a chart
 _SIGNS: Final = ("o", "x", "+", "*", "#", "%")
 
@@ -60,12 +87,16 @@ def print_json(text: str) -> None:
 
 
 def show(
-    document: Document, *written: Path, as_json: bool = False, rows: int | None = None, every: bool = True
+    document: Document,
+    *written: Path,
+    as_json: bool = False,
+    rows: int | None = None,
+    every: bool = True,
 ) -> None:
     """Print a document on the standard output, and the files where it has been written; or only its JSON.
 
-    `rows` says how many rows the files hold. Without ``every`` the first screen is printed (`first_screen`). Where no
-    file has been written, the last line is the document's ``offer``.
+    `rows` says how many rows the files hold. Without ``every`` the first screen is printed
+    (`first_screen`). Where no file has been written, the last line is the document's ``offer``.
     """
     if as_json:
         print_json(files.dumps(document.data, missing=True))
@@ -79,7 +110,9 @@ def show(
         say_written(console, *written, rows=rows)
 
 
-def print_document(console: Console, document: Document, shown: Callable[[Part], Part] = printable) -> None:
+def print_document(
+    console: Console, document: Document, shown: Callable[[Part], Part] = printable
+) -> None:
     """Print title and lead, the opening, the sections one after the other without their headings, the closing."""
     last: RenderableType | None = None
     for block in _blocks(document, console, shown):
@@ -92,14 +125,22 @@ def print_document(console: Console, document: Document, shown: Callable[[Part],
 def first_screen(document: Document, console: Console, remarked: int = _REMARKED) -> Document:
     """Return the answer of a document, and of what follows as much as leaves it at `SCREEN` lines.
 
-    Tables are cut where they do not fit, and left out where three rows of them do not, unless they are the answer, as
-    are charts that nobody asked for; remarks stand at the end, a line each: three of them, or one where that leaves
-    room for a table. The last line says what there is more. An answer that takes more lines is whole.
+    Tables are cut where they do not fit, and left out where three rows of them do not, unless they
+    are the answer, as are charts that nobody asked for; remarks stand at the end, a line each:
+    three of them, or one where that leaves room for a table. The last line says what there is more.
+    An answer that takes more lines is whole.
     """
-    remarks, parts = list[Line](), list[Part]()  # what is not of the answer itself: how data were read, what was lost
+    remarks, parts = (
+        list[Line](),
+        list[Part](),
+    )  # what is not of the answer itself: how data were read, what was lost
     opening, rest, closing = (
         [one for one in some if one.medium != "page"]
-        for some in (document.opening, (one for part in document.sections for one in part.parts), document.closing)
+        for some in (
+            document.opening,
+            (one for part in document.sections for one in part.parts),
+            document.closing,
+        )
     )
     for part in map(printable, (*opening, *rest, *closing)):
         if isinstance(part, Lines) and part.look != "answer":
@@ -108,7 +149,11 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
         parts.append(part)
     remarks.sort(key=lambda line: _REMARKS.index(line.tone))
     said = [Line(_cut(line.text, console.width), line.tone) for line in remarks[:remarked]]
-    fixed = [part for place, part in enumerate(parts) if not len(opening) <= place < len(opening) + len(rest)]
+    fixed = [
+        part
+        for place, part in enumerate(parts)
+        if not len(opening) <= place < len(opening) + len(rest)
+    ]
     fixed = [part for part in fixed if not isinstance(part, Table)]
     room = SCREEN - 2 - len(said) - _lines(Document(document.title, document.lead, fixed), console)
     shown, tables, rows_left = list[Part](), 0, 0
@@ -131,11 +176,18 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
             remarks += part.lines
     if tables and remarked > 1:
         other = first_screen(document, console, 1)
-        if sum(isinstance(part, Table) for part in other.opening) > sum(isinstance(part, Table) for part in shown):
+        if sum(isinstance(part, Table) for part in other.opening) > sum(
+            isinstance(part, Table) for part in shown
+        ):
             return other
     cut = sum(line.text != whole.text for line, whole in zip(said, remarks, strict=False))
     charts = sum(isinstance(part, Chart) and not part.asked for part in parts)
-    held = (tables, "table"), (rows_left, "row"), (charts, "chart"), (len(remarks) - len(said) + cut, "remark")
+    held = (
+        (tables, "table"),
+        (rows_left, "row"),
+        (charts, "chart"),
+        (len(remarks) - len(said) + cut, "remark"),
+    )
     more = ", ".join(counted(count, noun) for count, noun in held if count)
     last = Lines([*said, *([Line(f"More with --all: {more}", "soft")] if more else [])])
     return replace(document, opening=shown, sections=[], closing=[last])
@@ -146,7 +198,11 @@ def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, i
     most, least = min(len(table.rows), table.shown or len(table.rows)), min(3, len(table.rows))
 
     def cut(count: int) -> tuple[Table, int]:
-        made = table if count == (table.shown or len(table.rows)) else replace(table, shown=count, rest=None)
+        made = (
+            table
+            if count == (table.shown or len(table.rows))
+            else replace(table, shown=count, rest=None)
+        )
         return made, _lines(Document(opening=[made]), console)
 
     count = min(most, max(room, 3))  # a row takes a line at least
@@ -182,10 +238,14 @@ def say_written(console: Console, *paths: Path, rows: int | None = None) -> None
     *first, last = map(str, paths)
     names = " and ".join(filter(None, (", ".join(first), last)))
     held = "" if rows is None else f" ({counted(rows, 'row')})"
-    console.print(files.visible(f"Wrote {names}{held}"), markup=False, highlight=False, soft_wrap=True)
+    console.print(
+        files.visible(f"Wrote {names}{held}"), markup=False, highlight=False, soft_wrap=True
+    )
 
 
-def _blocks(document: Document, console: Console, shown: Callable[[Part], Part]) -> Iterator[RenderableType]:
+def _blocks(
+    document: Document, console: Console, shown: Callable[[Part], Part]
+) -> Iterator[RenderableType]:
     heads = ((document.title, "bold"), (document.lead, ""))
     yield from (Text(files.visible(text), style) for text, style in heads if text)
     sections = (part for section in document.sections for part in section.parts)
@@ -193,7 +253,9 @@ def _blocks(document: Document, console: Console, shown: Callable[[Part], Part])
         yield from rendered(part, console, shown)
 
 
-def rendered(part: Part, console: Console, shown: Callable[[Part], Part] = printable) -> Iterator[RenderableType]:
+def rendered(
+    part: Part, console: Console, shown: Callable[[Part], Part] = printable
+) -> Iterator[RenderableType]:
     """Yield what to print of a part; nothing of figures, of what is for pages, and of tables without rows."""
     if part.medium == "page":
         return
@@ -208,7 +270,10 @@ def rendered(part: Part, console: Console, shown: Callable[[Part], Part] = print
             grid.add_row(Text(fact.value), Text(fact.label), style=_style(fact.tone))
         yield Padding(grid, (0, 0, 0, 1))
     elif isinstance(part, Headline):
-        about, rival = (f"{part.about} — " if part.about else ""), (f"{part.rival} → " if part.rival else "")
+        about, rival = (
+            (f"{part.about} — " if part.about else ""),
+            (f"{part.rival} → " if part.rival else ""),
+        )
         yield Text(f"{about}{rival}{part.answer}", "bold")
         yield from ([Text(f"  {part.beneath}")] if part.beneath else [])
     elif isinstance(part, Chart) and part.curves:
@@ -216,7 +281,9 @@ def rendered(part: Part, console: Console, shown: Callable[[Part], Part] = print
         yield Text.from_ansi(drawn(part, console.width, coloured=console.color_system is not None))
     elif isinstance(part, Lines):
         bullet = "• " if part.look == "answer" else ""
-        yield from (Text(f"{bullet}{as_options(line.text)}", _style(line.tone)) for line in part.lines)
+        yield from (
+            Text(f"{bullet}{as_options(line.text)}", _style(line.tone)) for line in part.lines
+        )
 
 
 def _table(table: Table, console: Console) -> Iterator[RenderableType]:
@@ -243,7 +310,9 @@ def _table(table: Table, console: Console) -> Iterator[RenderableType]:
     sentences = Grid.grid(padding=(0, 1))
     for row in table.rows:
         if len(row.cells) < len(table.columns):
-            sentences.add_row(Text("  "), *(_text(cell, "") for cell in row.cells), style=_style(row.tone))
+            sentences.add_row(
+                Text("  "), *(_text(cell, "") for cell in row.cells), style=_style(row.tone)
+            )
     if sentences.row_count:
         yield sentences
     if table.caption:
@@ -254,9 +323,14 @@ def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: 
     """Return the width at which a table reads well: names and numbers whole, words in a few lines."""
     widths = []
     for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
-        texts = (cell.text if isinstance(cell, Cell) else cell for cell in (row.cells[place] for row in shown))
+        texts = (
+            cell.text if isinstance(cell, Cell) else cell
+            for cell in (row.cells[place] for row in shown)
+        )
         widest = max(cell_len(line) for text in (head, *texts) for line in text.split("\n"))
-        widths.append(widest if column.kind in ("name", "number") else column.least or min(widest, _FOLDED))
+        widths.append(
+            widest if column.kind in ("name", "number") else column.least or min(widest, _FOLDED)
+        )
     return sum(widths) + gap * len(widths) + 1
 
 
@@ -270,9 +344,14 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
         grid.add_column(Text(head), min_width=column.least, max_width=column.most, **look)
     for row in shown:
         kept = row.cells[: len(columns)]
-        cells = [_text(cell, "bold" if row.title and not place else "") for place, cell in enumerate(kept)]
+        cells = [
+            _text(cell, "bold" if row.title and not place else "")
+            for place, cell in enumerate(kept)
+        ]
         for cell, column in zip(cells, columns, strict=True):
-            if column.kind == "cut":  # set on the cell, not on the column: rich then narrows this column first
+            if (
+                column.kind == "cut"
+            ):  # set on the cell, not on the column: rich then narrows this column first
                 cell.no_wrap, cell.overflow = True, "ellipsis"
         grid.add_row(*cells, style=_style(row.tone), end_section=row.ends)
     return grid
@@ -295,7 +374,9 @@ def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
     figure.height = _HEIGHT
     figure.with_colors, figure.origin = coloured, False
     figure.x_label, figure.y_label = "x", "y"
-    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda value, _: f"{10.0**value if chart.logarithmic else value:.3g}"
+    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda value, _: (
+        f"{10.0**value if chart.logarithmic else value:.3g}"
+    )
     if chart.limits:
         (left, right), (low, high) = chart.limits
         figure.set_x_limits(left, right)
@@ -319,8 +400,8 @@ Report = Callable[[int, int, str, float], None]
 def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Generator[Report | None]:
     """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None off a terminal or if ``quiet``.
 
-    ``first`` says at once what is done before any of the work is counted. An ETA that is not finite is not known yet,
-    and left out.
+    ``first`` says at once what is done before any of the work is counted. An ETA that is not finite
+    is not known yet, and left out.
     """
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
@@ -334,8 +415,15 @@ def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Gener
         TimeElapsedColumn,
     )
 
-    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()]
-    with Progress(*columns, TextColumn("{task.fields[left]}"), console=console, transient=True) as bars:
+    columns = [
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
+    with Progress(
+        *columns, TextColumn("{task.fields[left]}"), console=console, transient=True
+    ) as bars:
         bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:

@@ -1,7 +1,8 @@
 """What a training run found, as a document: the headline of each scheme, every model, features, groups, intervals.
 
-It is built from the content of ``metrics.json``, so that any run folder can be shown; parts that are missing there are
-left out. The page adds figures, from the predictions, and the first rows that reading kept out.
+It is built from the content of ``metrics.json``, so that any run folder can be shown; parts that
+are missing there are left out. The page adds figures, from the predictions, and the first rows that
+reading kept out.
 """
 
 from __future__ import annotations
@@ -68,13 +69,21 @@ COLUMNS: Final = (
     Column("fit, s", "number"),
 )
 CAPTION: Final = (
-    "E_out: mean error of what a fit had not seen, beside its median and worst; groups: the mean over groups of their "
-    "mean errors; E_in: of what it had seen; IR T: share of workloads within T %; feat.: features used, of those "
-    "available; fit s: seconds of a fit. * selected · ≈ not distinguishable from the best · † stopped early"
+    "E_out: mean error of what a fit had not seen, beside its median and worst; groups: the mean "
+    "over groups of their "
+    "mean errors; E_in: of what it had seen; IR T: share of workloads within T %; feat.: features "
+    "used, of those "
+    "available; fit s: seconds of a fit. * selected · ≈ not distinguishable from the best · † "
+    "stopped early"
 )
 TOP: Final = 20  # most features and groups that are drawn
-_WORST, _EXAMPLES = 5, 3  # groups on a terminal, and rows quoted for a reason why they were kept out
-_UNSAVED: Final = "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
+_WORST, _EXAMPLES = (
+    5,
+    3,
+)  # groups on a terminal, and rows quoted for a reason why they were kept out
+_UNSAVED: Final = (
+    "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
+)
 _MARKS: Final[dict[str, tuple[str, Tone]]] = {
     "selected": ("*", "strong"),
     "tied": ("≈", "near"),
@@ -98,22 +107,28 @@ def training_document(
 ) -> Document:
     """Return what a run found, for terminal, page and machines.
 
-    A terminal gets the answer, then the best model of each family; with ``every`` all models, the ranking of features
-    and the groups. `run` is the folder that its commands of what to do next name.
+    A terminal gets the answer, then the best model of each family; with ``every`` all models, the
+    ranking of features and the groups. `run` is the folder that its commands of what to do next
+    name.
 
-    `metrics` and `predictions` are as in ``metrics.json`` and ``predictions.parquet``; without the latter a page has no
-    figures of workloads and errors. Of the rows that reading kept out, `rejected` (``source``, ``reason``, ``detail``),
-    a page quotes the first; without them it shows the counts of ``metrics["data"]``. `rank` is how many features of the
-    ranking a terminal shows by each measure; 0 for none. Where the run is not ``saved``, a terminal says so. With
-    ``plot`` it draws what the predictions of the saved model's scheme look like. A page has ``what_if``: the sliders of
-    `report.what_if`.
+    `metrics` and `predictions` are as in ``metrics.json`` and ``predictions.parquet``; without the
+    latter a page has no figures of workloads and errors. Of the rows that reading kept out,
+    `rejected` (``source``, ``reason``, ``detail``), a page quotes the first; without them it shows
+    the counts of ``metrics["data"]``. `rank` is how many features of the ranking a terminal shows
+    by each measure; 0 for none. Where the run is not ``saved``, a terminal says so. With ``plot``
+    it draws what the predictions of the saved model's scheme look like. A page has ``what_if``: the
+    sliders of `report.what_if`.
     """
     data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
     kept = _answering(schemes)
     facts = [Fact(value, label) for label, value in counts(data)]
     shown = ", ".join(f"{fact.value} {fact.label}" for fact in facts if fact.value != "0")
-    lost = losses(data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {})
-    software = ", ".join(f"{name} {version}" for name, version in (metrics.get("versions") or {}).items())
+    lost = losses(
+        data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {}
+    )
+    software = ", ".join(
+        f"{name} {version}" for name, version in (metrics.get("versions") or {}).items()
+    )
     return Document(
         title=title(data),
         lead=f"Predicted: {metric(data)}",
@@ -121,16 +136,26 @@ def training_document(
             Lines([Line(shown)] if shown else [], medium="terminal"),
             *_headlines(schemes, scheme, "page"),
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
-            Lines([Line(one) for one in (*kept, *_trust(metrics), *_next(data, run))], medium="terminal"),
+            Lines(
+                [Line(one) for one in (*kept, *_trust(metrics), *_next(data, run))],
+                medium="terminal",
+            ),
             Facts(facts, medium="page"),
             Lines([Line(software, "soft")] if software else [], medium="page"),
         ],
         sections=[
-            *(_scheme(cv, predictions, metric(data), every=every, last=cv is schemes[-1]) for cv in schemes),
+            *(
+                _scheme(cv, predictions, metric(data), every=every, last=cv is schemes[-1])
+                for cv in schemes
+            ),
             Section("What if", what_if, "what-if"),
             _ranking(metrics.get("ranking") or [], rank if every else 0),
             _groups(metrics.get("groups") or [], schemes, every=every),
-            *([_pairs(metrics["pairs"], metrics["model"]["scheme"], every=every)] if metrics.get("pairs") else []),
+            *(
+                [_pairs(metrics["pairs"], metrics["model"]["scheme"], every=every)]
+                if metrics.get("pairs")
+                else []
+            ),
             _intervals(metrics.get("intervals") or {}, every=every),
             Section("Against the target's own cost", speedup_parts(metrics), "speedup", "Speed-up"),
             _data(data, rejected),
@@ -147,12 +172,23 @@ def training_document(
 
 def seal_document(run: str, manifest: Manifest, signer: str | None, *, signed: bool) -> Document:
     """Return what the seal of a run says that has just been checked: its files, its data, and who signed it."""
-    known = f"signed by {signer}" if signer else "signed, by whom was not asked" if signed else "not signed"
+    known = (
+        f"signed by {signer}"
+        if signer
+        else "signed, by whom was not asked"
+        if signed
+        else "not signed"
+    )
     cells = [(name, f"{entry.bytes:,}", entry.sha256) for name, entry in manifest.files.items()]
     return Document(
         title=run,
         lead=f"Training data: SHA-256 {manifest.data_sha256 or 'not stated'}",
-        sections=[Section("Files", [Table(columns("file", numbers=("bytes", "SHA-256")), rows(cells), "files")])],
+        sections=[
+            Section(
+                "Files",
+                [Table(columns("file", numbers=("bytes", "SHA-256")), rows(cells), "files")],
+            )
+        ],
         closing=[lines([f"{counted(len(cells), 'file')} as sealed; {known}."])],
         data={**to_builtins(manifest), "signed": signed, "signer": signer},
     )
@@ -178,22 +214,45 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
         cells = []
         for target, metrics in runs.items():
             cv = next((one for one in metrics["cv"] if one["scheme"] == name), {})
-            chosen, rule, law, data = cv.get("selected") or {}, simplest(cv) or {}, reference(cv) or {}, metrics["data"]
+            chosen, rule, law, data = (
+                cv.get("selected") or {},
+                simplest(cv) or {},
+                reference(cv) or {},
+                metrics["data"],
+            )
             bounds = chosen.get("interval") or (nan, nan)
             within = (chosen.get("ir") or {}).get("10")
             analytic = law.get("e_out") if law.get("name") == ANALYTIC else None
             cells.append(
                 (
-                    target, f"{data['n']:,}", f"{data['groups']:,}", number(analytic), str(rule.get("name", NONE)),
-                    number(rule.get("e_out")), str(chosen.get("name", NONE)), number(chosen.get("e_out")),
-                    between(*bounds, form="{:.1f}"), number(within),
+                    target,
+                    f"{data['n']:,}",
+                    f"{data['groups']:,}",
+                    number(analytic),
+                    str(rule.get("name", NONE)),
+                    number(rule.get("e_out")),
+                    str(chosen.get("name", NONE)),
+                    number(chosen.get("e_out")),
+                    between(*bounds, form="{:.1f}"),
+                    number(within),
                 )
-            )  # fmt: skip
-            figures_of = {"rule": rule.get("name"), "rule_e_out": rule.get("e_out"), "flops_e_out": analytic}
+            )
+            figures_of = {
+                "rule": rule.get("name"),
+                "rule_e_out": rule.get("e_out"),
+                "flops_e_out": analytic,
+            }
             honest = {"selected": chosen.get("name"), "e_out": chosen.get("e_out"), "ir_10": within}
-            records.append({"target": target, "scheme": name, "n": data["n"], **figures_of, **honest})
-        caption = "errors with the price of the choice, beside those of FLOPS scaling and of the best simple rule"
-        sections.append(Section(left_out(name), [Table(heads, rows(cells), left_out(name), caption)]))
+            records.append(
+                {"target": target, "scheme": name, "n": data["n"], **figures_of, **honest}
+            )
+        caption = (
+            "errors with the price of the choice, beside those of FLOPS scaling and of the best "
+            "simple rule"
+        )
+        sections.append(
+            Section(left_out(name), [Table(heads, rows(cells), left_out(name), caption)])
+        )
     first = next(iter(runs.values()))["data"]
     saved = [f"{target}: {place}" for target, place in (places or {}).items()]
     return Document(
@@ -226,7 +285,11 @@ def metric(data: Metrics) -> str:
 
 def left_out(name: str) -> str:
     """Say in two words what is predicted under a scheme."""
-    words = {"kfold": "shuffled workloads", "grouped": "unseen groups", "range": "sizes outside the trained range"}
+    words = {
+        "kfold": "shuffled workloads",
+        "grouped": "unseen groups",
+        "range": "sizes outside the trained range",
+    }
     words |= {"sibling": "new devices of a trained family", "stranger": "devices of new families"}
     return words.get(name, name)
 
@@ -234,7 +297,10 @@ def left_out(name: str) -> str:
 def scheme(cv: Metrics) -> str:
     """Say what a cross-validation scheme predicts and how."""
     folds = f"{cv.get('folds', '?')} folds"
-    return f"{left_out(cv['scheme'])} ({'whole groups left out, ' if cv['scheme'] == 'grouped' else ''}{folds})"
+    return (
+        f"{left_out(cv['scheme'])} "
+        f"({'whole groups left out, ' if cv['scheme'] == 'grouped' else ''}{folds})"
+    )
 
 
 def counts(data: Metrics) -> list[tuple[str, str]]:
@@ -248,7 +314,10 @@ def counts(data: Metrics) -> list[tuple[str, str]]:
         ("target rows without a host", data.get("unpaired_target") if paired else None),
         ("rows of slower kernels left out", data.get("slower_kernels")),
         (f"rows without {data.get('metric')}", data.get("without_metric")),
-        (f"rows whose {data.get('metric')} is not a positive number", data.get("metric_not_positive")),
+        (
+            f"rows whose {data.get('metric')} is not a positive number",
+            data.get("metric_not_positive"),
+        ),
         ("rows of kernels without an operator left out", data.get("without_operator")),
     ]
     return [(label, f"{value:,}") for label, value in found if value is not None]
@@ -263,15 +332,22 @@ def family(name: str) -> str:
 def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **where: Any) -> Table:
     """Return the models of one scheme: baselines first, then by E_out, then those that failed and why.
 
-    Without ``every`` it has FLOPS scaling (or the baseline in its place) and the best simple rule, the selected model
-    and the best of each family. ``where`` is its medium.
+    Without ``every`` it has FLOPS scaling (or the baseline in its place) and the best simple rule,
+    the selected model and the best of each family. ``where`` is its medium.
     """
     rules, families = {row["name"] for row in (reference(cv), simplest(cv)) if row}, set[str]()
     baselines, last = len(cv.get("baselines") or []), -1
     some, found = list[tuple[Metrics, str]](), list[Row]()
     for place, (row, kind) in enumerate(ordered(cv)):
-        name, failed = row["name"], bool(row.get("error"))  # failures are shown everywhere, with their reason
-        first = name in rules if place < baselines else failed or (kind != "left" and family(name) not in families)
+        name, failed = (
+            row["name"],
+            bool(row.get("error")),
+        )  # failures are shown everywhere, with their reason
+        first = (
+            name in rules
+            if place < baselines
+            else failed or (kind != "left" and family(name) not in families)
+        )
         if every or first or kind == "selected":
             some.append((row, kind))
         if place < baselines:
@@ -286,16 +362,24 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
         elif row.get("left") and row.get("e_out") is None:
             found.append(Row((name, Cell(str(Remark.from_dict(row["left"])), "soft")), tone))
         else:
-            ir, used = row.get("ir") or {}, (row.get("features_selected"), row.get("features_available"))
+            ir, used = (
+                row.get("ir") or {},
+                (row.get("features_selected"), row.get("features_available")),
+            )
             cells = (
-                *(number(row.get(key)) for key in ("e_out", "e_out_groups", "e_in", "median_ape", "max_ape")),
+                *(
+                    number(row.get(key))
+                    for key in ("e_out", "e_out_groups", "e_in", "median_ape", "max_ape")
+                ),
                 *(number(ir.get(threshold)) for threshold in ("5", "10", "20")),
                 "/".join(str(count) if known(count) else NONE for count in used),
                 row.get("space") or NONE,
                 number(row.get("fit_seconds")),
             )
             found.append(Row((name, *cells), tone, ends=place == last))
-    before = [row for row in cv.get("models") or [] if row.get("left") and row.get("e_out") is not None]  # older runs
+    before = [
+        row for row in cv.get("models") or [] if row.get("left") and row.get("e_out") is not None
+    ]  # older runs
     left = dict.fromkeys(f"† {Remark.from_dict(row['left'])}" for row in before)
     shown = "; best of each family" if len(some) < len(ordered(cv)) else ""
     title = f"{scheme(cv)}: errors and inlier ratios (IR) in %{shown}"
@@ -309,8 +393,16 @@ def verdict(cv: Metrics) -> list[str]:
         return []
     said, baseline = [f"{_honest(chosen)}."], simplest(cv) or reference(cv)
     others = baseline is not None and baseline["name"] != chosen["name"]
-    if baseline is not None and others and chosen.get("e_out") and baseline.get("e_out") is not None:
-        ratio, tied = baseline["e_out"] / chosen["e_out"], baseline["name"] in (chosen.get("tied") or [])
+    if (
+        baseline is not None
+        and others
+        and chosen.get("e_out")
+        and baseline.get("e_out") is not None
+    ):
+        ratio, tied = (
+            baseline["e_out"] / chosen["e_out"],
+            baseline["name"] in (chosen.get("tied") or []),
+        )
         times = f"{ratio:.1f} times as much" if ratio >= 1 else f"{ratio:.2f} times as much"
         against = f"against {percent(baseline['e_out'])} of {baseline['name']}"
         said = [f"{_honest(chosen)}, {against}: {'not distinguishable' if tied else times}."]
@@ -328,7 +420,9 @@ def verdict(cv: Metrics) -> list[str]:
     if regular := cv.get("regular"):
         errors, table = regular["e_out"], [*(cv.get("baselines") or []), *(cv.get("models") or [])]
         known = {row["name"]: row["e_out"] for row in table if row.get("e_out") is not None}
-        shown = dict.fromkeys(row["name"] for row in (chosen, baseline, reference(cv)) if row is not None)
+        shown = dict.fromkeys(
+            row["name"] for row in (chosen, baseline, reference(cv)) if row is not None
+        )
         without = [
             f"{name} {percent(errors[name])} (instead of {percent(known[name])})"
             for name in shown
@@ -343,7 +437,8 @@ def verdict(cv: Metrics) -> list[str]:
 def answer(cv: Metrics) -> str:
     """Return the answer of one scheme in a sentence: the honest error with its interval beside the best simple rule's.
 
-    Nothing where no model was selected. The paired bootstrap of the selection says whether the two are distinguishable.
+    Nothing where no model was selected. The paired bootstrap of the selection says whether the two
+    are distinguishable.
     """
     chosen, rule, law = cv.get("selected"), simplest(cv), reference(cv)
     if not chosen or chosen.get("e_out") is None:
@@ -351,13 +446,22 @@ def answer(cv: Metrics) -> str:
     error = f"{percent(chosen['e_out'])}{_interval(chosen)}"
     if rule is None:
         return f"{chosen['name']} errs by {error}."
-    others = f"; {law['name']} by {percent(law['e_out'])}" if law and law["name"] != rule["name"] else ""
+    others = (
+        f"; {law['name']} by {percent(law['e_out'])}" if law and law["name"] != rule["name"] else ""
+    )
     if chosen["name"] == rule["name"]:
-        own = f"which errs by {percent(rule.get('e_out'))}, and by {error} with the price of the choice"
+        own = (
+            f"which errs by {percent(rule.get('e_out'))}, and by {error} with the price of the "
+            "choice"
+        )
         return f"No model is shown to be better than the simple rule {rule['name']}, {own}{others}."
     against = f"the best simple rule, {rule['name']}, by {percent(rule['e_out'])}"
     ratio = rule["e_out"] / chosen["e_out"] if chosen["e_out"] else float("inf")
-    apart = "not distinguishable" if rule["name"] in (chosen.get("tied") or []) else f"{ratio:.1f} times as much"
+    apart = (
+        "not distinguishable"
+        if rule["name"] in (chosen.get("tied") or [])
+        else f"{ratio:.1f} times as much"
+    )
     return f"{chosen['name']} errs by {error}, {against}: {apart}{others}."
 
 
@@ -367,7 +471,13 @@ def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[
         if said := answer(cv):
             rule = simplest(cv)
             rival = f"{rule['name']}: {percent(rule['e_out'])}" if rule else ""
-            yield Headline(about(cv), f"flopcast: {percent(cv['selected']['e_out'])}", rival, said, medium=medium)
+            yield Headline(
+                about(cv),
+                f"flopcast: {percent(cv['selected']['e_out'])}",
+                rival,
+                said,
+                medium=medium,
+            )
 
 
 def _answering(schemes: Sequence[Metrics]) -> list[str]:
@@ -389,9 +499,13 @@ def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:
             errors, name = figures.errors_of(predictions, cv), cv["selected"]["name"]
             shown = [name, *(row["name"] for row in (simplest(cv), reference(cv)) if row)]
             title = f"{left_out(cv['scheme'])}: share of workloads predicted within an error"
-            yield inlier_chart({one: errors[one] for one in dict.fromkeys(shown) if one in errors}, title)
+            yield inlier_chart(
+                {one: errors[one] for one in dict.fromkeys(shown) if one in errors}, title
+            )
             rows_of = figures.selected(predictions, cv)
-            yield agreement_chart(rows_of["observed"], rows_of["predicted"], name, metric(metrics["data"]))
+            yield agreement_chart(
+                rows_of["observed"], rows_of["predicted"], name, metric(metrics["data"])
+            )
 
 
 def _trust(metrics: Metrics) -> list[str]:
@@ -399,10 +513,12 @@ def _trust(metrics: Metrics) -> list[str]:
     intervals, said = metrics.get("intervals") or {}, list[str]()
     order = [cv["scheme"] for cv in metrics.get("cv") or []]  # the keys of a saved run are sorted
     held = [
-        f"{share(row['coverage'])} of {left_out(name)} (median width {share(row.get('median_relative_width'))}"
+        f"{share(row['coverage'])} of {left_out(name)} (median width "
+        f"{share(row.get('median_relative_width'))}"
         f"{_inside(row)})"
         for name, row in sorted(
-            (intervals.get("schemes") or {}).items(), key=lambda item: [*order, item[0]].index(item[0])
+            (intervals.get("schemes") or {}).items(),
+            key=lambda item: [*order, item[0]].index(item[0]),
         )
         if row.get("coverage") is not None
     ]
@@ -411,7 +527,9 @@ def _trust(metrics: Metrics) -> list[str]:
     groups = sorted(metrics.get("groups") or [], key=lambda row: -(row.get("e_out") or 0.0))
     if len(groups) > 3:
         said.append(
-            "Least sure: " + ", ".join(f"{row['group']} ({percent(row.get('e_out'))})" for row in groups[:3]) + "."
+            "Least sure: "
+            + ", ".join(f"{row['group']} ({percent(row.get('e_out'))})" for row in groups[:3])
+            + "."
         )
     return said
 
@@ -430,23 +548,36 @@ def asked(data: Metrics) -> str:
     return " --target GPU" if data.get("host") and data.get("target") == EVERY.name else ""
 
 
-def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str, *, every: bool, last: bool) -> Section:
+def _scheme(
+    cv: Metrics, predictions: pd.DataFrame | None, unit: str, *, every: bool, last: bool
+) -> Section:
     """Show one cross-validation scheme: verdict, table, workloads and inlier ratios."""
     heading, said, whole = scheme(cv), lines(verdict(cv)).lines, model_table(cv, medium="page")
-    best = model_table(cv, every=False, caption=f"The best of each family. {CAPTION}", medium="page")
+    best = model_table(
+        cv, every=False, caption=f"The best of each family. {CAPTION}", medium="page"
+    )
     more = len(whole.rows) > len(best.rows)
     parts: list[Part] = [
         Lines(said, "answer", medium="page"),
-        *([best, replace(whole, folded=f"All {len(whole.rows)} models and rules", caption="")] if more else [whole]),
+        *(
+            [best, replace(whole, folded=f"All {len(whole.rows)} models and rules", caption="")]
+            if more
+            else [whole]
+        ),
         model_table(cv, every=every, caption=CAPTION if last else "", medium="terminal"),
         *([Lines(said, "answer", medium="terminal")] if every else ()),
     ]
     if predictions is not None:
         name = str((cv.get("selected") or {}).get("name"))
-        seen = f"Observed and predicted by {name}, every workload predicted by a fit that has not seen it; errors below"
+        seen = (
+            f"Observed and predicted by {name}, every workload predicted by a fit that has not "
+            "seen it; errors below"
+        )
         rows_of, table = figures.selected(predictions, cv), f"workloads-{cv['scheme']}"
         if len(rows_of) > figures.SHOWN:
-            seen += f" ({figures.SHOWN:,} of {len(rows_of):,} workloads, evenly chosen by their place)"
+            seen += (
+                f" ({figures.SHOWN:,} of {len(rows_of):,} workloads, evenly chosen by their place)"
+            )
         parts.append(Figure(partial(figures.workloads, predictions, cv, unit), seen, table))
         parts.append(_workloads(rows_of, cv, unit, table))
         within = "Share of workloads predicted within an error"
@@ -454,11 +585,21 @@ def _scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str, *, every: 
         parts.append(Figure(partial(figures.inliers, predictions, cv), within))
         parts.append(Figure(partial(figures.families, predictions, cv), kinds))
         if len(rows_of):
-            tau = kendalltau(rows_of["observed"], rows_of["predicted"]).statistic  # 1 where all of the order is kept
-            ordered_as = f"Order: every workload's place by {name} over its observed place (Kendall's tau {tau:.3f})"
+            tau = kendalltau(
+                rows_of["observed"], rows_of["predicted"]
+            ).statistic  # 1 where all of the order is kept
+            ordered_as = (
+                f"Order: every workload's place by {name} over its observed place (Kendall's tau "
+                f"{tau:.3f})"
+            )
             parts.append(Figure(partial(figures.order, predictions, cv), ordered_as, table))
     if cv.get("trees"):
-        parts.append(Figure(partial(figures.trees, cv["trees"]), "A forest's error against the number of its trees"))
+        parts.append(
+            Figure(
+                partial(figures.trees, cv["trees"]),
+                "A forest's error against the number of its trees",
+            )
+        )
     link = left_out(cv["scheme"]).capitalize()
     return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
 
@@ -468,7 +609,11 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
     every, found = len(found), figures.thinned(found)
     laws = [row["name"] for row in (reference(cv), simplest(cv)) if row and row["name"] in found]
     _, _, unit = unit.rpartition(", ")
-    numbers = [("observed", "observed"), ("predicted", "predicted"), *((law, law) for law in dict.fromkeys(laws))]
+    numbers = [
+        ("observed", "observed"),
+        ("predicted", "predicted"),
+        *((law, law) for law in dict.fromkeys(laws)),
+    ]
     heads = (
         Column("group"),
         *(Column(head, "number", unit=unit) for _, head in numbers),
@@ -481,11 +626,22 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
     def texts() -> list[list[str]]:
         values = [[figure(value) for value in found[key].astype(float)] for key, _ in numbers]
         errors = [number(value) for value in found["ape"].astype(float)]
-        places = [str(source).rpartition(":") for source in found.get("source", pd.Series("", found.index))]
-        files, rows_of = [file or row for file, _, row in places], [row if file else "" for file, _, row in places]
+        places = [
+            str(source).rpartition(":")
+            for source in found.get("source", pd.Series("", found.index))
+        ]
+        files, rows_of = (
+            [file or row for file, _, row in places],
+            [row if file else "" for file, _, row in places],
+        )
         return [
-            found["group"].astype(str).tolist(), *values, errors, found["fold"].astype(str).tolist(), files, rows_of,
-        ]  # fmt: skip
+            found["group"].astype(str).tolist(),
+            *values,
+            errors,
+            found["fold"].astype(str).tolist(),
+            files,
+            rows_of,
+        ]
 
     some = f"{len(found):,} of {every:,} workloads, evenly chosen by their place,"
     which = some if len(found) < every else f"All {counted(every, 'workload')}"
@@ -494,7 +650,8 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
 
 
 HINT: Final = (
-    "A hint, not a cause: features that say the same share their importance and trade their signs. Sign: which way the "
+    "A hint, not a cause: features that say the same share their importance and trade their "
+    "signs. Sign: which way the "
     "prediction goes as the feature rises; selected: in how many folds the model chose it"
 )
 
@@ -506,31 +663,51 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
     found: dict[str, list[Metrics]] = {}
     for entry in ranking:
         value, of_test = entry.get("value"), entry.get("significant") is not None
-        if value or (value == 0 and of_test):  # what adds nothing is left out, a p-value of 0 is not
+        if value or (
+            value == 0 and of_test
+        ):  # what adds nothing is left out, a p-value of 0 is not
             found.setdefault(str(entry["measure"]), []).append(entry)
     heads = (
-        Column("#", "number"), Column("feature", "name"), Column("value", "number"), Column("sign"),
-        Column("selected", "number"), Column("category"), Column("unit"), Column("meaning", "cut"),
-    )  # fmt: skip
+        Column("#", "number"),
+        Column("feature", "name"),
+        Column("value", "number"),
+        Column("sign"),
+        Column("selected", "number"),
+        Column("category"),
+        Column("unit"),
+        Column("meaning", "cut"),
+    )
 
     def listed(most: int) -> list[Row]:
         shown = []
         for measure, entries in found.items() if most else ():
             shown.append(Row(("", f"by {measure}", *[""] * 6), title=True))
             for place, one in enumerate(entries[:most], 1):
-                chosen = "" if one.get("selected") is None else f"{one['selected']} of {one['folds']}"
+                chosen = (
+                    "" if one.get("selected") is None else f"{one['selected']} of {one['folds']}"
+                )
                 told = (str(one.get("sign") or ""), chosen, *told_of(str(one["feature"])))
-                shown.append(Row((str(place), str(one["feature"]), f"{float(one['value']):.3g}", *told)))
+                shown.append(
+                    Row((str(place), str(one["feature"]), f"{float(one['value']):.3g}", *told))
+                )
         return shown
 
     drawn = [
-        Figure(partial(figures.ranking, [(str(one["feature"]), float(one["value"])) for one in entries[:TOP]], measure),
-               f"By {measure}")
+        Figure(
+            partial(
+                figures.ranking,
+                [(str(one["feature"]), float(one["value"])) for one in entries[:TOP]],
+                measure,
+            ),
+            f"By {measure}",
+        )
         for measure, entries in found.items()
-    ]  # fmt: skip
+    ]
     title = "features by what they contribute"
-    tables = (Table(heads, listed(rank), title, HINT, medium="terminal"),
-              Table(heads, listed(TOP), title, HINT, medium="page"))  # fmt: skip
+    tables = (
+        Table(heads, listed(rank), title, HINT, medium="terminal"),
+        Table(heads, listed(TOP), title, HINT, medium="page"),
+    )
     return Section("Features by what they contribute", [*tables, *drawn], "ranking", "Features")
 
 
@@ -539,7 +716,9 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
     worst = sorted(groups, key=lambda row: -(row.get("e_out") or 0.0))
     known = next((str(row["rule"]) for row in worst if row.get("rule")), None)
     rule = known or next((row["name"] for cv in schemes if (row := reference(cv))), "baseline")
-    marks = [row.get("rule_e_out" if known else "baseline_e_out") for row in worst]  # runs of before know no rule
+    marks = [
+        row.get("rule_e_out" if known else "baseline_e_out") for row in worst
+    ]  # runs of before know no rule
     cells = [
         (str(row["group"]), f"{row.get('n', 0):,}", number(row.get("e_out")), number(mark))
         for row, mark in zip(worst, marks, strict=True)
@@ -547,9 +726,22 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
     heads = columns("group", numbers=("rows", "E_out, %", f"{rule}, %"))
     folded = f"All {len(worst)} groups as a table"
     medium: Medium = "both" if every else "page"
-    table = Table(heads, rows(cells), "groups with the largest error", shown=_WORST, folded=folded, medium=medium)
-    first = f"The {TOP} groups with the largest error, of {len(worst)}" if len(worst) > TOP else "Worst first"
-    drawn = [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)] if worst else []
+    table = Table(
+        heads,
+        rows(cells),
+        "groups with the largest error",
+        shown=_WORST,
+        folded=folded,
+        medium=medium,
+    )
+    first = (
+        f"The {TOP} groups with the largest error, of {len(worst)}"
+        if len(worst) > TOP
+        else "Worst first"
+    )
+    drawn = (
+        [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)] if worst else []
+    )
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
 
 
@@ -557,7 +749,10 @@ def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:
     """Show the error from each host to each target under a scheme, worst first."""
     cells = [(row["host"], row["target"], f"{row['n']:,}", number(row["e_out"])) for row in pairs]
     heads = columns("from", "to", numbers=("rows", "E_out, %"))
-    caption, folded = f"pairs of GPUs with the largest error, {left_out(scheme)}", f"All {len(pairs)} pairs as a table"
+    caption, folded = (
+        f"pairs of GPUs with the largest error, {left_out(scheme)}",
+        f"All {len(pairs)} pairs as a table",
+    )
     medium: Medium = "both" if every else "page"
     return Section(
         "Error from each GPU to each other",
@@ -569,13 +764,19 @@ def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:
 
 def _inside(row: Metrics) -> str:
     """Say of which rows the intervals of a scheme were judged, where some lay outside the range of the other folds."""
-    return f"; {row['rows']:,} rows within the range of the others" if row.get("rows_beyond") else ""
+    return (
+        f"; {row['rows']:,} rows within the range of the others" if row.get("rows_beyond") else ""
+    )
 
 
 def _intervals(intervals: Metrics, *, every: bool) -> Section:
     """Show how often the prediction intervals held, and how wide they are."""
     cells = [
-        (left_out(name) + _inside(row), share(row["coverage"]), share(row.get("median_relative_width")))
+        (
+            left_out(name) + _inside(row),
+            share(row["coverage"]),
+            share(row.get("median_relative_width")),
+        )
         for name, row in (intervals.get("schemes") or {"": intervals}).items()
         if row.get("coverage") is not None
     ]
@@ -583,13 +784,21 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
     held = f"Intervals that should hold {level} of new workloads held:"
     heads = columns("predicting", numbers=("covered", "median width, of the prediction"))
     medium: Medium = "both" if every else "page"
-    table = Table(heads, rows(cells), "prediction intervals" + (f" at {level}" if level else ""), medium=medium)
+    table = Table(
+        heads,
+        rows(cells),
+        "prediction intervals" + (f" at {level}" if level else ""),
+        medium=medium,
+    )
     said = Lines([Line(held)] if level and cells else [], medium="page")
     schemes, beyond = intervals.get("schemes") or {}, list[str]()
     if found := schemes.get("range"):  # what was measured on ranges of size that were left out
-        rule, model, line = (percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine"))
+        rule, model, line = (
+            percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine")
+        )
         beyond.append(
-            f"Outside the trained range, {2 ** found['fade']:g} x and more, a simple rule answers ({found['rule']}): "
+            f"Outside the trained range, {2 ** found['fade']:g} x and more, a simple rule answers "
+            f"({found['rule']}): "
             f"error {rule}, the model {model}, the line {line}."
         )
     elif outside := intervals.get("outside"):
@@ -598,7 +807,9 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
     if differing := intervals.get("difficulty"):
         least, most = (f"{width:.2g}" for width in differing["widths"])
         reach = f"eight rows of ten at {least} to {most} x the middle"
-        widths.append(f"Wider where the model errs more: {reach} ({', '.join(differing['features'])} ...).")
+        widths.append(
+            f"Wider where the model errs more: {reach} ({', '.join(differing['features'])} ...)."
+        )
     worst = (schemes.get("grouped") or {}).get("worst_groups") or []
     held_least = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
     heads = columns("group", numbers=("rows", "covered"))
@@ -614,7 +825,10 @@ def speedup_parts(found: Metrics) -> list[Part]:
         return []
     if not told["n"]:
         return [lines(["No workload's cost on the target is known: no speed-up."])]
-    over = f"{told['mean']:,.4g} times faster than the target on average of {counted(told['n'], 'workload')}"
+    over = (
+        f"{told['mean']:,.4g} times faster than the target on average of "
+        f"{counted(told['n'], 'workload')}"
+    )
     costs = [
         ("target", told["target_s"]),
         ("run on the host", told["host_s"]),
@@ -642,7 +856,9 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
     quoted: dict[str, list[str]] = {}
     if rejected is not None and len(rejected):
         counted = rejected["reason"].astype(str).value_counts().to_dict()
-        for reason, source, detail in rejected[["reason", "source", "detail"]].astype(str).itertuples(index=False):
+        for reason, source, detail in (
+            rejected[["reason", "source", "detail"]].astype(str).itertuples(index=False)
+        ):
             quoted.setdefault(reason, []).append(f"{source}: {detail}" if detail else source)
     found = [
         (coded(str(reason)), f"{count:,}", "\n".join(quoted.get(str(reason), [])[:_EXAMPLES]))
@@ -651,8 +867,16 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
     heads = columns("rejected because", numbers=["rows"], prose=["first examples"])
     said = [line.text for line in losses({}, data.get("notes") or []).lines]
     said += [f"SHA-256 of the training data: {data['sha256']}"] if data.get("sha256") else []
-    odd = [(one["source"], f"{times(one['factor'])} than {one['beside']}") for one in data.get("irregular") or []]
-    irregular = Table((Column("source", "place"), *columns(prose=["time"])), rows(odd), "irregular rows", medium="page")
+    odd = [
+        (one["source"], f"{times(one['factor'])} than {one['beside']}")
+        for one in data.get("irregular") or []
+    ]
+    irregular = Table(
+        (Column("source", "place"), *columns(prose=["time"])),
+        rows(odd),
+        "irregular rows",
+        medium="page",
+    )
     parts = [
         Table(heads, rows(found), medium="page"),
         Lines([] if found else [Line("No row was rejected.")], medium="page"),
@@ -663,7 +887,10 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
 
 
 def _honest(chosen: Metrics) -> str:
-    return f"{chosen['name']}: honest error {percent(chosen.get('e_out'))}{_interval(chosen)} out of sample"
+    return (
+        f"{chosen['name']}: honest error {percent(chosen.get('e_out'))}{_interval(chosen)} out of "
+        "sample"
+    )
 
 
 def _interval(chosen: Metrics) -> str:

@@ -37,7 +37,16 @@ from .document import (
     lines,
     losses,
 )
-from .figures import BASELINE, GRID, OTHERS, SELECTED, agreement_chart, inlier_chart, styled, thinned
+from .figures import (
+    BASELINE,
+    GRID,
+    OTHERS,
+    SELECTED,
+    agreement_chart,
+    inlier_chart,
+    styled,
+    thinned,
+)
 from .formats import counted, figure, formatted
 from .predictions import workload
 
@@ -49,9 +58,14 @@ COLUMNS: Final = (
     Column("verdict", "prose"),
 )
 _TONES: Final[dict[Outcome, Tone]] = {
-    Outcome.HOLDS: "good", Outcome.CORRECTED: "accent", Outcome.SIZE: "error", Outcome.SCATTER: "error",
-    Outcome.UNDECIDED: "warning", Outcome.TOO_FEW: "soft", Outcome.UNKNOWN: "soft",
-}  # fmt: skip
+    Outcome.HOLDS: "good",
+    Outcome.CORRECTED: "accent",
+    Outcome.SIZE: "error",
+    Outcome.SCATTER: "error",
+    Outcome.UNDECIDED: "warning",
+    Outcome.TOO_FEW: "soft",
+    Outcome.UNKNOWN: "soft",
+}
 _ANSWERS: Final = dict.fromkeys(Outcome, "No") | {
     Outcome.HOLDS: "Yes",
     Outcome.CORRECTED: "Yes, with a correction",
@@ -74,16 +88,24 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     """Return what the data say of linear scaling, for terminal, page and machines; ``plot`` draws on a terminal too."""
     symbol = quantity(result.dataset.metric).symbol
     verdict = lines(summary(result)).lines
-    caption = f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: within the margin"
+    caption = (
+        f"{symbol}_target / {symbol} by the law chosen above the figure, pair by pair; green: "
+        "within the margin"
+    )
     drawn = Figure(partial(deviations, result), caption, of=_PAIRS)
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
     lost = losses(result.rejected, [*map(repr, result.notes)], first=result.rejected_at)
     pooled = result.classes[0]
     told = f"{_ANSWERS[pooled.laws[0].verdict.outcome]}. {conclusion(pooled)}"
     head = Headline("all rows", told)
-    if pooled.explanations:  # what errs least out of sample beside the first law; beneath, the verdict
+    if (
+        pooled.explanations
+    ):  # what errs least out of sample beside the first law; beneath, the verdict
         best, first = pooled.explanations[0], pooled.laws[0].law
-        rival = next((f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations if one.law == first), "")
+        rival = next(
+            (f"{one.law}: {_percent(one.mape)}" for one in pooled.explanations if one.law == first),
+            "",
+        )
         best_error, rival = f"{best.law}: {_percent(best.mape)}", "" if best.law == first else rival
         head = Headline("error out of sample, all rows", best_error, rival, told)
     return Document(
@@ -102,7 +124,12 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
                 "Deviations",
             ),
             Section("Evidence and verdicts", [evidence(result)], "evidence", "Evidence"),
-            Section("Class by class", [Lines(classes.lines, "list", medium="page")], "classes", "Classes"),
+            Section(
+                "Class by class",
+                [Lines(classes.lines, "list", medium="page")],
+                "classes",
+                "Classes",
+            ),
             Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
         ],
         data=validation_json(result),
@@ -126,9 +153,13 @@ def _digest(result: ValidationResult) -> Table | None:
     for position, law in enumerate(pooled.laws):
         verdicts = [finding.laws[position].verdict.outcome for finding in classes]
         counts = [(verdicts.count(outcome), tone) for outcome, tone in _TONES.items()]
-        found.append(Row((law.law, *(Cell(f"{count}", tone if count else "soft") for count, tone in counts))))
+        found.append(
+            Row((law.law, *(Cell(f"{count}", tone if count else "soft") for count, tone in counts)))
+        )
     heads = (Column("law"), *(Column(str(outcome), "number") for outcome in _TONES))
-    return Table(heads, found, caption="Classes of operator, format and bound, by verdict", medium="page")
+    return Table(
+        heads, found, caption="Classes of operator, format and bound, by verdict", medium="page"
+    )
 
 
 def _charts(result: ValidationResult) -> tuple[Chart, ...]:
@@ -138,7 +169,9 @@ def _charts(result: ValidationResult) -> tuple[Chart, ...]:
     if not errors:
         return ()
     best = min(errors, key=lambda law: float(np.nanmean(errors[law])))
-    return inlier_chart(errors), agreement_chart(data.y, data.laws[best], best, quantity(data.metric).label)
+    return inlier_chart(errors), agreement_chart(
+        data.y, data.laws[best], best, quantity(data.metric).label
+    )
 
 
 def _pairs(result: ValidationResult) -> list[Listing]:
@@ -147,7 +180,10 @@ def _pairs(result: ValidationResult) -> list[Listing]:
         result.dataset,
         (quantity(result.dataset.metric).symbol, quantity(result.dataset.metric).unit),
     )
-    times = (Column(f"{measured}_host", "number", unit=unit), Column(f"{measured}_target", "number", unit=unit))
+    times = (
+        Column(f"{measured}_host", "number", unit=unit),
+        Column(f"{measured}_target", "number", unit=unit),
+    )
     ratios = (Column(f"/ {law}", "number") for law in data.laws)
     heads = (Column("workload"), Column("class"), *times, *ratios, Column("file and line", "place"))
     classes = np.full(len(data.y), "", dtype=object)
@@ -156,13 +192,18 @@ def _pairs(result: ValidationResult) -> list[Listing]:
 
     def texts() -> list[list[str]]:
         host = data.rows.get(f"host_{data.metric}", data.rows[HOST_DURATION])
-        over = [[formatted(value, "{:.3f}") for value in data.y / data.laws[law].to_numpy()] for law in data.laws]
+        over = [
+            [formatted(value, "{:.3f}") for value in data.y / data.laws[law].to_numpy()]
+            for law in data.laws
+        ]
         return [
             [workload(row) for row in data.rows.to_dict("records")],
             classes.tolist(),
             *([figure(value) for value in values] for values in (host, data.y)),
             *over,
-            data.rows["source"].astype(str).tolist() if "source" in data.rows else [""] * len(data.y),
+            data.rows["source"].astype(str).tolist()
+            if "source" in data.rows
+            else [""] * len(data.y),
         ]
 
     folded = f"All {counted(len(data.y), 'pair')} as a table: search, sort, download"
@@ -200,7 +241,9 @@ def class_rows(finding: ClassFinding) -> list[Row]:
     for one in finding.explanations:
         if one.parameters:
             fit = _parameters(one.parameters, quantity(finding.metric))
-            found.append(Row((f"  {one.law}", "", "", "", Cell(_error(one), "soft"), Cell(fit, "soft"))))
+            found.append(
+                Row((f"  {one.law}", "", "", "", Cell(_error(one), "soft"), Cell(fit, "soft")))
+            )
     return [*found[:-1], Row(found[-1].cells, title=found[-1].title, ends=True)]
 
 
@@ -220,15 +263,21 @@ def legend(result: ValidationResult) -> str:
     measured = quantity(result.dataset.metric)
     target, law = f"{measured.symbol}_target", f"{measured.symbol}_law"
     slope = (
-        f"slope: of log {target} on log {law}, cluster-robust; 1 = no dependence on size; tested at {ALPHA:.0%}, Holm "
+        f"slope: of log {target} on log {law}, cluster-robust; 1 = no dependence on size; tested "
+        f"at {ALPHA:.0%}, Holm "
         "over classes. "
     )
-    none = f"slope: not asked, {measured.noun} does not grow with the work and would say nothing about size. "
+    none = (
+        f"slope: not asked, {measured.noun} does not grow with the work and would say nothing "
+        "about size. "
+    )
     return (
-        f"median: of {target} / {law}, 1 = the law is right, with its cluster-bootstrap interval; 'holds' = that "
+        f"median: of {target} / {law}, 1 = the law is right, with its cluster-bootstrap interval; "
+        "'holds' = that "
         f"interval lies within the margin. {slope if measured.grows else none}"
         f"scatter: {MOST_ROWS:.0%} of the rows lie within this. E_out: "
-        "mean absolute percentage error out of sample, groups held out; * = not distinguishable from the best. "
+        "mean absolute percentage error out of sample, groups held out; * = not distinguishable "
+        "from the best. "
         f"Too few data: fewer than {MIN_ROWS} rows or {MIN_GROUPS} groups. "
         "HE, BW: median share of the peak FLOPS and of the peak memory bandwidth, host→target."
     )
@@ -246,7 +295,9 @@ def summary(result: ValidationResult) -> list[str]:
         parts = [f"{outcome} in {few(found, _NAMED)}" for outcome, found in names.items() if found]
         lines += [f"{law.law}: {'; '.join(parts)}"] if parts else []
     if rows := [finding.rows for finding in classes if not finding.judged]:
-        lines.append(f"too few data: {len(rows)} of {len(classes)} classes, {counted(sum(rows), 'row')}")
+        lines.append(
+            f"too few data: {len(rows)} of {len(classes)} classes, {counted(sum(rows), 'row')}"
+        )
     return lines
 
 
@@ -254,7 +305,9 @@ def conclusion(finding: ClassFinding) -> str:
     """Return one sentence on a class: the verdict on the first law, what holds instead, and what predicts best."""
     first, *others = finding.laws
     sentence = f"{finding.name}: {first.law} {first.verdict.why!s}"
-    if better := [law for law in others if _RANK[law.verdict.outcome] > _RANK[first.verdict.outcome]]:
+    if better := [
+        law for law in others if _RANK[law.verdict.outcome] > _RANK[first.verdict.outcome]
+    ]:
         sentence += "; instead, " + " and ".join(f"{law.law} {law.verdict.why!s}" for law in better)
     if not finding.explanations:
         return f"{sentence}."
@@ -263,7 +316,11 @@ def conclusion(finding: ClassFinding) -> str:
     sentence += f". Out of sample {best.law}{fit} errs least, by {_percent(best.mape)}"
     if equals := [one.law for one in rest if one.as_good_as_best]:
         sentence += f", not distinguishable from {', '.join(equals)}"
-    return sentence + "".join(f"; {one.law} by {_percent(one.mape)}" for one in rest if one.law == first.law) + "."
+    return (
+        sentence
+        + "".join(f"; {one.law} by {_percent(one.mape)}" for one in rest if one.law == first.law)
+        + "."
+    )
 
 
 def validation_json(result: ValidationResult) -> dict[str, Any]:
@@ -343,12 +400,17 @@ def _parameters(parameters: dict[str, float], measured: Quantity) -> str:
     host = f"{measured.symbol}_host"
     if "ratio" in parameters:
         return f"{parameters['ratio']:.3g}·{host}"
-    return f"{parameters[f'a_{measured.suffix}']:.3g} {measured.unit} + {parameters['b']:.3g}·{host}"
+    return (
+        f"{parameters[f'a_{measured.suffix}']:.3g} {measured.unit} + {parameters['b']:.3g}·{host}"
+    )
 
 
 def deviations(result: ValidationResult) -> go.Figure:
     """Return target / law against t_host by class, with the margin and each class's median; one law at a time."""
-    laws, symbol = [str(name) for name in result.dataset.laws], quantity(result.dataset.metric).symbol
+    laws, symbol = (
+        [str(name) for name in result.dataset.laws],
+        quantity(result.dataset.metric).symbol,
+    )
     traces = [(law, trace) for law in laws for trace in _traces(result, law)]
     figure = go.Figure([trace.update(visible=law == laws[0]) for law, trace in traces])
     low, high = 1 / (1 + result.margin), 1 + result.margin
@@ -360,23 +422,41 @@ def deviations(result: ValidationResult) -> go.Figure:
         {
             "label": law,
             "method": "update",
-            "args": [{"visible": [law == owner for owner, _ in traces]}, {"yaxis.title.text": _axis(symbol, law)}],
+            "args": [
+                {"visible": [law == owner for owner, _ in traces]},
+                {"yaxis.title.text": _axis(symbol, law)},
+            ],
         }
         for law in laws
     ]
-    menu = {"type": "buttons", "direction": "right", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"}
-    # The chosen button is nearly white, on dark pages too: its words need a colour that both can bear.
+    menu = {
+        "type": "buttons",
+        "direction": "right",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1.02,
+        "yanchor": "bottom",
+    }
+    # The chosen button is nearly white, on dark pages too: its words need a colour that both can
+    # bear.
     look = {"bgcolor": "rgba(0,0,0,0)", "bordercolor": GRID, "font": {"color": SELECTED}}
-    styled(figure, 720, legend={"title": {"text": "class (diamond: median)"}, "itemsizing": "constant"})
+    styled(
+        figure, 720, legend={"title": {"text": "class (diamond: median)"}, "itemsizing": "constant"}
+    )
     return figure.update_layout(updatemenus=[{**menu, **look, "buttons": buttons}], margin_t=70)
 
 
 def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scattergl]:
     """Yield, for each class, its points and then its median with the interval."""
     data = result.dataset
-    host, deviation = data.rows[HOST_DURATION].to_numpy(dtype=float), data.y / data.laws[law].to_numpy()
+    host, deviation = (
+        data.rows[HOST_DURATION].to_numpy(dtype=float),
+        data.y / data.laws[law].to_numpy(),
+    )
     sources = (
-        data.rows["source"].astype(str).map(escape).to_numpy() if "source" in data.rows else np.full(len(host), "")
+        data.rows["source"].astype(str).map(escape).to_numpy()
+        if "source" in data.rows
+        else np.full(len(host), "")
     )
     for index, finding in enumerate(result.classes[1:]):
         rows, colour = finding.members, _COLOURS[index % len(_COLOURS)]
@@ -396,10 +476,19 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
             yield go.Scatter(
                 x=[float(np.median(host[rows]))],
                 y=[c.value],
-                error_y={"type": "data", "array": [c.upper - c.value], "arrayminus": [c.value - c.lower]},
+                error_y={
+                    "type": "data",
+                    "array": [c.upper - c.value],
+                    "arrayminus": [c.value - c.lower],
+                },
                 hovertemplate=f"median {c}",
                 showlegend=False,
-                marker={"size": 12, "symbol": "diamond", "color": colour, "line": {"color": "black", "width": 1}},
+                marker={
+                    "size": 12,
+                    "symbol": "diamond",
+                    "color": colour,
+                    "line": {"color": "black", "width": 1},
+                },
                 **shared,
             )
 
@@ -416,24 +505,37 @@ def roofline_figure(result: ValidationResult) -> go.Figure | None:
     rows = _rates(result)
     if rows is None:
         return None
-    figure, ridges = go.Figure(), {side: np.unique(rows[f"ridge.{side}"]) for side, *_ in _sides(result)}
+    figure, ridges = (
+        go.Figure(),
+        {side: np.unique(rows[f"ridge.{side}"]) for side, *_ in _sides(result)},
+    )
     rows = thinned(rows)
     names = [escape(workload(row)) for row in rows.to_dict("records")]
     for side, gpu, colour in _sides(result):
         hover = "%{text}<br>%{x:.4~g} FLOP/byte, %{y:.4~g} TFLOP/s"
         figure.add_trace(
             go.Scattergl(
-                x=rows["intensity"], y=rows[f"tflops.{side}"], mode="markers", name=escape(gpu.name), text=names,
-                hovertemplate=hover, marker={"size": 5, "opacity": 0.5, "color": colour},
+                x=rows["intensity"],
+                y=rows[f"tflops.{side}"],
+                mode="markers",
+                name=escape(gpu.name),
+                text=names,
+                hovertemplate=hover,
+                marker={"size": 5, "opacity": 0.5, "color": colour},
             )
-        )  # fmt: skip
+        )
         bandwidth = float(gpu.memory_bw_gbs or 0) / 1e3
         for ridge in ridges[side]:
             ends = np.unique([rows["intensity"].min(), ridge, rows["intensity"].max()])
             roof = go.Scatter(
-                x=ends, y=np.minimum(ends, ridge) * bandwidth, mode="lines", line={"color": colour, "width": 1.5},
-                name=f"roof of {escape(gpu.name)}", hovertemplate="%{y:.4~g} TFLOP/s", showlegend=False,
-            )  # fmt: skip
+                x=ends,
+                y=np.minimum(ends, ridge) * bandwidth,
+                mode="lines",
+                line={"color": colour, "width": 1.5},
+                name=f"roof of {escape(gpu.name)}",
+                hovertemplate="%{y:.4~g} TFLOP/s",
+                showlegend=False,
+            )
             figure.add_trace(roof)
     figure.update_xaxes(type="log", title="FLOP per byte")
     figure.update_yaxes(type="log", title="TFLOP/s")
@@ -455,19 +557,31 @@ def efficiency_figure(result: ValidationResult) -> go.Figure | None:
     known = sorted(rows["group"].value_counts().head(_GROUPS).index, reverse=True)
     octaves = range(rows["octave"].min(), rows["octave"].max() + 1)
     titles = [escape(gpu.name) for _, gpu, _ in _sides(result)]
-    figure = make_subplots(rows=1, cols=2, shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.03)
+    figure = make_subplots(
+        rows=1, cols=2, shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.03
+    )
     for column, (side, _, _) in enumerate(_sides(result), 1):
-        share = rows.pivot_table(f"share.{side}", "group", "octave", "median").reindex(known, columns=octaves)
+        share = rows.pivot_table(f"share.{side}", "group", "octave", "median").reindex(
+            known, columns=octaves
+        )
         figure.add_trace(
             go.Heatmap(
-                z=100 * share, x=share.columns, y=list(map(escape, known)), coloraxis="coloraxis", hoverongaps=False,
+                z=100 * share,
+                x=share.columns,
+                y=list(map(escape, known)),
+                coloraxis="coloraxis",
+                hoverongaps=False,
                 hovertemplate="%{y}<br>2<sup>%{x}</sup> FLOP: %{z:.3~g} %<extra></extra>",
-            ), row=1, col=column,
-        )  # fmt: skip
+            ),
+            row=1,
+            col=column,
+        )
     figure.update_xaxes(title="log2 FLOP")
     scale = {"colorscale": "Viridis", "cmin": 0, "colorbar": {"title": "% of the roof"}}
     height = max(320, 22 * len(known) + 120)
-    return styled(figure, height, legend={}, coloraxis=scale, yaxis={"automargin": True}, margin={"l": 16})
+    return styled(
+        figure, height, legend={}, coloraxis=scale, yaxis={"automargin": True}, margin={"l": 16}
+    )
 
 
 def _sides(result: ValidationResult) -> Iterator[tuple[str, GPU, str]]:
@@ -484,11 +598,15 @@ def _rates(result: ValidationResult) -> pd.DataFrame | None:
     times = {"host": data.rows[HOST_DURATION].to_numpy(dtype=float), "target": data.y}
     if data.metric != "duration_us" or not {*needed} <= {*data.X}:
         return None
-    found = data.rows.reset_index(drop=True).assign(**{name: data.X[name].to_numpy() for name in needed})
+    found = data.rows.reset_index(drop=True).assign(
+        **{name: data.X[name].to_numpy() for name in needed}
+    )
     found["place"], found["intensity"] = np.arange(len(found)), np.exp2(found["log2.intensity"])
     for side, time in times.items():
         # the feature is how far the intensity lies above that from which on arithmetic bounds
-        found[f"ridge.{side}"] = np.exp2(found["log2.intensity"] - found[f"log2.ridge.{side}"]).round(6)
+        found[f"ridge.{side}"] = np.exp2(
+            found["log2.intensity"] - found[f"log2.ridge.{side}"]
+        ).round(6)
         found[f"tflops.{side}"] = np.exp2(found["log2.flops"]) / time / 1e6
         found[f"share.{side}"] = np.exp2(found[f"log2.roofline.{side}"]) / time
     found = found.dropna(subset=["intensity", "share.host", "share.target"])

@@ -1,8 +1,8 @@
 """What if: what a run predicts over the dimensions it was trained on, worked out in advance, for sliders of a page.
 
-A setting that was measured says so beside the prediction; the others are the model's answers between and beyond, each
-with its interval and its basis. A run with a host answers where that was measured, and says where it was not: it needs
-the host's time of the very setting.
+A setting that was measured says so beside the prediction; the others are the model's answers
+between and beyond, each with its interval and its basis. A run with a host answers where that was
+measured, and says where it was not: it needs the host's time of the very setting.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ from .formats import significant
 
 CHOICES: Final = 400  # settings that are worked out at most
 SHAPES: Final = 20  # of a run with a host, combinations of the dimensions beside the slider, the most frequent ones
-AXES: Final = 3  # dimensions that are varied at most; the others stand at their most frequent values
-_KIND: Final = frozenset({"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS})  # what rows of one kind agree in
+AXES: Final = (
+    3  # dimensions that are varied at most; the others stand at their most frequent values
+)
+_KIND: Final = frozenset(
+    {"op", "family", *DTYPE_COLUMNS, *TEXT_DIMENSIONS}
+)  # what rows of one kind agree in
 
 
 def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
@@ -40,7 +44,11 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
         return []
     if HOST_DEVICE in measured:  # one host and one target of many
         measured = measured[_most_frequent(measured[[HOST_DEVICE, "device"]])]
-    words = [name for name in measured if not pd.api.types.is_numeric_dtype(measured[name]) and name in _KIND]
+    words = [
+        name
+        for name in measured
+        if not pd.api.types.is_numeric_dtype(measured[name]) and name in _KIND
+    ]
     kind = measured[_most_frequent(measured[words])] if words else measured
     of_op = OPS[str(kind["op"].iloc[0])].dims
     dims = [name for name in of_op if name in kind and pd.api.types.is_numeric_dtype(kind[name])]
@@ -55,7 +63,11 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     most = int(CHOICES ** (1 / len(varied)) + 1e-9)
     values = [_some(np.unique(kind[name].dropna()), most) for name in varied]
     asked = pd.DataFrame(list(product(*values)), columns=pd.Index(varied, dtype=object))
-    fixed = {name: kind[name].iloc[0] for name in (*words, *dims, "device") if name in kind and name not in varied}
+    fixed = {
+        name: kind[name].iloc[0]
+        for name in (*words, *dims, "device")
+        if name in kind and name not in varied
+    }
     answers, _ = model.answer(asked.assign(**fixed), LEVEL)
     if answers["predicted"].isna().all():
         return []
@@ -63,21 +75,35 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     observed = asked.merge(known, how="left", on=varied)[model.recipe.metric].to_numpy()
     label = quantity(model.recipe.metric).label
     found = zip(answers.to_dict("records"), observed, strict=True)
-    axes = [(name, [f"{value:g}" for value in each]) for name, each in zip(varied, values, strict=True)]
+    axes = [
+        (name, [f"{value:g}" for value in each]) for name, each in zip(varied, values, strict=True)
+    ]
     first = int(np.argmax(np.isfinite(observed)))
-    note = f"{_told(fixed)}. Each setting was worked out when the page was made; none is read off between two others."
-    return [lines([note]), Sliders(axes, [[_choice(row, there, label)] for row, there in found], first)]
+    note = (
+        f"{_told(fixed)}. Each setting was worked out when the page was made; none is read off "
+        "between two others."
+    )
+    return [
+        lines([note]),
+        Sliders(axes, [[_choice(row, there, label)] for row, there in found], first),
+    ]
 
 
 def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told: str) -> list[Part]:
     """Return a slider over the dimension with the most values and a list of the others, where the host was measured."""
     assert model.recipe.host is not None
-    host, metric, label = model.recipe.host.name, model.recipe.metric, quantity(model.recipe.metric).label
+    host, metric, label = (
+        model.recipe.host.name,
+        model.recipe.metric,
+        quantity(model.recipe.metric).label,
+    )
     if HOST_DEVICE in kind:
         host, told = str(kind[HOST_DEVICE].iloc[0]), f"{told}; target = {kind['device'].iloc[0]}"
     slider = max(varied, key=lambda name: kind[name].nunique())
     others = [name for name in varied if name != slider]
-    shapes = list(kind.groupby(others, sort=False).size().nlargest(SHAPES).index) if others else [()]
+    shapes = (
+        list(kind.groupby(others, sort=False).size().nlargest(SHAPES).index) if others else [()]
+    )
     shapes = sorted(shape if isinstance(shape, tuple) else (shape,) for shape in shapes)
     values = _some(np.unique(kind[slider]), CHOICES // len(shapes))
     rows_of = kind.groupby([*others, slider])[metric].median().rename("observed").reset_index()
@@ -85,35 +111,63 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
     answers, _ = model.answer(model.as_asked(one), LEVEL)
     facts = zip(answers.to_dict("records"), one["observed"], one[HOST + metric], strict=True)
     found = dict(zip(one[[*others, slider]].itertuples(index=False, name=None), facts, strict=True))
-    lacking: Part = Table(columns("", label), rows([("predicted", f"none: {host} was not measured here")]))
+    lacking: Part = Table(
+        columns("", label), rows([("predicted", f"none: {host} was not measured here")])
+    )
     choices, first = list[list[Part]](), None
     for place, (shape, value) in enumerate(product(shapes, values)):
         row, there, time = found.get((*shape, value), ({"predicted": np.nan}, np.nan, np.nan))
         known = np.isfinite(row["predicted"])
         first = place if known and first is None else first
-        choices.append([_choice(row, there, label, (f"measured on {host}", significant(time))) if known else lacking])
-    named = [", ".join(f"{name} {each:g}" for name, each in zip(others, shape, strict=True)) for shape in shapes]
+        choices.append(
+            [
+                _choice(row, there, label, (f"measured on {host}", significant(time)))
+                if known
+                else lacking
+            ]
+        )
+    named = [
+        ", ".join(f"{name} {each:g}" for name, each in zip(others, shape, strict=True))
+        for shape in shapes
+    ]
     axes = [(", ".join(others), named)] if others else []
     note = (
-        f"{told}. Settings that {host} was measured at: without its time there is no prediction, and none is made up."
+        f"{told}. Settings that {host} was measured at: without its time there is no prediction, "
+        "and none is made up."
     )
-    return [lines([note]), Sliders([*axes, (slider, [f"{value:g}" for value in values])], choices, first or 0)]
+    return [
+        lines([note]),
+        Sliders([*axes, (slider, [f"{value:g}" for value in values])], choices, first or 0),
+    ]
 
 
 def _told(fixed: Mapping[str, Any]) -> str:
-    said = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in fixed.items()}
+    said = {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in fixed.items()
+    }
     return "; ".join(f"{name} = {value}" for name, value in said.items() if value)
 
 
 def _choice(row: Mapping[Any, Any], observed: float, label: str, *more: tuple[str, str]) -> Part:
     """Return what is said of a setting."""
-    between = f"{significant(row['lower'])} to {significant(row['upper'])}" if row["lower"] == row["lower"] else "none"
+    between = (
+        f"{significant(row['lower'])} to {significant(row['upper'])}"
+        if row["lower"] == row["lower"]
+        else "none"
+    )
     facts = [
         *more,
         ("predicted", significant(row["predicted"])),
         (f"{100 * LEVEL:g} % interval", between),
-        ("measured", significant(observed) if observed == observed else "not measured: the model's answer"),
-        ("asked about", row["basis"] + (", outside the trained range" if row["extrapolated"] else "")),
+        (
+            "measured",
+            significant(observed) if observed == observed else "not measured: the model's answer",
+        ),
+        (
+            "asked about",
+            row["basis"] + (", outside the trained range" if row["extrapolated"] else ""),
+        ),
     ]
     return Table(columns("", label), rows(facts))
 
@@ -127,4 +181,8 @@ def _most_frequent(words: pd.DataFrame) -> BoolArray:
 def _some(values: FloatArray, most: int) -> FloatArray:
     """Return so many of sorted values, from the least to the greatest, as evenly as they are there in proportion."""
     scale = np.log(values) if values[0] > 0 else values
-    return values[np.unique([np.abs(scale - each).argmin() for each in np.linspace(scale[0], scale[-1], most)])]
+    return values[
+        np.unique(
+            [np.abs(scale - each).argmin() for each in np.linspace(scale[0], scale[-1], most)]
+        )
+    ]

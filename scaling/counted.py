@@ -2,16 +2,18 @@
 
 Of a kernel profiled with rocprofiler-compute at a size (a CU mask, a partition, another GPU):
 
-- ``ipc``: ``SQ_INSTS``, instructions of waves, over the cycles of the kernel's duration at the published boost clock.
-  ``GRBM_GUI_ACTIVE`` is no substitute: it counts around a kernel too (MI300X: 2.6 million in 14 us).
+- ``ipc``: ``SQ_INSTS``, instructions of waves, over the cycles of the kernel's duration at the
+  published boost clock. ``GRBM_GUI_ACTIVE`` is no substitute: it counts around a kernel too
+  (MI300X: 2.6 million in 14 us).
 - ``mpki``: ``TCC_MISS_sum``, misses of the L2, over a thousand of these instructions.
-- ``f_mem``: ``SQ_WAIT_ANY`` over ``SQ_WAVE_CYCLES``, the share of the waves' cycles that wait for anything: an upper
-  bound of the share that waits for memory.
+- ``f_mem``: ``SQ_WAIT_ANY`` over ``SQ_WAVE_CYCLES``, the share of the waves' cycles that wait for
+  anything: an upper bound of the share that waits for memory.
 
-The miss rate of a fully associative cache that replaces the least recently used line follows for all its sizes from one
-pass over the addresses: an access hits where fewer other lines than the cache holds were touched since the last one to
-its own (Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2),
-1970), counted with a tree over time (Bennett and Kruskal, IBM J. Res. Dev. 19(4), 1975).
+The miss rate of a fully associative cache that replaces the least recently used line follows for
+all its sizes from one pass over the addresses: an access hits where fewer other lines than the
+cache holds were touched since the last one to its own (Mattson, Gecsei, Slutz and Traiger,
+"Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970), counted with a
+tree over time (Bennett and Kruskal, IBM J. Res. Dev. 19(4), 1975).
 """
 
 from __future__ import annotations
@@ -48,11 +50,13 @@ def without_parameters(kernel: str) -> str:
 def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame:
     """Return a row of curves for each kernel of a measurement table: benchmark, size, ipc, mpki, f_mem, unit.
 
-    ``size`` is in compute units, by default those of the device. Raises DataError: counters are missing, or rows are of
-    several devices or an unknown one.
+    ``size`` is in compute units, by default those of the device. Raises DataError: counters are
+    missing, or rows are of several devices or an unknown one.
     """
     if lacking := [name for name in NEEDED if COUNTER + name not in frame]:
-        raise DataError(f"lacks counters {few(lacking)}: profile with rocprofiler-compute, all of its blocks")
+        raise DataError(
+            f"lacks counters {few(lacking)}: profile with rocprofiler-compute, all of its blocks"
+        )
     if len(names := frame["device"].unique()) > 1:
         raise DataError(f"holds profiles of {few(names)}: give a folder for each")
     gpu = find(str(names[0]))
@@ -62,7 +66,8 @@ def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame
             {
                 "benchmark": frame["kernel"].astype(str).map(without_parameters),
                 "size": float(gpu.require("cus") if size is None else size),
-                "ipc": insts / (frame["duration_us"].to_numpy(dtype=float) * gpu.require("boost_mhz")),
+                "ipc": insts
+                / (frame["duration_us"].to_numpy(dtype=float) * gpu.require("boost_mhz")),
                 "mpki": 1000 * misses / insts,
                 "f_mem": np.clip(waits / waves, 0, 1 - 1e-9),
                 "unit": "CU",
@@ -82,7 +87,9 @@ def stack_distances(lines: Sequence[int] | IntArray) -> FloatArray:
     [inf, inf, 1.0, 0.0]
     """
     count = len(lines)
-    tree = [0] * (count + 1)  # a Fenwick tree over time: 1 where the last access so far to a line stands
+    tree = [0] * (
+        count + 1
+    )  # a Fenwick tree over time: 1 where the last access so far to a line stands
     last: dict[int, int] = {}
     found = np.full(count, np.inf)
 
@@ -117,12 +124,16 @@ def miss_rates(
 ) -> pd.DataFrame:
     """Return the miss-rate curve of a trace: benchmark, size, performance (missing), mpki.
 
-    ``addresses`` (n,) are bytes in the order of access; ``cache_mb`` is the cache of each of the ``sizes``, MiB.
-    Without the ``instructions`` of the traced run misses are counted per thousand accesses. Raises ParameterError:
-    sizes and caches differ in number, or one is not above zero; DataError: there is no address.
+    ``addresses`` (n,) are bytes in the order of access; ``cache_mb`` is the cache of each of the
+    ``sizes``, MiB. Without the ``instructions`` of the traced run misses are counted per thousand
+    accesses. Raises ParameterError: sizes and caches differ in number, or one is not above zero;
+    DataError: there is no address.
     """
     if len(sizes) != len(cache_mb) or not len(sizes) or min(*sizes, *cache_mb) <= 0:
-        raise ParameterError("cache_mb", f"must be a cache above 0 for each of {len(sizes)} sizes, got {len(cache_mb)}")
+        raise ParameterError(
+            "cache_mb",
+            f"must be a cache above 0 for each of {len(sizes)} sizes, got {len(cache_mb)}",
+        )
     if instructions is not None and not instructions > 0:
         raise ParameterError("instructions", f"must be above 0, got {instructions:g}")
     if not len(addresses):
@@ -130,4 +141,6 @@ def miss_rates(
     distances = stack_distances(np.asarray(addresses) // LINE_BYTES)
     thousands = (len(distances) if instructions is None else instructions) / 1000
     misses = [float((distances >= mb * 2**20 / LINE_BYTES).sum()) / thousands for mb in cache_mb]
-    return pd.DataFrame({"benchmark": benchmark, "size": sizes, "performance": np.nan, "mpki": misses, "unit": "CU"})
+    return pd.DataFrame(
+        {"benchmark": benchmark, "size": sizes, "performance": np.nan, "mpki": misses, "unit": "CU"}
+    )

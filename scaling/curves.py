@@ -1,23 +1,23 @@
 """Curves of performance against size, one per benchmark: what every law of scaling takes.
 
-A curve is made in memory (`Curve`), read from a table (`read_curves`), stated value by value (`stated`) or published
-(`published_curves`). Tables have
+A curve is made in memory (`Curve`), read from a table (`read_curves`), stated value by value
+(`stated`) or published (`published_curves`). Tables have
 
 =================  ===================================================================================================
 column             meaning
 =================  ===================================================================================================
 benchmark          name of the workload
-size               SMs, compute units, chiplets or threads, > 0; the rows of a benchmark stand by increasing size
-performance        work per time, > 0, e.g. instructions per cycle; also called ``ipc``. Empty where not measured
-mpki               misses of the last-level cache per thousand instructions; also ``llc_mpki``
-f_mem              share of the time that waits for memory, 0 to 1, in any row of the benchmark; or ``f_mem_percent``
-scenario           ``strong``, ``weak`` or ``chiplets``
-unit               what the size counts, e.g. ``SM``
-simulation_time_s  seconds the simulation of that size took
+size               SMs, compute units, chiplets or threads, > 0; the rows of a benchmark stand by
+increasing size performance        work per time, > 0, e.g. instructions per cycle; also called
+``ipc``. Empty where not measured mpki               misses of the last-level cache per thousand
+instructions; also ``llc_mpki`` f_mem              share of the time that waits for memory, 0 to 1,
+in any row of the benchmark; or ``f_mem_percent`` scenario           ``strong``, ``weak`` or
+``chiplets`` unit               what the size counts, e.g. ``SM`` simulation_time_s  seconds the
+simulation of that size took
 =================  ===================================================================================================
 
-Only the first three are needed. A row without performance may still give the miss rate at its size: a miss-rate curve
-is cheap to obtain at sizes that are too large to simulate.
+Only the first three are needed. A row without performance may still give the miss rate at its size:
+a miss-rate curve is cheap to obtain at sizes that are too large to simulate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,11 @@ STRONG, WEAK, CHIPLETS = SCENARIOS = ("strong", "weak", "chiplets")
 """The same work on larger GPUs; work that grows with the GPU; the same, where the GPU grows by whole chiplets."""
 DEFAULT_UNIT = "size"
 _ALIASES = {"performance": ("ipc", "perf"), "mpki": ("llc_mpki",), "size": ("sms", "cus")}
-_SCENARIO_ALIASES = {"weak-multi-chiplet": "chiplets", "multi-chiplet": "chiplets", "chiplet": "chiplets"}
+_SCENARIO_ALIASES = {
+    "weak-multi-chiplet": "chiplets",
+    "multi-chiplet": "chiplets",
+    "chiplet": "chiplets",
+}
 _NEEDED = ("benchmark", "size", "performance")
 _NUMBERS = ("size", "performance", "mpki", "f_mem", "f_mem_percent", "simulation_time_s")
 _KNOWN = (*_NEEDED, *_NUMBERS, "scenario", "unit", LINE)
@@ -65,7 +69,8 @@ class CurveError(DataError):
 class Curve:
     """The performance of one benchmark at several sizes of the GPU.
 
-    Curves of the same benchmark never teach a law that predicts it. `mpki_sizes` may go beyond `sizes`.
+    Curves of the same benchmark never teach a law that predicts it. `mpki_sizes` may go beyond
+    `sizes`.
     """
 
     benchmark: str
@@ -73,10 +78,18 @@ class Curve:
     unit: str  # what the sizes count: ``"SM"``, ``"CU"``, ``"chiplet"``, ``"thread"``
     sizes: FloatArray  # shape (k,), increasing, > 0
     performance: FloatArray  # shape (k,), work per time at each size, > 0: instructions per cycle, or any throughput
-    mpki: FloatArray | None = None  # shape (m,), misses of the last-level cache per thousand instructions
-    mpki_sizes: FloatArray | None = None  # shape (m,), the sizes of `mpki`, increasing; None: they are `sizes`
-    f_mem: float | None = None  # share of the time that waits for memory in the largest scale model, 0 to < 1
-    simulation_time_s: Mapping[float, float] = field(default_factory=dict)  # by size, where it is known
+    mpki: FloatArray | None = (
+        None  # shape (m,), misses of the last-level cache per thousand instructions
+    )
+    mpki_sizes: FloatArray | None = (
+        None  # shape (m,), the sizes of `mpki`, increasing; None: they are `sizes`
+    )
+    f_mem: float | None = (
+        None  # share of the time that waits for memory in the largest scale model, 0 to < 1
+    )
+    simulation_time_s: Mapping[float, float] = field(
+        default_factory=dict
+    )  # by size, where it is known
 
     def __post_init__(self) -> None:
         for name in ("sizes", "performance", "mpki", "mpki_sizes"):
@@ -100,11 +113,20 @@ class Curve:
 
     def check(self) -> Self:
         """Return the curve if laws can be fitted to it; a CurveError says in a line what is wrong with it."""
-        problems = (*_size_problems(self.sizes, self.performance), *_miss_problems(self.mpki, self.miss_sizes))
+        problems = (
+            *_size_problems(self.sizes, self.performance),
+            *_miss_problems(self.mpki, self.miss_sizes),
+        )
         if self.scenario not in SCENARIOS:
-            problems = (*problems, f"scenario must be one of {', '.join(SCENARIOS)}, got {self.scenario!r}")
+            problems = (
+                *problems,
+                f"scenario must be one of {', '.join(SCENARIOS)}, got {self.scenario!r}",
+            )
         if self.f_mem is not None and not 0 <= self.f_mem < 1:
-            problems = (*problems, f"f_mem must be a share of the time from 0 to below 1, got {self.f_mem:g}")
+            problems = (
+                *problems,
+                f"f_mem must be a share of the time from 0 to below 1, got {self.f_mem:g}",
+            )
         if problems:
             raise CurveError(self.benchmark, problems[0])
         return self
@@ -113,7 +135,9 @@ class Curve:
         """Return the curve with the performance at some of its sizes only; its miss rates stay at all of theirs."""
         kept = among(self.sizes, np.asarray(sizes, dtype=np.float64))
         misses = None if self.mpki is None else self.miss_sizes
-        return replace(self, sizes=self.sizes[kept], performance=self.performance[kept], mpki_sizes=misses)
+        return replace(
+            self, sizes=self.sizes[kept], performance=self.performance[kept], mpki_sizes=misses
+        )
 
 
 def among(sizes: FloatArray, others: FloatArray) -> BoolArray:
@@ -130,14 +154,17 @@ class CurveTable:
 
 
 def read_curves(
-    path: Path, where: Where = None, scenario: str = "strong", rename: Mapping[str, str] | None = None
+    path: Path,
+    where: Where = None,
+    scenario: str = "strong",
+    rename: Mapping[str, str] | None = None,
 ) -> CurveTable:
     """Read a CSV (which may be compressed) or Parquet table of benchmark, size and performance.
 
-    ``where`` says which rows (`table.conditions`); ``scenario`` is that of benchmarks whose rows state none; ``rename``
-    is the file's name of a column -> that of this module.
-    A DataError says that the file cannot be read, a column is missing, a value is no number or out of its range, or the
-    sizes of a benchmark do not increase.
+    ``where`` says which rows (`table.conditions`); ``scenario`` is that of benchmarks whose rows
+    state none; ``rename`` is the file's name of a column -> that of this module. A DataError says
+    that the file cannot be read, a column is missing, a value is no number or out of its range, or
+    the sizes of a benchmark do not increase.
     """
     return curves_of(read_plain_table(path), where, scenario, rename, source=str(path))
 
@@ -156,7 +183,8 @@ def curves_of(
     if missing := [name for name in _NEEDED if name not in rows]:
         known = ", ".join(str(name) for name in frame.columns if name != LINE)
         raise DataError(
-            f"no column {' and no column '.join(missing)}: the table has {known}; give rename NAME={missing[0]}",
+            f"no column {' and no column '.join(missing)}: the table has {known}; give rename "
+            f"NAME={missing[0]}",
             source=source,
         )
     if rows.empty:
@@ -171,15 +199,22 @@ def curves_of(
     unknown = ~named.isin(SCENARIOS)
     if unknown.any():
         line = _place(source, rows[LINE][unknown].iloc[0])
-        raise DataError(f"scenario must be one of {', '.join(SCENARIOS)}, got {named[unknown].iloc[0]!r}", source=line)
-    rows = rows.assign(scenario=named, benchmark=rows["benchmark"].fillna("").astype(str).str.strip())
+        raise DataError(
+            f"scenario must be one of {', '.join(SCENARIOS)}, got {named[unknown].iloc[0]!r}",
+            source=line,
+        )
+    rows = rows.assign(
+        scenario=named, benchmark=rows["benchmark"].fillna("").astype(str).str.strip()
+    )
     chosen = select(rows, where)
     groups = chosen.groupby(["scenario", "benchmark"], sort=False, dropna=False)
     curves = tuple(_curve(part.reset_index(drop=True), source) for _, part in groups)
     ignored = tuple(str(name) for name in rows if name not in _KNOWN)
     notes = [decimal_commas(commas)] if commas else []
     if ignored:
-        notes.append(remark("columns-not-used", f"columns not used: {', '.join(ignored)}", columns=ignored))
+        notes.append(
+            remark("columns-not-used", f"columns not used: {', '.join(ignored)}", columns=ignored)
+        )
     return CurveTable(curves, tuple(notes))
 
 
@@ -187,7 +222,8 @@ def curves_of(
 def published_curves() -> tuple[Curve, ...]:
     """Return published curves: 21 with strong, 6 with weak scaling, 5 of multi-chiplet GPUs.
 
-    From the artifact of SeyyedAghaei, Naderan-Tahan, Eeckhout, GPU Scale-Model Simulation, HPCA 2024.
+    From the artifact of SeyyedAghaei, Naderan-Tahan, Eeckhout, GPU Scale-Model Simulation, HPCA
+    2024.
     """
     text = (resources.files(datasets) / "scale_model.csv").read_text(encoding="utf-8")
     rows: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -196,7 +232,11 @@ def published_curves() -> tuple[Curve, ...]:
     curves = []
     for group in rows.values():
         f_mem = [float(row["f_mem"]) for row in group if row["f_mem"]]
-        times = {float(row["size"]): float(row["simulation_time_s"]) for row in group if row["simulation_time_s"]}
+        times = {
+            float(row["size"]): float(row["simulation_time_s"])
+            for row in group
+            if row["simulation_time_s"]
+        }
         curve = Curve(
             benchmark=group[0]["benchmark"],
             scenario=group[0]["scenario"],
@@ -222,13 +262,14 @@ def stated(
 ) -> CurveTable:
     """Return the one benchmark whose values were stated one by one.
 
-    There is a performance for each size, and an MPKI for each size, or for each size and each target to predict.
-    ``f_mem`` is the share of the time that waits for memory, 0 to 1. A ParameterError says that the lengths do not
-    agree, a DataError that a value is out of its range.
+    There is a performance for each size, and an MPKI for each size, or for each size and each
+    target to predict. ``f_mem`` is the share of the time that waits for memory, 0 to 1. A
+    ParameterError says that the lengths do not agree, a DataError that a value is out of its range.
     """
     if len(performance) != len(sizes):
         raise ParameterError(
-            "performance", f"must have a value for each of the {len(sizes)} sizes, got {len(performance)}"
+            "performance",
+            f"must have a value for each of the {len(sizes)} sizes, got {len(performance)}",
         )
     every = [*sizes, *targets]
     if mpki is not None and len(mpki) not in {len(sizes), len(every)}:
@@ -249,7 +290,9 @@ def stated(
 
 def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a copy under this module's names; a column of that very name comes before its aliases."""
-    rows = frame.rename(columns={name: str(name).strip().lower() for name in frame.columns if name != LINE})
+    rows = frame.rename(
+        columns={name: str(name).strip().lower() for name in frame.columns if name != LINE}
+    )
     for name, others in _ALIASES.items():
         other = next((one for one in others if one in rows), None)
         if name not in rows and other is not None:
@@ -267,7 +310,9 @@ def _as_numbers(rows: pd.DataFrame, name: str, source: str | None) -> pd.Series:
     wrong = (numbers.isna() & ~empty) | np.isinf(numbers)
     if wrong.any():
         first = rows[wrong].iloc[0]
-        raise DataError(f"{name} must be a number, got {first[name]!r}", source=_place(source, first[LINE]))
+        raise DataError(
+            f"{name} must be a number, got {first[name]!r}", source=_place(source, first[LINE])
+        )
     return numbers
 
 
@@ -278,7 +323,14 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
     _refuse(rows, ~(rows["size"] > 0), "size", "be above 0", source, name)
     if (falls := rows["size"].diff() <= 0).any():
         after = float(rows["size"].shift()[falls].iloc[0])
-        _refuse(rows, falls, "size", f"increase from row to row (before it stands {after:g})", source, name)
+        _refuse(
+            rows,
+            falls,
+            "size",
+            f"increase from row to row (before it stands {after:g})",
+            source,
+            name,
+        )
     _refuse(rows, rows["performance"] <= 0, "performance", "be above 0", source, name)
     measured = rows[rows["performance"].notna()]
     if measured.empty:
@@ -289,13 +341,16 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
     if mpki.notna().any() and holes.any():
         sizes = ", ".join(f"{size:g}" for size in rows.loc[holes, "size"])
         raise DataError(
-            f"MPKI of {name} must be given at every measured size or at none: missing at {sizes}", source=source
+            f"MPKI of {name} must be given at every measured size or at none: missing at {sizes}",
+            source=source,
         )
     known = rows[mpki.notna()]
     seconds = _column(rows, "simulation_time_s")
     _refuse(rows, seconds <= 0, "simulation_time_s", "be above 0", source, name)
     timed = seconds.notna()
-    given = rows["unit"].dropna().astype(str).str.strip() if "unit" in rows else pd.Series(dtype=str)
+    given = (
+        rows["unit"].dropna().astype(str).str.strip() if "unit" in rows else pd.Series(dtype=str)
+    )
     return Curve(
         benchmark=name,
         scenario=str(rows["scenario"].iloc[0]),
@@ -305,7 +360,9 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
         mpki=known["mpki"].to_numpy(dtype=float) if len(known) else None,
         mpki_sizes=known["size"].to_numpy(dtype=float) if len(known) else None,
         f_mem=_f_mem(rows, name, source),
-        simulation_time_s=dict(zip(rows["size"][timed].tolist(), seconds[timed].tolist(), strict=True)),
+        simulation_time_s=dict(
+            zip(rows["size"][timed].tolist(), seconds[timed].tolist(), strict=True)
+        ),
     )
 
 
@@ -313,8 +370,14 @@ def _f_mem(rows: pd.DataFrame, name: str, source: str | None) -> float | None:
     """Return the first share stated, as a fraction; the paper states it at the smallest size."""
     for column, most in (("f_mem", 1.0), ("f_mem_percent", 100.0)):
         shares = _column(rows, column)
-        _refuse(rows, ~shares.between(0, most, inclusive="left") & shares.notna(), column,
-                f"lie between 0 and {most:g}", source, name)  # fmt: skip
+        _refuse(
+            rows,
+            ~shares.between(0, most, inclusive="left") & shares.notna(),
+            column,
+            f"lie between 0 and {most:g}",
+            source,
+            name,
+        )
         if shares.notna().any():
             return float(shares.dropna().iloc[0]) / most
     return None
@@ -325,7 +388,12 @@ def _column(rows: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _refuse(
-    rows: pd.DataFrame, wrong: pd.Series, column: str, must: str, source: str | None, name: str | None = None
+    rows: pd.DataFrame,
+    wrong: pd.Series,
+    column: str,
+    must: str,
+    source: str | None,
+    name: str | None = None,
 ) -> None:
     """Raise for the first row that is wrong."""
     if not wrong.any():
@@ -356,7 +424,9 @@ def _size_problems(sizes: FloatArray, performance: FloatArray) -> tuple[str, ...
         return (f"a curve needs two sizes or more, got {listed(sizes)}",)
     if not _increasing(sizes):
         return (f"sizes must be above 0 and increase, got {listed(sizes)}",)
-    if bad := [f"{p:g} at {s:g}" for s, p in zip(sizes, performance, strict=True) if not 0 < p < np.inf]:
+    if bad := [
+        f"{p:g} at {s:g}" for s, p in zip(sizes, performance, strict=True) if not 0 < p < np.inf
+    ]:
         return (f"performance must be above 0, got {bad[0]}",)
     return ()
 

@@ -1,9 +1,10 @@
 """Scaling over size from measured runs: the same problems on devices of one architecture with more and more units.
 
-The size of a device is its number of compute units (SMs, cores), the performance of a problem is 1 / time. Linear
-scaling over size is one more analytic law, ``t_target = t_host · size_host / size_target``, judged like those over
-generations (`linear_scaling`). How steeply the problems of a kernel family scale is the exponent b of
-``performance ∝ size^b``, 1 where twice the units take half the time.
+The size of a device is its number of compute units (SMs, cores), the performance of a problem is 1
+/ time. Linear scaling over size is one more analytic law, ``t_target = t_host · size_host /
+size_target``, judged like those over generations (`linear_scaling`). How steeply the problems of a
+kernel family scale is the exponent b of ``performance ∝ size^b``, 1 where twice the units take half
+the time.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from ..table.problems import one_per_problem, problem_ids, rows_of
 from .scaling_class import MARGIN, Growth, growth_of
 
 CU_LAW = "CU scaling"
-"""The law ``t_target = t_host · size_host / size_target``, by the name the user sees; beside it 'size' in a verdict is
-that of the problem."""
+"""The law ``t_target = t_host · size_host / size_target``, by the name the user sees; beside it
+'size' in a verdict is that of the problem."""
 FAMILY = ["op", "family", "dtype_a"]
 FOLDS = 10
 LEVEL = 0.95
@@ -56,8 +57,9 @@ class DeviceSizes:
 class FamilyScaling:
     """How the problems of one kernel family scale over size.
 
-    ``exponent`` is the median over problems with its cluster-bootstrap interval, not a number where there are too few
-    problems or groups; ``spread`` the 5th and 95th percentile of the problems' exponents.
+    ``exponent`` is the median over problems with its cluster-bootstrap interval, not a number where
+    there are too few problems or groups; ``spread`` the 5th and 95th percentile of the problems'
+    exponents.
     """
 
     op: str
@@ -81,7 +83,9 @@ class DeviceScaling:
 
     measured: DeviceSizes  # the problems that every device solved
     families: tuple[FamilyScaling, ...]  # how each kernel family scales, the largest first
-    verdicts: tuple[ValidationResult, ...]  # linear scaling over size, from the smallest device to each larger one
+    verdicts: tuple[
+        ValidationResult, ...
+    ]  # linear scaling over size, from the smallest device to each larger one
     limits: tuple[Remark, ...]  # what the devices cannot show (`limits`)
     notes: tuple[Remark, ...] = ()  # what the readers remark
 
@@ -98,25 +102,31 @@ def assess_devices(
 ) -> DeviceScaling:
     """Say how measured problems scale from the smallest device to larger ones.
 
-    Frame, devices and groups are those of `common_problems`. The same time is t_target / t_law within [1/(1 + margin),
-    1 + margin]; ``replicates`` and ``seed`` are those of the cluster bootstrap, ``notes`` go along.
+    Frame, devices and groups are those of `common_problems`. The same time is t_target / t_law
+    within [1/(1 + margin), 1 + margin]; ``replicates`` and ``seed`` are those of the cluster
+    bootstrap, ``notes`` go along.
     """
     measured = common_problems(frame, devices, group)
     first, *others = measured.devices
     verdicts = tuple(
-        size_verdict(frame, first, other, group=group, margin=margin, replicates=replicates, seed=seed)
+        size_verdict(
+            frame, first, other, group=group, margin=margin, replicates=replicates, seed=seed
+        )
         for other in others
     )
     grown = families(measured, replicates=replicates, seed=seed)
     return DeviceScaling(measured, tuple(grown), verdicts, tuple(limits(measured)), tuple(notes))
 
 
-def common_problems(frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence[str] | None = None) -> DeviceSizes:
+def common_problems(
+    frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence[str] | None = None
+) -> DeviceSizes:
     """Return what was measured on every one of the devices.
 
-    ``frame`` is a measurement table (`table.measurements`), ``devices`` are two or more of different sizes, ``group``
-    the columns that make a group, by default what each operator says. A ParameterError says that there are fewer than
-    two ``devices``, a DataError that two are of one size, or that there is no problem that all have solved.
+    ``frame`` is a measurement table (`table.measurements`), ``devices`` are two or more of
+    different sizes, ``group`` the columns that make a group, by default what each operator says. A
+    ParameterError says that there are fewer than two ``devices``, a DataError that two are of one
+    size, or that there is no problem that all have solved.
     """
     ordered = by_size(devices)
     known = frame[frame["op"].isin(OPS)].reset_index(drop=True)
@@ -126,7 +136,9 @@ def common_problems(frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence
     others = [set(own.tolist()) for own in split[1:]]
     common = [one for one in split[0].tolist() if all(one in solved for solved in others)]
     if not common:
-        raise DataError(f"no problem was measured on all of {', '.join(device.name for device in ordered)}")
+        raise DataError(
+            f"no problem was measured on all of {', '.join(device.name for device in ordered)}"
+        )
     times = [
         pd.Series(part["duration_us"].to_numpy(dtype=float), index=own).loc[common].to_numpy()
         for part, own in zip(parts, split, strict=True)
@@ -136,14 +148,18 @@ def common_problems(frame: pd.DataFrame, devices: Sequence[GPU], group: Sequence
     return DeviceSizes(tuple(ordered), sizes, rows, np.stack(times, axis=1), groups_of(rows, group))
 
 
-def families(measured: DeviceSizes, *, replicates: int = 2000, seed: int = 0) -> list[FamilyScaling]:
+def families(
+    measured: DeviceSizes, *, replicates: int = 2000, seed: int = 0
+) -> list[FamilyScaling]:
     """Return how each kernel family scales, the largest first."""
     keys = measured.rows.reindex(columns=FAMILY).fillna("").astype(str)
     exponents = measured.exponents
     grown = []
     for key, at in keys.groupby(FAMILY, sort=True).indices.items():
         op, family, dtype = cast("tuple[str, str, str]", key)
-        grown.append(_family((op, family, dtype), exponents[at], measured.groups[at], replicates, seed))
+        grown.append(
+            _family((op, family, dtype), exponents[at], measured.groups[at], replicates, seed)
+        )
     return sorted(grown, key=lambda one: -one.problems)
 
 
@@ -163,7 +179,11 @@ def size_verdict(
     """
     dataset = build_dataset(frame, host=host, target=target, group=group)
     linear = _cu_law(dataset, host)
-    others = {str(name): law for name, law in dataset.laws.items() if law.notna().any() and not _same(law, linear)}
+    others = {
+        str(name): law
+        for name, law in dataset.laws.items()
+        if law.notna().any() and not _same(law, linear)
+    }
     dataset = replace(dataset, laws=pd.DataFrame({CU_LAW: linear, **others}))
     classes = assess_scaling(dataset, margin=margin, folds=FOLDS, replicates=replicates, seed=seed)
     return ValidationResult(dataset, classes, margin, FOLDS, replicates, seed, {}, ())
@@ -172,8 +192,8 @@ def size_verdict(
 def with_cu_law(dataset: Dataset) -> Dataset:
     """Return the data set with linear scaling over size as one more law, where size is what its devices differ in.
 
-    That is between devices of one architecture with different numbers of units. Where a law already says the same
-    (FLOPS scaling between devices of one clock) the data set is returned as it is.
+    That is between devices of one architecture with different numbers of units. Where a law already
+    says the same (FLOPS scaling between devices of one clock) the data set is returned as it is.
     """
     host, target = dataset.host, dataset.target
     if host is None or dataset.metric != "duration_us" or not host.arch or host.arch != target.arch:
@@ -199,15 +219,22 @@ def _same(law: pd.Series, linear: np.ndarray) -> bool:
 def limits(measured: DeviceSizes) -> list[Remark]:
     """Return what these devices cannot show: curvature from two sizes, and what does not grow with the units.
 
-    Codes: ``two-sizes-only``, ``scaling-figure-not-published``, ``figure-out-of-proportion``, ``architectures-differ``.
+    Codes: ``two-sizes-only``, ``scaling-figure-not-published``, ``figure-out-of-proportion``,
+    ``architectures-differ``.
     """
     first, last = measured.devices[0], measured.devices[-1]
     shown = []
     if len(measured.devices) == 2:
-        text = "two sizes give an exponent but no curvature: they cannot show where scaling bends or ends"
+        text = (
+            "two sizes give an exponent but no curvature: they cannot show where scaling bends or "
+            "ends"
+        )
         shown.append(remark("two-sizes-only", text))
     ratio = measured.sizes[-1] / measured.sizes[0]
-    for figure, name, expected in (("memory_bw_gbs", "memory bandwidth", ratio), ("boost_mhz", "clock", 1.0)):
+    for figure, name, expected in (
+        ("memory_bw_gbs", "memory bandwidth", ratio),
+        ("boost_mhz", "clock", 1.0),
+    ):
         small, large = getattr(first, figure), getattr(last, figure)
         if small is None or large is None:
             device = (first if small is None else last).name
@@ -216,13 +243,19 @@ def limits(measured: DeviceSizes) -> list[Remark]:
         elif abs(large / small / expected - 1) > MARGIN:
             grown = {"figure": figure, "ratio": large / small, "units_ratio": float(ratio)}
             text = (
-                f"{name} grows × {large / small:.2f} from {first.name} to {last.name}, the units × {ratio:.2f}: not a "
+                f"{name} grows × {large / small:.2f} from {first.name} to {last.name}, the units "
+                f"× {ratio:.2f}: not a "
                 "scale model"
             )
-            shown.append(remark("figure-out-of-proportion", text, first=first.name, last=last.name, **grown))
+            shown.append(
+                remark("figure-out-of-proportion", text, first=first.name, last=last.name, **grown)
+            )
     if len({device.arch for device in measured.devices}) > 1:
         shown.append(
-            remark("architectures-differ", "the devices are not of one architecture: they differ in more than size")
+            remark(
+                "architectures-differ",
+                "the devices are not of one architecture: they differ in more than size",
+            )
         )
     return shown
 
@@ -230,14 +263,20 @@ def limits(measured: DeviceSizes) -> list[Remark]:
 def by_size(devices: Sequence[GPU]) -> list[GPU]:
     """Return devices by increasing number of units.
 
-    A ParameterError says that there are fewer than two ``devices``, a DataError that two are of one size.
+    A ParameterError says that there are fewer than two ``devices``, a DataError that two are of one
+    size.
     """
     if len(devices) < 2:
-        raise ParameterError("devices", "needs two devices or more of different sizes, e.g. MI308X,MI300X")
+        raise ParameterError(
+            "devices", "needs two devices or more of different sizes, e.g. MI308X,MI300X"
+        )
     ordered = sorted(devices, key=lambda device: device.require("cus"))
     for small, large in pairwise(ordered):
         if small.require("cus") == large.require("cus"):
-            raise DataError(f"{small.name} and {large.name} both have {small.cus} units: scaling needs two sizes")
+            raise DataError(
+                f"{small.name} and {large.name} both have {small.cus} units: scaling needs two "
+                "sizes"
+            )
     return ordered
 
 
@@ -249,10 +288,18 @@ def _family(
     few = too_few(len(exponents), count)
     interval = equal = Interval(median, np.nan, np.nan, LEVEL)
     if few is None:
-        draws = bootstrap(lambda rows: np.median(exponents[rows]), groups, replicates=replicates, seed=seed)
-        interval, equal = (_interval(median, draws, groups, level) for level in (LEVEL, 2 * LEVEL - 1))
+        draws = bootstrap(
+            lambda rows: np.median(exponents[rows]), groups, replicates=replicates, seed=seed
+        )
+        interval, equal = (
+            _interval(median, draws, groups, level) for level in (LEVEL, 2 * LEVEL - 1)
+        )
     low, high = np.quantile(exponents, [0.05, 0.95])
-    growth = Growth.TOO_FEW if few else growth_of((interval.lower, interval.upper), (equal.lower, equal.upper))
+    growth = (
+        Growth.TOO_FEW
+        if few
+        else growth_of((interval.lower, interval.upper), (equal.lower, equal.upper))
+    )
     return FamilyScaling(*key, len(exponents), count, interval, (float(low), float(high)), growth)
 
 

@@ -1,8 +1,9 @@
 """Performance at sizes that were not measured: every scaling law fitted to the small sizes of each benchmark.
 
-The table of curves enters `predict_sizes`; what leaves is, for each benchmark, the prediction of every law with its
-interval, how the benchmark scales, its cliffs, and what simulating the small sizes costs. `summarise` says how the laws
-did where a target was measured. `LAWS` is the list of laws.
+The table of curves enters `predict_sizes`; what leaves is, for each benchmark, the prediction of
+every law with its interval, how the benchmark scales, its cliffs, and what simulating the small
+sizes costs. `summarise` says how the laws did where a target was measured. `LAWS` is the list of
+laws.
 """
 
 from __future__ import annotations
@@ -21,13 +22,24 @@ from ..remarks import Remark, remark
 from .curves import Curve, CurveError, CurveTable, listed
 from .scale_models import Equations, LearnedScaleModel, Program
 from .scaling_class import Cliff, ScalingClass, classify, cliffs
-from .scaling_laws import Amdahl, Gustafson, Linear, Logarithmic, Power, Proportional, ScalingLaw, UniversalScalability
+from .scaling_laws import (
+    Amdahl,
+    Gustafson,
+    Linear,
+    Logarithmic,
+    Power,
+    Proportional,
+    ScalingLaw,
+    UniversalScalability,
+)
 
 _ALL: tuple[type[ScalingLaw], ...] = (
     *(Proportional, Linear, Power, Logarithmic, Amdahl, Gustafson, UniversalScalability),
     *(Equations, Program, LearnedScaleModel),
 )
-LAWS: dict[str, type[ScalingLaw]] = {law.name: law for law in _ALL}  # every law by its name, in the order of tables
+LAWS: dict[str, type[ScalingLaw]] = {
+    law.name: law for law in _ALL
+}  # every law by its name, in the order of tables
 
 
 def every_law(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
@@ -39,7 +51,8 @@ def every_law(training: Sequence[Curve] | None = None) -> list[ScalingLaw]:
 class LawPrediction:
     """What one law, fitted to the small sizes of one benchmark, says of larger ones.
 
-    Arrays are of shape (k,), from the largest size fitted to the largest asked for; bounds are NaN without an interval.
+    Arrays are of shape (k,), from the largest size fitted to the largest asked for; bounds are NaN
+    without an interval.
     """
 
     law: str
@@ -60,8 +73,8 @@ class LawPrediction:
 class SimulationCost:
     """What simulating the scale models costs, in seconds, against simulating the target.
 
-    ``together_s`` is the time of all scale models one after the other, ``longest_s`` that of the slowest: all that
-    passes where they run side by side.
+    ``together_s`` is the time of all scale models one after the other, ``longest_s`` that of the
+    slowest: all that passes where they run side by side.
     """
 
     target: float
@@ -147,16 +160,18 @@ def predict_sizes(
 ) -> SizePredictions:
     """Fit every law to the small sizes of each benchmark, two or more, and predict larger ones; both increase.
 
-    A law is named by a part of its name. What the laws learn from other benchmarks, their intervals included, they
-    learn from those of the table, or from the published ones where the table has too few (`ScalingLaw`); never from the
-    benchmark that is predicted.
+    A law is named by a part of its name. What the laws learn from other benchmarks, their intervals
+    included, they learn from those of the table, or from the published ones where the table has too
+    few (`ScalingLaw`); never from the benchmark that is predicted.
 
-    Raises ParameterError: the sizes (``fit``, ``targets``) cannot be used, or a law is unknown; DataError: a benchmark
-    was not measured at a size to fit, or its curve cannot be used.
+    Raises ParameterError: the sizes (``fit``, ``targets``) cannot be used, or a law is unknown;
+    DataError: a benchmark was not measured at a size to fit, or its curve cannot be used.
     """
     chosen = check_request(fit, targets, laws, level)
     beyond = [one for one in table.curves if one.sizes.size > 1 and one.sizes[-1] > fit[-1]]
-    several = len({one.benchmark for one in beyond}) > 1  # of one benchmark, only the published ones serve
+    several = (
+        len({one.benchmark for one in beyond}) > 1
+    )  # of one benchmark, only the published ones serve
     fitted = [law for law in every_law(beyond if several else None) if law.name in chosen]
     benchmarks = tuple(_benchmark(curve, fitted, fit, targets, level) for curve in table.curves)
     return SizePredictions(benchmarks, tuple(fit), tuple(targets), level, table.notes)
@@ -165,7 +180,12 @@ def predict_sizes(
 def summarise(result: SizePredictions) -> list[LawSummary]:
     """Return how each law did at each target, over the benchmarks of a scenario that were measured there."""
     scenarios = list(dict.fromkeys(one.curve.scenario for one in result.benchmarks))
-    cells = [(scenario, target, law) for scenario in scenarios for target in result.targets for law in result.names]
+    cells = [
+        (scenario, target, law)
+        for scenario in scenarios
+        for target in result.targets
+        for law in result.names
+    ]
     return [found for cell in cells if (found := _summary(result, *cell)) is not None]
 
 
@@ -175,32 +195,49 @@ def error_percent(predicted: float, measured: float) -> float:
 
 
 def check_request(
-    fit: Sequence[float], targets: Sequence[float] | None, laws: Sequence[str] | None = None, level: float = 0.9
+    fit: Sequence[float],
+    targets: Sequence[float] | None,
+    laws: Sequence[str] | None = None,
+    level: float = 0.9,
 ) -> list[str]:
     """Refuse sizes that no law can be fitted to, and unknown laws, with a ParameterError; return the names of the laws.
 
     Parameters are those of `predict_sizes`; targets may be unknown yet.
     """
     for name, sizes in (("fit", fit), ("sizes", () if targets is None else targets)):
-        if not np.iterable(sizes) or not all(isinstance(size, Real) and isfinite(size) for size in sizes):
+        if not np.iterable(sizes) or not all(
+            isinstance(size, Real) and isfinite(size) for size in sizes
+        ):
             raise ParameterError(name, f"must be a sequence of numbers, got {sizes!r:.60}")
     if len(fit) < 2:
-        raise ParameterError("fit", f"needs two sizes or more, got {listed(fit)}: one size shows no scaling")
+        raise ParameterError(
+            "fit", f"needs two sizes or more, got {listed(fit)}: one size shows no scaling"
+        )
     for name, sizes in (("fit", fit), ("sizes", fit if targets is None else targets)):
         if min(sizes) <= 0 or any(b <= a for a, b in pairwise(sizes)):
             raise ParameterError(name, f"must be sizes above 0 that increase, got {listed(sizes)}")
     if targets is not None and targets[0] <= fit[-1]:
-        raise ParameterError("sizes", f"must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}")
+        raise ParameterError(
+            "sizes", f"must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}"
+        )
     check_level(level)
     known = list(LAWS)
-    fitting = {name: [law for law in known if name.casefold() in law.casefold()] for name in laws or known}
+    fitting = {
+        name: [law for law in known if name.casefold() in law.casefold()] for name in laws or known
+    }
     if unknown := [name for name, chosen in fitting.items() if not chosen]:
-        raise ParameterError("law", f"has an unknown {unknown[0]!r}: choose from {', '.join(known)}")
+        raise ParameterError(
+            "law", f"has an unknown {unknown[0]!r}: choose from {', '.join(known)}"
+        )
     return [law for law in known if any(law in chosen for chosen in fitting.values())]
 
 
 def _benchmark(
-    curve: Curve, chosen: Sequence[ScalingLaw], fit: Sequence[float], targets: Sequence[float], level: float
+    curve: Curve,
+    chosen: Sequence[ScalingLaw],
+    fit: Sequence[float],
+    targets: Sequence[float],
+    level: float,
 ) -> BenchmarkPrediction:
     missing = [size for size in fit if curve.measured_at(size) is None]
     if missing:
@@ -219,7 +256,11 @@ def _benchmark(
         laws=tuple(fit_law(law, known, grid, level) for law in chosen),
         scaling=classify(curve),
         cliffs=None if curve.mpki is None else tuple(cliffs(curve.miss_sizes, curve.mpki)),
-        costs=tuple(SimulationCost(t, times[t], sum(timed), max(timed)) for t in targets if timed and t in times),
+        costs=tuple(
+            SimulationCost(t, times[t], sum(timed), max(timed))
+            for t in targets
+            if timed and t in times
+        ),
     )
 
 
@@ -236,7 +277,11 @@ def fit_law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> La
     notes, none = tuple(fitted.notes), predicted <= 0
     if none.any():  # a line through performance that falls
         size = float(grid[none].min())
-        notes += (remark("no-performance-left", f"no performance is left from size {size:g} on", size=size),)
+        notes += (
+            remark(
+                "no-performance-left", f"no performance is left from size {size:g} on", size=size
+            ),
+        )
         predicted = np.where(none, np.nan, predicted)
     return LawPrediction(law.name, grid, predicted, np.asarray(lower), np.asarray(upper), notes)
 
@@ -255,6 +300,10 @@ def _summary(result: SizePredictions, scenario: str, target: float, law: str) ->
         errors.append(error_percent(predicted, measured))
         covered.append(np.nan if np.isnan(lower) else float(lower <= measured <= upper))
     if not errors:
-        return LawSummary(law, scenario, target, 0, failed, np.nan, np.nan, np.nan) if failed else None
+        return (
+            LawSummary(law, scenario, target, 0, failed, np.nan, np.nan, np.nan) if failed else None
+        )
     coverage = float(np.mean(covered))
-    return LawSummary(law, scenario, target, len(errors), failed, float(np.mean(errors)), max(errors), coverage)
+    return LawSummary(
+        law, scenario, target, len(errors), failed, float(np.mean(errors)), max(errors), coverage
+    )

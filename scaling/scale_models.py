@@ -1,8 +1,9 @@
 """GPU scale-model simulation: from two small GPUs and a miss-rate curve to a large one.
 
-With scale models S < L of performance P_S, P_L the correction is C = (P_L / P_S) / (L / S). The published equations
-(`Equations`) and the program published with them (`Program`) differ; the printed errors are the program's.
-`LearnedScaleModel` has one number learned from other benchmarks: by how much the loss grows with every doubling.
+With scale models S < L of performance P_S, P_L the correction is C = (P_L / P_S) / (L / S). The
+published equations (`Equations`) and the program published with them (`Program`) differ; the
+printed errors are the program's. `LearnedScaleModel` has one number learned from other benchmarks:
+by how much the loss grows with every doubling.
 
 References
 ----------
@@ -23,14 +24,23 @@ from ..models.baselines import weighted_median
 from ..remarks import remark
 from .curves import STRONG, Curve, CurveError, log_ratio, within
 from .scaling_class import CliffPath
-from .scaling_laws import MIN_BENCHMARKS, SOURCES, Case, ScalingLaw, Source, all_cases, with_published
+from .scaling_laws import (
+    MIN_BENCHMARKS,
+    SOURCES,
+    Case,
+    ScalingLaw,
+    Source,
+    all_cases,
+    with_published,
+)
 
 
 class ScaleModel(ScalingLaw):
     """What the scale models share: the two largest sizes, cliffs beyond them, and an interval by others' errors.
 
-    `correction_` is C, of the two largest sizes fitted: 1 where performance grows in proportion, less where it falls
-    behind. `path_` has the cliffs between the largest size and those to predict.
+    `correction_` is C, of the two largest sizes fitted: 1 where performance grows in proportion,
+    less where it falls behind. `path_` has the cliffs between the largest size and those to
+    predict.
     """
 
     def _fit(self, curve: Curve) -> None:
@@ -45,7 +55,9 @@ class ScaleModel(ScalingLaw):
     def _predict(self, sizes: FloatArray) -> FloatArray:
         largest, performance = self.curve_.sizes[-1], self.curve_.performance[-1]
         ratio = np.maximum(sizes / largest, 1.0)
-        beyond = performance * ratio * self.path_.at(sizes).factor * self._bend(sizes, np.log2(ratio))
+        beyond = (
+            performance * ratio * self.path_.at(sizes).factor * self._bend(sizes, np.log2(ratio))
+        )
         return np.where(sizes > largest, beyond, within(self.curve_, sizes))
 
     def _open(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -79,10 +91,11 @@ class Equations(ScaleModel):
 class Program(ScaleModel):
     """The program published with the equations: doubling i multiplies performance by 2·cⁱ with c = 2 - 1 / C.
 
-    The first doubling beyond a cliff is multiplied by 1 / (1 - f_mem) as well. Over n doublings that is 2ⁿ ·
-    c^(n(n+1)/2), which also serves n that are not whole. This form, not the equations', gives the published errors.
-    Where scale models do not lie one doubling apart, C is taken per doubling; C ≤ 1/2 (performance does not grow with
-    size) makes c negative or zero, and `fit` raises CurveError.
+    The first doubling beyond a cliff is multiplied by 1 / (1 - f_mem) as well. Over n doublings
+    that is 2ⁿ · c^(n(n+1)/2), which also serves n that are not whole. This form, not the
+    equations', gives the published errors. Where scale models do not lie one doubling apart, C is
+    taken per doubling; C ≤ 1/2 (performance does not grow with size) makes c negative or zero, and
+    `fit` raises CurveError.
     """
 
     name = "scale model (program)"
@@ -92,7 +105,8 @@ class Program(ScaleModel):
         self.factor_ = 2 - 1 / per_doubling
         if self.factor_ <= 0:
             problem = (
-                f"{self.name} has no prediction: performance does not grow from one scale model to the next "
+                f"{self.name} has no prediction: performance does not grow from one scale model "
+                "to the next "
                 f"(C = {per_doubling:.3g}, and 2 - 1 / C must be above 0)"
             )
             raise CurveError(self.curve_.benchmark, problem)
@@ -121,7 +135,10 @@ class FirstDoubling:
         apart = np.flatnonzero(sizes >= APART * sizes[0])
         end = int(apart[0]) if len(apart) else len(sizes) - 1
         doublings = np.log2(sizes[end] / sizes[0])
-        return cls(float(np.log(performance[end] / performance[0]) / doublings - np.log(2)), float(sizes[end]))
+        return cls(
+            float(np.log(performance[end] / performance[0]) / doublings - np.log(2)),
+            float(sizes[end]),
+        )
 
     def doublings(self, sizes: FloatArray | float) -> FloatArray:
         """Return how many doublings lie between `start` and each size."""
@@ -134,16 +151,17 @@ class LearnedScaleModel(ScaleModel):
     Parameters
     ----------
     training : sequence of Curve, optional
-        Curves of other benchmarks; without them, or with fewer than `scaling_laws.MIN_BENCHMARKS` that reach two
-        doublings beyond the scale models, the published ones serve.
+        Curves of other benchmarks; without them, or with fewer than `scaling_laws.MIN_BENCHMARKS`
+        that reach two doublings beyond the scale models, the published ones serve.
     growth : float, optional
-        The number a, if it is not to be learned. 0: the power law through the scale models. 1: doubling j loses j times
-        as much as the first, which is close to the published program.
+        The number a, if it is not to be learned. 0: the power law through the scale models. 1:
+        doubling j loses j times as much as the first, which is close to the published program.
 
     Attributes
     ----------
     growth_ : float
-        a; for two scale models 0.76 from all published benchmarks, 0.74 to 0.76 without any one of them.
+        a; for two scale models 0.76 from all published benchmarks, 0.74 to 0.76 without any one of
+        them.
     start_ : FirstDoubling
         The loss of the first doubling, and where it ends.
     learned_from_ : (int, Source) or None
@@ -151,20 +169,23 @@ class LearnedScaleModel(ScaleModel):
 
     Notes
     -----
-    Over m doublings beyond the scale models log(P / proportional) = y·β(m), β(m) = m + a·m(m - 1)/2, y = log C; m need
-    not be whole. a minimises Σ |log(observed / predicted)| over all other benchmarks' larger sizes, of any scenario: a
-    weighted median, that no single benchmark moves far. Cliffs multiply by 1 / (1 - f_mem), as in the equations.
+    Over m doublings beyond the scale models log(P / proportional) = y·β(m), β(m) = m + a·m(m -
+    1)/2, y = log C; m need not be whole. a minimises Σ |log(observed / predicted)| over all other
+    benchmarks' larger sizes, of any scenario: a weighted median, that no single benchmark moves
+    far. Cliffs multiply by 1 / (1 - f_mem), as in the equations.
 
-    C is read from the *smallest* two sizes (within `REACH` doublings of the largest) and doublings are counted from
-    there; prediction starts from the largest size. Growth between larger scale models seems the better guide to the
-    target, but in the published data it is the worse one: benchmarks whose working set fits the cache better from one
-    size to the next gain for a doubling what they lose later.
+    C is read from the *smallest* two sizes (within `REACH` doublings of the largest) and doublings
+    are counted from there; prediction starts from the largest size. Growth between larger scale
+    models seems the better guide to the target, but in the published data it is the worse one:
+    benchmarks whose working set fits the cache better from one size to the next gain for a doubling
+    what they lose later.
 
-    The published benchmarks grow by 1.77 to 2.61 in their first doubling. Of one that grows by less, losses that grow
-    would let performance fall: it stays at its highest instead. One that does not grow at all, or more than quadruples,
-    is unlike them: it follows the power law (a = 0).
+    The published benchmarks grow by 1.77 to 2.61 in their first doubling. Of one that grows by
+    less, losses that grow would let performance fall: it stays at its highest instead. One that
+    does not grow at all, or more than quadruples, is unlike them: it follows the power law (a = 0).
 
-    Leave-one-benchmark-out errors at 128 SMs from 8 and 16, average/largest in %, in the published data:
+    Leave-one-benchmark-out errors at 128 SMs from 8 and 16, average/largest in %, in the published
+    data:
 
     ========================================================== =========== ==========
     variant                                                    strong      weak
@@ -182,15 +203,18 @@ class LearnedScaleModel(ScaleModel):
     the program itself                                         4.1/17.0    1.3/3.4
     ========================================================== =========== ==========
 
-    With 21 benchmarks one number is what the data support: the second ones gain less than they cost elsewhere, and b,
-    learned from few curves, goes astray (16 chiplets from the other chiplet curves alone: 8.0/27 instead of 3.7/7.9).
-    One doubling beyond the scale models this is the power law, and at 16 chiplets the program does better (2.5/4.3).
-    From 8, 16 and 32 SMs to 128, C of the first two sizes gives 3.6/16, of the last two 9.7/69, their mean 8.3/50.
+    With 21 benchmarks one number is what the data support: the second ones gain less than they cost
+    elsewhere, and b, learned from few curves, goes astray (16 chiplets from the other chiplet
+    curves alone: 8.0/27 instead of 3.7/7.9). One doubling beyond the scale models this is the power
+    law, and at 16 chiplets the program does better (2.5/4.3). From 8, 16 and 32 SMs to 128, C of
+    the first two sizes gives 3.6/16, of the last two 9.7/69, their mean 8.3/50.
     """
 
     name = "scale model (learned)"
 
-    def __init__(self, training: Sequence[Curve] | None = None, *, growth: float | None = None) -> None:
+    def __init__(
+        self, training: Sequence[Curve] | None = None, *, growth: float | None = None
+    ) -> None:
         super().__init__(training)
         self.growth = growth
 
@@ -205,10 +229,13 @@ class LearnedScaleModel(ScaleModel):
         self.learned_from_ = (benchmarks, source)
         self.growth_ = _learn(self._lessons)
         text = (
-            f"the loss grows by {self.growth_:.2f} of the first per doubling: learned from {benchmarks} "
+            f"the loss grows by {self.growth_:.2f} of the first per doubling: learned from "
+            f"{benchmarks} "
             f"{SOURCES[source]}"
         )
-        self.notes.append(remark("loss-grows", text, growth=self.growth_, benchmarks=benchmarks, source=source))
+        self.notes.append(
+            remark("loss-grows", text, growth=self.growth_, benchmarks=benchmarks, source=source)
+        )
 
     def _bend(self, sizes: FloatArray, doublings: FloatArray) -> FloatArray:
         largest = self.start_.doublings(self.curve_.sizes[-1])
@@ -229,7 +256,9 @@ class LearnedScaleModel(ScaleModel):
         """Return the error with a learned from neither that benchmark nor the one predicted."""
         growth = self.growth
         if growth is None:
-            growth = _learn([lesson for lesson in self._lessons if lesson.benchmark != case.whole.benchmark])
+            growth = _learn(
+                [lesson for lesson in self._lessons if lesson.benchmark != case.whole.benchmark]
+            )
         law = LearnedScaleModel(training=(), growth=growth)
         law.curve_ = case.known
         law._fit(case.known)
@@ -261,15 +290,22 @@ def _benchmarks(lessons: Sequence[Lesson]) -> int:
 def _lessons(cases: Sequence[Case]) -> list[Lesson]:
     """Return the lesson of each case; none of a case that ends within a doubling, or crosses a cliff of unknown f_mem.
 
-    log(P_T / P_L) - log(T / L) - log(jump) = y (m_T - m_L) + a · y (m_T(m_T - 1) - m_L(m_L - 1)) / 2
+    log(P_T / P_L) - log(T / L) - log(jump) = y (m_T - m_L) + a · y (m_T(m_T - 1) - m_L(m_L - 1)) /
+    2
     """
     lessons = []
     for case in cases:
-        start, path, largest = FirstDoubling.of(case.known), CliffPath(case.known), case.known.sizes[-1]
+        start, path, largest = (
+            FirstDoubling.of(case.known),
+            CliffPath(case.known),
+            case.known.sizes[-1],
+        )
         jump = path.at(case.sizes)
         m, m_largest = start.doublings(case.sizes), start.doublings(largest)
         lever = start.loss * (_beta(m, 1.0) - m - _beta(m_largest, 1.0) + m_largest)
-        grown = np.log(case.observed / case.known.performance[-1] * largest / case.sizes / jump.factor)
+        grown = np.log(
+            case.observed / case.known.performance[-1] * largest / case.sizes / jump.factor
+        )
         usable = (np.abs(lever) > 1e-9) & (jump.low == jump.high)
         if np.any(usable):
             excess = grown - start.loss * (m - m_largest)
@@ -280,7 +316,10 @@ def _lessons(cases: Sequence[Case]) -> list[Lesson]:
 def _learn(lessons: Sequence[Lesson]) -> float:
     """Return the a that minimises Σ |excess - a · lever|; a DataError says that nothing is left to learn from."""
     if not lessons:
-        raise DataError("no benchmark reaches two doublings beyond its scale models: nothing to learn the growth from")
+        raise DataError(
+            "no benchmark reaches two doublings beyond its scale models: nothing to learn the "
+            "growth from"
+        )
     lever = np.concatenate([lesson.lever for lesson in lessons])
     excess = np.concatenate([lesson.excess for lesson in lessons])
     return weighted_median(excess / lever, np.abs(lever))

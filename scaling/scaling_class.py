@@ -1,7 +1,8 @@
 """Linear, sub-linear or super-linear: a test of the exponent of performance against size, and cliffs of miss rates.
 
-Where the working set of a benchmark fits the last-level cache, its misses vanish from one size of the GPU to the next:
-the time spent waiting for memory goes with them, and performance jumps by up to 1 / (1 - f_mem) [2]_.
+Where the working set of a benchmark fits the last-level cache, its misses vanish from one size of
+the GPU to the next: the time spent waiting for memory goes with them, and performance jumps by up
+to 1 / (1 - f_mem) [2]_.
 
 References
 ----------
@@ -37,19 +38,22 @@ class Cliff:
     ratio: float
 
     def __str__(self) -> str:
-        return f"cliff between {self.before:g} and {self.after:g}: MPKI falls {self.ratio:.3g} times"
+        return (
+            f"cliff between {self.before:g} and {self.after:g}: MPKI falls {self.ratio:.3g} times"
+        )
 
 
 def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) -> list[Cliff]:
     """Return the cliffs of a miss-rate curve, in order: falls by more than ``threshold`` when the size doubles.
 
-    ``mpki`` are the misses per thousand instructions at each of the increasing ``sizes`` of the GPU, whose cache grows
-    in proportion; both of shape (m,).
+    ``mpki`` are the misses per thousand instructions at each of the increasing ``sizes`` of the
+    GPU, whose cache grows in proportion; both of shape (m,).
 
-    Sizes need not double from one to the next. A window from one size to the farthest within (nearly) a doubling is
-    tested as one, so a fall that fine steps cut in pieces is still found; it is reported from the size where it begins
-    to the one where it ends, or where the doubling does. A step of several doublings d must fall by ``threshold ** d``:
-    a single cliff inside it may go unseen, as the curve does not show where in the step the misses went.
+    Sizes need not double from one to the next. A window from one size to the farthest within
+    (nearly) a doubling is tested as one, so a fall that fine steps cut in pieces is still found; it
+    is reported from the size where it begins to the one where it ends, or where the doubling does.
+    A step of several doublings d must fall by ``threshold ** d``: a single cliff inside it may go
+    unseen, as the curve does not show where in the step the misses went.
 
     >>> [(cliff.before, cliff.after) for cliff in cliffs([8, 16, 32, 64], [6.0, 5.9, 1.2, 1.1])]
     [(16.0, 32.0)]
@@ -61,12 +65,23 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
         if not _falls(at, misses, i, j, threshold):
             i += 1
             continue
-        # the part of the window that falls: flat ends left out, a fall that goes on beyond it taken in
-        while j - i > 1 and not _steep(at, misses, i, threshold) and _falls(at, misses, i + 1, j, threshold):
+        # the part of the window that falls: flat ends left out, a fall that goes on beyond it taken
+        # in
+        while (
+            j - i > 1
+            and not _steep(at, misses, i, threshold)
+            and _falls(at, misses, i + 1, j, threshold)
+        ):
             i += 1
-        while j - i > 1 and not _steep(at, misses, j - 1, threshold) and _falls(at, misses, i, j - 1, threshold):
+        while (
+            j - i > 1
+            and not _steep(at, misses, j - 1, threshold)
+            and _falls(at, misses, i, j - 1, threshold)
+        ):
             j -= 1
-        while j + 1 < len(at) and _within_doubling(at, i, j + 1) and _steep(at, misses, j, threshold):
+        while (
+            j + 1 < len(at) and _within_doubling(at, i, j + 1) and _steep(at, misses, j, threshold)
+        ):
             j += 1
         found.append(Cliff(float(at[i]), float(at[j]), _ratio(misses[i], misses[j])))
         i = j
@@ -102,18 +117,21 @@ class Jump(NamedTuple):
 class CliffPath:
     """The cliffs beyond the largest size measured, and by how much they multiply performance.
 
-    `cliffs` are those that end beyond the largest size; none under weak scaling, where the work grows with the cache.
-    `notes` say what was found (``cliff-beyond``, ``cliff-among-sizes-fitted``), and what was not known
-    (``miss-rates-end``, ``f-mem-not-measured``).
+    `cliffs` are those that end beyond the largest size; none under weak scaling, where the work
+    grows with the cache. `notes` say what was found (``cliff-beyond``,
+    ``cliff-among-sizes-fitted``), and what was not known (``miss-rates-end``,
+    ``f-mem-not-measured``).
 
-    One cliff multiplies performance by 1 / (1 - f_mem) [1]_. Of several, the k-th leaves 1 / (1 - f_mem · R_k), R_k
-    the part of the misses that go over all cliffs which is gone after it, so the last gives 1 / (1 - f_mem) again.
+    One cliff multiplies performance by 1 / (1 - f_mem) [1]_. Of several, the k-th leaves 1 / (1 -
+    f_mem · R_k), R_k the part of the misses that go over all cliffs which is gone after it, so the
+    last gives 1 / (1 - f_mem) again.
 
-    Without f_mem the jump is bounded: by 1 if no time waited for memory, and by the ratio of the misses before and
-    after if all of it did. The middle of the f_mem between stands in, and the interval spans both bounds.
+    Without f_mem the jump is bounded: by 1 if no time waited for memory, and by the ratio of the
+    misses before and after if all of it did. The middle of the f_mem between stands in, and the
+    interval spans both bounds.
 
-    Between the sizes before and after a cliff it is not known where it lies: the law predicts as before it, and the
-    interval reaches up to what comes after it.
+    Between the sizes before and after a cliff it is not known where it lies: the law predicts as
+    before it, and the interval reaches up to what comes after it.
     """
 
     def __init__(self, curve: Curve) -> None:
@@ -131,7 +149,11 @@ class CliffPath:
         entered = np.searchsorted([cliff.before for cliff in self.cliffs], sizes, side="left")
         entered = np.where(sizes > self._largest, entered, 0)
         before, after = self._gone[passed], self._gone[entered]
-        return Jump(1 / (1 - self._f_mem * before), 1 / (1 - self._least * before), _inverse(1 - self._most * after))
+        return Jump(
+            1 / (1 - self._f_mem * before),
+            1 / (1 - self._least * before),
+            _inverse(1 - self._most * after),
+        )
 
     def ends(self, sizes: FloatArray) -> BoolArray:
         """Return which sizes are the first beyond a cliff, ndarray of bool."""
@@ -142,9 +164,14 @@ class CliffPath:
         every = cliffs(at, mpki)
         self.cliffs = [cliff for cliff in every if cliff.after > largest]
         self.notes += [remark("cliff-beyond", str(cliff), **vars(cliff)) for cliff in self.cliffs]
-        inside = [cliff for cliff in every if cliff.before >= curve.sizes[0] and cliff.after <= largest]
+        inside = [
+            cliff for cliff in every if cliff.before >= curve.sizes[0] and cliff.after <= largest
+        ]
         among = "among the sizes fitted: the growth seen there includes a jump"
-        self.notes += [remark("cliff-among-sizes-fitted", f"{cliff}, {among}", **vars(cliff)) for cliff in inside]
+        self.notes += [
+            remark("cliff-among-sizes-fitted", f"{cliff}, {among}", **vars(cliff))
+            for cliff in inside
+        ]
         if at[-1] <= largest:
             end = float(at[-1])
             text = f"miss rates end at {end:g}: a cliff beyond would go unnoticed"
@@ -153,17 +180,22 @@ class CliffPath:
             self._measure(curve, dict(zip(at.tolist(), mpki.tolist(), strict=True)))
 
     def _measure(self, curve: Curve, misses: dict[float, float]) -> None:
-        fallen = np.cumsum([0.0, *(misses[cliff.before] - misses[cliff.after] for cliff in self.cliffs)])
+        fallen = np.cumsum(
+            [0.0, *(misses[cliff.before] - misses[cliff.after] for cliff in self.cliffs)]
+        )
         self._gone = fallen / fallen[-1]
         if curve.f_mem is None:
             self._most = 1 - misses[self.cliffs[-1].after] / misses[self.cliffs[0].before]
             self._least, self._f_mem = 0.0, self._most / 2
             jump = f"{1 / (1 - self._most):.3g} times" if self._most < 1 else "any factor"
             text = (
-                f"f_mem not measured: assumed to be {self._f_mem:.2f}, bounded by 0 and {self._most:.2f}, so "
+                f"f_mem not measured: assumed to be {self._f_mem:.2f}, bounded by 0 and "
+                f"{self._most:.2f}, so "
                 f"performance may not jump at all or by {jump}"
             )
-            self.notes.append(remark("f-mem-not-measured", text, taken=self._f_mem, most=self._most))
+            self.notes.append(
+                remark("f-mem-not-measured", text, taken=self._f_mem, most=self._most)
+            )
 
 
 def _inverse(values: FloatArray) -> FloatArray:
@@ -189,7 +221,9 @@ class ScalingClass:
     """How performance grows with size."""
 
     growth: Growth  # what the test says; never ``TOO_FEW``
-    exponent: float  # slope of log performance on log size: 1 where performance doubles with the size
+    exponent: (
+        float  # slope of log performance on log size: 1 where performance doubles with the size
+    )
     interval: tuple[float, float]  # its two-sided confidence interval; infinite with two sizes
     p_value: float  # two-sided, of 'the exponent is 1'; NaN with two sizes
     level: float  # of the interval
@@ -199,10 +233,15 @@ class ScalingClass:
     def __str__(self) -> str:
         lower, upper = self.interval
         if lower == -float("inf"):
-            text = f"{self.growth}: exponent {self.exponent:.2f} between two sizes, which carry no interval"
+            text = (
+                f"{self.growth}: exponent {self.exponent:.2f} between two sizes, which carry no "
+                "interval"
+            )
         else:
             p_value = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
-            text = f"{self.growth}: exponent {self.exponent:.2f} [{lower:.2f}, {upper:.2f}], {p_value}"
+            text = (
+                f"{self.growth}: exponent {self.exponent:.2f} [{lower:.2f}, {upper:.2f}], {p_value}"
+            )
             if self.growth == "linear" and self.p_value < 1 - self.level:
                 text += f" for exactly 1, but within {self.margin:g} of it"
         return f"{text}; crosses a {' and a '.join(map(str, self.cliffs))}" if self.cliffs else text
@@ -221,27 +260,33 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
     undecided    else
     ============ ============================================================================
 
-    The curve has two sizes or more, three before anything can be decided; a DataError says that it cannot be used.
+    The curve has two sizes or more, three before anything can be decided; a DataError says that it
+    cannot be used.
 
-    Least squares on k sizes with Student's t of k - 2 degrees of freedom: three sizes have one, and a wide interval. An
-    exponent shown to differ from 1 by less than the margin is linear. The interval takes departures from one power law
-    for chance, so a curve that bends has a wide one; sizes are few and no test of the bend is made. A cliff among the
-    sizes is told, and under strong scaling its jump is no chance: the curve is fitted with a step there, and the
-    exponent is that from the smallest size to the largest, jumps included, as long as a degree of freedom is left.
+    Least squares on k sizes with Student's t of k - 2 degrees of freedom: three sizes have one, and
+    a wide interval. An exponent shown to differ from 1 by less than the margin is linear. The
+    interval takes departures from one power law for chance, so a curve that bends has a wide one;
+    sizes are few and no test of the bend is made. A cliff among the sizes is told, and under strong
+    scaling its jump is no chance: the curve is fitted with a step there, and the exponent is that
+    from the smallest size to the largest, jumps included, as long as a degree of freedom is left.
     """
     if not 0.5 < level < 1:
         raise ValueError(f"parameter level of classify must lie between 0.5 and 1, got {level}")
     curve.check()
     u, v = np.log(curve.sizes), np.log(curve.performance)
     every = [] if curve.mpki is None else cliffs(curve.miss_sizes, curve.mpki)
-    crossed = tuple(one for one in every if curve.sizes[0] < one.after and one.before < curve.sizes[-1])
+    crossed = tuple(
+        one for one in every if curve.sizes[0] < one.after and one.before < curve.sizes[-1]
+    )
     steps = [curve.sizes >= cliff.after for cliff in crossed if curve.scenario == STRONG]
     steps = steps if len(steps) < len(u) - 2 else []
     exponent, error = _growth(u, v, np.array(steps, dtype=np.float64).reshape(-1, len(u)))
     freedom = len(u) - 2 - len(steps)
     if not freedom:
         nothing = (-np.inf, np.inf)
-        return ScalingClass(Growth.UNDECIDED, exponent, nothing, float("nan"), level, margin, crossed)
+        return ScalingClass(
+            Growth.UNDECIDED, exponent, nothing, float("nan"), level, margin, crossed
+        )
     half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
     shown = float(stats.t.ppf(level, freedom)) * error
     interval = (exponent - half, exponent + half)
@@ -250,11 +295,13 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
     return ScalingClass(growth, exponent, interval, p_value, level, margin, crossed)
 
 
-def growth_of(interval: tuple[float, float], equivalence: tuple[float, float], margin: float = MARGIN) -> Growth:
+def growth_of(
+    interval: tuple[float, float], equivalence: tuple[float, float], margin: float = MARGIN
+) -> Growth:
     """Return the class of an exponent by its intervals.
 
-    ``interval`` is of the level at which the exponent may differ from 1, ``equivalence`` of level 2·level - 1, so that
-    both one-sided tests are at 1 - level.
+    ``interval`` is of the level at which the exponent may differ from 1, ``equivalence`` of level
+    2·level - 1, so that both one-sided tests are at 1 - level.
     """
     if 1 - margin <= equivalence[0] and equivalence[1] <= 1 + margin:
         return Growth.LINEAR
@@ -271,4 +318,6 @@ def _growth(u: np.ndarray, v: np.ndarray, steps: np.ndarray) -> tuple[float, flo
     residual = v - A @ coefficients
     residual = np.where(np.abs(residual) < 1e-12, 0.0, residual)
     variance = residual @ residual / max(len(u) - A.shape[1], 1)
-    return float(wanted @ coefficients), float(np.sqrt(variance * (wanted @ np.linalg.pinv(A.T @ A) @ wanted)))
+    return float(wanted @ coefficients), float(
+        np.sqrt(variance * (wanted @ np.linalg.pinv(A.T @ A) @ wanted))
+    )

@@ -1,18 +1,20 @@
 """What every law of scaling shares, and the laws people draw through a few sizes: straight lines to Gunther's.
 
-A law (`ScalingLaw`) is fitted to the small sizes of one benchmark and predicts any size, with an interval: that of its
-errors on other benchmarks (`Calibration`), and where sizes outnumber parameters also that of the residuals. Sizes are
-counted in units of the smallest one fitted, u = x / x₀, so a law does not depend on what a size is: a serial share is
-that of the work done at x₀. Except for the proportional law all minimise squared relative errors; with two sizes and
-two parameters they go through both points.
+A law (`ScalingLaw`) is fitted to the small sizes of one benchmark and predicts any size, with an
+interval: that of its errors on other benchmarks (`Calibration`), and where sizes outnumber
+parameters also that of the residuals. Sizes are counted in units of the smallest one fitted, u = x
+/ x₀, so a law does not depend on what a size is: a serial share is that of the work done at x₀.
+Except for the proportional law all minimise squared relative errors; with two sizes and two
+parameters they go through both points.
 
-An interval: how far a law's predictions reach beyond what was measured, learned from its errors on other benchmarks.
-Other benchmarks are those the user has measured and, where they are too few, the published ones
-(`curves.published_curves`). Each is cut like the curve that is predicted (`cases_for`), and a law's errors at the sizes
-cut off are its scores. The
-score of a training benchmark is ``|log(observed / predicted)|`` at a size that the law has not seen. The radius is the
-conformal quantile of the scores (`evaluation.intervals.conformal_quantile`) [5]_: a new benchmark from the same
-population is covered with probability ``level`` or more, whatever the distribution of the errors.
+An interval: how far a law's predictions reach beyond what was measured, learned from its errors on
+other benchmarks. Other benchmarks are those the user has measured and, where they are too few, the
+published ones (`curves.published_curves`). Each is cut like the curve that is predicted
+(`cases_for`), and a law's errors at the sizes cut off are its scores. The score of a training
+benchmark is ``|log(observed / predicted)|`` at a size that the law has not seen. The radius is the
+conformal quantile of the scores (`evaluation.intervals.conformal_quantile`) [5]_: a new benchmark
+from the same population is covered with probability ``level`` or more, whatever the distribution of
+the errors.
 
 References
 ----------
@@ -41,9 +43,20 @@ from ..arrays import FloatArray
 from ..errors import DataError
 from ..evaluation.intervals import conformal_quantile
 from ..remarks import Remark, remark
-from .curves import Curve, CurveError, among, doublings_away, listed, log_ratio, positive, published_curves
+from .curves import (
+    Curve,
+    CurveError,
+    among,
+    doublings_away,
+    listed,
+    log_ratio,
+    positive,
+    published_curves,
+)
 
-MIN_BENCHMARKS = 5  # fewer benchmarks say too little of how errors spread; the published ones then join them
+MIN_BENCHMARKS = (
+    5  # fewer benchmarks say too little of how errors spread; the published ones then join them
+)
 Source = Literal["given", "joined", "published"]
 SOURCES: Final[dict[Source, str]] = {
     "given": "other benchmarks",
@@ -98,23 +111,28 @@ class Case:
 def cases_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Case], Teachers]:
     """Return training cases like a curve, and where they are from.
 
-    A training curve with the same sizes as the curve that a law is fitted to is cut to them; of another the smallest as
-    many are taken, down to two where it has no more. Where the benchmarks given are fewer than `MIN_BENCHMARKS` the
-    published ones join them. Curves of the same benchmark are left out; curves of the same scenario are preferred if
-    they are of `MIN_BENCHMARKS` benchmarks or more.
+    A training curve with the same sizes as the curve that a law is fitted to is cut to them; of
+    another the smallest as many are taken, down to two where it has no more. Where the benchmarks
+    given are fewer than `MIN_BENCHMARKS` the published ones join them. Curves of the same benchmark
+    are left out; curves of the same scenario are preferred if they are of `MIN_BENCHMARKS`
+    benchmarks or more.
     """
     given = all_cases(curve, training or ())
     count = benchmarks_of(given)
     if count >= MIN_BENCHMARKS:
         return _like(curve, given, "given")
-    return _like(curve, all_cases(curve, with_published(training)), "joined" if count else "published")
+    return _like(
+        curve, all_cases(curve, with_published(training)), "joined" if count else "published"
+    )
 
 
 def with_published(training: Sequence[Curve] | None) -> list[Curve]:
     """Return training curves and the published ones, those of the same benchmark and scenario as given."""
     given = list(training or ())
     known = {(curve.benchmark, curve.scenario) for curve in given}
-    return given + [curve for curve in published_curves() if (curve.benchmark, curve.scenario) not in known]
+    return given + [
+        curve for curve in published_curves() if (curve.benchmark, curve.scenario) not in known
+    ]
 
 
 def all_cases(curve: Curve, training: Sequence[Curve]) -> list[Case]:
@@ -146,7 +164,9 @@ def _no_wiser(curve: Curve, cut: Curve) -> Curve:
 def _like(curve: Curve, cases: list[Case], source: Source) -> tuple[list[Case], Teachers]:
     """Return the cases of the curve's scenario, or all of them where those are of too few benchmarks."""
     same = [case for case in cases if case.whole.scenario == curve.scenario]
-    kept, scenario = (same, curve.scenario) if benchmarks_of(same) >= MIN_BENCHMARKS else (cases, "any")
+    kept, scenario = (
+        (same, curve.scenario) if benchmarks_of(same) >= MIN_BENCHMARKS else (cases, "any")
+    )
     return kept, Teachers(benchmarks_of(kept), scenario, source)
 
 
@@ -158,17 +178,21 @@ def benchmarks_of(cases: Sequence[Case]) -> int:
 class Calibration:
     """The radius of an interval on the log scale, as a function of how far a size lies from those measured.
 
-    It is made of m scores, |log(observed / predicted)|, each `reach` doublings (> 0) from the largest size known to the
-    size predicted. `knots_` are the mean distance and the scores of the sizes one doubling away (to the nearest), two,
+    It is made of m scores, |log(observed / predicted)|, each `reach` doublings (> 0) from the
+    largest size known to the size predicted. `knots_` are the mean distance and the scores of the
+    sizes one doubling away (to the nearest), two,
     ...; those with fewer than `MIN_BENCHMARKS` scores are left out, unless all are.
 
-    Between the knots the radius is interpolated, from 0 at sizes that were measured; it never falls with distance, and
-    grows in proportion beyond the last knot.
+    Between the knots the radius is interpolated, from 0 at sizes that were measured; it never falls
+    with distance, and grows in proportion beyond the last knot.
     """
 
     def __init__(self, reach: FloatArray, scores: FloatArray) -> None:
         steps = np.maximum(np.round(reach), 1)
-        groups = [(float(reach[steps == step].mean()), np.sort(scores[steps == step])) for step in np.unique(steps)]
+        groups = [
+            (float(reach[steps == step].mean()), np.sort(scores[steps == step]))
+            for step in np.unique(steps)
+        ]
         enough = [knot for knot in groups if len(knot[1]) >= MIN_BENCHMARKS]
         self.knots_ = enough or groups
 
@@ -183,7 +207,9 @@ class Calibration:
         if not self.knots_:
             return np.where(reach > 0, np.inf, 0.0)
         at = np.array([0.0, *(where for where, _ in self.knots_)])
-        radii = np.maximum.accumulate([0.0, *(float(conformal_quantile(scores, level)) for _, scores in self.knots_)])
+        radii = np.maximum.accumulate(
+            [0.0, *(float(conformal_quantile(scores, level)) for _, scores in self.knots_)]
+        )
         bounded = np.isfinite(radii)
         inner = np.interp(reach, at[bounded], radii[bounded])
         inner = np.where(reach > at[bounded][-1], np.inf, inner)
@@ -193,11 +219,12 @@ class Calibration:
 class ScalingLaw(ABC):
     """A law of scaling: fitted to the small sizes of one benchmark, it predicts any size, with an interval.
 
-    ``training`` are curves of other benchmarks with the sizes to predict: what the errors (and the learned law) are
-    learned from. Without them, and where they are fewer than `MIN_BENCHMARKS`, the published ones serve
-    (`curves.published_curves`). Curves of the benchmark that is predicted are left out in any case. A law ``needs`` so
-    many sizes at least; ``notes`` say what there is to say of the fit, then where its interval comes from
-    (``interval-from-others``, or ``interval-from-others-and-residuals``).
+    ``training`` are curves of other benchmarks with the sizes to predict: what the errors (and the
+    learned law) are learned from. Without them, and where they are fewer than `MIN_BENCHMARKS`, the
+    published ones serve (`curves.published_curves`). Curves of the benchmark that is predicted are
+    left out in any case. A law ``needs`` so many sizes at least; ``notes`` say what there is to say
+    of the fit, then where its interval comes from (``interval-from-others``, or
+    ``interval-from-others-and-residuals``).
     """
 
     name: ClassVar[str]
@@ -210,7 +237,8 @@ class ScalingLaw(ABC):
     def fit(self, curve: Curve) -> Self:
         """Fit the law to all sizes of the curve.
 
-        A CurveError says that the curve cannot be used, has too few sizes for the law, or breaks it.
+        A CurveError says that the curve cannot be used, has too few sizes for the law, or breaks
+        it.
         """
         self._check(curve)
         for learned in ("_calibration", "_cases"):
@@ -236,7 +264,9 @@ class ScalingLaw(ABC):
     def _check(self, curve: Curve) -> None:
         curve.check()
         if curve.sizes.size < self.needs:
-            raise CurveError(curve.benchmark, f"{self.name} needs {self.needs} sizes, got {listed(curve.sizes)}")
+            raise CurveError(
+                curve.benchmark, f"{self.name} needs {self.needs} sizes, got {listed(curve.sizes)}"
+            )
 
     def _interval(self, sizes: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         """Multiply and divide the prediction by what others' errors reach, and widen it by what the law leaves open."""
@@ -265,7 +295,11 @@ class ScalingLaw(ABC):
 
     def _interval_notes(self) -> list[Remark]:
         teachers = self._cases[1]
-        return [remark("interval-from-others", f"interval from the errors of {teachers}", **teachers.values)]
+        return [
+            remark(
+                "interval-from-others", f"interval from the errors of {teachers}", **teachers.values
+            )
+        ]
 
     def _open(self, sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the factors below and above 1 between which the law does not know the performance."""
@@ -294,7 +328,8 @@ def _tried(kind: type[ScalingLaw], case: Case) -> FloatArray:
 class Proportional(ScalingLaw):
     """Performance in proportion to size, from the smallest size: P(x) = P₀ · x / x₀.
 
-    The smallest, because that is how the published errors of "proportional scaling" follow from their data [4]_.
+    The smallest, because that is how the published errors of "proportional scaling" follow from
+    their data [4]_.
     """
 
     name = "proportional"
@@ -330,8 +365,8 @@ class RelativeFit:
 def relative_fit(design: FloatArray, target: FloatArray, *, bounded: bool = False) -> RelativeFit:
     """Minimise ``|design · b - target|²``, with b ≥ 0 where ``bounded``.
 
-    ``design``, of shape (k, p), has rows scaled so that a residual is a relative error; ``target``, of shape (k,), is
-    ones, or logarithms.
+    ``design``, of shape (k, p), has rows scaled so that a residual is a relative error; ``target``,
+    of shape (k,), is ones, or logarithms.
     """
     b = nnls(design, target)[0] if bounded else np.linalg.lstsq(design, target, rcond=None)[0]
     free = b > 0 if bounded else np.ones(len(b), dtype=bool)
@@ -347,10 +382,11 @@ def relative_fit(design: FloatArray, target: FloatArray, *, bounded: bool = Fals
 class LinearInParameters(ScalingLaw):
     """A law η(u) = A(u) · b whose parameters least squares finds; performance is η, 1 / η or exp(η).
 
-    Where sizes outnumber parameters, its interval holds both that of the residuals (Student's t of a new observation)
-    and that of the law's errors on other benchmarks. Residuals alone tell how well the law fits the sizes it was
-    fitted to, not how it fails beyond: on the published data 90 % intervals made of them hold 33 to 67 % of the
-    performances two doublings beyond three sizes. Without sizes to spare it is that of the errors on others.
+    Where sizes outnumber parameters, its interval holds both that of the residuals (Student's t of
+    a new observation) and that of the law's errors on other benchmarks. Residuals alone tell how
+    well the law fits the sizes it was fitted to, not how it fails beyond: on the published data 90
+    % intervals made of them hold 33 to 67 % of the performances two doublings beyond three sizes.
+    Without sizes to spare it is that of the errors on others.
 
     `coefficients_` are the parameters b, in the order of the columns of A.
     """
@@ -387,7 +423,9 @@ class LinearInParameters(ScalingLaw):
         rows = self._rows(sizes)
         eta = rows @ self.coefficients_
         scale = np.ones(len(eta)) if self.link == "log" else np.abs(eta)
-        reach = stats.t.ppf((1 + level) / 2, self.result_.freedom) * self.result_.spread(rows, scale)
+        reach = stats.t.ppf((1 + level) / 2, self.result_.freedom) * self.result_.spread(
+            rows, scale
+        )
         lower, upper = eta - reach, eta + reach
         if self.link == "log":
             return np.exp(lower), np.exp(upper)
@@ -451,14 +489,18 @@ class SerialShare(LinearInParameters):
         self.serial_ = float(self.coefficients_[0] / self.coefficients_.sum())
         if self.serial_ == 0:
             self.notes.append(
-                remark("no-serial-share", "no serial share: performance grows at least in proportion to the size")
+                remark(
+                    "no-serial-share",
+                    "no serial share: performance grows at least in proportion to the size",
+                )
             )
 
 
 class Amdahl(SerialShare):
     """A part of the work does not speed up [1]_: 1 / P = s + p / u with s, p ≥ 0; the serial share is s / (s + p).
 
-    Performance that grows faster than the size has no serial share: it is then proportional to the size.
+    Performance that grows faster than the size has no serial share: it is then proportional to the
+    size.
     """
 
     name = "Amdahl"
@@ -483,7 +525,8 @@ class Gustafson(SerialShare):
 class UniversalScalability(LinearInParameters):
     """Contention σ and coherence κ [3]_: P = λu / (1 + σ(u - 1) + κu(u - 1)), with λ > 0 and σ, κ ≥ 0.
 
-    1 / P = (1/λ)·1/u + (σ/λ)·(u - 1)/u + (κ/λ)·(u - 1) is linear in its three parameters, so it takes three sizes.
+    1 / P = (1/λ)·1/u + (σ/λ)·(u - 1)/u + (κ/λ)·(u - 1) is linear in its three parameters, so it
+    takes three sizes.
     """
 
     name = "USL"
@@ -495,9 +538,15 @@ class UniversalScalability(LinearInParameters):
         return 1 / u, (u - 1) / u, u - 1
 
     def _interpret(self) -> None:
-        self.contention_, self.coherence_ = (float(b) for b in self.coefficients_[1:] / self.coefficients_[0])
+        self.contention_, self.coherence_ = (
+            float(b) for b in self.coefficients_[1:] / self.coefficients_[0]
+        )
         if self.coherence_ > 0 and self.contention_ < 1:
             peak = self.curve_.sizes[0] * np.sqrt((1 - self.contention_) / self.coherence_)
             self.notes.append(
-                remark("performance-peaks", f"performance peaks at size {float(peak):.4g}", size=float(peak))
+                remark(
+                    "performance-peaks",
+                    f"performance peaks at size {float(peak):.4g}",
+                    size=float(peak),
+                )
             )

@@ -1,7 +1,8 @@
 """Trials of the scaling laws: fitted to small sizes, judged by a large one that they have not seen.
 
-`reproduction` sets the errors printed in the paper beside those that its published curves give; `published_trials` has
-every law on the same curves, with `trial` (one scenario, one target) and `summary`.
+`reproduction` sets the errors printed in the paper beside those that its published curves give;
+`published_trials` has every law on the same curves, with `trial` (one scenario, one target) and
+`summary`.
 
 References
 ----------
@@ -21,7 +22,9 @@ from ..evaluation.metrics import mean_least_most, speedup
 from .curves import CHIPLETS, STRONG, WEAK, Curve, published_curves
 from .prediction import LAWS, fit_law
 
-SCALE_MODEL = "scale model"  # what the paper calls its predictor; its printed errors are those of `PROGRAM`
+SCALE_MODEL = (
+    "scale model"  # what the paper calls its predictor; its printed errors are those of `PROGRAM`
+)
 PROGRAM, EQUATIONS = "scale model (program)", "scale model (equations)"
 PREDICTORS: Final = {SCALE_MODEL: PROGRAM} | {
     name: name for name in ("proportional", "linear", "power law", "logarithmic")
@@ -29,7 +32,8 @@ PREDICTORS: Final = {SCALE_MODEL: PROGRAM} | {
 """The predictors of the paper and the laws that are theirs here."""
 _UNKNOWN: Final = float("nan")
 _PRINTED: Final[dict[tuple[str, int, int], tuple[tuple[float, float], ...]]] = {
-    # scenario, target, how many of the smallest sizes are left out: average and largest error in %, as PREDICTORS
+    # scenario, target, how many of the smallest sizes are left out: average and largest error in %,
+    # as PREDICTORS
     (STRONG, 128, 0): ((4, 17), (22, 113), (17, 68), (12, 55), (69, 86)),
     (STRONG, 64, 0): ((3.5, 13), (10, 52), (6, 23), (4, 13), (48, 55)),
     (WEAK, 128, 0): ((1.7, 4.5), (7, 18), (5.2, 12), (3.6, 9), (67, 70)),
@@ -37,9 +41,11 @@ _PRINTED: Final[dict[tuple[str, int, int], tuple[tuple[float, float], ...]]] = {
     (STRONG, 128, 1): tuple((average, _UNKNOWN) for average in (10, 19, 16, 15, 50)),
     (STRONG, 64, 1): tuple((average, _UNKNOWN) for average in (5, 10, 5, 5, 24)),
 }
-"""From 16 and 32 SMs averages alone are known, without the names of the predictors: each stands in the place among them
-that it has among ours."""
-TOLERANCE = 1.0  # points in % by which a reproduced cell may differ from the printed one without a word
+"""From 16 and 32 SMs averages alone are known, without the names of the predictors: each stands in
+the place among them that it has among ours."""
+TOLERANCE = (
+    1.0  # points in % by which a reproduced cell may differ from the printed one without a word
+)
 _EXPLAINED: Final = {
     (WEAK, 128, 0, SCALE_MODEL): "printed-from-other-data",
     (WEAK, 128, 0, "power law"): "printed-from-other-data",
@@ -53,18 +59,22 @@ _LITERAL: Final = "equations-to-the-letter"
 EXPLANATIONS: Final = {
     "": "",
     "printed-from-other-data": (
-        "data: the published curves give this with the formula that reproduces the strong-scaling cells"
+        "data: the published curves give this with the formula that reproduces the strong-scaling "
+        "cells"
     ),
     "printed-by-other-formula": (
-        "data or formula: the published curves give this; 58 % is the error of bs divided by its prediction instead of "
+        "data or formula: the published curves give this; 58 % is the error of bs divided by its "
+        "prediction instead of "
         "by what was simulated (average then 19.2 %)"
     ),
     "printed-without-its-parts": (
-        "from the larger two sizes averages alone are known, neither benchmark by benchmark nor which predictor's: the "
+        "from the larger two sizes averages alone are known, neither benchmark by benchmark nor "
+        "which predictor's: the "
         "published curves give this, and each average stands in its place by size"
     ),
     "equations-to-the-letter": (
-        "formula: the equations multiply by C once however far the target; the printed errors are those of the "
+        "formula: the equations multiply by C once however far the target; the printed errors are "
+        "those of the "
         "published program, which multiplies doubling i by (2 - 1/C)^i"
     ),
 }
@@ -83,14 +93,16 @@ def trial(
 ) -> pd.DataFrame:
     """Predict one size of every benchmark of a scenario from its small sizes (the two smallest), with every law.
 
-    Benchmarks without the ``target`` are left out. Laws learn from the ``curves`` of the other benchmarks, whatever
-    their scenario; without ``leave_one_out`` from the published ones, again without those of the benchmark predicted:
-    no law ever sees a performance beyond ``sizes`` of that. The miss-rate curve, target included, is known to the scale
-    models, as it is in the paper: it comes from a trace of memory accesses, not from simulating the target's timing.
-    f_mem is that of the largest scale model.
+    Benchmarks without the ``target`` are left out. Laws learn from the ``curves`` of the other
+    benchmarks, whatever their scenario; without ``leave_one_out`` from the published ones, again
+    without those of the benchmark predicted: no law ever sees a performance beyond ``sizes`` of
+    that. The miss-rate curve, target included, is known to the scale models, as it is in the paper:
+    it comes from a trace of memory accesses, not from simulating the target's timing. f_mem is that
+    of the largest scale model.
 
-    The columns are scenario, target, benchmark, law, predicted, lower, upper, observed, ape (absolute error in % of the
-    observed), failed (why the law has no prediction; empty where it has one).
+    The columns are scenario, target, benchmark, law, predicted, lower, upper, observed, ape
+    (absolute error in % of the observed), failed (why the law has no prediction; empty where it has
+    one).
     """
     chosen = [curve for curve in curves if curve.scenario == scenario and target in curve.sizes]
     if not chosen:
@@ -100,13 +112,30 @@ def trial(
     for curve in chosen:
         known = curve.cut(curve.sizes[:2] if sizes is None else sizes)
         if known.sizes.size and known.sizes[-1] >= target:
-            raise DataError(f"the size predicted must lie beyond those fitted ({known.sizes[-1]:g}), got {target:g}")
-        training = curves if leave_one_out else None  # each law leaves out the benchmark it is fitted to
+            raise DataError(
+                f"the size predicted must lie beyond those fitted ({known.sizes[-1]:g}), got "
+                f"{target:g}"
+            )
+        training = (
+            curves if leave_one_out else None
+        )  # each law leaves out the benchmark it is fitted to
         observed = float(curve.performance[curve.sizes == target][0])
         for name in names:
             found = fit_law(LAWS[name](training), known, np.array([target]), level)
-            rows.append((scenario, target, curve.benchmark, name, *found.at(target), observed, found.failed))
-    columns = ["scenario", "target", "benchmark", "law", "predicted", "lower", "upper", "observed", "failed"]
+            rows.append(
+                (scenario, target, curve.benchmark, name, *found.at(target), observed, found.failed)
+            )
+    columns = [
+        "scenario",
+        "target",
+        "benchmark",
+        "law",
+        "predicted",
+        "lower",
+        "upper",
+        "observed",
+        "failed",
+    ]
     frame = pd.DataFrame(rows, columns=columns)
     frame.insert(8, "ape", 100 * (frame["predicted"] - frame["observed"]).abs() / frame["observed"])
     return frame
@@ -115,12 +144,15 @@ def trial(
 def summary(results: pd.DataFrame) -> pd.DataFrame:
     """Return, per scenario, target and law of `trial`, how well it did.
 
-    Columns: scenario, target, law, benchmarks (with a prediction), failed (without), average and max absolute error in
-    %, worst (the benchmark), coverage (share of observations inside the interval, of those that have one).
+    Columns: scenario, target, law, benchmarks (with a prediction), failed (without), average and
+    max absolute error in %, worst (the benchmark), coverage (share of observations inside the
+    interval, of those that have one).
     """
     keys = ["scenario", "target", "law"]
     rows = [(*key, *_judged(group)) for key, group in results.groupby(keys, sort=False)]
-    return pd.DataFrame(rows, columns=[*keys, "benchmarks", "failed", "average", "max", "worst", "coverage"])
+    return pd.DataFrame(
+        rows, columns=[*keys, "benchmarks", "failed", "average", "max", "worst", "coverage"]
+    )
 
 
 def _judged(group: pd.DataFrame) -> tuple[int, int, float, float, str, float]:
@@ -132,7 +164,14 @@ def _judged(group: pd.DataFrame) -> tuple[int, int, float, float, str, float]:
     inside = (bounded["lower"] <= bounded["observed"]) & (bounded["observed"] <= bounded["upper"])
     coverage = float(inside.mean()) if len(bounded) else float("nan")
     worst = known.iloc[int(known["ape"].argmax())]
-    return len(known), failed, float(known["ape"].mean()), float(worst["ape"]), str(worst["benchmark"]), coverage
+    return (
+        len(known),
+        failed,
+        float(known["ape"].mean()),
+        float(worst["ape"]),
+        str(worst["benchmark"]),
+        coverage,
+    )
 
 
 def published_trials() -> pd.DataFrame:
@@ -145,9 +184,10 @@ def published_trials() -> pd.DataFrame:
 def reproduction() -> pd.DataFrame:
     """Return every cell of the paper's tables beside what the published curves give.
 
-    Columns: scenario, target, fit (the sizes fitted to), predictor, average, max, published_average, published_max (in
-    %; NaN where not printed), explanation (a code where they differ, else empty). The scale model has two rows: by the
-    published program, whose errors are the printed ones, and by the equations.
+    Columns: scenario, target, fit (the sizes fitted to), predictor, average, max,
+    published_average, published_max (in %; NaN where not printed), explanation (a code where they
+    differ, else empty). The scale model has two rows: by the published program, whose errors are
+    the printed ones, and by the equations.
     """
     rows = []
     for (scenario, target, skipped), cells in _PRINTED.items():
@@ -157,11 +197,25 @@ def reproduction() -> pd.DataFrame:
         found = {name: (float(own.mean()), float(own.max())) for name, own in errors.items()}
         for predictor, printed in zip(PREDICTORS, cells, strict=True):
             why = _EXPLAINED.get((scenario, target, skipped, predictor), "")
-            rows.append((scenario, target, fit, PREDICTORS[predictor], *found[PREDICTORS[predictor]], *printed, why))
+            rows.append(
+                (
+                    scenario,
+                    target,
+                    fit,
+                    PREDICTORS[predictor],
+                    *found[PREDICTORS[predictor]],
+                    *printed,
+                    why,
+                )
+            )
         why = _LITERAL if abs(found[EQUATIONS][0] - cells[0][0]) > TOLERANCE else ""
-        rows.insert(len(rows) - 4, (scenario, target, fit, EQUATIONS, *found[EQUATIONS], *cells[0], why))
+        rows.insert(
+            len(rows) - 4, (scenario, target, fit, EQUATIONS, *found[EQUATIONS], *cells[0], why)
+        )
     columns = ["average", "max", "published_average", "published_max"]
-    frame = pd.DataFrame(rows, columns=["scenario", "target", "fit", "predictor", *columns, "explanation"])
+    frame = pd.DataFrame(
+        rows, columns=["scenario", "target", "fit", "predictor", *columns, "explanation"]
+    )
     return frame.astype(dict.fromkeys(columns, float))
 
 
@@ -169,10 +223,16 @@ def benchmark_errors(scenario: str, target: float, fit: Sequence[float]) -> pd.D
     """Return the error of every benchmark, in %, by the paper's predictors, which learn from no other benchmark."""
     curves = [curve for curve in published_curves() if curve.scenario == scenario]
     names = (*PREDICTORS.values(), EQUATIONS)
-    fitted = {name: [LAWS[name]().fit(curve.cut(np.array(fit))) for curve in curves] for name in names}
+    fitted = {
+        name: [LAWS[name]().fit(curve.cut(np.array(fit))) for curve in curves] for name in names
+    }
     observed = np.array([curve.measured_at(target) for curve in curves], dtype=float)
-    predicted = {name: np.array([law.predict([target])[0] for law in laws]) for name, laws in fitted.items()}
-    errors = {name: 100 * np.abs(values - observed) / observed for name, values in predicted.items()}
+    predicted = {
+        name: np.array([law.predict([target])[0] for law in laws]) for name, laws in fitted.items()
+    }
+    errors = {
+        name: 100 * np.abs(values - observed) / observed for name, values in predicted.items()
+    }
     return pd.DataFrame(errors, index=[curve.benchmark for curve in curves])
 
 
@@ -188,14 +248,30 @@ SPEEDUPS: Final = {
 def simulation_speedups() -> pd.DataFrame:
     """Return the same from the published seconds: the target's over those of both scale models, one after the other.
 
-    Columns ``scenario``, ``target``, ``benchmarks``, ``mean``, ``least``, ``most``, ``published_mean``,
-    ``published_most``.
+    Columns ``scenario``, ``target``, ``benchmarks``, ``mean``, ``least``, ``most``,
+    ``published_mean``, ``published_most``.
     """
     found = []
     for (scenario, target), (mean, most) in SPEEDUPS.items():
-        curves = [one for one in published_curves() if one.scenario == scenario and target in one.simulation_time_s]
-        seconds = [(one.simulation_time_s[target], *list(one.simulation_time_s.values())[:2]) for one in curves]
+        curves = [
+            one
+            for one in published_curves()
+            if one.scenario == scenario and target in one.simulation_time_s
+        ]
+        seconds = [
+            (one.simulation_time_s[target], *list(one.simulation_time_s.values())[:2])
+            for one in curves
+        ]
         times = mean_least_most([float(speedup(*each)) for each in seconds])
         found.append((scenario, target, len(seconds), *times.values(), mean, most))
-    names = ["scenario", "target", "benchmarks", "mean", "least", "most", "published_mean", "published_most"]
+    names = [
+        "scenario",
+        "target",
+        "benchmarks",
+        "mean",
+        "least",
+        "most",
+        "published_mean",
+        "published_most",
+    ]
     return pd.DataFrame(found, columns=names)

@@ -17,7 +17,16 @@ if TYPE_CHECKING:  # conditions are checked before anything is read
 
 Where: TypeAlias = Mapping[str, Any] | Sequence[str] | str | None
 """Conditions on columns: column -> value, list of values or ``(from, to)``; or texts such as ``m=16..512``."""
-TRUTH: Final = {"true": 1.0, "1": 1.0, "1.0": 1.0, "yes": 1.0, "false": 0.0, "0": 0.0, "0.0": 0.0, "no": 0.0}
+TRUTH: Final = {
+    "true": 1.0,
+    "1": 1.0,
+    "1.0": 1.0,
+    "yes": 1.0,
+    "false": 0.0,
+    "0": 0.0,
+    "0.0": 0.0,
+    "no": 0.0,
+}
 _TO: Final = ".."
 _LISTED: Final = 12  # values named in an error message
 
@@ -36,10 +45,11 @@ class Condition:
 def conditions(where: Where) -> tuple[Condition, ...]:
     """Return conditions on columns, all of which a row must meet.
 
-    By column they are a value, or a list of values of which a row has one. A tuple of two numbers is a range with both
-    its ends; None in the place of one leaves it open. A text may hold several values (``"bf16,fp8"``) or a range
-    (``"16..512"``, ``"..256"``, ``"1024.."``). Or conditions are texts: ``["op=gemm", "m=16..512"]``. Raises
-    ParameterError: a condition has no column, or a range cannot hold a number.
+    By column they are a value, or a list of values of which a row has one. A tuple of two numbers
+    is a range with both its ends; None in the place of one leaves it open. A text may hold several
+    values (``"bf16,fp8"``) or a range (``"16..512"``, ``"..256"``, ``"1024.."``). Or conditions are
+    texts: ``["op=gemm", "m=16..512"]``. Raises ParameterError: a condition has no column, or a
+    range cannot hold a number.
 
     >>> [str(one) for one in conditions({"op": "gemm", "m": (16, None), "n": [32, 64]})]
     ['op=gemm', 'm=16..', 'n=32,64']
@@ -49,15 +59,21 @@ def conditions(where: Where) -> tuple[Condition, ...]:
     if where is None:
         return ()
     if isinstance(where, Mapping):
-        return tuple(Condition(str(column), _texts(str(column), values)) for column, values in where.items())
+        return tuple(
+            Condition(str(column), _texts(str(column), values)) for column, values in where.items()
+        )
     texts = [where] if isinstance(where, str) else where
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
-        raise ParameterError("where", f"must map columns to values, such as {{'op': 'gemm'}}, got {where!r}")
+        raise ParameterError(
+            "where", f"must map columns to values, such as {{'op': 'gemm'}}, got {where!r}"
+        )
     found = []
     for text in texts:
         column, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not column:
-            raise ParameterError("where", f"must be COLUMN=VALUE, got {text!r}: write e.g. op=gemm or m=16..512")
+            raise ParameterError(
+                "where", f"must be COLUMN=VALUE, got {text!r}: write e.g. op=gemm or m=16..512"
+            )
         found.append(Condition(column, _texts(column, value)))
     return tuple(found)
 
@@ -65,10 +81,11 @@ def conditions(where: Where) -> tuple[Condition, ...]:
 def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
     """Return the rows, renumbered, that meet all conditions (`conditions`).
 
-    Numbers are compared as numbers ("m=16" is "m=16.0"), flags as words ("tuned=true"); a text that a column of words
-    holds as it stands is that value, with its commas; operators, devices and number formats may have any of their
-    names. Raises DataError for a column that the table lacks (with the closest), a value or range that no row has (with
-    those present), or conditions that leave no row between them.
+    Numbers are compared as numbers ("m=16" is "m=16.0"), flags as words ("tuned=true"); a text that
+    a column of words holds as it stands is that value, with its commas; operators, devices and
+    number formats may have any of their names. Raises DataError for a column that the table lacks
+    (with the closest), a value or range that no row has (with those present), or conditions that
+    leave no row between them.
     """
     chosen, every = frame, conditions(where)
     for place, one in enumerate(every):
@@ -81,15 +98,23 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
         if left.empty:
             if same := [other for other in every[:place] if other.column == one.column]:
                 either = f"{same[0]},{','.join(one.texts)}"
-                raise DataError(f"no row has {same[0]} and {one} at once: for either of them write {either}")
-            raise DataError(f"no row has {one} after the other conditions: there {_held(chosen[one.column])}")
+                raise DataError(
+                    f"no row has {same[0]} and {one} at once: for either of them write {either}"
+                )
+            raise DataError(
+                f"no row has {one} after the other conditions: there {_held(chosen[one.column])}"
+            )
         chosen = left
     return chosen.reset_index(drop=True)
 
 
 def _texts(column: str, values: Any) -> tuple[str, ...]:
     """Return values as texts, a pair of numbers as the text of a range; refuse ranges that can hold nothing."""
-    if isinstance(values, tuple) and len(values) == 2 and all(v is None or _is_number(v) for v in values):
+    if (
+        isinstance(values, tuple)
+        and len(values) == 2
+        and all(v is None or _is_number(v) for v in values)
+    ):
         values = _TO.join("" if value is None else str(value) for value in values)
     if isinstance(values, set | frozenset):
         values = sorted(values, key=str)
@@ -97,7 +122,9 @@ def _texts(column: str, values: Any) -> tuple[str, ...]:
     for text in _parts(texts):
         ends = _range(text)
         if ends is not None and (ends[0] > ends[1] or text.strip() == _TO):
-            raise ParameterError("where", f"{column}={text} holds no number: a range is 16..512, ..256 or 1024..")
+            raise ParameterError(
+                "where", f"{column}={text} holds no number: a range is 16..512, ..256 or 1024.."
+            )
     return texts
 
 
@@ -118,7 +145,9 @@ def _as_in_table(column: str, text: str, every: pd.Series) -> str:
     """Return a word for an operator, a device or a number format as the table spells it, others whatever their case."""
     from ..hardware import find
     from ..operators.operators import canonical_op
-    from ..operators.work import canonical_dtype  # here: conditions are checked before what this imports
+    from ..operators.work import (
+        canonical_dtype,
+    )  # here: conditions are checked before what this imports
 
     with suppress(FlopcastError):
         if column == "op":
@@ -146,7 +175,9 @@ def _equal(column: pd.Series, text: str) -> pd.Series:
         return column.eq(float(text) if word is None else word)
     except ValueError:
         kinds = "16, 16,32, 16..512, ..256 or 1024.."
-        raise DataError(f"column {column.name!r} holds numbers, got {text!r}: write e.g. {kinds}") from None
+        raise DataError(
+            f"column {column.name!r} holds numbers, got {text!r}: write e.g. {kinds}"
+        ) from None
 
 
 def _range(text: str) -> tuple[float, float] | None:

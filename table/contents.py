@@ -27,7 +27,8 @@ class Profile:
     op, dtype : str
         Operator; format of its first input, "" where it has none.
     rows, duplicates : int
-        Rows, and how many more there were of the same kernel on the same problem and device, merged into these.
+        Rows, and how many more there were of the same kernel on the same problem and device, merged
+        into these.
     devices : mapping of str to int
         Rows of each.
     sizes : mapping of str to (float, float)
@@ -74,11 +75,18 @@ def profiles(frame: pd.DataFrame, before: pd.Series | None = None) -> list[Profi
 def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before: int) -> Profile:
     known = share[~np.isnan(share)]
     spread = (rows["spread_us"] / rows["duration_us"]).dropna()
-    sizes = [name for name in op_of(op).dims if name not in TEXT_DIMENSIONS and rows[name].notna().any()]
+    sizes = [
+        name for name in op_of(op).dims if name not in TEXT_DIMENSIONS and rows[name].notna().any()
+    ]
     beside = [str(name) for name in rows if is_measured(str(name)) and name != "duration_us"]
-    empty = {name: int((rows[name].isna() | rows[name].eq("")).sum()) for name in (*_OPTIONAL, *beside)}
+    empty = {
+        name: int((rows[name].isna() | rows[name].eq("")).sum()) for name in (*_OPTIONAL, *beside)
+    }
     return Profile(
-        op, dtype, len(rows), before - len(rows),
+        op,
+        dtype,
+        len(rows),
+        before - len(rows),
         devices={str(name): int(count) for name, count in rows["device"].value_counts().items()},
         sizes={name: (float(rows[name].min()), float(rows[name].max())) for name in sizes},
         duration_us=_range(rows["duration_us"].to_numpy()),
@@ -86,7 +94,7 @@ def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before:
         repeats=float(rows["repeats"].sum()),
         spread=float(spread.median()) if len(spread) else None,
         missing={name: count for name, count in empty.items() if count},
-    )  # fmt: skip
+    )
 
 
 def _range(values: np.ndarray) -> Range:

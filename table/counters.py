@@ -1,7 +1,8 @@
 """Hardware counters: channels of one counter summarised, values of several replay passes brought together.
 
-A counter of a banked unit is written once for every bank, ``TCC_HIT[0]`` ... ``TCC_HIT[127]`` (the L2 of an MI300X:
-19 counters, 2 432 columns). Three numbers keep what matters: their sum, their maximum, and how uneven they are.
+A counter of a banked unit is written once for every bank, ``TCC_HIT[0]`` ... ``TCC_HIT[127]`` (the
+L2 of an MI300X: 19 counters, 2 432 columns). Three numbers keep what matters: their sum, their
+maximum, and how uneven they are.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _TIME = re.compile(
 class Merged:
     """Counters of one set of dispatches, from several passes: the first recorded value of each dispatch, in `columns`.
 
-    Of counters that more than one pass recorded: `spread` is the largest difference between passes over the dispatches,
-    relative to the larger value (0 where all agree); `mean` (NaN where no pass has a value) and unbiased `variance`
-    (NaN where fewer than two have), of shape (n_dispatches,), are over the passes that have a value for the dispatch.
+    Of counters that more than one pass recorded: `spread` is the largest difference between passes
+    over the dispatches, relative to the larger value (0 where all agree); `mean` (NaN where no pass
+    has a value) and unbiased `variance` (NaN where fewer than two have), of shape (n_dispatches,),
+    are over the passes that have a value for the dispatch.
     """
 
     columns: dict[str, FloatArray]
@@ -59,7 +61,8 @@ def channels_of(names: Iterable[str]) -> dict[str, list[int]]:
 def counts_time(name: str) -> bool:
     """Return whether a counter goes up with the clock rather than with events: the run's own time in other units.
 
-    Where it is collected in the run whose time is predicted, it holds what nobody can know before the run.
+    Where it is collected in the run whose time is predicted, it holds what nobody can know before
+    the run.
 
     >>> counts_time("GRBM_GUI_ACTIVE"), counts_time("sm__cycles_elapsed.max"), counts_time("SQ_INSTS_VALU")
     (True, True, False)
@@ -99,11 +102,14 @@ def block_of(name: str) -> str:
     return block if block in per_pass() else OTHER
 
 
-def summarise(values: Mapping[str, FloatArray], *, keep_channels: bool = False) -> dict[str, FloatArray]:
+def summarise(
+    values: Mapping[str, FloatArray], *, keep_channels: bool = False
+) -> dict[str, FloatArray]:
     """Return the counters with the channels of each in three: NAME.sum, NAME.max, NAME.imbalance.
 
-    Values are of shape (n_dispatches,). Channels that are not recorded (NaN) count for nothing; where none is recorded
-    the three are NaN. For `imbalance` see there. With `keep_channels` every channel stays as it is.
+    Values are of shape (n_dispatches,). Channels that are not recorded (NaN) count for nothing;
+    where none is recorded the three are NaN. For `imbalance` see there. With `keep_channels` every
+    channel stays as it is.
     """
     if keep_channels:
         return dict(values)
@@ -123,8 +129,8 @@ def summarise(values: Mapping[str, FloatArray], *, keep_channels: bool = False) 
 def imbalance(channels: FloatArray) -> FloatArray:
     """Return the maximum over the mean of the channels, of shape (n_channels, n_dispatches), of each dispatch.
 
-    1 where all channels are equal, all zero included; `n_channels` where one has everything; NaN where none is
-    recorded.
+    1 where all channels are equal, all zero included; `n_channels` where one has everything; NaN
+    where none is recorded.
     """
     recorded = ~np.isnan(channels)
     count = recorded.sum(axis=0)

@@ -2,13 +2,16 @@
 
 The rule, by the time t of a row:
 
-- Repeats (one kernel, problem, device and state of the cache) *disagree* where the greatest time is over `OFF` times
-  the least. The median is kept. A repeat over √`FAR` times off it is refused: of two repeats 50 times apart both are.
-- A row is a *spike* where t is over `OFF` times slower, or faster, than both the next smaller and the next larger size
-  along one dimension, all else being equal, and these two agree: the larger takes no less than 1 / `OFF` of the time of
-  the smaller, and no more than `OFF` times what its size explains. A row is judged by the first dimension in which it
-  has two neighbours, by the fastest kernel of its problem. It stays in table and evidence, beside which errors without
-  such rows are given. A row over `FAR` times off is refused, unless another kernel of its problem confirms it.
+- Repeats (one kernel, problem, device and state of the cache) *disagree* where the greatest time is
+  over `OFF` times the least. The median is kept. A repeat over √`FAR` times off it is refused: of
+  two repeats 50 times apart both are.
+- A row is a *spike* where t is over `OFF` times slower, or faster, than both the next smaller and
+  the next larger size along one dimension, all else being equal, and these two agree: the larger
+  takes no less than 1 / `OFF` of the time of the smaller, and no more than `OFF` times what its
+  size explains. A row is judged by the first dimension in which it has two neighbours, by the
+  fastest kernel of its problem. It stays in table and evidence, beside which errors without such
+  rows are given. A row over `FAR` times off is refused, unless another kernel of its problem
+  confirms it.
 
 Of 560,000 rows of public tables 2.5 % are spikes, and none is refused. Time grows with n log n.
 """
@@ -31,15 +34,19 @@ from .problems import codes_of, comparable, merged_by, number_runs, problem_colu
 OFF: Final = 1.3
 FAR: Final = 30.0
 COLUMNS: Final = ("source", "row", "device", "op", "duration_us", "factor", "beside")
-"""Of a table of such rows: where it was read, and under which `source` the row stands in the table (repeats are one
-row); how many times slower it is than its like, below 1 where it is faster, and beside what."""
+"""Of a table of such rows: where it was read, and under which `source` the row stands in the table
+(repeats are one row); how many times slower it is than its like, below 1 where it is faster, and
+beside what."""
 
 
-def off_neighbours(key: np.ndarray, size: np.ndarray, time: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def off_neighbours(
+    key: np.ndarray, size: np.ndarray, time: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return by which factor each row is a spike, 1 where it is none, and its neighbours in size.
 
-    Rows of one ``key`` differ in their ``size`` alone, and each size occurs once; all are (n,), the neighbours (2, n):
-    places of the next smaller and the next larger, -1 of a row that has not both.
+    Rows of one ``key`` differ in their ``size`` alone, and each size occurs once; all are (n,), the
+    neighbours (2, n): places of the next smaller and the next larger, -1 of a row that has not
+    both.
 
     >>> off_neighbours(np.zeros(4), np.array([1, 2, 4, 8]), np.array([10.0, 90.0, 15.0, 16.0]))[0].tolist()
     [1.0, 6.0, 1.0, 1.0]
@@ -53,8 +60,14 @@ def off_neighbours(key: np.ndarray, size: np.ndarray, time: np.ndarray) -> tuple
         slower = time[row] / np.maximum(time[before], time[after])
         faster = time[row] / np.minimum(time[before], time[after])
         growth = time[after] / time[before]
-        agree = (growth >= 1 / OFF) & (growth <= OFF * np.maximum(size[after] / size[before], 1)) & (time[row] > 0)
-    factor[row] = np.where(agree & (slower > OFF), slower, np.where(agree & (faster < 1 / OFF), faster, 1.0))
+        agree = (
+            (growth >= 1 / OFF)
+            & (growth <= OFF * np.maximum(size[after] / size[before], 1))
+            & (time[row] > 0)
+        )
+    factor[row] = np.where(
+        agree & (slower > OFF), slower, np.where(agree & (faster < 1 / OFF), faster, 1.0)
+    )
     beside[:, row] = before, after
     return factor, beside
 
@@ -64,10 +77,13 @@ class Settled:
     """A table without its repeats, or without its spikes."""
 
     frame: pd.DataFrame
-    places: np.ndarray  # which row of the table before each is, of repeats the first; shape (len(frame),)
+    places: (
+        np.ndarray
+    )  # which row of the table before each is, of repeats the first; shape (len(frame),)
     repeats: int  # rows that were merged into others, or numbered
     odd: pd.DataFrame  # rows that do not go with their like and stay, as `COLUMNS`
-    # rows of the table before that are refused, with `REFUSED` and `REFUSED_DETAIL`; the index has their places
+    # rows of the table before that are refused, with `REFUSED` and `REFUSED_DETAIL`; the index has
+    # their places
     refused: pd.DataFrame
 
 
@@ -83,7 +99,9 @@ def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[st
         refused = frame[far].copy()  # a copy holds wide tables of counters together
         refused[REFUSED], refused[REFUSED_DETAIL] = "contradicting-repeats", detail
         kept, ids = frame.iloc[places].reset_index(drop=True), ids[places]
-        odd = odd[odd["row"].isin(kept["source"]) & odd["source"].isin(kept["source"])].reset_index(drop=True)
+        odd = odd[odd["row"].isin(kept["source"]) & odd["source"].isin(kept["source"])].reset_index(
+            drop=True
+        )
     once = merged_by(kept, ids)
     places = places if each else places[~pd.Series(ids).duplicated().to_numpy()]
     return Settled(number_runs(kept) if each else once, places, len(kept) - len(once), odd, refused)
@@ -119,12 +137,17 @@ def _contradictions(frame: pd.DataFrame, ids: np.ndarray) -> tuple[pd.DataFrame,
         return pd.DataFrame(columns=list(COLUMNS)), far
     far[several] = (time[several] - by_id.transform("median")).abs() > np.log(FAR) / 2
     odd = (apart > np.log(OFF)).to_numpy()
-    slow, fast = (frame.iloc[places[odd]] for places in (by_id.idxmax().to_numpy(), by_id.idxmin().to_numpy()))
+    slow, fast = (
+        frame.iloc[places[odd]] for places in (by_id.idxmax().to_numpy(), by_id.idxmin().to_numpy())
+    )
     beside = [
-        f"its repeat {source} ({time:.4g} µs)" for source, time in zip(fast["source"], fast["duration_us"], strict=True)
+        f"its repeat {source} ({time:.4g} µs)"
+        for source, time in zip(fast["source"], fast["duration_us"], strict=True)
     ]
     found = slow[["source", "device", "op", "duration_us"]].reset_index(drop=True)
-    return found.assign(row=fast["source"].to_numpy(), factor=np.exp(apart[odd].to_numpy()), beside=beside), far
+    return found.assign(
+        row=fast["source"].to_numpy(), factor=np.exp(apart[odd].to_numpy()), beside=beside
+    ), far
 
 
 def spikes(frame: pd.DataFrame) -> pd.DataFrame:
@@ -137,16 +160,24 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
     for op, rows in each_op(frame):
         part = frame.iloc[rows] if len(rows) < len(frame) else frame
         names = problem_columns(frame, op.name)
-        sizes = [dim.name for dim in op.dimensions if dim.kind == "size" and dim.least > 0 and dim.name in names]
+        sizes = [
+            dim.name
+            for dim in op.dimensions
+            if dim.kind == "size" and dim.least > 0 and dim.name in names
+        ]
         axes = [axis for axis in sizes if part[axis].nunique(dropna=False) > 2]
         if not axes:
             continue
-        codes = {name: codes_of([comparable(part, name)]) for name in names} | {"device": codes_of([part["device"]])}
+        codes = {name: codes_of([comparable(part, name)]) for name in names} | {
+            "device": codes_of([part["device"]])
+        }
         problem = codes_of(codes.values())
         order = np.lexsort((time[rows], problem))
         first = np.flatnonzero(np.r_[True, np.diff(problem[order]) > 0])
         fastest, second = order[first], order[np.minimum(first + 1, len(order) - 1)]
-        another = np.where(problem[second] == problem[fastest], time[rows[second]] / time[rows[fastest]], np.inf)
+        another = np.where(
+            problem[second] == problem[fastest], time[rows[second]] / time[rows[fastest]], np.inf
+        )
         another[second == fastest] = np.inf  # the last row of all
         here, judged = rows[fastest], np.zeros(len(fastest), dtype=bool)
         for axis in axes:
@@ -157,11 +188,16 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
             factor, neighbours = off_neighbours(key, size, time[here])
             odd = np.flatnonzero((factor != 1) & ~judged)
             beside = [
-                f"at {axis} {' and '.join(f'{size[one]:.12g} ({time[here[one]]:.4g} µs)' for one in two)}"
+                f"at {axis} "
+                f"{' and '.join(f'{size[one]:.12g} ({time[here[one]]:.4g} µs)' for one in two)}"
                 for two in neighbours[:, odd].T
             ]
             alone = np.where(factor[odd] > 1, np.isinf(another[odd]), another[odd] > OFF)
-            parts.append(pd.DataFrame({"factor": factor[odd], "beside": beside, "alone": alone}, index=here[odd]))
+            parts.append(
+                pd.DataFrame(
+                    {"factor": factor[odd], "beside": beside, "alone": alone}, index=here[odd]
+                )
+            )
             judged |= neighbours[0] >= 0
     found = pd.concat(parts)
     told = frame[["source", "device", "op", "duration_us"]].iloc[found.index].set_axis(found.index)
@@ -174,17 +210,21 @@ def remarks(odd: pd.DataFrame, repeats: pd.DataFrame) -> list[tuple[Remark, int]
     if len(odd):
         worst, far = _worst(odd)
         text = (
-            f"spikes, over {OFF:g} times slower or faster than both neighbours in size: they stay in the evidence; "
+            f"spikes, over {OFF:g} times slower or faster than both neighbours in size: they stay "
+            "in the evidence; "
             f"farthest off {worst['source']} ({times(far)} than {worst['beside']})"
         )
         found.append((remark("spikes", text, source=worst["source"], factor=far), len(odd)))
     if len(repeats):
         worst, far = _worst(repeats)
         text = (
-            f"problems whose repeats lie over {OFF:g} times apart, the median kept: farthest {worst['source']} "
+            f"problems whose repeats lie over {OFF:g} times apart, the median kept: farthest "
+            f"{worst['source']} "
             f"({worst['duration_us']:.4g} µs) beside {worst['beside']}"
         )
-        found.append((remark("repeats-disagree", text, source=worst["source"], factor=far), len(repeats)))
+        found.append(
+            (remark("repeats-disagree", text, source=worst["source"], factor=far), len(repeats))
+        )
     return found
 
 

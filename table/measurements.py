@@ -1,25 +1,25 @@
 """The measurement table: one row is one kernel or workload on one device, summarised over its repeats.
 
-Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what can be used and says
-what could not (:func:`judge` leaves every row in its place); `conditions` chooses rows. Why a row cannot be used is a
-short stable name ("zero-duration"), under which rows are counted; the detail beside it is for people.
+Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what
+can be used and says what could not (:func:`judge` leaves every row in its place); `conditions`
+chooses rows. Why a row cannot be used is a short stable name ("zero-duration"), under which rows
+are counted; the detail beside it is for people.
 
 ==============  ======================================================================================================
 column          meaning
 ==============  ======================================================================================================
 device          canonical GPU name, e.g. "MI300X"; the user's own word where the catalogue has none
-op              operator, e.g. "gemm" (``operators.operators``), followed by its dimensions in columns of their own
-family          library family of the kernel ("a8w8_blockscale"), "" where there is none
-variant         what tells apart problems of equal dimensions ("bias", "silu"), "" where there is nothing
-kernel          name of the kernel or solver, "" where unknown
-cache           "cold" where the cache held other data before each call, another problem than with a warm one
-tuned           True where the kernel won a search: another run of the search may choose another kernel
-dtype_a/b/out   canonical number formats of the inputs and the output
-duration_us     time in microseconds: the median where there are repeats
-spread_us       median absolute deviation over the repeats, microseconds; missing for a single measurement
-repeats         number of measurements behind the row
-campaign        file or tuning run the row came from
-source          file and 1-based line, "file.csv:12"
+op              operator, e.g. "gemm" (``operators.operators``), followed by its dimensions in
+columns of their own family          library family of the kernel ("a8w8_blockscale"), "" where
+there is none variant         what tells apart problems of equal dimensions ("bias", "silu"), ""
+where there is nothing kernel          name of the kernel or solver, "" where unknown cache
+"cold" where the cache held other data before each call, another problem than with a warm one tuned
+True where the kernel won a search: another run of the search may choose another kernel
+dtype_a/b/out   canonical number formats of the inputs and the output duration_us     time in
+microseconds: the median where there are repeats spread_us       median absolute deviation over the
+repeats, microseconds; missing for a single measurement repeats         number of measurements
+behind the row campaign        file or tuning run the row came from source          file and 1-based
+line, "file.csv:12"
 ==============  ======================================================================================================
 """
 
@@ -47,7 +47,9 @@ TEXT_COLUMNS = ("family", "variant", "kernel", "campaign", "scale_block")
 TEXT_DIMENSIONS = frozenset(name for name, dim in DIMENSIONS.items() if dim.kind == "word")
 FLAGS = frozenset(name for name, dim in DIMENSIONS.items() if dim.kind == "flag")
 #: Dimensions that may be 0: pads, operands that are not there, kernels without local memory.
-MAY_BE_ZERO = frozenset(name for name, dim in DIMENSIONS.items() if dim.kind == "size" and dim.least == 0)
+MAY_BE_ZERO = frozenset(
+    name for name, dim in DIMENSIONS.items() if dim.kind == "size" and dim.least == 0
+)
 _SHOWN = 200  # letters of a value in the detail of a refusal
 #: Letters of the longest name: names of kernels have some thousands, the csv module reads fields of as many.
 LONGEST_TEXT = 2**17
@@ -72,8 +74,8 @@ class CleanRows:
 
     `examples` are the first of those, of each reason, with their `values` as the reader found them.
 
-    Dimensions of the usable are float64 (missing where an operator has none of that name), `gated` and `causal` 1.0 or
-    0.0.
+    Dimensions of the usable are float64 (missing where an operator has none of that name), `gated`
+    and `causal` 1.0 or 0.0.
     """
 
     frame: pd.DataFrame
@@ -86,9 +88,16 @@ def examples(rejected: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     if rejected.empty:
         return rejected.assign(values=np.array([], dtype=object))
     first = rejected.groupby("reason", sort=False).head(EXAMPLES)
-    own = rows.loc[first.index, [name for name in rows if not str(name).startswith("_") and name not in _OF_FILES]]
+    own = rows.loc[
+        first.index,
+        [name for name in rows if not str(name).startswith("_") and name not in _OF_FILES],
+    ]
     values = [
-        " ".join(f"{name}={_plain(value)}" for name, value in row.items() if not pd.isna(value) and value != "")
+        " ".join(
+            f"{name}={_plain(value)}"
+            for name, value in row.items()
+            if not pd.isna(value) and value != ""
+        )
         for row in own.to_dict("records")
     ]
     return first.assign(values=np.array(values, dtype=object))
@@ -107,14 +116,15 @@ def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
 def clean(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> CleanRows:
     """Keep the rows that can be used, typed and in canonical spelling; list the others with their reason.
 
-    Rows are as a reader found them: numbers may be text. They need `op`, `device`, `dtype_a`, `duration_us`, `source`
-    and the dimensions of each row's operator. A non-empty `_defect` is a reader's own reason to refuse the row
-    (`_defect_detail`: its detail).
+    Rows are as a reader found them: numbers may be text. They need `op`, `device`, `dtype_a`,
+    `duration_us`, `source` and the dimensions of each row's operator. A non-empty `_defect` is a
+    reader's own reason to refuse the row (`_defect_detail`: its detail).
 
-    A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number format that is
-    missing or unknown; a duration that is not a number, infinite, zero or negative; a dimension of its operator that is
-    missing, not a number, not whole or not positive (those of `MAY_BE_ZERO` may be 0). Operators that need no number
-    format (`Op.needs_dtype`) may leave it out. Device and duration may be missing where they are not `required`.
+    A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number
+    format that is missing or unknown; a duration that is not a number, infinite, zero or negative;
+    a dimension of its operator that is missing, not a number, not whole or not positive (those of
+    `MAY_BE_ZERO` may be 0). Operators that need no number format (`Op.needs_dtype`) may leave it
+    out. Device and duration may be missing where they are not `required`.
     """
     frame, verdict = _judged(raw, required)
     rejected = verdict.table(frame["source"])
@@ -127,9 +137,9 @@ def clean(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> CleanRo
 def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:
     """Return every row in its place, typed and in canonical spelling, and why it cannot be used.
 
-    `_refused` and `_refused_detail` are "" for rows that can be used, which are as `clean` returns them. Elsewhere they
-    are the reason and detail of `clean`, and what is no number is missing. Device and duration are kept as they are
-    where they are not `required`.
+    `_refused` and `_refused_detail` are "" for rows that can be used, which are as `clean` returns
+    them. Elsewhere they are the reason and detail of `clean`, and what is no number is missing.
+    Device and duration are kept as they are where they are not `required`.
     """
     frame, verdict = _judged(raw, required)
     frame = with_columns(frame, {REFUSED: verdict.reason, REFUSED_DETAIL: verdict.detail})
@@ -160,7 +170,8 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     unknown = np.array([op is None for op in ops], dtype=bool)[codes]
     if unknown.any():
         told = [
-            f"{word}: {nearest_op(word)}" if word and op is None else "" for word, op in zip(words, ops, strict=True)
+            f"{word}: {nearest_op(word)}" if word and op is None else ""
+            for word, op in zip(words, ops, strict=True)
         ]
         verdict.refuse(unknown, "unknown-operator", pd.Series(np.array(told, dtype=object)[codes]))
     exempt = np.array([op is not None and not op.needs_dtype for op in ops], dtype=bool)[codes]
@@ -169,21 +180,37 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     if "duration_us" in required:
         _check_duration(frame["duration_us"], duration.to_numpy(), verdict)
     if "metric" in required:
-        metrics = dict.fromkeys(name for op in ops if op is not None for name in op.metrics if name.endswith("_ms"))
-        _check_metrics({name: _numbers(frame, name).to_numpy() for name in metrics}, duration.to_numpy(), verdict)
+        metrics = dict.fromkeys(
+            name for op in ops if op is not None for name in op.metrics if name.endswith("_ms")
+        )
+        _check_metrics(
+            {name: _numbers(frame, name).to_numpy() for name in metrics},
+            duration.to_numpy(),
+            verdict,
+        )
     of_ops = [(op, codes == code) for code, op in enumerate(ops) if op is not None]
     typed |= _clean_dimensions(frame, of_ops, verdict)
     typed["spread_us"] = spread = _numbers(frame, "spread_us")
-    verdict.refuse((spread.to_numpy() < 0) | np.isinf(spread.to_numpy()), "impossible-spread", spread)
+    verdict.refuse(
+        (spread.to_numpy() < 0) | np.isinf(spread.to_numpy()), "impossible-spread", spread
+    )
     typed["repeats"] = _numbers(frame, "repeats").fillna(1.0)
-    typed["tuned"] = _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else pd.Series(False, frame.index)
+    typed["tuned"] = (
+        _truth(frame["tuned"]).eq(1.0) if "tuned" in frame else pd.Series(False, frame.index)
+    )
     return with_columns(frame, typed), verdict
 
 
 def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table with every text column as str, "" where there is no text."""
-    text = {name: column for name, column in frame.items() if not pd.api.types.is_numeric_dtype(column)}
-    unlike = {str(name): as_text(column) for name, column in text.items() if column.dtype != "str" or column.hasnans}
+    text = {
+        name: column for name, column in frame.items() if not pd.api.types.is_numeric_dtype(column)
+    }
+    unlike = {
+        str(name): as_text(column)
+        for name, column in text.items()
+        if column.dtype != "str" or column.hasnans
+    }
     return frame.assign(**unlike) if unlike else frame
 
 
@@ -203,14 +230,21 @@ class _Verdict:
         self.accepted = np.ones(rows, dtype=bool)
 
     def refuse(
-        self, mask: pd.Series | np.ndarray, reason: str, detail: str | pd.Series, prefix: str = "", empty: str = "blank"
+        self,
+        mask: pd.Series | np.ndarray,
+        reason: str,
+        detail: str | pd.Series,
+        prefix: str = "",
+        empty: str = "blank",
     ) -> None:
         """Refuse the rows of `mask` that no earlier reason has refused; a detail may be one value per row."""
         new = np.asarray(mask, dtype=bool) & self.accepted
         if new.any():
             self.reason[new], self.accepted[new] = reason, False
             given = detail if isinstance(detail, str) else as_text(detail[new]).str.slice(0, _SHOWN)
-            self.detail[new] = given if isinstance(given, str) else prefix + given.replace("", empty)
+            self.detail[new] = (
+                given if isinstance(given, str) else prefix + given.replace("", empty)
+            )
 
     def refuse_each(self, reasons: pd.Series, details: pd.Series) -> None:
         """Refuse every row that has a reason of its own."""
@@ -219,18 +253,28 @@ class _Verdict:
 
     def table(self, source: pd.Series) -> pd.DataFrame:
         refused = ~self.accepted
-        columns = {"source": source[refused], "reason": self.reason[refused], "detail": self.detail[refused]}
+        columns = {
+            "source": source[refused],
+            "reason": self.reason[refused],
+            "detail": self.detail[refused],
+        }
         return pd.DataFrame(columns, dtype="str").reset_index(drop=True)
 
 
-def _clean_dtypes(frame: pd.DataFrame, exempt: np.ndarray, verdict: _Verdict) -> dict[str, pd.Series]:
+def _clean_dtypes(
+    frame: pd.DataFrame, exempt: np.ndarray, verdict: _Verdict
+) -> dict[str, pd.Series]:
     """Return the number formats in canonical spelling; rows that are exempt need none."""
     typed = {}
     for column in DTYPE_COLUMNS:
         given = _text(frame, column)
         typed[column] = found = canonical_dtypes(given) if column in frame else given
-        verdict.refuse(_blank(found) & ~_blank(given), "unknown-number-format", given, f"{column} = ")
-    verdict.refuse(_blank(typed["dtype_a"]) & ~exempt, "no-number-format", "give default dtype_a=NAME")
+        verdict.refuse(
+            _blank(found) & ~_blank(given), "unknown-number-format", given, f"{column} = "
+        )
+    verdict.refuse(
+        _blank(typed["dtype_a"]) & ~exempt, "no-number-format", "give default dtype_a=NAME"
+    )
     return typed
 
 
@@ -266,7 +310,9 @@ def _clean_dimensions(
     for op, rows in ops:
         for name in op.dims:
             if name in given:
-                _check_dimension(typed[name], given[name], rows, verdict, required=name not in op.defaults)
+                _check_dimension(
+                    typed[name], given[name], rows, verdict, required=name not in op.defaults
+                )
             elif name not in op.defaults:
                 verdict.refuse(rows, "missing-dimension", name)
     return typed
@@ -276,26 +322,37 @@ def _check_dimension(
     values: pd.Series, given: pd.Series, rows: np.ndarray, verdict: _Verdict, *, required: bool
 ) -> None:
     name, shown = str(given.name), f"{given.name} = "
-    blank = (given.isna() if pd.api.types.is_numeric_dtype(given) else given.isna() | given.eq("")).to_numpy(dtype=bool)
+    blank = (
+        given.isna() if pd.api.types.is_numeric_dtype(given) else given.isna() | given.eq("")
+    ).to_numpy(dtype=bool)
     if required:
         verdict.refuse(rows & blank, "missing-dimension", name)
     if name in TEXT_DIMENSIONS:
         if name == "scale_block":
-            verdict.refuse(rows & ~values.isin(SCALES).to_numpy(), "unknown-scale-block", given, shown)
+            verdict.refuse(
+                rows & ~values.isin(SCALES).to_numpy(), "unknown-scale-block", given, shown
+            )
         return
     filled = rows & ~blank
     found = values.to_numpy(dtype=float)
     verdict.refuse(filled & np.isnan(found), "dimension-not-a-number", given, shown)
     verdict.refuse(filled & np.isinf(found), "infinite-dimension", given, shown)
     if name not in FLAGS:
-        verdict.refuse(filled & (found < (0 if name in MAY_BE_ZERO else 1)), "dimension-not-positive", given, shown)
+        verdict.refuse(
+            filled & (found < (0 if name in MAY_BE_ZERO else 1)),
+            "dimension-not-positive",
+            given,
+            shown,
+        )
         verdict.refuse(filled & (found != np.floor(found)), "dimension-not-whole", given, shown)
         verdict.refuse(filled & (found > LARGEST), "huge-dimension", given, shown)
 
 
 def _truth(values: pd.Series) -> pd.Series:
     """Return 1.0 for true, 0.0 for false, missing for what is neither."""
-    words = {value: TRUTH.get(str(value).strip().lower(), np.nan) for value in values.dropna().unique()}
+    words = {
+        value: TRUTH.get(str(value).strip().lower(), np.nan) for value in values.dropna().unique()
+    }
     return values.map(words).astype(float)
 
 
@@ -317,7 +374,8 @@ _IN_NUMBERS = np.isin(np.arange(256), np.frombuffer(b"0123456789.-+eE", dtype=np
 def plain_numbers(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
     """Return texts as int64, else float64, null where they are empty; None where one is no number, or none is filled.
 
-    Numbers that are not written plainly (``+1``, ``inf``) count as none: `pandas.to_numeric` knows more of them.
+    Numbers that are not written plainly (``+1``, ``inf``) count as none: `pandas.to_numeric` knows
+    more of them.
     """
     chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
     if not all(_IN_NUMBERS[_bytes_of(chunk)].all() for chunk in chunks):
@@ -351,7 +409,8 @@ def _text(frame: pd.DataFrame, column: str) -> pd.Series:
     return as_text(frame[column]).str.strip()
 
 
-# What a metric measures, in words and signs: read from the name of its column, which ends in the unit.
+# What a metric measures, in words and signs: read from the name of its column, which ends in the
+# unit.
 
 _NOUNS = {"duration": "time"}
 _SYMBOLS = {"time": "t", "energy": "E", "power": "P"}
@@ -364,9 +423,10 @@ _RATES = frozenset({"w", "mhz", "c"})
 class Quantity:
     """What a metric measures.
 
-    `noun` is "time", "energy" or "power", else the column's name without its unit ("" where that is all of it).
-    `symbol` stands in formulas (t, E, P; otherwise the noun); `suffix` and `unit` are the unit as names of columns have
-    it ("us") and as people write it ("µs"). Time and energy grow with the work, power does not (`grows`).
+    `noun` is "time", "energy" or "power", else the column's name without its unit ("" where that is
+    all of it). `symbol` stands in formulas (t, E, P; otherwise the noun); `suffix` and `unit` are
+    the unit as names of columns have it ("us") and as people write it ("µs"). Time and energy grow
+    with the work, power does not (`grows`).
     """
 
     noun: str
@@ -402,7 +462,11 @@ def measured_column(frame: pd.DataFrame, metric: str) -> str:
     'counter.Cycles'
     """
     plain = metric.casefold()
-    alike = [str(name) for name in frame if str(name).removeprefix(COUNTER).casefold() == plain.removeprefix(COUNTER)]
+    alike = [
+        str(name)
+        for name in frame
+        if str(name).removeprefix(COUNTER).casefold() == plain.removeprefix(COUNTER)
+    ]
     return metric if metric in frame or len(alike) != 1 else alike[0]
 
 

@@ -1,15 +1,18 @@
 """Rows held against what their device can do: times that no kernel can take, and times in another unit than stated.
 
-The least time of a row (`bound_of`) is that of its work at the peaks of its device. Those are of `hardware`, dense; a
-row that says it is sparse has twice the arithmetic (2:4 sparsity of AMD and NVIDIA), and fp32 products may have run as
-TF32, as PyTorch lets convolutions do. Bytes count against the memory only beyond the caches: what fits there may lie
-there from the call before. What the last-level cache holds counts against its bandwidth, beyond the L2; and every byte
-enters a compute unit, at most `BYTES_PER_CLOCK` a clock. What a collective sends counts against the links to its peers.
+The least time of a row (`bound_of`) is that of its work at the peaks of its device. Those are of
+`hardware`, dense; a row that says it is sparse has twice the arithmetic (2:4 sparsity of AMD and
+NVIDIA), and fp32 products may have run as TF32, as PyTorch lets convolutions do. Bytes count
+against the memory only beyond the caches: what fits there may lie there from the call before. What
+the last-level cache holds counts against its bandwidth, beyond the L2; and every byte enters a
+compute unit, at most `BYTES_PER_CLOCK` a clock. What a collective sends counts against the links to
+its peers.
 
-A row above a peak of its device is a finding from `FINDING` on and refused from `REFUSED_FROM` on: clocks run somewhat
-above the published ones, caches keep more than was thought. Powers are left out above `REFUSED_FROM` times the board
-power. A file all of whose times, or all those of one device, lie far off by the same power of a thousand is in another
-unit; so are rows that lie a thousand times off all others of their operator.
+A row above a peak of its device is a finding from `FINDING` on and refused from `REFUSED_FROM` on:
+clocks run somewhat above the published ones, caches keep more than was thought. Powers are left out
+above `REFUSED_FROM` times the board power. A file all of whose times, or all those of one device,
+lie far off by the same power of a thousand is in another unit; so are rows that lie a thousand
+times off all others of their operator.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ from ..operators.operators import Op, each_op
 from ..operators.work import as_numbers
 
 BYTES_PER_CLOCK = 128
-"""What the first-level cache of a compute unit delivers in a clock, at most: CDNA 3 white paper (AMD, 2023) and
-H100 white paper (NVIDIA, 2022), 128 bytes; others 64 or 128."""
+"""What the first-level cache of a compute unit delivers in a clock, at most: CDNA 3 white paper
+(AMD, 2023) and H100 white paper (NVIDIA, 2022), 128 bytes; others 64 or 128."""
 LOADS = "loads"  # the limit of the compute units together, in place of the key of a figure
 _MIB = 2.0**20
 _SPARSE = re.compile(r"sparse|(?<!\d)2:4(?!\d)", re.IGNORECASE)
@@ -42,7 +45,8 @@ _SPARSE_WORDS = ("variant", "family", "kernel")
 class Bound:
     """The least time of every row on its device, microseconds, and the peak behind it (key of a figure, or `LOADS`).
 
-    Both of shape (n_rows,); NaN and "" where the device is none of the catalogue, or the work is not known.
+    Both of shape (n_rows,); NaN and "" where the device is none of the catalogue, or the work is
+    not known.
     """
 
     least_us: np.ndarray
@@ -56,7 +60,11 @@ def bound_of(frame: pd.DataFrame) -> Bound:
     devices, names = pd.factorize(frame["device"])
     sparse = _sparse(frame)
     for op, rows in each_op(frame):
-        part = frame[[name for name in op.identity if name in frame]].iloc[rows] if len(rows) < len(frame) else frame
+        part = (
+            frame[[name for name in op.identity if name in frame]].iloc[rows]
+            if len(rows) < len(frame)
+            else frame
+        )
         flops, moved = op.least(part)
         sent = op.sent(part)
         dtypes, formats = pd.factorize(op.compute_dtype(part))
@@ -78,7 +86,9 @@ def bound_of(frame: pd.DataFrame) -> Bound:
     return Bound(least, peak)
 
 
-def _times(gpu: GPU, op: Op, dtype: str, flops: np.ndarray, moved: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+def _times(
+    gpu: GPU, op: Op, dtype: str, flops: np.ndarray, moved: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
     """Yield every limit of a device by its key, and the microseconds that the work takes there."""
     formats = (dtype, "tf32") if dtype == "fp32" else (dtype,)
     units = ("vector",) if op.unit == "vector" else UNITS
@@ -107,18 +117,24 @@ def _sparse(frame: pd.DataFrame) -> np.ndarray:
     for name in _SPARSE_WORDS:
         if name in frame:
             codes, words = pd.factorize(frame[name], use_na_sentinel=False)
-            said |= np.array([_SPARSE.search(str(word)) is not None for word in words], dtype=bool)[codes]
+            said |= np.array([_SPARSE.search(str(word)) is not None for word in words], dtype=bool)[
+                codes
+            ]
     return said
 
 
 KEEP = "impossible"  # what to ask for to keep rows that this module refuses
-LONGEST_US, SHORTEST_US = 3600e6, 0.01  # no kernel takes an hour, none less than some twenty steps of its GPU's clock
+LONGEST_US, SHORTEST_US = (
+    3600e6,
+    0.01,
+)  # no kernel takes an hour, none less than some twenty steps of its GPU's clock
 FINDING, REFUSED_FROM = 1.0, 1.5  # shares of a peak
 POWERS = {"power_w": "impossible-power", "energy_j": "impossible-energy"}
 """What is measured beside the time and must be above zero and finite -> the code of a value that is not."""
 AGREES = 2.0
-"""Power is sampled over more than a kernel, a duration is a mean of several: further apart two measures of one row, and
-what follows from them, are not of the same thing or not in the units that they state."""
+"""Power is sampled over more than a kernel, a duration is a mean of several: further apart two
+measures of one row, and what follows from them, are not of the same thing or not in the units that
+they state."""
 _LAUNCH_US = constant("launch.before_work").value  # added to the least time
 _USUAL = (
     0.3,
@@ -127,8 +143,9 @@ _USUAL = (
 _MIDDLE = 15.0  # of what is usual, on a scale of factors
 _FACTORS = (1e3, 1e6, 1e9)
 _APART, _EMPTY = (300.0, 3400.0), 30.0
-"""Factor between the middles of two clusters of times that differ in their unit (1,000 or 1,024, and how unlike their
-work is), and the least one between the clusters, in which no row lies. Of measured tables none has such two."""
+"""Factor between the middles of two clusters of times that differ in their unit (1,000 or 1,024,
+and how unlike their work is), and the least one between the clusters, in which no row lies. Of
+measured tables none has such two."""
 _NEARLY_ALL, _LEAST_ROWS = 0.98, 3
 SLIPPED = "other-unit-than-others"  # code of a row a thousand times off the others of its operator
 STRAY = "stray-time"
@@ -158,10 +175,11 @@ def check_keep(keep: Collection[str]) -> None:
 class Held:
     """What is to say of every row, arrays of shape (n_rows,).
 
-    `share` of the peak named `peak` that its time would take, NaN where it is not known, and the time at that peak;
-    `reason` and `detail` of the rows to refuse, "" for the others. `slipped` is how many times too long the rows are
-    that lie a thousand times off the others of their operator, else 1. `units` has the number of each file in another
-    unit, with the device whose times are ("" where all are), and what these times are to be multiplied by.
+    `share` of the peak named `peak` that its time would take, NaN where it is not known, and the
+    time at that peak; `reason` and `detail` of the rows to refuse, "" for the others. `slipped` is
+    how many times too long the rows are that lie a thousand times off the others of their operator,
+    else 1. `units` has the number of each file in another unit, with the device whose times are (""
+    where all are), and what these times are to be multiplied by.
     """
 
     share: np.ndarray
@@ -181,8 +199,8 @@ def hold(
 ) -> Held:
     """Hold clean, complete rows of the measurement table against their devices.
 
-    ``files`` (n_rows,) is the number of the file of each; with `KEEP` in ``keep`` nothing is refused; ``units`` are as
-    in `Held`, by default those of these rows (`other_units`).
+    ``files`` (n_rows,) is the number of the file of each; with `KEEP` in ``keep`` nothing is
+    refused; ``units`` are as in `Held`, by default those of these rows (`other_units`).
     """
     duration = frame["duration_us"].to_numpy(dtype=float)
     bound = bound_of(frame)
@@ -198,7 +216,9 @@ def hold(
         for (file, device), factor in units.items():
             if factor > 1:
                 other |= (files == file) & ((devices == device) | (device == ""))
-        slipped, stray = _slipped(np.where(other, np.nan, duration), bound.least_us, frame["op"].to_numpy())
+        slipped, stray = _slipped(
+            np.where(other, np.nan, duration), bound.least_us, frame["op"].to_numpy()
+        )
         odd = slipped != 1
         refused = (
             (above, "above-peak"),
@@ -210,18 +230,23 @@ def hold(
         for rows, code in refused:
             reason[rows] = code
         known = np.flatnonzero((above | other) & ~np.isnan(share))
-        detail[known] = [f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known]
+        detail[known] = [
+            f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known
+        ]
         detail[odd | stray] = [f"{time:.4g} µs" for time in duration[odd | stray]]
         detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
     return Held(share, bound.peak, bound.least_us, reason, detail, slipped, units)
 
 
-def _slipped(duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _slipped(
+    duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return how many times too long rows are that lie in a cluster of their own, a thousand times off the others.
 
-    Times are compared as what they are of the least time of their work and a launch; of two clusters that one is in
-    another unit which is less usual. Arrays of shape (n_rows,), NaN where a time is not known; 1 for all other rows.
-    And which of them are strays: one or two, as far off all others.
+    Times are compared as what they are of the least time of their work and a launch; of two
+    clusters that one is in another unit which is less usual. Arrays of shape (n_rows,), NaN where a
+    time is not known; 1 for all other rows. And which of them are strays: one or two, as far off
+    all others.
     """
     found, stray = np.ones(len(duration)), np.zeros(len(duration), dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -244,7 +269,11 @@ def _slipped(duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray) -> tup
         sides = rows[:cut], rows[cut:]
         middles = [float(np.median(usual[side])) for side in sides]
         factor = np.exp(middles[1] - middles[0])
-        if gaps[cut - 1] < np.log(_EMPTY) or not _APART[0] <= factor <= _APART[1] or min(map(len, sides)) < _LEAST_ROWS:
+        if (
+            gaps[cut - 1] < np.log(_EMPTY)
+            or not _APART[0] <= factor <= _APART[1]
+            or min(map(len, sides)) < _LEAST_ROWS
+        ):
             continue
         long = abs(middles[1]) > abs(middles[0])
         found[sides[1] if long else sides[0]] = factor if long else 1 / factor
@@ -264,10 +293,13 @@ def _other_units(
     return found
 
 
-def other_units(duration: np.ndarray, least_us: np.ndarray, files: np.ndarray) -> Iterator[tuple[int, float]]:
+def other_units(
+    duration: np.ndarray, least_us: np.ndarray, files: np.ndarray
+) -> Iterator[tuple[int, float]]:
     """Yield each file whose times are impossible or absurd as they stand and usual times a power of a thousand.
 
-    From the times of all rows, the least they can take (NaN where that is not known), and their files, all (n_rows,).
+    From the times of all rows, the least they can take (NaN where that is not known), and their
+    files, all (n_rows,).
     """
     known = ~np.isnan(least_us)
     least = least_us[known]
@@ -293,8 +325,9 @@ def other_units(duration: np.ndarray, least_us: np.ndarray, files: np.ndarray) -
 def token_units(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns of times of runs of serving that are in another unit than milliseconds, and that unit.
 
-    Requests at once follow from throughput and times (`requests_under_way`); where these are not those stated, and
-    would be with another unit, that is the unit. Arrays of shape (n_rows,): names joined by a blank; "" elsewhere.
+    Requests at once follow from throughput and times (`requests_under_way`); where these are not
+    those stated, and would be with another unit, that is the unit. Arrays of shape (n_rows,): names
+    joined by a blank; "" elsewhere.
     """
     stated = as_numbers(frame, "concurrency")
     columns = np.full(len(frame), "", dtype=object)
@@ -313,7 +346,9 @@ def token_units(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return columns, units
 
 
-def measured_beside(frame: pd.DataFrame, keep: Collection[str] = ()) -> Iterator[tuple[str, str, np.ndarray]]:
+def measured_beside(
+    frame: pd.DataFrame, keep: Collection[str] = ()
+) -> Iterator[tuple[str, str, np.ndarray]]:
     """Yield of every measure beside the time its column, the code of an impossible value, and the rows with one."""
     for column, code in POWERS.items():
         if column in frame:
@@ -324,7 +359,9 @@ def measured_beside(frame: pd.DataFrame, keep: Collection[str] = ()) -> Iterator
             if column == "power_w" and KEEP not in keep:
                 codes, names = pd.factorize(frame["device"])
                 tdp_w = {gpu.name: gpu.tdp_w for gpu in all_gpus()}
-                board_w = np.array([*(tdp_w.get(str(name)) for name in names), None], dtype=float)[codes]
+                board_w = np.array([*(tdp_w.get(str(name)) for name in names), None], dtype=float)[
+                    codes
+                ]
                 above = (values > REFUSED_FROM * board_w) & ~wrong
                 if above.any():
                     yield column, "above-board-power", above
@@ -333,7 +370,8 @@ def measured_beside(frame: pd.DataFrame, keep: Collection[str] = ()) -> Iterator
 def contradictions(frame: pd.DataFrame) -> Iterator[tuple[str, str, np.ndarray]]:
     """Yield of each measure that others of its row contradict a code, what it is not, and how many times that it is.
 
-    Arrays of shape (n_rows,), NaN where both agree within `AGREES` or one is missing. Timestamps are in ns.
+    Arrays of shape (n_rows,), NaN where both agree within `AGREES` or one is missing. Timestamps
+    are in ns.
     """
     no = pd.Series(np.nan, frame.index)
     energy, power, start, end = (
@@ -343,8 +381,18 @@ def contradictions(frame: pd.DataFrame) -> Iterator[tuple[str, str, np.ndarray]]
     duration = frame["duration_us"].to_numpy(dtype=float)
     with np.errstate(all="ignore"):
         for code, what, stated, others in (
-            ("energy-contradicts-power", "energy is not power times time", energy, power * duration * 1e-6),
-            ("duration-mismatch", "durations are not End_Timestamp - Start_Timestamp", duration * 1e3, end - start),
+            (
+                "energy-contradicts-power",
+                "energy is not power times time",
+                energy,
+                power * duration * 1e-6,
+            ),
+            (
+                "duration-mismatch",
+                "durations are not End_Timestamp - Start_Timestamp",
+                duration * 1e3,
+                end - start,
+            ),
         ):
             off = np.where((stated > 0) & (others > 0), stated / others, np.nan)
             off[(off >= 1 / AGREES) & (off <= AGREES)] = np.nan

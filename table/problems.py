@@ -1,7 +1,7 @@
 """Rows of the measurement table that are the same problem: numbered, repeats merged, the fastest kernel chosen, paired.
 
-`problem_ids` says which rows are the same problem; `pair` brings together what the host and the target measured on it,
-and says what found no partner; `pair_each` does so for many targets at once.
+`problem_ids` says which rows are the same problem; `pair` brings together what the host and the
+target measured on it, and says what found no partner; `pair_each` does so for many targets at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS,
 def codes_of(keys: Iterable[Any]) -> np.ndarray:
     """Return a number for each distinct combination of values, in order of appearance; missing values equal each other.
 
-    At least one column of shape (n_rows,); int64 of that shape leaves. Once no two rows are alike, no more are read.
+    At least one column of shape (n_rows,); int64 of that shape leaves. Once no two rows are alike,
+    no more are read.
 
     >>> codes_of([["a", "b", "a"], [1, 1, 2]]).tolist()
     [0, 1, 2]
@@ -50,21 +51,30 @@ def codes_of(keys: Iterable[Any]) -> np.ndarray:
     return numbers
 
 
-MEASURED_UNITS = ("_us", "_j", "_mhz", "power_w", "temperature_c", "ttft_ms", "tpot_ms", "tokens_per_s")
+MEASURED_UNITS = (
+    "_us",
+    "_j",
+    "_mhz",
+    "power_w",
+    "temperature_c",
+    "ttft_ms",
+    "tpot_ms",
+    "tokens_per_s",
+)
 """How names of measured quantities end; other numbers (``pad_w``, ``split_k``) describe the problem or the kernel."""
 
 
 def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the repeats of one kernel on one problem and device as one row, in order of appearance.
 
-    Rows are repeats when they agree in device, problem (operator, family, variant and the operator's identity) and
-    kernel. The kernel does not count where it was found by a search (`tuned`): two campaigns time the same problem,
-    whichever kernel each of them chose.
+    Rows are repeats when they agree in device, problem (operator, family, variant and the
+    operator's identity) and kernel. The kernel does not count where it was found by a search
+    (`tuned`): two campaigns time the same problem, whichever kernel each of them chose.
 
-    `duration_us`, and every other measured quantity (see `is_measured`), is the median of the repeats, `spread_us` the
-    median absolute deviation of their times (a row without repeats keeps its own), `repeats` their sum; `campaign`
-    names all campaigns; `source` the fastest row and how many more. Everything else, the kernel too, is that of the
-    fastest row.
+    `duration_us`, and every other measured quantity (see `is_measured`), is the median of the
+    repeats, `spread_us` the median absolute deviation of their times (a row without repeats keeps
+    its own), `repeats` their sum; `campaign` names all campaigns; `source` the fastest row and how
+    many more. Everything else, the kernel too, is that of the fastest row.
     """
     frame = frame.reset_index(drop=True)
     return merged_by(frame, problem_ids(frame, kernel=True))
@@ -83,8 +93,8 @@ def merged_by(frame: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
 def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table with the repeats of one kernel on one problem and device told apart by the column ``run``.
 
-    It counts from 1 in the order of the rows; with it `merge_duplicates` and pairing find no repeats: the first run on
-    a host is paired with the first on the target.
+    It counts from 1 in the order of the rows; with it `merge_duplicates` and pairing find no
+    repeats: the first run on a host is paired with the first on the target.
     """
     frame = frame.reset_index(drop=True)
     ids = pd.Series(problem_ids(frame, kernel=True))
@@ -111,8 +121,8 @@ def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
 def slower_kernels(duration: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Return which rows are of a kernel that is not the fastest of its problem on its device.
 
-    From the times (n_rows,) and the `problem_keys` of any number of tables. Repeats of one kernel (see
-    `merge_duplicates`) count as their median.
+    From the times (n_rows,) and the `problem_keys` of any number of tables. Repeats of one kernel
+    (see `merge_duplicates`) count as their median.
     """
     own = pd.Series(duration).groupby(codes_of(keys[2:]), sort=False).transform("median")
     return (own > own.groupby(codes_of(keys[:2]), sort=False).transform("min")).to_numpy()
@@ -121,7 +131,8 @@ def slower_kernels(duration: np.ndarray, keys: np.ndarray) -> np.ndarray:
 def problem_keys(frame: pd.DataFrame) -> np.ndarray:
     """Return 128 bits for the problem of each row on its device, then 128 for its kernel on that; (4, n_rows), uint64.
 
-    Rows of any tables have equal keys when `problem_ids` would number them equally, were they in one.
+    Rows of any tables have equal keys when `problem_ids` would number them equally, were they in
+    one.
     """
     keys = np.zeros((4, len(frame)), dtype=np.uint64)
     for op, rows in each_op(frame):
@@ -142,7 +153,9 @@ def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
     found = np.empty((2, len(hashes)), dtype=np.uint64)
     for half in range(2):
         salt = int.from_bytes(hashlib.blake2b(f"{half} {name}".encode(), digest_size=8).digest())
-        mixed = (hashes ^ np.uint64(salt)) * np.uint64(0xBF58476D1CE4E5B9)  # the finaliser of splitmix64
+        mixed = (hashes ^ np.uint64(salt)) * np.uint64(
+            0xBF58476D1CE4E5B9
+        )  # the finaliser of splitmix64
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         found[half] = np.where(missing, 0, mixed ^ (mixed >> np.uint64(31)))
     return found[:, codes]
@@ -151,8 +164,9 @@ def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
 def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = False) -> np.ndarray:
     """Return a number per problem: rows get the same number when their operator's identity columns agree.
 
-    Rows are completed (see `operators.complete`); missing values equal each other. The same problem on two devices has
-    two numbers if `device`; two kernels on one problem have two if `kernel`, unless a search found them (`tuned`).
+    Rows are completed (see `operators.complete`); missing values equal each other. The same problem
+    on two devices has two numbers if `device`; two kernels on one problem have two if `kernel`,
+    unless a search found them (`tuned`).
     """
     ids = np.empty(len(frame), dtype=np.int64)
     first = 0
@@ -179,7 +193,9 @@ def problem_hashes(frame: pd.DataFrame) -> np.ndarray:
     for op, rows in each_op(frame):
         part = frame.take(rows).reindex(columns=["device", *op.identity])
         keys = {name: comparable(part, name) for name in op.identity}
-        plain = {name: key if isinstance(key, pd.Series) else key + 0.0 for name, key in keys.items()}  # no -0.0
+        plain = {
+            name: key if isinstance(key, pd.Series) else key + 0.0 for name, key in keys.items()
+        }  # no -0.0
         hashes[rows] = pd.util.hash_pandas_object(
             pd.DataFrame(plain, index=part.index).assign(device=part["device"]), index=False
         )
@@ -188,14 +204,23 @@ def problem_hashes(frame: pd.DataFrame) -> np.ndarray:
 
 def comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
     """Return an identity column as words or as numbers, whatever a table of one or two devices holds it in."""
-    words = name in ("op", CACHE) or name in TEXT_COLUMNS or name in TEXT_DIMENSIONS or name in DTYPE_COLUMNS
+    words = (
+        name in ("op", CACHE)
+        or name in TEXT_COLUMNS
+        or name in TEXT_DIMENSIONS
+        or name in DTYPE_COLUMNS
+    )
     return words_of(frame, name) if words else as_numbers(frame, name)
 
 
 def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
     """Return an identity column that holds words, "" where there is none; of the cache, "cold" or "warm"."""
     words = as_text(frame[name])
-    return words.str.strip().str.lower().eq(COLD).map({True: COLD, False: "warm"}) if name == CACHE else words
+    return (
+        words.str.strip().str.lower().eq(COLD).map({True: COLD, False: "warm"})
+        if name == CACHE
+        else words
+    )
 
 
 def _told_apart(frame: pd.DataFrame, op: str) -> pd.DataFrame:
@@ -223,7 +248,9 @@ def _summarised(rows: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
         campaign=rows["campaign"].groupby(ids, sort=False).agg(_joined).to_numpy(),
     )
     others = by_id.size().to_numpy() - 1
-    merged["source"] = [f"{source} (+{n} more)" for source, n in zip(fastest["source"], others, strict=True)]
+    merged["source"] = [
+        f"{source} (+{n} more)" for source, n in zip(fastest["source"], others, strict=True)
+    ]
     merged.index = pd.Index(rows.index.to_series().groupby(ids, sort=False).min())
     return merged
 
@@ -256,9 +283,22 @@ def beside(rows: pd.DataFrame, mates: pd.DataFrame, metric: str) -> pd.DataFrame
     return pd.concat([rows.drop(columns=columns.columns, errors="ignore"), columns], axis=1)
 
 
-SAME_WORK = 0.1  # share by which FLOPs or bytes of two epochs may differ for these to be one problem
+SAME_WORK = (
+    0.1  # share by which FLOPs or bytes of two epochs may differ for these to be one problem
+)
 _WORK_OF_EPOCHS = (f"{COUNTER}epoch.gflops", f"{COUNTER}epoch.mbytes")
-_WORDS = (CACHE, "direction", "dtype_a", "dtype_b", "dtype_out", "family", "layout", "op", "scale_block", "variant")
+_WORDS = (
+    CACHE,
+    "direction",
+    "dtype_a",
+    "dtype_b",
+    "dtype_out",
+    "family",
+    "layout",
+    "op",
+    "scale_block",
+    "variant",
+)
 """Identity columns that hold words; the others hold numbers."""
 
 
@@ -266,8 +306,9 @@ _WORDS = (CACHE, "direction", "dtype_a", "dtype_b", "dtype_out", "family", "layo
 class Pairs:
     """The outcome of pairing: the target's rows with the host's figures (``host_duration_us``, ...), and the rest.
 
-    `report` counts ``host_rows``, ``target_rows``, ``pairs``, ``host_only``, ``target_only``, and ``slower_kernels``
-    and ``merged_repeats``, rows left out because another kernel was faster or because they became one.
+    `report` counts ``host_rows``, ``target_rows``, ``pairs``, ``host_only``, ``target_only``, and
+    ``slower_kernels`` and ``merged_repeats``, rows left out because another kernel was faster or
+    because they became one.
     """
 
     paired: pd.DataFrame
@@ -283,23 +324,33 @@ def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
     """
     rows = frame[frame["device"] == device] if device != EVERY.name else frame
     if rows.empty:
-        counts = ", ".join(f"{name} ({count} rows)" for name, count in frame["device"].value_counts().items())
+        counts = ", ".join(
+            f"{name} ({count} rows)" for name, count in frame["device"].value_counts().items()
+        )
         raise DataError(f"no row was measured on {device}: the data have {counts or 'no rows'}")
     return rows.reset_index(drop=True)
 
 
-def one_per_problem(rows: pd.DataFrame, metric: str = "duration_us") -> tuple[pd.DataFrame, dict[str, int]]:
+def one_per_problem(
+    rows: pd.DataFrame, metric: str = "duration_us"
+) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the fastest kernel of each problem on the rows' one device, repeats merged first, and what was left out.
 
-    Rows in which the metric is missing, or no positive number, are left out. The counts are by reason:
-    ``without_metric``, ``metric_not_positive``, ``merged_repeats``, ``slower_kernels``. Raises DataError where no row
-    is left.
+    Rows in which the metric is missing, or no positive number, are left out. The counts are by
+    reason: ``without_metric``, ``metric_not_positive``, ``merged_repeats``, ``slower_kernels``.
+    Raises DataError where no row is left.
     """
     usable, counts = _with_metric(rows, metric)
     if usable.empty:
-        wrong = f" ({counts['metric_not_positive']} are not positive)" if counts["metric_not_positive"] else ""
+        wrong = (
+            f" ({counts['metric_not_positive']} are not positive)"
+            if counts["metric_not_positive"]
+            else ""
+        )
         device = str(rows["device"].iloc[0])
-        raise DataError(f"no row of {device} has {metric}{wrong}: choose another metric, or add it to the data")
+        raise DataError(
+            f"no row of {device} has {metric}{wrong}: choose another metric, or add it to the data"
+        )
     whole = complete(usable)
     merged = merge_duplicates(whole)
     best = best_kernel(merged)
@@ -326,13 +377,15 @@ def _with_metric(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict[st
 def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration_us") -> Pairs:
     """Pair the rows of two devices by the identity of the problem.
 
-    Of several kernels that solve one problem on a device the fastest by the metric counts (see `one_per_problem`); the
-    host's value goes along as ``host_<metric>``. Raises DataError where a device has no rows, or no problem was
-    measured on both. Epochs whose work differs by more than `SAME_WORK` are no pair: the report's ``remarks`` count
-    them; an error where all are so.
+    Of several kernels that solve one problem on a device the fastest by the metric counts (see
+    `one_per_problem`); the host's value goes along as ``host_<metric>``. Raises DataError where a
+    device has no rows, or no problem was measured on both. Epochs whose work differs by more than
+    `SAME_WORK` are no pair: the report's ``remarks`` count them; an error where all are so.
     """
     if host == target:
-        raise DataError(f"host and target are both {host}: leave the host out to predict from shapes alone")
+        raise DataError(
+            f"host and target are both {host}: leave the host out to predict from shapes alone"
+        )
     if EVERY.name in (host, target):
         raise DataError("host and target must be one device each")
     host_rows, host_counts = one_per_problem(rows_of(frame, host), metric)
@@ -345,7 +398,9 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
         raise DataError(_no_pairs(host_rows, target_rows, host, target))
     places = np.flatnonzero(matched)
     between = f"on {target} than on {host}"
-    alike, remarks = _of_one_work(target_rows.iloc[places], host_rows.iloc[partner[places].astype(int)], between)
+    alike, remarks = _of_one_work(
+        target_rows.iloc[places], host_rows.iloc[partner[places].astype(int)], between
+    )
     matched[places] = alike
     paired = target_rows[matched].reset_index(drop=True)
     mates = host_rows.iloc[partner[matched].astype(int)].reset_index(drop=True)
@@ -363,34 +418,49 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
     return Pairs(beside(paired, mates, metric), target_only, host_only, report)
 
 
-def pair_each(rows: pd.DataFrame, hosts: Collection[str] | None, *, metric: str = "duration_us") -> Pairs:
+def pair_each(
+    rows: pd.DataFrame, hosts: Collection[str] | None, *, metric: str = "duration_us"
+) -> Pairs:
     """Pair rows of many devices, of `one_per_problem`, with what a host measured on their problem (`HOST_DEVICE`).
 
-    That is another device, one of ``hosts`` (None: any), drawn at random for each row, always in the same way, from
-    those that measured the problem. Raises DataError where no host has rows, or no row has a partner.
+    That is another device, one of ``hosts`` (None: any), drawn at random for each row, always in
+    the same way, from those that measured the problem. Raises DataError where no host has rows, or
+    no row has a partner.
     """
     devices, ids = rows["device"].to_numpy(dtype=object), problem_ids(rows, device=False)
     able = np.ones(len(rows), dtype=bool) if hosts is None else np.isin(devices, list(hosts))
     mates, draws = np.flatnonzero(able), np.random.default_rng(0)
-    order = mates[np.lexsort((draws.random(len(mates)), ids[mates]))]  # those of a problem together, shuffled
-    first, sizes = np.searchsorted(ids[order], ids), np.bincount(ids[mates], minlength=ids.max() + 1)[ids]
+    order = mates[
+        np.lexsort((draws.random(len(mates)), ids[mates]))
+    ]  # those of a problem together, shuffled
+    first, sizes = (
+        np.searchsorted(ids[order], ids),
+        np.bincount(ids[mates], minlength=ids.max() + 1)[ids],
+    )
     start, mate = draws.random(len(rows)), np.full(len(rows), -1)
     for step in range(2):  # a random one of them, or the next: each device has one
         left = np.flatnonzero((mate < 0) & (step < sizes))
-        places = first[left] + (np.floor(start[left] * sizes[left]).astype(int) + step) % sizes[left]
+        places = (
+            first[left] + (np.floor(start[left] * sizes[left]).astype(int) + step) % sizes[left]
+        )
         mate[left] = np.where(order[places] != left, order[places], -1)
     paired = np.flatnonzero(mate >= 0)
     if not len(paired):
         what = "two devices" if hosts is None else f"{few(hosts)} and another device"
         raise DataError(f"no problem was measured on {what}: there are {few(sorted(set(devices)))}")
-    alike, remarks = _of_one_work(rows.iloc[paired], rows.iloc[mate[paired]], "on the target than on the host")
+    alike, remarks = _of_one_work(
+        rows.iloc[paired], rows.iloc[mate[paired]], "on the target than on the host"
+    )
     mate[paired[~alike]], paired = -1, paired[alike]
     beside_them = rows.iloc[mate[paired]].reset_index(drop=True)
     found = beside(rows.iloc[paired].reset_index(drop=True), beside_them, metric)
     alone = rows[(mate < 0) & (~able if hosts is not None else True)].reset_index(drop=True)
     lost = {str(name): count for name, count in alone["device"].value_counts().items()}
     whole = [name for name in lost if name not in set(found["device"])]
-    text = f"no host measured what {', '.join(whole)} did: left out ({sum(lost[name] for name in whole)} rows)"
+    text = (
+        f"no host measured what {', '.join(whole)} did: left out "
+        f"({sum(lost[name] for name in whole)} rows)"
+    )
     return Pairs(
         found.assign(**{HOST_DEVICE: beside_them["device"].to_numpy()}),
         alone,
@@ -400,12 +470,17 @@ def pair_each(rows: pd.DataFrame, hosts: Collection[str] | None, *, metric: str 
             "target_rows": len(rows),
             "pairs": len(paired),
             "target_only": len(alone),
-            "remarks": [*remarks, *([remark("devices-without-pairs", text, devices=tuple(whole))] if whole else [])],
+            "remarks": [
+                *remarks,
+                *([remark("devices-without-pairs", text, devices=tuple(whole))] if whole else []),
+            ],
         },
     )
 
 
-def _of_one_work(rows: pd.DataFrame, mates: pd.DataFrame, between: str) -> tuple[np.ndarray, list[Remark]]:
+def _of_one_work(
+    rows: pd.DataFrame, mates: pd.DataFrame, between: str
+) -> tuple[np.ndarray, list[Remark]]:
     """Return which rows do the work of their mates, (n,), and a remark on epochs that do not; an error if none does."""
     off = _work_ratio(rows, mates)
     alike = np.abs(np.log(off)) <= np.log1p(SAME_WORK)
@@ -415,15 +490,19 @@ def _of_one_work(rows: pd.DataFrame, mates: pd.DataFrame, between: str) -> tuple
     told = f"{unlike} of {len(off)} pairs of epochs do other work {between}"
     far = f"{ratios.min():.2f} to {ratios.max():.2f} times its FLOPs or bytes"
     if not alike.any():
-        raise DataError(f"{told} ({far}): cut both runs at the same places, by step or marker:REGEX")
-    return alike, [remark("unlike-epochs", f"{told} ({far}) and are no pairs", pairs=unlike, of=len(off))]
+        raise DataError(
+            f"{told} ({far}): cut both runs at the same places, by step or marker:REGEX"
+        )
+    return alike, [
+        remark("unlike-epochs", f"{told} ({far}) and are no pairs", pairs=unlike, of=len(off))
+    ]
 
 
 def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:
     """Return by how much the work of epochs differs from that of their mates: of FLOPs and bytes what differs more.
 
-    Epochs are paired by their numbers, and a number says nothing of what ran. 1 for other rows, and where it is not
-    known.
+    Epochs are paired by their numbers, and a number says nothing of what ran. 1 for other rows, and
+    where it is not known.
     """
     found = np.ones(len(rows))
     for name in _WORK_OF_EPOCHS:
@@ -440,14 +519,24 @@ def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, tar
     """Say which identity columns of the operators in common have no value in common."""
     common = sorted(set(host_rows["op"]) & set(target_rows["op"]))
     if not common:
-        ops = {name: ", ".join(sorted(set(rows["op"]))) for name, rows in ((host, host_rows), (target, target_rows))}
-        return f"no problem was measured on both devices: {host} has {ops[host]}, {target} has {ops[target]}"
+        ops = {
+            name: ", ".join(sorted(set(rows["op"])))
+            for name, rows in ((host, host_rows), (target, target_rows))
+        }
+        return (
+            f"no problem was measured on both devices: {host} has {ops[host]}, {target} has "
+            f"{ops[target]}"
+        )
     found = []
     for name in (name for name in _WORDS if name in host_rows and name in target_rows):
-        here, there = (list(dict.fromkeys(words_of(rows, name))) for rows in (host_rows, target_rows))
+        here, there = (
+            list(dict.fromkeys(words_of(rows, name))) for rows in (host_rows, target_rows)
+        )
         if not set(here) & set(there):
             found.append(f"{name} ({_shown(here)} on {host}, {_shown(there)} on {target})")
-    reason = "they differ in " + "; ".join(found) if found else "no two rows agree in all dimensions"
+    reason = (
+        "they differ in " + "; ".join(found) if found else "no two rows agree in all dimensions"
+    )
     return f"no {' or '.join(common)} problem was measured on both {host} and {target}: {reason}"
 
 

@@ -1,6 +1,7 @@
 """Why a row of a table, or an activity or a step of a trace, is kept out: codes, and their text.
 
-Codes are counted and stored. What several readers, the table and cleaning refuse for the same reason has one code.
+Codes are counted and stored. What several readers, the table and cleaning refuse for the same
+reason has one code.
 """
 
 from __future__ import annotations

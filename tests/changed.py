@@ -16,7 +16,10 @@ ALWAYS = "tests/test_imports.py"
 def changed(root: Path = ROOT) -> list[str]:
     """Return the files that differ from the branch main, new ones included, relative to the root."""
     commands = (("diff", "--name-only", "main"), ("ls-files", "--others", "--exclude-standard"))
-    told = (subprocess.run(["git", *command], cwd=root, capture_output=True, text=True) for command in commands)
+    told = (
+        subprocess.run(["git", *command], cwd=root, capture_output=True, text=True)
+        for command in commands
+    )
     return [line for done in told for line in done.stdout.splitlines()]
 
 

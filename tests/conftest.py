@@ -22,10 +22,16 @@ if TYPE_CHECKING:  # the process that hands out the tests runs none, and imports
 
 ROOT = Path(__file__).parents[1]
 
-os.environ.setdefault("LOKY_MAX_CPU_COUNT", "1")  # there is a worker a core: "all cores" in a test are its own one
+os.environ.setdefault(
+    "LOKY_MAX_CPU_COUNT", "1"
+)  # there is a worker a core: "all cores" in a test are its own one
 # Neither a deadline nor `too_slow`: how long an example takes decides nothing.
 settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow]
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    max_examples=20,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
 # Examples would hold constants of the modules that a worker happens to have imported, each parsed for them. The name is
@@ -107,9 +113,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         drawn = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
         apart = item.path.parent.name in ("benchmarks", "browser", "fuzz")
-        if drawn or apart or item.get_closest_marker("long") or "shared_data" in getattr(item, "fixturenames", ()):
+        if (
+            drawn
+            or apart
+            or item.get_closest_marker("long")
+            or "shared_data" in getattr(item, "fixturenames", ())
+        ):
             item.add_marker("no_cover")
-    read_once = {"miopen_data", "aiter_data", "kineto"}  # by one process, which begins with their tests
+    read_once = {
+        "miopen_data",
+        "aiter_data",
+        "kineto",
+    }  # by one process, which begins with their tests
     items.sort(key=lambda item: not read_once & set(getattr(item, "fixturenames", ())))
 
 
@@ -137,7 +152,9 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="Write tests/golden anew: review the diff.")
+    parser.addoption(
+        "--update-golden", action="store_true", help="Write tests/golden anew: review the diff."
+    )
 
 
 @pytest.fixture
@@ -148,7 +165,10 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """
 
     def check(name: str, text: str) -> None:
-        path, found = ROOT / "tests" / "golden" / name, [line.rstrip() for line in text.strip("\n").splitlines()]
+        path, found = (
+            ROOT / "tests" / "golden" / name,
+            [line.rstrip() for line in text.strip("\n").splitlines()],
+        )
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(exist_ok=True)
             path.write_text("\n".join(found) + "\n", encoding="utf-8")

@@ -49,7 +49,11 @@ class Case:
 
 
 def table(path: Path) -> object:
-    return pq.read_table(path) if path.suffix == ".parquet" else pd.read_csv(path, dtype_backend="pyarrow")
+    return (
+        pq.read_table(path)
+        if path.suffix == ".parquet"
+        else pd.read_csv(path, dtype_backend="pyarrow")
+    )
 
 
 def page_and_json(folder: Path) -> None:
@@ -84,7 +88,15 @@ def inputs(folder: Path, seed: int) -> Path:
     write_trace(folder / "trace.json", kernels=6 + seed)
     (folder / "shapes.csv").write_text(SHAPES)
     rows = [
-        {"device": device, "op": "gemm", "dtype_a": "bf16", "m": m, "n": 512, "k": 1024, "duration_us": time}
+        {
+            "device": device,
+            "op": "gemm",
+            "dtype_a": "bf16",
+            "m": m,
+            "n": 512,
+            "k": 1024,
+            "duration_us": time,
+        }
         for m in (128 * size for size in range(1, 13))
         for device, time in (("MI300X", 9 + seed + m / 100), ("MI355X", 5 + seed + m / 200))
     ]
@@ -107,7 +119,10 @@ def start(line: str, given: Path, out: Path) -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         quiet = os.open(out.parent.parent / "said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(quiet, 1), os.dup2(quiet, 2)
-        sys.argv = ["flopcast", *(word.replace("IN", str(given)).replace("OUT", str(out)) for word in line.split())]
+        sys.argv = [
+            "flopcast",
+            *(word.replace("IN", str(given)).replace("OUT", str(out)) for word in line.split()),
+        ]
         app.main()
         code = 0
     except SystemExit as end:
@@ -121,14 +136,22 @@ def finished(line: str, given: Path, out: Path) -> float:
     """Run a command to its end, which must be a good one; return its seconds."""
     begun = time.monotonic()
     _, status = os.waitpid(start(line, given, out), 0)
-    assert status == 0, f"{line}: {os.waitstatus_to_exitcode(status)}: {(out.parent.parent / 'said').read_text()}"
+    assert status == 0, (
+        f"{line}: {os.waitstatus_to_exitcode(status)}: {(out.parent.parent / 'said').read_text()}"
+    )
     return time.monotonic() - begun
 
 
-def killed(line: str, given: Path, out: Path, seconds: float, chance: random.Random, how: int) -> str:
+def killed(
+    line: str, given: Path, out: Path, seconds: float, chance: random.Random, how: int
+) -> str:
     """Start a command, kill it, and return when it ended."""
     child, writing, begun = start(line, given, out), chance.random() < 0.5, time.monotonic()
-    while writing and time.monotonic() - begun < seconds and not list(out.parent.glob(".*.flopcast-*")):
+    while (
+        writing
+        and time.monotonic() - begun < seconds
+        and not list(out.parent.glob(".*.flopcast-*"))
+    ):
         time.sleep(0.0002)
     time.sleep(chance.uniform(0, 0.02 if writing else seconds))
     os.kill(child, how)
@@ -161,12 +184,17 @@ def trial(
             path.unlink(missing_ok=True)
     again = finished(case.line + (case.again if unfinished else ""), given[1], out)
     case.whole(out)
-    beside = {path.name for path in out.parent.iterdir()} - {out.name, out.with_suffix(".json").name}
+    beside = {path.name for path in out.parent.iterdir()} - {
+        out.name,
+        out.with_suffix(".json").name,
+    }
     assert not beside, f"left: {beside}"
     return when, seconds if unfinished else min(seconds, again)
 
 
-def run(seconds: float, seed: int, names: list[str], trials: int | None = None) -> Counter[tuple[str, str, str]]:
+def run(
+    seconds: float, seed: int, names: list[str], trials: int | None = None
+) -> Counter[tuple[str, str, str]]:
     """Kill the commands in turn so often each, else until the time is over; return how often, how and when."""
     counts: Counter[tuple[str, str, str]] = Counter()
     with tempfile.TemporaryDirectory() as name:
@@ -189,7 +217,9 @@ def run(seconds: float, seed: int, names: list[str], trials: int | None = None) 
                 try:
                     when, took[name] = trial(case, folder / "trial", given, took[name], chance, how)
                 except Exception as error:
-                    raise AssertionError(f"{name}, {how.name}, seed {seed}, round {round_}: {error}") from error
+                    raise AssertionError(
+                        f"{name}, {how.name}, seed {seed}, round {round_}: {error}"
+                    ) from error
                 assert not list(temporary.iterdir()), f"{name} left {list(temporary.iterdir())}"
                 counts[name, how.name, when] += 1
     return counts
@@ -217,10 +247,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--time", default="1m", help="How long, as 90s or 10m.")
     parser.add_argument(
-        "--trials", type=int, help="Kills of each command, whatever the time; else as many as it allows."
+        "--trials",
+        type=int,
+        help="Kills of each command, whatever the time; else as many as it allows.",
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("commands", nargs="*", help=f"Of {', '.join(CASES)}; all that can run here by default.")
+    parser.add_argument(
+        "commands", nargs="*", help=f"Of {', '.join(CASES)}; all that can run here by default."
+    )
     asked = parser.parse_args()
     names = asked.commands or able()
     counts = run(parse_budget(asked.time) or 0.0, asked.seed, names, asked.trials)

@@ -13,7 +13,12 @@ CHANGED = runpy.run_path(str(Path(__file__).with_name("changed.py")))
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A repository of two folders with tests."""
-    for name in ("test_imports.py", "models/test_forest.py", "readers/kineto/test_reader.py", "readers/conftest.py"):
+    for name in (
+        "test_imports.py",
+        "models/test_forest.py",
+        "readers/kineto/test_reader.py",
+        "readers/conftest.py",
+    ):
         path = tmp_path / "tests" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

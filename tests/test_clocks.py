@@ -10,7 +10,9 @@ import pytest
 
 pytestmark = pytest.mark.no_cover  # the source is read
 TESTS = Path(__file__).parent
-READS = re.compile(r"\btime\.(?:time|monotonic|perf_counter|process_time|thread_time)|\bfrom time import|getrusage")
+READS = re.compile(
+    r"\btime\.(?:time|monotonic|perf_counter|process_time|thread_time)|\bfrom time import|getrusage"
+)
 RUNNERS = {"kills.py", "fuzz/__main__.py", "fuzz/worker.py"}
 """`make kill` and `make fuzz` run for as long as they are told."""
 LEAST_TIMEOUT = 3600
@@ -19,7 +21,12 @@ LEAST_TIMEOUT = 3600
 
 def brief_timeouts(code: ast.AST) -> list[int]:
     """Return the lines of calls that end what takes a few seconds, or minutes."""
-    given = [(node.lineno, word) for node in ast.walk(code) if isinstance(node, ast.Call) for word in node.keywords]
+    given = [
+        (node.lineno, word)
+        for node in ast.walk(code)
+        if isinstance(node, ast.Call)
+        for word in node.keywords
+    ]
     found = [
         (line, word.value.value)
         for line, word in given
@@ -39,7 +46,9 @@ def test_no_test_reads_a_clock_or_ends_what_is_slow() -> None:
     assert found == {}
 
 
-@pytest.mark.parametrize("line", ["time.perf_counter_ns()", "import time; a = time.time()", "resource.getrusage(0)"])
+@pytest.mark.parametrize(
+    "line", ["time.perf_counter_ns()", "import time; a = time.time()", "resource.getrusage(0)"]
+)
 def test_clocks_are_found(line: str) -> None:
     assert READS.search(line)
 

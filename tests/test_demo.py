@@ -18,7 +18,9 @@ pytestmark = pytest.mark.no_cover
 ROOT = Path(__file__).parents[1]
 MAKEFILE = ROOT / "Makefile"
 SCHEMES = {"shuffled workloads": "kfold", "unseen groups": "grouped"}
-HEADLINE = re.compile(r"(shuffled workloads|unseen groups) — (.+): ([\d.]+) % → flopcast: ([\d.]+) %")
+HEADLINE = re.compile(
+    r"(shuffled workloads|unseen groups) — (.+): ([\d.]+) % → flopcast: ([\d.]+) %"
+)
 ROW = re.compile(r"[*≈]? *([A-Z]\S*|\S+ scaling|constant ratio|affine) +((?:[\d.]+ +){3,7})")
 COLUMNS = {
     "E_out": "e_out",
@@ -35,7 +37,9 @@ TOLERANCE = {"max_ape": 1.0, "5": 0.5, "10": 0.5, "20": 0.5}
 
 def demo_command(out: Path) -> list[str]:
     """Return what `make demo` types once the environment is there, with another folder for the run."""
-    (line,) = re.findall(r"^demo:.*\n\t\$\(BIN\)/python train\.py (.+)$", MAKEFILE.read_text("utf-8"), re.MULTILINE)
+    (line,) = re.findall(
+        r"^demo:.*\n\t\$\(BIN\)/python train\.py (.+)$", MAKEFILE.read_text("utf-8"), re.MULTILINE
+    )
     return ["train", *({"runs/demo": str(out)}.get(word, word) for word in shlex.split(line))]
 
 
@@ -47,13 +51,25 @@ def printed(readme: str) -> list[tuple[str, str, str, float]]:
     for line in block.splitlines():
         if headline := HEADLINE.search(line):
             scheme = SCHEMES[headline[1]]
-            found += [(scheme, headline[2], "e_out", float(headline[3])), (scheme, "", "honest", float(headline[4]))]
+            found += [
+                (scheme, headline[2], "e_out", float(headline[3])),
+                (scheme, "", "honest", float(headline[4])),
+            ]
             continue
-        scheme = next((SCHEMES[words] for words in SCHEMES if line.strip().startswith(words)), scheme)
+        scheme = next(
+            (SCHEMES[words] for words in SCHEMES if line.strip().startswith(words)), scheme
+        )
         if line.split()[:1] == ["model"]:
-            columns = [COLUMNS.get(word, word) for word in line.split()[1:] if word.isdigit() or COLUMNS.get(word)]
+            columns = [
+                COLUMNS.get(word, word)
+                for word in line.split()[1:]
+                if word.isdigit() or COLUMNS.get(word)
+            ]
         elif row := ROW.match(f"{line.strip()} "):
-            found += [(scheme, row[1], *figure) for figure in zip(columns, map(float, row[2].split()), strict=True)]
+            found += [
+                (scheme, row[1], *figure)
+                for figure in zip(columns, map(float, row[2].split()), strict=True)
+            ]
     return found
 
 
@@ -71,7 +87,9 @@ def test_the_demo_computes_what_the_readme_prints(
     tmp_path: Path, all_folds: Callable[[], AbstractContextManager[None]]
 ) -> None:
     with all_folds():
-        ended = call(*demo_command(tmp_path / "run"), "--jobs", "1")  # the same on any number of cores
+        ended = call(
+            *demo_command(tmp_path / "run"), "--jobs", "1"
+        )  # the same on any number of cores
     assert ended.exit_code == 0, ended.output
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
     told = printed((ROOT / "README.md").read_text(encoding="utf-8"))
@@ -79,7 +97,8 @@ def test_the_demo_computes_what_the_readme_prints(
     wrong = {
         (scheme, model, figure): (said, now)
         for scheme, model, figure, said in told
-        if abs((now := computed(metrics, scheme, model, figure)) - said) > TOLERANCE.get(figure, 0.1)
+        if abs((now := computed(metrics, scheme, model, figure)) - said)
+        > TOLERANCE.get(figure, 0.1)
     }
     assert wrong == {}
 
@@ -93,6 +112,9 @@ def test_figures_are_found_in_a_table_and_its_headline() -> None:
         "    shuffled workloads — affine: 9.3 % → flopcast: 4.2 %\n\nText\n"
     )
     found = printed(readme)
-    assert found[:2] == [("grouped", "FLOPS scaling", "e_out", 30.2), ("grouped", "FLOPS scaling", "e_in", 30.3)]
+    assert found[:2] == [
+        ("grouped", "FLOPS scaling", "e_out", 30.2),
+        ("grouped", "FLOPS scaling", "e_in", 30.3),
+    ]
     assert ("grouped", "Mean/Transfer", "10", 68.3) in found
     assert found[-2:] == [("kfold", "affine", "e_out", 9.3), ("kfold", "", "honest", 4.2)]

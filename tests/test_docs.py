@@ -37,19 +37,33 @@ def test_every_code_that_is_reported_is_on_the_page_of_findings_and_no_cure_is_f
     every = findings.findings()
     page = "\n".join(findings.page())
     assert all(f"</a>`{code}` |" in page for code in every)
-    assert set(REASONS) | {"energy-contradicts-power", "above-trained-range", "law-slope-undecided"} <= set(every)
+    assert set(REASONS) | {
+        "energy-contradicts-power",
+        "above-trained-range",
+        "law-slope-undecided",
+    } <= set(every)
     assert set(findings.CURES) <= set(every)
-    source = "".join(path.read_text(encoding="utf-8") for one in findings.AREAS for path in (ROOT / one).rglob("*.py"))
+    source = "".join(
+        path.read_text(encoding="utf-8")
+        for one in findings.AREAS
+        for path in (ROOT / one).rglob("*.py")
+    )
     written = set(re.findall(r"\bremark\(\s*\"([a-z0-9-]+)\"", source))
     assert len(written) > 200
     assert written <= set(every)
 
 
 @pytest.mark.long
-@pytest.mark.skipif(importlib.util.find_spec("sphinx_gallery") is None, reason="needs the dependency group docs")
-def test_every_reference_leads_somewhere_and_the_first_page_to_what_is_asked_for(tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    importlib.util.find_spec("sphinx_gallery") is None, reason="needs the dependency group docs"
+)
+def test_every_reference_leads_somewhere_and_the_first_page_to_what_is_asked_for(
+    tmp_path: Path,
+) -> None:
     for name in ("docs", "examples"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("generated", "gallery"))
+        shutil.copytree(
+            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("generated", "gallery")
+        )
     for path in ROOT.glob("*.md"):
         shutil.copy(path, tmp_path)
     command = (

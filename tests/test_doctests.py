@@ -25,9 +25,19 @@ GALLERY = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 def modules_with_examples() -> list[str]:
     """Return the modules whose source has an example."""
     walked = pkgutil.walk_packages(flopcast.__path__, "flopcast.")
-    names = [module.name for module in walked if module.name.removeprefix("flopcast.") not in SCRIPTS]
-    sources = {name: spec.origin for name in names if (spec := importlib.util.find_spec(name)) and spec.origin}
-    return [name for name, origin in sources.items() if ">>> " in Path(origin).read_text(encoding="utf-8")]
+    names = [
+        module.name for module in walked if module.name.removeprefix("flopcast.") not in SCRIPTS
+    ]
+    sources = {
+        name: spec.origin
+        for name in names
+        if (spec := importlib.util.find_spec(name)) and spec.origin
+    }
+    return [
+        name
+        for name, origin in sources.items()
+        if ">>> " in Path(origin).read_text(encoding="utf-8")
+    ]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,7 +59,9 @@ def one_training() -> Iterator[None]:
         hurry(patch)
         for module, name in ((training, "train"), (validating, "validate")):
             remembered = once(getattr(module, name))
-            patch.setattr(flopcast, name, remembered)  # first: its name is looked up in the module, and put back after
+            patch.setattr(
+                flopcast, name, remembered
+            )  # first: its name is looked up in the module, and put back after
             patch.setattr(module, name, remembered)
         yield
 
@@ -71,4 +83,6 @@ def test_examples_of_the_gallery(path: Path) -> None:
 
 def test_examples_are_found() -> None:
     assert len(GALLERY) >= 10
-    assert {"flopcast.commands.options", "flopcast.models.linear.stepwise"} <= set(modules_with_examples())
+    assert {"flopcast.commands.options", "flopcast.models.linear.stepwise"} <= set(
+        modules_with_examples()
+    )

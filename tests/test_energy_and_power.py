@@ -37,7 +37,12 @@ RATIO = {"energy_j": TDP_RATIO * FLOPS_RATIO, "power_w": TDP_RATIO}
 def measured(noise: float = 0.02) -> pd.DataFrame:
     """Return compute-bound GEMMs of 12 weight shapes: time by FLOPS scaling, power a share of the TDP by its depth."""
     rng = np.random.default_rng(0)
-    cells = [(m, n, k) for n in (2048, 3072, 4096, 8192) for k in (2048, 4096, 8192) for m in (1024, 2048, 4096, 8192)]
+    cells = [
+        (m, n, k)
+        for n in (2048, 3072, 4096, 8192)
+        for k in (2048, 4096, 8192)
+        for m in (1024, 2048, 4096, 8192)
+    ]
     shapes = pd.DataFrame(cells, columns=["m", "n", "k"]).assign(op="gemm", dtype_a="bf16")
     load = 0.5 + 0.1 * np.log2(shapes["k"] / 2048)
     tables = []
@@ -45,7 +50,11 @@ def measured(noise: float = 0.02) -> pd.DataFrame:
         time_us = 2.0 * shapes[["m", "n", "k"]].prod(axis=1) / (0.5 * gpu.peak_tflops("bf16") * 1e6)
         power_w = load * gpu.require("tdp_w") * np.exp(noise * rng.normal(size=len(shapes)))
         energy_mj = power_w * time_us * 1e-3
-        tables.append(shapes.assign(device=gpu.name, duration_us=time_us, power_w=power_w, energy_mj=energy_mj))
+        tables.append(
+            shapes.assign(
+                device=gpu.name, duration_us=time_us, power_w=power_w, energy_mj=energy_mj
+            )
+        )
     return pd.concat(tables, ignore_index=True)
 
 
@@ -79,13 +88,19 @@ def baselines(trained: training.Run, scheme: int = -1) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("metric", LAWS)
-def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path, train: Train, tmp_path: Path) -> None:
+def test_train_predict_and_validate_from_host_to_target(
+    metric: str, data: Path, train: Train, tmp_path: Path
+) -> None:
     trained, folder = train(metric, **DEVICES)
     rows = baselines(trained)
     assert list(rows) == [*LAWS[metric], "constant ratio", "affine"]
-    assert rows[LAWS[metric][0]]["e_out"] < 4  # the law is the truth but for noise of 2 % on both sides
+    assert (
+        rows[LAWS[metric][0]]["e_out"] < 4
+    )  # the law is the truth but for noise of 2 % on both sides
     assert trained.metrics["data"]["n"] == 48
-    assert label(trained.metrics["data"]) == {"energy_j": "energy, J", "power_w": "power, W"}[metric]
+    assert (
+        label(trained.metrics["data"]) == {"energy_j": "energy, J", "power_w": "power, W"}[metric]
+    )
     assert reference(trained.metrics["cv"][0])["name"] == LAWS[metric][0]
     assert f"host_{metric}" in trained.dataset.X
     assert LAWS[metric][0] in (folder / "report.html").read_text(encoding="utf-8")
@@ -93,10 +108,16 @@ def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path,
     found = predicting.predict(folder, [data])
     frame = found.frame
     assert len(frame) == 48
-    assert frame[LAWS[metric][0]].to_numpy() == pytest.approx(RATIO[metric] * frame[metric].to_numpy())
+    assert frame[LAWS[metric][0]].to_numpy() == pytest.approx(
+        RATIO[metric] * frame[metric].to_numpy()
+    )
     unit = metric.rpartition("_")[2]
-    assert (frame[f"predicted_{unit}"] / frame[LAWS[metric][0]]).to_numpy() == pytest.approx(1, abs=0.15)
-    assert (np.diff(frame[[f"lower_{unit}", f"predicted_{unit}", f"upper_{unit}"]], axis=1) > 0).all()
+    assert (frame[f"predicted_{unit}"] / frame[LAWS[metric][0]]).to_numpy() == pytest.approx(
+        1, abs=0.15
+    )
+    assert (
+        np.diff(frame[[f"lower_{unit}", f"predicted_{unit}", f"upper_{unit}"]], axis=1) > 0
+    ).all()
     assert found.report["metric"] == metric
 
     result = validating.validate([data], **DEVICES, metric=metric, replicates=200)
@@ -105,7 +126,9 @@ def test_train_predict_and_validate_from_host_to_target(metric: str, data: Path,
     assert law.ratio == pytest.approx(RATIO[metric])
     assert law.evidence is not None
     assert (law.evidence.slope is None) == (metric == "power_w")
-    assert result.classes[0].efficiency.host_flops == pytest.approx(0.5)  # of the time, whatever the metric
+    assert result.classes[0].efficiency.host_flops == pytest.approx(
+        0.5
+    )  # of the time, whatever the metric
     result.save(tmp_path / "validation")
     page = (tmp_path / "validation" / "validation.html").read_text(encoding="utf-8")
     symbol = {"energy_j": "E", "power_w": "P"}[metric]
@@ -134,19 +157,27 @@ def test_power_does_not_grow_beyond_the_trained_sizes(train: Train, tmp_path: Pa
         huge = measured()
         huge["duration_us"] *= 2**20 / huge["m"]
         huge["m"] = 2**20
-        huge[huge["device"] == devices.get("host", "MI355X")].to_csv(tmp_path / "huge.csv", index=False)
+        huge[huge["device"] == devices.get("host", "MI355X")].to_csv(
+            tmp_path / "huge.csv", index=False
+        )
         frame = predicting.predict(train("power_w", **devices)[1], [tmp_path / "huge.csv"]).frame
         assert frame["extrapolated"].all()
         assert frame["predicted_w"].max() < 1.2 * TARGET.require("tdp_w")
 
 
 @pytest.mark.long
-def test_without_the_board_power_the_laws_say_so_and_models_go_on(data: Path, tmp_path: Path) -> None:
+def test_without_the_board_power_the_laws_say_so_and_models_go_on(
+    data: Path, tmp_path: Path
+) -> None:
     table = pd.read_csv(data)
     table.replace({"device": {"MI355X": "Secret"}}).to_csv(tmp_path / "s.csv", index=False)
-    (tmp_path / "Secret.toml").write_text("cus = 256\nmemory_bw_gbs = 8000\npeak_tflops.bf16_matrix = 2000\n")
+    (tmp_path / "Secret.toml").write_text(
+        "cus = 256\nmemory_bw_gbs = 8000\npeak_tflops.bf16_matrix = 2000\n"
+    )
     devices = {"host": "MI300X", "target": str(tmp_path / "Secret.toml")}
-    trained = training.train([tmp_path / "s.csv"], **devices, metric="power_w", models=QUICK, jobs=1)
+    trained = training.train(
+        [tmp_path / "s.csv"], **devices, metric="power_w", models=QUICK, jobs=1
+    )
     why = baselines(trained)["TDP scaling"]["error"]
     assert {"tdp_w", "Secret"} <= set(why.split())
     assert baselines(trained)["constant ratio"]["error"] is None
@@ -169,19 +200,25 @@ def test_rows_without_the_metric_are_counted_by_reason(tmp_path: Path) -> None:
     table.loc[[0, 1], "energy_mj"] = ["", ""]  # of the host
     table.loc[[50, 51, 52], "energy_mj"] = ["N/A", -1.0, 0.0]  # of the target
     table.to_csv(tmp_path / "mixed.csv", index=False)
-    trained = training.train([tmp_path / "mixed.csv"], **DEVICES, metric="energy_j", models=QUICK, jobs=1)
+    trained = training.train(
+        [tmp_path / "mixed.csv"], **DEVICES, metric="energy_j", models=QUICK, jobs=1
+    )
     told = trained.metrics["data"]
     assert (told["n"], told["without_metric"]) == (43, 5)
     assert "5" in dict(counts(told)).values()
     frame = predicting.predict(trained, [tmp_path / "mixed.csv"]).frame
     assert frame["reason"].tolist()[:2] == ["no positive energy_j"] * 2
     assert frame["predicted_j"].isna().tolist() == [True, True] + [False] * 46
-    judged = validating.validate([tmp_path / "mixed.csv"], **DEVICES, metric="energy_j", replicates=50)
+    judged = validating.validate(
+        [tmp_path / "mixed.csv"], **DEVICES, metric="energy_j", replicates=50
+    )
     assert judged.rejected == {"no energy_j": 5}
     assert "impossible-energy" in [note.code for note in judged.notes if isinstance(note, Remark)]
 
 
-def test_a_file_without_the_metric_is_refused_in_one_line(data: Path, train: Train, tmp_path: Path) -> None:
+def test_a_file_without_the_metric_is_refused_in_one_line(
+    data: Path, train: Train, tmp_path: Path
+) -> None:
     pd.read_csv(data).drop(columns="power_w").to_csv(tmp_path / "t.csv", index=False)
     for command in ("train", "validate"):
         result = call(command, tmp_path / "t.csv", *flags(DEVICES), "--metric", "power_w")
@@ -200,7 +237,9 @@ def test_a_law_that_is_off_is_not_said_to_hold(tmp_path: Path) -> None:
     table["energy_mj"] += np.where(on_target, 0.5 * table["energy_mj"][on_target].median(), 0.0)
     table.loc[on_target, "power_w"] *= 1.3
     table.to_csv(tmp_path / "off.csv", index=False)
-    energy = validating.validate([tmp_path / "off.csv"], **DEVICES, metric="energy_j", replicates=200)
+    energy = validating.validate(
+        [tmp_path / "off.csv"], **DEVICES, metric="energy_j", replicates=200
+    )
     assert energy.classes[0].law("TDP x FLOPS scaling").verdict.outcome is Outcome.SIZE
     power = validating.validate([tmp_path / "off.csv"], **DEVICES, metric="power_w", replicates=200)
     assert power.classes[0].law("TDP scaling").verdict.outcome is Outcome.CORRECTED

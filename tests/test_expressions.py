@@ -38,18 +38,41 @@ NAMES = {
 }  # fmt: skip
 """Those of names of files and kernels, which have 255 and `LONGEST_TEXT` letters: steps may grow with the square."""
 WHOLE = {"match", "fullmatch"}
-ANYWHERE = {"search", "sub", "subn", "split", "findall", "finditer", "extract", "contains", "replace"}
+ANYWHERE = {
+    "search",
+    "sub",
+    "subn",
+    "split",
+    "findall",
+    "finditer",
+    "extract",
+    "contains",
+    "replace",
+}
 SAMPLES = {"SPACE": " \n", "DIGIT": "1", "WORD": "a1_"}
 
 
 def expressions() -> Iterator[tuple[str, re.Pattern, set[str]]]:
     """Yield every expression of the package: its place, and the ways in which its module uses it."""
-    folders = [path.parent for path in ROOT.glob("*/__init__.py") if path.parent.name not in ("tests", "benchmarks")]
-    for path in sorted([*ROOT.glob("[a-z]*.py"), *(path for folder in folders for path in folder.rglob("*.py"))]):
+    folders = [
+        path.parent
+        for path in ROOT.glob("*/__init__.py")
+        if path.parent.name not in ("tests", "benchmarks")
+    ]
+    for path in sorted(
+        [*ROOT.glob("[a-z]*.py"), *(path for folder in folders for path in folder.rglob("*.py"))]
+    ):
         if path.name in ("setup.py", "train.py", "predict.py", "validate.py", "__init__.py"):
             continue
-        name, text = ".".join(("flopcast", *path.relative_to(ROOT).with_suffix("").parts)), path.read_text("utf-8")
-        own = {key: one for key, one in vars(importlib.import_module(name)).items() if isinstance(one, re.Pattern)}
+        name, text = (
+            ".".join(("flopcast", *path.relative_to(ROOT).with_suffix("").parts)),
+            path.read_text("utf-8"),
+        )
+        own = {
+            key: one
+            for key, one in vars(importlib.import_module(name)).items()
+            if isinstance(one, re.Pattern)
+        }
         if not own and not re.search(r"\bre\.|\.str\.", text):
             continue
         nodes = list(ast.walk(ast.parse(text)))
@@ -58,9 +81,12 @@ def expressions() -> Iterator[tuple[str, re.Pattern, set[str]]]:
         for node in nodes:
             match node:
                 case ast.Call(
-                    ast.Attribute(ast.Name("re") | ast.Attribute(_, "str"), use), [ast.Constant(str() as text), *_]
+                    ast.Attribute(ast.Name("re") | ast.Attribute(_, "str"), use),
+                    [ast.Constant(str() as text), *_],
                 ):
-                    if use in WHOLE | ANYWHERE and not (use in ("split", "replace") and "regex" not in ast.dump(node)):
+                    if use in WHOLE | ANYWHERE and not (
+                        use in ("split", "replace") and "regex" not in ast.dump(node)
+                    ):
                         yield f"{name}:{node.lineno}", re.compile(text), {use}
 
 
@@ -70,7 +96,11 @@ def kernel_patterns() -> Iterator[tuple[str, re.Pattern]]:
     for rule in data["rule"]:
         own = [rule[key] for key in ("operator", "kernel", "name") if key in rule]
         words = [word for key in ("aten", "fused") for word in rule.get(key, "").split()]
-        for text in [*itertools.chain(*own), *words, *([rule["within"]] if "within" in rule else [])]:
+        for text in [
+            *itertools.chain(*own),
+            *words,
+            *([rule["within"]] if "within" in rule else []),
+        ]:
             yield f"{rule['class']}: {text}", re.compile(text)
     for text in data["opaque"]:
         yield text, re.compile(text)
@@ -79,7 +109,9 @@ def kernel_patterns() -> Iterator[tuple[str, re.Pattern]]:
 def uses(nodes: list[ast.AST], key: str) -> set[str]:
     """Return the methods of an expression that a module calls; where it passes it on, it may be any."""
     called = [
-        n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == key
+        n.attr
+        for n in nodes
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == key
     ]
     named = sum(isinstance(node, ast.Name) and node.id == key for node in nodes)
     return set(called) if named - 1 == len(called) else ANYWHERE
@@ -88,14 +120,23 @@ def uses(nodes: list[ast.AST], key: str) -> set[str]:
 def texts(pattern: re.Pattern) -> set[tuple[str, str]]:
     """Return beginnings, and what is to be repeated behind each."""
     tree = parser.parse(pattern.pattern, pattern.flags)
-    return {(start, unit) for variant in range(2) for start, unit in repeated(tree, "", variant) if unit}
+    return {
+        (start, unit) for variant in range(2) for start, unit in repeated(tree, "", variant) if unit
+    }
 
 
 def grows(tree: Any) -> bool:
     """Say whether an expression repeats anything without end: the steps of all others are limited at every place."""
     for operation, argument in tree:
-        endless = operation in (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT) and argument[1] > MOST_TIMES
-        looked_at = [argument[1]] if operation in (code.ASSERT, code.ASSERT_NOT) else parts(operation, argument)
+        endless = (
+            operation in (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT)
+            and argument[1] > MOST_TIMES
+        )
+        looked_at = (
+            [argument[1]]
+            if operation in (code.ASSERT, code.ASSERT_NOT)
+            else parts(operation, argument)
+        )
         if endless or any(map(grows, looked_at)):
             return True
     return False
@@ -104,7 +145,10 @@ def grows(tree: Any) -> bool:
 def repeated(tree: Any, start: str, variant: int) -> Iterator[tuple[str, str]]:
     for node in tree:
         operation, argument = node
-        if operation in (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT) and argument[1] > MOST_TIMES:
+        if (
+            operation in (code.MAX_REPEAT, code.MIN_REPEAT, code.POSSESSIVE_REPEAT)
+            and argument[1] > MOST_TIMES
+        ):
             yield from ((start, sample(argument[2], other)) for other in range(3))
             yield "", start
         for inner in parts(operation, argument):
@@ -138,7 +182,11 @@ def sample(tree: Any, variant: int) -> str:
         elif operation is code.BRANCH:
             found += sample(inner[variant % len(inner)], variant)
         elif inner:
-            least = 1 if operation in (code.SUBPATTERN, code.ATOMIC_GROUP) else max(argument[0], variant % 2)
+            least = (
+                1
+                if operation in (code.SUBPATTERN, code.ATOMIC_GROUP)
+                else max(argument[0], variant % 2)
+            )
             found += sample(inner[0], variant) * min(least, 9)
     return found
 
@@ -146,11 +194,17 @@ def sample(tree: Any, variant: int) -> str:
 def member(items: Any, variant: int) -> str:
     """Return a letter of a class."""
     if items[0][0] is code.NEGATE:
-        letters = re.compile("[" + "".join(re.escape(chr(a)) for o, a in items[1:] if o is code.LITERAL) + "\\0]")
-        return next(letter for letter in ("a1 (~"[variant:] + "~a")[::1] if not letters.match(letter))
+        letters = re.compile(
+            "[" + "".join(re.escape(chr(a)) for o, a in items[1:] if o is code.LITERAL) + "\\0]"
+        )
+        return next(
+            letter for letter in ("a1 (~"[variant:] + "~a")[::1] if not letters.match(letter)
+        )
     operation, argument = items[variant % len(items)]
     if operation is code.CATEGORY:
-        letters_of = next((found for key, found in SAMPLES.items() if str(argument).endswith(key)), "a")
+        letters_of = next(
+            (found for key, found in SAMPLES.items() if str(argument).endswith(key)), "a"
+        )
         return "a" if "NOT" in str(argument) else letters_of[variant % len(letters_of)]
     return chr(argument if operation is code.LITERAL else argument[0])
 
@@ -164,7 +218,9 @@ class Matcher:
 
     def count(self, text: str, methods: set[str]) -> int:
         """Return the steps of matching as a method does, wherever it would start."""
-        self.text: Any = text.encode("latin1", "replace") if isinstance(self.pattern, bytes) else text
+        self.text: Any = (
+            text.encode("latin1", "replace") if isinstance(self.pattern, bytes) else text
+        )
         self.steps = place = 0
         while place <= len(self.text) and self.steps < MOST_STEPS:
             end = self.match(self.tree, place, whole=methods == {"fullmatch"})
@@ -175,7 +231,9 @@ class Matcher:
 
     def match(self, tree: Any, place: int, *, whole: bool = False) -> int | None:
         """Return where a match ends that starts here."""
-        stack = [(before(tree, None), place)]  # what is still to be matched, as a linked list, and from where
+        stack = [
+            (before(tree, None), place)
+        ]  # what is still to be matched, as a linked list, and from where
         while stack and self.steps < MOST_STEPS:
             self.steps += 1
             rest, place = stack.pop()
@@ -189,8 +247,12 @@ class Matcher:
                 least, most, inner, *begun = argument
                 left = most if most is code.MAXREPEAT else most - 1
                 again = before(inner, ((operation, (max(least - 1, 0), left, inner, place)), rest))
-                ways = [again] if least else [rest] if most == 0 or begun == [place] else [again, rest]
-                stack += [(way, place) for way in (ways[::-1] if operation is code.MAX_REPEAT else ways)]
+                ways = (
+                    [again] if least else [rest] if most == 0 or begun == [place] else [again, rest]
+                )
+                stack += [
+                    (way, place) for way in (ways[::-1] if operation is code.MAX_REPEAT else ways)
+                ]
             elif operation is code.BRANCH:
                 stack += [(before(inner, rest), place) for inner in reversed(argument[1])]
             elif operation is code.SUBPATTERN:
@@ -201,7 +263,9 @@ class Matcher:
                 found = start >= 0 and self.match(inner, start) is not None
                 stack += [(rest, place)] * (found == (operation is code.ASSERT))
             elif operation in (code.ATOMIC_GROUP, code.POSSESSIVE_REPEAT):
-                inner = argument if operation is code.ATOMIC_GROUP else [(code.MAX_REPEAT, argument)]
+                inner = (
+                    argument if operation is code.ATOMIC_GROUP else [(code.MAX_REPEAT, argument)]
+                )
                 stack += [(rest, end) for end in [self.match(inner, place)] if end is not None]
             elif found := self.single(item).match(self.text, place):
                 stack.append((rest, found.end()))
@@ -222,7 +286,9 @@ def before(tree: Any, rest: Any) -> Any:
     return rest
 
 
-def slow(pattern: re.Pattern, methods: set[str], power: int = 1) -> tuple[str, str, list[int]] | None:
+def slow(
+    pattern: re.Pattern, methods: set[str], power: int = 1
+) -> tuple[str, str, list[int]] | None:
     """Return a text whose steps grow faster than a power of its length; None if there is none.
 
     It is told as its beginning, what is repeated, and the steps; texts of equal distance show a polynomial's degree.
@@ -243,13 +309,17 @@ def slow(pattern: re.Pattern, methods: set[str], power: int = 1) -> tuple[str, s
 
 @pytest.mark.long
 def test_every_expression_takes_steps_in_proportion_to_its_text() -> None:
-    found = {place: slow(pattern, methods, 1 + (place in NAMES)) for place, pattern, methods in expressions()}
+    found = {
+        place: slow(pattern, methods, 1 + (place in NAMES))
+        for place, pattern, methods in expressions()
+    }
     found |= {text: slow(pattern, {"search"}, 2) for text, pattern in kernel_patterns()}
     assert {place: text for place, text in found.items() if text} == {}
 
 
 @pytest.mark.parametrize(
-    "expression", [r"\s*a?\s*b", r"(.*),us", r"^\s*-?\s*$", r"(a+)+b", r"(a|aa)+b", r"(?=a*b)a", r"a*?b"]
+    "expression",
+    [r"\s*a?\s*b", r"(.*),us", r"^\s*-?\s*$", r"(a+)+b", r"(a|aa)+b", r"(?=a*b)a", r"a*?b"],
 )
 def test_what_takes_more_is_found(expression: str) -> None:
     assert slow(re.compile(expression), {"search"}) is not None

@@ -73,13 +73,19 @@ def parts(code: ast.Module) -> list[ast.Import | ast.ImportFrom]:
 def package_files() -> list[Path]:
     """Return the modules of the package, relative to the root."""
     folders = [path.parent for path in ROOT.glob("*/__init__.py")]
-    found = (path.relative_to(ROOT) for folder in (ROOT, *folders) for path in _modules(folder, folder != ROOT))
+    found = (
+        path.relative_to(ROOT)
+        for folder in (ROOT, *folders)
+        for path in _modules(folder, folder != ROOT)
+    )
     return sorted(path for path in found if str(path) not in (*SCRIPTS, "setup.py"))
 
 
 def other_files() -> list[Path]:
     """Return the modules that use the package, relative to the root."""
-    found = (path for folder in ("tests", "examples", "docs") for path in (ROOT / folder).rglob("*.py"))
+    found = (
+        path for folder in ("tests", "examples", "docs") for path in (ROOT / folder).rglob("*.py")
+    )
     return sorted(path.relative_to(ROOT) for path in found)
 
 
@@ -97,8 +103,14 @@ def bare_imports(code: ast.Module, own: set[str]) -> list[str]:
     found = []
     for node in parts(code):
         if isinstance(node, ast.Import):
-            found += [f"import {alias.name}" for alias in node.names if alias.name.split(".")[0] in own]
-        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").split(".")[0] in own:
+            found += [
+                f"import {alias.name}" for alias in node.names if alias.name.split(".")[0] in own
+            ]
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and not node.level
+            and (node.module or "").split(".")[0] in own
+        ):
             found.append(f"from {node.module} import ...")
     return found
 
@@ -107,15 +119,25 @@ def imported(code: ast.Module, module: Path) -> Iterator[tuple[str, ...]]:
     """Yield the path under flopcast of everything that the module imports from the package, type-only imports too."""
     for node in parts(code):
         if isinstance(node, ast.Import):
-            yield from (tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.startswith("flopcast."))
+            yield from (
+                tuple(alias.name.split(".")[1:])
+                for alias in node.names
+                if alias.name.startswith("flopcast.")
+            )
         elif isinstance(node, ast.ImportFrom):
-            folder = module.parent.parts[: len(module.parent.parts) - node.level + 1] if node.level else ()
+            folder = (
+                module.parent.parts[: len(module.parent.parts) - node.level + 1]
+                if node.level
+                else ()
+            )
             path = (*folder, *(node.module or "").split(".")) if node.module else folder
             if not node.level:
                 if path[0] != "flopcast":
                     continue
                 path = path[1:]
-            yield from ((*path, alias.name) for alias in node.names if not alias.name.startswith("__"))
+            yield from (
+                (*path, alias.name) for alias in node.names if not alias.name.startswith("__")
+            )
 
 
 def upward(code: ast.Module, module: Path) -> list[str]:
@@ -154,7 +176,11 @@ def _dotted(path: Path) -> str:
 
 def _module_of(target: tuple[str, ...], known: set[str]) -> str:
     """Return the longest beginning of an imported path that is a module."""
-    return next(name for size in range(len(target), -1, -1) if (name := ".".join(target[:size])) in known or not size)
+    return next(
+        name
+        for size in range(len(target), -1, -1)
+        if (name := ".".join(target[:size])) in known or not size
+    )
 
 
 def circle(graph: dict[str, set[str]]) -> list[str]:
@@ -174,7 +200,13 @@ def options_named(text: str) -> set[str]:
 def our_options() -> set[str]:
     """Return the options of every command."""
     commands = map(load, COMMANDS)
-    return {name for command in commands for option in command.params for name in option.opts if name[:2] == "--"}
+    return {
+        name
+        for command in commands
+        for option in command.params
+        for name in option.opts
+        if name[:2] == "--"
+    }
 
 
 def test_every_part_of_the_package_has_a_layer() -> None:
@@ -186,7 +218,11 @@ def test_every_part_of_the_package_has_a_layer() -> None:
 def test_nothing_imports_a_folder_of_the_root_as_a_package() -> None:
     own = {*RANK, "tests", "benchmarks", "examples", "docs"}
     named = re.compile(rf"^\s*(from\s+|import\s+(.*,\s*)?)({'|'.join(own)})\b", re.MULTILINE)
-    suspects = [path for path in (*package_files(), *other_files()) if named.search((ROOT / path).read_text("utf-8"))]
+    suspects = [
+        path
+        for path in (*package_files(), *other_files())
+        if named.search((ROOT / path).read_text("utf-8"))
+    ]
     assert not offenders(suspects, lambda path: bare_imports(tree(path), own))
 
 
@@ -197,8 +233,16 @@ def test_imports_point_one_way() -> None:
 
 def test_the_package_imports_itself_relatively() -> None:
     def absolute(path: Path) -> list[str]:
-        imports = [node for node in parts(tree(path)) if isinstance(node, ast.ImportFrom) and not node.level]
-        return [node.module for node in imports if node.module and node.module.split(".")[0] == "flopcast"]
+        imports = [
+            node
+            for node in parts(tree(path))
+            if isinstance(node, ast.ImportFrom) and not node.level
+        ]
+        return [
+            node.module
+            for node in imports
+            if node.module and node.module.split(".")[0] == "flopcast"
+        ]
 
     assert not offenders(package_files(), absolute)
 
@@ -223,13 +267,19 @@ def test_the_library_names_no_option_of_the_command_line() -> None:
         options = options_named((ROOT / path).read_text(encoding="utf-8"))
         return (options & ours) - OTHER_TOOLS.get(str(path), set())
 
-    library = [path for path in package_files() if _part(path) not in ("commands", "report", "benchmarks")]
+    library = [
+        path for path in package_files() if _part(path) not in ("commands", "report", "benchmarks")
+    ]
     assert offenders(library, named) == {}
 
 
 def test_modules_have_names_of_their_own() -> None:
     """A topic's module may be called alike where it is computed, offered, shown and put into words."""
-    library = [path for path in package_files() if _part(path) not in ("api", "commands", "report", "benchmarks")]
+    library = [
+        path
+        for path in package_files()
+        if _part(path) not in ("api", "commands", "report", "benchmarks")
+    ]
     names = Counter(path.name for path in library if path.name not in SHARED_NAMES)
     assert {name: count for name, count in names.items() if count > 1} == {}
 
@@ -254,7 +304,11 @@ def test_bare_imports_are_found(source: str, found: list[str]) -> None:
         ("readers/kineto/link.py", "from ...report import html", ["report"]),
         ("readers/kineto/link.py", "from ..base import Reader\nfrom ...hardware import find", []),
         ("models/base.py", "from .. import evaluation, features", ["evaluation"]),
-        ("models/base.py", "if True:\n    from . import suite\n    from ..errors import DataError", []),
+        (
+            "models/base.py",
+            "if True:\n    from . import suite\n    from ..errors import DataError",
+            [],
+        ),
         ("evaluation/metrics.py", "import flopcast.report.html", ["report"]),
         ("scaling/trials.py", "from ..projection.replay import replay", ["projection"]),
         ("api/training.py", "from ..commands.options import OUT", ["commands"]),
@@ -267,17 +321,37 @@ def test_upward_imports_are_found(module: str, source: str, found: list[str]) ->
 @pytest.mark.parametrize(
     ("sources", "found"),
     [
-        ({"a/x.py": "from .y import f", "a/y.py": "if TYPE_CHECKING:\n    from .x import g"}, {"a.x", "a.y"}),
+        (
+            {"a/x.py": "from .y import f", "a/y.py": "if TYPE_CHECKING:\n    from .x import g"},
+            {"a.x", "a.y"},
+        ),
         ({"a/__init__.py": "from .x import f", "a/x.py": "from . import g"}, {"a", "a.x"}),
         ({"a/__init__.py": "from .x import f", "a/x.py": "from . import y", "a/y.py": ""}, set()),
-        ({"a/__init__.py": "from .x import f", "a/x.py": "from ..b import g", "b.py": "from . import errors"}, set()),
+        (
+            {
+                "a/__init__.py": "from .x import f",
+                "a/x.py": "from ..b import g",
+                "b.py": "from . import errors",
+            },
+            set(),
+        ),
     ],
 )
 def test_circles_are_found(sources: dict[str, str], found: set[str]) -> None:
-    assert set(circle(import_graph({Path(name): ast.parse(source) for name, source in sources.items()}))) == found
+    assert (
+        set(
+            circle(
+                import_graph({Path(name): ast.parse(source) for name, source in sources.items()})
+            )
+        )
+        == found
+    )
 
 
 def test_options_are_found() -> None:
-    assert options_named('"""Needs --cpu-speed."""\nfail("choose another --by")') == {"--cpu-speed", "--by"}
+    assert options_named('"""Needs --cpu-speed."""\nfail("choose another --by")') == {
+        "--cpu-speed",
+        "--by",
+    }
     assert options_named("a -- b, c--d, ----\n# ---- part") == set()
     assert {"--host", "--cpu-speed", "--interval"} <= our_options()

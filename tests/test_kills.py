@@ -22,7 +22,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(name: str, given: Path, out: Path) -> Ended:
-    return call(*(word.replace("IN", str(given)).replace("OUT", str(out)) for word in CASES[name].line.split()))
+    return call(
+        *(
+            word.replace("IN", str(given)).replace("OUT", str(out))
+            for word in CASES[name].line.split()
+        )
+    )
 
 
 @contextmanager
@@ -63,7 +68,9 @@ def test_a_full_disk_is_one_line_and_what_was_there_stays(name: str, given: Path
     assert not list(out.rglob(".*"))
 
 
-@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="no folder that nobody, root included, can write into")
+@pytest.mark.skipif(
+    not Path("/sys/kernel").is_dir(), reason="no folder that nobody, root included, can write into"
+)
 @pytest.mark.parametrize("name", BRIEF)
 def test_a_place_that_nobody_can_write_to_is_one_line(name: str, given: Path) -> None:
     out = Path("/sys/kernel") / CASES[name].result

@@ -16,7 +16,9 @@ from flopcast.commands import options
 class Interrupting:
     """A finder of modules that gets Ctrl-C while it looks for the command line."""
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
         if name == "flopcast.commands.app":
             raise KeyboardInterrupt
 

@@ -16,7 +16,12 @@ PACKAGES = [name for name in PARTS if name.split(".")[1] not in ("tests", "build
 
 
 def test_packages_are_looked_at() -> None:
-    assert {"flopcast.datasets", "flopcast.models", "flopcast.models.linear", "flopcast.readers"} <= set(PACKAGES)
+    assert {
+        "flopcast.datasets",
+        "flopcast.models",
+        "flopcast.models.linear",
+        "flopcast.readers",
+    } <= set(PACKAGES)
 
 
 @pytest.mark.parametrize("name", PACKAGES)

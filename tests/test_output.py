@@ -128,7 +128,9 @@ def test_tables_are_written_with_their_metadata(tmp_path: Path) -> None:
         write_table(table, tmp_path / name, '{"rows": 2}')
     assert json.loads(pq.read_schema(tmp_path / "t.parquet").metadata[METADATA]) == {"rows": 2}
     assert (
-        pd.read_parquet(tmp_path / "t.parquet")["a"].tolist() == pd.read_csv(tmp_path / "t.csv")["a"].tolist() == [1, 2]
+        pd.read_parquet(tmp_path / "t.parquet")["a"].tolist()
+        == pd.read_csv(tmp_path / "t.csv")["a"].tolist()
+        == [1, 2]
     )
 
 
@@ -160,7 +162,12 @@ def test_a_table_has_one_of_three_formats(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_sheet_holds_numbers_as_numbers_and_runs_no_text(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     texts = ["=1+1", "gemm\x1b", None]
-    columns = {"name": texts, "us": [1.5, math.nan, math.inf], "ns": [2, 2**60, None], "ok": [True, False, None]}
+    columns = {
+        "name": texts,
+        "us": [1.5, math.nan, math.inf],
+        "ns": [2, 2**60, None],
+        "ok": [True, False, None],
+    }
     write_table(pa.table(columns), tmp_path / "t.xlsx", "{}")
     sheet = openpyxl.load_workbook(tmp_path / "t.xlsx")["table"]
     assert [[cell.value for cell in row] for row in sheet.rows] == [
@@ -180,7 +187,21 @@ def test_a_sheet_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert names(tmp_path) == []
 
 
-HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", " =1", "'=1", "''@", "＝1", '=HYPERLINK("x")', "-", "\n=2"]
+HOSTILE = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    " =1",
+    "'=1",
+    "''@",
+    "＝1",
+    '=HYPERLINK("x")',
+    "-",
+    "\n=2",
+]
 HARMLESS = ["gemm", "'quoted'", "a=1", "", "m=1,n=2", "ck::kernel<-1>"]
 
 
@@ -196,7 +217,9 @@ def written(table: pa.Table, folder: Path) -> list[list[str]]:
 
 def test_a_spreadsheet_runs_no_text_of_a_csv_and_every_text_comes_back(tmp_path: Path) -> None:
     texts = [*HOSTILE, *HARMLESS]
-    table = pa.table({"=name": texts, "kind": pa.array(texts).dictionary_encode(), "x": [-1.5] * len(texts)})
+    table = pa.table(
+        {"=name": texts, "kind": pa.array(texts).dictionary_encode(), "x": [-1.5] * len(texts)}
+    )
     header, *rows = written(table, tmp_path)
     assert header == ["'=name", "kind", "x"]
     assert unguarded(header[0]) == "=name"
@@ -229,6 +252,9 @@ def test_tables_of_one_command_are_checked_together_and_none_lies_in_a_run(tmp_p
     (run / "model").mkdir(parents=True)
     for name in ("metrics.json", "manifest.json"):
         (run / name).touch()
-    with pytest.raises(DataError, match="lies in a run"), whole_file(run / "model" / "new.csv") as path:
+    with (
+        pytest.raises(DataError, match="lies in a run"),
+        whole_file(run / "model" / "new.csv") as path,
+    ):
         path.touch()
     assert not (run / "model" / "new.csv").exists()

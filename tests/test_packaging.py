@@ -49,7 +49,15 @@ DATA = {
     "workloads/releases.toml",
 }
 
-BUILDING = {"pyproject.toml", "setup.py", "setup.cfg", "MANIFEST.in", "README.md", "LICENSE", "PKG-INFO"}
+BUILDING = {
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "MANIFEST.in",
+    "README.md",
+    "LICENSE",
+    "PKG-INFO",
+}
 """What the sdist holds beside the package; setuptools writes setup.cfg and PKG-INFO."""
 
 
@@ -65,14 +73,22 @@ def _outside(folder: str) -> bool:
 
 def modules() -> set[str]:
     """Return the Python files of the package, relative to the root."""
-    found = {str(folder / path.name) for folder in folders_with_init() for path in (ROOT / folder).glob("*.py")}
+    found = {
+        str(folder / path.name)
+        for folder in folders_with_init()
+        for path in (ROOT / folder).glob("*.py")
+    }
     return found - {"setup.py", "train.py", "predict.py", "validate.py"}
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
     """Run a command and return what it printed; on failure the test shows all of it."""
     result = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env={**os.environ, **variables}, capture_output=True, text=True
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
@@ -82,8 +98,19 @@ def run(*command: str | Path, cwd: Path, **variables: str) -> str:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the sdist from a copy of the tree, and the wheel from the sdist; return the folder of both."""
     folder = tmp_path_factory.mktemp("packaging")
-    shutil.copytree(ROOT, folder / "tree", symlinks=True, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", folder / "tree", cwd=folder)
+    shutil.copytree(
+        ROOT, folder / "tree", symlinks=True, ignore=shutil.ignore_patterns(*LEFT_BEHIND)
+    )
+    run(
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        folder / "dist",
+        folder / "tree",
+        cwd=folder,
+    )
     return folder / "dist"
 
 
@@ -102,7 +129,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_folder_with_init_is_listed_as_a_package() -> None:
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "setuptools"
+    ]["packages"]
     assert listed == sorted(".".join(("flopcast", *path.parts)) for path in folders_with_init())
 
 
@@ -113,8 +142,14 @@ def test_the_citation_names_this_version_and_licence() -> None:
 
 
 def test_every_data_file_is_named_here() -> None:
-    beside = (path for folder in folders_with_init() for path in (ROOT / folder).iterdir() if folder.parts)
-    data = {str(path.relative_to(ROOT)) for path in beside if path.is_file() and path.suffix not in (".py", ".pyc")}
+    beside = (
+        path for folder in folders_with_init() for path in (ROOT / folder).iterdir() if folder.parts
+    )
+    data = {
+        str(path.relative_to(ROOT))
+        for path in beside
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
     assert data == DATA - {"__init__.pyi", "py.typed"}
 
 
@@ -127,13 +162,23 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 def test_the_sdist_holds_the_package_what_builds_it_and_nothing_else(built: Path) -> None:
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
-        names = {"/".join(member.name.split("/")[1:]) for member in archive.getmembers() if member.isfile()}
+        names = {
+            "/".join(member.name.split("/")[1:])
+            for member in archive.getmembers()
+            if member.isfile()
+        }
     package = {f"src/flopcast/{name}" for name in modules() | DATA}
-    assert {name for name in names if not name.startswith("src/flopcast.egg-info/")} == package | BUILDING
+    assert {
+        name for name in names if not name.startswith("src/flopcast.egg-info/")
+    } == package | BUILDING
 
 
-def test_an_editable_install_is_a_path_that_type_checkers_follow(built: Path, tmp_path: Path) -> None:
-    code = "import sys; from setuptools.build_meta import build_editable; build_editable(sys.argv[1])"
+def test_an_editable_install_is_a_path_that_type_checkers_follow(
+    built: Path, tmp_path: Path
+) -> None:
+    code = (
+        "import sys; from setuptools.build_meta import build_editable; build_editable(sys.argv[1])"
+    )
     run(sys.executable, "-c", code, tmp_path, cwd=built.parent / "tree")
     (path,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(path) as archive:
@@ -142,7 +187,9 @@ def test_an_editable_install_is_a_path_that_type_checkers_follow(built: Path, tm
     ((place,),) = paths
     assert [name for name in added if name.endswith(".pth")] == added
     assert (Path(place) / "flopcast" / "py.typed").is_file()
-    assert (Path(place) / "flopcast" / "__init__.pyi").samefile(built.parent / "tree" / "__init__.pyi")
+    assert (Path(place) / "flopcast" / "__init__.pyi").samefile(
+        built.parent / "tree" / "__init__.pyi"
+    )
 
 
 def test_the_wheel_needs_what_pyproject_says(wheel: Path) -> None:
@@ -152,20 +199,26 @@ def test_the_wheel_needs_what_pyproject_says(wheel: Path) -> None:
         metadata = archive.read(name).decode("utf-8")
         entry_points = archive.read(name.replace("METADATA", "entry_points.txt")).decode("utf-8")
     needed = [
-        line.removeprefix("Requires-Dist: ") for line in metadata.splitlines() if line.startswith("Requires-Dist")
+        line.removeprefix("Requires-Dist: ")
+        for line in metadata.splitlines()
+        if line.startswith("Requires-Dist")
     ]
     assert [line for line in needed if "extra" not in line] == project["dependencies"]
     assert f"Version: {__version__}\n" in metadata
     assert "flopcast = flopcast.__main__:main" in entry_points
 
 
-def test_what_the_wheel_installs_works_away_from_the_checkout(installed: Path, tmp_path: Path) -> None:
+def test_what_the_wheel_installs_works_away_from_the_checkout(
+    installed: Path, tmp_path: Path
+) -> None:
     code = (
         "import flopcast.commands.app; from flopcast.datasets import DEFAULT_HOST, default_paths; "
         "from flopcast.readers import read; from flopcast.hardware import find; "
         "print(flopcast.commands.app.__file__, len(read(default_paths()).frame)); "
         "print(find(DEFAULT_HOST).name, find('MI355X').cus)"
     )
-    place, rows, host, cus = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(installed)).split()
+    place, rows, host, cus = run(
+        sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(installed)
+    ).split()
     assert Path(place).is_relative_to(installed)
     assert (rows, host, cus) == ("13365", "MI300X", "256")

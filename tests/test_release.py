@@ -27,7 +27,11 @@ def test_version_and_day_are_written(tree: Path) -> None:
     bump(tree, "9.8.7", "2030-01-02")
     assert '__version__ = "9.8.7"\n' in (tree / "__init__.py").read_text(encoding="utf-8")
     assert "\nversion: 9.8.7\n" in (tree / "CITATION.cff").read_text(encoding="utf-8")
-    assert (tree / "CHANGELOG.md").read_text("utf-8").endswith(f"## Unreleased\n\n## 9.8.7 (2030-01-02)\n{unreleased}")
+    assert (
+        (tree / "CHANGELOG.md")
+        .read_text("utf-8")
+        .endswith(f"## Unreleased\n\n## 9.8.7 (2030-01-02)\n{unreleased}")
+    )
 
 
 @pytest.mark.parametrize("version", ["0.0.1", "1.0", "x"])
@@ -48,12 +52,24 @@ def test_nothing_unreleased_is_no_release(tree: Path) -> None:
     [
         (None, ["0 of 1 packages audited: the index tells nothing of the other 1"], False),
         ([], ["1 of 1 packages audited", "no known vulnerability"], False),
-        ([{"id": "CVE-1", "fix_versions": ["3"]}], ["1 of 1 packages audited", "a 2: CVE-1, mended by 3"], True),
-        ([{"id": "CVE", "fix_versions": []}], ["1 of 1 packages audited", "a 2: CVE, mended by no version yet"], False),
+        (
+            [{"id": "CVE-1", "fix_versions": ["3"]}],
+            ["1 of 1 packages audited", "a 2: CVE-1, mended by 3"],
+            True,
+        ),
+        (
+            [{"id": "CVE", "fix_versions": []}],
+            ["1 of 1 packages audited", "a 2: CVE, mended by no version yet"],
+            False,
+        ),
     ],
 )
 def test_what_the_index_does_not_know_is_not_called_safe(
     vulns: list[dict[str, Any]] | None, said: list[str], mended: bool
 ) -> None:
-    package = {"name": "a", "version": "2", "vulns": vulns} if vulns is not None else {"name": "a", "skip_reason": "x"}
+    package = (
+        {"name": "a", "version": "2", "vulns": vulns}
+        if vulns is not None
+        else {"name": "a", "skip_reason": "x"}
+    )
     assert findings({"dependencies": [package]}) == (said, mended)

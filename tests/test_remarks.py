@@ -37,7 +37,16 @@ def test_said_of_some_rows_it_is_said_of_them_among_all() -> None:
 
 def test_the_text_of_many_is_that_of_each() -> None:
     found = Reasons(3)
-    found.add([0, 2], Alike("slow", (("host", "a"),), {"factor": [2.0, 3.5]}, "100 %% of a: %g times", "slower than a"))
+    found.add(
+        [0, 2],
+        Alike(
+            "slow",
+            (("host", "a"),),
+            {"factor": [2.0, 3.5]},
+            "100 %% of a: %g times",
+            "slower than a",
+        ),
+    )
     found.add([2], MISSING)
     said, first = found.texts()
     assert said.tolist() == ["; ".join(map(str, why)) for why in found.of_rows()]
@@ -62,7 +71,9 @@ def test_what_an_old_run_holds_shows_its_code_and_values() -> None:
 def test_every_remark_of_the_package_has_its_text_beside_its_code() -> None:
     root = Path(flopcast.__file__).parent
     folders = [
-        path for path in root.iterdir() if (path / "__init__.py").exists() and path.name not in ("build", "tests")
+        path
+        for path in root.iterdir()
+        if (path / "__init__.py").exists() and path.name not in ("build", "tests")
     ]
     files = [*root.glob("*.py"), *(file for folder in folders for file in folder.rglob("*.py"))]
     calls = [

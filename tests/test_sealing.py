@@ -25,7 +25,9 @@ def make(folder: Path, data: str = DATA, schema: int = 3) -> Path:
     (folder / "model").mkdir(parents=True)
     (folder / "metrics.json").write_text(json.dumps({"schema": schema, "data": {"sha256": data}}))
     (folder / "predictions.parquet").write_bytes(b"PAR1")
-    (folder / "model" / "manifest.json").write_text(json.dumps({"schema": schema, "data_sha256": data}))
+    (folder / "model" / "manifest.json").write_text(
+        json.dumps({"schema": schema, "data_sha256": data})
+    )
     seal(folder)
     return folder
 
@@ -63,7 +65,9 @@ def _link(path: Path) -> None:
         lambda run: _link(run / "manifest.json"),
     ],
 )
-def test_what_is_not_as_it_was_sealed_is_one_line(run: Path, change: Callable[[Path], object]) -> None:
+def test_what_is_not_as_it_was_sealed_is_one_line(
+    run: Path, change: Callable[[Path], object]
+) -> None:
     change(run)
     with pytest.raises(ArtifactError) as told:
         check(run)
@@ -82,7 +86,9 @@ def test_parts_of_two_runs_are_refused(run: Path, tmp_path: Path, name: str) -> 
 
 
 def test_metrics_and_a_model_of_other_data_are_not_sealed_together(run: Path) -> None:
-    (run / "model" / "manifest.json").write_text(json.dumps({"schema": 3, "data_sha256": "cd" * 32}))
+    (run / "model" / "manifest.json").write_text(
+        json.dumps({"schema": 3, "data_sha256": "cd" * 32})
+    )
     with pytest.raises(ArtifactError, match="different training data"):
         seal(run)
 
@@ -97,7 +103,9 @@ def test_a_run_of_before_says_that_it_is_not_sealed(tmp_path: Path) -> None:
     (old / "manifest.json").unlink()
     with pytest.warns(UnsealedWarning, match="not sealed"):
         assert check(old) is None
-    (old / "model" / "manifest.json").write_text(json.dumps({"schema": 2, "data_sha256": "cd" * 32}))
+    (old / "model" / "manifest.json").write_text(
+        json.dumps({"schema": 2, "data_sha256": "cd" * 32})
+    )
     with pytest.raises(ArtifactError, match="different training data"):
         check(old)
 
@@ -107,12 +115,17 @@ def test_a_run_of_before_says_that_it_is_not_sealed(tmp_path: Path) -> None:
     [
         ("metrics.json", {"schema": 1, "data": {"sha256": DATA, "irregular": None}}),
         ("metrics.json", {"schema": "1", "data": {"sha256": DATA}}),
-        ("model/manifest.json", {"schema": 2, "data_sha256": DATA, "estimator": {"unpacked_bytes": 9}}),
+        (
+            "model/manifest.json",
+            {"schema": 2, "data_sha256": DATA, "estimator": {"unpacked_bytes": 9}},
+        ),
         ("model/manifest.json", {"schema": 3, "data_sha256": 7}),
         ("manifest.json.sig", {}),
     ],
 )
-def test_a_sealed_run_cannot_pass_for_one_of_before(tmp_path: Path, name: str, content: dict[str, object]) -> None:
+def test_a_sealed_run_cannot_pass_for_one_of_before(
+    tmp_path: Path, name: str, content: dict[str, object]
+) -> None:
     run = make(tmp_path / "run", schema=2)
     (run / "manifest.json").unlink()
     (run / name).write_text(json.dumps(content))
@@ -126,13 +139,26 @@ def test_a_signature_is_of_this_manifest_by_one_of_those_named(run: Path, tmp_pa
     with pytest.raises(ArtifactError, match="not signed"):
         signed_by(run, signers)
     for name in ("mine", "other"):
-        made = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(tmp_path / name)]
+        made = [
+            "ssh-keygen",
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            name,
+            "-f",
+            str(tmp_path / name),
+        ]
         subprocess.run(made, check=True)
 
     def sign(name: str, purpose: str = "flopcast") -> None:
         (run / "manifest.json.sig").unlink(missing_ok=True)
         key, manifest = str(tmp_path / name), str(run / "manifest.json")
-        subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", purpose, manifest], check=True)
+        subprocess.run(
+            ["ssh-keygen", "-q", "-Y", "sign", "-f", key, "-n", purpose, manifest], check=True
+        )
 
     sign("mine")
     with pytest.raises(ArtifactError, match="allowed signers"):

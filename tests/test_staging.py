@@ -22,7 +22,11 @@ MARK = "flopcast-" + "0123456789abcdef" * 2
 
 
 def tree(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def write(out: Path, text: str, files: int = 3) -> None:
@@ -51,7 +55,12 @@ def test_the_next_run_removes_what_a_killed_one_left(tmp_path: Path) -> None:
 
 
 def test_files_of_the_user_and_of_a_living_process_stay(tmp_path: Path) -> None:
-    names = [".table.csv.flopcast-", ".table.csv.0123456789abcdef0123456789abcdef", f"table.{MARK}", f".x.{MARK}.csv"]
+    names = [
+        ".table.csv.flopcast-",
+        ".table.csv.0123456789abcdef0123456789abcdef",
+        f"table.{MARK}",
+        f".x.{MARK}.csv",
+    ]
     for name in names:
         (tmp_path / name).write_text("mine")
     (tmp_path / f".link.{MARK}").symlink_to(tmp_path / names[0])
@@ -63,7 +72,9 @@ def test_files_of_the_user_and_of_a_living_process_stay(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_what_belongs_to_another_user_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_belongs_to_another_user_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = left_behind(tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     sweep(tmp_path)
@@ -104,12 +115,19 @@ def test_what_the_user_put_beside_a_result_stays(
     (notes / "a.txt").write_text("mine")
     (tmp_path / "run" / "link").symlink_to("nowhere")
     write(tmp_path / "run", "new")
-    assert tree(tmp_path / "run") == {"0.txt": "new", "1.txt": "new", "2.txt": "new", "notes/a.txt": "mine"}
+    assert tree(tmp_path / "run") == {
+        "0.txt": "new",
+        "1.txt": "new",
+        "2.txt": "new",
+        "notes/a.txt": "mine",
+    }
     assert os.readlink(tmp_path / "run" / "link") == "nowhere"
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_a_folder_is_removed_and_so_are_temporary_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_removed_and_so_are_temporary_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "run", "old")
     remove_folder(tmp_path / "run")
     monkeypatch.setattr(staging.tempfile, "tempdir", str(tmp_path))
@@ -168,7 +186,9 @@ def test_processes_of_a_pool_end_with_a_killed_parent() -> None:
         "pool = Parallel(2, return_as='generator_unordered', **ending_together())\n"
         "found = pool(delayed(os.getpid)() for _ in range(2)); print(next(found), flush=True); signal.pause()"
     )
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         worker = Path("/proc") / parent.stdout.readline().strip()
         assert worker.exists()

@@ -22,7 +22,16 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import DataError, ParameterError
-from flopcast.workers import _ANSWER, _LOST, PACKAGES, Cluster, cpu_model, differences, pool, workers
+from flopcast.workers import (
+    _ANSWER,
+    _LOST,
+    PACKAGES,
+    Cluster,
+    cpu_model,
+    differences,
+    pool,
+    workers,
+)
 
 if find_spec("distributed") is None:
     pytest.skip("Dask distributed (flopcast[cluster]) is not installed", allow_module_level=True)
@@ -42,7 +51,14 @@ class Running:
         self.address = str(json.loads(self.file.read_text())["address"])
 
     def start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"distributed.cli.{what}", "--scheduler-file", str(self.file), *options]
+        command = [
+            sys.executable,
+            "-m",
+            f"distributed.cli.{what}",
+            "--scheduler-file",
+            str(self.file),
+            *options,
+        ]
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self.processes.append(subprocess.Popen([*command, "--no-dashboard"], **quiet))  # type: ignore[call-overload]
         return self.processes[-1]
@@ -67,7 +83,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Start a scheduler; who waits for it, or for its workers, waits an hour: processes may be slow to start."""
     import dask  # here: to import it takes a second in each process that collects tests
 
-    with pytest.MonkeyPatch.context() as patched, dask.config.set({"distributed.comm.timeouts.connect": "1h"}):
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        dask.config.set({"distributed.comm.timeouts.connect": "1h"}),
+    ):
         patched.setattr("flopcast.workers._ANSWER", 3600.0)
         patched.setattr("flopcast.workers._BACK", 3600.0)
         patched.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1h")
@@ -90,7 +109,9 @@ def test_tasks_go_on_where_the_only_worker_was_killed(cluster: Running, tmp_path
                 first.send_signal(signal.SIGKILL)
                 cluster.worker()
         assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [6, 7]
-        assert list(each.map(lambda task, shared: task + shared, [1, 2], None, {1: 5, 2: 7}.get)) == [6, 9]
+        assert list(
+            each.map(lambda task, shared: task + shared, [1, 2], None, {1: 5, 2: 7}.get)
+        ) == [6, 9]
     assert results == [10 * task for task in range(8)]
     assert 8 <= len(list(tmp_path.iterdir())) <= 8 + 2  # what was begun, or done and not fetched
 
@@ -98,7 +119,9 @@ def test_tasks_go_on_where_the_only_worker_was_killed(cluster: Running, tmp_path
 def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
     cluster: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from distributed import Future  # here: to import it takes a second in each process that collects tests
+    from distributed import (
+        Future,
+    )  # here: to import it takes a second in each process that collects tests
 
     fetched, lost = Future.result, list[Future]()
 
@@ -106,7 +129,9 @@ def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
         """Wait as for a result whose worker died after the task was done: nobody makes it again."""
         if not lost:
             lost.append(self)
-            monkeypatch.setattr(Future, "status", property(lambda of: "lost" if of is self else status.fget(of)))
+            monkeypatch.setattr(
+                Future, "status", property(lambda of: "lost" if of is self else status.fget(of))
+            )
         if self is lost[0]:
             assert timeout is not None, "waits for ever"
             raise TimeoutError
@@ -120,7 +145,9 @@ def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
 
 def test_a_task_that_ends_its_workers_is_one_error(cluster: Running) -> None:
     def allow(losses: int) -> None:
-        who.client.run_on_scheduler(lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", losses))
+        who.client.run_on_scheduler(
+            lambda dask_scheduler: setattr(dask_scheduler, "allowed_failures", losses)
+        )
 
     cluster.working()
     cluster.worker()  # in place of the one that is lost
@@ -133,7 +160,10 @@ def test_a_task_that_ends_its_workers_is_one_error(cluster: Running) -> None:
         finally:
             allow(3)
         assert type(caught.value.__cause__).__name__ == "KilledWorker"
-        assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [6, 7]  # the others go on
+        assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [
+            6,
+            7,
+        ]  # the others go on
 
 
 @pytest.mark.parametrize("lost", ["Future.result", "Client.scatter"])
@@ -157,11 +187,16 @@ def test_workers_that_are_lost_again_and_again_are_one_error(
 
 
 @pytest.mark.long
-def test_training_and_predictions_are_byte_equal_on_a_cluster(cluster: Running, tmp_path: Path) -> None:
+def test_training_and_predictions_are_byte_equal_on_a_cluster(
+    cluster: Running, tmp_path: Path
+) -> None:
     data, seen = gemms(), list[tuple[int, int]]()
     local = fc.train(data, **QUICK, jobs=1)
     spread = fc.train(
-        data, **QUICK, cluster=cluster.working(), progress=lambda done, total, *rest: seen.append((done, total))
+        data,
+        **QUICK,
+        cluster=cluster.working(),
+        progress=lambda done, total, *rest: seen.append((done, total)),
     )
     done = [index for index, (done, total) in enumerate(seen, 1) if done == total]
     assert done == [done[0], len(seen)]  # the folds, then what follows them
@@ -186,14 +221,20 @@ def test_files_are_read_by_workers_as_here(cluster: Running, tmp_path: Path) -> 
         ("running", {"tcp://a:1": 1, "tcp://b:1": 16}, "b:1 has 16"),
     ],
 )
-def test_a_cluster_that_cannot_be_used_is_refused(status: str, threads: dict[str, int], said: str) -> None:
+def test_a_cluster_that_cannot_be_used_is_refused(
+    status: str, threads: dict[str, int], said: str
+) -> None:
     same = {"packages": {"numpy": "2.0"}}
     client = SimpleNamespace(
         status=status,
         scheduler=SimpleNamespace(address="tcp://a:8786"),
         nthreads=lambda: threads,
         wait_for_workers=lambda count, timeout: None,
-        get_versions=lambda packages: {"client": same, "scheduler": same, "workers": dict.fromkeys(threads, same)},
+        get_versions=lambda packages: {
+            "client": same,
+            "scheduler": same,
+            "workers": dict.fromkeys(threads, same),
+        },
     )
     with pytest.raises(ParameterError, match=f"cluster tcp://a:8786: .*{said}"):
         Cluster(client)  # type: ignore[arg-type]
@@ -216,9 +257,17 @@ def test_versions_that_differ_and_packages_that_lack_are_found() -> None:
     def packages(**own: Any) -> dict[str, Any]:
         return {"packages": {"python": "3.11.7.final.0", **dict.fromkeys(PACKAGES, "1.0"), **own}}
 
-    same = {"client": packages(), "scheduler": packages(), "workers": {"tcp://a:1": packages(dask="9")}}
+    same = {
+        "client": packages(),
+        "scheduler": packages(),
+        "workers": {"tcp://a:1": packages(dask="9")},
+    }
     assert differences(same) == {}
-    other = {"tcp://b:1": packages(numpy="1.1"), "tcp://c:1": packages(flopcast=None), "tcp://d:1": packages()}
+    other = {
+        "tcp://b:1": packages(numpy="1.1"),
+        "tcp://c:1": packages(flopcast=None),
+        "tcp://d:1": packages(),
+    }
     found = differences({**same, "scheduler": packages(python="3.12.0.final.0"), "workers": other})
     assert {where: problem.split(",")[0] for where, problem in found.items()} == {
         "the scheduler": "has python 3.12.0.final.0",
@@ -230,7 +279,12 @@ def test_versions_that_differ_and_packages_that_lack_are_found() -> None:
 def gemms(seed: int = 0) -> pd.DataFrame:
     """Return GEMMs of 12 weights on two devices, the second about twice as fast."""
     rng = np.random.default_rng(seed)
-    shapes = [(m, n, k) for n in (1024, 2048, 4096) for k in (512, 1024, 2048, 4096) for m in (16, 256, 4096)]
+    shapes = [
+        (m, n, k)
+        for n in (1024, 2048, 4096)
+        for k in (512, 1024, 2048, 4096)
+        for m in (16, 256, 4096)
+    ]
     rows = [
         {"device": name, "op": "gemm", "dtype_a": "bf16", "m": m, "n": n, "k": k, "duration_us": us}
         for m, n, k in shapes
@@ -251,6 +305,8 @@ def without_times(run: fc.Run) -> str:
 
 def test_the_cpu_is_named_as_well_as_the_system_does(tmp_path: Path) -> None:
     path = tmp_path / "cpuinfo"
-    path.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\n", encoding="utf-8")
+    path.write_text(
+        "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nprocessor\t: 1\n", encoding="utf-8"
+    )
     assert cpu_model(path) == "Some CPU @ 2 GHz"
     assert cpu_model(tmp_path / "missing")

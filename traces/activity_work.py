@@ -1,12 +1,14 @@
 """Operator, dimensions, FLOPs and bytes of each GPU activity, from the framework's call, its message or its launch.
 
-`describe` reads calls of a framework's operators: what a call had to do, whatever kernels ran. `work_of_dispatches`
-puts that work on the activities of a dispatch table, and adds collectives, copies and kernels of unknown operators.
+`describe` reads calls of a framework's operators: what a call had to do, whatever kernels ran.
+`work_of_dispatches` puts that work on the activities of a dispatch table, and adds collectives,
+copies and kernels of unknown operators.
 
-Seen in traces of PyTorch 1.13 to 2.9 and of the libraries AITER, sgl-kernel, vLLM and flash-attn called from it. What
-no operator has in its ``ATEN``, or arguments that do not tell its size, has no operator: custom
-Triton kernels, graphs replayed as a whole, attention on sequences of unequal or unrecorded lengths, indexing by a
-mask, sorting, pooling, composite operators that a mode has intercepted.
+Seen in traces of PyTorch 1.13 to 2.9 and of the libraries AITER, sgl-kernel, vLLM and flash-attn
+called from it. What no operator has in its ``ATEN``, or arguments that do not tell its size, has no
+operator: custom Triton kernels, graphs replayed as a whole, attention on sequences of unequal or
+unrecorded lengths, indexing by a mask, sorting, pooling, composite operators that a mode has
+intercepted.
 """
 
 from __future__ import annotations
@@ -27,20 +29,29 @@ from ..table.measurements import DTYPE_COLUMNS
 from ..table.problems import codes_of
 from .dispatches import COLUMNS, KERNEL, MEMCPY, MEMSET
 
-WORDS = ("op", "variant", "layout", "direction", "scale_block", *DTYPE_COLUMNS)  # text columns of a description
+WORDS = (
+    "op",
+    "variant",
+    "layout",
+    "direction",
+    "scale_block",
+    *DTYPE_COLUMNS,
+)  # text columns of a description
 
 
 def describe(calls: pd.DataFrame) -> pd.DataFrame:
     """Return the operator of each call with its dimensions; indexed as `calls`.
 
-    Of each call `op_name` is the framework's operator ("aten::addmm"), `op_inputs` its arguments as JSON (see
-    `dispatches`), "" where they were not recorded. What leaves: `op`, a name in `operators.OPS`, "" where the call has
-    no such operator; `variant`; `layout`, `direction`, `scale_block`; the dimensions of the operators that occur,
-    float64, missing where an operator has none of that name; `dtype_a`, `dtype_b`, `dtype_out`. Members of a list of
-    tensors have no recorded format: their operator is given with `dtype_a` "".
+    Of each call `op_name` is the framework's operator ("aten::addmm"), `op_inputs` its arguments as
+    JSON (see `dispatches`), "" where they were not recorded. What leaves: `op`, a name in
+    `operators.OPS`, "" where the call has no such operator; `variant`; `layout`, `direction`,
+    `scale_block`; the dimensions of the operators that occur, float64, missing where an operator
+    has none of that name; `dtype_a`, `dtype_b`, `dtype_out`. Members of a list of tensors have no
+    recorded format: their operator is given with `dtype_a` "".
 
-    Only the innermost operator of a kernel is recorded with it. Where that has no arguments in the file, those of the
-    operator that called it are lost, and so is its operator: no shape is guessed.
+    Only the innermost operator of a kernel is recorded with it. Where that has no arguments in the
+    file, those of the operator that called it are lost, and so is its operator: no shape is
+    guessed.
     """
     codes, unique = unique_calls(calls["op_name"], calls["op_inputs"])
     return unique.iloc[codes].set_axis(calls.index)
@@ -52,11 +63,18 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
     input_codes, told = pd.factorize(inputs, use_na_sentinel=False)
     codes, pairs = pd.factorize(name_codes.astype(np.int64) * len(told) + input_codes)
     spelled, recorded = levels.tolist(), told.tolist()
-    calls = [(str(spelled[pair // len(told)]), str(recorded[pair % len(told)])) for pair in pairs.tolist()]
+    calls = [
+        (str(spelled[pair // len(told)]), str(recorded[pair % len(told)]))
+        for pair in pairs.tolist()
+    ]
     rows = [describe_call(name, text) for name, text in calls]
     sizes = list(dict.fromkeys(key for row in rows for key in row if key not in WORDS))
-    columns: dict[str, Any] = {name: pd.Series([row.get(name, "") for row in rows], dtype="str") for name in WORDS}
-    columns |= {name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in sizes}
+    columns: dict[str, Any] = {
+        name: pd.Series([row.get(name, "") for row in rows], dtype="str") for name in WORDS
+    }
+    columns |= {
+        name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in sizes
+    }
     return codes, pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
 
 
@@ -86,11 +104,17 @@ def parse_call(name: str, inputs: str) -> Call | None:
         return None
     if not isinstance(found, dict):
         return None
-    dims, types, strides, values = (found.get(side) for side in ("dims", "types", "strides", "values"))
+    dims, types, strides, values = (
+        found.get(side) for side in ("dims", "types", "strides", "values")
+    )
     if not isinstance(dims, list) or not isinstance(types, list) or len(types) < len(dims):
         return None
     return Call(
-        name, dims, types, strides if isinstance(strides, list) else [], values if isinstance(values, list) else []
+        name,
+        dims,
+        types,
+        strides if isinstance(strides, list) else [],
+        values if isinstance(values, list) else [],
     )
 
 
@@ -101,7 +125,10 @@ def call_text(arguments: Sequence[Tensor | str | None]) -> str:
     (8, 2)
     """
     tensors = [one if isinstance(one, Tensor) else None for one in arguments]
-    kinds = ["" if one is None else one.dtype if isinstance(one, Tensor) else "Scalar" for one in arguments]
+    kinds = [
+        "" if one is None else one.dtype if isinstance(one, Tensor) else "Scalar"
+        for one in arguments
+    ]
     call = {
         "dims": [list(one.dims) if one else [] for one in tensors],
         "types": kinds,
@@ -140,18 +167,19 @@ SAME_CALL = ("device", "rank", "process", "gpu", "op_id")
 def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     """Return what each activity of a dispatch table had to do.
 
-    - Kernels of a framework's operator: that operator (see `describe`). The work of the call is put on its longest
-      kernel (calls are told apart by `op_id` within a device and process). Its other kernels, which copy, transpose,
-      reduce or fill for it, have the same operator and dimensions with 0 FLOPs and 0 bytes: sums over kernels are sums
-      over calls. Tensor lists have no recorded format: it is the one that the names of
-      the call's kernels state.
+    - Kernels of a framework's operator: that operator (see `describe`). The work of the call is put
+      on its longest kernel (calls are told apart by `op_id` within a device and process). Its other
+      kernels, which copy, transpose, reduce or fill for it, have the same operator and dimensions
+      with 0 FLOPs and 0 bytes: sums over kernels are sums over calls. Tensor lists have no recorded
+      format: it is the one that the names of the call's kernels state.
     - Kernels of collectives: ``collective`` with the message and the ranks.
-    - All other kernels: ``kernel`` with the grid and block they were launched with, of unknown work (NaN).
+    - All other kernels: ``kernel`` with the grid and block they were launched with, of unknown work
+      (NaN).
     - Copies and fills: ``copy`` and ``fill`` of one row of bytes, variant the direction.
 
-    Columns are those of `describe` (`lds_bytes` aside, which the table has), then `flops` and `bytes_moved`, missing
-    where they are unknown: for kernels without an operator, copies and fills whose size, and collectives whose message
-    or group is not recorded.
+    Columns are those of `describe` (`lds_bytes` aside, which the table has), then `flops` and
+    `bytes_moved`, missing where they are unknown: for kernels without an operator, copies and fills
+    whose size, and collectives whose message or group is not recorded.
     """
     count = len(table)
     kind = table["kind"].astype(object).to_numpy()
@@ -160,7 +188,9 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     sent = (kind == KERNEL) & collective & (message > 0) & (ranks > 0)
     result = _Result(count)
     called = _calls(table, (kind == KERNEL) & ~collective, result)
-    result.put(sent, "collective", _words(table, "collective"), "", message_bytes=message, ranks=ranks)
+    result.put(
+        sent, "collective", _words(table, "collective"), "", message_bytes=message, ranks=ranks
+    )
     result.put(
         (kind == KERNEL) & ~called & ~sent,
         UNKNOWN,
@@ -171,7 +201,9 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     )
     for what, op in ((MEMCPY, "copy"), (MEMSET, "fill")):
         variant = _words(table, "name") if what == MEMCPY else np.full(count, "", dtype=object)
-        result.put(kind == what, op, variant, "uint8", rows=np.ones(count), cols=_floats(table, "bytes"))
+        result.put(
+            kind == what, op, variant, "uint8", rows=np.ones(count), cols=_floats(table, "bytes")
+        )
     return result.frame(table.index)
 
 
@@ -189,7 +221,9 @@ class _Result:
         """Set a dimension of some rows."""
         self.sizes.setdefault(name, np.full(self.count, np.nan))[rows] = values
 
-    def put(self, mask: np.ndarray, op: str, variant: np.ndarray, dtype: str, /, **sizes: np.ndarray) -> None:
+    def put(
+        self, mask: np.ndarray, op: str, variant: np.ndarray, dtype: str, /, **sizes: np.ndarray
+    ) -> None:
         """Give the rows of a mask one operator, and its work to those whose dimensions are all there."""
         if not mask.any():
             return
@@ -205,9 +239,13 @@ class _Result:
 
     def frame(self, index: pd.Index) -> pd.DataFrame:
         """Return the table: words, dimensions, FLOPs and bytes."""
-        words = {name: pd.Series(values, index=index, dtype="str") for name, values in self.words.items()}
+        words = {
+            name: pd.Series(values, index=index, dtype="str") for name, values in self.words.items()
+        }
         sizes = {name: values for name, values in self.sizes.items() if name not in COLUMNS}
-        return pd.DataFrame({**words, **sizes, "flops": self.flops, "bytes_moved": self.bytes}, index=index)
+        return pd.DataFrame(
+            {**words, **sizes, "flops": self.flops, "bytes_moved": self.bytes}, index=index
+        )
 
 
 def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndarray:
@@ -253,7 +291,9 @@ def _longest(durations: np.ndarray, calls: np.ndarray) -> np.ndarray:
     return order[starts][calls]
 
 
-def _formats(unique: pd.DataFrame, codes: np.ndarray, kernels: np.ndarray, calls: np.ndarray) -> dict[str, np.ndarray]:
+def _formats(
+    unique: pd.DataFrame, codes: np.ndarray, kernels: np.ndarray, calls: np.ndarray
+) -> dict[str, np.ndarray]:
     """Return the formats of each kernel's call, those not recorded as the names of its kernels state them."""
     formats = {name: unique[name].to_numpy(dtype=object)[codes] for name in DTYPE_COLUMNS}
     blank = formats["dtype_a"] == ""
@@ -282,7 +322,9 @@ def _stated(kernels: pd.Series) -> np.ndarray:
     opaque = [_OPAQUE.search(str(name)) for name in names]
     sizes = [_OF_SIZE.get(found[1], "") if found else "" for found in opaque]
     numbers = dtypes_in_kernel_names(pd.Series(names, dtype=object)).tolist()
-    return np.array([size or number for size, number in zip(sizes, numbers, strict=True)], dtype=object)[codes]
+    return np.array(
+        [size or number for size, number in zip(sizes, numbers, strict=True)], dtype=object
+    )[codes]
 
 
 def _words(table: pd.DataFrame, name: str) -> np.ndarray:

@@ -1,18 +1,22 @@
 """What each GPU activity is: compute, communication or copy, and the class of operation it belongs to.
 
-The operator that launched an activity knows best, then the kernel's name. Both are looked up in ``patterns.toml``,
-where every pattern stands with the library and version whose names it was written for. In this order:
+The operator that launched an activity knows best, then the kernel's name. Both are looked up in
+``patterns.toml``, where every pattern stands with the library and version whose names it was
+written for. In this order:
 
-1. A copy or fill (``kind`` memcpy or memset, or a kernel with which the ROCm runtime does one) is of kernel class copy.
-   Its op class is that of the operator it serves (the zeroed workspace of a matrix product is part of the product),
-   where the operator is more than a copy itself; else memcpy or memset.
-2. A kernel with a collective's arguments, or with an unmistakable name (RCCL, NCCL, custom all-reduce).
-3. The innermost operator that has a class, walking up `op_stack`. A helper kernel of an operator (a split-K reduction
-   under aten::mm, im2col or a transpose under a convolution) thereby counts with its operator. A compiled region says
-   nothing, nor does what encloses it: the walk ends there.
+1. A copy or fill (``kind`` memcpy or memset, or a kernel with which the ROCm runtime does one) is
+   of kernel class copy. Its op class is that of the operator it serves (the zeroed workspace of a
+   matrix product is part of the product), where the operator is more than a copy itself; else
+   memcpy or memset.
+2. A kernel with a collective's arguments, or with an unmistakable name (RCCL, NCCL, custom
+   all-reduce).
+3. The innermost operator that has a class, walking up `op_stack`. A helper kernel of an operator (a
+   split-K reduction under aten::mm, im2col or a transpose under a convolution) thereby counts with
+   its operator. A compiled region says nothing, nor does what encloses it: the walk ends there.
 4. The kernel's name.
 
-What nothing matches has op class "" and kernel class other; `unclassified` lists it by its share of the time.
+What nothing matches has op class "" and kernel class other; `unclassified` lists it by its share of
+the time.
 """
 
 from __future__ import annotations
@@ -33,7 +37,12 @@ from .dispatches import KERNEL, MEMCPY, MEMSET
 
 KERNEL_CLASS, OP_CLASS = "kernel_class", "op_class"
 COMPUTE, COLLECTIVE = "compute", "collective"
-_CASE = ("kind", "name", "op_name", "op_stack")  # columns that decide, besides whether there is a collective
+_CASE = (
+    "kind",
+    "name",
+    "op_name",
+    "op_stack",
+)  # columns that decide, besides whether there is a collective
 _DECORATION = re.compile(r"^void |(?<!\.kd)(?: \[clone [^\[\]]*\]|\.kd)++$")
 """What HIP and its profilers put around a kernel's name."""
 
@@ -42,7 +51,8 @@ _DECORATION = re.compile(r"^void |(?<!\.kd)(?: \[clone [^\[\]]*\]|\.kd)++$")
 class Rule:
     """One entry of ``patterns.toml``: the class it gives, and expressions searched in operators' and in kernels' names.
 
-    The whole operator stack must match `within` besides; `first`: the kernel's name decides before the operator.
+    The whole operator stack must match `within` besides; `first`: the kernel's name decides before
+    the operator.
     """
 
     op_class: str
@@ -55,7 +65,8 @@ class Rule:
 def classify(table: pd.DataFrame) -> pd.DataFrame:
     """Return the classes of every activity of a dispatch table, indexed as it is.
 
-    `kernel_class` (compute, communication, copy or other) and `op_class` (see `op_classes`; "" where nothing is known).
+    `kernel_class` (compute, communication, copy or other) and `op_class` (see `op_classes`; ""
+    where nothing is known).
     """
     codes, cases = _cases(table)
     classes = [_classes_of(*case) for case in cases]
@@ -69,18 +80,22 @@ def classify(table: pd.DataFrame) -> pd.DataFrame:
 def unclassified(table: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels that no pattern knows, by the classes that `classify` returned, the longest in all first.
 
-    Columns `name`, `op_name`, `count`, `duration_us` and `share` of the time of all kernels of the table, 0 to 1; NaN
-    where they took none. Negative durations count as zero.
+    Columns `name`, `op_name`, `count`, `duration_us` and `share` of the time of all kernels of the
+    table, 0 to 1; NaN where they took none. Negative durations count as zero.
     """
     kernels = (table["kind"] == KERNEL).to_numpy()
     unknown = kernels & (classes[OP_CLASS] == "").to_numpy()
     time_us = np.maximum(table["duration_ns"].to_numpy(dtype=np.int64), 0) / 1e3
     whole = float(time_us[kernels].sum())
     rows = table.loc[unknown, ["name", "op_name"]].astype("str").reset_index(drop=True)
-    groups = rows.assign(duration_us=time_us[unknown]).groupby(["name", "op_name"], sort=False)["duration_us"]
+    groups = rows.assign(duration_us=time_us[unknown]).groupby(["name", "op_name"], sort=False)[
+        "duration_us"
+    ]
     listed = groups.agg(count="size", duration_us="sum").reset_index()
     listed["share"] = listed["duration_us"] / (whole or np.nan)
-    return listed.sort_values(["duration_us", "count"], ascending=False, kind="stable").reset_index(drop=True)
+    return listed.sort_values(["duration_us", "count"], ascending=False, kind="stable").reset_index(
+        drop=True
+    )
 
 
 def bare_name(name: str) -> str:
@@ -114,7 +129,15 @@ def rules() -> tuple[Rule, ...]:
         if "fused" in entry:  # Inductor's pointwise kernels that fuse these operators only
             kernels.append(rf"^triton_poi_fused(?:_(?:{'|'.join(entry['fused'].split())}))+_\d+$")
         within = _either([entry["within"]] if "within" in entry else [])
-        found.append(Rule(entry["class"], _either(operators), _either(kernels), within, entry.get("first", False)))
+        found.append(
+            Rule(
+                entry["class"],
+                _either(operators),
+                _either(kernels),
+                within,
+                entry.get("first", False),
+            )
+        )
     return tuple(found)
 
 
@@ -126,7 +149,9 @@ def _either(patterns: Iterable[str]) -> re.Pattern[str] | None:
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(resources.files("flopcast.traces").joinpath("patterns.toml").read_text(encoding="utf-8"))
+    return tomllib.loads(
+        resources.files("flopcast.traces").joinpath("patterns.toml").read_text(encoding="utf-8")
+    )
 
 
 @cache
@@ -152,14 +177,18 @@ def _cases(table: pd.DataFrame) -> tuple[IntArray, list[tuple[str, str, str, str
     return codes, list(zip(*words, (rows["collective"] != "").tolist(), strict=True))
 
 
-def _classes_of(kind: str, name: str, op_name: str, op_stack: str, collective: bool) -> tuple[str, str]:
+def _classes_of(
+    kind: str, name: str, op_name: str, op_stack: str, collective: bool
+) -> tuple[str, str]:
     """Return the kernel class and the op class of one case."""
     unmistakable = _of_kernel(name, True) if kind == KERNEL else kind
     operator = _of_stack(op_name, op_stack)
     if unmistakable in (MEMCPY, MEMSET):
         served = operator if operator in _data()["keeps_helpers"] else unmistakable
         return _kernel_class_of()[unmistakable], served
-    op_class = (COLLECTIVE if collective else "") or unmistakable or operator or _of_kernel(name, False)
+    op_class = (
+        (COLLECTIVE if collective else "") or unmistakable or operator or _of_kernel(name, False)
+    )
     return _kernel_class_of().get(op_class, COMPUTE), op_class
 
 
@@ -170,7 +199,13 @@ def _of_stack(op_name: str, op_stack: str) -> str:
     if op_name and (not names or names[-1] != op_name):
         names.append(op_name)
     for rule in rules():
-        if rule.within and rule.operator and names and rule.operator.search(names[-1]) and rule.within.search(op_stack):
+        if (
+            rule.within
+            and rule.operator
+            and names
+            and rule.operator.search(names[-1])
+            and rule.within.search(op_stack)
+        ):
             return rule.op_class
     for name in reversed(names):
         if _opaque().search(name):

@@ -1,9 +1,9 @@
 """What the findings on a trace mean for an answer that is made of it.
 
-A finding of severity *warning* or *error* belongs in the first lines of every answer (`doubts_of`). Two kinds change
-how sure the answer can be: activities that ran and have no time in the trace (`MISSING`), and times that must not be
-trusted (`UNTRUSTED`, and every other error). `Doubts.reach` is what they add to an interval, and `check_whole` refuses
-a trace of which most is missing.
+A finding of severity *warning* or *error* belongs in the first lines of every answer (`doubts_of`).
+Two kinds change how sure the answer can be: activities that ran and have no time in the trace
+(`MISSING`), and times that must not be trusted (`UNTRUSTED`, and every other error). `Doubts.reach`
+is what they add to an interval, and `check_whole` refuses a trace of which most is missing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,18 @@ from .summary import Annotated, trace_finding
 
 UNRECORDED: Final = frozenset(
     {
-        "broken-lines", "counters-without-times", "dropped-dispatches", "graph-as-a-whole", "long-name", "no-duration",
-        "no-time", "truncated", "unreadable-lines", "unreadable-times",
+        "broken-lines",
+        "counters-without-times",
+        "dropped-dispatches",
+        "graph-as-a-whole",
+        "long-name",
+        "no-duration",
+        "no-time",
+        "truncated",
+        "unreadable-lines",
+        "unreadable-times",
     }
-)  # fmt: skip
+)
 """Codes of findings that count activities which ran and are not in the trace."""
 MISSING: Final = UNRECORDED | frozenset(IMPOSSIBLE)
 """These, and those of activities whose time cannot be: they are left out."""
@@ -84,7 +92,10 @@ def check_whole(trace: Annotated, label: str) -> None:
         why = [finding for finding in trace.findings if finding.code in MISSING]
         told = "; ".join(f"{finding.count:,} {finding.remark}" for finding in why)
         share = math.floor(1000 * doubts.missing) / 10
-        text = f"{share:g} % of what ran is not in the trace ({told}): record all of it, its time is not known else"
+        text = (
+            f"{share:g} % of what ran is not in the trace ({told}): record all of it, its time is "
+            "not known else"
+        )
         raise DataError(text, source=label)
 
 

@@ -1,8 +1,9 @@
 """A long run cut into epochs, each a row of the measurement table: phases to train on.
 
-An epoch is a step of the profiler, a piece between two markers, or a fixed amount of work. As a row it has the operator
-``epoch``, known by what ran (else the rule) and its number, so that those of two GPUs pair; its features are whatever
-was counted: what an epoch did is in columns ``counter.epoch.*``.
+An epoch is a step of the profiler, a piece between two markers, or a fixed amount of work. As a row
+it has the operator ``epoch``, known by what ran (else the rule) and its number, so that those of
+two GPUs pair; its features are whatever was counted: what an epoch did is in columns
+``counter.epoch.*``.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _FORMS = "step, kernels:N, flops:X or marker:REGEX"
 class EpochRule:
     """How a run is cut: `amount` is kernels or FLOPs of an epoch.
 
-    `pattern` is searched in the names of the user's ranges, or of kernels and of the operators around them. `name` is
-    what ran; epochs pair with those of the same name.
+    `pattern` is searched in the names of the user's ranges, or of kernels and of the operators
+    around them. `name` is what ran; epochs pair with those of the same name.
     """
 
     by: Literal["step", "kernels", "flops", "marker"]
@@ -46,7 +47,9 @@ class EpochRule:
 
     def __str__(self) -> str:
         """How the rule is written."""
-        return {"step": "step", "marker": f"marker:{self.pattern}"}.get(self.by, f"{self.by}:{self.amount:g}")
+        return {"step": "step", "marker": f"marker:{self.pattern}"}.get(
+            self.by, f"{self.by}:{self.amount:g}"
+        )
 
 
 def parse_rule(text: str, name: str = "") -> EpochRule:
@@ -74,25 +77,31 @@ def parse_rule(text: str, name: str = "") -> EpochRule:
     raise ParameterError("epochs", f"must be {_FORMS}, got {text!r}: write e.g. kernels:1000")
 
 
-def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | None = None) -> IntArray:
+def epoch_numbers(
+    table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | None = None
+) -> IntArray:
     """Return the number of the epoch that each activity of a run belongs to.
 
     - step: the profiler's number of the step; activities outside of every step belong to none.
-    - kernels, flops: from the first activity of each GPU on, a new epoch after so many kernels or FLOPs; an activity is
-      never cut. The last epoch of each GPU, which has less work, belongs to none. Copies count with the kernels around
-      them.
-    - marker: where the name of one of the `ranges` matches the pattern, the range that an activity starts in (the last
-      that began, where they overlap); else a new epoch at each activity whose name, or an operator around which,
-      matches and the one before on the GPU does not. What comes before the first marker belongs to none.
+    - kernels, flops: from the first activity of each GPU on, a new epoch after so many kernels or
+      FLOPs; an activity is never cut. The last epoch of each GPU, which has less work, belongs to
+      none. Copies count with the kernels around them.
+    - marker: where the name of one of the `ranges` matches the pattern, the range that an activity
+      starts in (the last that began, where they overlap); else a new epoch at each activity whose
+      name, or an operator around which, matches and the one before on the GPU does not. What comes
+      before the first marker belongs to none.
 
-    The dispatch table has `flops` where the rule counts them; `ranges` are those of `dispatches.Trace`. Numbers are
-    int64 of shape (n_activities,), `OUTSIDE` for none; those of different GPUs may be equal. Raises ParameterError
-    (``epochs``) where the run has no steps, no FLOPs are known, or nothing matches.
+    The dispatch table has `flops` where the rule counts them; `ranges` are those of
+    `dispatches.Trace`. Numbers are int64 of shape (n_activities,), `OUTSIDE` for none; those of
+    different GPUs may be equal. Raises ParameterError (``epochs``) where the run has no steps, no
+    FLOPs are known, or nothing matches.
     """
     if rule.by == "step":
         numbers = table["step"].fillna(OUTSIDE).to_numpy(dtype=np.int64)
         if len(numbers) and (numbers == OUTSIDE).all():
-            raise ParameterError("epochs", "step: no activity has a step: cut by kernels:N, flops:X or marker:REGEX")
+            raise ParameterError(
+                "epochs", "step: no activity has a step: cut by kernels:N, flops:X or marker:REGEX"
+            )
         return numbers
     if rule.by == "marker" and len(chosen := matching(ranges, rule)):
         return _in_ranges(table, chosen)
@@ -103,7 +112,9 @@ def epoch_numbers(table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | N
         part = table.iloc[own]
         numbers[own] = _between_markers(part, rule) if rule.by == "marker" else _by_work(part, rule)
     if rule.by == "marker" and (numbers == OUTSIDE).all():
-        raise ParameterError("epochs", f"{rule}: no range, no kernel and no operator has a name that it matches")
+        raise ParameterError(
+            "epochs", f"{rule}: no range, no kernel and no operator has a name that it matches"
+        )
     return numbers
 
 
@@ -114,7 +125,9 @@ def matching(ranges: pd.DataFrame | None, rule: EpochRule) -> pd.DataFrame:
     expression = re.compile(rule.pattern)
     names = ranges["name"].astype(str)
     hit = names.map({name: expression.search(name) is not None for name in names.unique()})
-    return ranges[hit.to_numpy(dtype=bool)].sort_values("start_ns", kind="stable", ignore_index=True)
+    return ranges[hit.to_numpy(dtype=bool)].sort_values(
+        "start_ns", kind="stable", ignore_index=True
+    )
 
 
 def epochs(
@@ -122,13 +135,15 @@ def epochs(
 ) -> pd.DataFrame:
     """Return one raw row of the measurement table for each epoch of each GPU of a run (an annotated dispatch table).
 
-    Columns are `device`, `op` ("epoch"), `variant` (what ran, else the rule), `index` (the epoch's number),
-    `workgroups` (launched in it) and `threads` (of a workgroup, on average, rounded); `duration_us`, first start to
-    last end, `busy_us`, time with an activity; `kernels`; `flops` and `bytes`, NaN where they are known for less than
-    `KNOWN` of the activities' time (`flops_known`, `bytes_known`: for how much); `repeats` 1; hardware counters summed;
-    what the epoch did as ``counter.epoch.kernels``, ``counter.epoch.gflops``, ``counter.epoch.mbytes`` and
-    ``counter.epoch.share.CLASS``, the class's share of the activities' time; `dominant`, the class with the largest,
-    `dominant_share`; `campaign`, what to call the run, and `source`, of the first activity.
+    Columns are `device`, `op` ("epoch"), `variant` (what ran, else the rule), `index` (the epoch's
+    number), `workgroups` (launched in it) and `threads` (of a workgroup, on average, rounded);
+    `duration_us`, first start to last end, `busy_us`, time with an activity; `kernels`; `flops` and
+    `bytes`, NaN where they are known for less than `KNOWN` of the activities' time (`flops_known`,
+    `bytes_known`: for how much); `repeats` 1; hardware counters summed; what the epoch did as
+    ``counter.epoch.kernels``, ``counter.epoch.gflops``, ``counter.epoch.mbytes`` and
+    ``counter.epoch.share.CLASS``, the class's share of the activities' time; `dominant`, the class
+    with the largest, `dominant_share`; `campaign`, what to call the run, and `source`, of the first
+    activity.
 
     Raises ParameterError as `epoch_numbers` does, and where no epoch is whole.
     """
@@ -160,7 +175,10 @@ def _in_ranges(table: pd.DataFrame, ranges: pd.DataFrame) -> IntArray:
     at_ns = table["start_ns"].to_numpy(dtype=np.int64)
     order = np.argsort(at_ns, kind="stable")
     starts = ranges["start_ns"].to_numpy(dtype=np.int64)
-    first, end = (np.searchsorted(at_ns[order], edge) for edge in (starts, starts + ranges["duration_ns"].to_numpy()))
+    first, end = (
+        np.searchsorted(at_ns[order], edge)
+        for edge in (starts, starts + ranges["duration_ns"].to_numpy())
+    )
     numbers = np.full(len(table), OUTSIDE, dtype=np.int64)
     for number, (low, high) in enumerate(zip(first.tolist(), end.tolist(), strict=True)):
         numbers[order[low:high]] = number
@@ -182,7 +200,9 @@ def _by_work(part: pd.DataFrame, rule: EpochRule) -> IntArray:
     else:
         work = np.nan_to_num(part["flops"].to_numpy(dtype=np.float64))
         if not work.any():
-            raise ParameterError("epochs", "flops: no kernel of known FLOPs: cut by kernels:N or marker:REGEX")
+            raise ParameterError(
+                "epochs", "flops: no kernel of known FLOPs: cut by kernels:N or marker:REGEX"
+            )
     done: FloatArray = np.cumsum(work) - work
     piece = np.floor(done / rule.amount)
     number = codes_of([pd.Series(piece)])  # a kernel larger than an epoch leaves no number out
@@ -195,7 +215,9 @@ def _work(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     for part in parts:
         groups, threads = (launch_product(part, stem) for stem in ("grid", "block"))
         launched = float(np.nansum(groups)) or np.nan
-        (flops, flops_known), (moved, bytes_known) = (_sum(part, name) for name in ("flops", "bytes_moved"))
+        (flops, flops_known), (moved, bytes_known) = (
+            _sum(part, name) for name in ("flops", "bytes_moved")
+        )
         kernels = int((part["kind"].astype(str) == KERNEL).sum())
         rows.append(
             {

@@ -1,25 +1,27 @@
 """What a careful engineer checks in a trace before training on it.
 
-Row by row in :func:`flags`, for the whole trace in :func:`check`; when the GPU was busy at all in :func:`busy_ns`,
-:func:`span_ns` and :func:`gaps_ns`. A row keeps the time the profiler gave it, and carries what is wrong with it;
-only an end that cannot be is cut off, where :func:`without_overruns` is asked to.
+Row by row in :func:`flags`, for the whole trace in :func:`check`; when the GPU was busy at all in
+:func:`busy_ns`, :func:`span_ns` and :func:`gaps_ns`. A row keeps the time the profiler gave it, and
+carries what is wrong with it; only an end that cannot be is cut off, where :func:`without_overruns`
+is asked to.
 
 =====================  ==========  ====================================================================================
 code                   severity    meaning
 =====================  ==========  ====================================================================================
 zero-duration          error       the activity took no time: lost or rounded timestamps
 negative-duration      error       it ends before it starts
-impossible-duration    error       over an hour, under 10 ns, or its end overflows 63 bits: damaged timestamps
-overrun                error       it ends after a later activity of its stream has ended: the end is wrong
-days-apart             error       all before it ended a day earlier, or an hour and in other files: not of one run
-overlap                warning     it starts before the end of another on the same queue; the sum of times counts both
-orphan                 warning     the file has no launch of it (started before the trace, or the record was lost)
-before-first-step      info        it was running before the profiler's first step: warm-up
-coarse-timer           warning     fewer than ten steps of the clock: the duration is uncertain by more than 5 %
-repeated-dispatch      warning     its number occurs again in the same process: replay passes of counters
-dropped-dispatches     warning     holes in the numbers of the dispatches of a process: activities are missing
-zero-counter           info        the counter is zero in every activity
-back-to-back           info        most activities start as the one before ends: durations contain the dispatch gap
+impossible-duration    error       over an hour, under 10 ns, or its end overflows 63 bits: damaged
+timestamps overrun                error       it ends after a later activity of its stream has
+ended: the end is wrong days-apart             error       all before it ended a day earlier, or an
+hour and in other files: not of one run overlap                warning     it starts before the end
+of another on the same queue; the sum of times counts both orphan                 warning     the
+file has no launch of it (started before the trace, or the record was lost) before-first-step
+info        it was running before the profiler's first step: warm-up coarse-timer           warning
+fewer than ten steps of the clock: the duration is uncertain by more than 5 % repeated-dispatch
+warning     its number occurs again in the same process: replay passes of counters
+dropped-dispatches     warning     holes in the numbers of the dispatches of a process: activities
+are missing zero-counter           info        the counter is zero in every activity back-to-back
+info        most activities start as the one before ends: durations contain the dispatch gap
 =====================  ==========  ====================================================================================
 """
 
@@ -40,7 +42,10 @@ from .dispatches import KERNEL, Finding, Severity, counters_of
 
 QUEUE = ("device", "process", "gpu", "stream")
 """Columns that make a queue: activities of one queue run one after the other."""
-DAY_NS, HOUR_NS = 86_400e9, 3_600e9  # time without any activity beyond which a trace is not of one run
+DAY_NS, HOUR_NS = (
+    86_400e9,
+    3_600e9,
+)  # time without any activity beyond which a trace is not of one run
 _OFTEN = 6  # values from which only two different ones among them are no accident
 
 
@@ -68,19 +73,21 @@ def queue_codes(table: pd.DataFrame) -> IntArray:
 
 
 JITTER_NS = 5_000
-"""Stamps of activities that follow each other on one queue may overlap by some microseconds: at most 2.4 µs in traces
-of MI300X, 0.6 µs of MI350X."""
+"""Stamps of activities that follow each other on one queue may overlap by some microseconds: at
+most 2.4 µs in traces of MI300X, 0.6 µs of MI350X."""
 
 
 def overruns(table: pd.DataFrame) -> BoolArray:
     """Return which activities run over a later one of their own stream, shape (n_rows,).
 
-    A stream runs one activity after the other, so that none ends after a later one has ended, by more than `JITTER_NS`.
-    The one that does has a wrong end (ROCm: seconds for a kernel of microseconds); those that follow are sound.
+    A stream runs one activity after the other, so that none ends after a later one has ended, by
+    more than `JITTER_NS`. The one that does has a wrong end (ROCm: seconds for a kernel of
+    microseconds); those that follow are sound.
 
-    Ends that reach into the next activity, but not beyond it, are no overruns: dependent launches of CUDA begin early.
-    Not judged are activities without a stream, those of one launch among each other (branches of a graph), and copies
-    and fills beside kernels, which some profilers put on a stream that they did not run on.
+    Ends that reach into the next activity, but not beyond it, are no overruns: dependent launches
+    of CUDA begin early. Not judged are activities without a stream, those of one launch among each
+    other (branches of a graph), and copies and fills beside kernels, which some profilers put on a
+    stream that they did not run on.
     """
     room = _room_ns(table)
     return np.asarray(room < table["duration_ns"].to_numpy(dtype=np.int64), dtype=bool)
@@ -112,7 +119,9 @@ def _room_ns(table: pd.DataFrame) -> IntArray:
     for queue in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(queues)) + 1):
         if len(queue) < 2:
             continue
-        first_end_ns = np.minimum.accumulate(end_ns[queue][::-1])[::-1]  # of each and all that start later
+        first_end_ns = np.minimum.accumulate(end_ns[queue][::-1])[
+            ::-1
+        ]  # of each and all that start later
         has_later = queue[after_launch[queue] <= queue[-1]]
         later = after_launch[has_later]
         covers = end_ns[has_later] > first_end_ns[later - queue[0]] + JITTER_NS
@@ -151,10 +160,11 @@ def gaps_ns(table: pd.DataFrame) -> pd.Series:
 def resolution_ns(values: IntArray) -> int:
     """Return the step of a clock: the greatest common divisor of the differences between the values it has given.
 
-    Differences, not values: some producers subtract a nanosecond from every duration (MI300X under Kineto: 40 k - 1).
-    Two different values have one difference, which may be many steps; seen often enough (`_OFTEN`) they are of a
-    coarse clock, and the step is what divides both, with or without that nanosecond. Returns 0 where the
-    values say nothing about the clock: there is one, or there are two that were not seen that often.
+    Differences, not values: some producers subtract a nanosecond from every duration (MI300X under
+    Kineto: 40 k - 1). Two different values have one difference, which may be many steps; seen often
+    enough (`_OFTEN`) they are of a coarse clock, and the step is what divides both, with or without
+    that nanosecond. Returns 0 where the values say nothing about the clock: there is one, or there
+    are two that were not seen that often.
     """
     every = np.asarray(values, dtype=np.int64)
     distinct = np.unique(every)
@@ -166,7 +176,9 @@ def resolution_ns(values: IntArray) -> int:
 def _sorted(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
     starts = table["start_ns"].to_numpy(dtype=np.int64)
     order = np.argsort(starts, kind="stable")
-    return starts[order], starts[order] + np.maximum(table["duration_ns"].to_numpy(dtype=np.int64)[order], 0)
+    return starts[order], starts[order] + np.maximum(
+        table["duration_ns"].to_numpy(dtype=np.int64)[order], 0
+    )
 
 
 IMPOSSIBLE = {
@@ -185,15 +197,25 @@ ROWS: Final[dict[str, tuple[Severity, str]]] = {
     **{code: (_ERROR, text) for code, text in IMPOSSIBLE.items()},
     OVERRUN: (
         _ERROR,
-        "activities that end after later ones of their stream have ended: their end is wrong, cut off where the next "
+        "activities that end after later ones of their stream have ended: their end is wrong, cut "
+        "off where the next "
         "starts, rows refused",
     ),
     "days-apart": ("error", "activities hours or days after all others: not of one run"),
-    "overlap": ("warning", "activities that overlap on one queue: their times add up to more than the time"),
+    "overlap": (
+        "warning",
+        "activities that overlap on one queue: their times add up to more than the time",
+    ),
     "orphan": ("warning", "activities without a launch in the file: no shapes, no step"),
     "before-first-step": ("info", "activities before the first step: warm-up"),
-    "coarse-timer": ("warning", "durations of under ten steps of the clock: uncertain by more than 5 %"),
-    "repeated-dispatch": ("warning", "dispatch numbers that occur again in a process: replay passes"),
+    "coarse-timer": (
+        "warning",
+        "durations of under ten steps of the clock: uncertain by more than 5 %",
+    ),
+    "repeated-dispatch": (
+        "warning",
+        "dispatch numbers that occur again in a process: replay passes",
+    ),
 }
 """Code of what is wrong with single rows (`flags`) -> how grave it is, and what it is."""
 
@@ -210,10 +232,14 @@ def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
         OVERRUN: overrun,
         "days-apart": days_apart(table),
         "overlap": (gaps_ns(table) < -TOUCHING_NS).fillna(False).to_numpy(dtype=bool),
-        "orphan": ~linked if linked.any() else np.zeros(len(table), dtype=bool),  # if launches are recorded at all
+        "orphan": ~linked
+        if linked.any()
+        else np.zeros(len(table), dtype=bool),  # if launches are recorded at all
         "before-first-step": table["start_ns"].to_numpy() < first_step_ns,
         "coarse-timer": _coarse(table, ~overrun),
-        "repeated-dispatch": (table.duplicated(["process", "gpu", "dispatch_id"]) & numbered).to_numpy(),
+        "repeated-dispatch": (
+            table.duplicated(["process", "gpu", "dispatch_id"]) & numbered
+        ).to_numpy(),
     }
     return pd.DataFrame({code: found[code] for code in ROWS}, index=table.index)
 
@@ -227,7 +253,9 @@ def words(found: pd.DataFrame) -> pd.Series:
     return pd.Series(pd.Categorical(text), index=found.index)
 
 
-def check(table: pd.DataFrame, steps: pd.DataFrame, found: pd.DataFrame | None = None) -> list[Finding]:
+def check(
+    table: pd.DataFrame, steps: pd.DataFrame, found: pd.DataFrame | None = None
+) -> list[Finding]:
     """Return what is odd about a trace, the gravest first; `found` is what `flags` returned, if it is at hand."""
     found = flags(table, steps) if found is None else found
     findings = []
@@ -243,7 +271,9 @@ def check(table: pd.DataFrame, steps: pd.DataFrame, found: pd.DataFrame | None =
 
 def by_severity(findings: Sequence[Finding]) -> list[Finding]:
     """Return the findings, errors first, in the order given within a severity."""
-    return sorted(findings, key=lambda finding: ("error", "warning", "info").index(finding.severity))
+    return sorted(
+        findings, key=lambda finding: ("error", "warning", "info").index(finding.severity)
+    )
 
 
 def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
@@ -265,8 +295,13 @@ def days_apart(table: pd.DataFrame) -> BoolArray:
 
     Or more than an hour, where no file has activities on both sides.
     """
-    starts, order = table["start_ns"].to_numpy(dtype=float), np.argsort(table["start_ns"].to_numpy(), kind="stable")
-    ends = np.maximum.accumulate((starts + np.maximum(table["duration_ns"].to_numpy(dtype=float), 0.0))[order])
+    starts, order = (
+        table["start_ns"].to_numpy(dtype=float),
+        np.argsort(table["start_ns"].to_numpy(), kind="stable"),
+    )
+    ends = np.maximum.accumulate(
+        (starts + np.maximum(table["duration_ns"].to_numpy(dtype=float), 0.0))[order]
+    )
     found = np.zeros(len(table), dtype=bool)
     gaps = starts[order[1:]] - ends[:-1]
     found[order[1:]] = gaps > DAY_NS
@@ -298,12 +333,21 @@ def _dropped(table: pd.DataFrame) -> list[Finding]:
     if not missing:
         return []
     text = "dispatches missing between the first and the last number: dropped records, or a filter"
-    return [Finding(remark("dropped-dispatches", text), "warning", missing, source=str(known["source"].iloc[0]))]
+    return [
+        Finding(
+            remark("dropped-dispatches", text),
+            "warning",
+            missing,
+            source=str(known["source"].iloc[0]),
+        )
+    ]
 
 
 def _zero_counters(table: pd.DataFrame) -> list[Finding]:
     names = counters_of(table)
-    zero = [name for name in names if table[name].notna().any() and not table[name].fillna(0.0).any()]
+    zero = [
+        name for name in names if table[name].notna().any() and not table[name].fillna(0.0).any()
+    ]
     if not zero:
         return []
     text = f"counters that are zero in every activity ({few(zero)})"
@@ -317,6 +361,9 @@ def _back_to_back(table: pd.DataFrame) -> list[Finding]:
     touching = (gaps.abs() <= TOUCHING_NS).fillna(False) & known
     if known.sum() < 10 or touching.sum() < _MOST * known.sum():
         return []
-    text = "activities that start as the one before ends: durations contain the dispatch gap of a busy queue"
+    text = (
+        "activities that start as the one before ends: durations contain the dispatch gap of a "
+        "busy queue"
+    )
     first = str(table["source"].iloc[0])
     return [Finding(remark("back-to-back", text), "info", int(touching.sum()), source=first)]

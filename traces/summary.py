@@ -1,8 +1,8 @@
 """From dispatches to measurements: a trace looked at, put in numbers, and as rows of the measurement table.
 
-`annotate` gives the dispatch table everything that follows from it: kernel classes, operators, work, quality flags.
-`overview` says in a few numbers what a trace holds. `measurements` makes a row of the calls of one operator on one
-shape, whatever kernels they ran.
+`annotate` gives the dispatch table everything that follows from it: kernel classes, operators,
+work, quality flags. `overview` says in a few numbers what a trace holds. `measurements` makes a row
+of the calls of one operator on one shape, whatever kernels they ran.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ FLAGS = "flags"  # column of the quality codes that concern a row, joined by ";"
 class Annotated:
     """A trace that has been looked at.
 
-    `dispatches` is the dispatch table, then `kernel_class` and `op_class` (`classes`), `op`, `variant`, dimensions,
-    precisions, `flops`, `bytes_moved` (`activity_work`), and `flags` (`quality`). `findings` are the reader's and those
-    of the quality gate, the gravest first. An activity that runs over later ones of its stream (`quality.overruns`)
-    ends where the next starts. `calls` (the CPU's, of the runtime) and `ranges` (the user's annotations)
-    are there where they were asked for.
+    `dispatches` is the dispatch table, then `kernel_class` and `op_class` (`classes`), `op`,
+    `variant`, dimensions, precisions, `flops`, `bytes_moved` (`activity_work`), and `flags`
+    (`quality`). `findings` are the reader's and those of the quality gate, the gravest first. An
+    activity that runs over later ones of its stream (`quality.overruns`) ends where the next
+    starts. `calls` (the CPU's, of the runtime) and `ranges` (the user's annotations) are there
+    where they were asked for.
     """
 
     dispatches: pd.DataFrame
@@ -49,14 +50,24 @@ class Annotated:
 def annotate(trace: Trace) -> Annotated:
     """Return the trace with kernel classes, operators, work and quality findings.
 
-    A reader that has found something itself is believed: the gate does not report the same code again.
+    A reader that has found something itself is believed: the gate does not report the same code
+    again.
     """
     table = trace.dispatches
     flagged = quality.flags(table, trace.steps)
     table = quality.without_overruns(table)
     told = {finding.code for finding in trace.findings}
-    own = [finding for finding in quality.check(table, trace.steps, flagged) if finding.code not in told]
-    parts = [table, classify(table), work_of_dispatches(table), quality.words(flagged).rename(FLAGS)]
+    own = [
+        finding
+        for finding in quality.check(table, trace.steps, flagged)
+        if finding.code not in told
+    ]
+    parts = [
+        table,
+        classify(table),
+        work_of_dispatches(table),
+        quality.words(flagged).rename(FLAGS),
+    ]
     findings = quality.by_severity([*trace.findings, *own])
     dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)
     return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)
@@ -67,7 +78,9 @@ def check_one_run(trace: Annotated, label: str) -> None:
     table = trace.dispatches
     if (apart := quality.days_apart(table) & (quality.impossible(table) == "")).any():
         place = table["source"].iloc[int(np.argmax(apart))]
-        raise DataError(f"is not of one run: {place} starts hours or days after all before it", source=label)
+        raise DataError(
+            f"is not of one run: {place} starts hours or days after all before it", source=label
+        )
 
 
 def with_possible_times(trace: Annotated, label: str) -> Annotated:
@@ -82,7 +95,10 @@ def with_possible_times(trace: Annotated, label: str) -> Annotated:
         return trace
     if wrong.all():
         first = f"{table['duration_ns'].iloc[0] / 1e3:g} µs at {table['source'].iloc[0]}"
-        raise DataError(f"none of the {len(table)} activities has a duration that can be, first: {first}", source=label)
+        raise DataError(
+            f"none of the {len(table)} activities has a duration that can be, first: {first}",
+            source=label,
+        )
     return replace(trace, dispatches=table[~wrong].reset_index(drop=True))
 
 
@@ -100,12 +116,14 @@ UNCLASSIFIED = "unclassified"  # how activities without an operator class are ca
 class Overview:
     """A trace in numbers.
 
-    `devices` are those of the activities, "" where the file does not say; `activities` the number of kernels, copies
-    and fills; `linked` how many have their launch in the file. In microseconds, `kernel_us` is the sum of the kernels'
-    durations, `busy_us` time with at least one activity, `span_us` first start to last end; activities with a time
-    that none can take (`quality.IMPOSSIBLE`) are in none of them, nor in the times of classes. `classes` has
-    `kernel_class`, `op_class`, `count`, `time_us`, `share` (of the sum of all durations), `unclassified` the kernels
-    without an operator class (see `classes.unclassified`), both the largest first; `findings` the gravest first.
+    `devices` are those of the activities, "" where the file does not say; `activities` the number
+    of kernels, copies and fills; `linked` how many have their launch in the file. In microseconds,
+    `kernel_us` is the sum of the kernels' durations, `busy_us` time with at least one activity,
+    `span_us` first start to last end; activities with a time that none can take
+    (`quality.IMPOSSIBLE`) are in none of them, nor in the times of classes. `classes` has
+    `kernel_class`, `op_class`, `count`, `time_us`, `share` (of the sum of all durations),
+    `unclassified` the kernels without an operator class (see `classes.unclassified`), both the
+    largest first; `findings` the gravest first.
     """
 
     label: str
@@ -143,12 +161,17 @@ def overview(annotated: Annotated, label: str) -> Overview:
     return Overview(
         label=label,
         devices=tuple(sorted(map(str, table["device"].unique()))),
-        activities={str(kind): int(count) for kind, count in table["kind"].astype(str).value_counts().items()},
+        activities={
+            str(kind): int(count)
+            for kind, count in table["kind"].astype(str).value_counts().items()
+        },
         linked=int(table["linked"].sum()),
         kernel_us=float(timed.loc[timed["kind"] == KERNEL, "duration_ns"].sum()) / 1e3,
         busy_us=busy_ns(timed) / 1e3,
         span_us=span_ns(timed) / 1e3,
-        classes=found.assign(share=found["time_us"] / total).sort_values("time_us", ascending=False, ignore_index=True),
+        classes=found.assign(share=found["time_us"] / total).sort_values(
+            "time_us", ascending=False, ignore_index=True
+        ),
         unclassified=unclassified(kernels, kernels[["kernel_class", "op_class"]]),
         findings=annotated.findings,
         notes=annotated.notes,
@@ -158,23 +181,29 @@ def overview(annotated: Annotated, label: str) -> Overview:
 STATED = ("vgpr", "accum_vgpr", "sgpr", "lds_bytes", "scratch_bytes")
 """What a launch states that features of a kernel are made of where nothing else is known of it."""
 LAUNCH = f"{COUNTER}launch."  # prefix of their columns in the measurement table
-_SIZES = tuple(name for name in dict.fromkeys(name for op in OPS.values() for name in op.dims) if name not in WORDS)
+_SIZES = tuple(
+    name
+    for name in dict.fromkeys(name for op in OPS.values() for name in op.dims)
+    if name not in WORDS
+)
 
 
 def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> pd.DataFrame:
     """Return the raw rows of the measurement table that a trace gives; `campaign` is what to call it in that column.
 
-    A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel the names of them
-    (sorted, joined by " + "): which of them was the longest may change from call to call.
-    Activities without a call (collectives, copies, kernels of unknown operators) count as a call each. Calls that agree
-    in device, operator, variant, dimensions, precisions and kernel are repeats: one row, unless `each` call is to be
-    one.
+    A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel
+    the names of them (sorted, joined by " + "): which of them was the longest may change from call
+    to call. Activities without a call (collectives, copies, kernels of unknown operators) count as
+    a call each. Calls that agree in device, operator, variant, dimensions, precisions and kernel
+    are repeats: one row, unless `each` call is to be one.
 
-    Kernels known by their launch alone carry what it states besides as counters, ``counter.launch.NAME`` (`STATED`).
-    Columns are `device`, `op`, `variant`, dimensions, precisions, `kernel`, `op_class`; `duration_us`, the median of
-    the repeats, `spread_us`, their median absolute deviation, `repeats`; `kernels`, activities per call; `share`, of
-    the GPU time of the trace; counters as medians over the repeats (sums over a call); `source` of the first call.
-    Each call with an impossible time, and each kernel whose launch is unknown, is a row of its own with a `_defect`.
+    Kernels known by their launch alone carry what it states besides as counters,
+    ``counter.launch.NAME`` (`STATED`). Columns are `device`, `op`, `variant`, dimensions,
+    precisions, `kernel`, `op_class`; `duration_us`, the median of the repeats, `spread_us`, their
+    median absolute deviation, `repeats`; `kernels`, activities per call; `share`, of the GPU time
+    of the trace; counters as medians over the repeats (sums over a call); `source` of the first
+    call. Each call with an impossible time, and each kernel whose launch is unknown, is a row of
+    its own with a `_defect`.
     """
     table = annotated.dispatches
     if table.empty:
@@ -191,7 +220,9 @@ def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> 
         duration_us=median.to_numpy(),
         spread_us=np.where(count > 1, deviation, np.nan),
         repeats=count.to_numpy(dtype=float),
-        share=(repeats["duration_us"].sum() / max(float(duration.clip(lower=0).sum()), 1e-9)).to_numpy(),
+        share=(
+            repeats["duration_us"].sum() / max(float(duration.clip(lower=0).sum()), 1e-9)
+        ).to_numpy(),
         campaign=campaign,
     )
     counters = counters_of(calls)
@@ -212,7 +243,9 @@ def _repeats(calls: pd.DataFrame) -> np.ndarray:
 def _calls(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per call, in the order of the first activity of each."""
     code = call_codes(table)
-    order = np.lexsort((-table["duration_ns"].to_numpy(), code))  # within a call the longest activity first
+    order = np.lexsort(
+        (-table["duration_ns"].to_numpy(), code)
+    )  # within a call the longest activity first
     main = order[np.r_[True, code[order][1:] != code[order][:-1]]]
     grouped = table.groupby(code, sort=True)
     calls = table.iloc[main].reset_index(drop=True)
@@ -220,9 +253,13 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     flags = np.full(int(code.max()) + 1, "", dtype=object)
     pairs = pd.DataFrame({"call": code, "flags": table[FLAGS].astype("str")}).drop_duplicates()
     for call, text in pairs[pairs["flags"] != ""].itertuples(index=False):
-        flags[call] = ";".join(dict.fromkeys([*filter(None, flags[call].split(";")), *text.split(";")]))
+        flags[call] = ";".join(
+            dict.fromkeys([*filter(None, flags[call].split(";")), *text.split(";")])
+        )
     found = {
-        **{name: calls[name].astype(str) for name in ("device", *WORDS, "op_class", "kernel_class")},
+        **{
+            name: calls[name].astype(str) for name in ("device", *WORDS, "op_class", "kernel_class")
+        },
         **{name: calls[name].astype("Float64").astype(float) for name in _present(calls, _SIZES)},
         "kernel": _kernels(table["name"], code),
         "duration_us": grouped["duration_ns"].sum().to_numpy() / 1e3,
@@ -236,13 +273,21 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     stated = calls.loc[alone, [*STATED]].astype("Float64").astype(float).dropna(axis=1, how="all")
     found |= {f"{LAUNCH}{name}": stated[name].reindex(calls.index) for name in stated}
     counters = counters_of(table)
-    counted = grouped[counters].sum(min_count=1).reset_index(drop=True) if counters else pd.DataFrame(index=calls.index)
-    return _with_defects(pd.concat([pd.DataFrame(found, index=calls.index), counted], axis=1), calls)
+    counted = (
+        grouped[counters].sum(min_count=1).reset_index(drop=True)
+        if counters
+        else pd.DataFrame(index=calls.index)
+    )
+    return _with_defects(
+        pd.concat([pd.DataFrame(found, index=calls.index), counted], axis=1), calls
+    )
 
 
 def _kernels(names: pd.Series, code: np.ndarray) -> np.ndarray:
     """Return what each call ran, by the number of the call of each activity: the names, sorted, each once."""
-    launched = pd.DataFrame({"call": code, "name": names.astype("str").to_numpy()}).drop_duplicates()
+    launched = pd.DataFrame(
+        {"call": code, "name": names.astype("str").to_numpy()}
+    ).drop_duplicates()
     several = launched["call"].duplicated(keep=False).to_numpy()
     kernels = np.full(int(code.max()) + 1, "", dtype=object)
     calls, words = launched["call"].to_numpy(), launched["name"].to_numpy(dtype=object)
@@ -256,7 +301,9 @@ def call_codes(table: pd.DataFrame) -> np.ndarray:
     """Return the number of each row's call, in order of appearance; rows without an operator's call have one each."""
     named = (table["op_id"].notna() & ~table["op"].isin(["", UNKNOWN, "collective"])).to_numpy()
     alone = np.where(named, 0, np.arange(1, len(table) + 1))
-    own = [pd.factorize(table[name], use_na_sentinel=False)[0] * named for name in (*SAME_CALL, "op")]
+    own = [
+        pd.factorize(table[name], use_na_sentinel=False)[0] * named for name in (*SAME_CALL, "op")
+    ]
     return pd.MultiIndex.from_arrays([alone, *own]).factorize()[0].astype(np.int64)
 
 

@@ -1,16 +1,18 @@
 """A model as the numbers that decide its matrices, and the kernels of one of its layers on one GPU.
 
-`known_models.find` and `model_config.from_config` make an `Architecture`. `layer` says which matrices one GPU has of
-it, `attention_flop`, `cached_bytes` and `read_bytes` how much attention and cache.
+`known_models.find` and `model_config.from_config` make an `Architecture`. `layer` says which
+matrices one GPU has of it, `attention_flop`, `cached_bytes` and `read_bytes` how much attention and
+cache.
 
-Layers need not be alike: a model is a list of attentions (each of so many layers, all of the context or a window of
-it), of recurrent mixers (linear attention, state spaces), of dense feed-forward parts by width, and one mixture. What
-is said of "a layer" is a mean over all of them.
+Layers need not be alike: a model is a list of attentions (each of so many layers, all of the
+context or a window of it), of recurrent mixers (linear attention, state spaces), of dense
+feed-forward parts by width, and one mixture. What is said of "a layer" is a mean over all of them.
 
-Tensor parallelism cuts the heads and the inner width of the feed-forward part (Shoeybi et al., Megatron-LM,
-arXiv:1909.08053): the projections into the heads and into the inner width by columns, those out of them by rows, with
-a sum over the GPUs after each pair. Expert parallelism gives every GPU some of the experts, and sends tokens to them
-and back. `check_split` says which numbers of GPUs a model can be cut into.
+Tensor parallelism cuts the heads and the inner width of the feed-forward part (Shoeybi et al.,
+Megatron-LM, arXiv:1909.08053): the projections into the heads and into the inner width by columns,
+those out of them by rows, with a sum over the GPUs after each pair. Expert parallelism gives every
+GPU some of the experts, and sends tokens to them and back. `check_split` says which numbers of GPUs
+a model can be cut into.
 """
 
 from __future__ import annotations
@@ -30,16 +32,18 @@ from ..remarks import Remark, remark
 _LARGEST: Final = 10**7  # no dimension of a model is larger: what is, was mistyped
 _MOST_LAYERS: Final = 10_000
 PARTS: Final = ("attention", "output", "dense", "shared", "experts")
-"""Of a model whose weights may be kept in formats of their own: projections into the heads and out of them (of
-recurrent mixers too), dense feed-forward parts, experts that every token visits, and the others."""
+"""Of a model whose weights may be kept in formats of their own: projections into the heads and out
+of them (of recurrent mixers too), dense feed-forward parts, experts that every token visits, and
+the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Latent:
     """Widths of multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1).
 
-    ``query_rank`` and ``cache_rank`` are those of the compressed query (0: it is not compressed) and of the compressed
-    keys and values; each head has ``plain`` and ``rotary`` dimensions for its keys, and ``value`` for its values.
+    ``query_rank`` and ``cache_rank`` are those of the compressed query (0: it is not compressed)
+    and of the compressed keys and values; each head has ``plain`` and ``rotary`` dimensions for its
+    keys, and ``value`` for its values.
     """
 
     query_rank: int
@@ -59,9 +63,14 @@ class Attention:
     kv_heads: int
     head_dim: int
     value_dim: int = 0  # width of a value where it is another (0: it is not)
-    window: int = 0  # tokens that a layer keeps and looks at (0: all), as sliding and chunked attention do
-    picked: int = 0  # tokens that a query looks at of all that are kept (0: all), as sparse attention does
-    # of the small attention that picks them; its keys are cached too (0: there is none, or another layer's serves)
+    window: int = (
+        0  # tokens that a layer keeps and looks at (0: all), as sliding and chunked attention do
+    )
+    picked: int = (
+        0  # tokens that a query looks at of all that are kept (0: all), as sparse attention does
+    )
+    # of the small attention that picks them; its keys are cached too (0: there is none, or another
+    # layer's serves)
     index_heads: int = 0
     index_dim: int = 0
     gated: bool = False  # whether a gate as wide as the queries multiplies the result
@@ -76,7 +85,8 @@ class Attention:
     def cached(self, tp: int = 1) -> float:
         """Return the elements of keys and values that one token leaves in one layer on one of ``tp`` GPUs.
 
-        Heads are cut as long as there are any; a GPU beyond them, and every GPU with latent attention, holds a copy.
+        Heads are cut as long as there are any; a GPU beyond them, and every GPU with latent
+        attention, holds a copy.
         """
         if self.latent is not None:
             return float(self.latent.cache_rank + self.latent.rotary)
@@ -99,8 +109,9 @@ class Attention:
 class Recurrent:
     """What so many layers have in place of attention: linear attention, or a state space.
 
-    ``into`` is the width of the projections into it, ``inner`` of what leaves it, ``state`` the elements that a
-    sequence keeps, however long it is (Gated DeltaNet, arXiv:2412.06464; Mamba-2, arXiv:2405.21060).
+    ``into`` is the width of the projections into it, ``inner`` of what leaves it, ``state`` the
+    elements that a sequence keeps, however long it is (Gated DeltaNet, arXiv:2412.06464; Mamba-2,
+    arXiv:2405.21060).
     """
 
     layers: int
@@ -121,8 +132,9 @@ class Dense:
 class Mixture:
     """The mixtures of experts of so many layers.
 
-    Each has ``experts`` of inner ``width``, of which a token visits ``visited``; every token visits ``shared`` more
-    inner width besides. ``inputs`` is the width that tokens are projected to before the experts (0: they are not).
+    Each has ``experts`` of inner ``width``, of which a token visits ``visited``; every token visits
+    ``shared`` more inner width besides. ``inputs`` is the width that tokens are projected to before
+    the experts (0: they are not).
     """
 
     layers: int
@@ -151,8 +163,8 @@ class Architecture:
     gated: bool = True  # whether a feed-forward part has three matrices (gate, up, down) or two
     causal: bool = True  # False of an encoder: every token attends to every other
     tied: bool = False  # whether the embedding is the output matrix too
-    # number formats that the checkpoint keeps its weights in, by `PARTS`: ``fp8``, or ``fp4/bf16`` where products are
-    # to be computed in another. What is not named is in 16 bits.
+    # number formats that the checkpoint keeps its weights in, by `PARTS`: ``fp8``, or ``fp4/bf16``
+    # where products are to be computed in another. What is not named is in 16 bits.
     formats: Mapping[str, str] = field(default_factory=dict)
     kv_format: str = ""  # that the checkpoint asks for its cache; empty: none
     remarks: tuple[Remark, ...] = ()  # what is to be said of how it was read
@@ -160,16 +172,35 @@ class Architecture:
     def __post_init__(self) -> None:
         for name in ("hidden", "layers", "vocab"):
             check(self.name, name, getattr(self, name), least=1)
-        for part in (*self.attention, *self.recurrent, *self.dense, *([self.mixture] if self.mixture else [])):
+        for part in (
+            *self.attention,
+            *self.recurrent,
+            *self.dense,
+            *([self.mixture] if self.mixture else []),
+        ):
             for name, value in vars(part).items():
                 if isinstance(value, int) and not isinstance(value, bool):
-                    needed = name in ("layers", "heads", "kv_heads", "head_dim", "experts", "width", "into", "inner")
+                    needed = name in (
+                        "layers",
+                        "heads",
+                        "kv_heads",
+                        "head_dim",
+                        "experts",
+                        "width",
+                        "into",
+                        "inner",
+                    )
                     check(self.name, name, value, least=int(needed))
             if part.layers > 2 * self.layers:  # a layer may have two of a kind
-                raise DataError(f"{self.name}: {part.layers} of its {self.layers} layers are said to be of one kind")
+                raise DataError(
+                    f"{self.name}: {part.layers} of its {self.layers} layers are said to be of "
+                    "one kind"
+                )
         for one in self.attention:
             if one.heads % one.kv_heads:
-                raise DataError(f"{self.name}: {one.kv_heads} key heads do not divide {one.heads} query heads")
+                raise DataError(
+                    f"{self.name}: {one.kv_heads} key heads do not divide {one.heads} query heads"
+                )
         if not self.attention and not self.recurrent:
             raise DataError(f"{self.name}: no layer mixes tokens, by attention or otherwise")
         if (one := self.mixture) and not 0 < one.visited <= one.experts:
@@ -177,9 +208,14 @@ class Architecture:
 
     def remarks_at(self, tokens: int) -> list[Remark]:
         """Return what is to be said of how it was read, and of a sequence longer than the configuration allows."""
-        text = f"a sequence of {tokens:,} tokens is longer than the {self.context:,} that {self.name} is configured for"
+        text = (
+            f"a sequence of {tokens:,} tokens is longer than the {self.context:,} that "
+            f"{self.name} is configured for"
+        )
         allowed = tokens <= self.context or not self.context
-        beyond = [] if allowed else [remark("beyond-context", text, tokens=tokens, context=self.context)]
+        beyond = (
+            [] if allowed else [remark("beyond-context", text, tokens=tokens, context=self.context)]
+        )
         return [*self.remarks, *beyond]
 
     @property
@@ -247,7 +283,11 @@ class Architecture:
     @property
     def expert_parameters(self) -> int:
         """Weights of one expert."""
-        return self.ffn_matrices * (self.mixture.inputs or self.hidden) * self.mixture.width if self.mixture else 0
+        return (
+            self.ffn_matrices * (self.mixture.inputs or self.hidden) * self.mixture.width
+            if self.mixture
+            else 0
+        )
 
     @property
     def embedding_parameters(self) -> int:
@@ -262,7 +302,9 @@ class Architecture:
     @property
     def active_parameters(self) -> int:
         """Weights that one token meets."""
-        idle = self.mixture_layers * (self.experts - self.experts_per_token) * self.expert_parameters
+        idle = (
+            self.mixture_layers * (self.experts - self.experts_per_token) * self.expert_parameters
+        )
         return self.parameters - idle
 
     @property
@@ -274,9 +316,12 @@ class Architecture:
 def cached_per_token(model: Architecture, tp: int) -> float:
     """Return the elements that one token leaves in the cache of a mean layer on one of ``tp`` GPUs, windows unfilled.
 
-    Heads are cut as long as there are any; a GPU beyond them, and every GPU with latent attention, holds a copy.
+    Heads are cut as long as there are any; a GPU beyond them, and every GPU with latent attention,
+    holds a copy.
     """
-    return sum(one.layers * (one.cached(tp) + one.index_dim) for one in model.attention) / model.layers
+    return (
+        sum(one.layers * (one.cached(tp) + one.index_dim) for one in model.attention) / model.layers
+    )
 
 
 def cached_bytes(model: Architecture, tp: int, tokens: ArrayLike, bits: float) -> FloatArray:
@@ -293,7 +338,11 @@ def read_bytes(model: Architecture, tp: int, tokens: ArrayLike, bits: float) -> 
     """Return the bytes that a step moves for a sequence of so many tokens: cached keys and values, states both ways."""
     tokens = np.asarray(tokens, dtype=np.float64)
     read = sum(
-        one.layers * (one.cached(tp) * np.minimum(tokens, one.window or one.picked or np.inf) + one.index_dim * tokens)
+        one.layers
+        * (
+            one.cached(tp) * np.minimum(tokens, one.window or one.picked or np.inf)
+            + one.index_dim * tokens
+        )
         for one in model.attention
     )
     return np.asarray(read * bits / 8 + 2.0 * _states(model, tp))
@@ -303,11 +352,14 @@ def _states(model: Architecture, tp: int) -> float:
     return sum(one.layers * one.state for one in model.recurrent) * STATE_BYTES / tp
 
 
-def attention_flop(model: Architecture, query: ArrayLike, context: ArrayLike, tp: int) -> FloatArray:
+def attention_flop(
+    model: Architecture, query: ArrayLike, context: ArrayLike, tp: int
+) -> FloatArray:
     """Return the operations of scores and weighted sums of one sequence in a mean layer, on one of ``tp`` GPUs.
 
-    ``query`` new tokens attend to a ``context`` that ends with them; a causal kernel skips what lies ahead, a window
-    what lies too far back. A recurrent layer reads and writes its state once a token.
+    ``query`` new tokens attend to a ``context`` that ends with them; a causal kernel skips what
+    lies ahead, a window what lies too far back. A recurrent layer reads and writes its state once a
+    token.
     """
     q, context = np.asarray(query, dtype=np.float64), np.asarray(context, dtype=np.float64)
     found = np.zeros(np.broadcast(q, context).shape)
@@ -325,9 +377,14 @@ def attention_flop(model: Architecture, query: ArrayLike, context: ArrayLike, tp
 def check(name: str, field: str, value: object, *, least: int) -> int:
     """Return a dimension as a whole number; a DataError that names model and field where it cannot be one."""
     most = _MOST_LAYERS if "layer" in field else _LARGEST
-    known = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+    known = (
+        isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+    )
     if not known or value != int(value):
-        raise DataError(f"{name}: {field} must be a whole number from {least} to {most:,}, got {repr(value)[:40]}")
+        raise DataError(
+            f"{name}: {field} must be a whole number from {least} to {most:,}, got "
+            f"{repr(value)[:40]}"
+        )
     return int(value)
 
 
@@ -335,8 +392,9 @@ def check(name: str, field: str, value: object, *, least: int) -> int:
 class Matrix:
     """Weights of one product on one GPU: ``outputs`` by ``inputs``, and the part of the layers that have it.
 
-    ``part`` is one of `PARTS`, which may have a number format of its own (empty: 16 bits whatever the others are in);
-    ``cut`` whether GPUs that share a layer hold a piece each, or every one of them all of it.
+    ``part`` is one of `PARTS`, which may have a number format of its own (empty: 16 bits whatever
+    the others are in); ``cut`` whether GPUs that share a layer hold a piece each, or every one of
+    them all of it.
     """
 
     name: str
@@ -356,9 +414,9 @@ class Matrix:
 class Experts:
     """The experts of one layer on one GPU.
 
-    ``held`` of ``all`` experts, of which a token visits ``visited``; ``matrices`` are those of one expert, and the
-    ``share`` of the layers that have them. Tokens come from ``senders`` groups of GPUs that cut heads among them; below
-    1 it is a part of the tokens of one.
+    ``held`` of ``all`` experts, of which a token visits ``visited``; ``matrices`` are those of one
+    expert, and the ``share`` of the layers that have them. Tokens come from ``senders`` groups of
+    GPUs that cut heads among them; below 1 it is a part of the tokens of one.
     """
 
     matrices: tuple[Matrix, ...]
@@ -375,11 +433,19 @@ class Experts:
 
     def visits(self, tokens: ArrayLike) -> FloatArray:
         """Return the visits to the experts held here, if the tokens of each sender spread evenly."""
-        return np.asarray(tokens, dtype=np.float64) * self.senders * self.visited * self.held / self.all
+        return (
+            np.asarray(tokens, dtype=np.float64)
+            * self.senders
+            * self.visited
+            * self.held
+            / self.all
+        )
 
     def touched(self, tokens: ArrayLike) -> FloatArray:
         """Return how many of the experts held here are expected to be visited at all, tokens choosing at random."""
-        missed = (1.0 - self.visited / self.all) ** (np.asarray(tokens, dtype=np.float64) * self.senders)
+        missed = (1.0 - self.visited / self.all) ** (
+            np.asarray(tokens, dtype=np.float64) * self.senders
+        )
         return np.maximum(self.held * (1.0 - missed), 1.0)
 
 
@@ -408,23 +474,32 @@ class Layer:
 def check_split(model: Architecture, tp: int, ep: int = 1) -> None:
     """Raise unless a model can be cut over ``tp`` GPUs by its heads and over ``ep`` by its experts.
 
-    Raises ParameterError: ``tp`` does not divide the query heads, neither divides the heads with keys nor is a multiple
-    of them, or ``ep`` does not divide the experts; the message says what would.
+    Raises ParameterError: ``tp`` does not divide the query heads, neither divides the heads with
+    keys nor is a multiple of them, or ``ep`` does not divide the experts; the message says what
+    would.
     """
     if not cuts_heads(model, tp):
         fits = [n for n in range(1, min(model.heads, 64) + 1) if cuts_heads(model, n)]
-        heads = f"{model.heads} heads" + (f", {model.kv_heads} with keys," if model.kv_heads != model.heads else "")
-        raise ParameterError("tp", f"must divide the {heads} of {model.name}, got {tp}: {', '.join(map(str, fits))} do")
+        heads = f"{model.heads} heads" + (
+            f", {model.kv_heads} with keys," if model.kv_heads != model.heads else ""
+        )
+        raise ParameterError(
+            "tp",
+            f"must divide the {heads} of {model.name}, got {tp}: {', '.join(map(str, fits))} do",
+        )
     if ep > 1 and not model.experts:
         raise ParameterError("ep", f"must be 1, got {ep}: {model.name} has no experts")
     if ep > 1 and model.experts % ep:
-        raise ParameterError("ep", f"must divide the {model.experts} experts of {model.name}, got {ep}")
+        raise ParameterError(
+            "ep", f"must divide the {model.experts} experts of {model.name}, got {ep}"
+        )
 
 
 def cuts_heads(model: Architecture, tp: int) -> bool:
     """Whether ``tp`` GPUs can share the heads of every layer."""
     return all(
-        one.heads % tp == 0 and (one.kv_heads % tp == 0 or tp % one.kv_heads == 0 or one.latent is not None)
+        one.heads % tp == 0
+        and (one.kv_heads % tp == 0 or tp % one.kv_heads == 0 or one.latent is not None)
         for one in model.attention
     )
 
@@ -444,7 +519,9 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     for one in model.attention:
         share, heads = one.layers / model.layers, one.heads // tp
         if (latent := one.latent) is None:
-            keys = max(one.kv_heads / tp, 1.0) * (one.head_dim + (0 if one.one_projection else one.value))
+            keys = max(one.kv_heads / tp, 1.0) * (
+                one.head_dim + (0 if one.one_projection else one.value)
+            )
             queries = one.heads / tp * (one.head_dim * (2 if one.gated else 1))
             matrices.append(Matrix("qkv", round(queries + keys), hidden, share))
         else:
@@ -453,19 +530,30 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
             matrices += [
                 Matrix("compress", compressed, hidden, share, cut=False),
                 Matrix("query", heads * (latent.plain + latent.rotary), source, share),
-                Matrix("keys and values", heads * (latent.plain + latent.value), latent.cache_rank, share),
+                Matrix(
+                    "keys and values",
+                    heads * (latent.plain + latent.value),
+                    latent.cache_rank,
+                    share,
+                ),
             ]
         if one.index_heads:
             source = one.latent.query_rank if one.latent and one.latent.query_rank else hidden
-            matrices.append(Matrix("index query", one.index_heads * one.index_dim, source, share, cut=False))
-            matrices.append(Matrix("index key", one.index_dim + one.index_heads, hidden, share, cut=False))
+            matrices.append(
+                Matrix("index query", one.index_heads * one.index_dim, source, share, cut=False)
+            )
+            matrices.append(
+                Matrix("index key", one.index_dim + one.index_heads, hidden, share, cut=False)
+            )
         matrices.append(Matrix("out", hidden, one.heads * one.value // tp, share, "output"))
     for mixer in model.recurrent:
         share = mixer.layers / model.layers
         matrices.append(Matrix("into state", -(-mixer.into // tp), hidden, share))
         matrices.append(Matrix("out of state", hidden, -(-mixer.inner // tp), share, "output"))
     for plain in model.dense:
-        matrices += _feed_forward(model, hidden, plain.width, tp, plain.layers / model.layers, "dense")
+        matrices += _feed_forward(
+            model, hidden, plain.width, tp, plain.layers / model.layers, "dense"
+        )
     if (mixture := model.mixture) is None:
         return Layer(tuple(matrices), None)
     share = mixture.layers / model.layers
@@ -474,14 +562,29 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
     matrices.append(Matrix("router", mixture.experts, hidden, share, "", cut=False))
     if mixture.inputs:
         matrices.append(Matrix("into experts", mixture.inputs, hidden, share, "shared", cut=False))
-        matrices.append(Matrix("out of experts", hidden, mixture.inputs, share, "shared", cut=False))
-    each = _feed_forward(model, mixture.inputs or hidden, mixture.width, 1 if ep > 1 else tp, 1.0, "experts")
+        matrices.append(
+            Matrix("out of experts", hidden, mixture.inputs, share, "shared", cut=False)
+        )
+    each = _feed_forward(
+        model, mixture.inputs or hidden, mixture.width, 1 if ep > 1 else tp, 1.0, "experts"
+    )
     senders = ep / tp if ep > 1 else 1.0
     held = mixture.experts // ep
-    return Layer(tuple(matrices), Experts(tuple(each), held, mixture.experts, mixture.visited, share, senders))
+    return Layer(
+        tuple(matrices),
+        Experts(tuple(each), held, mixture.experts, mixture.visited, share, senders),
+    )
 
 
-def _feed_forward(model: Architecture, inputs: int, inner: int, tp: int, share: float, part: str) -> list[Matrix]:
+def _feed_forward(
+    model: Architecture, inputs: int, inner: int, tp: int, share: float, part: str
+) -> list[Matrix]:
     width = -(-inner // tp)
-    into, kind = (model.ffn_matrices - 1) * width, {"shared": "shared ", "experts": "expert "}.get(part, "")
-    return [Matrix(f"{kind}up", into, inputs, share, part), Matrix(f"{kind}down", inputs, width, share, part)]
+    into, kind = (
+        (model.ffn_matrices - 1) * width,
+        {"shared": "shared ", "experts": "expert "}.get(part, ""),
+    )
+    return [
+        Matrix(f"{kind}up", into, inputs, share, part),
+        Matrix(f"{kind}down", inputs, width, share, part),
+    ]

@@ -1,8 +1,8 @@
 """When the layers of a graph run: the time of each by its best source, then the order, and what the end waits for.
 
-A GPU computes one layer at a time and sends one message at a time; the two overlap, and GPUs (the ranks of a trace of
-several) run beside each other. Of what is ready the first written
-goes first. The order of the medians holds for all draws of the times, so the interval is that of the same plan.
+A GPU computes one layer at a time and sends one message at a time; the two overlap, and GPUs (the
+ranks of a trace of several) run beside each other. Of what is ready the first written goes first.
+The order of the medians holds for all draws of the times, so the interval is that of the same plan.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ STATED, RUN, MEASURED, LAW = SOURCES = ("stated", "run", "measured", "law")
 class LayerTime:
     """One layer of a graph: its seconds of computing and of its message, when, and where they come from.
 
-    ``source`` is ``stated``, ``run``, ``measured`` or ``law`` of what it computes, "" where it only sends; ``critical``
-    says whether the end of the whole waits for it.
+    ``source`` is ``stated``, ``run``, ``measured`` or ``law`` of what it computes, "" where it only
+    sends; ``critical`` says whether the end of the whole waits for it.
     """
 
     name: str
@@ -92,9 +92,18 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
     Raises DataError: a layer lacks a dimension, or a figure of the GPU is not published.
     """
     layers = setting.model.layers
-    count, (moved, spread) = len(layers), moved_from(setting.measured_on, setting.gpu, setting.dtype)
-    found = LayerTimes(np.zeros(count), np.zeros(count), np.zeros(count, dtype=np.int64), [""] * count,
-                   np.zeros(count), np.zeros(count))  # fmt: skip
+    count, (moved, spread) = (
+        len(layers),
+        moved_from(setting.measured_on, setting.gpu, setting.dtype),
+    )
+    found = LayerTimes(
+        np.zeros(count),
+        np.zeros(count),
+        np.zeros(count, dtype=np.int64),
+        [""] * count,
+        np.zeros(count),
+        np.zeros(count),
+    )
     for place, one in enumerate(layers):
         if one.stated_us is not None:
             found.compute[place], found.source[place] = one.stated_us * one.count * moved, STATED
@@ -102,14 +111,23 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
             found.part[place] = PARTS.index("stated")
         if one.collective:
             ranks = one.ranks or setting.gpus
-            each = float(collective_us(setting.gpu, one.collective, one.message_bytes, ranks, setting.network))
+            each = float(
+                collective_us(
+                    setting.gpu, one.collective, one.message_bytes, ranks, setting.network
+                )
+            )
             found.message[place] = each * one.count
-            spread_of = "layer.collectives" if setting.network.nodes(ranks) == 1 else "distance.nodes"
+            spread_of = (
+                "layer.collectives" if setting.network.nodes(ranks) == 1 else "distance.nodes"
+            )
             found.message_sigma[place] = PRIORS[spread_of].value
     places = [place for place, one in enumerate(layers) if one.op]
     if not places:
         return found
-    stated = [{"dtype_a": setting.dtype, **layers[place].sizes, "op": layers[place].op} for place in places]
+    stated = [
+        {"dtype_a": setting.dtype, **layers[place].sizes, "op": layers[place].op}
+        for place in places
+    ]
     frame = pd.DataFrame(stated).assign(source=[layers[place].name for place in places])
     us, sigma, part = _by_law(frame, setting.gpu)
     learnt = by_runs(runs, frame.assign(device=setting.gpu.name))
@@ -125,9 +143,10 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
 def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]:
     """Return what times measured on another GPU are multiplied with, and the spread of that.
 
-    What a layer does is not known: its time goes with the arithmetic, with the memory, or with something between. The
-    factor is the geometric mean of both ratios, which lie at the ends of its 90 % interval; a spread of its own is
-    added. Without a host, or on the same GPU, times are as stated.
+    What a layer does is not known: its time goes with the arithmetic, with the memory, or with
+    something between. The factor is the geometric mean of both ratios, which lie at the ends of its
+    90 % interval; a spread of its own is added. Without a host, or on the same GPU, times are as
+    stated.
 
     >>> from flopcast.hardware import find
     >>> factor, spread = moved_from(find("MI300X"), find("MI355X"), "bf16")
@@ -139,7 +158,9 @@ def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]
     arithmetic = host.peak_tflops(run_as(dtype, host)) / target.peak_tflops(run_as(dtype, target))
     memory = host.require("memory_bw_gbs") / target.require("memory_bw_gbs")
     ends = abs(float(np.log(arithmetic / memory))) / 2 / NINETY_PERCENT
-    return float(np.sqrt(arithmetic * memory)), float(np.hypot(ends, PRIORS["layer.stated_elsewhere"].value))
+    return float(np.sqrt(arithmetic * memory)), float(
+        np.hypot(ends, PRIORS["layer.stated_elsewhere"].value)
+    )
 
 
 def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -153,7 +174,9 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
         if op.startswith("attention"):
             row, part[place] = frame.iloc[place], PARTS.index("attention")
             causal, backward = bool(row.get("causal", 0) == 1), op == "attention_backward"
-            law = Attention(keys=row["seq_kv"], head_dim=int(row["head_dim"]), causal=causal, backward=backward)
+            law = Attention(
+                keys=row["seq_kv"], head_dim=int(row["head_dim"]), causal=causal, backward=backward
+            )
             us[place] = max(float(law(one, gpu)[0]), moved)
         elif work.unit[place] == "matrix":
             us[place] = PRODUCT(one, gpu)[0]
@@ -164,7 +187,10 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
             us[place] = ROW_WISE(one, gpu)[0] if OPS[op].row_wise else moved
     if len(unknown := frame["source"][~np.isfinite(us)]):
         op = frame["op"][unknown.index[0]]
-        raise DataError(f"layer {unknown.iloc[0]!r}: what a {OPS[op].name} takes follows from no shape: state time_us")
+        raise DataError(
+            f"layer {unknown.iloc[0]!r}: what a {OPS[op].name} takes follows from no shape: state "
+            "time_us"
+        )
     return us + constant("launch.tuned_product").value, sigma, part
 
 
@@ -179,7 +205,9 @@ def planned(layers: Sequence[LayerOfGraph], times: LayerTimes) -> Plan:
     first = streams_of(layers)
     count = max(first, default=0) + 2
     free, last = [0.0] * count, [-1] * count
-    waiting: list[list[tuple[float, int, int]]] = [[] for _ in range(count)]  # by when they are ready
+    waiting: list[list[tuple[float, int, int]]] = [
+        [] for _ in range(count)
+    ]  # by when they are ready
     ready: list[list[tuple[int, float, int]]] = [[] for _ in range(count)]  # by place
     finished = [(0.0, -1)] * len(layers)
 
@@ -237,11 +265,17 @@ def _task_seconds(task: tuple[int, int], times: LayerTimes, normal: FloatArray) 
     """Return the draws of one task, shape (draws,)."""
     place, stream = task
     if stream == LINKS:
-        return 1e-6 * times.message[place] * np.exp(times.message_sigma[place] * normal[:, PARTS.index("collectives")])
+        return (
+            1e-6
+            * times.message[place]
+            * np.exp(times.message_sigma[place] * normal[:, PARTS.index("collectives")])
+        )
     return 1e-6 * times.compute[place] * np.exp(times.sigma[place] * normal[:, times.part[place]])
 
 
-def drawn_ends(layers: Sequence[LayerOfGraph], times: LayerTimes, plan: Plan, normal: FloatArray) -> FloatArray:
+def drawn_ends(
+    layers: Sequence[LayerOfGraph], times: LayerTimes, plan: Plan, normal: FloatArray
+) -> FloatArray:
     """Return when the whole ends, shape (draws,), the tasks of each stream in the order of the plan.
 
     ``normal`` are standard normal draws for each of `PARTS`, shape (draws, parts).
@@ -302,7 +336,9 @@ def chakra_tasks(times: Sequence[LayerTime], graph: LayerGraph, gpus: int) -> li
         after = tuple(sorted(last[graph.layers[place].name] for place in layer.after))
         if one.source:
             end_us = 1e6 * (one.start_s + one.compute_s)
-            tasks.append(Task(name=one.name, start_us=1e6 * one.start_s, end_us=end_us, after=after))
+            tasks.append(
+                Task(name=one.name, start_us=1e6 * one.start_s, end_us=end_us, after=after)
+            )
             after = (len(tasks) - 1,)
         if layer.collective:
             tasks.append(

@@ -1,11 +1,13 @@
 """Ways to serve a model: which GPUs, how many, cut and in which formats, with how many requests under way.
 
-Every way within a node is an instance; instances side by side are replicas, which share the requests evenly. A source
-of times (`serving_model.served`) says the time to the first token and per further one of each instance with so many
-requests under way (`CONCURRENCY`). Of ``c`` requests under way, each ``ttft + (output - 1) tpot`` long, ``c`` over that
-end a second (Little, Operations Research 9(3), 1961): a rate that is asked for gives the requests under way, unless it
-is more than an instance ends with the most of them. The times are drawn from their distribution, one draw for all
-numbers of requests of an instance; the share of the draws that keep every limit is how surely a way holds.
+Every way within a node is an instance; instances side by side are replicas, which share the
+requests evenly. A source of times (`serving_model.served`) says the time to the first token and per
+further one of each instance with so many requests under way (`CONCURRENCY`). Of ``c`` requests
+under way, each ``ttft + (output - 1) tpot`` long, ``c`` over that end a second (Little, Operations
+Research 9(3), 1961): a rate that is asked for gives the requests under way, unless it is more than
+an instance ends with the most of them. The times are drawn from their distribution, one draw for
+all numbers of requests of an instance; the share of the draws that keep every limit is how surely a
+way holds.
 """
 
 from __future__ import annotations
@@ -39,7 +41,12 @@ ENGINES: Final = {"vllm": ("AMD", "NVIDIA"), "sglang": ("AMD", "NVIDIA"), "trtll
 """Engines, and the makers of the GPUs that each runs on."""
 STEP_TOKENS: Final = 8192  # of the largest step of an engine, as is their default
 DRAWS: Final = 256
-PACES_MS: Final = (100.0, 50.0, 25.0, 10.0)  # times per token that are told of where no limit is asked for
+PACES_MS: Final = (
+    100.0,
+    50.0,
+    25.0,
+    10.0,
+)  # times per token that are told of where no limit is asked for
 HOLDS: Final = 0.5  # share of the distribution from which on a way is said to hold: its median does
 Times = Callable[[pd.DataFrame, GPU], Served]
 """Rows of the operator ``serving`` with the figures of their models, all on one GPU, to their times."""
@@ -67,7 +74,9 @@ class Question:
     rate: float | None = None  # requests a second, of all GPUs
     concurrency: tuple[int, ...] = CONCURRENCY  # requests under way at an instance that are tried
     price: Prices = field(default_factory=Prices)  # of a GPU for an hour
-    node_gpus: int | None = None  # GPUs of a node, in which an instance lies; None: those of the GPU, 8 at most
+    node_gpus: int | None = (
+        None  # GPUs of a node, in which an instance lies; None: those of the GPU, 8 at most
+    )
     memory_utilisation: float = Setting.memory_utilisation  # part of the memory that may be used
 
     @property
@@ -84,17 +93,20 @@ class Choice:
     ----------
     question : Question
     ways : DataFrame
-        One row per way and requests under way: ``gpu``, ``gpus``, ``engine``, ``dtype``, ``kv_dtype``, ``replicas``,
-        ``tp``, ``dp``, ``ep``, ``concurrency`` (of all replicas), ``ttft_ms``, ``tpot_ms``, ``tokens_per_s_per_gpu``,
-        ``tokens_per_s_per_user`` and ``cost_per_million`` (output tokens; NaN without a price), each with ``_lower``
-        and ``_upper``, ``memory_gb`` (of one GPU), ``queued`` (whether the cache has no room for all requests, so that
-        some wait), ``holds`` (share of the draws that keep the limits; 1 without).
+        One row per way and requests under way: ``gpu``, ``gpus``, ``engine``, ``dtype``,
+        ``kv_dtype``, ``replicas``, ``tp``, ``dp``, ``ep``, ``concurrency`` (of all replicas),
+        ``ttft_ms``, ``tpot_ms``, ``tokens_per_s_per_gpu``, ``tokens_per_s_per_user`` and
+        ``cost_per_million`` (output tokens; NaN without a price), each with ``_lower`` and
+        ``_upper``, ``memory_gb`` (of one GPU), ``queued`` (whether the cache has no room for all
+        requests, so that some wait), ``holds`` (share of the draws that keep the limits; 1
+        without).
     fronts : DataFrame
-        The same of single instances where nothing waits, those that no other way of their GPU beats in both speeds.
+        The same of single instances where nothing waits, those that no other way of their GPU beats
+        in both speeds.
     best : DataFrame
-        Of ``ways``, the cheapest that holds of each GPU, engine and number of GPUs, else the one nearest to it; the
-        cheapest first. Without limits the cheapest of each GPU at each pace (``pace_ms``, `PACES_MS`; infinite where
-        none is so quick).
+        Of ``ways``, the cheapest that holds of each GPU, engine and number of GPUs, else the one
+        nearest to it; the cheapest first. Without limits the cheapest of each GPU at each pace
+        (``pace_ms``, `PACES_MS`; infinite where none is so quick).
     remarks : tuple of Remark
         What the times rest on, and what was left out.
     """
@@ -119,8 +131,16 @@ class _Instance:
         """Dimensions of the operator ``serving``, but the requests under way."""
         one = self.setting
         computed = dict(map(one.precision, PARTS))
-        numbers = {name: float(getattr(one, name)) for name in ("tp", "pp", "dp", "ep", "input_len", "output_len")}
-        named = {"op": SERVING, "device": one.gpu.name, "model": one.model.name, "engine": self.engine}
+        numbers = {
+            name: float(getattr(one, name))
+            for name in ("tp", "pp", "dp", "ep", "input_len", "output_len")
+        }
+        named = {
+            "op": SERVING,
+            "device": one.gpu.name,
+            "model": one.model.name,
+            "engine": self.engine,
+        }
         named |= {"engine_version": "", "apart": "", "dtype_kv": one.kv_dtype}
         named |= {"dtype_a": computed.get(one.dtype, one.dtype), "dtype_b": one.dtype}
         return {**named, **numbers, **figures(one.model)}
@@ -128,13 +148,20 @@ class _Instance:
     @property
     def room(self) -> float:
         """Requests whose whole sequences have room in the cache at once."""
-        return self.setting.dp * self.memory.tokens / (self.setting.input_len + self.setting.output_len)
+        return (
+            self.setting.dp
+            * self.memory.tokens
+            / (self.setting.input_len + self.setting.output_len)
+        )
 
     def memory_gb(self, users: FloatArray) -> FloatArray:
         """Return the GiB of one GPU while so many requests are under way, of which as many run as have room."""
         tokens = users / self.setting.dp * (self.setting.input_len + self.setting.output_len)
         held = self.memory.held(0.0)
-        return sum(held.values()) + np.minimum(tokens, self.memory.tokens) * self.memory.cache_per_token
+        return (
+            sum(held.values())
+            + np.minimum(tokens, self.memory.tokens) * self.memory.cache_per_token
+        )
 
 
 def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 0) -> Choice:
@@ -143,7 +170,9 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     Raises FlopcastError: the model fits none of the GPUs, or is no model that generates tokens.
     """
     if not question.model.causal:
-        raise DataError(f"{question.model.name} is an encoder and generates no tokens: give a batch to forecast")
+        raise DataError(
+            f"{question.model.name} is an encoder and generates no tokens: give a batch to forecast"
+        )
     users = np.array(question.concurrency, dtype=np.float64)
     found, served, notes = list[_Instance](), list[Served](), list[Remark]()
     for gpu in question.gpus:
@@ -152,17 +181,28 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             answers = times(_rows(own, users), gpu)
             measured = _cut_as_own_runs(question, own, answers)
             if len(measured) < len(own):
-                text = "ways with the experts shared out otherwise than in own runs are left out: ep=N asks for them"
+                text = (
+                    "ways with the experts shared out otherwise than in own runs are left out: "
+                    "ep=N asks for them"
+                )
                 notes.append(remark("own-ep", text, gpu=gpu.name))
                 own, answers = measured, times(_rows(measured, users), gpu)
             served.append(answers)
             found += own
     if not found:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
-    first, after = question.model.remarks_at(question.input_len + question.output_len), list[Remark]()
-    if not question.dtypes and not question.model.formats and any(one.setting.dtype != WIDE for one in found):
+    first, after = (
+        question.model.remarks_at(question.input_len + question.output_len),
+        list[Remark](),
+    )
+    if (
+        not question.dtypes
+        and not question.model.formats
+        and any(one.setting.dtype != WIDE for one in found)
+    ):
         text = (
-            f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, dtype={WIDE} leaves it out"
+            f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, "
+            f"dtype={WIDE} leaves it out"
         )
         after.append(remark("quantised", text, model=question.model.name))
     drawn = _Drawn(question, found, users, served, level, seed)
@@ -178,8 +218,8 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         for place, one in enumerate(found)
         for count in question.counts
         if count % one.setting.gpus == 0
-        # without a rate to share, replicas are as good as one of them: an instance is told of once, of the fewest GPUs,
-        # and each number of them has the largest that divides it
+        # without a rate to share, replicas are as good as one of them: an instance is told of once,
+        # of the fewest GPUs, and each number of them has the largest that divides it
         and (
             question.rate is not None
             or count == min(other for other in question.counts if other % one.setting.gpus == 0)
@@ -193,32 +233,49 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         fitting = every[~every["queued"]]
         if fitting.empty:
             users = min(question.concurrency)
-            text = f"no way has room in its cache for {users:,} requests under way: some wait until others have ended"
+            text = (
+                f"no way has room in its cache for {users:,} requests under way: some wait until "
+                "others have ended"
+            )
             first.insert(0, remark("all-wait", text, concurrency=users))
             fitting = every
         quick = fitting["tpot_ms"].min() <= PACES_MS[0]
         paces = PACES_MS if quick else (np.inf,)  # nobody asked for a pace
         paced = [fitting[fitting["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in paces]
-        best = pd.concat([_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True)
+        best = pd.concat(
+            [_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True
+        )
         told = set(paced[0]["concurrency"] / paced[0]["replicas"])
-        if slow := [n for n in question.concurrency if n not in told and question.concurrency != CONCURRENCY]:
-            text = f"{', '.join(f'{n:,}' for n in slow)} requests under way have no room anywhere, or no token within "
+        if slow := [
+            n for n in question.concurrency if n not in told and question.concurrency != CONCURRENCY
+        ]:
+            text = (
+                f"{', '.join(f'{n:,}' for n in slow)} requests under way have no room anywhere, "
+                "or no token within "
+            )
             text += f"{PACES_MS[0]:g} ms: limits (ttft, tpot) tell of them too"
             first.insert(0, remark("beyond-paces", text, concurrency=tuple(slow)))
     shown = list(_answers(question, found, best))
     answers = _whose([times(row, gpu) for row, gpu in shown], [gpu.name for _, gpu in shown])
-    return Choice(question, every, fronts, best, tuple(dict.fromkeys([*first, *notes, *answers, *after])))
+    return Choice(
+        question, every, fronts, best, tuple(dict.fromkeys([*first, *notes, *answers, *after]))
+    )
 
 
 def _rows(found: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
     """Return the rows to ask the times of: every instance with every number of requests under way."""
-    return pd.DataFrame([{**row, "concurrency": n} for row in (one.row for one in found) for n in users])
+    return pd.DataFrame(
+        [{**row, "concurrency": n} for row in (one.row for one in found) for n in users]
+    )
 
 
-def _cut_as_own_runs(question: Question, found: Sequence[_Instance], served: Served) -> list[_Instance]:
+def _cut_as_own_runs(
+    question: Question, found: Sequence[_Instance], served: Served
+) -> list[_Instance]:
     """Return the instances without those that differ from own runs only in `ep`, where none was asked for.
 
-    A client does not ask which experts lie where: own runs with tp 8 are what tp 8 means to their user.
+    A client does not ask which experts lie where: own runs with tp 8 are what tp 8 means to their
+    user.
     """
     if question.ep or not any(served.own):
         return list(found)
@@ -226,16 +283,26 @@ def _cut_as_own_runs(question: Question, found: Sequence[_Instance], served: Ser
     own = [any(served.own[place * users : (place + 1) * users]) for place in range(len(found))]
 
     def but_ep(one: _Instance) -> tuple[Any, ...]:
-        return (one.engine, *(getattr(one.setting, name) for name in ("dtype", "kv_dtype", "tp", "dp")))
+        return (
+            one.engine,
+            *(getattr(one.setting, name) for name in ("dtype", "kv_dtype", "tp", "dp")),
+        )
 
     measured = {but_ep(one) for one, mine in zip(found, own, strict=True) if mine}
-    return [one for one, mine in zip(found, own, strict=True) if mine or but_ep(one) not in measured]
+    return [
+        one for one, mine in zip(found, own, strict=True) if mine or but_ep(one) not in measured
+    ]
 
 
-def _answers(question: Question, found: Sequence[_Instance], best: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, GPU]]:
+def _answers(
+    question: Question, found: Sequence[_Instance], best: pd.DataFrame
+) -> Iterator[tuple[pd.DataFrame, GPU]]:
     """Yield the first way of each GPU as a row to ask the times of, with its GPU."""
     cut = ("dtype", "kv_dtype", "tp", "dp", "ep")
-    whose = {(one.setting.gpu.name, one.engine, *(getattr(one.setting, name) for name in cut)): one for one in found}
+    whose = {
+        (one.setting.gpu.name, one.engine, *(getattr(one.setting, name) for name in cut)): one
+        for one in found
+    }
     if not question.limited:  # the answer is about that pace where there is one
         best = best.sort_values("pace_ms", key=lambda pace: pace != PACES_MS[1], kind="stable")
     for _, first in best.drop_duplicates("gpu").iterrows():
@@ -257,7 +324,11 @@ def _whose(served: Sequence[Served], names: Sequence[str]) -> Iterator[Remark]:
         for note in one.remarks:
             told.setdefault(note, []).append(name)
     for note, own in told.items():
-        yield note if len(own) == len(names) else replace(note, text=f"{' and '.join(own)}: {note.text}")
+        yield (
+            note
+            if len(own) == len(names)
+            else replace(note, text=f"{' and '.join(own)}: {note.text}")
+        )
 
 
 def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_Instance]:
@@ -267,18 +338,30 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
         text = f"{' and '.join(left)} runs on no GPU of {gpu.vendor}: left out for {gpu.name}"
         notes.append(remark("engine-not-there", text, engines=tuple(left), gpu=gpu.name))
     node = question.node_gpus or min(gpu.node_gpus or NODE_GPUS, NODE_GPUS)
-    sizes = sorted({n for count in question.counts for n in range(1, min(count, node) + 1) if not count % n})
+    sizes = sorted(
+        {n for count in question.counts for n in range(1, min(count, node) + 1) if not count % n}
+    )
     why: FlopcastError | None = None
     yielded = False
     for model, dtype in _formats(question, gpu):
         for size in sizes:
             for tp, dp, ep in _cuts(question, model, size):
                 asked = {
-                    "model": model, "gpu": gpu, "gpus": size, "tp": tp, "dp": dp, "ep": ep, "dtype": dtype,
-                    "kv_dtype": question.kv_dtype, "batch": dp, "max_batched_tokens": STEP_TOKENS,
-                    "input_len": question.input_len, "output_len": question.output_len,
-                    "node_gpus": question.node_gpus, "memory_utilisation": question.memory_utilisation,
-                }  # fmt: skip
+                    "model": model,
+                    "gpu": gpu,
+                    "gpus": size,
+                    "tp": tp,
+                    "dp": dp,
+                    "ep": ep,
+                    "dtype": dtype,
+                    "kv_dtype": question.kv_dtype,
+                    "batch": dp,
+                    "max_batched_tokens": STEP_TOKENS,
+                    "input_len": question.input_len,
+                    "output_len": question.output_len,
+                    "node_gpus": question.node_gpus,
+                    "memory_utilisation": question.memory_utilisation,
+                }
                 try:
                     if size > 1:
                         gpu.require("link_bw_gbs")  # messages between GPUs pass over these links
@@ -288,21 +371,27 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
                     why = error
                     continue
                 if memory.tokens < question.input_len + question.output_len:
-                    lacks = memory.needed(question.input_len + question.output_len) - memory.available
+                    lacks = (
+                        memory.needed(question.input_len + question.output_len) - memory.available
+                    )
                     why = DataError(f"{lacks:,.0f} GiB are missing on each of {size} GPUs")
                     continue
                 yielded = True
                 for engine in engines:
                     yield _Instance(setting, engine, memory)
     if not yielded and engines:
-        text = f"{gpu.name} has no way to serve it: {why or 'none of the ways to cut it that were asked for'}"
+        text = (
+            f"{gpu.name} has no way to serve it: "
+            f"{why or 'none of the ways to cut it that were asked for'}"
+        )
         notes.append(remark("no-way", text, gpu=gpu.name))
 
 
 def _formats(question: Question, gpu: GPU) -> Iterator[tuple[Architecture, str | None]]:
     """Yield the model in the formats to try: those asked for, else as published and narrower ones with units for them.
 
-    A model of 16 bits is tried in FP8 too, as engines make it on loading; one of FP4 is what was published as such.
+    A model of 16 bits is tried in FP8 too, as engines make it on loading; one of FP4 is what was
+    published as such.
     """
     model = question.model
     narrower = [known_models.find(name) for name in known_models.quantised(model.name)]
@@ -318,7 +407,11 @@ def _formats(question: Question, gpu: GPU) -> Iterator[tuple[Architecture, str |
 
 def _cuts(question: Question, model: Architecture, size: int) -> Iterator[tuple[int, int, int]]:
     """Yield tp, dp and ep of so many GPUs: all share each layer; of mixtures also the experts, or only these."""
-    ways = [(size, 1, 1), (size, 1, size), (1, size, size)] if model.experts and size > 1 else [(size, 1, 1)]
+    ways = (
+        [(size, 1, 1), (size, 1, size), (1, size, size)]
+        if model.experts and size > 1
+        else [(size, 1, 1)]
+    )
     for tp, dp, ep in ways:
         if (not question.tp or tp in question.tp) and (not question.ep or ep in question.ep):
             yield tp, dp, ep
@@ -373,7 +466,10 @@ class _Drawn:
         asked = self.question
         assert asked.rate is not None
         middles = np.empty((len(ways), 3, 3))  # of requests under way, first token, further tokens
-        holds, ended = np.empty(len(ways)), np.empty((len(ways), 3))  # requests that a replica ends in a second
+        holds, ended = (
+            np.empty(len(ways)),
+            np.empty((len(ways), 3)),
+        )  # requests that a replica ends in a second
         for row, (place, replicas) in enumerate(ways):
             own, rates = asked.rate / replicas, np.maximum.accumulate(self._rates(place), axis=1)
             carried = rates[:, -1] >= own
@@ -390,7 +486,9 @@ class _Drawn:
             ]
             found = np.exp(at)
             whole = (found[1] + (asked.output_len - 1) * found[2]) / 1e3
-            found[0] = np.minimum(own * whole, found[0])  # fewer than one on average where one alone is quick enough
+            found[0] = np.minimum(
+                own * whole, found[0]
+            )  # fewer than one on average where one alone is quick enough
             found[:, ~carried] = np.inf
             held = carried.copy()
             for limit, values in ((asked.ttft_ms, found[1]), (asked.tpot_ms, found[2])):
@@ -398,13 +496,17 @@ class _Drawn:
             holds[row] = held.mean()
             middles[row] = np.quantile(found, self.sides, axis=1, method="lower").T
             ended[row] = np.quantile(np.minimum(own, rates[:, -1]), self.sides, method="higher")
-        return self._table(ways, middles[:, 0, 0], middles[:, 1], middles[:, 2], ended * asked.output_len, holds)
+        return self._table(
+            ways, middles[:, 0, 0], middles[:, 1], middles[:, 2], ended * asked.output_len, holds
+        )
 
     def _logs(self, place: int) -> list[FloatArray]:
         """Return the logarithms of drawn times to the first and per further token of an instance, (draws, users)."""
         return [
             np.log(middle[place]) + self.normal[:, [column]] * spread[place]
-            for column, (middle, spread) in enumerate(((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread)))
+            for column, (middle, spread) in enumerate(
+                ((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread))
+            )
         ]
 
     def _rates(self, place: int) -> FloatArray:
@@ -440,11 +542,20 @@ class _Drawn:
         with np.errstate(divide="ignore"):
             cost = price[:, None] / 3600 / per_gpu * 1e6
             values = {"ttft_ms": ttft, "tpot_ms": tpot, "tokens_per_s_per_gpu": per_gpu}
-            values |= {"tokens_per_s_per_user": 1e3 / tpot[:, [0, 2, 1]], "cost_per_million": cost[:, [0, 2, 1]]}
+            values |= {
+                "tokens_per_s_per_user": 1e3 / tpot[:, [0, 2, 1]],
+                "cost_per_million": cost[:, [0, 2, 1]],
+            }
         for name, found in values.items():
-            columns |= {name: found[:, 0], f"{name}_lower": found[:, 1], f"{name}_upper": found[:, 2]}
+            columns |= {
+                name: found[:, 0],
+                f"{name}_lower": found[:, 1],
+                f"{name}_upper": found[:, 2],
+            }
         known = np.where(np.isfinite(users), users, 0.0)
-        columns["memory_gb"] = np.array([float(one.memory_gb(n)) for one, n in zip(own, known, strict=True)])
+        columns["memory_gb"] = np.array(
+            [float(one.memory_gb(n)) for one, n in zip(own, known, strict=True)]
+        )
         columns["queued"] = [n > one.room for one, n in zip(own, users, strict=True)]
         columns["holds"] = holds
         return pd.DataFrame(columns)
@@ -454,7 +565,9 @@ def _front(ways: pd.DataFrame) -> list[int]:
     """Return which rows no other of their GPU beats in both speeds, by GPU and rising speed of a user."""
     found = list[int]()
     for _, own in ways.groupby("gpu", sort=False):
-        own = own.sort_values(["tokens_per_s_per_user", "tokens_per_s_per_gpu"], ascending=False, kind="stable")
+        own = own.sort_values(
+            ["tokens_per_s_per_user", "tokens_per_s_per_gpu"], ascending=False, kind="stable"
+        )
         rate = own["tokens_per_s_per_gpu"].to_numpy()
         best = rate > np.concatenate([[-np.inf], np.maximum.accumulate(rate)[:-1]])
         found += own.index[best][::-1].tolist()
@@ -482,5 +595,11 @@ def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
     surest = -ways["holds"]
     first, second = cost.where(held, surest.round(2)), surest.where(held, off)
     order = ways[["tpot_ms", "ttft_ms"]].assign(held=~held, first=first, second=second)
-    keys = ["held", "first", "second", "tpot_ms", "ttft_ms"]  # of what costs the same and is as sure, the quicker
+    keys = [
+        "held",
+        "first",
+        "second",
+        "tpot_ms",
+        "ttft_ms",
+    ]  # of what costs the same and is as sure, the quicker
     return ways.loc[order.sort_values(keys, kind="stable").index]

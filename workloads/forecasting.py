@@ -1,14 +1,15 @@
 """The forecast of a setting: a time with its interval, what it is made of, the memory, and why it cannot be.
 
-The parts of the time (`inference`, `training`) are multiplied by draws of their constants (`releases`), and all of
-them by a common factor whose spread grows with the distance from what was calibrated: another model, another release,
-another GPU, more sequences than were measured. One distribution, from kernel to answer. A graph of layers has draws of
-its layers' times in the order of the medians (`critical_path`).
+The parts of the time (`inference`, `training`) are multiplied by draws of their constants
+(`releases`), and all of them by a common factor whose spread grows with the distance from what was
+calibrated: another model, another release, another GPU, more sequences than were measured. One
+distribution, from kernel to answer. A graph of layers has draws of its layers' times in the order
+of the medians (`critical_path`).
 
-The energy is board power times the share of it that each part of the time draws. The shares are judgements of the
-utilisation class: matrix units busy, memory busy, links busy, the host awaited. MI300X boards draw near their limit in
-large products and half of it while they wait for memory or links (FinGraV, arXiv:2412.12426, figures of isolated
-kernels). The spread of the whole is `SPREAD`.
+The energy is board power times the share of it that each part of the time draws. The shares are
+judgements of the utilisation class: matrix units busy, memory busy, links busy, the host awaited.
+MI300X boards draw near their limit in large products and half of it while they wait for memory or
+links (FinGraV, arXiv:2412.12426, figures of isolated kernels). The spread of the whole is `SPREAD`.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ from .releases import (
 from .setting import Setting, complete, computed_in
 from .training import counted_flop, training_memory, training_parts
 
-# Spreads of the logarithm by the distance from what was calibrated (constants.toml says what each rests on).
+# Spreads of the logarithm by the distance from what was calibrated (constants.toml says what each
+# rests on).
 OTHER_MODEL: Final = PRIORS["distance.model"].value
 OTHER_MIXTURE: Final = PRIORS["distance.mixture"].value
 OTHER_RELEASE: Final = PRIORS["distance.release"].value
@@ -98,16 +100,25 @@ SHARES: Final = {
 
 
 def energy(
-    gpu: GPU, gpus: int, parts: Mapping[str, Sequence[float]], seconds: Sequence[float], level: float
+    gpu: GPU,
+    gpus: int,
+    parts: Mapping[str, Sequence[float]],
+    seconds: Sequence[float],
+    level: float,
 ) -> dict[str, float]:
     """Return seconds, mean power of all GPUs and energy, with the interval of the energy at a level.
 
-    ``parts`` and ``seconds`` hold median and limits, of each part of the time and of the whole. Power and energy are
-    NaN where the board power is not published.
+    ``parts`` and ``seconds`` hold median and limits, of each part of the time and of the whole.
+    Power and energy are NaN where the board power is not published.
     """
     whole, power = sum(values[0] for values in parts.values()), math.nan
     if gpu.tdp_w is not None and whole:
-        power = gpu.tdp_w * sum(SHARES[name] * values[0] for name, values in parts.items()) / whole * gpus
+        power = (
+            gpu.tdp_w
+            * sum(SHARES[name] * values[0] for name, values in parts.items())
+            / whole
+            * gpus
+        )
     middle = float(seconds[0])
     lower, upper = energy_interval(power, seconds, SPREAD, level)
     return {
@@ -144,7 +155,8 @@ class Forecast:
     spreads : dict of str to float
         Standard deviation of the logarithm of the answer, by where it comes from.
     details : dict of str to float
-        Further figures: seconds to the first token and per token, tokens per second, sequences at once, ...
+        Further figures: seconds to the first token and per token, tokens per second, sequences at
+        once, ...
     remarks : tuple of Remark
         What the answer rests on and assumes.
     layers : tuple of LayerTime
@@ -176,13 +188,15 @@ class Forecast:
         z = 2.0 * NORMAL.inv_cdf((1.0 + level) / 2.0)
         own = [part for name, part in self.parts.items() if name != "collectives" and part[1] > 0]
         whole = sum(middle for middle, _, _ in own)
-        return math.hypot(*(middle / whole * math.log(upper / lower) / z for middle, lower, upper in own))
+        return math.hypot(
+            *(middle / whole * math.log(upper / lower) / z for middle, lower, upper in own)
+        )
 
     def needed(self, need: float, level: float) -> Need:
         """Return whether it is known within so much, and how many measured runs of the setting would reach that.
 
-        `releases.calibrate` on n runs leaves of the variance s² of all that they share s² r² / (n s² + r²), with r
-        their own (`RESIDUALS`), which the answer keeps beside it.
+        `releases.calibrate` on n runs leaves of the variance s² of all that they share s² r² / (n
+        s² + r²), with r their own (`RESIDUALS`), which the answer keeps beside it.
         """
         z = NORMAL.inv_cdf((1.0 + level) / 2.0)
         whole = math.log(self.upper / self.lower) / (2.0 * z)
@@ -201,7 +215,8 @@ class Forecast:
     def sure(self, need: float) -> str:
         """Return whether the answer is known within so much: ``reached``, ``not reached``, ``unknown``.
 
-        Unknown is what has no answer, and what would be reached but rests on a GPU that was never calibrated.
+        Unknown is what has no answer, and what would be reached but rests on a GPU that was never
+        calibrated.
         """
         if self.reason is not None:
             return "unknown"
@@ -211,14 +226,19 @@ class Forecast:
 
 
 def forecast(
-    given: Mapping[str, Any] | Setting | GraphSetting, *, level: float = 0.9, seed: int = 0, runs: Sequence[Times] = ()
+    given: Mapping[str, Any] | Setting | GraphSetting,
+    *,
+    level: float = 0.9,
+    seed: int = 0,
+    runs: Sequence[Times] = (),
 ) -> Forecast:
     """Return the forecast of a setting, or of its named fields (`setting.complete`); ``runs`` predict its products.
 
     Raises
     ------
     FlopcastError
-        The setting cannot be understood. What is understood and cannot run has a ``reason`` and no time.
+        The setting cannot be understood. What is understood and cannot run has a ``reason`` and no
+        time.
 
     Examples
     --------
@@ -237,8 +257,13 @@ def forecast(
     return (_train if setting.kind == "training" else _serve)(setting, Sources(runs), level, seed)
 
 
-_KERNELS: Final = {"products": "products", "attention": "attention of prompts", "cache": "attention to the cache",
-                   "collectives": "messages", "head": "output matrix"}  # fmt: skip
+_KERNELS: Final = {
+    "products": "products",
+    "attention": "attention of prompts",
+    "cache": "attention to the cache",
+    "collectives": "messages",
+    "head": "output matrix",
+}
 """Parts of the time that are kernels, as they are named."""
 
 
@@ -246,8 +271,8 @@ _KERNELS: Final = {"products": "products", "attention": "attention of prompts", 
 class Known:
     """What of the parts is from runs and measurements, in the order of the constants, shape (n,) each.
 
-    ``share`` of the time of each part, and the standard deviation of the logarithm of that time, as if all its kernels
-    erred together.
+    ``share`` of the time of each part, and the standard deviation of the logarithm of that time, as
+    if all its kernels erred together.
     """
 
     share: FloatArray
@@ -255,10 +280,17 @@ class Known:
 
     def remark(self, rows: FloatArray, release: Release) -> Remark:
         """Say which kernels stand on what."""
-        names = [name for name, seconds in zip(release.constants, rows, strict=True) if name in _KERNELS and seconds]
+        names = [
+            name
+            for name, seconds in zip(release.constants, rows, strict=True)
+            if name in _KERNELS and seconds
+        ]
         shares = dict(zip(release.constants, self.share.tolist(), strict=True))
         listed = ", ".join(f"{_KERNELS[name]} {100 * shares[name]:.0f} %" for name in names)
-        text = f"of the kernels' time this stands on the runs and measurements given: {listed}; the rest on laws"
+        text = (
+            f"of the kernels' time this stands on the runs and measurements given: {listed}; the "
+            "rest on laws"
+        )
         return remark("kernels-by-source", text, **{name: round(shares[name], 3) for name in names})
 
 
@@ -279,7 +311,11 @@ def _known(
 
 
 def forecast_all(
-    cases: Sequence[Mapping[str, Any]], *, level: float = 0.9, seed: int = 0, runs: Sequence[Times] = ()
+    cases: Sequence[Mapping[str, Any]],
+    *,
+    level: float = 0.9,
+    seed: int = 0,
+    runs: Sequence[Times] = (),
 ) -> list[Forecast]:
     """Return the forecast of every case; one that cannot be understood has its reason, the others their answer."""
     found = []
@@ -287,7 +323,9 @@ def forecast_all(
         try:
             found.append(forecast(case, level=level, seed=seed, runs=runs))
         except FlopcastError as error:
-            found.append(Forecast(setting=None, reason=remark("not-understood", str(error), why=str(error))))
+            found.append(
+                Forecast(setting=None, reason=remark("not-understood", str(error), why=str(error)))
+            )
     return found
 
 
@@ -304,9 +342,9 @@ def parts_of(setting: Setting) -> dict[str, float]:
 def roofline_s(setting: Setting) -> float:
     """Return the seconds that peak rates alone would take, the simplest rule: no launches, no messages, no waiting.
 
-    Every step of serving reads the weights of each replica, of experts those that its tokens are expected to visit,
-    and the cache, or computes, whichever takes longer; prompts and steps of training compute. NaN where a peak is not
-    known.
+    Every step of serving reads the weights of each replica, of experts those that its tokens are
+    expected to visit, and the cache, or computes, whichever takes longer; prompts and steps of
+    training compute. NaN where a peak is not known.
     """
     model, gpu = setting.model, setting.gpu
     try:
@@ -320,7 +358,13 @@ def roofline_s(setting: Setting) -> float:
     serving = setting.kind == "inference"
     together = setting.batch if serving else min(setting.num_prompts, setting.max_num_seqs)
     size = BITS[setting.dtype] / 8
-    cached = together * (setting.input_len + setting.output_len / 2) * model.cached_per_token * model.layers * size
+    cached = (
+        together
+        * (setting.input_len + setting.output_len / 2)
+        * model.cached_per_token
+        * model.layers
+        * size
+    )
     touched = model.active_parameters
     if model.experts:  # of each replica, by the tokens of a step
         missed = (1.0 - model.experts_per_token / model.experts) ** (together / setting.dp)
@@ -328,7 +372,11 @@ def roofline_s(setting: Setting) -> float:
         touched += model.mixture_layers * max(others, 0.0) * model.expert_parameters
     reading = (setting.dp * touched * size + cached) / bandwidth
     computing = 2.0 * model.active_parameters * together / rate
-    prompts = 0.0 if setting.prefix_cache else 2.0 * model.active_parameters * together * setting.input_len / rate
+    prompts = (
+        0.0
+        if setting.prefix_cache
+        else 2.0 * model.active_parameters * together * setting.input_len / rate
+    )
     rounds = 1.0 if serving else setting.num_prompts / together
     return rounds * (setting.output_len * max(reading, computing) + prompts)
 
@@ -340,10 +388,15 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if needed > memory.available:
         why = _missing(setting, memory, tokens)
         held = memory.held(tokens)
-        return Forecast(setting=setting, memory_gb=needed, memory=held, fits=False, reason=why, unit=unit)
+        return Forecast(
+            setting=setting, memory_gb=needed, memory=held, fits=False, reason=why, unit=unit
+        )
     schedule = _schedule(setting, memory)
     release = find_release(setting.release) if setting.release else unknown_release()
-    steps, prompts = step_parts(setting, schedule, sources), prompt_parts(setting, schedule, sources)
+    steps, prompts = (
+        step_parts(setting, schedule, sources),
+        prompt_parts(setting, schedule, sources),
+    )
     step_rows, prompt_rows = as_rows([steps, prompts])
     rows = step_rows + prompt_rows
     common, notes = _distance(setting, schedule, release)
@@ -353,7 +406,10 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     notes += setting.model.remarks_at(setting.input_len + setting.output_len)
     if widened := setting.widened:
         formats = " and ".join(widened)
-        text = f"{setting.gpu.name} has no units for {formats}: weights are read in it and widened to compute"
+        text = (
+            f"{setting.gpu.name} has no units for {formats}: weights are read in it and widened "
+            "to compute"
+        )
         notes.append(remark("widened", text, formats=widened))
     notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
     draws = _draws(release, common, seed)
@@ -362,10 +418,16 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         draws = _with_known(draws, known, common, seed)
         notes.append(known.remark(rows, release))
     together = schedule.most >= setting.batch / setting.dp  # of a batch: nobody waits
-    # the prompts of others come between the tokens of those that run, but in a batch that starts together
-    per_step = (step_rows if together and setting.kind == "inference" else rows) / float(schedule.steps.sum())
+    # the prompts of others come between the tokens of those that run, but in a batch that starts
+    # together
+    per_step = (step_rows if together and setting.kind == "inference" else rows) / float(
+        schedule.steps.sum()
+    )
     found, made, *ends = _quantiles(draws, rows, release, level, per_step, prompt_rows + per_step)
-    seconds, requests = float(found[0]), setting.batch if setting.kind == "inference" else setting.num_prompts
+    seconds, requests = (
+        float(found[0]),
+        setting.batch if setting.kind == "inference" else setting.num_prompts,
+    )
     details = {
         "sequences_at_once": min(schedule.most * setting.dp, requests),
         "tokens_per_second": requests * setting.output_len / seconds,
@@ -374,11 +436,16 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     }
     if setting.kind == "inference" and not together:
         at_once = int(schedule.most) * setting.dp
-        text = f"the cache has room for {at_once:,} of the {setting.batch:,} sequences at once: the others wait"
+        text = (
+            f"the cache has room for {at_once:,} of the {setting.batch:,} sequences at once: the "
+            "others wait"
+        )
         notes.append(remark("queued", text, at_once=at_once, batch=setting.batch))
     for name, end in zip(("seconds_per_token", "first_token_s"), ends, strict=True):
         if name == "seconds_per_token" or (setting.kind == "inference" and together):
-            details |= dict(zip((name, f"{name}_lower", f"{name}_upper"), end.tolist(), strict=True))
+            details |= dict(
+                zip((name, f"{name}_lower", f"{name}_upper"), end.tolist(), strict=True)
+            )
     details |= energy(setting.gpu, setting.gpus, made, found.tolist(), level)
     if setting.kind == "throughput":
         found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
@@ -411,17 +478,35 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
             if other.needed <= other.available:
                 needed = tp
                 break
-        smaller = (training_memory(replace(setting, micro_batch=n)) for n in range(setting.micro_batch - 1, 0, -1))
+        smaller = (
+            training_memory(replace(setting, micro_batch=n))
+            for n in range(setting.micro_batch - 1, 0, -1)
+        )
         sizes = range(setting.micro_batch - 1, 0, -1)
         fits = (n for n, one in zip(sizes, smaller, strict=True) if one.needed <= one.available)
         why = _does_not_fit(memory.needed - memory.available, needed, next(fits, 0))
-        return Forecast(setting=setting, memory_gb=memory.needed, memory=memory.held, fits=False, reason=why, unit="s")
-    release = find_release(setting.release, "training") if setting.release else unknown_release("training")
+        return Forecast(
+            setting=setting,
+            memory_gb=memory.needed,
+            memory=memory.held,
+            fits=False,
+            reason=why,
+            unit="s",
+        )
+    release = (
+        find_release(setting.release, "training")
+        if setting.release
+        else unknown_release("training")
+    )
     rows = as_rows([training_parts(setting, sources)], "training")[0]
     common = {"residual": RESIDUALS["training"]} if release.name else {"step": STEP}
     if release.name and _is_other(setting, release):
         common["model"] = OTHER_MODEL
-    if setting.gpu.name != release.gpu if release.name else setting.gpu.measured_name not in STEPS_SEEN:
+    if (
+        setting.gpu.name != release.gpu
+        if release.name
+        else setting.gpu.measured_name not in STEPS_SEEN
+    ):
         common["gpu"] = OTHER_GPU
     notes = _add_network(common, setting, setting.tp * setting.cp, rows, release)
     draws = _draws(release, common, seed)
@@ -462,14 +547,18 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
 
 _NO_RELEASE = remark(
     "training-constants",
-    "the step is counted kernel by kernel, as tuned by the vendor: frameworks as they come take up to "
-    f"{math.exp(FRAMEWORK * NORMAL.inv_cdf(0.975)):.1f} times as long (19 in 20 runs), which the interval includes; "
+    "the step is counted kernel by kernel, as tuned by the vendor: frameworks as they come take "
+    "up to "
+    f"{math.exp(FRAMEWORK * NORMAL.inv_cdf(0.975)):.1f} times as long (19 in 20 runs), which the "
+    "interval includes; "
     "a measured run of your own narrows it (calibrate)",
 )
 _MEMORY = remark(
     "memory-a-priori",
-    "memory is counted for 32-bit gradients and optimizer states; five published peaks of Llama-2-7B in pipelines were "
-    "0.42 to 0.52 of such a count: what is kept in 16 bits, and what the framework frees, is unknown",
+    "memory is counted for 32-bit gradients and optimizer states; five published peaks of "
+    "Llama-2-7B in pipelines were "
+    "0.42 to 0.52 of such a count: what is kept in 16 bits, and what the framework frees, is "
+    "unknown",
 )
 
 
@@ -495,7 +584,9 @@ def _add_network(
     """Add the spread of messages among so many GPUs if they lie on several nodes, and return what is to be said."""
     if setting.network.nodes(ranks) == 1:
         return []
-    common["network"] = OTHER_NODES * float(rows[list(release.constants).index("collectives")] / rows.sum())
+    common["network"] = OTHER_NODES * float(
+        rows[list(release.constants).index("collectives")] / rows.sum()
+    )
     return [NETWORK_STATED]
 
 
@@ -511,19 +602,29 @@ def _missing(setting: Setting, memory: InferenceMemory, tokens: int) -> Remark:
         if other.needed(tokens) <= other.available:
             fits = tp
             break
-    missing, activations = memory.needed(tokens) - memory.available, memory.activations - RESERVED_GIB
+    missing, activations = (
+        memory.needed(tokens) - memory.available,
+        memory.activations - RESERVED_GIB,
+    )
     step = int(setting.max_batched_tokens * (1 - missing / activations)) // 256 * 256
     return _does_not_fit(missing, fits, 0, largest_step=max(step, 0))
 
 
-def _does_not_fit(missing_gb: float, needed_tp: int | None, largest_batch: int, **steps: int) -> Remark:
+def _does_not_fit(
+    missing_gb: float, needed_tp: int | None, largest_batch: int, **steps: int
+) -> Remark:
     """Return by how much it does not fit, and what would; ``largest_step`` where it runs in steps of tokens."""
     ways = [f"tp ≥ {needed_tp}"] if needed_tp else []
     ways += [f"a batch of at most {largest_batch:,}"] if largest_batch else []
     ways += [f"steps of at most {tokens:,} tokens" for tokens in steps.values() if tokens]
     advice = f": needs {' or '.join(ways)}" if ways else ", however it is split and with any batch"
     text = f"does not fit, by {missing_gb:,.0f} GiB on each GPU{advice}"
-    values = {"missing_gb": missing_gb, "needed_tp": needed_tp, "largest_batch": largest_batch, **steps}
+    values = {
+        "missing_gb": missing_gb,
+        "needed_tp": needed_tp,
+        "largest_batch": largest_batch,
+        **steps,
+    }
     return remark("does-not-fit", text, **values)
 
 
@@ -531,12 +632,18 @@ def _schedule(setting: Setting, memory: InferenceMemory) -> Schedule:
     length = setting.input_len + setting.output_len
     if setting.kind == "inference" and setting.batch // setting.dp * length <= memory.tokens:
         return batch(setting.batch // setting.dp, setting.input_len, setting.output_len)
-    requests = -(-(setting.batch if setting.kind == "inference" else setting.num_prompts) // setting.dp)
+    requests = -(
+        -(setting.batch if setting.kind == "inference" else setting.num_prompts) // setting.dp
+    )
     most = requests if setting.kind == "inference" else setting.max_num_seqs
-    return serve(requests, setting.input_len, setting.output_len, most=most, cache_tokens=memory.tokens)
+    return serve(
+        requests, setting.input_len, setting.output_len, most=most, cache_tokens=memory.tokens
+    )
 
 
-def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[dict[str, float], list[Remark]]:
+def _distance(
+    setting: Setting, schedule: Schedule, release: Release
+) -> tuple[dict[str, float], list[Remark]]:
     """Return the spreads of the common factor by where they come from, and what is to be said of them."""
     found, notes = {"residual": RESIDUAL}, []
     if not release.name:
@@ -545,7 +652,9 @@ def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[d
         notes.append(remark("any-release", text, releases=count))
     elif _is_other(setting, release):
         models = " and ".join(release.models)
-        text = f"{release.name} was calibrated on {models}, not on this model: the interval is wider"
+        text = (
+            f"{release.name} was calibrated on {models}, not on this model: the interval is wider"
+        )
         notes.append(remark("other-model", text, release=release.name, models=release.models))
     if _is_other(setting, release):
         found["model"] = OTHER_MIXTURE if setting.model.experts else OTHER_MODEL
@@ -555,21 +664,27 @@ def _distance(setting: Setting, schedule: Schedule, release: Release) -> tuple[d
         found["gpu"] = OTHER_GPU
         calibrated = release.gpu or "MI300X"
         text = (
-            f"launch, scheduling and communication costs were fitted on {calibrated}, not on {setting.gpu.name}: the "
+            f"launch, scheduling and communication costs were fitted on {calibrated}, not on "
+            f"{setting.gpu.name}: the "
             "interval is wider"
         )
         notes.append(remark("other-gpu", text, gpu=setting.gpu.name, calibrated=calibrated))
     if setting.pp > 1:
         found["stages"] = IN_STAGES
-        text = "serving in a pipeline is computed, but was calibrated on no run: the interval is wider"
+        text = (
+            "serving in a pipeline is computed, but was calibrated on no run: the interval is wider"
+        )
         notes.append(remark("stages-not-calibrated", text))
     if release.name and schedule.most > release.largest:
         found["beyond"] = BEYOND
         text = (
-            f"{schedule.most:,.0f} sequences run at once, the calibrated runs had {release.largest:,.0f}: "
+            f"{schedule.most:,.0f} sequences run at once, the calibrated runs had "
+            f"{release.largest:,.0f}: "
             "the interval is wider"
         )
-        notes.append(remark("more-sequences", text, sequences=schedule.most, calibrated=release.largest))
+        notes.append(
+            remark("more-sequences", text, sequences=schedule.most, calibrated=release.largest)
+        )
     return found, notes
 
 
@@ -594,21 +709,27 @@ def _of_any(seed: int) -> FloatArray:
     return each[np.arange(DRAWS) % len(each), np.arange(DRAWS)]
 
 
-def _with_known(draws: FloatArray, known: Known, common: Mapping[str, float], seed: int) -> FloatArray:
+def _with_known(
+    draws: FloatArray, known: Known, common: Mapping[str, float], seed: int
+) -> FloatArray:
     """Return factors on the parts where a share of each is known: that has no constant of a release, but its spread."""
     together = np.exp(math.hypot(*common.values()) * standard_normal(1, DRAWS, seed + 1))
     own = together * np.exp(known.spread * standard_normal(len(known.spread), DRAWS, seed + 2))
     return known.share * own + (1.0 - known.share) * draws
 
 
-def _spreads(rows: FloatArray, release: Release, common: Mapping[str, float], known: Known | None) -> dict[str, float]:
+def _spreads(
+    rows: FloatArray, release: Release, common: Mapping[str, float], known: Known | None
+) -> dict[str, float]:
     """Return the standard deviations of the logarithm of the answer by where they come from, the largest first."""
     weights = rows * np.exp(release.mean)
     weights = weights / weights.sum()
     every = list(known_releases().values())
     if not release.name and every and release.kind == "serving":
         means, roots = np.stack([one.mean for one in every]), np.stack([one.root for one in every])
-        own = np.sqrt(means.var(axis=0) + np.mean([(root**2).sum(axis=1) for root in roots], axis=0))
+        own = np.sqrt(
+            means.var(axis=0) + np.mean([(root**2).sum(axis=1) for root in roots], axis=0)
+        )
     else:
         own = np.sqrt((release.root**2).sum(axis=1))
     if known:
@@ -632,7 +753,9 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
     whole = sum(float(draws.mean()) for draws in made.values())
     spreads = {name: float(draws.std()) / whole for name, draws in made.items()}
     computed, sent = (float(one.sum()) * 1e-6 for one in (times.compute, times.message))
-    overlapped = max(computed + sent - max(plan.end), 0.0) if sent else 0.0  # something is always under way
+    overlapped = (
+        max(computed + sent - max(plan.end), 0.0) if sent else 0.0
+    )  # something is always under way
     details = {"compute_s": computed, "communication_s": sent, "overlapped_s": overlapped}
     return Forecast(
         setting=setting,
@@ -650,7 +773,8 @@ def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int
 
 NETWORK_STATED: Final = remark(
     "network-stated",
-    "messages between nodes are computed in two levels, from the bandwidth and latency between nodes; no machine at "
+    "messages between nodes are computed in two levels, from the bandwidth and latency between "
+    "nodes; no machine at "
     "hand was measured so: the interval is wider",
 )
 
@@ -658,19 +782,39 @@ NETWORK_STATED: Final = remark(
 def _graph_remarks(setting: GraphSetting, times: LayerTimes) -> Iterator[Remark]:
     yield from setting.model.remarks
     counts = {name: times.source.count(name) for name in SOURCES}
-    hows = ("stated", "predicted by the runs given", "measured", "computed by laws of achieved rates")
-    listed = ", ".join(f"{count:,} {how}" for count, how in zip(counts.values(), hows, strict=True) if count)
+    hows = (
+        "stated",
+        "predicted by the runs given",
+        "measured",
+        "computed by laws of achieved rates",
+    )
+    listed = ", ".join(
+        f"{count:,} {how}" for count, how in zip(counts.values(), hows, strict=True) if count
+    )
     yield remark("layers-by-source", f"times of layers: {listed or 'messages alone'}", **counts)
     if setting.measured_on is not None and STATED in times.source:
         factor, _ = moved_from(setting.measured_on, setting.gpu, setting.dtype)
         text = (
             f"times stated for {setting.measured_on.name} are multiplied by {factor:.3g} for "
-            f"{setting.gpu.name}: what the layers compute is unknown, so the interval reaches from the "
+            f"{setting.gpu.name}: what the layers compute is unknown, so the interval reaches "
+            "from the "
             "ratio of the peaks to that of the memory bandwidths"
         )
-        yield remark("times-moved", text, host=setting.measured_on.name, target=setting.gpu.name, factor=factor)
+        yield remark(
+            "times-moved",
+            text,
+            host=setting.measured_on.name,
+            target=setting.gpu.name,
+            factor=factor,
+        )
     if setting.model.chained and len(setting.model.layers) > 1:
-        text = "no layer states its predecessors: each waits for the one before it, and nothing overlaps"
+        text = (
+            "no layer states its predecessors: each waits for the one before it, and nothing "
+            "overlaps"
+        )
         yield remark("layers-in-a-row", text)
-    if any(one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1 for one in setting.model.layers):
+    if any(
+        one.collective and setting.network.nodes(one.ranks or setting.gpus) > 1
+        for one in setting.model.layers
+    ):
         yield NETWORK_STATED

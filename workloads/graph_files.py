@@ -1,32 +1,37 @@
 """What other tools write, as layers in the words of a layer graph (`layer_graph`).
 
-A file of PyTorch's ExecutionTraceObserver or of Chakra enters `traced_layers`: what its operators compute by shape,
-what its collectives send by size. Of nested calls the outermost whose operator is known counts. Operators wait for each
-other in the order in which they were called, as on one stream. A message goes out when what was called before it is
-computed, and is waited for by the next operator that has one of its tensors among the arguments; by the next of all
-where the file does not say which tensors those are. A Chakra trace in which no operator has a shape, as simulators take
-them, has times: they are taken as they stand, its messages are computed anew, and what waits for what is what the nodes
-say.
+A file of PyTorch's ExecutionTraceObserver or of Chakra enters `traced_layers`: what its operators
+compute by shape, what its collectives send by size. Of nested calls the outermost whose operator is
+known counts. Operators wait for each other in the order in which they were called, as on one
+stream. A message goes out when what was called before it is computed, and is waited for by the next
+operator that has one of its tensors among the arguments; by the next of all where the file does not
+say which tensors those are. A Chakra trace in which no operator has a shape, as simulators take
+them, has times: they are taken as they stand, its messages are computed anew, and what waits for
+what is what the nodes say.
 
-An ONNX model enters `onnx_layers`: every node that computes is a layer, and waits for those whose values it needs.
-Nodes are taken one by one, as a runtime without fusion runs them. Views, constants, and what is computed of constants
-or of sizes alone are no layers.
+An ONNX model enters `onnx_layers`: every node that computes is a layer, and waits for those whose
+values it needs. Nodes are taken one by one, as a runtime without fusion runs them. Views,
+constants, and what is computed of constants or of sizes alone are no layers.
 
-A trace of an MPI program (`readers.mpi_trace`: SimGrid's time-independent form, OTF2) enters `mpi_layers`: what
-every rank does between its messages, with its times, and the messages, which are computed anew. Ranks run beside each
-other and meet in their collectives; what follows a receive waits for the message. A blocking message and a wait hold a
-rank up; a message sent in the background goes out beside what it computes.
+A trace of an MPI program (`readers.mpi_trace`: SimGrid's time-independent form, OTF2) enters
+`mpi_layers`: what every rank does between its messages, with its times, and the messages, which are
+computed anew. Ranks run beside each other and meet in their collectives; what follows a receive
+waits for the message. A blocking message and a wait hold a rank up; a message sent in the
+background goes out beside what it computes.
 
-The input of two published planners enters `published_layers`, nodes with the times that were measured and edges between
-them:
+The input of two published planners enters `published_layers`, nodes with the times that were
+measured and edges between them:
 
-- Device placement (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph Operators", NeurIPS
-  2020): ``fpgaLatency`` of a node on an accelerator of any kind, ``cpuLatency`` where it is not ``supportedOnFpga``.
-- Parallelism (Tarnawski et al., "Piper: Multidimensional Planner for DNN Parallelization", NeurIPS 2021): ``TMPCs`` of
-  a node by degree of tensor parallelism, each with its ``timePerSample``, forward and backward.
+- Device placement (Tarnawski et al., "Efficient Algorithms for Device Placement of DNN Graph
+  Operators", NeurIPS 2020): ``fpgaLatency`` of a node on an accelerator of any kind, ``cpuLatency``
+  where it is not ``supportedOnFpga``.
+- Parallelism (Tarnawski et al., "Piper: Multidimensional Planner for DNN Parallelization", NeurIPS
+  2021): ``TMPCs`` of a node by degree of tensor parallelism, each with its ``timePerSample``,
+  forward and backward.
 
-Neither says its unit, and published files of one form differ in it: it has to be stated. Costs of edges count between
-devices only, and are not read: one device, or one group of ``tp``, computes the graph.
+Neither says its unit, and published files of one form differ in it: it has to be stated. Costs of
+edges count between devices only, and are not read: one device, or one group of ``tp``, computes the
+graph.
 """
 
 from __future__ import annotations
@@ -51,7 +56,16 @@ from ..output import visible
 from ..projection.collective_laws import collective_of
 from ..readers.base import MOST_RANKS
 from ..readers.execution_trace import LAUNCH, read_execution_trace
-from ..readers.mpi_trace import LATER, MESSAGE, RECEIVE, RECEIVE_LATER, WAIT, Action, MpiTrace, read_mpi_trace
+from ..readers.mpi_trace import (
+    LATER,
+    MESSAGE,
+    RECEIVE,
+    RECEIVE_LATER,
+    WAIT,
+    Action,
+    MpiTrace,
+    read_mpi_trace,
+)
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
 from ..remarks import Remark, remark
 from ..table.measurements import DTYPE_COLUMNS
@@ -59,30 +73,71 @@ from ..traces.activity_work import call_text, describe, describe_call
 
 Layers = tuple[list[dict[str, Any]], list[Remark]]
 NAMED: Final = 5  # operators without a law that are named
-_SPEED: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][0-9]{1,2})?) ?([kMGTPE]?)(?:f|flop/s)")
+_SPEED: Final = re.compile(
+    r"([0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][0-9]{1,2})?) ?([kMGTPE]?)(?:f|flop/s)"
+)
 """A speed as SimGrid writes it."""
 _OPERATOR: Final = re.compile(r"\w+::\w+")
 _PHASES: Final = (("autograd::engine", "backward"), ("Optimizer.step", "optimizer"))
 _NO_KERNEL: Final = frozenset(
     {
-        "alias", "as_strided", "chunk", "contiguous", "detach", "diagonal", "dropout", "empty", "empty_like",
-        "empty_quantized", "empty_strided", "expand", "expand_as", "flatten", "is_same_size", "lift_fresh", "narrow",
-        "new_empty", "new_empty_strided", "permute", "real", "record_stream", "reshape", "reshape_alias", "resize",
-        "result_type", "select", "set", "slice", "split", "split_with_sizes", "squeeze", "t", "to", "transpose",
-        "unbind", "unflatten", "unsafe_view", "unsqueeze", "view", "view_as",
+        "alias",
+        "as_strided",
+        "chunk",
+        "contiguous",
+        "detach",
+        "diagonal",
+        "dropout",
+        "empty",
+        "empty_like",
+        "empty_quantized",
+        "empty_strided",
+        "expand",
+        "expand_as",
+        "flatten",
+        "is_same_size",
+        "lift_fresh",
+        "narrow",
+        "new_empty",
+        "new_empty_strided",
+        "permute",
+        "real",
+        "record_stream",
+        "reshape",
+        "reshape_alias",
+        "resize",
+        "result_type",
+        "select",
+        "set",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "to",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unsafe_view",
+        "unsqueeze",
+        "view",
+        "view_as",
     }
-)  # fmt: skip
+)
 """Calls that launch nothing where they call no other: views, memory, copies that were not needed, no dropout."""
 
 
 def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], float]:
     """Return the layers of an execution trace, what is to be said of them, and the spread of times that are forecasts.
 
-    Raises DataError: the file cannot be read, or holds neither an operator with a shape, nor a message, nor a time.
+    Raises DataError: the file cannot be read, or holds neither an operator with a shape, nor a
+    message, nor a time.
     """
     trace = read_execution_trace(path)
     nodes = trace.nodes.sort_values("id", kind="stable", ignore_index=True)
-    described = describe(nodes.rename(columns={"name": "op_name", "inputs": "op_inputs"})[["op_name", "op_inputs"]])
+    described = describe(
+        nodes.rename(columns={"name": "op_name", "inputs": "op_inputs"})[["op_name", "op_inputs"]]
+    )
     shapes, rows = (
         [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
         for table in (described, nodes)
@@ -91,12 +146,18 @@ def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], f
     if (described["op"] == "").all() and nodes["duration_us"].notna().any():
         names = {row["id"]: f"{_short(row['name'])} {row['id']}" for row in rows}
         for row in rows:  # one without a time takes none
-            after = [names[one] for one in (*row["waits"], row["parent"]) if one in names and one != row["id"]]
+            after = [
+                names[one]
+                for one in (*row["waits"], row["parent"])
+                if one in names and one != row["id"]
+            ]
             us = 0 if pd.isna(row["duration_us"]) else int(row["duration_us"])
             does = (_message_of(row) if row["collective"] else None) or {"time_us": us}
             layers.append({"name": names[row["id"]], "after": after, **does})
         text = f"no operator has its shape: {len(layers):,} nodes keep their times of the trace"
-        notes = [remark("times-of-trace", f"{text}, and messages are recomputed", layers=len(layers))]
+        notes = [
+            remark("times-of-trace", f"{text}, and messages are recomputed", layers=len(layers))
+        ]
         return layers, notes, trace.spread
     tree = _Tree(nodes, described)
     computed: list[str] = []  # the last layer that computes
@@ -108,20 +169,35 @@ def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], f
             message = _message_of(row)
             unsized += message is None
             if message:
-                layers.append({"name": name, "phase": tree.phase(place), "after": computed, **message})
+                layers.append(
+                    {"name": name, "phase": tree.phase(place), "after": computed, **message}
+                )
                 sent[name] = set(row["storages"])
             continue
-        waits = [one for one, tensors in sent.items() if not tensors or tensors & set(row["storages"])]
+        waits = [
+            one for one, tensors in sent.items() if not tensors or tensors & set(row["storages"])
+        ]
         for one in waits:
             del sent[one]
         found = shapes[place]
-        sizes = {one: found[one] for one in ("op", *OPS[found["op"]].dims, *DTYPE_COLUMNS) if one in found}
+        sizes = {
+            one: found[one]
+            for one in ("op", *OPS[found["op"]].dims, *DTYPE_COLUMNS)
+            if one in found
+        }
         shape = {one: size for one, size in sizes.items() if size != "" and size == size}
-        layers.append({"name": name, "phase": tree.phase(place), "after": computed + waits, **shape})
+        layers.append(
+            {"name": name, "phase": tree.phase(place), "after": computed + waits, **shape}
+        )
         computed = [name]
-    unsized += sum(tree.owner[place] < 0 and str(row["name"]).startswith(LAUNCH) for place, row in enumerate(rows))
+    unsized += sum(
+        tree.owner[place] < 0 and str(row["name"]).startswith(LAUNCH)
+        for place, row in enumerate(rows)
+    )
     if not layers:
-        raise DataError("holds no operator with its shape, no message and no time: nothing to forecast")
+        raise DataError(
+            "holds no operator with its shape, no message and no time: nothing to forecast"
+        )
     notes = [*tree.unknown(len(layers))]
     if unsized:
         text = f"{unsized:,} messages are left out: their sizes were not recorded"
@@ -150,9 +226,14 @@ class _Tree:
         self.parent = [-1 if above == row else above for row, above in enumerate(parents)]
         self._names, self._calling = nodes["name"].tolist(), set(self.parent)
         known = ((described["op"] != "") | (nodes["collective"] != "")).to_numpy(dtype=bool)
-        idle = [row not in self._calling and _plain(name) in _NO_KERNEL for row, name in enumerate(self._names)]
+        idle = [
+            row not in self._calling and _plain(name) in _NO_KERNEL
+            for row, name in enumerate(self._names)
+        ]
         known = known & ~np.array(idle, dtype=bool)
-        owner = np.full(len(self.parent), -2, dtype=np.int64)  # the outermost known one that encloses a row or is it
+        owner = np.full(
+            len(self.parent), -2, dtype=np.int64
+        )  # the outermost known one that encloses a row or is it
         for row in range(len(self.parent)):
             way = []
             above = row
@@ -185,21 +266,30 @@ class _Tree:
 
     def unknown(self, layers: int) -> Iterator[Remark]:
         """Yield what is left out: kernels by their time where the file has them, else calls by their number."""
-        on_gpu = ~self.nodes["on_cpu"].fillna(True).to_numpy(dtype=bool) & (self.nodes["collective"] == "")
+        on_gpu = ~self.nodes["on_cpu"].fillna(True).to_numpy(dtype=bool) & (
+            self.nodes["collective"] == ""
+        )
         lost = self.owner < 0
         if on_gpu.any():
             us = self.nodes["duration_us"].astype("Float64").fillna(0.0).to_numpy(dtype=float)
             rows = np.flatnonzero(on_gpu & lost).tolist()
             share = float(us[rows].sum() / max(us[on_gpu].sum(), 1.0))
             above = [self._names[self.parent[row]] if self.parent[row] >= 0 else "" for row in rows]
-            launched = [one if _OPERATOR.match(one) else self._names[row] for one, row in zip(above, rows, strict=True)]
+            launched = [
+                one if _OPERATOR.match(one) else self._names[row]
+                for one, row in zip(above, rows, strict=True)
+            ]
             yield from left_out(launched, share, "time")
             return
         names = []
         for row in np.flatnonzero(lost).tolist():
             name = self._names[row]
-            called = bool(_OPERATOR.fullmatch(name)) and not name.startswith(("autograd::", "c10d::"))
-            computes = (called and _plain(name) not in _NO_KERNEL) or self.nodes["kernel_backend"].iloc[row]
+            called = bool(_OPERATOR.fullmatch(name)) and not name.startswith(
+                ("autograd::", "c10d::")
+            )
+            computes = (called and _plain(name) not in _NO_KERNEL) or self.nodes[
+                "kernel_backend"
+            ].iloc[row]
             if row not in self._calling and computes:
                 names.append(name)
         yield from left_out(names, len(names) / max(len(names) + layers, 1), "calls")
@@ -218,8 +308,17 @@ def left_out(names: Sequence[str], share: float, by: str) -> Iterator[Remark]:
         others = f" and {len(counts) - len(named):,} kinds more" if len(counts) > len(named) else ""
         of = "of the time of kernels where it was recorded" if by == "time" else "of the operators"
         listed = f"{', '.join(named)}{others}"
-        text = f"{len(names):,} operators without a law are left out, {100 * share:.2g} % {of}: {listed}"
-        values = {"calls": len(names), "share": share, "by": by, "named": named, "kinds": len(counts)}
+        text = (
+            f"{len(names):,} operators without a law are left out, {100 * share:.2g} % {of}: "
+            f"{listed}"
+        )
+        values = {
+            "calls": len(names),
+            "share": share,
+            "by": by,
+            "named": named,
+            "kinds": len(counts),
+        }
         yield remark("operators-without-law", text, **values)
 
 
@@ -231,23 +330,94 @@ def _short(name: str) -> str:
 Shape = dict[str, Any]
 _NO_WORK: Final = frozenset(
     {
-        "Constant", "ConstantOfShape", "Dropout", "Flatten", "Identity", "Range", "Reshape", "Shape", "Size", "Squeeze",
+        "Constant",
+        "ConstantOfShape",
+        "Dropout",
+        "Flatten",
+        "Identity",
+        "Range",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Squeeze",
         "Unsqueeze",
     }
-)  # fmt: skip
+)
 _ELEMENTWISE: Final = frozenset(
     {
-        "Abs", "Add", "And", "Cast", "Ceil", "Celu", "Clip", "Cos", "DequantizeLinear", "Div", "Elu", "Equal", "Erf",
-        "Exp", "FastGelu", "Floor", "Gelu", "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "IsInf", "IsNaN",
-        "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Mul", "Neg", "Not", "Or",
-        "PRelu", "Pow", "QuantizeLinear", "QuickGelu", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign", "Sin",
-        "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tanh", "ThresholdedRelu", "Where", "Xor",
+        "Abs",
+        "Add",
+        "And",
+        "Cast",
+        "Ceil",
+        "Celu",
+        "Clip",
+        "Cos",
+        "DequantizeLinear",
+        "Div",
+        "Elu",
+        "Equal",
+        "Erf",
+        "Exp",
+        "FastGelu",
+        "Floor",
+        "Gelu",
+        "Greater",
+        "GreaterOrEqual",
+        "HardSigmoid",
+        "HardSwish",
+        "IsInf",
+        "IsNaN",
+        "LeakyRelu",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "Max",
+        "Mean",
+        "Min",
+        "Mish",
+        "Mod",
+        "Mul",
+        "Neg",
+        "Not",
+        "Or",
+        "PRelu",
+        "Pow",
+        "QuantizeLinear",
+        "QuickGelu",
+        "Reciprocal",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Softplus",
+        "Softsign",
+        "Sqrt",
+        "Sub",
+        "Sum",
+        "Swish",
+        "Tanh",
+        "ThresholdedRelu",
+        "Where",
+        "Xor",
     }
-)  # fmt: skip
+)
 _POOLS: Final = frozenset({"AveragePool", "LpPool", "MaxPool", "Resize", "Upsample"})
 """Read their input once and write an output of another size."""
 _COPIES: Final = frozenset(
-    {"Concat", "DepthToSpace", "Expand", "Pad", "Slice", "SpaceToDepth", "Split", "Tile", "Transpose"}
+    {
+        "Concat",
+        "DepthToSpace",
+        "Expand",
+        "Pad",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Tile",
+        "Transpose",
+    }
 )
 _REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
 
@@ -255,23 +425,34 @@ _REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
 def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[Remark], float]:
     """Return the layers of all ranks of an MPI program's trace, what is to be said of them, and the spread of times.
 
-    Ranks meet in the collectives that all of them have; what follows a receive waits for the message. Where partners
-    are not in the trace, the ranks may run beside each other or one after the other: the spread of the logarithm of
-    their times lets a 90 % interval reach from the one to the other. There a rank that is not in the trace, although
-    messages or higher numbers tell of it, computes as long as the busiest.
+    Ranks meet in the collectives that all of them have; what follows a receive waits for the
+    message. Where partners are not in the trace, the ranks may run beside each other or one after
+    the other: the spread of the logarithm of their times lets a 90 % interval reach from the one to
+    the other. There a rank that is not in the trace, although messages or higher numbers tell of
+    it, computes as long as the busiest.
 
-    ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it: ``120Gf``. Raises
-    ParameterError: the trace has amounts and no speed is stated, or it has times and one is; DataError: it cannot be
-    read, or holds no action.
+    ``unit`` is the speed by which amounts of SimGrid's traces are divided, as SimGrid was given it:
+    ``120Gf``. Raises ParameterError: the trace has amounts and no speed is stated, or it has times
+    and one is; DataError: it cannot be read, or holds no action.
     """
     trace = read_mpi_trace(path)
     stated = _SPEED.fullmatch(unit.strip())
     if trace.timed == bool(unit) or (unit and not stated):
-        told = "is for traces without times, and this one has them" if trace.timed else (
-            f"must say the speed that the amounts stand for, as smpi/host-speed did: 120Gf, 1e9f, got {unit!r}"
-        )  # fmt: skip
+        told = (
+            "is for traces without times, and this one has them"
+            if trace.timed
+            else (
+                "must say the speed that the amounts stand for, as smpi/host-speed did: 120Gf, "
+                "1e9f, "
+                f"got {unit!r}"
+            )
+        )
         raise ParameterError("time_unit", told)
-    per_us = 1e-6 if stated is None else float(stated[1]) * 1000.0 ** " kMGTPE".index(stated[2] or " ") / 1e6
+    per_us = (
+        1e-6
+        if stated is None
+        else float(stated[1]) * 1000.0 ** " kMGTPE".index(stated[2] or " ") / 1e6
+    )
     if not 1e-9 < per_us < 1e15:
         raise ParameterError("time_unit", f"must be a speed above 1 kf, got {unit!r}")
     scale = 1e6 if stated is None else 1 / per_us
@@ -279,7 +460,9 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
     together = _meetings(trace)
     layers: list[dict[str, Any]] = []
     met: dict[int, dict[str, Any]] = {}  # the layer of each collective that all ranks share
-    sent: dict[tuple[int, int, int], str] = {}  # sender, receiver and number of a message -> its layer
+    sent: dict[
+        tuple[int, int, int], str
+    ] = {}  # sender, receiver and number of a message -> its layer
     alone = _sent_to_nobody(trace)  # messages whose partners are in no rank's trace
     for rank, actions in sorted(trace.ranks.items()):
         for number, action in enumerate(_numbered(rank, actions)):
@@ -325,17 +508,27 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
                 under_way.append(name)
             else:
                 before = [name]
-    of = f"{len(trace.ranks)} ranks are played together" if len(trace.ranks) > 1 else "1 rank is played"
+    of = (
+        f"{len(trace.ranks)} ranks are played together"
+        if len(trace.ranks) > 1
+        else "1 rank is played"
+    )
     code, times = "times-of-graph", f"its amounts are taken at {unit}"
     if trace.timed:
         code, times = "times-of-trace", "its times are those of the trace"
     notes = [remark(code, f"{of}; {times}, and messages are recomputed", ranks=len(trace.ranks))]
     if alone:
-        text = f"{counted(alone, 'message')} whose partners are not in the trace: what waits for them is unknown"
+        text = (
+            f"{counted(alone, 'message')} whose partners are not in the trace: what waits for "
+            "them is unknown"
+        )
         notes.append(remark("messages-unmatched", text, messages=alone))
     missing = _missing_ranks(trace)
     if missing:
-        text = f"{counted(missing, 'rank')} without an action in the trace: what waits for them is unknown"
+        text = (
+            f"{counted(missing, 'rank')} without an action in the trace: what waits for them is "
+            "unknown"
+        )
         notes.append(remark("ranks-missing", text, ranks=missing))
     busy = [sum(one.amount for one in actions) for actions in trace.ranks.values()]
     longest = max(busy)
@@ -343,7 +536,13 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
     spread = float(np.log(sum(busy) / longest + missing) / NINETY_PERCENT) if apart else 0.0
     if lost:
         listed = few(f"{count} {visible(name)[:40]}" for name, count in lost.most_common())
-        notes.append(remark("actions-left-out", f"actions without a law are left out: {listed}", actions=lost.total()))
+        notes.append(
+            remark(
+                "actions-left-out",
+                f"actions without a law are left out: {listed}",
+                actions=lost.total(),
+            )
+        )
     return layers, notes, spread
 
 
@@ -354,7 +553,9 @@ def _sent_to_nobody(trace: MpiTrace) -> int:
         received.update((one.peer, rank) for one in actions if one.kind in (RECEIVE, RECEIVE_LATER))
     sent: Counter[tuple[int, int]] = Counter()
     for rank, actions in trace.ranks.items():
-        sent.update((rank, one.peer) for one in actions if one.kind in (MESSAGE, LATER) and one.peer >= 0)
+        sent.update(
+            (rank, one.peer) for one in actions if one.kind in (MESSAGE, LATER) and one.peer >= 0
+        )
     unnamed = {receiver for sender, receiver in received if sender < 0}
     kept = {way: count for way, count in sent.items() if way[1] not in unnamed}
     return sum(max(count - received[way], 0) for way, count in kept.items())
@@ -363,14 +564,23 @@ def _sent_to_nobody(trace: MpiTrace) -> int:
 def _missing_ranks(trace: MpiTrace) -> int:
     """Return how many ranks have no action though messages name them, or ranks with higher numbers."""
     present = {rank for rank, actions in trace.ranks.items() if actions and rank < MOST_RANKS}
-    named = {one.peer for actions in trace.ranks.values() for one in actions if 0 <= one.peer < MOST_RANKS}
+    named = {
+        one.peer
+        for actions in trace.ranks.values()
+        for one in actions
+        if 0 <= one.peer < MOST_RANKS
+    }
     return max(present | named, default=-1) + 1 - len(present)
 
 
 def _meetings(trace: MpiTrace) -> int:
     """Return how many collectives from the first on all ranks have, of the same name: they meet in them."""
     names = [
-        [one.collective for one in actions if one.kind == MESSAGE and one.peer < 0 and collective_of(one.collective)]
+        [
+            one.collective
+            for one in actions
+            if one.kind == MESSAGE and one.peer < 0 and collective_of(one.collective)
+        ]
         for actions in trace.ranks.values()
     ]
     shared = 0
@@ -398,7 +608,9 @@ def _numbered(rank: int, actions: Sequence[Action]) -> Iterator[_Placed]:
     places: Counter[tuple[bool, int]] = Counter()
     for one in actions:
         way = one.kind in (RECEIVE, RECEIVE_LATER), one.peer
-        yield _Placed(one.kind, one.amount, one.collective, one.message_bytes, one.peer, places[way])
+        yield _Placed(
+            one.kind, one.amount, one.collective, one.message_bytes, one.peer, places[way]
+        )
         if one.peer >= 0:
             places[way] += 1
 
@@ -406,7 +618,8 @@ def _numbered(rank: int, actions: Sequence[Action]) -> Iterator[_Placed]:
 def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:
     """Return the layers of a model, and what is to be said of them; ``dims`` are the sizes that it leaves free.
 
-    Raises FlopcastError: the model cannot be read (`readers.onnx_model.read_onnx`), or has no node that computes.
+    Raises FlopcastError: the model cannot be read (`readers.onnx_model.read_onnx`), or has no node
+    that computes.
     """
     model = read_onnx(path, dims)
     constant = set(model.constants)
@@ -443,7 +656,11 @@ def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
     present = [one for one in inputs if one is not None]
     try:
         if node.op in _ELEMENTWISE or node.op in _POOLS:
-            operands = [one for one in present if prod(one.dims) > 1] if node.op not in _POOLS else present[:1]
+            operands = (
+                [one for one in present if prod(one.dims) > 1]
+                if node.op not in _POOLS
+                else present[:1]
+            )
             sizes = [prod(one.dims) for one in operands] or [1]
             found = _rows("elementwise", output.dims)
             found |= {"inputs": len(sizes), "elements_a": sizes[0], "elements_b": sum(sizes[1:])}
@@ -456,10 +673,19 @@ def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
             found = _READ[node.op](node, present, output)
         else:
             return {}
-    except (IndexError, TypeError, ValueError, ZeroDivisionError):  # fewer inputs or sizes than the operator has
+    except (
+        IndexError,
+        TypeError,
+        ValueError,
+        ZeroDivisionError,
+    ):  # fewer inputs or sizes than the operator has
         return {}
     formats = {"dtype_a": first.dtype, "dtype_out": output.dtype}
-    return {name: value for name, value in {**formats, **found}.items() if value != ""} if found else {}
+    return (
+        {name: value for name, value in {**formats, **found}.items() if value != ""}
+        if found
+        else {}
+    )
 
 
 def _rows(op: str, dims: tuple[int, ...], cols: int | None = None) -> Shape:
@@ -470,7 +696,10 @@ def _rows(op: str, dims: tuple[int, ...], cols: int | None = None) -> Shape:
 
 def _gather(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
     data, indices = inputs[:2]
-    return {**_rows("gather", output.dims, prod(data.dims[_axis(node, data, 0) + 1 :])), "dtype_b": indices.dtype}
+    return {
+        **_rows("gather", output.dims, prod(data.dims[_axis(node, data, 0) + 1 :])),
+        "dtype_b": indices.dtype,
+    }
 
 
 def _matmul(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
@@ -481,12 +710,18 @@ def _gemm(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
     turned = [node.attributes.get(name, 0) for name in ("transA", "transB")]
     pairs = zip(inputs[:2], turned, strict=True)
     a, b = (Tensor(one.dims[::-1] if turn else one.dims, one.dtype) for one, turn in pairs)
-    return _product("aten::addmm", [_tensor(inputs[2]), a, b, "1"]) if len(inputs) > 2 else _product("aten::mm", [a, b])
+    return (
+        _product("aten::addmm", [_tensor(inputs[2]), a, b, "1"])
+        if len(inputs) > 2
+        else _product("aten::mm", [a, b])
+    )
 
 
 def _product(name: str, arguments: list[Tensor | str | None]) -> Shape:
     found = describe_call(name, call_text(arguments))
-    return {one: found[one] for one in ("op", "m", "n", "k", "batch", *DTYPE_COLUMNS) if one in found}
+    return {
+        one: found[one] for one in ("op", "m", "n", "k", "batch", *DTYPE_COLUMNS) if one in found
+    }
 
 
 def _tensor(value: Value) -> Tensor:
@@ -506,11 +741,22 @@ def _conv(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
         "dil": node.attributes.get("dilations", [1] * axes),
         "pad": node.attributes.get("pads", [0] * axes)[:axes],
     }
-    found = {"op": "conv", "direction": "B" if turned else "F", "batch": near[0], "dtype_b": inputs[1].dtype}
-    found |= {"in_channels": near[1], "out_channels": far[1], "groups": node.attributes.get("group", 1)}
+    found = {
+        "op": "conv",
+        "direction": "B" if turned else "F",
+        "batch": near[0],
+        "dtype_b": inputs[1].dtype,
+    }
+    found |= {
+        "in_channels": near[1],
+        "out_channels": far[1],
+        "groups": node.attributes.get("group", 1),
+    }
     found |= {"in_h": 1, "out_h": 1, "fil_h": 1}
     for side, sizes in sides.items():
-        found |= {f"{side}_{axis}": int(size) for axis, size in zip(AXES[3 - axes :], sizes, strict=True)}
+        found |= {
+            f"{side}_{axis}": int(size) for axis, size in zip(AXES[3 - axes :], sizes, strict=True)
+        }
     return found
 
 
@@ -524,9 +770,16 @@ def _attention(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
             for one, count in zip((q, k, v), (heads, kv_heads, kv_heads), strict=True)
         )
     return {
-        "op": "attention", "batch": q[0], "heads": q[1], "kv_heads": k[1], "seq_q": q[2], "seq_kv": k[2],
-        "head_dim": q[3], "head_dim_v": v[3], "causal": node.attributes.get("is_causal", 0),
-    }  # fmt: skip
+        "op": "attention",
+        "batch": q[0],
+        "heads": q[1],
+        "kv_heads": k[1],
+        "seq_q": q[2],
+        "seq_kv": k[2],
+        "head_dim": q[3],
+        "head_dim_v": v[3],
+        "causal": node.attributes.get("is_causal", 0),
+    }
 
 
 def _normalised(op: str, default: int = -1) -> Callable[[OnnxNode, list[Value], Value], Shape]:
@@ -579,9 +832,9 @@ UNITS: Final = ("us", "ms", "s")
 def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers:
     """Return the layers of a graph whose times are in ``unit`` (us, ms or s), and what is to be said of them.
 
-    ``tp`` chooses among the times of the second form; of several of that degree a node runs as the fastest. Raises
-    ParameterError: the unit is missing or unknown, or the graph has no times for this ``tp``; DataError: a node or an
-    edge lacks what it needs; the node is named.
+    ``tp`` chooses among the times of the second form; of several of that degree a node runs as the
+    fastest. Raises ParameterError: the unit is missing or unknown, or the graph has no times for
+    this ``tp``; DataError: a node or an edge lacks what it needs; the node is named.
 
     >>> nodes = [{"id": 0, "fpgaLatency": 1.5}, {"id": 1, "fpgaLatency": 2}]
     >>> layers, notes = published_layers({"nodes": nodes, "edges": [{"sourceId": 0, "destId": 1}]}, "ms")
@@ -590,7 +843,10 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
     """
     if unit not in UNITS:
         stated = f"got {unit!r}" if unit else "the file does not say it"
-        raise ParameterError("time_unit", f"must say what the times of the graph are in, {', '.join(UNITS)}: {stated}")
+        raise ParameterError(
+            "time_unit",
+            f"must say what the times of the graph are in, {', '.join(UNITS)}: {stated}",
+        )
     nodes, edges = found["nodes"], found.get("edges")
     if not isinstance(edges, list) or not all(isinstance(one, dict) for one in [*nodes, *edges]):
         raise DataError("nodes and edges must be lists of objects")
@@ -605,7 +861,10 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
         raise DataError("every node must have a whole number as its id")
     called = {str(node["id"]): visible(str(node.get("name") or "node")) for node in nodes}
     counts = Counter(called.values())  # where several have a name, the id tells them apart
-    names = {one: name if counts[name] == 1 and name != "node" else f"{name} {one}" for one, name in called.items()}
+    names = {
+        one: name if counts[name] == 1 and name != "node" else f"{name} {one}"
+        for one, name in called.items()
+    }
     layers: list[dict[str, Any]] = []
     on_cpu: list[str] = []
     for node in nodes:
@@ -613,7 +872,11 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
         computes = bool(node.get("supportedOnFpga", True))
         if not computes:
             on_cpu.append(name)
-        time = _by_degree(node, tp, name) if piper else node.get("fpgaLatency" if computes else "cpuLatency")
+        time = (
+            _by_degree(node, tp, name)
+            if piper
+            else node.get("fpgaLatency" if computes else "cpuLatency")
+        )
         if time is None:
             raise DataError(f"node {name!r} has no time")
         phase = "backward" if node.get("isBackwardNode") else ""
@@ -626,23 +889,33 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
             raise DataError(f"an edge leads from {source} to {target}: no such node")
         waits[ends[1]].append(ends[0])
     text = (
-        f"the times of {len(layers):,} layers are those that the graph states, in {unit}, of the device on which they "
+        f"the times of {len(layers):,} layers are those that the graph states, in {unit}, of the "
+        "device on which they "
         "were measured; costs of edges count between devices only"
     )
     notes = [remark("times-of-graph", text, layers=len(layers), unit=unit)]
     if on_cpu:
-        text = f"{len(on_cpu):,} layers run on the CPU only: their times there are added in sequence with the others"
+        text = (
+            f"{len(on_cpu):,} layers run on the CPU only: their times there are added in sequence "
+            "with the others"
+        )
         notes.append(remark("layers-of-cpu", text, layers=len(on_cpu)))
     return layers, notes
 
 
 def _by_degree(node: Mapping[str, Any], tp: int, name: str) -> float:
     offered = node.get("TMPCs")
-    if not isinstance(offered, dict) or not all(isinstance(one, list) and one for one in offered.values()):
+    if not isinstance(offered, dict) or not all(
+        isinstance(one, list) and one for one in offered.values()
+    ):
         raise DataError(f"node {name!r}: TMPCs must hold lists by degree")
     if str(tp) not in offered:
-        raise ParameterError("tp", f"must be one of {', '.join(offered)}, for which {name!r} has times, got {tp}")
-    stated = [one.get("timePerSample") if isinstance(one, dict) else None for one in offered[str(tp)]]
+        raise ParameterError(
+            "tp", f"must be one of {', '.join(offered)}, for which {name!r} has times, got {tp}"
+        )
+    stated = [
+        one.get("timePerSample") if isinstance(one, dict) else None for one in offered[str(tp)]
+    ]
     times = [time for time in stated if isinstance(time, int | float)]
     if len(times) < len(stated):
         raise DataError(f"node {name!r}: timePerSample must be a number")

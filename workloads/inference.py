@@ -1,23 +1,24 @@
 """Inference as a schedule of steps, and what it takes on one GPU of a replica: sums of kernels, part by part.
 
-All requests are there from the start. A step gives every running sequence one token; a sequence is admitted when its
-tokens have room in the cache and a place among the running ones, and the last admitted is put back, to be read again
-later, when the cache overflows (the recomputation of vLLM: Kwon et al., SOSP 2023, section 4.5).
+All requests are there from the start. A step gives every running sequence one token; a sequence is
+admitted when its tokens have room in the cache and a place among the running ones, and the last
+admitted is put back, to be read again later, when the cache overflows (the recomputation of vLLM:
+Kwon et al., SOSP 2023, section 4.5).
 
-Every part is the time at the median of its constant (`releases.CONSTANTS`), which a draw of the constants multiplies:
+Every part is the time at the median of its constant (`releases.CONSTANTS`), which a draw of the
+constants multiplies:
 
 ===========  ===========================================================================================
 products     all matrix products, of prompts and of steps, by the law of the GPU
 attention    scores and weighted sums of the prompts, by the law of fused attention
 cache        reading the cached keys and values at every step, at a share of the bandwidth
-collectives  two sums per layer over the GPUs that share it, and the exchange of tokens between experts
-layers       launches and small kernels, per layer and step
-steps        scheduling and sampling, per step
-sequences    per sequence, layer and step
+collectives  two sums per layer over the GPUs that share it, and the exchange of tokens between
+experts layers       launches and small kernels, per layer and step steps        scheduling and
+sampling, per step sequences    per sequence, layer and step
 ===========  ===========================================================================================
 
-The memory of a GPU (`inference_memory`) is counted in GiB as its maker means it: the 192 GB of an MI300X are 8 stacks
-of 24 GiB.
+The memory of a GPU (`inference_memory`) is counted in GiB as its maker means it: the 192 GB of an
+MI300X are 8 stacks of 24 GiB.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ BLOCKS: Final = 256  # into how many stretches of equal steps the longest output
 class Schedule:
     """Steps of one replica."""
 
-    # stretches: how many steps, sequences that run in each, tokens in the cache on average; shape (n,)
+    # stretches: how many steps, sequences that run in each, tokens in the cache on average; shape
+    # (n,)
     steps: FloatArray
     running: FloatArray
     cached: FloatArray
@@ -81,7 +83,9 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
     """
     if cache_tokens < prompt + output:
         room = max(cache_tokens, 0)
-        raise DataError(f"the cache has room for {room:.0f} tokens, one request takes {prompt + output}")
+        raise DataError(
+            f"the cache has room for {room:.0f} tokens, one request takes {prompt + output}"
+        )
     left, length = np.full(requests, float(output)), np.full(requests, float(prompt))
     running, waiting = np.empty(0, dtype=int), np.arange(requests)
     stretch = max(1, -(-output // BLOCKS))
@@ -90,7 +94,9 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
     read: list[tuple[float, float]] = []
     while running.size or waiting.size:
         room = cache_tokens - length[running].sum() - running.size * stretch
-        admitted = int(np.searchsorted(np.cumsum(length[waiting[:most]] + stretch), room, side="right"))
+        admitted = int(
+            np.searchsorted(np.cumsum(length[waiting[:most]] + stretch), room, side="right")
+        )
         admitted = min(admitted, most - running.size)
         if not running.size:
             admitted = max(admitted, 1)
@@ -103,22 +109,30 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
         free = (cache_tokens - float(length[running].sum())) / running.size
         alone = not waiting.size or running.size >= most
         steps = ends if alone and free > ends else min(float(stretch), ends)
-        stretches.append((steps, running.size, length[running].sum() + running.size * (steps + 1) / 2))
+        stretches.append(
+            (steps, running.size, length[running].sum() + running.size * (steps + 1) / 2)
+        )
         left[running] -= steps
         length[running] += steps
         fullest = max(fullest, float(length[running].sum()))
         running = running[left[running] > 0]
         over = length[running].sum() + running.size * stretch - cache_tokens
         if over > 0 and running.size > 1:
-            back = min(int(np.searchsorted(np.cumsum(length[running][::-1]), over)) + 1, running.size - 1)
+            back = min(
+                int(np.searchsorted(np.cumsum(length[running][::-1]), over)) + 1, running.size - 1
+            )
             waiting, running = np.concatenate([running[-back:], waiting]), running[:-back]
-    counts, at_once, cached = (np.array(column, dtype=np.float64) for column in zip(*stretches, strict=True))
+    counts, at_once, cached = (
+        np.array(column, dtype=np.float64) for column in zip(*stretches, strict=True)
+    )
     prompts, lengths = (np.array(column, dtype=np.float64) for column in zip(*read, strict=True))
     return Schedule(counts, at_once, cached, prompts, lengths, fullest)
 
 
 US, MS = 1e-6, 1e-3
-WIDE_BYTES: Final = 2.0  # of an element of what is not quantised: embeddings, output matrix, activations
+WIDE_BYTES: Final = (
+    2.0  # of an element of what is not quantised: embeddings, output matrix, activations
+)
 PER_SEQUENCES: Final = 0.75
 """Power of the number of sequences in what they cost: a line fitted up to a hundred is far too much at thousands."""
 KERNELS_PER_LAYER: Final = 12.0  # that are launched one by one where no graph replays them
@@ -129,11 +143,15 @@ _OVER_LAW: Final = {name: CONSTANTS[name].value for name in ("attention", "cache
 def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[str, float]:
     """Return the seconds of each part of a schedule on a replica of tp · pp GPUs, at the constants' medians.
 
-    In a pipeline the sequences go round in pp parts, one per stage, so that a step of all of them takes as long as one
-    part through all layers, and the messages between the stages. Prompts that are found in a prefix cache are not read;
-    ``eager`` launches every kernel; ``sources`` give times of kernels.
+    In a pipeline the sequences go round in pp parts, one per stage, so that a step of all of them
+    takes as long as one part through all layers, and the messages between the stages. Prompts that
+    are found in a prefix cache are not read; ``eager`` launches every kernel; ``sources`` give
+    times of kernels.
     """
-    steps, prompts = step_parts(setting, schedule, sources), prompt_parts(setting, schedule, sources)
+    steps, prompts = (
+        step_parts(setting, schedule, sources),
+        prompt_parts(setting, schedule, sources),
+    )
     return {name: seconds + prompts[name] for name, seconds in steps.items()}
 
 
@@ -143,12 +161,18 @@ def step_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[s
     parts = dict.fromkeys(CONSTANTS, 0.0)
     steps, running = schedule.steps, np.maximum(schedule.running / pp, 1.0)
     products, collectives = _tokens(setting, sources, running)
-    # the output matrix for the last token of every sequence, in 16 bits: on one stage, for each of the parts
+    # the output matrix for the last token of every sequence, in 16 bits: on one stage, for each of
+    # the parts
     head = pp * sources(gpu, "bf16").time_us(model.vocab / setting.tp, running, model.hidden)
     parts["products"] = float(np.sum(steps * (products + head))) * US
     parts["collectives"] = float(np.sum(steps * collectives)) * US
     length = schedule.cached / schedule.running
-    read = running * read_bytes(model, setting.tp, length, BITS[setting.kv_dtype]) / gpu.require("memory_bw_gbs") / 1e3
+    read = (
+        running
+        * read_bytes(model, setting.tp, length, BITS[setting.kv_dtype])
+        / gpu.require("memory_bw_gbs")
+        / 1e3
+    )
     found = sources.decoding(gpu, model, running, length, setting.tp, setting.kv_dtype)
     parts["cache"] = float(np.sum(steps * sources.pick(found, read, _OVER_LAW["cache"]))) * US
     parts["layers"] = float(steps.sum()) * model.depth * US
@@ -163,9 +187,12 @@ def step_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[s
 def eager_seconds(setting: Setting, schedule: Schedule, seconds: float) -> float:
     """Return by how much steps of so many seconds take longer where the CPU launches their kernels one by one.
 
-    Launches run ahead of the GPU: a step takes what its kernels take, or what launching them takes if that is more.
+    Launches run ahead of the GPU: a step takes what its kernels take, or what launching them takes
+    if that is more.
     """
-    launching = float(schedule.steps.sum()) * setting.model.depth * KERNELS_PER_LAYER * LAUNCH_US * US
+    launching = (
+        float(schedule.steps.sum()) * setting.model.depth * KERNELS_PER_LAYER * LAUNCH_US * US
+    )
     return max(launching - seconds, 0.0)
 
 
@@ -191,14 +218,18 @@ def prompt_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict
     return {name: seconds * CONSTANTS[name].value for name, seconds in parts.items()}
 
 
-def _tokens(setting: Setting, sources: Sources, tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _tokens(
+    setting: Setting, sources: Sources, tokens: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return the µs of products, and of messages, for so many tokens through all layers, one value each."""
     model, gpu, tp, pp, ep = setting.model, setting.gpu, setting.tp, setting.pp, setting.ep
     one = layer(model, tp, ep)
 
     def time_us(matrix: Matrix, tokens: FloatArray, copies: ArrayLike = 1.0) -> FloatArray:
         weights, products = setting.precision(matrix.part)
-        return sources(gpu, products, weights).time_us(matrix.outputs, tokens, matrix.inputs, copies)
+        return sources(gpu, products, weights).time_us(
+            matrix.outputs, tokens, matrix.inputs, copies
+        )
 
     products = np.zeros_like(tokens)
     for matrix in one.matrices:
@@ -206,13 +237,17 @@ def _tokens(setting: Setting, sources: Sources, tokens: FloatArray) -> tuple[Flo
 
     def collective_us(kind: str, message: FloatArray, ranks: int) -> FloatArray:
         over = _OVER_LAW["collectives"]
-        return sources.collective_us(gpu, kind, message, ranks, setting.network, over=over, engine=True)
+        return sources.collective_us(
+            gpu, kind, message, ranks, setting.network, over=over, engine=True
+        )
 
     message = tokens * model.hidden * WIDE_BYTES
     collectives = model.sums * collective_us("all_reduce", message, tp)
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
-        by_law = np.sum([time_us(matrix, visits, touched) for matrix in one.experts.matrices], axis=0)
+        by_law = np.sum(
+            [time_us(matrix, visits, touched) for matrix in one.experts.matrices], axis=0
+        )
         weights, computed = setting.precision("experts")
         found = sources.experts(gpu, model, tokens, (tp, ep), (computed, weights))
         products += one.experts.share * sources.pick(found, by_law)
@@ -229,14 +264,17 @@ def stored_bits(dtype: str) -> float:
 
 
 GIB: Final = 2.0**30
-RESERVED_GIB: Final = 2.0  # what the runtime, its graphs and its communication keep for themselves on every GPU
+RESERVED_GIB: Final = (
+    2.0  # what the runtime, its graphs and its communication keep for themselves on every GPU
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceMemory:
     """Memory of one GPU while it serves, in GiB."""
 
-    # weights of its part of the model; activations of the largest batch of tokens, and what the runtime keeps
+    # weights of its part of the model; activations of the largest batch of tokens, and what the
+    # runtime keeps
     weights: float
     activations: float
     available: float  # memory of the GPU times the part that may be used
@@ -253,22 +291,29 @@ class InferenceMemory:
 
     def held(self, tokens: float) -> dict[str, float]:
         """Return what fills the memory while so many tokens are cached."""
-        own = {"weights": self.weights, "activations": self.activations - RESERVED_GIB, "reserved": RESERVED_GIB}
+        own = {
+            "weights": self.weights,
+            "activations": self.activations - RESERVED_GIB,
+            "reserved": RESERVED_GIB,
+        }
         return own | {"cache": tokens * self.cache_per_token}
 
 
 def inference_memory(setting: Setting) -> InferenceMemory:
     """Return what one GPU holds while it serves.
 
-    The weights of the layers are in the formats of their parts, with the scales of 4-bit blocks, embedding and output
-    matrix in 16 bits. What windows keep, and recurrent states, is spread over the tokens of a sequence. The activations
-    of the largest batch are the inputs and results of the feed-forward part and eight residual streams, in 16 bits or
-    less: ``max_batched_tokens`` · (6 · width / tp + 8 · hidden) bytes, as measured peaks say. Raises NotPublishedError:
-    the memory of the GPU is not published.
+    The weights of the layers are in the formats of their parts, with the scales of 4-bit blocks,
+    embedding and output matrix in 16 bits. What windows keep, and recurrent states, is spread over
+    the tokens of a sequence. The activations of the largest batch are the inputs and results of the
+    feed-forward part and eight residual streams, in 16 bits or less: ``max_batched_tokens`` · (6 ·
+    width / tp + 8 · hidden) bytes, as measured peaks say. Raises NotPublishedError: the memory of
+    the GPU is not published.
     """
     model, tp, pp = setting.model, setting.tp, setting.pp
     parts = layer(model, tp, setting.ep).weights_by_part()
-    layers = sum(count * stored_bits(setting.precision(part)[0]) / 8 for part, count in parts.items())
+    layers = sum(
+        count * stored_bits(setting.precision(part)[0]) / 8 for part, count in parts.items()
+    )
     weights = layers * model.layers / pp + model.embedding_parameters / tp * WIDE_BYTES
     batch = setting.max_batched_tokens * (6.0 * model.met_width / tp + 8.0 * model.hidden)
     length = max(setting.input_len + setting.output_len, 1)

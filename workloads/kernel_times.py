@@ -1,8 +1,8 @@
 """How long kernels take on one GPU: the laws of products, attention and messages, or better sources.
 
-A run that learnt time from shape (no host) of the GPU and precision asked for is a better source than the law
-(`laws.kernels`, `projection.collective_laws`), where it has seen such shapes, and so are measured rows
-(`measured_times`); a prediction that is flagged is not a source.
+A run that learnt time from shape (no host) of the GPU and precision asked for is a better source
+than the law (`laws.kernels`, `projection.collective_laws`), where it has seen such shapes, and so
+are measured rows (`measured_times`); a prediction that is flagged is not a source.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .architecture import Architecture, attention_flop
 OWN_ALL_REDUCE: Final = ("CDNA4 HBM", "Blackwell HBM")
 """Families on which engines are faster than the library's short all-reduces, as fast as MI300X's links would be.
 
-Llama-3.3-70B of InferenceX on 2, 4 and 8 MI355X, FP8 and FP4, up to 8 requests, 24 settings: measured over
-forecast 0.97 to 1.23 in this way, 0.68 to 0.93 by RCCL's latencies. The constants of Hopper, Ampere and CDNA3 were
-fitted with the library's."""
+Llama-3.3-70B of InferenceX on 2, 4 and 8 MI355X, FP8 and FP4, up to 8 requests, 24 settings:
+measured over forecast 0.97 to 1.23 in this way, 0.68 to 0.93 by RCCL's latencies. The constants of
+Hopper, Ampere and CDNA3 were fitted with the library's."""
 LAUNCH_US: Final = constant("launch.by_cpu").value
 BACKWARD_WORK: Final = 2.5
 """Work of the backward pass of fused attention over the forward one: five products instead of two."""
@@ -60,11 +60,15 @@ def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> Found:
         if not len(left):
             break
         answer = run(rows.iloc[left].reset_index(drop=True))
-        known = ~answer["extrapolated"].to_numpy(dtype=bool) & answer["predicted_us"].notna().to_numpy()
+        known = (
+            ~answer["extrapolated"].to_numpy(dtype=bool) & answer["predicted_us"].notna().to_numpy()
+        )
         us[left] = np.where(known, answer["predicted_us"].to_numpy(dtype=float), np.nan)
         source[left[known]] = answer.attrs.get("source", "run")
         if "upper_us" in answer:
-            width = np.log((answer["upper_us"] / answer["lower_us"]).to_numpy(dtype=float)) / (2 * NINETY_PERCENT)
+            width = np.log((answer["upper_us"] / answer["lower_us"]).to_numpy(dtype=float)) / (
+                2 * NINETY_PERCENT
+            )
             spread[left] = np.where(known, width, np.nan)
     return Found(us, spread, source)
 
@@ -76,8 +80,8 @@ ALONG: Final = {
     "moe": ("tokens",),
     "collective": ("message_bytes",),
 }
-"""Sizes between which measured times are interpolated: those first for which the others were measured. All else that
-makes a problem must be equal, and of other operators all sizes."""
+"""Sizes between which measured times are interpolated: those first for which the others were
+measured. All else that makes a problem must be equal, and of other operators all sizes."""
 APART: Final = float(np.log(4.0))
 BEYOND: Final = float(np.log(2.0))
 """Logarithms of how far two measured sizes may lie apart, and how far beyond the largest one may be asked."""
@@ -87,11 +91,12 @@ LEAST: Final = 10  # rows left out that an interval of interpolation needs
 def measured_times(rows: pd.DataFrame) -> Times:
     """Return what measured rows (``device``, ``op``, its dimensions, number formats, ``duration_us``) say of others.
 
-    A row of the same problem takes the least time measured, whatever the kernel's family or variant. Between the
-    nearest measured sizes (`ALONG`) the logarithm of the time is linear in the logarithm of each size, one size after
-    the other; up to twice the largest it goes on as between the last two. How far that errs is measured: each row is
-    left out, and interpolated between its neighbours in one size, which lie twice as far apart as those of a row that
-    is asked for. The 90 % quantile of the error in each size, over the rows of an operator on the device, gives the
+    A row of the same problem takes the least time measured, whatever the kernel's family or
+    variant. Between the nearest measured sizes (`ALONG`) the logarithm of the time is linear in the
+    logarithm of each size, one size after the other; up to twice the largest it goes on as between
+    the last two. How far that errs is measured: each row is left out, and interpolated between its
+    neighbours in one size, which lie twice as far apart as those of a row that is asked for. The 90
+    % quantile of the error in each size, over the rows of an operator on the device, gives the
     interval. Where fewer than ten rows can be left out, and beyond the sizes, nothing is said.
     """
     tables: dict[tuple[str, str], _Measured] = {}
@@ -107,7 +112,9 @@ def measured_times(rows: pd.DataFrame) -> Times:
                 here = np.flatnonzero(own["device"] == device)
                 found = tables[device, op.name].at(own.iloc[here].reset_index(drop=True))
                 log_us[places[here]], variance[places[here]] = found.T
-        us = np.where(np.isnan(variance), np.nan, np.exp(log_us))  # what has no interval is no answer
+        us = np.where(
+            np.isnan(variance), np.nan, np.exp(log_us)
+        )  # what has no interval is no answer
         width = NINETY_PERCENT * np.sqrt(variance + REPEATED**2)
         found = pd.DataFrame({"predicted_us": us, "extrapolated": np.isnan(us)})
         found["lower_us"], found["upper_us"] = us * np.exp(-width), us * np.exp(width)
@@ -144,9 +151,14 @@ class _Measured:
         slope = (log_us[b] - log_us[a]) / (size[b] - size[a])
         beyond = log_us[b] + slope * (size[c] - size[b]) - log_us[c]
         near = size[c] - size[a] <= APART + 1e-9
-        after = (size[c] - size[b] <= BEYOND + 1e-9) & (size[c] - size[b] <= size[b] - size[a] + 1e-9)
+        after = (size[c] - size[b] <= BEYOND + 1e-9) & (
+            size[c] - size[b] <= size[b] - size[a] + 1e-9
+        )
         errors = (np.abs(inside[near]), np.abs(beyond[after & near]))
-        within, past = (np.quantile(one, 0.9) / NINETY_PERCENT if len(one) >= LEAST else np.nan for one in errors)
+        within, past = (
+            np.quantile(one, 0.9) / NINETY_PERCENT if len(one) >= LEAST else np.nan
+            for one in errors
+        )
         return float(within), float(past)
 
     def at(self, rows: pd.DataFrame) -> FloatArray:
@@ -172,12 +184,18 @@ class _Measured:
         if low < high:
             return block(asked)
         if beyond := low == len(size):
-            below = np.searchsorted(size, size[-1] - (asked - size[-1]) + 1e-9) - 1  # as far as it is continued
+            below = (
+                np.searchsorted(size, size[-1] - (asked - size[-1]) + 1e-9) - 1
+            )  # as far as it is continued
             pair = (size[max(below, 0)], size[-1])
         else:
             pair = (size[max(low - 1, 0)], size[low])
         apart = pair[1] - pair[0]
-        if not 0 < apart <= APART + 1e-9 or asked < pair[0] or (beyond and asked - pair[1] > BEYOND + 1e-9):
+        if (
+            not 0 < apart <= APART + 1e-9
+            or asked < pair[0]
+            or (beyond and asked - pair[1] > BEYOND + 1e-9)
+        ):
             return np.nan, np.nan
         part = (asked - pair[0]) / apart
         (before, left), (after, right) = (block(value) for value in pair)
@@ -188,23 +206,40 @@ class _Measured:
 def _codes(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, dict[tuple[Any, ...], int]]:
     """Return the number of each row's key, and the number of every key."""
     numbers: dict[tuple[Any, ...], int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in zip(*keys, strict=True)], dtype=int), numbers
+    return np.array(
+        [numbers.setdefault(key, len(numbers)) for key in zip(*keys, strict=True)], dtype=int
+    ), numbers
 
 
 def _problems(op: Op, rows: pd.DataFrame) -> tuple[list[np.ndarray], FloatArray]:
     """Return what must be equal of rows, a column each, and the logarithms of the sizes in `ALONG`, (n_rows, n)."""
     whole = op.complete(rows)
     along = ALONG.get(op.name, ())
-    numbers = {name: np.nan_to_num(as_numbers(whole, name), nan=-1.0) for name in op.dims if name not in TEXTS}
-    words = [] if op.name == "collective" else ["dtype_a", "dtype_b"]  # a collective is known by its bytes
+    numbers = {
+        name: np.nan_to_num(as_numbers(whole, name), nan=-1.0)
+        for name in op.dims
+        if name not in TEXTS
+    }
+    words = (
+        [] if op.name == "collective" else ["dtype_a", "dtype_b"]
+    )  # a collective is known by its bytes
     if op.name == "attention":
-        # Of a decoding step one query; else the tokens before the first one. Shared keys are as many as they are.
-        numbers["seq_q"] = np.where(numbers["seq_q"] == 1, -1.0, numbers["seq_kv"] - numbers["seq_q"])
-        numbers["kv_heads"] = np.where(numbers["kv_heads"] == numbers["heads"], -1.0, numbers["kv_heads"])
+        # Of a decoding step one query; else the tokens before the first one. Shared keys are as
+        # many as they are.
+        numbers["seq_q"] = np.where(
+            numbers["seq_q"] == 1, -1.0, numbers["seq_kv"] - numbers["seq_q"]
+        )
+        numbers["kv_heads"] = np.where(
+            numbers["kv_heads"] == numbers["heads"], -1.0, numbers["kv_heads"]
+        )
     keys = [texts(whole, name).astype(object) for name in words]
     keys += [values for name, values in numbers.items() if name not in along]
-    if op.name == "collective":  # "all_reduce vllm_graph" is an all-reduce; "all_to_all_v dispatch" is one of a kind
-        first = [str(word).lower().split(" ")[0].replace("_", "") for word in texts(whole, "variant")]
+    if (
+        op.name == "collective"
+    ):  # "all_reduce vllm_graph" is an all-reduce; "all_to_all_v dispatch" is one of a kind
+        first = [
+            str(word).lower().split(" ")[0].replace("_", "") for word in texts(whole, "variant")
+        ]
         keys.append(np.array(first, dtype=object))
     sizes = [np.log(np.maximum(numbers[name], 1e-9)) for name in along]
     return keys, np.column_stack(sizes) if sizes else np.empty((len(rows), 0))
@@ -224,13 +259,22 @@ class LearnedProducts:
     dtype: str
     sources: Sources
 
-    def time_us(self, n: ArrayLike, tokens: ArrayLike, k: ArrayLike, copies: ArrayLike = 1.0) -> FloatArray:
+    def time_us(
+        self, n: ArrayLike, tokens: ArrayLike, k: ArrayLike, copies: ArrayLike = 1.0
+    ) -> FloatArray:
         """Return the time of products as `ProductLaw.time_us` does; products of several weights are the law's."""
         by_law = self.law.time_us(n, tokens, k, copies)
         sides = {"m": tokens, "n": n, "k": k}
-        sizes = {name: np.maximum(np.rint(np.asarray(side, dtype=float)), 1.0) for name, side in sides.items()}
-        found = self.sources.ask("gemm", by_law.shape, device=self.gpu, dtype_a=self.dtype, dtype_b=self.dtype, **sizes)
-        own = np.maximum(found.us - LAUNCH_US, 0.5 * found.us)  # runs learn from products timed with their launch
+        sizes = {
+            name: np.maximum(np.rint(np.asarray(side, dtype=float)), 1.0)
+            for name, side in sides.items()
+        }
+        found = self.sources.ask(
+            "gemm", by_law.shape, device=self.gpu, dtype_a=self.dtype, dtype_b=self.dtype, **sizes
+        )
+        own = np.maximum(
+            found.us - LAUNCH_US, 0.5 * found.us
+        )  # runs learn from products timed with their launch
         us = np.where((found.source == "run"), own, found.us)
         alone = np.broadcast_to(np.asarray(copies, dtype=float) == 1.0, by_law.shape)
         return self.sources.pick(replace(found, us=np.where(alone, us, np.nan)), by_law)
@@ -249,13 +293,21 @@ class Sources:
 
     def ask(self, op: str, shape: tuple[int, ...], **columns: Any) -> Found:
         """Return what the sources say of kernels of an operator, in arrays of a shape that the columns broadcast to."""
-        cells = [np.broadcast_to(np.asarray(value), shape).ravel().tolist() for value in columns.values()]
+        cells = [
+            np.broadcast_to(np.asarray(value), shape).ravel().tolist() for value in columns.values()
+        ]
         keys = [(op, *columns, *row) for row in zip(*cells, strict=True)]
         if new := [key for key in dict.fromkeys(keys) if key not in self.known]:
-            rows = pd.DataFrame([key[1 + len(columns) :] for key in new], columns=list(columns)).assign(op=op)
+            rows = pd.DataFrame(
+                [key[1 + len(columns) :] for key in new], columns=list(columns)
+            ).assign(op=op)
             found = by_runs(self.runs, rows)
-            self.known.update(zip(new, zip(found.us, found.spread, found.source, strict=True), strict=True))
-        us, spread, source = zip(*(self.known[key] for key in keys), strict=True) if keys else ((), (), ())
+            self.known.update(
+                zip(new, zip(found.us, found.spread, found.source, strict=True), strict=True)
+            )
+        us, spread, source = (
+            zip(*(self.known[key] for key in keys), strict=True) if keys else ((), (), ())
+        )
         return Found(
             np.array(us, dtype=float).reshape(shape),
             np.nan_to_num(np.array(spread, dtype=float)).reshape(shape),
@@ -273,7 +325,10 @@ class Sources:
         """Return the times of products of a GPU and precision; of ``weights`` in another format by law."""
         law = product_law(gpu, dtype)
         if weights not in ("", dtype):
-            law, dtype = replace(law, weight_bytes=BITS[weights] / 8), ""  # in no format that a source knows
+            law, dtype = (
+                replace(law, weight_bytes=BITS[weights] / 8),
+                "",
+            )  # in no format that a source knows
         return LearnedProducts(law, gpu.name, dtype, self) if self.runs else law
 
     def attention_us(
@@ -291,8 +346,14 @@ class Sources:
 
         ``over`` is as in `pick`.
         """
-        sequences, tokens = np.broadcast_arrays(*(np.asarray(one, dtype=float) for one in (sequences, tokens)))
-        flop = (BACKWARD_WORK if backward else 1.0) * sequences * attention_flop(model, tokens, tokens, tp)
+        sequences, tokens = np.broadcast_arrays(
+            *(np.asarray(one, dtype=float) for one in (sequences, tokens))
+        )
+        flop = (
+            (BACKWARD_WORK if backward else 1.0)
+            * sequences
+            * attention_flop(model, tokens, tokens, tp)
+        )
         width = (
             model.head_dim or 128
         )  # of a model without any attention: its recurrent layers go at the rate of wide heads
@@ -305,36 +366,69 @@ class Sources:
         found = self.ask(op, by_law.shape, device=gpu.name, dtype_a="bf16", **sizes, **heads)
         return self.pick(found, by_law, over)
 
-    def _heads(self, model: Architecture, tp: int, *, decoding: bool = False) -> dict[str, float] | None:
+    def _heads(
+        self, model: Architecture, tp: int, *, decoding: bool = False
+    ) -> dict[str, float] | None:
         """Return the heads of a layer's attention on one GPU; None without runs, or if not all layers have the same."""
         if not self.runs or len(model.attention) != 1 or model.attention[0].layers != model.layers:
             return None
         one = model.attention[0]
         if one.window or one.picked:
             return None
-        heads, kept = {"heads": one.heads / tp, "causal": float(model.causal)}, max(one.kv_heads / tp, 1.0)
+        heads, kept = (
+            {"heads": one.heads / tp, "causal": float(model.causal)},
+            max(one.kv_heads / tp, 1.0),
+        )
         if (latent := one.latent) is None:
-            return {**heads, "kv_heads": kept, "head_dim": float(one.head_dim), "head_dim_v": float(one.value)}
+            return {
+                **heads,
+                "kv_heads": kept,
+                "head_dim": float(one.head_dim),
+                "head_dim_v": float(one.value),
+            }
         if decoding:  # one latent key for all heads, whose first part is the value
-            widths = {"head_dim": float(latent.cache_rank + latent.rotary), "head_dim_v": float(latent.cache_rank)}
+            widths = {
+                "head_dim": float(latent.cache_rank + latent.rotary),
+                "head_dim_v": float(latent.cache_rank),
+            }
             return {**heads, "kv_heads": 1.0, **widths}
-        widths = {"head_dim": float(latent.plain + latent.rotary), "head_dim_v": float(latent.value)}
+        widths = {
+            "head_dim": float(latent.plain + latent.rotary),
+            "head_dim_v": float(latent.value),
+        }
         return {**heads, "kv_heads": one.heads / tp, **widths}
 
     def decoding(
-        self, gpu: GPU, model: Architecture, sequences: FloatArray, cached: FloatArray, tp: int, dtype: str
+        self,
+        gpu: GPU,
+        model: Architecture,
+        sequences: FloatArray,
+        cached: FloatArray,
+        tp: int,
+        dtype: str,
     ) -> Found:
         """Return what sources say of a new token of each sequence that attends to so many cached, in all layers."""
         heads = self._heads(model, tp, decoding=True)
         if heads is None:
             return _nothing(np.shape(cached))
-        sizes = {"batch": np.maximum(np.rint(sequences), 1.0), "seq_q": 1.0, "seq_kv": np.rint(cached)}
+        sizes = {
+            "batch": np.maximum(np.rint(sequences), 1.0),
+            "seq_q": 1.0,
+            "seq_kv": np.rint(cached),
+        }
         formats = {"dtype_a": "bf16", "dtype_b": dtype}
-        found = self.ask("attention", np.shape(cached), device=gpu.name, **formats, **sizes, **heads)
+        found = self.ask(
+            "attention", np.shape(cached), device=gpu.name, **formats, **sizes, **heads
+        )
         return replace(found, us=found.us * model.layers)
 
     def experts(
-        self, gpu: GPU, model: Architecture, tokens: FloatArray, cut: tuple[int, int], formats: tuple[str, str]
+        self,
+        gpu: GPU,
+        model: Architecture,
+        tokens: FloatArray,
+        cut: tuple[int, int],
+        formats: tuple[str, str],
     ) -> Found:
         """Return what sources say of the experts of a layer, cut (tp, ep), that so many tokens of a GPU go to.
 
@@ -343,9 +437,20 @@ class Sources:
         (tp, ep), mixture = cut, model.mixture
         if mixture is None or not self.runs:
             return _nothing(np.shape(tokens))
-        sent = np.maximum(np.rint(tokens * (ep / tp if ep > 1 else 1.0)), 1.0)  # of all GPUs that share the experts
-        sizes = {"model_dim": mixture.inputs or model.hidden, "inter_dim": mixture.width, "experts": mixture.experts}
-        ways = {"topk": mixture.visited, "gated": float(model.gated), "tp": 1.0 if ep > 1 else tp, "ep": ep}
+        sent = np.maximum(
+            np.rint(tokens * (ep / tp if ep > 1 else 1.0)), 1.0
+        )  # of all GPUs that share the experts
+        sizes = {
+            "model_dim": mixture.inputs or model.hidden,
+            "inter_dim": mixture.width,
+            "experts": mixture.experts,
+        }
+        ways = {
+            "topk": mixture.visited,
+            "gated": float(model.gated),
+            "tp": 1.0 if ep > 1 else tp,
+            "ep": ep,
+        }
         words = {"device": gpu.name, "dtype_a": formats[0], "dtype_b": formats[1]}
         return self.ask("moe", np.shape(tokens), **words, tokens=sent, **sizes, **ways)
 
@@ -362,11 +467,17 @@ class Sources:
     ) -> FloatArray:
         """Return the times of collectives, one per message: between nodes, and where no source knows, by the law.
 
-        ``over`` is as in `pick`. With ``engine`` they are those of a serving engine, whose all-reduce within a node is
-        a kernel of its own that the library does not delay (`OWN_ALL_REDUCE`).
+        ``over`` is as in `pick`. With ``engine`` they are those of a serving engine, whose
+        all-reduce within a node is a kernel of its own that the library does not delay
+        (`OWN_ALL_REDUCE`).
         """
         by_law = collective_us(gpu, collective, message_bytes, ranks, network)
-        if engine and collective == "all_reduce" and gpu.family in OWN_ALL_REDUCE and network.nodes(ranks) == 1:
+        if (
+            engine
+            and collective == "all_reduce"
+            and gpu.family in OWN_ALL_REDUCE
+            and network.nodes(ranks) == 1
+        ):
             by_law = np.minimum(by_law, lent_us(gpu, collective, message_bytes, ranks))
         found = _nothing(by_law.shape)
         if self.runs and ranks > 1 and network.nodes(ranks) == 1:

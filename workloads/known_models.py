@@ -1,8 +1,8 @@
 """Which model a name, a file or a folder means.
 
-Known models stand in models.toml: figures of their published configurations, other names, and the number formats of
-quantised checkpoints. A name may go on with what does not change a model's shape (``-Instruct``, ``-FP8-KV``, a
-date). Any other is looked for in the local Hugging Face cache.
+Known models stand in models.toml: figures of their published configurations, other names, and the
+number formats of quantised checkpoints. A name may go on with what does not change a model's shape
+(``-Instruct``, ``-FP8-KV``, a date). Any other is looked for in the local Hugging Face cache.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _HARMLESS: Final = re.compile(
     r"|mlperf|v?\d+k?)"
 )
 """Words of a name that do not change the shape of a model."""
-FORMATS: Final = re.compile(r"(?<![a-z0-9])(?:(?:mx|nv)?(fp8|fp4)|(int4|awq|gptq|w4a16|int8|w8a8|bf16)(?![a-z0-9]))")
+FORMATS: Final = re.compile(
+    r"(?<![a-z0-9])(?:(?:mx|nv)?(fp8|fp4)|(int4|awq|gptq|w4a16|int8|w8a8|bf16)(?![a-z0-9]))"
+)
 """What a name says of the format of the weights."""
 
 
@@ -47,10 +49,11 @@ def format_in(name: str) -> str | None:
 def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     """Return the architecture of a model.
 
-    It is named in any spelling of case and separators, with what follows a known name (``-Instruct``, ``-FP8-KV``), or
-    without the active size of a mixture of experts (Qwen3-235B); or by the path of a Hugging Face ``config.json``, or
-    of the folder that holds it (with the ``hf_quant_config.json`` beside it); the contents of one; or a model of the
-    local Hugging Face cache. Raises DataError: the name is unknown (the message has the nearest), the file cannot be
+    It is named in any spelling of case and separators, with what follows a known name
+    (``-Instruct``, ``-FP8-KV``), or without the active size of a mixture of experts (Qwen3-235B);
+    or by the path of a Hugging Face ``config.json``, or of the folder that holds it (with the
+    ``hf_quant_config.json`` beside it); the contents of one; or a model of the local Hugging Face
+    cache. Raises DataError: the name is unknown (the message has the nearest), the file cannot be
     read, or a figure is missing or cannot be.
 
     >>> model = find("llama-3.1-70b")
@@ -65,7 +68,10 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     if path.suffix == ".json" or isdir(path):
         return _read(path / "config.json" if isdir(path) else path)
     if isfile(path):
-        text = "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace or ONNX model"
+        text = (
+            "is no config.json, list of operators (CSV), graph of layers (JSON), execution trace "
+            "or ONNX model"
+        )
         raise DataError(text, source=str(path))
     if path.suffix in (".onnx", ".et", ".gz", ".csv") or path.is_absolute():
         raise DataError("no such file or folder", source=str(path))
@@ -74,7 +80,8 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
     if cached := _cached(name):
         return replace(_read(cached), name=name.rsplit("/", 1)[-1])
     raise DataError(
-        f"unknown model {name!r}: {nearest(name, names())} (or the path of a config.json, or a model in the local "
+        f"unknown model {name!r}: {nearest(name, names())} (or the path of a config.json, or a "
+        "model in the local "
         "Hugging Face cache)"
     )
 
@@ -87,7 +94,11 @@ def names() -> list[str]:
 def quantised(name: str) -> list[str]:
     """Return the known models that are another in narrower formats: deepseek-r1-nvfp4 of deepseek-r1."""
     name = configured_as(name)
-    return [one for one in names() if one.startswith(f"{name}-") and FORMATS.fullmatch(one[len(name) + 1 :])]
+    return [
+        one
+        for one in names()
+        if one.startswith(f"{name}-") and FORMATS.fullmatch(one[len(name) + 1 :])
+    ]
 
 
 @lru_cache(maxsize=256)
@@ -107,10 +118,14 @@ def _called(name: str) -> Architecture | None:
     Of two as long, Qwen2.5-7B and Qwen2-57B, that whose digits stand apart as in the name.
     """
     title = name.lower()
-    called = ((word, known) for known, text in _texts().items() for word in (known, *_aliases(text)))
+    called = (
+        (word, known) for known, text in _texts().items() for word in (known, *_aliases(text))
+    )
     spelt = {word: known for full, known in called for word in (_ACTIVE.sub("", full), full)}
     begins = [word for word in spelt if _plain(title).startswith(_plain(word))]
-    for word in sorted(begins, key=lambda one: (-len(_plain(one)), not _apart(title).startswith(_apart(one)))):
+    for word in sorted(
+        begins, key=lambda one: (-len(_plain(one)), not _apart(title).startswith(_apart(one)))
+    ):
         place = -1
         for _ in _plain(word):  # the letter of the title at which the known name ends
             place = next(at for at in range(place + 1, len(title)) if title[at].isalnum())
@@ -185,13 +200,20 @@ def _read(file: Path) -> Architecture:
     config = _json(file)
     if file.name.endswith("hf_quant_config.json"):
         beside = file.name.replace("hf_quant_config.json", "config.json")
-        raise DataError(f"is the quantisation of a model alone: give the {beside} beside it", source=str(file))
-    name = str(config.get("_name_or_path") or (file.resolve().parent.name if file.stem == "config" else file.stem))
+        raise DataError(
+            f"is the quantisation of a model alone: give the {beside} beside it", source=str(file)
+        )
+    name = str(
+        config.get("_name_or_path")
+        or (file.resolve().parent.name if file.stem == "config" else file.stem)
+    )
     found = from_config(config, name)
     beside = file.parent / "hf_quant_config.json"
     if not found.formats and file.name == "config.json" and beside.is_file():
         stated = _json(beside).get("quantization")
-        formats, cached = formats_of(stated if isinstance(stated, Mapping) else {}, name, found.layers)
+        formats, cached = formats_of(
+            stated if isinstance(stated, Mapping) else {}, name, found.layers
+        )
         return replace(found, formats=formats, kv_format=cached)
     return found
 
@@ -200,21 +222,29 @@ def _json(file: Path) -> dict[str, Any]:
     if not file.is_file():
         told = "holds no config.json: give the folder of a model, or the file of a workload"
         alone = file.name != "config.json"
-        raise DataError("no such file" if alone else told, source=str(file if alone else file.parent))
+        raise DataError(
+            "no such file" if alone else told, source=str(file if alone else file.parent)
+        )
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot be read as a model's configuration: {error}", source=str(file)) from None
+        raise DataError(
+            f"cannot be read as a model's configuration: {error}", source=str(file)
+        ) from None
     if not isinstance(found, dict):
         wanted = 'a model\'s configuration or a graph of layers, {"layers": [...]}'
-        raise DataError(f"must hold a JSON object ({wanted}), holds a {type(found).__name__}", source=str(file))
+        raise DataError(
+            f"must hold a JSON object ({wanted}), holds a {type(found).__name__}", source=str(file)
+        )
     return found
 
 
 def _cached(name: str) -> Path | None:
     """Return the config.json of a model in the local Hugging Face cache, of its main branch or the newest there is."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    folder = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
+    folder = (
+        Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{name.replace('/', '--')}"
+    )
     main = folder / "refs" / "main"
     if main.is_file():
         file = folder / "snapshots" / main.read_text(encoding="utf-8").strip() / "config.json"

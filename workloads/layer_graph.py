@@ -1,13 +1,14 @@
 """A workload of the user's own: a list of operators, or a graph of layers that wait for each other.
 
-A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace, a trace of an MPI program, an ONNX
-model or the input of a planner (`graph_files`) enters `read_layers`; a `LayerGraph` leaves, in an order in which every
-layer stands behind those it waits for. A layer has what it computes (an operator with its dimensions and ``dtype``, or
-a stated time), a message with its collective, or both: the message goes out when the computing is done.
-Its keys are ``name``, ``after`` (names; where no layer has it each waits for the one before), ``count`` (times that it
-runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us`` (``time_ms``, ``time_s``);
-``collective``, ``message_bytes``, ``ranks``, and ``rank`` where several run beside each other.
-``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
+A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace, a trace of an
+MPI program, an ONNX model or the input of a planner (`graph_files`) enters `read_layers`; a
+`LayerGraph` leaves, in an order in which every layer stands behind those it waits for. A layer has
+what it computes (an operator with its dimensions and ``dtype``, or a stated time), a message with
+its collective, or both: the message goes out when the computing is done. Its keys are ``name``,
+``after`` (names; where no layer has it each waits for the one before), ``count`` (times that it
+runs), ``phase``, ``op`` with dimensions as ``flopcast schema`` names them, or ``time_us``
+(``time_ms``, ``time_s``); ``collective``, ``message_bytes``, ``ranks``, and ``rank`` where several
+run beside each other. ``dims`` may hold all dimensions in one field: ``m=64 n=1280 k=8192``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,18 @@ _OTHER_NAMES: Final = {
     **dict.fromkeys(("dtype", "precision"), "dtype_a"),
     **dict.fromkeys(("bytes", "message"), "message_bytes"),
 }
-_KEYS: Final = ("name", "after", "op", "count", "phase", "collective", "message_bytes", "ranks", "rank", *_US)
+_KEYS: Final = (
+    "name",
+    "after",
+    "op",
+    "count",
+    "phase",
+    "collective",
+    "message_bytes",
+    "ranks",
+    "rank",
+    *_US,
+)
 _TEXTS: Final = (*DTYPE_COLUMNS, "variant", "layout", "direction", "scale_block")
 MOST: Final = 20_000  # layers of a graph
 
@@ -50,8 +62,8 @@ MOST: Final = 20_000  # layers of a graph
 class LayerOfGraph:
     """One layer: ``stated_us`` or ``op`` with its ``sizes`` is what it computes, ``collective`` what it then sends.
 
-    ``after`` are the positions of the layers it waits for, ``count`` how often it runs; ``ranks`` 0 means all GPUs.
-    ``rank`` is the one it runs on: ranks run beside each other.
+    ``after`` are the positions of the layers it waits for, ``count`` how often it runs; ``ranks`` 0
+    means all GPUs. ``rank`` is the one it runs on: ranks run beside each other.
     """
 
     name: str
@@ -71,8 +83,9 @@ class LayerOfGraph:
 class LayerGraph:
     """Layers, each behind those it waits for; ``chained`` where each waits for the one before it, unasked.
 
-    ``remarks`` say what the file held that no layer stands for; ``spread`` is that of the log of stated times: those
-    that another forecast made, or of ranks of which some wait for messages nobody is seen to send.
+    ``remarks`` say what the file held that no layer stands for; ``spread`` is that of the log of
+    stated times: those that another forecast made, or of ranks of which some wait for messages
+    nobody is seen to send.
     """
 
     name: str
@@ -86,9 +99,10 @@ class LayerGraph:
 class GraphSetting:
     """A graph on GPUs: ``dtype`` of layers that state none, ``eager`` launches, the network beyond a node.
 
-    ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``; ``time_unit`` (us, ms, s; of
-    amounts a speed, `graph_files.mpi_layers`) and ``tp`` are those of the input of a planner (`published_layers`);
-    ``measured_on`` is the GPU whose times are stated, where it is another.
+    ``dims`` are the sizes that an ONNX model leaves free, as in ``batch=8,sequence=128``;
+    ``time_unit`` (us, ms, s; of amounts a speed, `graph_files.mpi_layers`) and ``tp`` are those of
+    the input of a planner (`published_layers`); ``measured_on`` is the GPU whose times are stated,
+    where it is another.
     """
 
     model: LayerGraph
@@ -121,12 +135,21 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
         host = stated["measured_on"]
         known["measured_on"] = host if isinstance(host, GPU) else find(host)
     dims, sizes = stated.get("dims", ""), {}
-    pairs = dims.items() if isinstance(dims, Mapping) else (one.partition("=")[::2] for one in _words(dims))
+    pairs = (
+        dims.items()
+        if isinstance(dims, Mapping)
+        else (one.partition("=")[::2] for one in _words(dims))
+    )
     for name, size in pairs:
         if not (str(size).isdecimal() and 0 < int(size) < 2**31):
-            raise ParameterError("dims", f"must be whole numbers from 1, as in batch=8,sequence=128, got {name}={size}")
+            raise ParameterError(
+                "dims",
+                f"must be whole numbers from 1, as in batch=8,sequence=128, got {name}={size}",
+            )
         sizes[str(name)] = int(size)
-    graph = read_layers(stated["model"], sizes, str(stated.get("time_unit", "")), known.get("tp", 1))
+    graph = read_layers(
+        stated["model"], sizes, str(stated.get("time_unit", "")), known.get("tp", 1)
+    )
     for name in ("time_unit", "tp"):
         if name in stated and not any(one.code == "times-of-graph" for one in graph.remarks):
             raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
@@ -155,10 +178,11 @@ def read_layers(
 ) -> LayerGraph:
     """Return the graph of a file, or of its contents.
 
-    ``dims`` are the sizes that an ONNX model leaves free; ``unit`` (us, ms, s) is that of the times of a planner's
-    input, ``tp`` the degree of tensor parallelism whose times are taken. Raises DataError: the file cannot be read, or
-    a layer cannot be: it waits for one that is not there, or for itself by way of others; neither its shape nor its
-    time is stated; a figure is no number or negative. The layer is named.
+    ``dims`` are the sizes that an ONNX model leaves free; ``unit`` (us, ms, s) is that of the times
+    of a planner's input, ``tp`` the degree of tensor parallelism whose times are taken. Raises
+    DataError: the file cannot be read, or a layer cannot be: it waits for one that is not there, or
+    for itself by way of others; neither its shape nor its time is stated; a figure is no number or
+    negative. The layer is named.
 
     >>> graph = read_layers({"layers": [{"name": "a", "time_us": 5}, {"name": "b", "time_us": 7, "after": ["a"]}]})
     >>> [(one.name, one.after) for one in graph.layers]
@@ -173,19 +197,26 @@ def read_layers(
         raise ParameterError("dims", f"are for ONNX models, {path.name} is none")
     try:
         if _is_onnx(path) or _is_trace(path):
-            from .graph_files import onnx_layers, traced_layers  # here: most models are no graph, and readers take long
+            from .graph_files import (
+                onnx_layers,
+                traced_layers,
+            )  # here: most models are no graph, and readers take long
 
             spread = 0.0
             if _is_onnx(path):
                 layers, notes = onnx_layers(path, dims)
             else:
                 layers, notes, spread = traced_layers(path)
-            return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes), spread=spread)
+            return replace(
+                _graph(path.name.partition(".")[0], layers), remarks=tuple(notes), spread=spread
+            )
         if _is_mpi(path):
             from .graph_files import mpi_layers
 
             layers, notes, spread = mpi_layers(path, unit)
-            return replace(_graph(path.name.partition(".")[0], layers), remarks=tuple(notes), spread=spread)
+            return replace(
+                _graph(path.name.partition(".")[0], layers), remarks=tuple(notes), spread=spread
+            )
         if path.suffix.lower() == ".csv":
             try:
                 with path.open(encoding="utf-8-sig", newline="") as file:
@@ -194,7 +225,10 @@ def read_layers(
                 raise DataError(f"cannot be read as a list of operators: {error}") from None
             if any(None in row for row in rows):
                 raise DataError("a row has more fields than the header")
-            return _graph(path.stem, [{name: text.strip() for name, text in row.items() if text} for row in rows])
+            return _graph(
+                path.stem,
+                [{name: text.strip() for name, text in row.items() if text} for row in rows],
+            )
         return _of_contents(_json(path), path.stem, unit, tp)
     except ParameterError:
         raise
@@ -257,38 +291,59 @@ def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
     stated = [_named(place, one) for place, one in enumerate(given, start=1)]
     places = {one["name"]: place for place, one in enumerate(stated)}
     if len(places) < len(stated):
-        twice = next(one["name"] for place, one in enumerate(stated) if places[one["name"]] != place)
-        raise DataError(f"two layers are called {twice!r}: names must differ, or count says how often one runs")
+        twice = next(
+            one["name"] for place, one in enumerate(stated) if places[one["name"]] != place
+        )
+        raise DataError(
+            f"two layers are called {twice!r}: names must differ, or count says how often one runs"
+        )
     chained = not any("after" in one for one in stated)
     waits: dict[int, tuple[int, ...]] = {}
     for place, one in enumerate(stated):
         asked = one.get("after", ())
         names = [part.strip() for part in asked.split(";")] if isinstance(asked, str) else asked
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-            raise DataError(f"layer {one['name']!r}: after must be a list of names, got {visible(str(asked))[:40]!r}")
+            raise DataError(
+                f"layer {one['name']!r}: after must be a list of names, got "
+                f"{visible(str(asked))[:40]!r}"
+            )
         if lost := [other for other in names if other not in places]:
-            raise DataError(f"layer {one['name']!r} waits for {lost[0]!r}: {nearest(lost[0], places)}")
+            raise DataError(
+                f"layer {one['name']!r} waits for {lost[0]!r}: {nearest(lost[0], places)}"
+            )
         before = [place - 1] if chained and place else [places[other] for other in names]
         waits[place] = tuple(dict.fromkeys(before))
     order = _in_order(waits, stated)
     moved = {place: new for new, place in enumerate(order)}
-    layers = (_layer(stated[place], tuple(sorted(moved[one] for one in waits[place]))) for place in order)
+    layers = (
+        _layer(stated[place], tuple(sorted(moved[one] for one in waits[place]))) for place in order
+    )
     return LayerGraph(name, tuple(layers), chained)
 
 
 def _named(place: int, given: Any) -> dict[str, Any]:
     """Return what is stated of a layer under the names of the keys, empty fields left out."""
     if not isinstance(given, Mapping):
-        raise DataError(f"layer {place} must be an object with its name and shape, got {visible(str(given))[:40]}")
-    found = {_OTHER_NAMES.get(str(key), str(key)): value for key, value in given.items() if value not in (None, "")}
+        raise DataError(
+            f"layer {place} must be an object with its name and shape, got "
+            f"{visible(str(given))[:40]}"
+        )
+    found = {
+        _OTHER_NAMES.get(str(key), str(key)): value
+        for key, value in given.items()
+        if value not in (None, "")
+    }
     if dims := found.pop("dims", None):
         pairs = (
-            dims.items() if isinstance(dims, Mapping) else (re.split("[=:]", one, maxsplit=1) for one in _words(dims))
+            dims.items()
+            if isinstance(dims, Mapping)
+            else (re.split("[=:]", one, maxsplit=1) for one in _words(dims))
         )
         for pair in pairs:
             if len(pair) != 2:
                 raise DataError(
-                    f"layer {place}: dims must be as in m=64 n=1280 k=8192, got {visible(str(dims))[:40]!r}"
+                    f"layer {place}: dims must be as in m=64 n=1280 k=8192, got "
+                    f"{visible(str(dims))[:40]!r}"
                 )
             key = str(pair[0]).strip().lower()
             found.setdefault(_OTHER_NAMES.get(key, key), pair[1])
@@ -302,7 +357,9 @@ def _words(text: object) -> list[str]:
     return [word for word in re.split(r"[\s,;]+", str(text)) if word]
 
 
-def _in_order(waits: Mapping[int, tuple[int, ...]], stated: Sequence[Mapping[str, Any]]) -> list[int]:
+def _in_order(
+    waits: Mapping[int, tuple[int, ...]], stated: Sequence[Mapping[str, Any]]
+) -> list[int]:
     """Return the places so that each stands behind what it waits for, otherwise as they are written."""
     sorter = TopologicalSorter(waits)
     try:
@@ -327,14 +384,19 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
         word, collective = "", word  # a row of its own for a message
     times = [key for key in _US if key in stated]
     if bool(word) + len(times) + (bool(collective) and not word and not times) != 1:
-        raise DataError(f"layer {name!r} needs its shape (op with its dimensions) or its time (time_us), one of them")
+        raise DataError(
+            f"layer {name!r} needs its shape (op with its dimensions) or its time (time_us), one "
+            "of them"
+        )
     op = canonical_op(word) if word else ""
     if op and op not in OPS:
         raise DataError(f"layer {name!r}: unknown operator {word!r}: {nearest_op(word)}")
     for key in rest:
         known = (*OPS[op].dims, *DTYPE_COLUMNS) if op else ()
         if key not in known and not (times and key in DTYPE_COLUMNS):
-            raise DataError(f"layer {name!r}: unknown key {key!r}: {nearest(key, (*_KEYS, *known))}")
+            raise DataError(
+                f"layer {name!r}: unknown key {key!r}: {nearest(key, (*_KEYS, *known))}"
+            )
     sizes: dict[str, Any] = {}
     for key in rest if op else ():
         if key in DTYPE_COLUMNS:
@@ -348,23 +410,38 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
             sizes[key] = _number(name, stated, key)
             if sizes[key] > LARGEST:
                 raise DataError(
-                    f"layer {name!r}: {key} = {sizes[key]:g} is above {LARGEST:g}, which no kernel computes"
+                    f"layer {name!r}: {key} = {sizes[key]:g} is above {LARGEST:g}, which no "
+                    "kernel computes"
                 )
     message: dict[str, Any] = {}
     if collective:
         found = collective_of(collective)
         if not found:
-            raise DataError(f"layer {name!r}: unknown collective {collective!r}: {nearest(collective, COLLECTIVES)}")
+            raise DataError(
+                f"layer {name!r}: unknown collective {collective!r}: "
+                f"{nearest(collective, COLLECTIVES)}"
+            )
         if "message_bytes" not in stated:
             raise DataError(f"layer {name!r}: {found} needs message_bytes")
         ranks = 2.0 if found == SEND_RECV else 0.0
         message = {
             "collective": found,
             "message_bytes": _number(name, stated, "message_bytes"),
-            "ranks": int(_number(name, stated, "ranks", ranks, least=1.0 if "ranks" in stated else 0.0, whole=True)),
+            "ranks": int(
+                _number(
+                    name,
+                    stated,
+                    "ranks",
+                    ranks,
+                    least=1.0 if "ranks" in stated else 0.0,
+                    whole=True,
+                )
+            ),
         }
     elif "message_bytes" in stated:
-        raise DataError(f"layer {name!r} has a message and no collective: one of {', '.join(COLLECTIVES)}")
+        raise DataError(
+            f"layer {name!r} has a message and no collective: one of {', '.join(COLLECTIVES)}"
+        )
     return LayerOfGraph(
         name=name,
         after=after,
@@ -379,7 +456,13 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
 
 
 def _number(
-    name: str, stated: Mapping[str, Any], key: str, default: float = 0.0, *, least: float = 0.0, whole: bool = False
+    name: str,
+    stated: Mapping[str, Any],
+    key: str,
+    default: float = 0.0,
+    *,
+    least: float = 0.0,
+    whole: bool = False,
 ) -> float:
     """Return a figure of a layer; yes and no are 1 and 0."""
     given = stated.get(key, default)

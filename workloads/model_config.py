@@ -1,13 +1,14 @@
 """What a Hugging Face ``config.json`` says of a model: its layers, and the number formats of its weights.
 
-What a configuration leaves out follows from its ``model_type``, as in transformers (`model_types`): the class's
-defaults, whether the feed-forward part is gated, which layers have experts or see a window. Of a model of several parts
-(``text_config``) it is the language model. Layers are read from ``layer_types``, ``per_layer_config``,
-``linear_attn_config``, ``block_configs``, ``hybrid_override_pattern`` and the like; the formats of weights from
-``quantization_config`` or the contents of ``hf_quant_config.json`` (FP8, MXFP4, compressed-tensors, ModelOpt, Quark,
-AWQ, GPTQ, bitsandbytes). A value that is not understood, a key that says something of the layers and that nobody looked
-at, and what is known not to be forecast, is refused by its key. Other keys that nobody looked at, and a type that is
-not known, are named in a remark.
+What a configuration leaves out follows from its ``model_type``, as in transformers (`model_types`):
+the class's defaults, whether the feed-forward part is gated, which layers have experts or see a
+window. Of a model of several parts (``text_config``) it is the language model. Layers are read from
+``layer_types``, ``per_layer_config``, ``linear_attn_config``, ``block_configs``,
+``hybrid_override_pattern`` and the like; the formats of weights from ``quantization_config`` or the
+contents of ``hf_quant_config.json`` (FP8, MXFP4, compressed-tensors, ModelOpt, Quark, AWQ, GPTQ,
+bitsandbytes). A value that is not understood, a key that says something of the layers and that
+nobody looked at, and what is known not to be forecast, is refused by its key. Other keys that
+nobody looked at, and a type that is not known, are named in a remark.
 """
 
 from __future__ import annotations
@@ -27,20 +28,57 @@ from .model_types import ModelType
 _UNGATED: Final = {"refinedweb", "refinedwebmodel"}
 """Types that transformers has no class for, and whose feed-forward part has two matrices."""
 _ENCODERS: Final = {
-    "bert", "camembert", "deberta", "deberta-v2", "electra", "ernie", "esm", "luke", "modernbert", "mpnet",
-    "nomic_bert", "roberta", "xlm-roberta",
-}  # fmt: skip
+    "bert",
+    "camembert",
+    "deberta",
+    "deberta-v2",
+    "electra",
+    "ernie",
+    "esm",
+    "luke",
+    "modernbert",
+    "mpnet",
+    "nomic_bert",
+    "roberta",
+    "xlm-roberta",
+}
 _TIED: Final = ("refinedweb", "chatglm", "nomic")
 """Types that transformers has no class for, and whose output matrix is the embedding where nothing says otherwise."""
 _TIED_WITHIN: Final = {
-    "aria", "idefics2", "idefics3", "llava", "llava_next", "llava_next_video", "llava_onevision", "perception_lm",
-    "qwen2_audio", "smolvlm", "video_llava", "vipllava",
-}  # fmt: skip
+    "aria",
+    "idefics2",
+    "idefics3",
+    "llava",
+    "llava_next",
+    "llava_next_video",
+    "llava_onevision",
+    "perception_lm",
+    "qwen2_audio",
+    "smolvlm",
+    "video_llava",
+    "vipllava",
+}
 """Types of several parts whose classes tie the matrices where either the whole or its language model says so."""
 _KNOWN: Final = {
-    "baichuan", "chatglm", "deepseek", "exaone", "internlm", "internlm2", "kimi_k2", "mimo", "minicpm", "minimax_m3",
-    "minimax_text_01", "nemotron-nas", "nomic_bert", "qwen", "refinedweb", "refinedwebmodel", "step3p5", "step3p7",
-}  # fmt: skip
+    "baichuan",
+    "chatglm",
+    "deepseek",
+    "exaone",
+    "internlm",
+    "internlm2",
+    "kimi_k2",
+    "mimo",
+    "minicpm",
+    "minimax_m3",
+    "minimax_text_01",
+    "nemotron-nas",
+    "nomic_bert",
+    "qwen",
+    "refinedweb",
+    "refinedwebmodel",
+    "step3p5",
+    "step3p7",
+}
 """Types whose layers are what their keys say, and that transformers has no class for under this name."""
 _MISREAD: Final = {
     "albert": "layers that share their weights",
@@ -76,7 +114,7 @@ _MISREAD: Final = {
     "xlstm": "recurrent layers of another kind",
     "yoso": "embeddings of positions as large as layers",
     "zamba2": "layers that share their weights",
-}  # fmt: skip
+}
 """Types whose layers are made of what no key tells."""
 _HARMLESS: Final = re.compile(
     r"token|dropout|pdrop|drop_rate|init|rope|rotary|norm|epsilon|_eps$|bias|dtype|version|cache|^_|auto_map"
@@ -101,7 +139,13 @@ _STRUCTURAL: Final = re.compile(
     r"|engram|ngram|hyper_?conn|stream|width|depth"
 )
 """Words of keys that say what layers are made of: a model with such a key that nobody looked at is refused."""
-_ACTIVATIONS: Final = ("hidden_act", "hidden_activation", "activation_function", "activation", "mlp_hidden_act")
+_ACTIVATIONS: Final = (
+    "hidden_act",
+    "hidden_activation",
+    "activation_function",
+    "activation",
+    "mlp_hidden_act",
+)
 _REFUSED: Final = {
     "ssm_cfg": "a state space of another kind than Mamba-2",
     "compress_ratios": "attention to compressed keys",
@@ -117,17 +161,28 @@ _REFUSED: Final = {
 }
 """Keys of what is not counted, where they hold anything but 0 or false."""
 _SIZES: Final = {
-    "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size", "n_embd", "n_layer",
-    "n_head", "d_model", "n_layers", "n_heads", "num_layers", "ffn_dim",
-}  # fmt: skip
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "vocab_size",
+    "n_embd",
+    "n_layer",
+    "n_head",
+    "d_model",
+    "n_layers",
+    "n_heads",
+    "num_layers",
+    "ffn_dim",
+}
 """Keys that only a part of a model may omit: of a whole model transformers writes them in any case."""
 
 
 def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     """Return the architecture that a Hugging Face configuration describes.
 
-    Raises DataError: a figure is missing or cannot be, or the model has what is not forecast or not understood: the key
-    is named.
+    Raises DataError: a figure is missing or cannot be, or the model has what is not forecast or not
+    understood: the key is named.
 
     >>> small = {"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32,
     ...          "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "tie_word_embeddings": True}
@@ -136,7 +191,9 @@ def from_config(config: Mapping[str, Any], name: str = "") -> Architecture:
     """
     given = _Config.of(config, name)
     kind, stated = given.kind, given.fields
-    causal = kind not in _ENCODERS and not any(str(one).endswith("ForMaskedLM") for one in given.architectures)
+    causal = kind not in _ENCODERS and not any(
+        str(one).endswith("ForMaskedLM") for one in given.architectures
+    )
     if (given.type and given.type.masked) or stated.get("use_bidirectional_attention") is True:
         causal = False
     blocks = _Blocks.of(given)
@@ -187,18 +244,32 @@ def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
         text = f"{told}: read as a transformer like Llama{without}"
         yield remark("unknown-model-type", text, model_type=kind, keys=keys)
     elif keys:
-        yield remark("unread-keys", f"its configuration was read{without}", model_type=kind, keys=keys)
+        yield remark(
+            "unread-keys", f"its configuration was read{without}", model_type=kind, keys=keys
+        )
     if config.fields.defaults_taken:
-        taken = ", ".join(f"{key} = {value}" for key, value in sorted(config.fields.defaults_taken.items()))
+        taken = ", ".join(
+            f"{key} = {value}" for key, value in sorted(config.fields.defaults_taken.items())
+        )
         text = f"its configuration omits {taken}, the default of {kind}"
         yield remark("class-default", text, keys=tuple(sorted(config.fields.defaults_taken)))
     if config.fields.get("zero_expert_num"):
-        text = "some of the experts that a token visits give it back as it is: the mean number of others is counted"
+        text = (
+            "some of the experts that a token visits give it back as it is: the mean number of "
+            "others is counted"
+        )
         yield remark("identity-experts", text)
     if kind == "xmod":
-        yield remark("left-out", "it is counted without the adapters of languages in its layers", model_type=kind)
+        yield remark(
+            "left-out",
+            "it is counted without the adapters of languages in its layers",
+            model_type=kind,
+        )
     if not causal and not config.tied:
-        text = "it is counted as an encoder, without the output matrix that its tie_word_embeddings = false means"
+        text = (
+            "it is counted as an encoder, without the output matrix that its tie_word_embeddings "
+            "= false means"
+        )
         yield remark("encoder-alone", text)
     if config.others:
         text = f"it is counted as a language model alone, without {few(config.others)}"
@@ -224,8 +295,16 @@ def _context(stated: Mapping[str, Any]) -> int:
     scaling = stated.get("rope_scaling")
     scaling = scaling if isinstance(scaling, Mapping) else {}
     factor, before = scaling.get("factor"), scaling.get("original_max_position_embeddings")
-    longer = factor * before if isinstance(factor, int | float) and isinstance(before, int | float) else 0
-    found = [one for one in (stated.get("max_position_embeddings"), longer) if isinstance(one, int | float)]
+    longer = (
+        factor * before
+        if isinstance(factor, int | float) and isinstance(before, int | float)
+        else 0
+    )
+    found = [
+        one
+        for one in (stated.get("max_position_embeddings"), longer)
+        if isinstance(one, int | float)
+    ]
     return int(max(found)) if all(0 <= one < 1e12 for one in found) else 0
 
 
@@ -255,9 +334,16 @@ class _Fields(dict[str, Any]):
 
 _LANGUAGE: Final = ("text_config", "llm_config", "language_config")
 _OF_THE_WHOLE: Final = {
-    "architectures", "quantization_config", "compression_config", "quantization", "expert_dtype", "_name_or_path",
-    "is_encoder_decoder", "torch_dtype", "dtype",
-}  # fmt: skip
+    "architectures",
+    "quantization_config",
+    "compression_config",
+    "quantization",
+    "expert_dtype",
+    "_name_or_path",
+    "is_encoder_decoder",
+    "torch_dtype",
+    "dtype",
+}
 
 
 @dataclass(frozen=True)
@@ -280,13 +366,19 @@ class _Config:
         title = name or str(config.get("_name_or_path") or config.get("model_type") or "the model")
         fields = dict(whole)
         if part is not None:
-            if any(part.get(key) is not None for key in _HIDDEN) or not any(whole.get(key) for key in _HIDDEN):
+            if any(part.get(key) is not None for key in _HIDDEN) or not any(
+                whole.get(key) for key in _HIDDEN
+            ):
                 fields = {key: value for key, value in whole.items() if key in _OF_THE_WHOLE}
                 fields.setdefault("model_type", whole.get("model_type"))
             fields |= part
         for key in ("attn_config", "ffn_config"):
             if isinstance(inner := fields.get(key), Mapping):
-                fields |= {name: value for name, value in inner.items() if name not in ("model_type", "hidden_size")}
+                fields |= {
+                    name: value
+                    for name, value in inner.items()
+                    if name not in ("model_type", "hidden_size")
+                }
         kind = str(fields.get("model_type") or "").lower()
         facts = model_types.find(kind) or model_types.find(f"{kind}_text")
         if facts and facts.language:
@@ -326,10 +418,16 @@ class _Config:
         for key in keys:
             if key in fields and fields[key] is not None:
                 value = fields[key]
-                if isinstance(value, list) and len(value) > 1 and value.count(value[0]) == len(value):
+                if (
+                    isinstance(value, list)
+                    and len(value) > 1
+                    and value.count(value[0]) == len(value)
+                ):
                     value = value[0]  # a value per layer, the same in all of them
                 return check(self.title, key, value, least=0)
-        if not any(key in fields for key in keys):  # null means something else than the default of the class
+        if not any(
+            key in fields for key in keys
+        ):  # null means something else than the default of the class
             for key in keys:
                 usual = fields.usual.get(key)
                 if usual is None or (key in _SIZES and not self.nested):
@@ -370,35 +468,56 @@ def _refuse_what_is_not_counted(fields: _Fields, title: str, kind: str) -> None:
         raise DataError(f"{title}: model_type = {kind!r}: {_MISREAD[kind]}, which is not forecast")
     for key, what in _REFUSED.items():
         if fields.get(key) not in (None, False, 0):
-            raise DataError(f"{title}: {key} = {str(fields.get(key))[:40]}: {what}, which is not forecast")
+            raise DataError(
+                f"{title}: {key} = {str(fields.get(key))[:40]}: {what}, which is not forecast"
+            )
     states = fields.get("mamba_d_state")
     if states and not fields.get("mamba_n_heads"):
         what = "a state space of another kind than Mamba-2"
-        raise DataError(f"{title}: mamba_d_state = {str(states)[:40]}: {what}, which is not forecast")
+        raise DataError(
+            f"{title}: mamba_d_state = {str(states)[:40]}: {what}, which is not forecast"
+        )
     embedding = next(
-        (key for key in ("embedding_size", "input_embedding_size", "word_embed_proj_dim") if fields.get(key)), ""
+        (
+            key
+            for key in ("embedding_size", "input_embedding_size", "word_embed_proj_dim")
+            if fields.get(key)
+        ),
+        "",
     )
     if embedding and fields.get(embedding) != fields.get("hidden_size"):
         what = "an embedding of another width than the layers"
-        raise DataError(f"{title}: {embedding} = {str(fields.get(embedding))[:40]}: {what}, which is not forecast")
+        raise DataError(
+            f"{title}: {embedding} = {str(fields.get(embedding))[:40]}: {what}, which is not "
+            "forecast"
+        )
     if fields.get("zero_expert_num") and kind != "longcat_flash":
         number = str(fields.get("zero_expert_num"))[:40]
-        raise DataError(f"{title}: zero_expert_num = {number}: experts without weights, which is not forecast")
+        raise DataError(
+            f"{title}: zero_expert_num = {number}: experts without weights, which is not forecast"
+        )
     if fields.get("is_encoder_decoder"):
-        raise DataError(f"{title}: is an encoder with a decoder, which is not forecast; either of them alone is")
+        raise DataError(
+            f"{title}: is an encoder with a decoder, which is not forecast; either of them alone is"
+        )
 
 
 def _is_another_part(key: str, value: object) -> bool:
     """Whether a key holds a part of a model that is not its language model."""
-    described = isinstance(value, Mapping) and any(name in value for name in (*_HIDDEN, "depth", "num_hidden_layers"))
+    described = isinstance(value, Mapping) and any(
+        name in value for name in (*_HIDDEN, "depth", "num_hidden_layers")
+    )
     return described and key.endswith("_config") and key not in _LANGUAGE
 
 
-def _tied(whole: Mapping[str, Any], part: Mapping[str, Any] | None, facts: ModelType | None) -> bool:
+def _tied(
+    whole: Mapping[str, Any], part: Mapping[str, Any] | None, facts: ModelType | None
+) -> bool:
     """Return whether the output matrix is the embedding.
 
-    What the whole model states goes before what its language model does, for it has the output matrix. Where neither
-    states it, the default of the language model holds, as files were written before transformers 5, then of the whole.
+    What the whole model states goes before what its language model does, for it has the output
+    matrix. Where neither states it, the default of the language model holds, as files were written
+    before transformers 5, then of the whole.
     """
     kind = str(whole.get("model_type") or "").lower()
     outer = whole.get("tie_word_embeddings")
@@ -428,7 +547,9 @@ class _Blocks:
     def of(cls, config: _Config) -> _Blocks:
         stated = config.fields
         pattern = stated.get("hybrid_override_pattern") or stated.get("layers_block_type")
-        alone = isinstance(pattern, str) or (isinstance(pattern, list) and {"mlp", "moe"} & set(map(str, pattern)))
+        alone = isinstance(pattern, str) or (
+            isinstance(pattern, list) and {"mlp", "moe"} & set(map(str, pattern))
+        )
         if config.kind == "nemotron_h" or alone:
             return _one_block_a_layer(config, pattern)
         if isinstance(stated.get("block_configs"), list):
@@ -444,29 +565,51 @@ class _Blocks:
 def _one_block_a_layer(config: _Config, pattern: object) -> _Blocks:
     """Nemotron-H: each layer is a mixer or a feed-forward part alone, by letter or by word."""
     words = {
-        "M": "mamba", "*": "attention", "-": "mlp", "E": "moe",
-        "linear_attention": "mamba", "full_attention": "attention",
-    }  # fmt: skip
+        "M": "mamba",
+        "*": "attention",
+        "-": "mlp",
+        "E": "moe",
+        "linear_attention": "mamba",
+        "full_attention": "attention",
+    }
     if not isinstance(pattern, str | list) or not pattern:
         raise config.refuse("hybrid_override_pattern", pattern)
     kinds = Counter(words.get(str(one), str(one)) for one in pattern)
     if unknown := set(kinds) - set(words.values()):
-        key = "hybrid_override_pattern" if config.fields.get("hybrid_override_pattern") else "layers_block_type"
+        key = (
+            "hybrid_override_pattern"
+            if config.fields.get("hybrid_override_pattern")
+            else "layers_block_type"
+        )
         raise config.refuse(key, min(unknown))
     number = config.number
     recurrent = (_mamba2(config, kinds["mamba"]),) if kinds["mamba"] else ()
     attention = (_attention(config, kinds["attention"]),) if kinds["attention"] else ()
     dense = (Dense(layers=kinds["mlp"], width=number("intermediate_size")),) if kinds["mlp"] else ()
-    mixture = _mixture(config, kinds["moe"], number("intermediate_size", default=0)) if kinds["moe"] else None
-    for key in ("num_hidden_layers", "intermediate_size", *_EXPERTS, *_SHARED, *_VISITED, "moe_intermediate_size"):
-        config.fields.asked.add(key)  # a pattern without such a layer leaves its sizes without a use
+    mixture = (
+        _mixture(config, kinds["moe"], number("intermediate_size", default=0))
+        if kinds["moe"]
+        else None
+    )
+    for key in (
+        "num_hidden_layers",
+        "intermediate_size",
+        *_EXPERTS,
+        *_SHARED,
+        *_VISITED,
+        "moe_intermediate_size",
+    ):
+        config.fields.asked.add(
+            key
+        )  # a pattern without such a layer leaves its sizes without a use
     return _Blocks(len(pattern), attention, recurrent, dense, mixture)
 
 
 def _two_blocks_a_layer(config: _Config) -> _Blocks:
     """LongCat-Flash (arXiv:2509.01322): two attentions and two dense parts a layer, and a mixture beside them.
 
-    Of the experts that a token visits, some give it back as it is: in the mean as many as their share of all.
+    Of the experts that a token visits, some give it back as it is: in the mean as many as their
+    share of all.
     """
     number = config.number
     layers = number("num_layers", "num_hidden_layers")
@@ -482,19 +625,34 @@ def _two_blocks_a_layer(config: _Config) -> _Blocks:
 def _searched_blocks(config: _Config, blocks: Sequence[Any]) -> _Blocks:
     """Puzzle (arXiv:2411.19146): each layer has its own groups of heads and feed-forward width, or has none of them."""
     hidden, heads = config.number("hidden_size"), config.number("num_attention_heads")
-    config.fields.asked |= {"num_hidden_layers", "num_key_value_heads", "intermediate_size", "head_dim"}
+    config.fields.asked |= {
+        "num_hidden_layers",
+        "num_key_value_heads",
+        "intermediate_size",
+        "head_dim",
+    }
     grouped: Counter[tuple[int, int]] = Counter()
     widths: Counter[int] = Counter()
     for block in blocks:
-        attention, ffn = (block.get(key) if isinstance(block, Mapping) else None for key in ("attention", "ffn"))
+        attention, ffn = (
+            block.get(key) if isinstance(block, Mapping) else None for key in ("attention", "ffn")
+        )
         if not isinstance(attention, Mapping) or not isinstance(ffn, Mapping):
             raise config.refuse("block_configs", block)
         for part in (attention, ffn):
-            if odd := [key for key in ("replace_with_linear", "sparsify", "num_sink_tokens") if part.get(key)]:
+            if odd := [
+                key
+                for key in ("replace_with_linear", "sparsify", "num_sink_tokens")
+                if part.get(key)
+            ]:
                 raise config.refuse(f"block_configs: {odd[0]}", part[odd[0]])
         if not attention.get("no_op"):
-            group = check(config.title, "n_heads_in_group", attention.get("n_heads_in_group") or 1, least=1)
-            window = check(config.title, "window_length", attention.get("window_length") or 0, least=0)
+            group = check(
+                config.title, "n_heads_in_group", attention.get("n_heads_in_group") or 1, least=1
+            )
+            window = check(
+                config.title, "window_length", attention.get("window_length") or 0, least=0
+            )
             grouped[max(heads // group, 1), window] += 1
         if not ffn.get("no_op"):
             times, width = ffn.get("ffn_mult"), ffn.get("intermediate_size")
@@ -512,16 +670,26 @@ def _searched_blocks(config: _Config, blocks: Sequence[Any]) -> _Blocks:
 
 
 _FULL: Final = {
-    "full_attention", "attention", "global", "deepseek_sparse_attention", "indexed_attention",
-}  # fmt: skip
+    "full_attention",
+    "attention",
+    "global",
+    "deepseek_sparse_attention",
+    "indexed_attention",
+}
 _NEAR: Final = {"sliding_attention", "chunked_attention", "local"}
 _STATES: Final = {"linear_attention", "mamba", "mamba2"}
 _OF_STATES: Final = ("mamba_", "linear_key_", "linear_value_", "linear_num_", "linear_conv_")
 """How keys begin that only layers of `_STATES` have."""
 _OF_ONE_LAYER: Final = {
-    "head_dim", "num_attention_heads", "num_key_value_heads", "kv_lora_rank", "q_lora_rank", "qk_nope_head_dim",
-    "qk_rope_head_dim", "v_head_dim",
-}  # fmt: skip
+    "head_dim",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "kv_lora_rank",
+    "q_lora_rank",
+    "qk_nope_head_dim",
+    "qk_rope_head_dim",
+    "v_head_dim",
+}
 """Keys that ``per_layer_config`` may change."""
 
 
@@ -533,29 +701,46 @@ def _mixers_of(config: _Config, layers: int) -> tuple[tuple[Attention, ...], tup
     for place, kind in enumerate(_mixer_kinds(config, layers)):
         alike[kind, changes.get(place, ())] += 1
     full, near, recurrent = list[Attention](), list[Attention](), list[Recurrent]()
-    config.fields.asked |= {"num_attention_heads", "num_key_value_heads", "head_dim"}  # no layer may have attention
+    config.fields.asked |= {
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+    }  # no layer may have attention
     beside = config.kind == "falcon_h1"  # every layer has an attention and a state space
     for (kind, change), count in alike.items():
         one = config.changed(dict(change))
         if kind in _FULL or (kind == "hybrid" and beside):
             full += _attentions_to_all(one, count, layers)
         elif kind in _NEAR:
-            keys = ("sliding_window", "attention_chunk_size", "sliding_window_size", "window_size", "local_attention")
+            keys = (
+                "sliding_window",
+                "attention_chunk_size",
+                "sliding_window_size",
+                "window_size",
+                "local_attention",
+            )
             window = number(*keys, default=0)
             if not window:
-                raise DataError(f"{config.title}: the configuration has no sliding_window for its {count} layers of it")
+                raise DataError(
+                    f"{config.title}: the configuration has no sliding_window for its {count} "
+                    "layers of it"
+                )
             near.append(_attention(one, count, window))
         elif kind in _STATES:
             recurrent.append(_recurrent(one, count))
         elif kind == "conv" and config.fields.get("conv_L_cache"):
             hidden = number(*_HIDDEN)
             taps = number("conv_L_cache")
-            recurrent.append(Recurrent(layers=count, into=3 * hidden, inner=hidden, state=taps * hidden))
+            recurrent.append(
+                Recurrent(layers=count, into=3 * hidden, inner=hidden, state=taps * hidden)
+            )
         else:
             raise config.refuse("layer_types", kind)
     if beside:
         recurrent.append(_mamba2(config, layers))
-    if not recurrent and any(config.fields.get(key) for key in _KINDS):  # sizes of mixers that no layer has
+    if not recurrent and any(
+        config.fields.get(key) for key in _KINDS
+    ):  # sizes of mixers that no layer has
         config.fields.asked |= {key for key in config.fields if str(key).startswith(_OF_STATES)}
     return (*full, *near), tuple(recurrent)
 
@@ -566,7 +751,9 @@ def _attentions_to_all(config: _Config, count: int, layers: int) -> list[Attenti
     types = config.listed("indexer_types", layers) if attention.index_heads else None
     if types:
         config.fields.asked |= {"index_skip_topk_offset", "index_topk_freq", "index_topk_pattern"}
-    if types and (own := types.count("full")) < count:  # the others look where the last of these did
+    if (
+        types and (own := types.count("full")) < count
+    ):  # the others look where the last of these did
         others = replace(attention, layers=count - own, index_heads=0, index_dim=0)
         return [replace(attention, layers=own), others]
     return [attention]
@@ -594,7 +781,9 @@ def _recurrent(config: _Config, layers: int) -> Recurrent:
     if stated.get("linear_num_value_heads") or stated.get("linear_num_key_heads"):
         key_heads, key_dim = number("linear_num_key_heads"), number("linear_key_head_dim")
         heads, value_dim = number("linear_num_value_heads"), number("linear_value_head_dim")
-        inner = heads * value_dim  # queries, keys, values, the gate of the result, and two figures per head
+        inner = (
+            heads * value_dim
+        )  # queries, keys, values, the gate of the result, and two figures per head
         into = 2 * key_heads * key_dim + 2 * inner + 2 * heads
         return Recurrent(layers=layers, into=into, inner=inner, state=inner * key_dim)
     delta = stated.get("linear_attn_config")
@@ -612,7 +801,8 @@ def _recurrent(config: _Config, layers: int) -> Recurrent:
 def _delta_attention(config: _Config, layers: int, stated: Mapping[str, Any]) -> Recurrent:
     """Kimi Delta Attention (arXiv:2510.26692): queries, keys, values, a figure per head, and two gates.
 
-    The gates go through the width of one head but in Ling 2.5 and its like; the matrices behind that are left out.
+    The gates go through the width of one head but in Ling 2.5 and its like; the matrices behind
+    that are left out.
     """
     known = {"head_dim", "num_heads", "short_conv_kernel_size", "full_attn_layers", "kda_layers"}
     for key in stated:
@@ -638,7 +828,9 @@ def _mamba2(config: _Config, layers: int) -> Recurrent:
     if wide is not None:
         inner = heads * check(config.title, "mamba_d_head", wide, least=1)
     else:
-        inner = number("mamba_d_ssm", default=0) or number("mamba_expand", "expand") * number(*_HIDDEN)
+        inner = number("mamba_d_ssm", default=0) or number("mamba_expand", "expand") * number(
+            *_HIDDEN
+        )
     state = number("mamba_d_state", "ssm_state_size")
     into = 2 * inner + 2 * number("mamba_n_groups", "n_groups") * state + heads
     return Recurrent(layers=layers, into=into, inner=inner, state=inner * state)
@@ -646,10 +838,18 @@ def _mamba2(config: _Config, layers: int) -> Recurrent:
 
 _KINDS: Final = ("layer_types", "layers_block_type", "attention_layers")
 _LAYOUTS: Final = {
-    "attention_types", "attn_layer_indices", "full_attention_interval", "full_attn_idxs", "global_attn_every_n_layers",
-    "hybrid_layer_pattern", "layer_group_size", "local_layer_ids", "no_rope_layers", "sliding_window_pattern",
+    "attention_types",
+    "attn_layer_indices",
+    "full_attention_interval",
+    "full_attn_idxs",
+    "global_attn_every_n_layers",
+    "hybrid_layer_pattern",
+    "layer_group_size",
+    "local_layer_ids",
+    "no_rope_layers",
+    "sliding_window_pattern",
     "no_rope_layer_interval",
-}  # fmt: skip
+}
 """Keys that say nothing besides a list with the kind of each layer."""
 
 
@@ -666,7 +866,10 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
         return
     if "linear_num_value_heads" in stated:
         every = config.number("full_attention_interval", default=4)
-        yield from ("linear_attention" if (place + 1) % every else "full_attention" for place in range(layers))
+        yield from (
+            "linear_attention" if (place + 1) % every else "full_attention"
+            for place in range(layers)
+        )
         return
     if kind == "bamba":
         places = stated.get("attn_layer_indices") or []
@@ -675,7 +878,9 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
         yield from ("full_attention" if place in places else "mamba" for place in range(layers))
         return
     if listed := config.listed("attn_type_list", layers):
-        if any(one not in (0, 1) for one in listed) or (0 in listed and not kind.startswith("minimax")):
+        if any(one not in (0, 1) for one in listed) or (
+            0 in listed and not kind.startswith("minimax")
+        ):
             raise config.refuse("attn_type_list", sorted(set(map(str, listed))))
         yield from ("full_attention" if one else "linear_attention" for one in listed)
         return
@@ -691,16 +896,23 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
         every = config.number("sliding_window_pattern", "_sliding_window_pattern", default=0)
     cycle = config.type.cycle if config.type else None
     if every:
-        yield from ("full_attention" if (place + 1) % every == 0 else "sliding_attention" for place in range(layers))
+        yield from (
+            "full_attention" if (place + 1) % every == 0 else "sliding_attention"
+            for place in range(layers)
+        )
     elif cycle is not None and not (cycle and set(cycle) <= (_FULL if windows else _FULL | _NEAR)):
         if not cycle:
             raise DataError(f"{config.title}: the configuration has no layer_types")
         yield from (cycle[place % len(cycle)] for place in range(layers))
     elif stated.get("attention_chunk_size"):
-        yield from ("chunked_attention" if (place + 1) % 4 else "full_attention" for place in range(layers))
+        yield from (
+            "chunked_attention" if (place + 1) % 4 else "full_attention" for place in range(layers)
+        )
     elif windows:
         above = config.number("max_window_layers", default=0) if kind.startswith("qwen") else 0
-        yield from ("sliding_attention" if place >= above else "full_attention" for place in range(layers))
+        yield from (
+            "sliding_attention" if place >= above else "full_attention" for place in range(layers)
+        )
     else:
         yield from ["full_attention"] * layers
 
@@ -744,22 +956,35 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
     sparse = stated.get("sparse_attention_config")
     picked = index_heads = index_dim = 0
     if isinstance(sparse, Mapping) and sparse.get("use_sparse_attention"):
-        keys = ("sparse_topk_blocks", "sparse_block_size", "sparse_num_index_heads", "sparse_index_dim")
-        blocks, size, index_heads, index_dim = (check(config.title, key, sparse.get(key), least=1) for key in keys)
+        keys = (
+            "sparse_topk_blocks",
+            "sparse_block_size",
+            "sparse_num_index_heads",
+            "sparse_index_dim",
+        )
+        blocks, size, index_heads, index_dim = (
+            check(config.title, key, sparse.get(key), least=1) for key in keys
+        )
         picked = blocks * size
     own = "swa_" if window else ""
     if window:
         heads = number("swa_num_attention_heads", "num_sliding_attention_heads", default=heads)
     config.fields.asked.add("num_sliding_attention_heads")
-    head_dim = number("head_dim", "attention_head_dim", "kv_channels", default=number(*_HIDDEN) // max(heads, 1))
+    head_dim = number(
+        "head_dim", "attention_head_dim", "kv_channels", default=number(*_HIDDEN) // max(heads, 1)
+    )
     kv_heads = _key_heads(config, heads)
     if window:
-        twice = config.kind == "mimo_v2_flash"  # whose class gives a window twice the heads with keys
+        twice = (
+            config.kind == "mimo_v2_flash"
+        )  # whose class gives a window twice the heads with keys
         kv_heads = number("swa_num_key_value_heads", default=2 * kv_heads if twice else kv_heads)
         head_dim = number("swa_head_dim", default=head_dim)
     else:
         wider = config.kind.startswith("gemma4") and not stated.get("per_layer_config")
-        head_dim = number("global_head_dim", default=512 if wider else head_dim)  # as the classes of Gemma 4 have it
+        head_dim = number(
+            "global_head_dim", default=512 if wider else head_dim
+        )  # as the classes of Gemma 4 have it
         kv_heads = number("num_global_key_value_heads", default=kv_heads)
     return Attention(
         layers=layers,
@@ -769,7 +994,9 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
         value_dim=number(f"{own}v_head_dim", "v_head_dim", default=0),
         window=window,
         picked=picked,
-        gated=bool(stated.get("attn_output_gate", config.type is not None and config.type.attention_gate)),
+        gated=bool(
+            stated.get("attn_output_gate", config.type is not None and config.type.attention_gate)
+        ),
         one_projection=bool(stated.get("attention_k_eq_v")) and not window,
         index_heads=index_heads,
         index_dim=index_dim,
@@ -777,10 +1004,15 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
 
 
 def _key_heads(config: _Config, heads: int) -> int:
-    stated, several = config.fields, ("num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num")
+    stated, several = (
+        config.fields,
+        ("num_kv_heads", "n_head_kv", "kv_n_heads", "multi_query_group_num"),
+    )
     config.fields.asked |= {"num_key_value_heads", "num_kv_heads"}
     if config.kind == "falcon" and not stated.get("new_decoder_architecture"):
-        return 1 if stated.get("multi_query", True) else heads  # num_kv_heads is written, and not looked at
+        return (
+            1 if stated.get("multi_query", True) else heads
+        )  # num_kv_heads is written, and not looked at
     if config.kind == "falcon":
         return config.number("num_kv_heads", default=heads)
     if stated.get("multi_query") and not any(stated.get(name) for name in several):
@@ -798,7 +1030,9 @@ def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], M
     if not experts:
         if any(key in stated for key in _EXPERTS):  # there are 0 of them
             stated.asked |= {*_VISITED, "moe_intermediate_size"}
-        if config.kind == "granitemoehybrid":  # without experts its layers have the shared part alone
+        if (
+            config.kind == "granitemoehybrid"
+        ):  # without experts its layers have the shared part alone
             width = number("shared_intermediate_size", default=width)
         return (Dense(layers=layers, width=width),), None
     with_experts = [bool(one) for one in _experts_by_layer(config, layers)]
@@ -815,7 +1049,15 @@ def _width(config: _Config, hidden: int) -> int:
     number, stated = config.number, config.fields
     times = stated.get("expansion_ratio")
     usual = times * hidden if isinstance(times, int) else 4 * hidden
-    keys = ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "block_ff_dim", "dff", "hidden_dim")
+    keys = (
+        "intermediate_size",
+        "n_inner",
+        "ffn_dim",
+        "ffn_hidden_size",
+        "block_ff_dim",
+        "dff",
+        "hidden_dim",
+    )
     width = number(*keys, default=usual)
     if config.kind == "lfm2" and stated.get("block_auto_adjust_ff_dim"):
         step, factor = number("block_multiple_of"), stated.get("block_ffn_dim_multiplier", 1.0)
@@ -828,17 +1070,35 @@ def _width(config: _Config, hidden: int) -> int:
 _HIDDEN: Final = ("hidden_size", "n_embd", "n_embed", "d_model")
 _EXPERTS: Final = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _VISITED: Final = (
-    "num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "moe_top_k", "moe_k",
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "experts_per_token",
+    "moe_topk",
+    "moe_top_k",
+    "moe_k",
     "top_k_experts",
-)  # fmt: skip
-_SHARED_COUNTS: Final = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
+)
+_SHARED_COUNTS: Final = (
+    "n_shared_experts",
+    "num_shared_experts",
+    "moe_num_shared_experts",
+    "num_shared_expert",
+)
 _SHARED: Final = (
-    "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "share_expert_dim",
-    "shared_experts_intermediate_size", "shared_intermediate_size",
-)  # fmt: skip
+    "shared_expert_intermediate_size",
+    "moe_shared_expert_intermediate_size",
+    "share_expert_dim",
+    "shared_experts_intermediate_size",
+    "shared_intermediate_size",
+)
 
 
-_EVERY: Final = ("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_freq", "moe_layer_interval")
+_EVERY: Final = (
+    "interleave_moe_layer_step",
+    "decoder_sparse_step",
+    "moe_layer_freq",
+    "moe_layer_interval",
+)
 _FIRST: Final = ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index")
 
 
@@ -849,7 +1109,14 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
         if unknown := set(map(str, listed)) - {"dense", "sparse"}:
             raise config.refuse("mlp_layer_types", min(unknown))
         yield from (one == "sparse" for one in listed)
-        stated.asked |= {*_EVERY, *_FIRST, "mlp_only_layers", "moe_layers", "moe_layers_enum", "moe_layer_end_index"}
+        stated.asked |= {
+            *_EVERY,
+            *_FIRST,
+            "mlp_only_layers",
+            "moe_layers",
+            "moe_layers_enum",
+            "moe_layer_end_index",
+        }
         return
     if listed := config.listed("moe_layer_freq", layers):
         yield from listed
@@ -868,7 +1135,10 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
         last = number("moe_layer_end_index")
     plain = stated.get("mlp_only_layers")
     plain = plain if isinstance(plain, list) else []
-    yield from (first <= place <= last and (place + 1) % every == 0 and place not in plain for place in range(layers))
+    yield from (
+        first <= place <= last and (place + 1) % every == 0 and place not in plain
+        for place in range(layers)
+    )
 
 
 def _mixture(config: _Config, layers: int, width: int) -> Mixture:
@@ -893,28 +1163,47 @@ def _mixture(config: _Config, layers: int, width: int) -> Mixture:
     )
 
 
-# -- Number formats of the weights ------------------------------------------------------------------------------------
+# -- Number formats of the weights
+# ------------------------------------------------------------------------------------
 
 _METHODS: Final = {
-    "fp8": "fp8", "fbgemm_fp8": "fp8", "mxfp4": "fp4", "mxfp8": "fp8", "awq": "int4/bf16", "gptq": "int4/bf16",
-    "auto-round": "int4/bf16", "auto_round": "int4/bf16",
-}  # fmt: skip
+    "fp8": "fp8",
+    "fbgemm_fp8": "fp8",
+    "mxfp4": "fp4",
+    "mxfp8": "fp8",
+    "awq": "int4/bf16",
+    "gptq": "int4/bf16",
+    "auto-round": "int4/bf16",
+    "auto_round": "int4/bf16",
+}
 _ALGORITHMS: Final = {
-    "FP8": "fp8", "FP8_PB_WO": "fp8", "FP8_PER_CHANNEL_PER_TOKEN": "fp8", "MXFP8": "fp8", "NVFP4": "fp4",
-    "MXFP4": "fp4", "W4A16_NVFP4": "fp4/bf16", "W4A8_MXFP4_FP8": "fp4/fp8", "W4A16_AWQ": "int4/bf16",
-    "W4A8_AWQ": "int4/fp8", "INT8_SQ": "int8", "W8A8_SQ": "int8",
-}  # fmt: skip
+    "FP8": "fp8",
+    "FP8_PB_WO": "fp8",
+    "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
+    "MXFP8": "fp8",
+    "NVFP4": "fp4",
+    "MXFP4": "fp4",
+    "W4A16_NVFP4": "fp4/bf16",
+    "W4A8_MXFP4_FP8": "fp4/fp8",
+    "W4A16_AWQ": "int4/bf16",
+    "W4A8_AWQ": "int4/fp8",
+    "INT8_SQ": "int8",
+    "W8A8_SQ": "int8",
+}
 """Of ModelOpt: ``quant_algo``."""
 LEFT_OUT: Final = 0.3
 """Share of the layers that must leave a part as it is for the part to count so: hybrids have it in few of them."""
 
 
-def formats_of(stated: Mapping[str, Any], title: str, layers: int = 0) -> tuple[dict[str, str], str]:
+def formats_of(
+    stated: Mapping[str, Any], title: str, layers: int = 0
+) -> tuple[dict[str, str], str]:
     """Return the formats of a checkpoint's weights by `architecture.PARTS`, and that of its cache.
 
-    ``stated`` is the ``quantization_config`` of a configuration, or the ``quantization`` of ``hf_quant_config.json``;
-    empty where nothing is quantised. What is left out in few of the ``layers`` counts as if it were not. Raises
-    DataError: the method is not understood; it names the model by ``title``.
+    ``stated`` is the ``quantization_config`` of a configuration, or the ``quantization`` of
+    ``hf_quant_config.json``; empty where nothing is quantised. What is left out in few of the
+    ``layers`` counts as if it were not. Raises DataError: the method is not understood; it names
+    the model by ``title``.
 
     >>> formats_of({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}, "gpt-oss")
     ({'dense': 'fp4', 'shared': 'fp4', 'experts': 'fp4'}, '')
@@ -929,16 +1218,23 @@ def formats_of(stated: Mapping[str, Any], title: str, layers: int = 0) -> tuple[
         # what a mixture of formats does not name stays as the method says
         method = _METHODS.get(str(stated.get("quant_method")))
         found = dict.fromkeys(PARTS, method) if method else {}
-        algorithms = {str(key): one.get("quant_algo") for key, one in each.items() if isinstance(one, Mapping)}
+        algorithms = {
+            str(key): one.get("quant_algo") for key, one in each.items() if isinstance(one, Mapping)
+        }
         found |= _by_part({key: _algorithm(one, title) for key, one in algorithms.items()})
     elif isinstance(groups := stated.get("config_groups"), Mapping):
         for group in groups.values():
-            form, targets = _group(group, title), [str(one) for one in group.get("targets") or ["Linear"]]
+            form, targets = (
+                _group(group, title),
+                [str(one) for one in group.get("targets") or ["Linear"]],
+            )
             every = "Linear" in targets
             found |= dict.fromkeys(PARTS if every else _by_part(dict.fromkeys(targets, form)), form)
     else:
         found = dict.fromkeys(PARTS, _method(stated, title))
-    return {part: form for part, form in found.items() if part not in left_out}, _cache_format(stated)
+    return {part: form for part, form in found.items() if part not in left_out}, _cache_format(
+        stated
+    )
 
 
 def _method(stated: Mapping[str, Any], title: str) -> str:
@@ -949,7 +1245,10 @@ def _method(stated: Mapping[str, Any], title: str) -> str:
     bits = stated.get("bits")
     if method in ("awq", "gptq", "auto-round", "auto_round"):
         if bits not in (4, 8, None):
-            raise DataError(f"{title}: bits = {bits!r:.20} of {method} is not understood: give a dtype in its place")
+            raise DataError(
+                f"{title}: bits = {bits!r:.20} of {method} is not understood: give a dtype in its "
+                "place"
+            )
         return f"int{bits or 4}/bf16"
     if method in _METHODS:
         return _METHODS[method]
@@ -957,11 +1256,18 @@ def _method(stated: Mapping[str, Any], title: str) -> str:
         return "int4/bf16" if stated.get("load_in_4bit") else "int8/bf16"
     if method == "quark":
         each = stated.get("global_quant_config")
-        words = [_quark(each.get(key)) for key in ("weight", "input_tensors")] if isinstance(each, Mapping) else [""]
+        words = (
+            [_quark(each.get(key)) for key in ("weight", "input_tensors")]
+            if isinstance(each, Mapping)
+            else [""]
+        )
         if words[0]:
             return words[0] if words[0] == words[1] else f"{words[0]}/{words[1] or 'bf16'}"
     key = "quant_method" if method else "quantization_config"
-    raise DataError(f"{title}: {key} = {method or dict(stated)!r:.60} is not understood: give a dtype in its place")
+    raise DataError(
+        f"{title}: {key} = {method or dict(stated)!r:.60} is not understood: give a dtype in its "
+        "place"
+    )
 
 
 def _quark(given: object) -> str:
@@ -972,7 +1278,9 @@ def _quark(given: object) -> str:
 
 def _algorithm(name: object, title: str) -> str:
     if str(name) not in _ALGORITHMS:
-        raise DataError(f"{title}: quant_algo = {name!r} is not understood: give a dtype in its place")
+        raise DataError(
+            f"{title}: quant_algo = {name!r} is not understood: give a dtype in its place"
+        )
     return _ALGORITHMS[str(name)]
 
 
@@ -986,13 +1294,19 @@ def _group(group: Mapping[str, Any], title: str) -> str:
             continue
         word = f"{'fp' if told.get('type') == 'float' else 'int'}{told.get('num_bits')}"
         if word not in ("fp8", "fp4", "int8", "int4"):
-            raise DataError(f"{title}: {key} in {word} are not understood: give a dtype in its place")
+            raise DataError(
+                f"{title}: {key} in {word} are not understood: give a dtype in its place"
+            )
         words.append(word)
     return words[0] if words[0] == words[1] else "/".join(words)
 
 
 def _cache_format(stated: Mapping[str, Any]) -> str:
-    scheme = stated.get("kv_cache_scheme") or stated.get("kv_cache_quant_algo") or stated.get("kv_cache_quant_config")
+    scheme = (
+        stated.get("kv_cache_scheme")
+        or stated.get("kv_cache_quant_algo")
+        or stated.get("kv_cache_quant_config")
+    )
     if not scheme:
         return ""
     bits = scheme.get("num_bits") if isinstance(scheme, Mapping) else None
@@ -1023,7 +1337,10 @@ def _parts_of(pattern: str) -> Sequence[str]:
         return () if "expert_gate" in word else ("shared",)
     if "experts" in word:
         return ("experts",)
-    if any(one in word for one in ("indexer", "norm", "conv1d", "kv_a", "kv_b", "k_proj", "v_proj", "in_proj_a")):
+    if any(
+        one in word
+        for one in ("indexer", "norm", "conv1d", "kv_a", "kv_b", "k_proj", "v_proj", "in_proj_a")
+    ):
         return ()
     if any(one in word for one in ("attn", "attention", "mixer")):
         if any(one in word for one in ("o_proj", "out_proj", "wo_")):

@@ -1,8 +1,8 @@
 """What transformers takes for granted of its types of language models, by ``model_type``.
 
-model_types.json is written by benchmarks/model_counts.py from the classes of transformers 5.24.0: the keys that may
-change a layer with their defaults, other names of keys, and what no key says. A configuration may omit what equals
-the default of its class.
+model_types.json is written by benchmarks/model_counts.py from the classes of transformers 5.24.0:
+the keys that may change a layer with their defaults, other names of keys, and what no key says. A
+configuration may omit what equals the default of its class.
 """
 
 from __future__ import annotations
@@ -19,14 +19,28 @@ from typing import Any
 class ModelType:
     """A type of language model."""
 
-    keys: Mapping[str, Any] = field(default_factory=dict)  # that may change a layer, with their defaults
-    names: Mapping[str, str] = field(default_factory=dict)  # how files name a key: of the usual name, the type's own
-    gated: bool | None = None  # whether a feed-forward part has three matrices; None: its activation says
-    attention_gate: bool = False  # whether a gate as wide as the queries multiplies the result of attention
-    masked: bool = False  # whether it only fills in masked tokens, so that every token attends to every other
-    cycle: tuple[str, ...] | None = None  # layer_types that repeat; empty: they follow no cycle; None: it has none
+    keys: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # that may change a layer, with their defaults
+    names: Mapping[str, str] = field(
+        default_factory=dict
+    )  # how files name a key: of the usual name, the type's own
+    gated: bool | None = (
+        None  # whether a feed-forward part has three matrices; None: its activation says
+    )
+    attention_gate: bool = (
+        False  # whether a gate as wide as the queries multiplies the result of attention
+    )
+    masked: bool = (
+        False  # whether it only fills in masked tokens, so that every token attends to every other
+    )
+    cycle: tuple[str, ...] | None = (
+        None  # layer_types that repeat; empty: they follow no cycle; None: it has none
+    )
     first_dense: int = 0  # first layers without experts, where no key says
-    language: str = ""  # of a model of several parts: the type of its language model, which says the rest
+    language: str = (
+        ""  # of a model of several parts: the type of its language model, which says the rest
+    )
 
 
 def find(kind: str) -> ModelType | None:
@@ -53,6 +67,10 @@ def find(kind: str) -> ModelType | None:
 
 @cache
 def _types() -> dict[str, dict[str, Any]]:
-    text = resources.files("flopcast.workloads").joinpath("model_types.json").read_text(encoding="utf-8")
+    text = (
+        resources.files("flopcast.workloads")
+        .joinpath("model_types.json")
+        .read_text(encoding="utf-8")
+    )
     types: dict[str, dict[str, Any]] = json.loads(text)
     return types

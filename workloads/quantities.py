@@ -1,6 +1,7 @@
 """Numbers with a unit, as people write limits, rates and prices: ``2s``, ``50ms``, ``4/s``, ``$2.5/h``.
 
-A bare number is in the unit that the parameter states: milliseconds, requests a second, money for an hour.
+A bare number is in the unit that the parameter states: milliseconds, requests a second, money for
+an hour.
 """
 
 from __future__ import annotations
@@ -78,7 +79,9 @@ def prices(given: object) -> Prices:
         parts = [part.rpartition("=") for part in str(given).split(",") if part.strip()]
         named = [(name.strip(), value.strip()) for name, _, value in parts]
     if not named or ("" in dict(named) and len(named) > 1):
-        raise ParameterError("price", f"must be a price an hour, as in 2.5 or MI300X=2.5,H200=3.5, got {given!r}")
+        raise ParameterError(
+            "price", f"must be a price an hour, as in 2.5 or MI300X=2.5,H200=3.5, got {given!r}"
+        )
     found, currencies = dict[str, float](), set[str]()
     for name, text in named:
         currency = _CURRENCY.search(text)
@@ -101,7 +104,8 @@ def _named(name: str) -> str:
 def check_priced(priced: Prices, gpus: Iterable[GPU]) -> Prices:
     """Return prices, of which every GPU must have one where any has.
 
-    Raises ParameterError: a GPU has none. Raises UnknownGPUError: a price is of no known GPU, and of none of these.
+    Raises ParameterError: a GPU has none. Raises UnknownGPUError: a price is of no known GPU, and
+    of none of these.
     """
     gpus = list(gpus)
     for name in set(priced.each) - {"", *(gpu.name for gpu in gpus)}:

@@ -1,11 +1,13 @@
 """What is not a kernel: few, physical constants with a distribution each, by software release.
 
-A constant's logarithm is normal around its median (`constants.toml`); a release (`releases.toml`) was calibrated on
-measured runs, which moves the medians and narrows them (`calibrate`). `factors` draws factors on the medians.
+A constant's logarithm is normal around its median (`constants.toml`); a release (`releases.toml`)
+was calibrated on measured runs, which moves the medians and narrows them (`calibrate`). `factors`
+draws factors on the medians.
 
-A release is fitted to parts p_i of runs (seconds at the medians), whose forecast is Σ p_i · exp(z_i). The z have the
-normal prior, the logarithm of measured over forecast a normal error of `RESIDUAL`; the maximum of the posterior is
-found by least squares, and its covariance taken from the curvature there (Laplace's approximation).
+A release is fitted to parts p_i of runs (seconds at the medians), whose forecast is Σ p_i ·
+exp(z_i). The z have the normal prior, the logarithm of measured over forecast a normal error of
+`RESIDUAL`; the maximum of the posterior is found by least squares, and its covariance taken from
+the curvature there (Laplace's approximation).
 """
 
 from __future__ import annotations
@@ -38,12 +40,18 @@ def each(function: Callable[[float], float], values: FloatArray) -> FloatArray:
     return np.array([function(one) for one in values.ravel().tolist()]).reshape(values.shape)
 
 
-PRIORS: Final = read_constants((resources.files("flopcast.workloads") / "constants.toml").read_text(encoding="utf-8"))
+PRIORS: Final = read_constants(
+    (resources.files("flopcast.workloads") / "constants.toml").read_text(encoding="utf-8")
+)
 """Of constants.toml: medians and spreads before any measured run, and spreads by the distance of a forecast."""
 
 
 def _group(name: str) -> dict[str, Constant]:
-    return {key.removeprefix(f"{name}."): one for key, one in PRIORS.items() if key.startswith(f"{name}.")}
+    return {
+        key.removeprefix(f"{name}."): one
+        for key, one in PRIORS.items()
+        if key.startswith(f"{name}.")
+    }
 
 
 CONSTANTS: Final = _group("serving")  # in the order in which vectors of constants are written
@@ -63,7 +71,8 @@ class Release:
     gpu, models : str, tuple of str
         What the runs were measured on.
     mean, root : ndarray, shape (n,), (n, n)
-        Of the logarithms of the factors on the medians: the mean, and a square root of the covariance.
+        Of the logarithms of the factors on the medians: the mean, and a square root of the
+        covariance.
     runs : int
         Measured runs behind it.
     largest : float
@@ -94,7 +103,16 @@ def unknown_release(kind: str = "serving") -> Release:
     """Return the constants before any run: those of the table."""
     spread = np.array([one.spread for one in BY_KIND[kind].values()])
     start = np.zeros(len(spread))
-    return Release(name="", gpu="", models=(), mean=start, root=np.diag(spread), runs=0, source="priors", kind=kind)
+    return Release(
+        name="",
+        gpu="",
+        models=(),
+        mean=start,
+        root=np.diag(spread),
+        runs=0,
+        source="priors",
+        kind=kind,
+    )
 
 
 def any_framework(slower: float | None = None) -> Release:
@@ -116,8 +134,8 @@ def factors(release: Release, draws: int, seed: int) -> FloatArray:
 def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
     """Return standard normal draws, shape (draws, dimensions), read-only: the same for the same arguments.
 
-    A Latin hypercube (McKay, Beckman and Conover, Technometrics 21(2), 1979): each dimension has one draw in each of as
-    many equally probable strata, in an order of its own.
+    A Latin hypercube (McKay, Beckman and Conover, Technometrics 21(2), 1979): each dimension has
+    one draw in each of as many equally probable strata, in an order of its own.
     """
     rng = np.random.default_rng(seed)
     strata = rng.permuted(np.tile(np.arange(draws), (dimensions, 1)), axis=1).T
@@ -134,8 +152,8 @@ def middle_and_sides(level: float) -> list[float]:
 def find_release(name: str, kind: str = "serving") -> Release:
     """Return a release by its name, or from a file of one's own (``mine.toml``, see `as_toml`).
 
-    Raises DataError: there is none of that name (the message has the nearest), the file holds none, or it is one of
-    another kind.
+    Raises DataError: there is none of that name (the message has the nearest), the file holds none,
+    or it is one of another kind.
     """
     if name.endswith(".toml"):
         try:  # files change: it is read each time
@@ -144,16 +162,22 @@ def find_release(name: str, kind: str = "serving") -> Release:
                 raise DataError(f"must hold one [[release]], holds {str(tables)[:40]}")
             own = read_release(tables[0])
         except (ValueError, OverflowError, TypeError, AttributeError, FlopcastError) as error:
-            raise DataError(f"holds no release that flopcast calibrated: {error}", source=name) from None
+            raise DataError(
+                f"holds no release that flopcast calibrated: {error}", source=name
+            ) from None
         if own.kind != kind:
             raise DataError(f"is calibrated on runs of {own.kind}, and this is {kind}", source=name)
         return own
     known = known_releases() if kind == "serving" else {}
     if not known:
-        raise DataError(f"unknown release {name!r}: of {kind} none is known but the file of your own (calibrate)")
+        raise DataError(
+            f"unknown release {name!r}: of {kind} none is known but the file of your own "
+            "(calibrate)"
+        )
     if name.endswith(".parquet"):
         raise DataError(
-            f"{name} has runs of serving: it answers where no batch is given (flopcast forecast --ttft ...)"
+            f"{name} has runs of serving: it answers where no batch is given (flopcast forecast "
+            "--ttft ...)"
         )
     if name not in known:
         raise DataError(f"unknown release {name!r}: {nearest(name, known)} (or calibrate your own)")
@@ -163,7 +187,9 @@ def find_release(name: str, kind: str = "serving") -> Release:
 @cache
 def known_releases() -> dict[str, Release]:
     """Return the releases of releases.toml, the oldest first."""
-    text = resources.files("flopcast.workloads").joinpath("releases.toml").read_text(encoding="utf-8")
+    text = (
+        resources.files("flopcast.workloads").joinpath("releases.toml").read_text(encoding="utf-8")
+    )
     return {one["name"]: read_release(one) for one in tomllib.loads(text).get("release", [])}
 
 
@@ -173,19 +199,37 @@ def read_release(table: dict[str, Any]) -> Release:
     if kind not in BY_KIND:
         raise DataError(f"a release is of {' or '.join(BY_KIND)}, not of {kind!r}")
     size = len(BY_KIND[kind])
-    if missing := [key for key in ("name", "gpu", "models", "runs", "source", "mean", "root") if key not in table]:
+    if missing := [
+        key
+        for key in ("name", "gpu", "models", "runs", "source", "mean", "root")
+        if key not in table
+    ]:
         raise DataError(f"a release lacks {', '.join(missing)}")
     mean, root = (np.asarray(table[key], dtype=np.float64) for key in ("mean", "root"))
     possible = mean.shape == (size,) and root.shape == (size, size)
-    if not (possible and (np.abs(mean) < _LARGEST_LOG).all() and (np.abs(root) < _LARGEST_LOG).all()):
-        shapes = f"mean must hold {size} numbers of less than {_LARGEST_LOG:g}, root as many rows of them"
+    if not (
+        possible and (np.abs(mean) < _LARGEST_LOG).all() and (np.abs(root) < _LARGEST_LOG).all()
+    ):
+        shapes = (
+            f"mean must hold {size} numbers of less than {_LARGEST_LOG:g}, root as many rows of "
+            "them"
+        )
         raise DataError(f"release {table['name']!r:.40}: {shapes}")
-    if not isinstance(table["models"], list) or not all(isinstance(one, str) for one in table["models"]):
+    if not isinstance(table["models"], list) or not all(
+        isinstance(one, str) for one in table["models"]
+    ):
         raise DataError(f"release {table['name']!r:.40}: models must be a list of names")
     return Release(
-        name=str(table["name"]), gpu=str(table["gpu"]), models=tuple(table["models"]), mean=mean, root=root,
-        runs=int(table["runs"]), source=str(table["source"]), largest=float(table.get("largest", 0.0)), kind=kind,
-    )  # fmt: skip
+        name=str(table["name"]),
+        gpu=str(table["gpu"]),
+        models=tuple(table["models"]),
+        mean=mean,
+        root=root,
+        runs=int(table["runs"]),
+        source=str(table["source"]),
+        largest=float(table.get("largest", 0.0)),
+        kind=kind,
+    )
 
 
 def widened(release: Release) -> Release:
@@ -205,7 +249,8 @@ def as_toml(release: Release) -> str:
     """Return a release as a table of releases.toml, which `find_release` reads."""
     lines = [f"# {MARK}", "[[release]]"]
     lines += [
-        f"{key} = {json.dumps(getattr(release, key))}" for key in ("name", "kind", "gpu", "runs", "largest", "source")
+        f"{key} = {json.dumps(getattr(release, key))}"
+        for key in ("name", "kind", "gpu", "runs", "largest", "source")
     ]
     lines.append(f"models = {json.dumps(list(release.models))}")
     lines.append(f"mean = [{', '.join(f'{value:.4f}' for value in release.mean)}]")
@@ -245,14 +290,17 @@ def calibrate(
     name, gpu, models, source, largest, kind
         Of the release (`Release`).
     prior : Release, optional
-        Where to start: another release, which one or two runs of a new setting then sharpen. By default the priors.
+        Where to start: another release, which one or two runs of a new setting then sharpen. By
+        default the priors.
 
     Raises
     ------
     DataError
         No runs, or a time that is not above zero.
     """
-    from scipy.optimize import least_squares  # here: forecasts read what was fitted, and need not wait for it
+    from scipy.optimize import (
+        least_squares,
+    )  # here: forecasts read what was fitted, and need not wait for it
 
     seconds = np.asarray(seconds, dtype=np.float64)
     if not len(seconds) or not (np.isfinite(seconds).all() and (seconds > 0).all()):
@@ -283,4 +331,6 @@ def calibrate(
 def as_rows(parts: Sequence[dict[str, float]], kind: str = "serving") -> FloatArray:
     """Return parts as an array, shape (runs, n), in the order of the constants of a kind."""
     names = BY_KIND[kind]
-    return np.array([[one[name] for name in names] for one in parts], dtype=np.float64).reshape(-1, len(names))
+    return np.array([[one[name] for name in names] for one in parts], dtype=np.float64).reshape(
+        -1, len(names)
+    )

@@ -1,6 +1,7 @@
 """Runs of serving: their models as figures, and what the model that ships says of settings.
 
-Rows of the operator ``serving`` enter `described`, and leave with the figures of the model that they name.
+Rows of the operator ``serving`` enter `described`, and leave with the figures of the model that
+they name.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from .known_models import find
 def figures(model: Architecture) -> dict[str, float]:
     """Return the figures of a model that a run of serving is described by (`operators.kinds.serving_run.FIGURES`).
 
-    What only recent tokens are looked at (sliding attention) and recurrent layers keep no cache that grows.
+    What only recent tokens are looked at (sliding attention) and recurrent layers keep no cache
+    that grows.
 
     >>> from flopcast.workloads.known_models import find
     >>> found = figures(find("llama-3.1-70b"))
@@ -32,21 +34,33 @@ def figures(model: Architecture) -> dict[str, float]:
     inner = sum(one.layers * one.width for one in model.dense)
     inner += model.mixture.layers * model.mixture.shared if model.mixture else 0
     total, embedding = float(model.parameters), float(model.hidden * model.vocab * 2)
-    total += embedding - model.embedding_parameters  # a matrix that is used twice is read as two are
+    total += (
+        embedding - model.embedding_parameters
+    )  # a matrix that is used twice is read as two are
     reaching = [one for one in model.attention if not one.window] or list(model.attention)
     return {
         "parameters": total,
-        "active_parameters": float(model.active_parameters) + embedding - model.embedding_parameters,
+        "active_parameters": float(model.active_parameters)
+        + embedding
+        - model.embedding_parameters,
         "routed_parameters": routed,
-        "attention_parameters": max(total - routed - embedding - model.ffn_matrices * model.hidden * float(inner), 1.0),
+        "attention_parameters": max(
+            total - routed - embedding - model.ffn_matrices * model.hidden * float(inner), 1.0
+        ),
         "embedding_parameters": embedding,
         "layers": float(model.layers),
         "width": float(model.hidden),
         "routed_experts": float(max(model.experts, 1)),
         "visited_experts": float(max(model.experts_per_token, 1)),
-        "cached_elements": float(sum(one.layers * (one.cached() + one.index_dim) for one in reaching)) or 1.0,
+        "cached_elements": float(
+            sum(one.layers * (one.cached() + one.index_dim) for one in reaching)
+        )
+        or 1.0,
         "cache_heads": 1.0 if model.latent is not None else float(max(model.kv_heads, 1)),
-        "attention_width": float(sum(one.layers * one.heads * (one.head_dim + one.value) for one in reaching)) or 1.0,
+        "attention_width": float(
+            sum(one.layers * one.heads * (one.head_dim + one.value) for one in reaching)
+        )
+        or 1.0,
     }
 
 
@@ -54,7 +68,9 @@ def figures(model: Architecture) -> dict[str, float]:
 def _figures_of(name: str) -> dict[str, float] | str:
     """Return the figures of a model by its name, or why there are none."""
     why = ""
-    for word in dict.fromkeys((name, name.rstrip("/").rpartition("/")[2])):  # of a path of the server, the last part
+    for word in dict.fromkeys(
+        (name, name.rstrip("/").rpartition("/")[2])
+    ):  # of a path of the server, the last part
         try:
             return figures(find(word))
         except DataError as error:
@@ -92,14 +108,16 @@ _FLOORS = (
 )
 """Column of a time, what it is of, and the part of a run's work that is done in it, by one request alone at least."""
 _DRAFTED = 10.0  # tokens of a step at most where some are drafted: each step reads the weights once
-_ANOTHER_UNIT = 300.0  # times faster than the floor: the unit is wrong, not the figures of the model
+_ANOTHER_UNIT = (
+    300.0  # times faster than the floor: the unit is wrong, not the figures of the model
+)
 
 
 def impossible(frame: pd.DataFrame) -> np.ndarray:
     """Return why each described run of serving cannot be, "" where it can or its GPUs are not known.
 
-    A token takes at least the time to read the weights that it meets, a prompt at least that of its FLOPs, both at the
-    peaks of all GPUs of the run (`operators.kinds.serving_run`).
+    A token takes at least the time to read the weights that it meets, a prompt at least that of its
+    FLOPs, both at the peaks of all GPUs of the run (`operators.kinds.serving_run`).
     """
     why = np.full(len(frame), "", dtype=object)
     serving = np.flatnonzero(texts(frame, "op") == SERVING)
@@ -122,7 +140,10 @@ def _too_fast(frame: pd.DataFrame) -> np.ndarray:
         if column == "ttft_ms":
             share = np.where(together(frame), share, np.nan)
         for row in np.flatnonzero((share > most) & (why == "")):
-            told = f"{column} is {time[row]:.3g}, but {what} takes its GPUs ({devices[row]}) {least[row]:.3g} {unit}"
+            told = (
+                f"{column} is {time[row]:.3g}, but {what} takes its GPUs ({devices[row]}) "
+                f"{least[row]:.3g} {unit}"
+            )
             if share[row] > _ANOTHER_UNIT and unit == "ms":
                 told += f": give unit {column}=s where that is its unit"
             why[row] = told

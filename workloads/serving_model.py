@@ -1,14 +1,17 @@
 """The model of serving that ships: what published runs taught of the times to the first token and per further one.
 
-The parts of `laws.serving_steps` are summed with constants that were fitted to the runs of each engine and client; what
-the logarithm of a measured time then lacks is a Gaussian process over the settings (Rasmussen and Williams, "Gaussian
-Processes for Machine Learning", MIT Press 2006, chapter 2). Its covariance is a sum of terms: of all runs, and of those
-that share the engine, the release, the client, the model, the GPU or the configuration. Where a model, a GPU or an
-engine is new, a first token is the mean of what it and trees say (`workloads.serving_trees`). An answer is as wide as
-the errors were of runs whose own configuration, combination, model, GPU, engine or vendor was left out (`BASES`).
+The parts of `laws.serving_steps` are summed with constants that were fitted to the runs of each
+engine and client; what the logarithm of a measured time then lacks is a Gaussian process over the
+settings (Rasmussen and Williams, "Gaussian Processes for Machine Learning", MIT Press 2006, chapter
+2). Its covariance is a sum of terms: of all runs, and of those that share the engine, the release,
+the client, the model, the GPU or the configuration. Where a model, a GPU or an engine is new, a
+first token is the mean of what it and trees say (`workloads.serving_trees`). An answer is as wide
+as the errors were of runs whose own configuration, combination, model, GPU, engine or vendor was
+left out (`BASES`).
 
-The file holds settings and numbers, no code: `datasets/serving_model.parquet`, made by `benchmarks.serving_model`.
-Times to the first token are those of a client that keeps ``concurrency`` requests under way from the start.
+The file holds settings and numbers, no code: `datasets/serving_model.parquet`, made by
+`benchmarks.serving_model`. Times to the first token are those of a client that keeps
+``concurrency`` requests under way from the start.
 """
 
 from __future__ import annotations
@@ -40,32 +43,74 @@ from .serving_trees import Trees, columns
 
 TIMES: Final = ("tpot_ms", "ttft_ms")
 BASES = KNOWN, NEW_SETTING, NEW_COMBINATION, NEW_MODEL, NEW_GPU, NEW_ENGINE, NEW_VENDOR = (
-    *("known setting", "new setting", "new combination", "new model", "new GPU", "new engine", "new vendor"),
+    *(
+        "known setting",
+        "new setting",
+        "new combination",
+        "new model",
+        "new GPU",
+        "new engine",
+        "new vendor",
+    ),
 )
-"""What an answer rests on, the surest first: the configuration was measured, with prompts and answers so long; its
-model, format of weights, GPU and engine were, cut otherwise or with others; each of these four was, but not together;
-the model, ... was not."""
+"""What an answer rests on, the surest first: the configuration was measured, with prompts and
+answers so long; its model, format of weights, GPU and engine were, cut otherwise or with others;
+each of these four was, but not together; the model, ... was not."""
 NEW_RELEASE: Final = "new release"
-"""Beside these: no release is named, or not one that the configuration was measured with. The width is at least that of
-runs after those learnt from."""
+"""Beside these: no release is named, or not one that the configuration was measured with. The width
+is at least that of runs after those learnt from."""
 TWO_RUNS: Final = "two runs"
 """The same where two runs of the setting are measured, with the fewest and the most requests under way."""
 TERMS: Final = (
-    *("all", "shares", "shares of engine", "shares of architecture", "setting", "setting of engine"),
-    *("model", "configuration", "requests of configuration", "release", "client", "model of engine", "GPU of engine"),
+    *(
+        "all",
+        "shares",
+        "shares of engine",
+        "shares of architecture",
+        "setting",
+        "setting of engine",
+    ),
+    *(
+        "model",
+        "configuration",
+        "requests of configuration",
+        "release",
+        "client",
+        "model of engine",
+        "GPU of engine",
+    ),
     *("run", "requests of model"),
 )
 """Of the covariance; each has an amplitude."""
 OWN_RELEASE: Final = "own"
 """Release of own runs that name none."""
 REACH: Final = 1.0
-"""Octaves of the lengths of prompts and answers over which own runs tell of others. A judgement: the means that clients
-draw lie 0.4 apart at most, and of lengths eight times as long an own run says no more than one cut otherwise."""
+"""Octaves of the lengths of prompts and answers over which own runs tell of others. A judgement:
+the means that clients draw lie 0.4 apart at most, and of lengths eight times as long an own run
+says no more than one cut otherwise."""
 MATCHED: Final = 0.5
 """`nearness` from which on runs are said to be of one setting: lengths within a factor of two."""
-LENGTHS: Final = ("requests", "cut", "model", "work", "GPU", "own requests")  # each has a length, in octaves
+LENGTHS: Final = (
+    "requests",
+    "cut",
+    "model",
+    "work",
+    "GPU",
+    "own requests",
+)  # each has a length, in octaves
 SETTING: Final = (
-    *("device", "model", "engine", "engine_version", "client", "dtype_a", "dtype_b", "dtype_kv", "apart", "group"),
+    *(
+        "device",
+        "model",
+        "engine",
+        "engine_version",
+        "client",
+        "dtype_a",
+        "dtype_b",
+        "dtype_kv",
+        "apart",
+        "group",
+    ),
     *("tp", "pp", "dp", "ep", "input_len", "output_len", "concurrency"),
     *("running_limit", "memory_percent", "receive_interval"),
 )
@@ -75,18 +120,23 @@ _STEADY: Final = "aiconfigurator"
 """The client of the sample that lets requests come one by one; all others send all at once."""
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
-_among = partial(np.isin, kind="sort")  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
+_among = partial(
+    np.isin, kind="sort"
+)  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
 BEYOND: Final[Mapping[str, Mapping[str, float]]] = {
     "concurrency": {"tpot_ms": 0.2, "ttft_ms": 0.4},
     "input_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
     "output_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
 }
-"""What the deviation of the logarithm grows by (in squares) for each doubling of the requests under way, and of the
-tokens of a prompt or an answer, beyond the most that a run of the model had: with it nine in ten runs are covered that
-have up to eight times as many as those learnt from (`benchmarks.serving_beyond`)."""
+"""What the deviation of the logarithm grows by (in squares) for each doubling of the requests under
+way, and of the tokens of a prompt or an answer, beyond the most that a run of the model had: with
+it nine in ten runs are covered that have up to eight times as many as those learnt from
+(`benchmarks.serving_beyond`)."""
 _COUNTED: Final = {
-    "concurrency": "requests under way", "input_len": "tokens in a prompt", "output_len": "tokens in an answer"
-}  # fmt: skip
+    "concurrency": "requests under way",
+    "input_len": "tokens in a prompt",
+    "output_len": "tokens in an answer",
+}
 _CHUNK: Final = 32  # rows whose covariances fit the cache of a core
 
 
@@ -94,7 +144,8 @@ _CHUNK: Final = 32  # rows whose covariances fit the cache of a core
 class Fit:
     """What was learnt of one time."""
 
-    # logarithms of factors on the parts: "" of all runs, others of a group on top of it; shape (n_parts,)
+    # logarithms of factors on the parts: "" of all runs, others of a group on top of it; shape
+    # (n_parts,)
     constants: Mapping[str, FloatArray]
     # variances of `TERMS`, and lengths of `LENGTHS`; shape (n_terms,), (n_lengths,)
     terms: FloatArray
@@ -103,10 +154,11 @@ class Fit:
     noise: float
     centre: float
     weights: FloatArray  # of the covariances with each run; 0 where a run did not measure this time; shape (n_runs,)
-    # standard deviation of the logarithm by `BASES`, `NEW_RELEASE` and `TWO_RUNS`, without and with a queue
+    # standard deviation of the logarithm by `BASES`, `NEW_RELEASE` and `TWO_RUNS`, without and with
+    # a queue
     spreads: Mapping[str, tuple[float, float]]
-    # by `BASES`, how much is added of what the process and the trees say that the law misses: 0 and 0 leave it to the
-    # law, where that erred less
+    # by `BASES`, how much is added of what the process and the trees say that the law misses: 0 and
+    # 0 leave it to the law, where that erred less
     trust: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     trees: Trees | None = None  # None where they helped no answer
 
@@ -122,8 +174,9 @@ class Served:
     ttft_spread: FloatArray
     tpot_spread: FloatArray
     remarks: tuple[Remark, ...] = ()  # what they rest on, and which two runs would narrow them
-    # of the time per token of each setting: one of `BASES`, with others of them and `NEW_RELEASE` joined by " and ", or
-    # `TWO_RUNS`. A first token is as wide as what itself rests on, which may be less.
+    # of the time per token of each setting: one of `BASES`, with others of them and `NEW_RELEASE`
+    # joined by " and ", or `TWO_RUNS`. A first token is as wide as what itself rests on, which may
+    # be less.
     basis: tuple[str, ...] = ()
     own: tuple[bool, ...] = ()  # whether an own run was cut so over the GPUs, with whatever lengths
 
@@ -139,10 +192,11 @@ class ServingModel:
     fits : mapping of str to Fit
         By `TIMES`.
     about : mapping
-        Date, sources, licence; of own runs that were added by `calibrated` their settings and the place of the first.
+        Date, sources, licence; of own runs that were added by `calibrated` their settings and the
+        place of the first.
     slower : mapping of str to float
-        Logarithms of how many times longer kernels take than their peak says, against other GPUs and engines, by
-        `SLOWED`, GPU, engine ("" for any) and format of the weights, joined by "|".
+        Logarithms of how many times longer kernels take than their peak says, against other GPUs
+        and engines, by `SLOWED`, GPU, engine ("" for any) and format of the weights, joined by "|".
     """
 
     runs: pd.DataFrame
@@ -154,12 +208,17 @@ class ServingModel:
         """Return the logarithm of a time of every setting, NaN where a figure is not known."""
         fit, there = self.fits[time], self._points
         base, shares = summed(here, fit, time)
-        sure = np.isfinite(base) & np.isfinite(np.column_stack([here.traits[name] for name in LENGTHS[:5]])).all(axis=1)
+        sure = np.isfinite(base) & np.isfinite(
+            np.column_stack([here.traits[name] for name in LENGTHS[:5]])
+        ).all(axis=1)
         found = np.full(len(base), np.nan)
         used = fit.weights != 0
         known, known_shares = there.part(used), summed(there, fit, time)[1][used]
         for places in np.array_split(np.flatnonzero(sure), max(1, sure.sum() // 1024)):
-            added = covariance(here.part(places), known, shares[places], known_shares, fit) @ fit.weights[used]
+            added = (
+                covariance(here.part(places), known, shares[places], known_shares, fit)
+                @ fit.weights[used]
+            )
             found[places] = base[places] + fit.centre + trust[places, 0] * added
         places = np.flatnonzero(sure & (trust[:, 1] > 0))
         if fit.trees is not None and len(places):
@@ -174,8 +233,9 @@ class ServingModel:
     def served(self, rows: pd.DataFrame, own: GPU | None = None) -> Served:
         """Return the times of settings, with their spread and what they rest on.
 
-        ``rows`` are of the operator ``serving``, with the figures of their models (`workloads.serving.described`);
-        ``own`` is a GPU that the catalogue does not have, or has otherwise.
+        ``rows`` are of the operator ``serving``, with the figures of their models
+        (`workloads.serving.described`); ``own`` is a GPU that the catalogue does not have, or has
+        otherwise.
         """
         rows = self._released(complete(rows))
         here = points_of(rows, own, self.slower)
@@ -187,13 +247,17 @@ class ServingModel:
             values[time] = np.exp(self._logs(rows, here, time, rests[time].trust))
         if self._owned.any():
             values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], near, own)
-        values["ttft_ms"] = np.fmax(values["ttft_ms"], _left_of_prompts(rows, here.steps, values["tpot_ms"]))
+        values["ttft_ms"] = np.fmax(
+            values["ttft_ms"], _left_of_prompts(rows, here.steps, values["tpot_ms"])
+        )
         basis = rests["tpot_ms"].basis
         two = basis == TWO_RUNS
         of_model, of_setting = self._most(here, ~self._owned), self._most_near(here, near)
         beyond = (
             *_remarks_beyond("run of the model", of_model, _doublings(rows, of_model), ~two),
-            *_remarks_beyond("own run of the setting", of_setting, _doublings(rows, of_setting), two),
+            *_remarks_beyond(
+                "own run of the setting", of_setting, _doublings(rows, of_setting), two
+            ),
         )
         return Served(
             ttft_ms=values["ttft_ms"],
@@ -202,7 +266,11 @@ class ServingModel:
             tpot_spread=rests["tpot_ms"].spread,
             remarks=(*self._remarks(rests, queued), *beyond),
             basis=tuple(basis.tolist()),
-            own=tuple(_among(here.names["deployment"], self._points.names["deployment"][self._owned]).tolist()),
+            own=tuple(
+                _among(
+                    here.names["deployment"], self._points.names["deployment"][self._owned]
+                ).tolist()
+            ),
         )
 
     @cached_property
@@ -219,30 +287,43 @@ class ServingModel:
 
     def _released(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return settings, those without a release with that of the last own run on their GPU with their engine."""
-        places = zip(*(texts(self.runs[self._owned], name) for name in ("device", "engine")), strict=True)
+        places = zip(
+            *(texts(self.runs[self._owned], name) for name in ("device", "engine")), strict=True
+        )
         last = dict(zip(places, texts(self.runs[self._owned], "engine_version"), strict=True))
         if not last:
             return rows
-        asked = zip(*(texts(rows, name) for name in ("engine_version", "device", "engine")), strict=True)
-        return rows.assign(engine_version=[named or last.get(tuple(place), "") for named, *place in asked])
+        asked = zip(
+            *(texts(rows, name) for name in ("engine_version", "device", "engine")), strict=True
+        )
+        return rows.assign(
+            engine_version=[named or last.get(tuple(place), "") for named, *place in asked]
+        )
 
-    def _rests(self, time: str, rows: pd.DataFrame, here: Points, near: FloatArray, queued: np.ndarray) -> _Rests:
+    def _rests(
+        self, time: str, rows: pd.DataFrame, here: Points, near: FloatArray, queued: np.ndarray
+    ) -> _Rests:
         """Return what a time of settings rests on: on published runs, or on own ones too where that is surer.
 
-        Two own runs near a setting make it as sure as `TWO_RUNS`, those less near as sure as the square of `nearness`
-        says between that and what else is known. One alone is another setting of what was measured.
+        Two own runs near a setting make it as sure as `TWO_RUNS`, those less near as sure as the
+        square of `nearness` says between that and what else is known. One alone is another setting
+        of what was measured.
         """
         fit = self.fits[time]
         learnt = fit.weights != 0
         plain = bases(here.names, self._names(learnt & ~self._owned))
-        found = _rested(plain, fit, queued).beyond(time, _doublings(rows, self._most(here, ~self._owned)))
+        found = _rested(plain, fit, queued).beyond(
+            time, _doublings(rows, self._most(here, ~self._owned))
+        )
         if not (learnt & self._owned).any():
             return found
         every = zip(bases(here.names, self._names(learnt)), plain, strict=True)
         once = [basis if before == (KNOWN,) else _not_known(basis) for basis, before in every]
         with_own = _rested(once, fit, queued).drawn_to_two(self._two_near(near, time), fit, queued)
         with_own = with_own.beyond(time, _doublings(rows, self._most_near(here, near)))
-        return with_own.unless(found, found.spread < with_own.spread)  # far beyond own runs it is as sure as without
+        return with_own.unless(
+            found, found.spread < with_own.spread
+        )  # far beyond own runs it is as sure as without
 
     def _names(self, runs: BoolArray) -> dict[str, np.ndarray]:
         return {name: codes[runs] for name, codes in self._points.names.items()}
@@ -251,7 +332,9 @@ class ServingModel:
         """Return how near the second of two own runs is, with unlike numbers of requests under way, shape (n,)."""
         measured = self.fits[time].weights[self._owned] != 0
         users = as_numbers(self.runs, "concurrency")[self._owned]
-        nearest = [near[:, measured & (users == many)].max(axis=1) for many in np.unique(users[measured])]
+        nearest = [
+            near[:, measured & (users == many)].max(axis=1) for many in np.unique(users[measured])
+        ]
         return np.sort(nearest, axis=0)[-2] if len(nearest) > 1 else np.zeros(len(near))
 
     def _between(
@@ -259,15 +342,20 @@ class ServingModel:
     ) -> FloatArray:
         """Return times per token, kept in the bounds that own runs of the setting with fewer and more requests give.
 
-        Between two runs that are slower by one factor the process draws back to its mean, and may say that more
-        requests are served faster. If the run with more requests takes longer, no answer takes longer than it, or less
-        than the run with fewer; less than that only where the law times the lesser of their factors on it is less.
-        Beyond the run with the most requests no answer takes less than it, in the same way.
+        Between two runs that are slower by one factor the process draws back to its mean, and may
+        say that more requests are served faster. If the run with more requests takes longer, no
+        answer takes longer than it, or less than the run with fewer; less than that only where the
+        law times the lesser of their factors on it is less. Beyond the run with the most requests
+        no answer takes less than it, in the same way.
         """
         measured = (near >= MATCHED) & (self.fits["tpot_ms"].weights[self._owned] != 0)
         users = as_numbers(rows, "concurrency")
-        apart = as_numbers(self.runs, "concurrency")[self._owned] - users[:, None]  # shape (n_asked, n_own)
-        fewer = users + np.where(measured & (apart <= 0), apart, -np.inf).max(axis=1)  # itself where it was measured
+        apart = (
+            as_numbers(self.runs, "concurrency")[self._owned] - users[:, None]
+        )  # shape (n_asked, n_own)
+        fewer = users + np.where(measured & (apart <= 0), apart, -np.inf).max(
+            axis=1
+        )  # itself where it was measured
         more = users + np.where(measured & (apart >= 0), apart, np.inf).min(axis=1)
         found, law = tpot.copy(), summed(here, self.fits["tpot_ms"], "tpot_ms")[0]
         at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
@@ -282,7 +370,9 @@ class ServingModel:
             found[at] = np.maximum(tpot[at], np.exp(np.minimum(low, law[at] + low - law_low)))
         return found
 
-    def _of_runs(self, rows: pd.DataFrame, users: FloatArray, own: GPU | None) -> tuple[FloatArray, FloatArray]:
+    def _of_runs(
+        self, rows: pd.DataFrame, users: FloatArray, own: GPU | None
+    ) -> tuple[FloatArray, FloatArray]:
         """Return the logarithms of times per token with so many requests under way, and those of the law."""
         asked = rows.assign(concurrency=users).reset_index(drop=True)
         there, whole = points_of(asked, own, self.slower), np.tile([1.0, 0.0], (len(asked), 1))
@@ -291,12 +381,18 @@ class ServingModel:
 
     def _most(self, here: Points, of: BoolArray) -> dict[str, FloatArray]:
         """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""
-        alone = ~self.runs["group"].str.endswith("|apart").to_numpy() & (self.fits["tpot_ms"].weights != 0) & of
+        alone = (
+            ~self.runs["group"].str.endswith("|apart").to_numpy()
+            & (self.fits["tpot_ms"].weights != 0)
+            & of
+        )
         found = {}
         for name in BEYOND:
             values = as_numbers(self.runs, name)[alone]
             known = pd.Series(values).groupby(self._points.names["model"][alone]).max()
-            found[name] = known.reindex(here.names["model"]).fillna(values.max()).to_numpy(dtype=np.float64)
+            found[name] = (
+                known.reindex(here.names["model"]).fillna(values.max()).to_numpy(dtype=np.float64)
+            )
         return found
 
     def _most_near(self, here: Points, near: FloatArray) -> dict[str, FloatArray]:
@@ -304,7 +400,9 @@ class ServingModel:
         found = self._most(here, np.ones(len(self.runs), dtype=bool))
         matched = near >= MATCHED
         for name, values in found.items():
-            known = np.where(matched, as_numbers(self.runs, name)[self._owned], 0.0).max(axis=1, initial=0.0)
+            known = np.where(matched, as_numbers(self.runs, name)[self._owned], 0.0).max(
+                axis=1, initial=0.0
+            )
             found[name] = np.where(matched.any(axis=1), known, values)
         return found
 
@@ -312,11 +410,19 @@ class ServingModel:
         said, first = (rests[time].basis for time in TIMES)
         if not len(said):
             return []
-        widest = str(max(dict.fromkeys(said), key=lambda one: float(rests["tpot_ms"].within[said == one].mean())))
+        widest = str(
+            max(
+                dict.fromkeys(said),
+                key=lambda one: float(rests["tpot_ms"].within[said == one].mean()),
+            )
+        )
         at = said == widest
         now, then = (
             [_factor(float(np.median(rests[time].within[at]))) for time in TIMES],
-            [_factor(self.fits[time].spreads[TWO_RUNS][int(np.median(queued[at]))]) for time in TIMES],
+            [
+                _factor(self.fits[time].spreads[TWO_RUNS][int(np.median(queued[at]))])
+                for time in TIMES
+            ],
         )
         other = str(first[at][0])
         kinds = [f"setting with {TWO_RUNS}" if one == TWO_RUNS else one for one in (widest, other)]
@@ -327,12 +433,22 @@ class ServingModel:
             + f": 9 in 10 such runs lay within a factor of {now[0]:.2f} per token and {now[1]:.2f} to the first one"
         )
         found = [
-            remark("serving-basis", text, basis=widest, first=other, runs=len(self.runs), tpot=now[0], ttft=now[1])
+            remark(
+                "serving-basis",
+                text,
+                basis=widest,
+                first=other,
+                runs=len(self.runs),
+                tpot=now[0],
+                ttft=now[1],
+            )
         ]
         if widest != KNOWN and TWO_RUNS not in widest:
             text = (
-                "two measured runs of this setting, with the fewest and the most requests under way, narrow it to a "
-                f"factor of {then[0]:.2f} per token and {then[1]:.2f} to the first one: flopcast calibrate takes them"
+                "two measured runs of this setting, with the fewest and the most requests under "
+                "way, narrow it to a "
+                f"factor of {then[0]:.2f} per token and {then[1]:.2f} to the first one: flopcast "
+                "calibrate takes them"
             )
             found.append(remark("two-runs", text, tpot=then[0], ttft=then[1]))
         return found
@@ -342,11 +458,16 @@ class ServingModel:
 
         Raises DataError: no run has a time and a known model on a known GPU.
         """
-        from scipy.linalg import cho_factor, cho_solve  # here: a forecast reads weights, and need not wait for it
+        from scipy.linalg import (
+            cho_factor,
+            cho_solve,
+        )  # here: a forecast reads weights, and need not wait for it
 
         runs = complete(runs).reset_index(drop=True)
         version = pd.Series(texts(runs, "engine_version"))
-        runs = runs.assign(group=groups(runs), engine_version=version.where(version.ne(""), OWN_RELEASE))
+        runs = runs.assign(
+            group=groups(runs), engine_version=version.where(version.ne(""), OWN_RELEASE)
+        )
         points = points_of(runs, own, self.slower)
         every = _joined(self._points, points)
         fits = {}
@@ -359,7 +480,9 @@ class ServingModel:
             new = np.isfinite(missing)
             old = np.flatnonzero(fit.weights != 0)
             if not new.any():
-                fits[time] = replace(fit, weights=np.concatenate([fit.weights, np.zeros(len(runs))]))
+                fits[time] = replace(
+                    fit, weights=np.concatenate([fit.weights, np.zeros(len(runs))])
+                )
                 continue
             used = np.concatenate([old, count + np.flatnonzero(new)])
             mask = np.zeros(count + len(runs), dtype=bool)
@@ -371,14 +494,23 @@ class ServingModel:
             noise[len(old) :] += doubted(missing[new] - expected, settings_of(points)[new])
             inner[np.diag_indices(len(inner))] += noise
             # what the learnt runs missed follows from their weights: y = K w
-            target = np.concatenate([inner[: len(old), : len(old)] @ fit.weights[old], missing[new]])
+            target = np.concatenate(
+                [inner[: len(old), : len(old)] @ fit.weights[old], missing[new]]
+            )
             weights = np.zeros(len(mask))
             weights[mask] = cho_solve(cho_factor(inner, lower=True, overwrite_a=True), target)
             fits[time] = replace(fit, weights=weights)
         if all((fits[time].weights[len(self.runs) :] == 0).all() for time in TIMES):
-            raise DataError("no run has a time to learn from: tpot_ms or ttft_ms, of a known model on a known GPU")
+            raise DataError(
+                "no run has a time to learn from: tpot_ms or ttft_ms, of a known model on a known "
+                "GPU"
+            )
         joined = pd.concat([self.runs, kept(runs)], ignore_index=True)
-        about = {**self.about, "own_from": self.about.get("own_from", len(self.runs)), "runs": len(joined)}
+        about = {
+            **self.about,
+            "own_from": self.about.get("own_from", len(self.runs)),
+            "runs": len(joined),
+        }
         return replace(self, runs=joined, fits=fits, about=about)
 
     def save(self, file: Path) -> None:
@@ -390,7 +522,9 @@ class ServingModel:
         for time, fit in self.fits.items():
             table[f"weight_{time}"] = fit.weights.astype(np.float32)
             state[time] = {
-                "constants": {name: np.round(values, 4).tolist() for name, values in fit.constants.items()},
+                "constants": {
+                    name: np.round(values, 4).tolist() for name, values in fit.constants.items()
+                },
                 "terms": np.asarray(fit.terms).tolist(),
                 "lengths": np.asarray(fit.lengths).tolist(),
                 "noise": fit.noise,
@@ -399,11 +533,17 @@ class ServingModel:
                 "trust": dict(fit.trust),
                 "trees": fit.trees and fit.trees.to_json(),
             }
-        said = {"flopcast": "serving model 2", "fits": json.dumps(state), "about": json.dumps(dict(self.about))}
+        said = {
+            "flopcast": "serving model 2",
+            "fits": json.dumps(state),
+            "about": json.dumps(dict(self.about)),
+        }
         said["slower"] = json.dumps({name: round(value, 4) for name, value in self.slower.items()})
         columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata()
         # beside the schema, which is written twice
-        with pq.ParquetWriter(file, columns.schema, compression="zstd", compression_level=19, version="2.6") as writer:
+        with pq.ParquetWriter(
+            file, columns.schema, compression="zstd", compression_level=19, version="2.6"
+        ) as writer:
             writer.write_table(columns)
             writer.add_key_value_metadata(said)
 
@@ -421,43 +561,79 @@ def load(file: Path) -> ServingModel:
     try:
         with pq.ParquetFile(file) as opened:
             table = opened.read()
-            said = {name.decode(): text.decode() for name, text in (opened.metadata.metadata or {}).items()}
+            said = {
+                name.decode(): text.decode()
+                for name, text in (opened.metadata.metadata or {}).items()
+            }
         state, about = json.loads(said["fits"]), json.loads(said["about"])
-        slower = {str(name): float(value) for name, value in json.loads(said.get("slower", "{}")).items()}
+        slower = {
+            str(name): float(value) for name, value in json.loads(said.get("slower", "{}")).items()
+        }
         runs = table.to_pandas()
         fits = {}
         for time in TIMES:
             one = state[time]
             fits[time] = Fit(
-                constants={name: np.array(values, dtype=np.float64) for name, values in one["constants"].items()},
+                constants={
+                    name: np.array(values, dtype=np.float64)
+                    for name, values in one["constants"].items()
+                },
                 terms=np.array(one["terms"], dtype=np.float64).reshape(len(TERMS)),
                 lengths=np.array(one["lengths"], dtype=np.float64).reshape(len(LENGTHS)),
                 noise=float(one["noise"]),
                 centre=float(one["centre"]),
                 weights=runs.pop(f"weight_{time}").to_numpy(dtype=np.float64),
-                spreads={name: (float(alone), float(crowd)) for name, (alone, crowd) in one["spreads"].items()},
-                trust={name: (float(process), float(trees)) for name, (process, trees) in one["trust"].items()},
+                spreads={
+                    name: (float(alone), float(crowd))
+                    for name, (alone, crowd) in one["spreads"].items()
+                },
+                trust={
+                    name: (float(process), float(trees))
+                    for name, (process, trees) in one["trust"].items()
+                },
                 trees=one["trees"] and Trees.from_json(one["trees"]),
             )
         missing = [name for name in (*SETTING, *(dim.name for dim in FIGURES)) if name not in runs]
-        if missing or any(not set(fit.spreads) >= {*BASES, NEW_RELEASE, TWO_RUNS} for fit in fits.values()):
+        if missing or any(
+            not set(fit.spreads) >= {*BASES, NEW_RELEASE, TWO_RUNS} for fit in fits.values()
+        ):
             raise KeyError(", ".join(missing) or "spreads")
         for fit in fits.values():
-            known = [*fit.constants.values(), fit.terms, fit.lengths, fit.weights, *fit.spreads.values()]
+            known = [
+                *fit.constants.values(),
+                fit.terms,
+                fit.lengths,
+                fit.weights,
+                *fit.spreads.values(),
+            ]
             if not all(
                 np.isfinite(one).all()
                 for one in (*known, fit.noise, fit.centre, *fit.trust.values(), [*slower.values()])
             ):
                 raise ValueError("a number is not finite")
     except (
-        *(OSError, KeyError, ValueError, TypeError, AttributeError, OverflowError, zlib.error, pa.ArrowException),
+        *(
+            OSError,
+            KeyError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            OverflowError,
+            zlib.error,
+            pa.ArrowException,
+        ),
     ) as error:
-        raise DataError(f"is no model of serving that flopcast saved: {error}", source=str(file)) from None
+        raise DataError(
+            f"is no model of serving that flopcast saved: {error}", source=str(file)
+        ) from None
     return ServingModel(runs, fits, about, slower)
 
 
 def _doublings(rows: pd.DataFrame, most: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-    return {name: np.maximum(np.log2(as_numbers(rows, name) / values), 0.0) for name, values in most.items()}
+    return {
+        name: np.maximum(np.log2(as_numbers(rows, name) / values), 0.0)
+        for name, values in most.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -493,7 +669,9 @@ class _Rests:
 
 def _rested(basis: Sequence[tuple[str, ...]], fit: Fit, queued: np.ndarray) -> _Rests:
     """Return what a time rests on, where runs of such a basis are known."""
-    within = np.array([spread_of(one, fit.spreads, crowd) for one, crowd in zip(basis, queued, strict=True)])
+    within = np.array(
+        [spread_of(one, fit.spreads, crowd) for one, crowd in zip(basis, queued, strict=True)]
+    )
     trust = np.array([trusted(one, fit.trust) for one in basis]).reshape(-1, 2)
     return _Rests(np.array([" and ".join(one) for one in basis]), trust, within, within)
 
@@ -505,7 +683,8 @@ def _not_known(basis: tuple[str, ...]) -> tuple[str, ...]:
 def _left_of_prompts(rows: pd.DataFrame, found: Steps, tpot: FloatArray) -> FloatArray:
     """Return the least time to the first token, ms: all prompts are read, at the peak, before all are answered.
 
-    Of long answers it is below 0: their prompts are read while others are written, which the time per token has.
+    Of long answers it is below 0: their prompts are read while others are written, which the time
+    per token has.
     """
     prompt = found.ttft["products"] + found.ttft["experts"] + found.ttft["scores"]
     least = found.running * prompt - (as_numbers(rows, "output_len") - 1.0) * tpot
@@ -513,7 +692,10 @@ def _left_of_prompts(rows: pd.DataFrame, found: Steps, tpot: FloatArray) -> Floa
 
 
 def _remarks_beyond(
-    whose: str, most: Mapping[str, FloatArray], doublings: Mapping[str, FloatArray], rows: np.ndarray
+    whose: str,
+    most: Mapping[str, FloatArray],
+    doublings: Mapping[str, FloatArray],
+    rows: np.ndarray,
 ) -> list[Remark]:
     """Say of which columns some of the settings have more than any such run."""
     far = {name: (beyond > 0) & rows for name, beyond in doublings.items()}
@@ -545,7 +727,8 @@ def kept(runs: pd.DataFrame) -> pd.DataFrame:
 def nearness(asked: Points, known: Points) -> FloatArray:
     """Return how near two sets of settings are, shape (n, m): 1 with equal prompts and answers, 0 cut otherwise.
 
-    Clients draw lengths at random, and write their mean: it is near to others as the correlation of their octaves says.
+    Clients draw lengths at random, and write their mean: it is near to others as the correlation of
+    their octaves says.
     """
     same = asked.names["deployment"][:, None] == known.names["deployment"]
     apart = asked.traits["requests"][:, None, 1:] - known.traits["requests"][:, 1:]
@@ -569,7 +752,8 @@ def settings_of(points: Points) -> np.ndarray:
 class Points:
     """Settings: the names they share, and numbers in which they are near or far."""
 
-    # what runs have in common, by the hash of its name; 0 has nothing in common with anything; shape (n,), uint64
+    # what runs have in common, by the hash of its name; 0 has nothing in common with anything;
+    # shape (n,), uint64
     names: dict[str, np.ndarray]
     traits: dict[str, FloatArray]  # by `LENGTHS`, octaves; shape (n, k)
     steps: Steps  # parts of the times
@@ -582,7 +766,9 @@ class Points:
         return Points(names, traits, self.steps, self.group[rows])
 
 
-def points_of(rows: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, float] | None = None) -> Points:
+def points_of(
+    rows: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, float] | None = None
+) -> Points:
     """Return complete rows of the operator ``serving`` as points (``slower``: `ServingModel`)."""
     devices = texts(rows, "device")
     if own is not None:  # whose kernels were measured
@@ -590,7 +776,9 @@ def points_of(rows: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, f
     keys = pd.MultiIndex.from_arrays([devices, texts(rows, "engine"), texts(rows, "dtype_b")])
     codes, levels = keys.factorize()
     each = [[_slower(slower or {}, kind, *map(str, level)) for level in levels] for kind in SLOWED]
-    found = steps(rows, own, {kind: np.exp(one)[codes] for kind, one in zip(SLOWED, each, strict=True)})
+    found = steps(
+        rows, own, {kind: np.exp(one)[codes] for kind, one in zip(SLOWED, each, strict=True)}
+    )
     one = found.traits
 
     def beside(*columns: FloatArray) -> FloatArray:
@@ -633,14 +821,21 @@ def _joined(one: Points, two: Points) -> Points:
         )
     ]
     nothing = np.empty(0)
-    return Points(both[0], both[1], Steps(both[2], both[3], nothing, nothing, {}), np.append(one.group, two.group))
+    return Points(
+        both[0],
+        both[1],
+        Steps(both[2], both[3], nothing, nothing, {}),
+        np.append(one.group, two.group),
+    )
 
 
 def groups(rows: pd.DataFrame) -> np.ndarray:
     """Return whose constants a run has: those of its engine and client."""
     apart = texts(rows, "apart") == "yes"
     way = np.where(apart, "apart", np.where(texts(rows, "client") == _STEADY, "steady", "closed"))
-    return np.array([f"{engine}|{one}" for engine, one in zip(texts(rows, "engine"), way, strict=True)])
+    return np.array(
+        [f"{engine}|{one}" for engine, one in zip(texts(rows, "engine"), way, strict=True)]
+    )
 
 
 def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
@@ -649,26 +844,39 @@ def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
     def hashed(column: np.ndarray) -> np.ndarray:
         return pd.util.hash_array(column, categorize=True)
 
-    def joined(*columns: np.ndarray) -> np.ndarray:  # the hash of hashes of Fowler, Noll and Vo (FNV-1a)
+    def joined(
+        *columns: np.ndarray,
+    ) -> np.ndarray:  # the hash of hashes of Fowler, Noll and Vo (FNV-1a)
         found = np.zeros(len(rows), dtype=np.uint64)
         for column in columns:
             found = (found ^ column) * np.uint64(0x100000001B3)
         return found
 
-    words = {name: texts(rows, name).astype(object) for name in ("device", "engine", "engine_version", "dtype_b")}
+    words = {
+        name: texts(rows, name).astype(object)
+        for name in ("device", "engine", "engine_version", "dtype_b")
+    }
     kinds = {name: _kind(str(name), own) for name in dict.fromkeys(words["device"])}
     for at, name in enumerate(("vendor", "architecture", "GPU")):
         words[name] = np.array([kinds[device][at] for device in words["device"]], dtype=object)
-    words["group"] = np.asarray(texts(rows, "group") if "group" in rows else groups(rows), dtype=object)
-    words["parameters"] = np.array([f"{total:.3g}" for total in as_numbers(rows, "parameters")], dtype=object)
+    words["group"] = np.asarray(
+        texts(rows, "group") if "group" in rows else groups(rows), dtype=object
+    )
+    words["parameters"] = np.array(
+        [f"{total:.3g}" for total in as_numbers(rows, "parameters")], dtype=object
+    )
     sizes = ("layers", "width", "routed_experts", "tp", "pp", "dp", "ep", "input_len", "output_len")
-    one = {name: np.where(column == "", np.uint64(0), hashed(column)) for name, column in words.items()}
+    one = {
+        name: np.where(column == "", np.uint64(0), hashed(column)) for name, column in words.items()
+    }
     one |= {name: hashed(as_numbers(rows, name)) for name in sizes}
 
     def of(*names: str) -> np.ndarray:
         return joined(*(one[name] for name in names))
 
-    engine, device, group, release = (one[name] for name in ("engine", "device", "group", "engine_version"))
+    engine, device, group, release = (
+        one[name] for name in ("engine", "device", "group", "engine_version")
+    )
     model = of("parameters", "layers", "width", "routed_experts")
     release = np.where(release == 0, np.uint64(0), joined(engine, release))
     configuration = joined(model, of("device", "engine", "dtype_b", "tp", "pp", "dp"))
@@ -676,7 +884,9 @@ def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
     return {
         **{name: one[name] for name in ("engine", "architecture", "vendor", "GPU")},
         "model": model,
-        "combination": of("parameters", "layers", "width", "routed_experts", "GPU", "engine", "dtype_b"),
+        "combination": of(
+            "parameters", "layers", "width", "routed_experts", "GPU", "engine", "dtype_b"
+        ),
         "configuration": configuration,
         "lengths": joined(configuration, one["input_len"], one["output_len"]),
         "release": release,
@@ -697,7 +907,9 @@ def _kind(device: str, own: GPU | None) -> tuple[str, str, str]:
         gpu = find_gpu(device)
     except FlopcastError:
         return device, device, device
-    name = gpu.name.split()[0].removeprefix("G") if gpu.name.startswith("GB") else gpu.name.split()[0]
+    name = (
+        gpu.name.split()[0].removeprefix("G") if gpu.name.startswith("GB") else gpu.name.split()[0]
+    )
     return gpu.vendor or device, gpu.arch or device, name
 
 
@@ -725,16 +937,23 @@ def _near(squared: FloatArray) -> FloatArray:
     return (1.0 + distance) * np.exp(-distance)
 
 
-def covariance(one: Points, two: Points, shares: FloatArray, others: FloatArray, fit: Fit) -> FloatArray:
+def covariance(
+    one: Points, two: Points, shares: FloatArray, others: FloatArray, fit: Fit
+) -> FloatArray:
     """Return the covariance of the logarithms of two sets of settings, shape (n, m)."""
     scaled = [
-        {name: points.traits[name] / length for name, length in zip(LENGTHS, fit.lengths, strict=True)}
+        {
+            name: points.traits[name] / length
+            for name, length in zip(LENGTHS, fit.lengths, strict=True)
+        }
         for points in (one, two)
     ]
     found = np.empty((len(one.group), len(two.group)))
     for start in range(0, len(found), _CHUNK):
         rows = slice(start, start + _CHUNK)
-        beside = slice(start + _CHUNK if one is two else None)  # of a set with itself: half, the rest is its mirror
+        beside = slice(
+            start + _CHUNK if one is two else None
+        )  # of a set with itself: half, the rest is its mirror
         found[rows, beside] = _block(
             {name: codes[rows] for name, codes in one.names.items()},
             {name: values[rows] for name, values in scaled[0].items()},
@@ -758,9 +977,12 @@ def _block(
 ) -> FloatArray:
     def squared(names: Sequence[str], i: Any = slice(None), j: Any = slice(None)) -> FloatArray:
         left, right = (
-            np.concatenate([side[name][at] for name in names], axis=1) for side, at in ((here, i), (there, j))
+            np.concatenate([side[name][at] for name in names], axis=1)
+            for side, at in ((here, i), (there, j))
         )
-        return np.maximum((left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * left @ right.T, 0.0)
+        return np.maximum(
+            (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * left @ right.T, 0.0
+        )
 
     def same(name: str) -> BoolArray:
         return (mine[name][:, None] == theirs[name]) & (mine[name] != 0)[:, None]
@@ -773,8 +995,14 @@ def _block(
 
     engine = same("engine")
     work = squared(("requests", "cut", "work"))
-    found = alike * (a["shares"] + a["shares of engine"] * engine + a["shares of architecture"] * same("architecture"))
-    found += _near(work + squared(("model", "GPU"))) * (a["setting"] + a["setting of engine"] * engine)
+    found = alike * (
+        a["shares"]
+        + a["shares of engine"] * engine
+        + a["shares of architecture"] * same("architecture")
+    )
+    found += _near(work + squared(("model", "GPU"))) * (
+        a["setting"] + a["setting of engine"] * engine
+    )
     found += _near(work) * (a["release"] * same("release") + a["client"] * same("client"))
     found += a["all"]
     # few pairs share these: only they are computed
@@ -794,34 +1022,48 @@ def _block(
     return found
 
 
-def bases(asked: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]) -> list[tuple[str, ...]]:
+def bases(
+    asked: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]
+) -> list[tuple[str, ...]]:
     """Return what answers rest on, where runs of such names are known (`Points.names`)."""
     news = {"vendor": NEW_VENDOR, "engine": NEW_ENGINE, "GPU": NEW_GPU, "model": NEW_MODEL}
     news |= {"combination": NEW_COMBINATION, "lengths": NEW_SETTING}
     lacking = {basis: ~_among(asked[name], known[name]) for name, basis in news.items()}
     lacking[NEW_GPU] &= ~lacking[NEW_VENDOR]  # a new vendor's GPU is new
-    lacking[NEW_COMBINATION] &= ~np.any([lacking[one] for one in (NEW_VENDOR, NEW_ENGINE, NEW_GPU, NEW_MODEL)], axis=0)
+    lacking[NEW_COMBINATION] &= ~np.any(
+        [lacking[one] for one in (NEW_VENDOR, NEW_ENGINE, NEW_GPU, NEW_MODEL)], axis=0
+    )
     unnamed = (asked["release"] == 0) | ~_among(asked["release"], known["release"])
-    pairs, measured = (one["configuration"] + one["release"] for one in (asked, known))  # hashes add up to one of both
+    pairs, measured = (
+        one["configuration"] + one["release"] for one in (asked, known)
+    )  # hashes add up to one of both
     unnamed |= ~_among(pairs, measured)
     found = []
     for place in range(len(asked["vendor"])):
         new = tuple(basis for basis, mask in lacking.items() if mask[place])
-        new = (new[:-1] if len(new) > 1 else new) or (KNOWN,)  # the lengths are new with any of them
+        new = (new[:-1] if len(new) > 1 else new) or (
+            KNOWN,
+        )  # the lengths are new with any of them
         found.append((*new, NEW_RELEASE) if unnamed[place] else new)
     return found
 
 
-def trusted(basis: tuple[str, ...], table: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+def trusted(
+    basis: tuple[str, ...], table: Mapping[str, tuple[float, float]]
+) -> tuple[float, float]:
     """Return the parts of the process and the trees that an answer has (`Fit.trust`): the least of what is new in it.
 
     That no run of the release is known counts where nothing else is new.
     """
     new = [one for one in basis if one in table and one != NEW_RELEASE] or basis
-    return min((table.get(one, (1.0, 0.0)) for one in new), key=lambda parts: (sum(parts), parts[0]))
+    return min(
+        (table.get(one, (1.0, 0.0)) for one in new), key=lambda parts: (sum(parts), parts[0])
+    )
 
 
-def spread_of(basis: tuple[str, ...], table: Mapping[str, tuple[float, float]], queued: int) -> float:
+def spread_of(
+    basis: tuple[str, ...], table: Mapping[str, tuple[float, float]], queued: int
+) -> float:
     """Return the standard deviation of what rests on all of these (`Fit.spreads`)."""
     found = float(np.sqrt(sum(table[one][queued] ** 2 for one in basis if one != NEW_RELEASE)))
     return max(found, table[NEW_RELEASE][queued]) if NEW_RELEASE in basis else found

@@ -1,8 +1,9 @@
 """What measured times of serving miss against the law, by extremely randomised trees that are kept as numbers.
 
-On settings far from all runs the trees and the process of `workloads.serving_model` err differently, and the mean of
-both errs less. The trees are those of Geurts, Ernst and Wehenkel, "Extremely randomized trees", Machine Learning 63
-(2006), 3-42. scikit-learn grows them; a forecast, which does not wait for it, walks down their nodes here.
+On settings far from all runs the trees and the process of `workloads.serving_model` err
+differently, and the mean of both errs less. The trees are those of Geurts, Ernst and Wehenkel,
+"Extremely randomized trees", Machine Learning 63 (2006), 3-42. scikit-learn grows them; a forecast,
+which does not wait for it, walks down their nodes here.
 """
 
 from __future__ import annotations
@@ -21,9 +22,14 @@ from ..laws.serving_steps import TRAITS, TTFT_PARTS, Steps
 from ..operators.work import texts
 
 NODE: Final = np.dtype([("trait", "i1"), ("skip", "<u2"), ("number", "<f4")])
-"""Of a node: the column that it asks, -1 of a leaf; how many nodes further the branch of larger values is, the other
-being the next; the value that it asks for, of a leaf the answer."""
-WORDS: Final = ("engine", "dtype_b", "client", "device")  # columns of text: a column of 0 and 1 for each of their words
+"""Of a node: the column that it asks, -1 of a leaf; how many nodes further the branch of larger
+values is, the other being the next; the value that it asks for, of a leaf the answer."""
+WORDS: Final = (
+    "engine",
+    "dtype_b",
+    "client",
+    "device",
+)  # columns of text: a column of 0 and 1 for each of their words
 _MOST_BYTES: Final = 2**25
 
 
@@ -50,7 +56,11 @@ class Trees:
     def to_json(self) -> dict[str, Any]:
         """Return them as values of JSON."""
         packed = base64.b64encode(zlib.compress(self.nodes.tobytes(), 9)).decode()
-        return {"nodes": packed, "roots": self.roots.tolist(), "words": [[*word] for word in self.words]}
+        return {
+            "nodes": packed,
+            "roots": self.roots.tolist(),
+            "words": [[*word] for word in self.words],
+        }
 
     @classmethod
     def from_json(cls, said: Any) -> Trees:
@@ -58,14 +68,22 @@ class Trees:
 
         Raises ValueError: they lead out of their nodes, or ask for what rows do not have.
         """
-        data = zlib.decompressobj().decompress(base64.b64decode(said["nodes"], validate=True), _MOST_BYTES)
+        data = zlib.decompressobj().decompress(
+            base64.b64decode(said["nodes"], validate=True), _MOST_BYTES
+        )
         nodes, roots = np.frombuffer(data, NODE), np.array(said["roots"], dtype=np.intp)
         inner = nodes["trait"] >= 0
         last = np.arange(len(nodes)) + np.where(inner, nodes["skip"], 0)
-        if (nodes["skip"][inner] < 1).any() or not ((roots >= 0) & (roots < len(nodes))).all() or not len(roots):
+        if (
+            (nodes["skip"][inner] < 1).any()
+            or not ((roots >= 0) & (roots < len(nodes))).all()
+            or not len(roots)
+        ):
             raise ValueError("trees of serving: a node leads back")
         if (last >= len(nodes)).any() or not np.isfinite(nodes["number"]).all():
-            raise ValueError("trees of serving: a node leads out of them, or its number is not finite")
+            raise ValueError(
+                "trees of serving: a node leads out of them, or its number is not finite"
+            )
         words = tuple((str(name), str(word)) for name, word in said["words"])
         most = len(TRAITS) + len(TTFT_PARTS) + len(words)
         if (nodes["trait"] >= most).any() or not {name for name, _ in words} <= {*WORDS}:
@@ -73,7 +91,9 @@ class Trees:
         return cls(nodes, roots, words)
 
 
-def columns(rows: pd.DataFrame, found: Steps, shares: FloatArray, words: Sequence[tuple[str, str]]) -> FloatArray:
+def columns(
+    rows: pd.DataFrame, found: Steps, shares: FloatArray, words: Sequence[tuple[str, str]]
+) -> FloatArray:
     """Return traits, shares of the parts, and 0 or 1 for each word, of shape (n_rows, n_columns)."""
     said = {name: texts(rows, name) for name in WORDS}
     flags = [(said[name] == word).astype(np.float64) for name, word in words]

@@ -1,6 +1,7 @@
 """What is to be forecast: one row of a table of cases, checked and completed.
 
-Empty fields take their defaults, and what was taken is told; `complete` raises one line for what cannot be.
+Empty fields take their defaults, and what was taken is told; `complete` raises one line for what
+cannot be.
 """
 
 from __future__ import annotations
@@ -23,8 +24,28 @@ Optimizer = Literal["adam", "adam-8bit", "sgd"]
 Schedule = Literal["1f1b", "zbv", "v-half", "v-min"]
 MOST: Final = 10_000_000
 _COUNTS: Final = (
-    *("gpus", "tp", "pp", "dp", "cp", "ep", "batch", "input_len", "output_len", "num_prompts", "max_num_seqs"),
-    *("micro_batch", "global_batch", "seq_len", "max_batched_tokens", "interleave", "zero", "recompute_layers"),
+    *(
+        "gpus",
+        "tp",
+        "pp",
+        "dp",
+        "cp",
+        "ep",
+        "batch",
+        "input_len",
+        "output_len",
+        "num_prompts",
+        "max_num_seqs",
+    ),
+    *(
+        "micro_batch",
+        "global_batch",
+        "seq_len",
+        "max_batched_tokens",
+        "interleave",
+        "zero",
+        "recompute_layers",
+    ),
     "node_gpus",
 )
 _NEEDED: Final = {
@@ -41,17 +62,19 @@ class Setting:
     Attributes
     ----------
     kind : {"inference", "throughput", "training"}
-        One batch that starts and ends together (seconds), requests served as they fit (output tokens per second), or
-        one optimizer step (seconds).
+        One batch that starts and ends together (seconds), requests served as they fit (output
+        tokens per second), or one optimizer step (seconds).
     model, gpu : Architecture, GPU
         Resolved.
     gpus : int
         All of them: tp · pp · dp · cp.
     tp, pp, dp, cp, ep : int
-        Ways in which layers, depth, data, sequences and experts are cut. What is left out follows from ``gpus``.
+        Ways in which layers, depth, data, sequences and experts are cut. What is left out follows
+        from ``gpus``.
     dtype, kv_dtype : str
-        Of the weights and products, and of the cache. Where left out, those that the model is published in: by its
-        name or its configuration, part by part (`precision`; ``dtype`` is then that of most weights), else bf16.
+        Of the weights and products, and of the cache. Where left out, those that the model is
+        published in: by its name or its configuration, part by part (`precision`; ``dtype`` is then
+        that of most weights), else bf16.
     batch, input_len, output_len : int
         Sequences of a batch, tokens of each prompt and of each answer.
     num_prompts, max_num_seqs : int
@@ -59,12 +82,15 @@ class Setting:
     micro_batch, global_batch, seq_len : int
         Sequences of a micro-batch per replica and of a step over all, tokens of each.
     recompute, recompute_layers : str, int or None
-        What the backward pass computes again: nothing, the attention, or whole layers (all, or so many).
+        What the backward pass computes again: nothing, the attention, or whole layers (all, or so
+        many).
     optimizer, zero, sequence_parallel
-        ``adam``, ``adam-8bit`` or ``sgd``; the ZeRO stage (0 to 3); whether norms are cut along the sequence.
+        ``adam``, ``adam-8bit`` or ``sgd``; the ZeRO stage (0 to 3); whether norms are cut along the
+        sequence.
     schedule, interleave : str, int
-        Of a pipeline: ``1f1b``, with so many model chunks per stage, or those in the shape of a V, with two, that split
-        the backward pass: ``zbv``, ``v-half``, ``v-min`` (Qi et al., arXiv:2401.10241, arXiv:2405.15362).
+        Of a pipeline: ``1f1b``, with so many model chunks per stage, or those in the shape of a V,
+        with two, that split the backward pass: ``zbv``, ``v-half``, ``v-min`` (Qi et al.,
+        arXiv:2401.10241, arXiv:2405.15362).
     lora : bool
         Whether only low-rank adapters are trained: no weight gradients of the matrices.
     flash : bool
@@ -78,7 +104,8 @@ class Setting:
     eager, prefix_cache : bool
         Kernels launched one by one; prompts found in the cache.
     max_batched_tokens : int
-        Tokens of the largest step; where left out 65 536, or all prompts of a replica if they are fewer.
+        Tokens of the largest step; where left out 65 536, or all prompts of a replica if they are
+        fewer.
     memory_utilisation : float
         Part of the memory that may be used.
     assumed : tuple of str
@@ -131,8 +158,8 @@ class Setting:
     def precision(self, part: str) -> tuple[str, str]:
         """Return the number formats of the weights of a part (`architecture.PARTS`), and of products with them.
 
-        Weights in a format that the GPU has no units for are read as they are and widened to compute; what has no part,
-        such as routers and the output matrix, is in 16 bits.
+        Weights in a format that the GPU has no units for are read as they are and widened to
+        compute; what has no part, such as routers and the output matrix, is in 16 bits.
         """
         published = self.model.formats.get(part, WIDE) if self.model.formats else self.dtype
         weights, _, products = (published if part else WIDE).partition("/")
@@ -142,11 +169,24 @@ class Setting:
     def widened(self) -> tuple[str, ...]:
         """Formats of weights that the GPU has no units for."""
         formats = dict.fromkeys(self.precision(part) for part in PARTS)
-        return tuple(dict.fromkeys(weights for weights, products in formats if BITS[weights] < BITS[products]))
+        return tuple(
+            dict.fromkeys(
+                weights for weights, products in formats if BITS[weights] < BITS[products]
+            )
+        )
 
 
 WIDE: Final = "bf16"  # of what is not quantised
-_STORED: Final = ("fp32", "fp16", WIDE, "fp8", "int8", "fp6", "fp4", "int4")  # formats of weights and caches
+_STORED: Final = (
+    "fp32",
+    "fp16",
+    WIDE,
+    "fp8",
+    "int8",
+    "fp6",
+    "fp4",
+    "int4",
+)  # formats of weights and caches
 
 
 def stored_format(parameter: str, spelling: object) -> str:
@@ -154,14 +194,16 @@ def stored_format(parameter: str, spelling: object) -> str:
     try:
         return canonical_dtype(str(spelling))
     except DataError:
-        raise ParameterError(parameter, f"must be one of {', '.join(_STORED)}, got {spelling!r}") from None
+        raise ParameterError(
+            parameter, f"must be one of {', '.join(_STORED)}, got {spelling!r}"
+        ) from None
 
 
 def computed_in(gpu: GPU, dtype: str) -> str:
     """Return the format in which a GPU computes what is stored in another: that one, or the next that it has units for.
 
-    Narrow weights are widened to 16 bits, as kernels of weight-only quantisation do. Raises NotPublishedError: no
-    matrix rate of the GPU is known that would do.
+    Narrow weights are widened to 16 bits, as kernels of weight-only quantisation do. Raises
+    NotPublishedError: no matrix rate of the GPU is known that would do.
     """
     wider = (dtype, WIDE, "fp16", "fp32") if BITS[dtype] <= BITS[WIDE] else (dtype,)
     found = next((one for one in wider if f"{one}_matrix" in gpu.peaks), None)
@@ -170,15 +212,17 @@ def computed_in(gpu: GPU, dtype: str) -> str:
     return found or dtype
 
 
-FIELDS: Final = tuple(field.name for field in fields(Setting) if field.name != "assumed")  # columns of a table of cases
+FIELDS: Final = tuple(
+    field.name for field in fields(Setting) if field.name != "assumed"
+)  # columns of a table of cases
 
 
 def complete(given: Mapping[str, Any]) -> Setting:
     """Return the setting of named values; None, NaN and empty text count as left out.
 
-    Raises FlopcastError: a field, model, GPU or number format is unknown (the message has the nearest), a needed one is
-    missing, a number is out of range, or the ways of cutting do not multiply to the GPUs or do not divide what they
-    cut.
+    Raises FlopcastError: a field, model, GPU or number format is unknown (the message has the
+    nearest), a needed one is missing, a number is out of range, or the ways of cutting do not
+    multiply to the GPUs or do not divide what they cut.
     """
     stated = stated_of(given, FIELDS)
     kind = stated.setdefault("kind", "inference")
@@ -198,13 +242,17 @@ def complete(given: Mapping[str, Any]) -> Setting:
         if named not in published:
             model = replace(model, formats={})
     if kind == "training":
-        model = replace(model, formats={})  # a step has one format; what is published is for serving
+        model = replace(
+            model, formats={}
+        )  # a step has one format; what is published is for serving
     if model.formats:
         values["dtype"] = most_weights(model)
         values.setdefault("kv_dtype", model.kv_format or WIDE)
     values["model"] = model
     values.setdefault("node_gpus", values["gpu"].node_gpus or NODE_GPUS)
-    values.setdefault("kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else WIDE)
+    values.setdefault(
+        "kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else WIDE
+    )
     check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
     found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)
     _check(found)
@@ -245,9 +293,13 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
         except (TypeError, ValueError, OverflowError):
             raise ParameterError(name, f"must be a whole number, got {values[name]!r}") from None
         if not (number.is_integer() and least <= number <= MOST):
-            raise ParameterError(name, f"must be a whole number from {least} to {MOST}, got {values[name]}")
+            raise ParameterError(
+                name, f"must be a whole number from {least} to {MOST}, got {values[name]}"
+            )
         values[name] = int(number)
-    for name in (name for name in ("memory_utilisation", "network_gbs", "network_us") if name in values):
+    for name in (
+        name for name in ("memory_utilisation", "network_gbs", "network_us") if name in values
+    ):
         try:
             number = float(values[name])
         except (TypeError, ValueError, OverflowError):
@@ -257,7 +309,16 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
         values[name] = number
     for name in (name for name in ("dtype", "kv_dtype") if name in values):
         values[name] = stored_format(name, values[name])
-    words = {"true": True, "1": True, "yes": True, "1.0": True, "false": False, "0": False, "no": False, "0.0": False}
+    words = {
+        "true": True,
+        "1": True,
+        "yes": True,
+        "1.0": True,
+        "false": False,
+        "0": False,
+        "no": False,
+        "0.0": False,
+    }
     for name in ("eager", "prefix_cache", "sequence_parallel", "lora", "flash"):
         if name in values and str(values[name]).lower() not in words:
             raise ParameterError(name, f"must be true or false, got {values[name]!r}")
@@ -275,7 +336,9 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
     product = ways.get("tp", 1) * ways.get("pp", 1) * ways.get("dp", 1) * setting.cp
     gpus = setting.gpus if "gpus" in stated else product
     if gpus % product:
-        raise ParameterError("gpus", f"must be tp · pp · dp · cp times a whole number, got {gpus} for {product}")
+        raise ParameterError(
+            "gpus", f"must be tp · pp · dp · cp times a whole number, got {gpus} for {product}"
+        )
     rest = gpus // product
     if "tp" not in ways and setting.kind != "training":
         ways["tp"] = min(rest, setting.node_gpus, NODE_GPUS)
@@ -283,10 +346,15 @@ def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
     if "dp" not in ways:
         ways["dp"], rest = rest, 1
     if rest != 1 or gpus != ways.get("tp", 1) * ways.get("pp", 1) * ways["dp"] * setting.cp:
-        raise ParameterError("gpus", f"must be tp · pp · dp · cp, got {gpus} for {' · '.join(map(str, ways.values()))}")
+        raise ParameterError(
+            "gpus",
+            f"must be tp · pp · dp · cp, got {gpus} for {' · '.join(map(str, ways.values()))}",
+        )
     if "max_batched_tokens" not in stated and setting.kind != "training":
         sequences = -(-max(setting.batch, setting.num_prompts) // ways["dp"])
-        ways["max_batched_tokens"] = min(setting.max_batched_tokens, sequences * max(setting.input_len, 1))
+        ways["max_batched_tokens"] = min(
+            setting.max_batched_tokens, sequences * max(setting.input_len, 1)
+        )
     return replace(setting, gpus=gpus, **ways)
 
 
@@ -294,37 +362,64 @@ def _check(setting: Setting) -> None:
     check_split(setting.model, setting.tp, setting.ep)
     layers, stage = setting.model.layers, setting.tp * setting.dp * setting.cp
     if stage % setting.ep:
-        raise ParameterError("ep", f"must divide the tp · dp · cp = {stage} GPUs of a stage, got {setting.ep}")
+        raise ParameterError(
+            "ep", f"must divide the tp · dp · cp = {stage} GPUs of a stage, got {setting.ep}"
+        )
     if setting.pp > layers:
         raise ParameterError("pp", f"must be at most the {layers} layers, got {setting.pp}")
     if setting.pp * setting.interleave > layers:
-        raise ParameterError("interleave", f"times pp must be at most the {layers} layers, got {setting.interleave}")
+        raise ParameterError(
+            "interleave", f"times pp must be at most the {layers} layers, got {setting.interleave}"
+        )
     if setting.kind != "training" and not setting.model.causal and setting.output_len > 1:
-        raise ParameterError("output_len", f"must be 1: {setting.model.name} is an encoder, it generates no tokens")
+        raise ParameterError(
+            "output_len", f"must be 1: {setting.model.name} is an encoder, it generates no tokens"
+        )
     gpu = setting.gpu
     if setting.kind == "training" and f"{setting.dtype}_matrix" not in gpu.peaks:
-        has = [name for name in ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32") if f"{name}_matrix" in gpu.peaks]
+        has = [
+            name
+            for name in ("fp4", "fp6", "fp8", "bf16", "fp16", "fp32")
+            if f"{name}_matrix" in gpu.peaks
+        ]
         if not has:
             gpu.peak_tflops(setting.dtype, "matrix")  # says which figure is missing
-        raise ParameterError("dtype", f"must be one that {gpu.name} trains in ({', '.join(has)}), got {setting.dtype}")
+        raise ParameterError(
+            "dtype",
+            f"must be one that {gpu.name} trains in ({', '.join(has)}), got {setting.dtype}",
+        )
     for part in PARTS:
         setting.precision(part)  # says which figure of the GPU is missing
     if setting.zero > 3:
         raise ParameterError("zero", f"must be a stage from 0 to 3, got {setting.zero}")
     if setting.kind != "training" and setting.cp > 1:
-        raise ParameterError("cp", f"must be 1 for {setting.kind}, got {setting.cp}: only training cuts sequences")
+        raise ParameterError(
+            "cp", f"must be 1 for {setting.kind}, got {setting.cp}: only training cuts sequences"
+        )
     if not 0 < setting.memory_utilisation <= 1:
-        raise ParameterError("memory_utilisation", f"must lie above 0 and up to 1, got {setting.memory_utilisation:g}")
+        raise ParameterError(
+            "memory_utilisation",
+            f"must lie above 0 and up to 1, got {setting.memory_utilisation:g}",
+        )
     if setting.kind == "inference" and setting.batch % setting.dp:
-        raise ParameterError("batch", f"must be a multiple of the {setting.dp} replicas, got {setting.batch}")
+        raise ParameterError(
+            "batch", f"must be a multiple of the {setting.dp} replicas, got {setting.batch}"
+        )
     if setting.kind == "training":
-        for name, known in (("recompute", Recompute), ("schedule", Schedule), ("optimizer", Optimizer)):
+        for name, known in (
+            ("recompute", Recompute),
+            ("schedule", Schedule),
+            ("optimizer", Optimizer),
+        ):
             if getattr(setting, name) not in get_args(known):
                 raise ParameterError(name, f"must be one of {', '.join(get_args(known))}")
         if setting.schedule != "1f1b" and setting.interleave != 1:
-            raise ParameterError("interleave", f"must be 1 for {setting.schedule}, got {setting.interleave}")
+            raise ParameterError(
+                "interleave", f"must be 1 for {setting.schedule}, got {setting.interleave}"
+            )
         together = setting.dp * setting.micro_batch
         if setting.global_batch % together:
             raise ParameterError(
-                "global_batch", f"must be a multiple of dp · micro_batch = {together}, got {setting.global_batch}"
+                "global_batch",
+                f"must be a multiple of dp · micro_batch = {together}, got {setting.global_batch}",
             )

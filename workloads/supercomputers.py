@@ -1,32 +1,38 @@
 """Scores of HPL, HPCG, HPL-MxP and of kernels of HPC before a machine runs them, as distributions.
 
-HPL (Petitet et al., netlib.org/benchmark/hpl): the factorisation of an N by N matrix on P by Q devices, panel by panel.
-Behind a look-ahead of one, a panel's factorisation and broadcast hide behind the update of the one before:
+HPL (Petitet et al., netlib.org/benchmark/hpl): the factorisation of an N by N matrix on P by Q
+devices, panel by panel. Behind a look-ahead of one, a panel's factorisation and broadcast hide
+behind the update of the one before:
 
     t_j = max(update_j, factor_j + broadcast_j) + swap_j,    score = (2/3 N³ + 3/2 N²) / Σ t_j
 
-HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte · bandwidth · the part of
-it that a stream reaches · the part of that which HPCG reaches · the part that is left at that many devices.
+HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte ·
+bandwidth · the part of it that a stream reaches · the part of that which HPCG reaches · the part
+that is left at that many devices.
 
-The peak of HPL is the one that such machines are rated by (`rated`). The part that a stream reaches is the device's own
-where it was measured (hardware/measured.csv).
+The peak of HPL is the one that such machines are rated by (`rated`). The part that a stream reaches
+is the device's own where it was measured (hardware/measured.csv).
 
-HPL-MxP (hpl-mxp.org) counts HPL's operations and multiplies in 16 bits: devices · 16-bit matrix peak · the part of it
-that Frontier reached. Three kernels (`KERNELS`) take the longer of, or both, what their points move through the memory
-and what their faces or transposes send:
+HPL-MxP (hpl-mxp.org) counts HPL's operations and multiplies in 16 bits: devices · 16-bit matrix
+peak · the part of it that Frontier reached. Three kernels (`KERNELS`) take the longer of, or both,
+what their points move through the memory and what their faces or transposes send:
 
 ======== ==================================== ============================= ===========================================
-kernel   flop                                 bytes through the memory      sent by each of P devices
+kernel   flop                                 bytes through the memory      sent by each of P
+devices
 ======== ==================================== ============================= ===========================================
-fft      5 n³ log2(n³) (benchFFT's count)     three passes, 16 B in and out two transposes of 16 n³/P B
-stencil  8 a point (7 points; Datta et al.,   8 B in, 8 B out (Williams et  six faces of 8 (n³/P)^(2/3) B, hidden
+fft      5 n³ log2(n³) (benchFFT's count)     three passes, 16 B in and out two transposes of 16
+n³/P B stencil  8 a point (7 points; Datta et al.,   8 B in, 8 B out (Williams et  six faces of 8
+(n³/P)^(2/3) B, hidden
          SC 2008)                             al., CACM 52(4), 2009)        behind the points within
-dslash   1320 a site of n⁴ (Wilson; Clark et  360 numbers a site (the same  eight faces of 12 (n⁴/P)^(3/4) numbers,
+dslash   1320 a site of n⁴ (Wilson; Clark et  360 numbers a site (the same  eight faces of 12
+(n⁴/P)^(3/4) numbers,
          al., QUDA, arXiv:0911.3191)          source)                       hidden likewise
 ======== ==================================== ============================= ===========================================
 
-Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what one machine and its
-tuning reach over another, as published scores of one kind of device differ. The draws are a Latin hypercube's, seeded.
+Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what
+one machine and its tuning reach over another, as published scores of one kind of device differ. The
+draws are a Latin hypercube's, seeded.
 """
 
 from __future__ import annotations
@@ -53,9 +59,13 @@ from .inference import GIB
 from .releases import DRAWS, PRIORS, middle_and_sides, standard_normal
 
 FLOP_PER_BYTE: Final = 0.201  # of HPCG: flop per byte that it moves
-MOST_PANELS: Final = 1024  # of the sum; neighbours beyond are summed as one, whose noise is the less
+MOST_PANELS: Final = (
+    1024  # of the sum; neighbours beyond are summed as one, whose noise is the less
+)
 MATRIX_SHARE: Final = 0.8  # part of the memory that the matrix of HPL takes, unless N is given
-FLATTEST: Final = 4  # columns for each row of a grid of HPL, beyond which another grid is looked for
+FLATTEST: Final = (
+    4  # columns for each row of a grid of HPL, beyond which another grid is looked for
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,9 @@ class Spread:
         return cls(PRIORS[name].value, PRIORS[name].spread)
 
 
-STREAM: Final = Spread.of("hpcg.stream")  # part of the bandwidth that a stream reaches where it was not measured
+STREAM: Final = Spread.of(
+    "hpcg.stream"
+)  # part of the bandwidth that a stream reaches where it was not measured
 
 
 @dataclass(frozen=True)
@@ -116,10 +128,11 @@ def hpcg(
     gpus : int
         Of them.
     stream, reached, scaling : Spread
-        Part of the published bandwidth that a stream reaches (by default as measured on the device, else `STREAM`),
-        part of that which HPCG reaches on one device, and part that is left on all. The defaults multiply to what
-        Frontier reached in November 2023 (14.05 PFLOP/s). ``scaling`` is known the least: from 768 to some 4250 of
-        Aurora's nodes a fifth of the score per device was lost.
+        Part of the published bandwidth that a stream reaches (by default as measured on the device,
+        else `STREAM`), part of that which HPCG reaches on one device, and part that is left on all.
+        The defaults multiply to what Frontier reached in November 2023 (14.05 PFLOP/s). ``scaling``
+        is known the least: from 768 to some 4250 of Aurora's nodes a fifth of the score per device
+        was lost.
 
     Raises
     ------
@@ -138,7 +151,10 @@ def hpcg(
     gpu = find(gpu)
     stream = stream or _stream(gpu)
     drawn = _drawn(
-        gpus, interval, seed, {"stream": (stream, 1.0), "reached": (reached, 1.0), "scaling": (scaling, 1.0)}
+        gpus,
+        interval,
+        seed,
+        {"stream": (stream, 1.0), "reached": (reached, 1.0), "scaling": (scaling, 1.0)},
     )
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
     peak = gpus * FLOP_PER_BYTE * bandwidth
@@ -160,7 +176,8 @@ def _stream(gpu: GPU) -> Spread:
 def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
     """Return what one of so many devices sends to the others, one way, GB/s, and what is to be said of it.
 
-    Devices of one node (`GPU.node_gpus`, else 8) send over their own links; more go over the network between nodes.
+    Devices of one node (`GPU.node_gpus`, else 8) send over their own links; more go over the
+    network between nodes.
 
     >>> from flopcast.hardware import find
     >>> [sending(find("MI300X"), devices)[0].median for devices in (2, 8, 16)]
@@ -173,7 +190,10 @@ def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
     try:
         links = link_bandwidth_gbs(gpu, ALL_TO_ALL, gpus)
     except (DataError, NotPublishedError):
-        text = f"what the links of {gpu.name} carry is not published: messages are taken to leave the node"
+        text = (
+            f"what the links of {gpu.name} carry is not published: messages are taken to leave "
+            "the node"
+        )
         return between, (remark("links-unknown", text, gpu=gpu.name),)
     return Spread(links, PRIORS["layer.collectives"].value), ()
 
@@ -202,25 +222,27 @@ def hpl(
     gpus : int
         Of them, P · Q.
     n, nb, p : int, optional
-        Size of the matrix (by default four fifths of the memory), width of a panel, rows of the grid. By default the
-        divisor of ``gpus`` next to its root; where that grid is flatter than 1 : 4, the fastest one, which may leave
-        devices idle, and a remark says so.
+        Size of the matrix (by default four fifths of the memory), width of a panel, rows of the
+        grid. By default the divisor of ``gpus`` next to its root; where that grid is flatter than 1
+        : 4, the fastest one, which may leave devices idle, and a remark says so.
     product, panel_share : Spread
-        Part of the `rated` 64-bit peak that the update's products reach, and that a panel's factorisation does. The
-        defaults are Frontier's.
+        Part of the `rated` 64-bit peak that the update's products reach, and that a panel's
+        factorisation does. The defaults are Frontier's.
     network_gbs : Spread, optional
-        Bandwidth per device between devices, one way, GB/s; by default that of the device's own links within a node,
-        else Frontier's between nodes (`sending`).
+        Bandwidth per device between devices, one way, GB/s; by default that of the device's own
+        links within a node, else Frontier's between nodes (`sending`).
     noise : float
         Standard deviation of the logarithm of the time of one panel.
     machine : Spread, optional
-        What one machine and its tuning reach over another of the same devices; by default `machine_spread` about 1.
+        What one machine and its tuning reach over another of the same devices; by default
+        `machine_spread` about 1.
 
     Raises
     ------
     ParameterError
-        ``gpus`` or ``nb`` is below 1, ``p`` does not divide the devices, the matrix has no room, ``noise`` is not
-        from 0 to 1, ``interval`` not between them, or a part is more than the peak allows.
+        ``gpus`` or ``nb`` is below 1, ``p`` does not divide the devices, the matrix has no room,
+        ``noise`` is not from 0 to 1, ``interval`` not between them, or a part is more than the peak
+        allows.
     NotPublishedError
         The 64-bit peak or the memory is not published.
 
@@ -237,7 +259,11 @@ def hpl(
     machine, peak = machine or Spread(1.0, machine_spread()), rated(gpu)
     network_gbs, told = (network_gbs, ()) if network_gbs else sending(gpu, gpus)
     most = gpu.peak_tflops("fp64") / peak
-    spreads = {"product": (product, most), "panel_share": (panel_share, most), "network_gbs": (network_gbs, math.inf)}
+    spreads = {
+        "product": (product, most),
+        "panel_share": (panel_share, most),
+        "network_gbs": (network_gbs, math.inf),
+    }
     *drawn, tuned = _drawn(gpus, interval, seed, spreads | {"machine": (machine, math.inf)})
     medians = [np.array([one.median]) for one, _ in spreads.values()]
     room = gpu.require("memory_gb") * GIB / 8.0
@@ -264,20 +290,32 @@ def hpl(
     grid = max(grids, key=usual)
     size, flop = work(*grid)
     if size**2 > grid[0] * grid[1] * room:
-        raise ParameterError("nb", f"must be at most {math.sqrt(gpus * room):.0f}, the memory's size, got {nb}")
+        raise ParameterError(
+            "nb", f"must be at most {math.sqrt(gpus * room):.0f}, the memory's size, got {nb}"
+        )
     parts = _panels(peak, grid, size, nb, drawn, noise, seed)
     seconds = np.sum(list(parts.values()), axis=0)
     inputs = {"n": float(size), "nb": float(nb), "p": float(grid[0]), "q": float(grid[1])}
-    inputs |= {"product": product.median, "panel": panel_share.median, "network_gbs": network_gbs.median}
+    inputs |= {
+        "product": product.median,
+        "panel": panel_share.median,
+        "network_gbs": network_gbs.median,
+    }
     tuned_percent = 100 * PRIORS["hpl.tuned"].value
     text = (
-        f"one machine's own score changed by {tuned_percent:.0f} % in two years of tuning; published scores per device "
-        f"of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), which the interval includes"
+        f"one machine's own score changed by {tuned_percent:.0f} % in two years of tuning; "
+        "published scores per device "
+        f"of machines of one kind differ by ±{round(100 * machine.sigma, 1):g} % (1 σ), which the "
+        "interval includes"
     )
-    notes = [remark("score-moves", text, percent=tuned_percent, machines=round(100 * machine.sigma, 1)), *told]
+    notes = [
+        remark("score-moves", text, percent=tuned_percent, machines=round(100 * machine.sigma, 1)),
+        *told,
+    ]
     if "MI250X" not in gpu.name:
         text = (
-            f"the shares of the peak are those of Frontier's MI250X, not measured on {gpu.name}; with "
+            f"the shares of the peak are those of Frontier's MI250X, not measured on {gpu.name}; "
+            "with "
             "them eight H100 come out 7.3 % high, El Capitan's MI300A 4.8 % high"
         )
         notes.append(remark("score-by-frontier", text, gpu=gpu.name))
@@ -285,7 +323,16 @@ def hpl(
         text = f"the fastest grid, {grid[0]:,} by {grid[1]:,}, leaves {idle:,} of the devices idle"
         notes.append(remark("devices-idle", text, idle=idle, rows=grid[0], columns=grid[1]))
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
-    return _score("hpl", gpus, gpus * peak * 1e12, tuned * flop / seconds, interval, inputs, tuple(notes), shares)
+    return _score(
+        "hpl",
+        gpus,
+        gpus * peak * 1e12,
+        tuned * flop / seconds,
+        interval,
+        inputs,
+        tuple(notes),
+        shares,
+    )
 
 
 def hpl_mxp(
@@ -314,8 +361,9 @@ def hpl_mxp(
 class Law:
     """A kernel of HPC: its grid has ``n ** axes`` points, of so many numbers of 8 bytes or fewer.
 
-    ``flop``, ``moved`` and ``sent`` are of a device: operations, numbers through the memory and numbers to others, of
-    the size n, the points of one device, and how many of them there are. ``kept`` are numbers in memory a point.
+    ``flop``, ``moved`` and ``sent`` are of a device: operations, numbers through the memory and
+    numbers to others, of the size n, the points of one device, and how many of them there are.
+    ``kept`` are numbers in memory a point.
     """
 
     axes: int
@@ -327,7 +375,9 @@ class Law:
 
 
 KERNELS: Final = {
-    "fft": Law(3, lambda n, own: 5.0 * own * 3.0 * math.log2(n), 12.0, lambda own: 4.0 * own, 4.0, False),
+    "fft": Law(
+        3, lambda n, own: 5.0 * own * 3.0 * math.log2(n), 12.0, lambda own: 4.0 * own, 4.0, False
+    ),
     "stencil": Law(3, lambda _, own: 8.0 * own, 2.0, lambda own: 6.0 * own ** (2 / 3), 2.0, True),
     "dslash": Law(4, lambda _, own: 1320.0 * own, 360.0, lambda own: 96.0 * own**0.75, 120.0, True),
 }
@@ -361,7 +411,8 @@ def kernel(
     number_format : {"fp64", "fp32", "fp16"}
         Of the numbers.
     kernel_share : Spread, optional
-        Part of a stream's bandwidth that the kernel reaches; by default a judgement (constants.toml).
+        Part of a stream's bandwidth that the kernel reaches; by default a judgement
+        (constants.toml).
     network_gbs : Spread, optional
         As for `hpl`; not needed by one device.
 
@@ -382,16 +433,24 @@ def kernel(
     if (law := KERNELS.get(name)) is None:
         raise ParameterError("name", f"must be one of {', '.join(KERNELS)}, got {name!r}")
     if number_format not in _WORDS:
-        raise ParameterError("number_format", f"must be one of {', '.join(_WORDS)}, got {number_format!r}")
+        raise ParameterError(
+            "number_format", f"must be one of {', '.join(_WORDS)}, got {number_format!r}"
+        )
     word, gpu = _WORDS[number_format], find(gpu)
     stream, own_share = stream or _stream(gpu), kernel_share or Spread.of(f"{name}.reached")
     network_gbs, told = (network_gbs, ()) if network_gbs else sending(gpu, gpus)
-    asked = {"stream": (stream, 1.0), "kernel_share": (own_share, 1.0), "network_gbs": (network_gbs, math.inf)}
+    asked = {
+        "stream": (stream, 1.0),
+        "kernel_share": (own_share, 1.0),
+        "network_gbs": (network_gbs, math.inf),
+    }
     part, own_part, network = _drawn(gpus, interval, seed, asked)
     room = gpus * gpu.require("memory_gb") * GIB / (law.kept * word)
     check_number("points", points, 2)
     if points > (most := int(room ** (1 / law.axes))):
-        raise ParameterError("points", f"must be from 2 to {most}, what the memory of {gpus} holds, got {points}")
+        raise ParameterError(
+            "points", f"must be from 2 to {most}, what the memory of {gpus} holds, got {points}"
+        )
     own = float(points) ** law.axes / gpus
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
     moved = law.moved * own * word
@@ -401,7 +460,10 @@ def kernel(
     flop = gpus * law.flop(points, own)
     inputs = {"points": float(points), "bandwidth_gbs": bandwidth / 1e9, "stream": stream.median}
     inputs |= {"kernel_share": own_share.median, "network_gbs": network_gbs.median}
-    shares = {"memory": float(np.median(memory / (memory + sent))), "network": float(np.median(sent / (memory + sent)))}
+    shares = {
+        "memory": float(np.median(memory / (memory + sent))),
+        "network": float(np.median(sent / (memory + sent))),
+    }
     peak = flop / (moved / bandwidth)
     return _score(name, gpus, peak, flop / seconds, interval, inputs, told, shares)
 
@@ -417,7 +479,8 @@ class Turn:
 def turning_point(scores: Sequence[Score]) -> Turn | None:
     """Return the first of rising numbers of devices at which the largest part of the time is another than at the first.
 
-    Or at which the score per device is less than half of that of the first; None where neither happens.
+    Or at which the score per device is less than half of that of the first; None where neither
+    happens.
 
     >>> from flopcast.hardware import find
     >>> turning_point([hpl(find("MI250X (per GCD)"), devices, n=65536) for devices in (8, 64, 512)])
@@ -437,10 +500,11 @@ def turning_point(scores: Sequence[Score]) -> Turn | None:
 def rated(gpu: GPU) -> float:
     """Return the 64-bit peak that lists of machines rate `gpu` by, TFLOPS, of which HPL reaches about two thirds.
 
-    That of NVIDIA is the matrix units' peak: eight H100 reached 365.4 TFLOP/s, 68 % of it (aigatech/vpbenchmarking,
-    2025). The matrix units of CDNA exceed the vector peak by far on paper, but the board's power does not hold them
-    there: El Capitan's 1742 PFLOP/s are 65 % of the vector peak of its 43 808 MI300A (TOP500, November 2024). Raises
-    NotPublishedError: no 64-bit peak is published.
+    That of NVIDIA is the matrix units' peak: eight H100 reached 365.4 TFLOP/s, 68 % of it
+    (aigatech/vpbenchmarking, 2025). The matrix units of CDNA exceed the vector peak by far on
+    paper, but the board's power does not hold them there: El Capitan's 1742 PFLOP/s are 65 % of the
+    vector peak of its 43 808 MI300A (TOP500, November 2024). Raises NotPublishedError: no 64-bit
+    peak is published.
     """
     matrix = gpu.vendor == "NVIDIA" or "fp64_vector" not in gpu.peaks
     return gpu.peak_tflops("fp64", None if matrix else "vector")
@@ -450,11 +514,16 @@ def rated(gpu: GPU) -> float:
 def machine_spread(without: str = "") -> float:
     """Return the standard deviation of the logarithm of published scores per device, a machine's own left out.
 
-    That of MI250X machines in several lists (hpl_scores.csv): between machines, and of one machine over its tuning.
+    That of MI250X machines in several lists (hpl_scores.csv): between machines, and of one machine
+    over its tuning.
     """
-    text = resources.files("flopcast.workloads").joinpath("hpl_scores.csv").read_text(encoding="utf-8")
+    text = (
+        resources.files("flopcast.workloads").joinpath("hpl_scores.csv").read_text(encoding="utf-8")
+    )
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    scores = [float(row["pflops"]) / float(row["cores"]) for row in rows if row["system"] != without]
+    scores = [
+        float(row["pflops"]) / float(row["cores"]) for row in rows if row["system"] != without
+    ]
     return float(np.std(np.log(scores), ddof=1))
 
 
@@ -479,22 +548,33 @@ def _panels(
     broadcast = 8.0 * nb * left / p / (network * 1e9)
     swap = 8.0 * nb * left / q / (network * 1e9)
     hidden = np.maximum(factor + broadcast - update, 0.0)
-    own = np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), update.shape) if noise else 0.0
+    own = (
+        np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), update.shape)
+        if noise
+        else 0.0
+    )
     times = {"update": update, "panel": hidden, "swap": swap}
-    return {name: np.sum(one * np.exp(own), axis=1) * panels / len(left) for name, one in times.items()}
+    return {
+        name: np.sum(one * np.exp(own), axis=1) * panels / len(left) for name, one in times.items()
+    }
 
 
-def _drawn(devices: int, level: float, seed: int, spreads: Mapping[str, tuple[Spread, float]]) -> list[FloatArray]:
+def _drawn(
+    devices: int, level: float, seed: int, spreads: Mapping[str, tuple[Spread, float]]
+) -> list[FloatArray]:
     """Return draws of every spread, shape (draws,) each; of each its name and the most that it may be."""
     check_level(level)
     check_number("gpus", devices, 1)
     for name, (one, most) in spreads.items():
         if not isinstance(one, Spread):
-            raise ParameterError(name, f"must be a {Spread.__module__}.Spread(median, sigma), got {one!r:.40}")
+            raise ParameterError(
+                name, f"must be a {Spread.__module__}.Spread(median, sigma), got {one!r:.40}"
+            )
         if not (0.0 < one.median <= most and one.median < math.inf and 0.0 <= one.sigma <= 1.0):
             bound = "" if most == math.inf else f" and at most {most:.3g}"
             raise ParameterError(
-                name, f"must be above 0{bound}, its spread from 0 to 1, got {one.median:g}±{one.sigma:g}"
+                name,
+                f"must be above 0{bound}, its spread from 0 to 1, got {one.median:g}±{one.sigma:g}",
             )
     normal = standard_normal(len(spreads), DRAWS, seed)
     drawn = zip(spreads.values(), normal.T, strict=True)
@@ -512,4 +592,15 @@ def _score(
     shares: dict[str, float] | None = None,
 ) -> Score:
     middle, lower, upper = np.quantile(scores, middle_and_sides(level)).tolist()
-    return Score(benchmark, devices, middle, float(scores.mean()), lower, upper, peak, inputs, remarks, shares or {})
+    return Score(
+        benchmark,
+        devices,
+        middle,
+        float(scores.mean()),
+        lower,
+        upper,
+        peak,
+        inputs,
+        remarks,
+        shares or {},
+    )

@@ -1,16 +1,20 @@
 """A training step as sums of kernels: forward, backward, what is computed again, messages, bubble, optimizer.
 
-Per layer and micro-batch, on one GPU (Korthikanti et al., arXiv:2205.05198; Narayanan et al., arXiv:2104.04473):
+Per layer and micro-batch, on one GPU (Korthikanti et al., arXiv:2205.05198; Narayanan et al.,
+arXiv:2104.04473):
 
 ===========  ===========================================================================================================
-products     forward once, backward twice (for the inputs and for the weights), again where layers are recomputed
-attention    fused: operations by its law (kernel_times); else its products, and the s² scores through memory
-elementwise  norms, activation, dropout and residuals through memory; cut along the sequence if that is parallel
-collectives  two sums over the tensor-parallel GPUs forward, two more where layers are recomputed; the two backward
-             hide behind the gradients of the weights, or, cut along the sequence, half of each does; keys and
-             values go round the GPUs that share a sequence (ring attention, arXiv:2310.01889)
+products     forward once, backward twice (for the inputs and for the weights), again where layers
+are recomputed attention    fused: operations by its law (kernel_times); else its products, and the
+s² scores through memory elementwise  norms, activation, dropout and residuals through memory; cut
+along the sequence if that is parallel collectives  two sums over the tensor-parallel GPUs forward,
+two more where layers are recomputed; the two backward
+             hide behind the gradients of the weights, or, cut along the sequence, half of each
+             does; keys and values go round the GPUs that share a sequence (ring attention,
+             arXiv:2310.01889)
 pipeline     messages between stages, and the bubble (pp - 1) / interleave of one micro-batch
-gradients    their sum over the replicas, and over the GPUs that share a sequence, of which a part hides behind the
+gradients    their sum over the replicas, and over the GPUs that share a sequence, of which a part
+hides behind the
              backward pass; ZeRO 3 gathers weights too
 optimizer    reading and writing its states
 ===========  ===========================================================================================================
@@ -34,7 +38,9 @@ from .releases import PRIORS
 from .setting import Setting
 
 LORA_RANK: Final = 16
-RING_BACKWARD: Final = 3.0  # rounds of the ring backward: keys and values again, and their gradients in 32 bits
+RING_BACKWARD: Final = (
+    3.0  # rounds of the ring backward: keys and values again, and their gradients in 32 bits
+)
 BUBBLES: Final = {"1f1b": 1.0, "zbv": 0.0, "v-half": 0.5, "v-min": 2 / 3}
 """Of each schedule over that of 1F1B, equal times of both halves of the backward pass given (arXiv:2405.15362)."""
 
@@ -49,7 +55,9 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
     tokens = setting.micro_batch * setting.seq_len / setting.cp
     layers, one = model.layers / setting.pp, layer(model, setting.tp, setting.ep)
     forward, backward = _micro(setting, sources, one)
-    share = {"none": 0.0, "selective": 0.0, "full": 1.0}[setting.recompute]  # of the layers that are computed again
+    share = {"none": 0.0, "selective": 0.0, "full": 1.0}[
+        setting.recompute
+    ]  # of the layers that are computed again
     if setting.recompute == "full" and setting.recompute_layers is not None:
         share = min(setting.recompute_layers / model.layers, 1.0)
     again = {name: share * seconds for name, seconds in forward.items()}
@@ -65,34 +73,47 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
     head += float(law.time_us(hidden, tokens, width) + law.time_us(width, hidden, tokens))
     found["head"] = micros * ((head + tokens * width * 12.0 / (bandwidth * 1e3)) * US / setting.pp)
     found["pipeline"] = 0.0
-    if setting.pp > 1:  # the bubble of 1F1B, shorter by interleaving (arXiv:2104.04473, section 2.2), and the messages
+    if (
+        setting.pp > 1
+    ):  # the bubble of 1F1B, shorter by interleaving (arXiv:2104.04473, section 2.2), and the messages
         bubble = BUBBLES[setting.schedule] * (setting.pp - 1) / setting.interleave * micro
         size = setting.micro_batch * setting.seq_len * hidden * WIDE_BYTES / setting.tp
         sent = _sent(setting, size, setting.tp * setting.pp)
         found["pipeline"] = bubble + 2.0 * micros * setting.interleave * sent
     if setting.lora:
-        trained = sum(m.outputs + m.inputs for m in one.matrices) * LORA_RANK * model.layers / setting.pp
+        trained = (
+            sum(m.outputs + m.inputs for m in one.matrices) * LORA_RANK * model.layers / setting.pp
+        )
     else:
         trained = one.weights * model.layers / setting.pp + model.embedding_parameters / setting.tp
     replicas = setting.dp * setting.cp
     found["gradients"] = 0.0
     if replicas > 1:  # their sum, as far as it does not hide behind the backward pass
         size = trained * WIDE_BYTES * (1.5 if setting.zero == 3 else 1.0)
-        spread = replace(setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1))
+        spread = replace(
+            setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1)
+        )
         seconds = float(collective_us(setting.gpu, "all_reduce", size, replicas, spread)) * US
-        found["gradients"] = seconds * (micros if setting.zero == 3 else 1) * (1.0 - PRIORS["hidden.gradients"].value)
+        found["gradients"] = (
+            seconds
+            * (micros if setting.zero == 3 else 1)
+            * (1.0 - PRIORS["hidden.gradients"].value)
+        )
     own = trained / (replicas if setting.zero else 1)
     found["optimizer"] = own * PRIORS["bytes.updated"].of(setting.optimizer) / (bandwidth * 1e9)
     return found
 
 
-def counted_flop(model: Architecture, tokens: float, seq_len: int, *, frozen: bool = False) -> float:
+def counted_flop(
+    model: Architecture, tokens: float, seq_len: int, *, frozen: bool = False
+) -> float:
     """Return the operations that a step on so many tokens needs, counted by hand: 6 N + 12 L H s of each token.
 
-    N are the weights that a token meets, L H the layers times the width of all heads, s the length of a sequence; what
-    is computed again is not counted, and of a causal model the whole square is (Chowdhery et al., arXiv:2204.02311,
-    appendix B). Over the time of a step it is the achieved rate by which frameworks are compared; over a rate achieved
-    before, a first forecast. ``frozen`` weights get no gradients: 4 N.
+    N are the weights that a token meets, L H the layers times the width of all heads, s the length
+    of a sequence; what is computed again is not counted, and of a causal model the whole square is
+    (Chowdhery et al., arXiv:2204.02311, appendix B). Over the time of a step it is the achieved
+    rate by which frameworks are compared; over a rate achieved before, a first forecast. ``frozen``
+    weights get no gradients: 4 N.
 
     >>> from flopcast.workloads.known_models import find
     >>> f"{counted_flop(find('llama-3.1-70b'), 512 * 8192, 8192) / 1e18:.2f} EFLOP"
@@ -103,7 +124,9 @@ def counted_flop(model: Architecture, tokens: float, seq_len: int, *, frozen: bo
     return tokens * (weights + 12.0 * widths * seq_len)
 
 
-def _micro(setting: Setting, sources: Sources, one: Layer) -> tuple[dict[str, float], dict[str, float]]:
+def _micro(
+    setting: Setting, sources: Sources, one: Layer
+) -> tuple[dict[str, float], dict[str, float]]:
     """Return the seconds of one micro-batch through one layer on one GPU by part, forward and backward."""
     model, tp, gpu = setting.model, setting.tp, setting.gpu
     tokens = float(setting.micro_batch * setting.seq_len) / setting.cp
@@ -113,7 +136,11 @@ def _micro(setting: Setting, sources: Sources, one: Layer) -> tuple[dict[str, fl
     bandwidth = streaming_gbs(gpu) * 1e9
     if setting.flash:
         attention, attention_back = (
-            float(sources.attention_us(gpu, model, setting.micro_batch, setting.seq_len, tp, backward=way))
+            float(
+                sources.attention_us(
+                    gpu, model, setting.micro_batch, setting.seq_len, tp, backward=way
+                )
+            )
             * US
             / setting.cp
             for way in (False, True)
@@ -121,7 +148,9 @@ def _micro(setting: Setting, sources: Sources, one: Layer) -> tuple[dict[str, fl
     else:
         heads = setting.micro_batch * model.heads / tp
         square = float(setting.seq_len) ** 2 / setting.cp
-        scores = 2.0 * heads * float(law.time_us(setting.seq_len, setting.seq_len, model.head_dim)) * US
+        scores = (
+            2.0 * heads * float(law.time_us(setting.seq_len, setting.seq_len, model.head_dim)) * US
+        )
         attention, attention_back = (
             times * scores + heads * square * size / bandwidth
             for times, size in zip((1.0, 2.0), PRIORS["bytes.score"].by.values(), strict=True)
@@ -135,14 +164,25 @@ def _micro(setting: Setting, sources: Sources, one: Layer) -> tuple[dict[str, fl
     back = sums / 2.0 if setting.sequence_parallel else max(sums - weights, 0.0)
     if model.experts and setting.ep > 1:
         sent = message * model.experts_per_token / tp
-        exchange = 2.0 * float(collective_us(gpu, "all_to_all", sent, setting.ep, setting.network)) * US
+        exchange = (
+            2.0 * float(collective_us(gpu, "all_to_all", sent, setting.ep, setting.network)) * US
+        )
         sums, back = sums + exchange, back + exchange
     ring = 0.0
     if setting.cp > 1:  # keys and values go round the GPUs that share a sequence
         size = tokens * cached_per_token(model, tp) * WIDE_BYTES
         ring = (setting.cp - 1) * _sent(setting, size, tp * setting.cp)
-    forward = {"products": products, "attention": attention, "elementwise": element, "collectives": sums + ring}
-    backward = {"products": inputs + weights, "attention": attention_back, "elementwise": 2.0 * element}
+    forward = {
+        "products": products,
+        "attention": attention,
+        "elementwise": element,
+        "collectives": sums + ring,
+    }
+    backward = {
+        "products": inputs + weights,
+        "attention": attention_back,
+        "elementwise": 2.0 * element,
+    }
     return forward, backward | {"collectives": back + RING_BACKWARD * ring}
 
 
@@ -150,12 +190,16 @@ def _products(law: ProductLaw | LearnedProducts, one: Layer, tokens: float) -> f
     found = sum(m.share * float(law.time_us(m.outputs, tokens, m.inputs)) for m in one.matrices)
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
-        each = (float(law.time_us(m.outputs, visits, m.inputs, touched)) for m in one.experts.matrices)
+        each = (
+            float(law.time_us(m.outputs, visits, m.inputs, touched)) for m in one.experts.matrices
+        )
         found += one.experts.share * sum(each)
     return found * US
 
 
-def _backward(law: ProductLaw | LearnedProducts, one: Layer, tokens: float, *, weights: bool) -> float:
+def _backward(
+    law: ProductLaw | LearnedProducts, one: Layer, tokens: float, *, weights: bool
+) -> float:
     """Return the seconds of the products for the gradients of the inputs, and of the weights unless they are frozen."""
     found = 0.0
     for m in one.matrices:
@@ -201,10 +245,10 @@ class TrainingMemory:
 def training_memory(setting: Setting) -> TrainingMemory:
     """Return what one GPU holds in a training step.
 
-    Weights in 16 bits, gradients in 32, a master copy and states by optimizer; ZeRO cuts the states (1), the gradients
-    (2) and the weights (3) over the replicas. Of the activations each layer keeps what its backward pass reads, of as
-    many micro-batches as are under way (Korthikanti et al., arXiv:2205.05198, section 4; Narayanan et al.,
-    arXiv:2104.04473, section 2.2).
+    Weights in 16 bits, gradients in 32, a master copy and states by optimizer; ZeRO cuts the states
+    (1), the gradients (2) and the weights (3) over the replicas. Of the activations each layer
+    keeps what its backward pass reads, of as many micro-batches as are under way (Korthikanti et
+    al., arXiv:2205.05198, section 4; Narayanan et al., arXiv:2104.04473, section 2.2).
     """
     model, shared = setting.model, float(setting.dp * setting.cp)
     one = layer(model, setting.tp, setting.ep).weights * model.layers / setting.pp
@@ -223,8 +267,14 @@ def training_memory(setting: Setting) -> TrainingMemory:
     head = tokens * model.vocab / setting.tp * 6.0 if folded else 0.0
     return TrainingMemory(
         weights=every * held / (shared if setting.zero >= 3 else 1.0) / GIB,
-        gradients=trained * PRIORS["bytes.gradient"].value / (shared if setting.zero >= 2 else 1.0) / GIB,
-        optimizer=trained * PRIORS["bytes.states"].of(setting.optimizer) / (shared if setting.zero >= 1 else 1.0) / GIB,
+        gradients=trained
+        * PRIORS["bytes.gradient"].value
+        / (shared if setting.zero >= 2 else 1.0)
+        / GIB,
+        optimizer=trained
+        * PRIORS["bytes.states"].of(setting.optimizer)
+        / (shared if setting.zero >= 1 else 1.0)
+        / GIB,
         activations=(kept + head) / GIB,
         available=setting.gpu.require("memory_gb") * setting.memory_utilisation,
     )
@@ -233,13 +283,16 @@ def training_memory(setting: Setting) -> TrainingMemory:
 def under_way(setting: Setting) -> float:
     """Return what the fullest stage keeps over what one micro-batch leaves in all layers.
 
-    1F1B keeps as many micro-batches as there are stages, interleaved 1 + (pp - 1) / (pp · interleave) times that
-    (arXiv:2104.04473, section 2.2), the V shapes as much, half, or a third, and one stage more (arXiv:2405.15362).
+    1F1B keeps as many micro-batches as there are stages, interleaved 1 + (pp - 1) / (pp ·
+    interleave) times that (arXiv:2104.04473, section 2.2), the V shapes as much, half, or a third,
+    and one stage more (arXiv:2405.15362).
     """
     if setting.pp == 1:
         return 1.0
     if setting.schedule == "1f1b":
-        more = (setting.pp - 1) / (setting.pp * setting.interleave) if setting.interleave > 1 else 0.0
+        more = (
+            (setting.pp - 1) / (setting.pp * setting.interleave) if setting.interleave > 1 else 0.0
+        )
         return 1.0 + more
     part = {"zbv": 1.0, "v-half": 1 / 2, "v-min": 1 / 3}[setting.schedule]
     return min(part + 1.0 / setting.pp, 1.0)
@@ -254,11 +307,25 @@ def activation_bytes(setting: Setting) -> float:
         return stream
     inner = model.met_width
     heads = model.heads * model.head_dim
-    inputs = 0 if setting.lora else 1  # frozen products need no inputs: those of the down projection, outputs of norms
-    within = 2.0 * (2.0 * heads + cached_per_token(model, 1) + (model.ffn_matrices - 1 + inputs) * inner) / tp
-    around = 4.0 * (1 + inputs) * model.hidden + (0.0 if model.gated else PRIORS["bytes.dropout"].value * model.hidden)
+    inputs = (
+        0 if setting.lora else 1
+    )  # frozen products need no inputs: those of the down projection, outputs of norms
+    within = (
+        2.0
+        * (2.0 * heads + cached_per_token(model, 1) + (model.ffn_matrices - 1 + inputs) * inner)
+        / tp
+    )
+    around = 4.0 * (1 + inputs) * model.hidden + (
+        0.0 if model.gated else PRIORS["bytes.dropout"].value * model.hidden
+    )
     kept = tokens * (within + around / (tp if setting.sequence_parallel else 1))
     if not setting.flash and setting.recompute != "selective":
-        kept += 5.0 * setting.micro_batch * model.heads / tp * float(setting.seq_len) ** 2 / setting.cp
-    again = min((setting.recompute_layers or 0) / model.layers, 1.0) if setting.recompute == "full" else 0.0
+        kept += (
+            5.0 * setting.micro_batch * model.heads / tp * float(setting.seq_len) ** 2 / setting.cp
+        )
+    again = (
+        min((setting.recompute_layers or 0) / model.layers, 1.0)
+        if setting.recompute == "full"
+        else 0.0
+    )
     return (1.0 - again) * kept + again * stream

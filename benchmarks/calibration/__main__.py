@@ -23,10 +23,21 @@ from .spread import another_campaign, beyond_the_range, new_groups, trained
 from .verdicts import check_verdicts, scaling_verdicts, significant_features
 
 CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
-    honest_interval: 200, equal_models: 200, compared_runs: 200, new_groups: 200, another_campaign: 200,
-    scaling_verdicts: 200, check_verdicts: 200, significant_features: 200,
-    repeated_rows: 30, one_large_group: 30, trained: 12, beyond_the_range: 20, seeds_of_the_demo: 6, stopped_models: 1,
-}  # fmt: skip
+    honest_interval: 200,
+    equal_models: 200,
+    compared_runs: 200,
+    new_groups: 200,
+    another_campaign: 200,
+    scaling_verdicts: 200,
+    check_verdicts: 200,
+    significant_features: 200,
+    repeated_rows: 30,
+    one_large_group: 30,
+    trained: 12,
+    beyond_the_range: 20,
+    seeds_of_the_demo: 6,
+    stopped_models: 1,
+}
 """What is measured -> the most sets of it: those that train take seconds a set."""
 QUICK: Final = 4
 
@@ -34,9 +45,14 @@ QUICK: Final = 4
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the rows of the cells asked for, with the CPU time of each cell."""
     names = {cell.__name__: cell for cell in CELLS}
-    parser = argparse.ArgumentParser(prog="python -m flopcast.benchmarks.calibration", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.calibration", description=__doc__
+    )
     parser.add_argument(
-        "cells", nargs="*", metavar="CELL", help=f"one of {', '.join([*names, 'alone'])}; all by default"
+        "cells",
+        nargs="*",
+        metavar="CELL",
+        help=f"one of {', '.join([*names, 'alone'])}; all by default",
     )
     parser.add_argument("--sets", type=int, default=200, help="sets of data a cell, at most")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK} sets a cell")

@@ -24,7 +24,9 @@ Limits = tuple[FloatArray, FloatArray]
 def alone(data: Path, seed: int = 0) -> Rows:
     """Yield what intervals hold of AITER's products on MI300X, a fifth of the rows left out: known and new groups."""
     frame = fc.read(data / "aiter", where={"op": "gemm", "family": "a8w8_blockscale"}).frame
-    frame = frame[frame["device"].astype(str).str.contains("MI300X")].drop_duplicates(["m", "n", "k"])
+    frame = frame[frame["device"].astype(str).str.contains("MI300X")].drop_duplicates(
+        ["m", "n", "k"]
+    )
     draw = np.random.default_rng(seed)
     out = draw.random(len(frame)) < 0.2
     run = fc.train(frame[~out], target="MI300X", quick=True)
@@ -34,16 +36,27 @@ def alone(data: Path, seed: int = 0) -> Rows:
     width = np.median((rows["upper"] - rows["lower"]) / rows["predicted"])
     yield Row("MI300X alone, known groups: width, median", 100 * float(width), len(rows), " %")
     found = run.predictions
-    found = found[(found["scheme"] == "grouped") & (found["model"] == run.selected["name"])].sort_values("row")
+    found = found[
+        (found["scheme"] == "grouped") & (found["model"] == run.selected["name"])
+    ].sort_values("row")
     y, p, fold = (found[name].to_numpy() for name in ("observed", "predicted", "fold"))
     groups, X = run.dataset.groups.astype(str), run.dataset.X
     answers = pd.concat(
-        [unseen(run.dataset.rows, fold == one, target="MI300X") for one in np.unique(fold)], ignore_index=True
+        [unseen(run.dataset.rows, fold == one, target="MI300X") for one in np.unique(fold)],
+        ignore_index=True,
     )
     within = answers["within"].to_numpy(bool)
-    for where, part in (("", answers), (" within the range", answers[within]), (" beyond it", answers[~within])):
-        observed, predicted, *limits = (part[name].to_numpy() for name in ("observed", "predicted", "lower", "upper"))
-        yield from _scored(f"MI300X alone, new groups{where}, flopcast", observed, predicted, part["group"], limits)
+    for where, part in (
+        ("", answers),
+        (" within the range", answers[within]),
+        (" beyond it", answers[~within]),
+    ):
+        observed, predicted, *limits = (
+            part[name].to_numpy() for name in ("observed", "predicted", "lower", "upper")
+        )
+        yield from _scored(
+            f"MI300X alone, new groups{where}, flopcast", observed, predicted, part["group"], limits
+        )
     for name, limits in peers(X, y, p, fold, draw).items():
         yield from _scored(f"MI300X alone, new groups, {name}", y, p, groups, limits)
 
@@ -55,15 +68,28 @@ def unseen(rows: pd.DataFrame, out: np.ndarray, **options: Any) -> pd.DataFrame:
 
 
 def _scored(
-    name: str, y: FloatArray, p: FloatArray, groups: np.ndarray | pd.Series, limits: Sequence[FloatArray]
+    name: str,
+    y: FloatArray,
+    p: FloatArray,
+    groups: np.ndarray | pd.Series,
+    limits: Sequence[FloatArray],
 ) -> Rows:
     lower, upper = limits
     inside = (lower <= y) & (y <= upper)
     by_group = pd.Series(inside).groupby(np.asarray(groups)).mean()
     yield Row(f"{name}: 90 % intervals hold", float(inside.mean()), len(y))
     yield Row(f"{name}: width, median", 100 * float(np.median((upper - lower) / p)), len(y), " %")
-    yield Row(f"{name}: interval score, mean", float(interval_score(y, lower, upper, LEVEL).mean()), len(y), "")
-    yield Row(f"{name}: groups held in more than 98 % of their rows", float((by_group > 0.98).mean()), len(by_group))
+    yield Row(
+        f"{name}: interval score, mean",
+        float(interval_score(y, lower, upper, LEVEL).mean()),
+        len(y),
+        "",
+    )
+    yield Row(
+        f"{name}: groups held in more than 98 % of their rows",
+        float((by_group > 0.98).mean()),
+        len(by_group),
+    )
 
 
 def peers(
@@ -88,20 +114,31 @@ def peers(
         def normalised(rest: np.ndarray, test: np.ndarray) -> FloatArray:
             half = draw.random(len(rest)) < 0.5
             learn, held = rest[half], rest[~half]
-            difficulty = extras.DifficultyEstimator().fit(X=Z[learn], residuals=residuals[learn], scaler=True)
-            one = crepes.ConformalRegressor().fit(residuals=residuals[held], sigmas=difficulty.apply(Z[held]))
-            return one.predict_int(y_hat=Z[test, 0], sigmas=difficulty.apply(Z[test]), confidence=LEVEL)
+            difficulty = extras.DifficultyEstimator().fit(
+                X=Z[learn], residuals=residuals[learn], scaler=True
+            )
+            one = crepes.ConformalRegressor().fit(
+                residuals=residuals[held], sigmas=difficulty.apply(Z[held])
+            )
+            return one.predict_int(
+                y_hat=Z[test, 0], sigmas=difficulty.apply(Z[test]), confidence=LEVEL
+            )
 
         found["crepes, normalised"] = crossed(normalised)
     if find_spec("mapie"):
-        scores, regression = import_module("mapie.conformity_scores"), import_module("mapie.regression")
+        scores, regression = (
+            import_module("mapie.conformity_scores"),
+            import_module("mapie.regression"),
+        )
         for name, score in {
             "MAPIE": scores.AbsoluteConformityScore(),
             "MAPIE, normalised": scores.ResidualNormalisedScore(random_state=0),
         }.items():
 
             def scored(rest: np.ndarray, test: np.ndarray, score: Any = score) -> FloatArray:
-                one = regression.SplitConformalRegressor(_Known().fit(Z, target), LEVEL, conformity_score=score)
+                one = regression.SplitConformalRegressor(
+                    _Known().fit(Z, target), LEVEL, conformity_score=score
+                )
                 return one.conformalize(Z[rest], target[rest]).predict_interval(Z[test])[1][:, :, 0]
 
             found[name] = crossed(scored)

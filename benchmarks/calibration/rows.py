@@ -24,7 +24,10 @@ class Row(NamedTuple):
         if self.unit != "%":
             return f"{self.name:92} {self.figure:6.2f}{self.unit}  of {self.count}"
         low, high = stats.binomtest(round(self.figure * self.count), self.count).proportion_ci()
-        return f"{self.name:92} {100 * self.figure:6.1f} %  [{100 * low:.0f}, {100 * high:.0f}]  of {self.count}"
+        return (
+            f"{self.name:92} {100 * self.figure:6.1f} %  [{100 * low:.0f}, {100 * high:.0f}]  of "
+            f"{self.count}"
+        )
 
 
 Rows = Iterator[Row]
@@ -36,7 +39,9 @@ def products(rng: np.random.Generator, sizes: Sequence[int]) -> pd.DataFrame:
     """Return matrix products: so many different m of each weight shape."""
     seen = rng.choice(96 * 96, len(sizes), replace=False)
     parts = [
-        pd.DataFrame({"m": m, "n": 128 * (4 + code // 96), "k": 128 * (4 + code % 96), "shape": shape})
+        pd.DataFrame(
+            {"m": m, "n": 128 * (4 + code // 96), "k": 128 * (4 + code % 96), "shape": shape}
+        )
         for shape, (code, size) in enumerate(zip(seen, sizes, strict=True))
         for m in [rng.permutation(np.unique(np.round(2 ** rng.uniform(3, 14, 3 * size))))[:size]]
     ]
@@ -68,13 +73,17 @@ def timed(
 ) -> pd.DataFrame:
     """Return the products with a time on MI300X: the law, a shift of the weight shape and one of the product.
 
-    ``own`` is the standard deviation of the latter's logarithm, the same for repeats, ``noise`` that of a measurement:
-    normal, ``heavy`` (Student's t of 3 degrees, of the same variance), or ``short`` (kernels scatter up to 4 times as
-    much as long ones).
+    ``own`` is the standard deviation of the latter's logarithm, the same for repeats, ``noise``
+    that of a measurement: normal, ``heavy`` (Student's t of 3 degrees, of the same variance), or
+    ``short`` (kernels scatter up to 4 times as much as long ones).
     """
     us = true_us(rows, law)
     problem = rows.groupby(["m", "n", "k"]).ngroup().to_numpy()
-    each = rng.standard_t(3, len(rows)) / np.sqrt(3) if tails == "heavy" else rng.normal(size=len(rows))
+    each = (
+        rng.standard_t(3, len(rows)) / np.sqrt(3)
+        if tails == "heavy"
+        else rng.normal(size=len(rows))
+    )
     spread = noise * (np.sqrt(np.clip(8 * us.min() / us, 0.3, 16)) if tails == "short" else 1.0)
     logs = shifts[rows["shape"]] + rng.normal(0, own, problem.max() + 1)[problem] + spread * each
     return rows.assign(device="MI300X", duration_us=us * np.exp(logs)).drop(columns="shape")

@@ -19,29 +19,54 @@ from .rows import Row, Rows, products, timed
 
 GROUPS: Final[dict[str, IntArray]] = {
     **{f"{count} equal groups": np.full(count, 20) for count in (3, 4, 6, 10, 16)},
-    **{f"{count} unequal groups": np.repeat([150, 8], [count // 5, count - count // 5]) for count in (10, 16, 32)},
+    **{
+        f"{count} unequal groups": np.repeat([150, 8], [count // 5, count - count // 5])
+        for count in (10, 16, 32)
+    },
 }
 """Rows of each group: a fifth of the unequal ones are nineteen times the size of the others."""
 MODELS: Final = 20
-_SHIFT, _NOISE = 0.06, 0.03  # standard deviations of a group's and of a row's logarithm of predicted over observed
+_SHIFT, _NOISE = (
+    0.06,
+    0.03,
+)  # standard deviations of a group's and of a row's logarithm of predicted over observed
 _NORMAL: Final = np.random.default_rng(1).normal(size=(2, 100_000))
 
 
-def shifted(rng: np.random.Generator, sizes: IntArray, apart: float) -> tuple[IntArray, pd.DataFrame, FloatArray]:
+def shifted(
+    rng: np.random.Generator, sizes: IntArray, apart: float
+) -> tuple[IntArray, pd.DataFrame, FloatArray]:
     """Return groups, predictions of rows whose observed value is 1, and each model's true error on new groups, %.
 
-    A model errs by a shift of each group, which models share in part, and by noise of each row; ``apart`` is the
-    standard deviation over models of the logarithm of the size of their shifts.
+    A model errs by a shift of each group, which models share in part, and by noise of each row;
+    ``apart`` is the standard deviation over models of the logarithm of the size of their shifts.
     """
-    groups, size = np.repeat(np.arange(len(sizes)), sizes), _SHIFT * np.exp(rng.normal(0, apart, MODELS))
+    groups, size = (
+        np.repeat(np.arange(len(sizes)), sizes),
+        _SHIFT * np.exp(rng.normal(0, apart, MODELS)),
+    )
     shared, own = rng.normal(size=(len(sizes), 1)), rng.normal(size=(len(sizes), MODELS))
-    logs = (0.7 * shared + np.sqrt(0.51) * own)[groups] * size + _NOISE * rng.normal(size=(len(groups), MODELS))
-    true = [100 * np.mean(np.abs(np.exp(_NORMAL[0] * one + _NOISE * _NORMAL[1]) - 1)) for one in size]
-    return groups, pd.DataFrame(np.exp(logs), columns=[f"m{model}" for model in range(MODELS)]), np.array(true)
+    logs = (0.7 * shared + np.sqrt(0.51) * own)[groups] * size + _NOISE * rng.normal(
+        size=(len(groups), MODELS)
+    )
+    true = [
+        100 * np.mean(np.abs(np.exp(_NORMAL[0] * one + _NOISE * _NORMAL[1]) - 1)) for one in size
+    ]
+    return (
+        groups,
+        pd.DataFrame(np.exp(logs), columns=[f"m{model}" for model in range(MODELS)]),
+        np.array(true),
+    )
 
 
-def _selected(groups: IntArray, predictions: pd.DataFrame, replicates: int, seed: int) -> dict[str, Any]:
-    options: dict[str, Any] = {"preference": list(predictions), "replicates": replicates, "seed": seed}
+def _selected(
+    groups: IntArray, predictions: pd.DataFrame, replicates: int, seed: int
+) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "preference": list(predictions),
+        "replicates": replicates,
+        "seed": seed,
+    }
     return select(np.ones(len(groups)), predictions, groups, scheme="grouped", **options)
 
 
@@ -51,13 +76,17 @@ def honest_interval(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GR
         sizes = GROUPS[name]
         held, ratios = 0, []
         for number in range(sets):
-            code, predictions, true = shifted(np.random.default_rng([seed, place, number]), sizes, 0.15)
+            code, predictions, true = shifted(
+                np.random.default_rng([seed, place, number]), sizes, 0.15
+            )
             chosen = _selected(code, predictions, 400, number)
             truth = dict(zip(predictions, true, strict=True))[chosen["name"]]
             held += bool(chosen["interval"][0] <= truth <= chosen["interval"][1])
             ratios.append(chosen["e_out"] / truth)
         yield Row(f"95 % interval of the honest error, {name}: holds", held / sets, sets)
-        yield Row(f"honest error, {name}: stated / true, median", float(np.median(ratios)), sets, "")
+        yield Row(
+            f"honest error, {name}: stated / true, median", float(np.median(ratios)), sets, ""
+        )
 
 
 def equal_models(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GROUPS)) -> Rows:
@@ -80,7 +109,10 @@ def compared_runs(sets: int, seed: int = 0) -> Rows:
         missed = apart = 0
         for number in range(sets):
             rng = np.random.default_rng([seed, place, number])
-            groups, first = np.repeat(np.arange(len(sizes)), sizes), rng.exponential(4, int(sizes.sum()))
+            groups, first = (
+                np.repeat(np.arange(len(sizes)), sizes),
+                rng.exponential(4, int(sizes.sum())),
+            )
             other = first + rng.normal(0, 1.5, len(sizes))[groups] + rng.normal(0, 2, len(groups))
             told = paired_difference(first, other, groups)
             missed += told.lower is None or told.upper is None or not told.lower <= 0 <= told.upper
@@ -98,11 +130,18 @@ def repeated_rows(sets: int, seed: int = 0) -> Rows:
         first = known.groupby("shape").head(8)
         measured = timed(rng, first.loc[first.index.repeat(8)], shifts, 0.15, 0.02)
         new = timed(rng, known.drop(first.index), shifts, 0.15, 0.02)
-        run = fc.train(measured, target="MI300X", quick=True, each=True, scheme="kfold", seed=number)
+        run = fc.train(
+            measured, target="MI300X", quick=True, each=True, scheme="kfold", seed=number
+        )
         score = run.check(new).found.score
         ratios.append(run.selected["e_out"] / score.e_out)
         covered.append(score.coverage)
-    yield Row("repeats as rows, known shapes: stated / true error, median", float(np.median(ratios)), sets, "")
+    yield Row(
+        "repeats as rows, known shapes: stated / true error, median",
+        float(np.median(ratios)),
+        sets,
+        "",
+    )
     yield Row("repeats as rows, known shapes: 90 % intervals hold", float(np.mean(covered)), sets)
 
 
@@ -124,10 +163,16 @@ def one_large_group(sets: int, seed: int = 0) -> Rows:
         by_rows.append(run.selected["e_out"] / true)
         by_groups.append(run.selected["e_out_groups"] / true)
     yield Row(
-        "one large group, even new sizes: mean over rows / true error, median", float(np.median(by_rows)), sets, ""
+        "one large group, even new sizes: mean over rows / true error, median",
+        float(np.median(by_rows)),
+        sets,
+        "",
     )
     yield Row(
-        "one large group, even new sizes: mean over groups / true error, median", float(np.median(by_groups)), sets, ""
+        "one large group, even new sizes: mean over groups / true error, median",
+        float(np.median(by_groups)),
+        sets,
+        "",
     )
 
 
@@ -135,7 +180,11 @@ def seeds_of_the_demo(sets: int, seed: int = 0) -> Rows:
     """Embedded measurements, ``--quick``, with other seeds: how often a rule that errs less than the choice is left."""
     worse, stated = 0, []
     for number in range(sets):
-        (cv,) = [one for one in fc.train(quick=True, seed=seed + number).metrics["cv"] if one["scheme"] == "grouped"]
+        (cv,) = [
+            one
+            for one in fc.train(quick=True, seed=seed + number).metrics["cv"]
+            if one["scheme"] == "grouped"
+        ]
         rule = min(row["e_out"] for row in cv["baselines"] if row["e_out"] is not None)
         worse += cv["selected"]["e_out_table"] > rule
         stated.append(cv["selected"]["e_out"])
@@ -151,7 +200,12 @@ def seeds_of_the_demo(sets: int, seed: int = 0) -> Rows:
 def stopped_models(sets: int, seed: int = 0) -> Rows:
     """Embedded measurements, all models: how many have an E_out of fewer than all folds."""
     run = fc.train(seed=seed, jobs=1)
-    rows = [(cv["scheme"], row) for cv in run.metrics["cv"] for row in (*cv["baselines"], *cv["models"])]
+    rows = [
+        (cv["scheme"], row) for cv in run.metrics["cv"] for row in (*cv["baselines"], *cv["models"])
+    ]
     scored = run.predictions.groupby(["scheme", "model"], observed=True)["row"].nunique()
-    few = sum(row["e_out"] is not None and scored[scheme, row["name"]] < len(run.dataset) for scheme, row in rows)
+    few = sum(
+        row["e_out"] is not None and scored[scheme, row["name"]] < len(run.dataset)
+        for scheme, row in rows
+    )
     yield Row("demo: models with an E_out of fewer than all folds", few, len(rows), "")

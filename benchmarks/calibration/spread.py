@@ -18,12 +18,20 @@ from .rows import LAWS, Row, Rows, products, timed
 
 GROUPS: Final[dict[str, IntArray]] = {
     **{f"{count} equal groups": np.full(count, 20) for count in (3, 4, 6, 8, 16, 32)},
-    **{f"{count} unequal groups": np.r_[np.full(count // 4 + 1, 300), np.full(count - count // 4 - 1, 12)]
-       for count in (3, 4, 6, 8, 16, 32)},
+    **{
+        f"{count} unequal groups": np.r_[
+            np.full(count // 4 + 1, 300), np.full(count - count // 4 - 1, 12)
+        ]
+        for count in (3, 4, 6, 8, 16, 32)
+    },
     "12 groups, one of 500 of 588 rows": np.r_[500, np.full(11, 8)],
-}  # fmt: skip
+}
 """Rows of each group."""
-BETWEEN: Final = {"alike": 0.0, "as far apart as rows": 0.03, "three times as far apart as rows": 0.1}
+BETWEEN: Final = {
+    "alike": 0.0,
+    "as far apart as rows": 0.03,
+    "three times as far apart as rows": 0.1,
+}
 """How groups differ -> standard deviation of the logarithm of their shifts; that of rows is 0.03."""
 TAILS: Final = ("normal", "heavy", "outliers")
 _TRUTH: Final = 20_000
@@ -35,7 +43,9 @@ CAMPAIGNS: Final = (1.1, 1.2, 1.3)
 def _deviations(rng: np.random.Generator, count: int, tails: str) -> FloatArray:
     if tails == "heavy":
         return rng.standard_t(3, count) / np.sqrt(3)
-    return rng.normal(size=count) * np.where(rng.random(count) < (0.01 if tails == "outliers" else 0.0), 10, 1)
+    return rng.normal(size=count) * np.where(
+        rng.random(count) < (0.01 if tails == "outliers" else 0.0), 10, 1
+    )
 
 
 def new_groups(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GROUPS)) -> Rows:
@@ -48,18 +58,33 @@ def new_groups(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GROUPS)
                 truth = between * rng.normal(size=_TRUTH) + _NOISE * _deviations(rng, _TRUTH, tails)
                 oracle, own = np.quantile(np.abs(truth), 0.9), []
                 for number in range(sets):
-                    rng = np.random.default_rng([seed, place, number, len(tails), round(1000 * between)])
+                    rng = np.random.default_rng(
+                        [seed, place, number, len(tails), round(1000 * between)]
+                    )
                     code = np.repeat(np.arange(len(GROUPS[name])), GROUPS[name])
-                    logs = rng.normal(0, between, len(GROUPS[name]))[code] + _NOISE * _deviations(rng, len(code), tails)
-                    fitted = ConformalIntervals("grouped").fit(np.exp(logs), np.ones(len(code)), code)
+                    logs = rng.normal(0, between, len(GROUPS[name]))[code] + _NOISE * _deviations(
+                        rng, len(code), tails
+                    )
+                    fitted = ConformalIntervals("grouped").fit(
+                        np.exp(logs), np.ones(len(code)), code
+                    )
                     lower, upper = fitted.bounds(np.ones(1), 0.9)
                     own.append(np.mean((np.log(lower[0]) <= truth) & (truth <= np.log(upper[0]))))
                     wide.append(fitted.radius(0.9) / oracle)
                 held.append(np.mean(own))
                 worst = min(worst, float(held[-1]))
         yield Row(f"90 % intervals of new groups, {name}: hold, mean", float(np.mean(held)), sets)
-        yield Row(f"90 % intervals of new groups, {name}: hold, least of {len(held)} kinds of rows", worst, sets)
-        yield Row(f"90 % intervals of new groups, {name}: width / true width, median", float(np.median(wide)), sets, "")
+        yield Row(
+            f"90 % intervals of new groups, {name}: hold, least of {len(held)} kinds of rows",
+            worst,
+            sets,
+        )
+        yield Row(
+            f"90 % intervals of new groups, {name}: width / true width, median",
+            float(np.median(wide)),
+            sets,
+            "",
+        )
 
 
 def another_campaign(sets: int, seed: int = 0) -> Rows:
@@ -74,7 +99,11 @@ def another_campaign(sets: int, seed: int = 0) -> Rows:
             truth = factor * np.exp(0.05 * rng.normal(size=2000) + 0.05 * rng.normal(size=2000))
             lower, upper = fitted.bounds(np.ones(1), 0.9)
             held.append(np.mean((lower[0] <= truth) & (truth <= upper[0])))
-        yield Row(f"90 % intervals, another campaign {factor} times slower: hold", float(np.mean(held)), sets)
+        yield Row(
+            f"90 % intervals, another campaign {factor} times slower: hold",
+            float(np.mean(held)),
+            sets,
+        )
 
 
 BINS: Final = ((0, 1), (1, 2), (2, 4), (4, 9))
@@ -91,18 +120,27 @@ def beyond_the_range(sets: int, seed: int = 0, laws: tuple[str, ...] = LAWS) -> 
                 rows = timed(rng, products(rng, [24] * 12), rng.normal(0, 0.03, 12), law=law)
                 low, high = rows["m"].quantile([0.35, 0.65])
                 out = rows["m"] > high if large else rows["m"] < low
-                asked = fc.train(rows[~out], target="MI300X", quick=True, seed=number).predict(rows[out])
+                asked = fc.train(rows[~out], target="MI300X", quick=True, seed=number).predict(
+                    rows[out]
+                )
                 far = np.abs(np.log2(asked["m"] / (high if large else low)))
                 inside = asked["duration_us"].between(asked["lower_us"], asked["upper_us"])
                 for limits in BINS:
                     some = (far > limits[0]) & (far <= limits[1])
                     held[limits] += inside[some].tolist()
-                    width[limits] += ((asked["upper_us"] - asked["lower_us"]) / asked["predicted_us"])[some].tolist()
+                    width[limits] += (
+                        (asked["upper_us"] - asked["lower_us"]) / asked["predicted_us"]
+                    )[some].tolist()
             for first, last in BINS:
                 if len(found := held[first, last]) >= 2 * sets:
                     where = f"beyond the range, {law}, {end}, {first} to {last} doublings"
                     yield Row(f"{where}: 90 % intervals hold", float(np.mean(found)), sets)
-                    yield Row(f"{where}: width, median", 100 * float(np.median(width[first, last])), sets, " %")
+                    yield Row(
+                        f"{where}: width, median",
+                        100 * float(np.median(width[first, last])),
+                        sets,
+                        " %",
+                    )
 
 
 TRAINED: Final = {  # sizes of the groups, law, tails, noise, how groups differ
@@ -128,15 +166,30 @@ def trained(sets: int, seed: int = 0, settings: tuple[str, ...] = tuple(TRAINED)
             shifts = rng.normal(0, between, count + 30)
             rows = timed(rng, rows, shifts, noise=noise, law=law, tails=tails)
             new, last = rows["group"] >= count, rows.groupby("group").cumcount(ascending=False) < 8
-            run = fc.train(rows[~new & ~last].drop(columns="group"), target="MI300X", quick=True, seed=number)
-            stated = {cv["scheme"]: (cv.get("best_model") or cv["selected"])["e_out"] for cv in run.metrics["cv"]}
-            for kind, scheme, part in (("known groups", "kfold", ~new & last), ("new groups", "grouped", new)):
+            run = fc.train(
+                rows[~new & ~last].drop(columns="group"), target="MI300X", quick=True, seed=number
+            )
+            stated = {
+                cv["scheme"]: (cv.get("best_model") or cv["selected"])["e_out"]
+                for cv in run.metrics["cv"]
+            }
+            for kind, scheme, part in (
+                ("known groups", "kfold", ~new & last),
+                ("new groups", "grouped", new),
+            ):
                 asked = run.predict(rows[part].drop(columns="group"))
                 asked = asked[~asked["extrapolated"]]
                 if len(asked) and scheme in stated:
                     error = 100 * np.mean(np.abs(asked["predicted_us"] / asked["duration_us"] - 1))
                     ratios[kind].append(stated[scheme] / error)
-                    held[kind] += asked["duration_us"].between(asked["lower_us"], asked["upper_us"]).tolist()
+                    held[kind] += (
+                        asked["duration_us"].between(asked["lower_us"], asked["upper_us"]).tolist()
+                    )
         for kind, found in held.items():
-            yield Row(f"{name}, {kind}: stated / true error, median", float(np.median(ratios[kind])), sets, "")
+            yield Row(
+                f"{name}, {kind}: stated / true error, median",
+                float(np.median(ratios[kind])),
+                sets,
+                "",
+            )
             yield Row(f"{name}, {kind}: 90 % intervals hold", float(np.mean(found)), sets)

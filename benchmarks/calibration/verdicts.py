@@ -36,8 +36,10 @@ TRUE: Final = {  # how groups differ, rows scatter (tails), and what noise the h
     "host noise of 10 %": (0.03, 0.03, False, 0.10),
     "heavy tails of 8 %": (0.03, 0.08, True, 0.0),
 }
-FALSE: Final = {"rows scatter by twice the limit": (0.03, 0.20, False, 0.0),
-                "groups scatter by twice the limit": (0.20, 0.03, False, 0.0)}  # fmt: skip
+FALSE: Final = {
+    "rows scatter by twice the limit": (0.03, 0.20, False, 0.0),
+    "groups scatter by twice the limit": (0.20, 0.03, False, 0.0),
+}
 
 
 def scaling_verdicts(sets: int, seed: int, sizes: tuple[str, ...] = tuple(SIZES)) -> Rows:
@@ -47,13 +49,17 @@ def scaling_verdicts(sets: int, seed: int, sizes: tuple[str, ...] = tuple(SIZES)
             told = [_validated(SIZES[name], setting, [seed, draw]) for draw in range(sets)]
             if truth in TRUE:
                 share = np.mean([any("fails" in one for one in outcomes) for outcomes in told])
-                yield Row(f"validate, eight true classes, {name}, {truth}: any fails", float(share), sets)
+                yield Row(
+                    f"validate, eight true classes, {name}, {truth}: any fails", float(share), sets
+                )
             else:
                 share = np.mean([one is Outcome.SCATTER for outcomes in told for one in outcomes])
                 yield Row(f"validate, {name}, {truth}: found", float(share), sets)
 
 
-def _validated(sizes: list[int], setting: tuple[float, float, bool, float], seed: list[int]) -> list[Outcome]:
+def _validated(
+    sizes: list[int], setting: tuple[float, float, bool, float], seed: list[int]
+) -> list[Outcome]:
     between, noise, heavy, host = setting
     found: list[list[Evidence | Verdict]] = []
     for position in range(CLASSES):
@@ -62,7 +68,8 @@ def _validated(sizes: list[int], setting: tuple[float, float, bool, float], seed
         size = rng.normal(0, 0.7, len(sizes))[groups] + rng.normal(0, 1.5, len(groups))
         law = np.exp(4 + size + rng.normal(0, host, len(groups)))
         target = np.exp(4 + size + deviation)
-        # two replicates: the interval of the median decides between holds and cannot tell, never whether a law fails
+        # two replicates: the interval of the median decides between holds and cannot tell, never
+        # whether a law fails
         found.append([*gathered(target, law[:, None], groups, MARGIN, 2, seed[-1], sized=True)])
     return [judge(one, MARGIN).outcome for (one,) in adjusted(found) if isinstance(one, Evidence)]
 
@@ -80,7 +87,12 @@ CHECKED: Final = {  # groups trained, new groups, how groups differ, heavy tails
     "16 groups, 8 new": ([20] * 16, [10] * 8, 0.05, False),
     "5 groups, 5 new": ([20] * 5, [10] * 5, 0.05, False),
     "16 unequal groups, 8 new": ([200] * 2 + [10] * 14, [10] * 8, 0.05, False),
-    "16 unequal groups that differ by 10 %, heavy tails, 8 new": ([200] * 2 + [10] * 14, [10] * 8, 0.10, True),
+    "16 unequal groups that differ by 10 %, heavy tails, 8 new": (
+        [200] * 2 + [10] * 14,
+        [10] * 8,
+        0.10,
+        True,
+    ),
 }
 
 
@@ -90,14 +102,19 @@ def check_verdicts(sets: int, seed: int, settings: tuple[str, ...] = tuple(CHECK
         for shift in (0.0, 0.10):
             told = [_checked(*CHECKED[name], shift, [seed, draw]) for draw in range(sets)]
             alarms, valid = (
-                [one in kinds for one in told] for kinds in ((Answer.SHIFTED, Answer.RETRAIN), (Answer.VALID,))
+                [one in kinds for one in told]
+                for kinds in ((Answer.SHIFTED, Answer.RETRAIN), (Answer.VALID,))
             )
             if not shift:
                 yield Row(f"check, {name}, unchanged: alarm", float(np.mean(alarms)), sets)
-            yield Row(f"check, {name}, shifted by {shift:.0%}: still valid", float(np.mean(valid)), sets)
+            yield Row(
+                f"check, {name}, shifted by {shift:.0%}: still valid", float(np.mean(valid)), sets
+            )
 
 
-def _checked(trained: list[int], new: list[int], between: float, heavy: bool, shift: float, seed: list[int]) -> Answer:
+def _checked(
+    trained: list[int], new: list[int], between: float, heavy: bool, shift: float, seed: list[int]
+) -> Answer:
     rng = np.random.default_rng(seed)
     tables = []
     for sizes, name, by in ((trained, "g", 0.0), (new, "n", np.log1p(shift))):
@@ -105,17 +122,29 @@ def _checked(trained: list[int], new: list[int], between: float, heavy: bool, sh
         predicted = np.exp(rng.normal(4, 1, len(groups)))
         names = [f"{name}{group}" for group in groups]
         tables.append(
-            pd.DataFrame({"observed": predicted * np.exp(by + deviation), "predicted": predicted, "group": names})
+            pd.DataFrame(
+                {
+                    "observed": predicted * np.exp(by + deviation),
+                    "predicted": predicted,
+                    "group": names,
+                }
+            )
         )
     before, after = tables
-    intervals = ConformalIntervals("grouped").fit(before["observed"], before["predicted"], before["group"])
+    intervals = ConformalIntervals("grouped").fit(
+        before["observed"], before["predicted"], before["group"]
+    )
     lower, upper = intervals.bounds(after["predicted"], 0.9)
     asked = after.assign(lower=lower, upper=upper, within=True, **{"class": "one"})
     return assess(asked, {"grouped": before}, margin=MARGIN, seed=seed[-1]).outcome
 
 
 NOISE_FEATURES: Final = 20
-GROUPS: Final = {"8 groups of 12": [12] * 8, "16 groups of 25": [25] * 16, "16 unequal groups": [160] * 2 + [6] * 14}
+GROUPS: Final = {
+    "8 groups of 12": [12] * 8,
+    "16 groups of 25": [25] * 16,
+    "16 unequal groups": [160] * 2 + [6] * 14,
+}
 
 
 def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GROUPS)) -> Rows:
@@ -124,15 +153,27 @@ def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GR
         for kind in ("of each row", "constant within a group"):
             listed = significant = found = 0
             for draw in range(sets):
-                dataset = _featured(np.random.default_rng([seed, draw]), GROUPS[name], within=kind == "of each row")
+                dataset = _featured(
+                    np.random.default_rng([seed, draw]), GROUPS[name], within=kind == "of each row"
+                )
                 table = ranking(dataset, _STEPWISE, "grouped", draw)
                 noise = [row for row in table if row["feature"].startswith("noise")]
                 listed += len(noise)
                 significant += sum(bool(row["significant"]) for row in noise)
-                found += any(row["feature"] == "host_us" and bool(row["significant"]) for row in table)
+                found += any(
+                    row["feature"] == "host_us" and bool(row["significant"]) for row in table
+                )
             share = significant / listed if listed else 0.0
-            yield Row(f"p-values, {name}, noise {kind}: noise features listed that are significant", share, listed)
-            yield Row(f"p-values, {name}, noise {kind}: the true feature is significant", found / sets, sets)
+            yield Row(
+                f"p-values, {name}, noise {kind}: noise features listed that are significant",
+                share,
+                listed,
+            )
+            yield Row(
+                f"p-values, {name}, noise {kind}: the true feature is significant",
+                found / sets,
+                sets,
+            )
 
 
 def _featured(rng: np.random.Generator, sizes: list[int], *, within: bool) -> _Features:
@@ -140,7 +181,9 @@ def _featured(rng: np.random.Generator, sizes: list[int], *, within: bool) -> _F
     groups, deviation = _drawn(rng, sizes, 0.05, 0.05, False)
     noise = rng.uniform(1, 2, (len(groups) if within else len(sizes), NOISE_FEATURES))
     host = np.exp(rng.normal(4, 1, len(groups)))
-    X = pd.DataFrame(noise if within else noise[groups], columns=[f"noise{j}" for j in range(NOISE_FEATURES)])
+    X = pd.DataFrame(
+        noise if within else noise[groups], columns=[f"noise{j}" for j in range(NOISE_FEATURES)]
+    )
     y = (2 + 0.6 * host) * np.exp(deviation)
     return _Features(X.assign(host_us=host), y, groups.astype(str), pd.DataFrame(index=X.index))
 
@@ -155,5 +198,9 @@ class _Features:
 
 
 _STEPWISE: Final = Candidate(
-    "OLS/Forward/AIC", RelativeError(Stepwise(criterion="aic")), RELATIVE, selects_features=True, tests_features=True
+    "OLS/Forward/AIC",
+    RelativeError(Stepwise(criterion="aic")),
+    RELATIVE,
+    selects_features=True,
+    tests_features=True,
 )

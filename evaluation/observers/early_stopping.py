@@ -73,7 +73,9 @@ class EarlyStopping(Observer):
                     self._stopped.setdefault(scheme, {})[name] = why
 
 
-def _cannot_win(observed: FloatArray, predictions: pd.DataFrame, name: str, look: int, count: int) -> Remark:
+def _cannot_win(
+    observed: FloatArray, predictions: pd.DataFrame, name: str, look: int, count: int
+) -> Remark:
     errors = {str(rival): float(ape(observed, predictions[rival]).mean()) for rival in predictions}
     best = min(errors, key=lambda rival: (errors[rival], rival))
     times = finite(errors[name] / errors[best])

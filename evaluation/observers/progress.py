@@ -17,7 +17,10 @@ class Progress(Observer):
     """Reports each fit: the time left is the time so far per fit, times the fits left, or what the budget has left."""
 
     def __init__(
-        self, report: Report, budget: Budget | None = None, clock: Callable[[], float] = time.perf_counter
+        self,
+        report: Report,
+        budget: Budget | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._report = report
         self._budget = budget

@@ -44,9 +44,10 @@ class _Fit(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 class KeptFits(Observer):
     """Keeps each fit in a file, and has those that it holds not done again.
 
-    ``of`` is what the fits depend on; those of something else are refused. The first fits replace those of an earlier
-    training unless they are to ``resume``. Raises DataError: there is nothing to resume, the fits are of other data or
-    settings, the file is damaged, or it is no file of fits (`output.check_replaceable`).
+    ``of`` is what the fits depend on; those of something else are refused. The first fits replace
+    those of an earlier training unless they are to ``resume``. Raises DataError: there is nothing
+    to resume, the fits are of other data or settings, the file is damaged, or it is no file of fits
+    (`output.check_replaceable`).
     """
 
     def __init__(self, path: Path, of: Mapping[str, str], *, resume: bool = False) -> None:
@@ -84,7 +85,9 @@ class KeptFits(Observer):
                     name=outcome.name,
                     scheme=outcome.scheme,
                     fold=int(outcome.fold),
-                    predicted=None if outcome.predicted is None else outcome.predicted.astype("<f8").tobytes(),
+                    predicted=None
+                    if outcome.predicted is None
+                    else outcome.predicted.astype("<f8").tobytes(),
                     e_in=None if np.isnan(outcome.e_in) else float(outcome.e_in),
                     seconds=outcome.seconds,
                     selected=outcome.selected,
@@ -100,7 +103,9 @@ class KeptFits(Observer):
                 file.write(b"".join(line + b"\n" for line in lines))
         except OSError as error:
             self.remove()
-            raise DataError(f"cannot be written: {error.strerror or error}", source=str(self.path)) from error
+            raise DataError(
+                f"cannot be written: {error.strerror or error}", source=str(self.path)
+            ) from error
 
     def remove(self) -> None:
         """Delete the file: the run is saved."""
@@ -128,11 +133,16 @@ class KeptFits(Observer):
             first, *lines = plain_content(self.path, _MOST, _HINT).splitlines(keepends=True)
             theirs = msgspec.json.decode(first, type=dict[str, str])
         except (ValueError, ArtifactError, msgspec.MsgspecError) as error:
-            raise DataError(f"does not hold the fits of a training: {_HINT}", source=str(self.path)) from error
+            raise DataError(
+                f"does not hold the fits of a training: {_HINT}", source=str(self.path)
+            ) from error
         ours = msgspec.json.decode(self._of, type=dict[str, str])
         if changed := [name for name in ours if ours[name] != theirs.get(name)]:
             what = " and of other ".join(changed)
-            problem = f"is of other {what}: give the same command, or train without resume, from the beginning"
+            problem = (
+                f"is of other {what}: give the same command, or train without resume, from the "
+                "beginning"
+            )
             raise DataError(problem, source=str(self.path))
         length = len(first)
         for number, line in enumerate(lines, 2):

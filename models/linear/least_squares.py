@@ -1,8 +1,8 @@
 """Ordinary and non-negative least squares, and what all linear models of the package have in common.
 
-X of shape (n_samples, n_features), y and weights enter. `LinearRegressor` checks them, leaves out the columns that can
-add nothing (those that do not vary, exact copies of others), and predicts ``X b + b0``; a subclass finds b by an
-algorithm of `triangular` on columns of length 1.
+X of shape (n_samples, n_features), y and weights enter. `LinearRegressor` checks them, leaves out
+the columns that can add nothing (those that do not vary, exact copies of others), and predicts ``X
+b + b0``; a subclass finds b by an algorithm of `triangular` on columns of length 1.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ def constant_columns(X: np.ndarray) -> np.ndarray:
 def copied_columns(X: np.ndarray) -> np.ndarray:
     """Return the columns that equal an earlier one in every row.
 
-    Only columns of equal sums are compared. (Multiples of others are left to the tolerance of the fit: with free
-    coefficients they share an effect.)
+    Only columns of equal sums are compared. (Multiples of others are left to the tolerance of the
+    fit: with free coefficients they share an effect.)
     """
     sums = X.sum(axis=0)
     order = np.argsort(sums, kind="stable")
     equal = sums[order][1:] == sums[order][:-1]
     seen, copies = set[bytes](), list[int]()
-    for j in np.sort(order[np.r_[False, equal] | np.r_[equal, False]]).tolist() if equal.any() else ():
+    for j in (
+        np.sort(order[np.r_[False, equal] | np.r_[equal, False]]).tolist() if equal.any() else ()
+    ):
         values = (X[:, j] + 0.0).tobytes()  # + 0.0: -0 is 0
         if values in seen:
             copies.append(j)
@@ -50,7 +52,11 @@ def t_test(t: np.ndarray, spread: np.ndarray, rss: float, df: int) -> np.ndarray
     """Return two-sided p-values of coefficients ``t`` with variance ``rss / df * spread``; NaN without df."""
     if df < 1:
         return np.full(len(t), np.nan)
-    return 2 * stdtr(df, -np.abs(t) / np.sqrt(rss / df * spread)) if rss > 0 else np.where(t == 0, np.nan, 0.0)
+    return (
+        2 * stdtr(df, -np.abs(t) / np.sqrt(rss / df * spread))
+        if rss > 0
+        else np.where(t == 0, np.nan, 0.0)
+    )
 
 
 class LinearRegressor(RegressorMixin, BaseEstimator):
@@ -67,7 +73,9 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         return rows_to_predict(self, X) @ self.coef_ + self.intercept_
 
-    def _training_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _training_rows(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the validated rows of positive weight, and their weights; columns that add nothing are set to 0.
 
         Warns
@@ -88,7 +96,9 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         self.dropped_features_ += [names[j] for j in dropped]
         told = [names[j] for j in constant if X[:, j].any()]
         if told or len(copies):
-            warnings.warn(DroppedColumns(type(self).__name__, told, [names[j] for j in copies]), stacklevel=4)
+            warnings.warn(
+                DroppedColumns(type(self).__name__, told, [names[j] for j in copies]), stacklevel=4
+            )
         X[:, dropped] = 0.0
         return X, y, w
 
@@ -111,7 +121,8 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
     ) -> Self:
         """Store the least-squares fit on some columns, with the p-values of its t-tests.
 
-        ``problem`` is `centred` on all columns or on these alone; ``independent`` as for `minimum_norm`.
+        ``problem`` is `centred` on all columns or on these alone; ``independent`` as for
+        `minimum_norm`.
         """
         chosen = np.asarray(columns, dtype=int)
         there = np.arange(len(chosen)) if len(chosen) == problem.A.shape[1] else chosen
@@ -128,18 +139,20 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
 class OLS(LinearRegressor):
     """Ordinary (or weighted) least squares with a free intercept.
 
-    Minimises ``sum_i w_i (y_i - b0 - x_i' b)²``. Columns are centred and scaled to length 1 inside, so the result does
-    not depend on their scale; where they are collinear the scaled coefficients of least norm are taken (singular values
-    below 1e-7 of the largest count as zero, the tolerance of R's ``lm``). Predictions are not clipped: with more
-    columns than rows the model interpolates its training rows, and times it predicts elsewhere may be negative.
+    Minimises ``sum_i w_i (y_i - b0 - x_i' b)²``. Columns are centred and scaled to length 1 inside,
+    so the result does not depend on their scale; where they are collinear the scaled coefficients
+    of least norm are taken (singular values below 1e-7 of the largest count as zero, the tolerance
+    of R's ``lm``). Predictions are not clipped: with more columns than rows the model interpolates
+    its training rows, and times it predicts elsewhere may be negative.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
     intercept_ : float
     p_values_ : ndarray of shape (n_features,)
-        Two-sided t-test of each coefficient against 0, weights taken as inverse variances (as ``statsmodels`` WLS);
-        NaN where collinearity leaves a coefficient undetermined or no residual degrees of freedom are left.
+        Two-sided t-test of each coefficient against 0, weights taken as inverse variances (as
+        ``statsmodels`` WLS); NaN where collinearity leaves a coefficient undetermined or no
+        residual degrees of freedom are left.
     rank_ : int
         Rank of the centred design.
     df_resid_ : int
@@ -168,9 +181,10 @@ class OLS(LinearRegressor):
 class NNLS(LinearRegressor):
     """Least squares with every coefficient *and the intercept* at least 0.
 
-    Minimises ``sum_i w_i (y_i - b0 - x_i' b)²`` subject to ``b0 >= 0`` and ``b >= 0``, so a prediction on non-negative
-    features is never negative (``LinearRegression(positive=True)`` of scikit-learn leaves the intercept free). X may
-    hold any sign; a column of negative numbers that lowers the time cannot be used, a log size below zero can.
+    Minimises ``sum_i w_i (y_i - b0 - x_i' b)²`` subject to ``b0 >= 0`` and ``b >= 0``, so a
+    prediction on non-negative features is never negative (``LinearRegression(positive=True)`` of
+    scikit-learn leaves the intercept free). X may hold any sign; a column of negative numbers that
+    lowers the time cannot be used, a log size below zero can.
 
     Attributes
     ----------

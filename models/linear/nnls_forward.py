@@ -1,9 +1,10 @@
 """Forward selection with non-negative coefficients: all trials of a step from one factorisation.
 
-A problem ``min |A t - b|², t >= 0`` enters (A: k × q, columns of length 1, column 0 the intercept; b: k), a path of
-columns leaves (`NonNegativeForward`). `ChosenFactor` holds ``A_S = Q R`` of the s columns chosen so far (R: s × s, Q
-not kept) and all columns as seen by them, ``W = Q'A`` (s × q). `_Trials` reads off how far the RSS falls with each of
-the other columns, and fits those where a sign would be wrong.
+A problem ``min |A t - b|², t >= 0`` enters (A: k × q, columns of length 1, column 0 the intercept;
+b: k), a path of columns leaves (`NonNegativeForward`). `ChosenFactor` holds ``A_S = Q R`` of the s
+columns chosen so far (R: s × s, Q not kept) and all columns as seen by them, ``W = Q'A`` (s × q).
+`_Trials` reads off how far the RSS falls with each of the other columns, and fits those where a
+sign would be wrong.
 """
 
 from __future__ import annotations
@@ -26,22 +27,28 @@ _LOSS = 1e-3  # the RSS is computed from the residuals once this is left of it: 
 class ChosenFactor:
     """``A_S = QR`` of the chosen columns S, first those in use (P), then those held at zero (Z); Q is not kept.
 
-    All there is to know of the columns not chosen are their products with Q. Column j with ``w = Q'a_j`` and ``l² = 1 -
-    w'w`` adds the row ``(A'a_j - W'w) / l`` to ``W = Q'A``: one product with A. Where l is small the new direction q is
-    computed itself, orthogonalised twice, and the row is ``A'q``. What changes between P and Z turns the rows from the
-    first one concerned.
+    All there is to know of the columns not chosen are their products with Q. Column j with ``w =
+    Q'a_j`` and ``l² = 1 - w'w`` adds the row ``(A'a_j - W'w) / l`` to ``W = Q'A``: one product with
+    A. Where l is small the new direction q is computed itself, orthogonalised twice, and the row is
+    ``A'q``. What changes between P and Z turns the rows from the first one concerned.
 
-    The ``problem`` is from `with_intercept`, the columns in use are independent. Of the s ``columns`` S ``used`` are in
-    use, m; ``parked`` are chosen columns at zero that are combinations of S, not in the factor. ``cross`` (s, q) is W,
-    ``target`` (s,) Q'b, ``factor`` and ``inverse`` are R and R^-1; ``free`` (s,) are the coefficients of S whatever
-    their signs, ``t`` (m,) those of P without Z. Of all columns (q,), less their projection on P, or on S
-    (``*_beyond``), ``gradient`` has the products with the target less its own, ``lengths`` the squared lengths,
-    infinite for chosen ones; ``rss`` is the squared length of the target less its projection on P.
+    The ``problem`` is from `with_intercept`, the columns in use are independent. Of the s
+    ``columns`` S ``used`` are in use, m; ``parked`` are chosen columns at zero that are
+    combinations of S, not in the factor. ``cross`` (s, q) is W, ``target`` (s,) Q'b, ``factor`` and
+    ``inverse`` are R and R^-1; ``free`` (s,) are the coefficients of S whatever their signs, ``t``
+    (m,) those of P without Z. Of all columns (q,), less their projection on P, or on S
+    (``*_beyond``), ``gradient`` has the products with the target less its own, ``lengths`` the
+    squared lengths, infinite for chosen ones; ``rss`` is the squared length of the target less its
+    projection on P.
     """
 
     def __init__(self, problem: Triangular, used: Sequence[int], idle: Sequence[int]) -> None:
         self._problem, q = problem, problem.A.shape[1]
-        self._At, self._products, self._total = problem.A.T, problem.A.T @ problem.b, float(problem.b @ problem.b)
+        self._At, self._products, self._total = (
+            problem.A.T,
+            problem.A.T @ problem.b,
+            float(problem.b @ problem.b),
+        )
         self._rows, self._z = np.empty((_ROOM, q)), np.empty(_ROOM)
         self._R, self._inverse = np.zeros((_ROOM, _ROOM)), np.zeros((_ROOM, _ROOM))
         self.start(used, idle)
@@ -50,7 +57,10 @@ class ChosenFactor:
         """Begin anew with some columns in use, which are independent, and some held at zero."""
         self.columns, self.parked = list[int](), list[int]()
         self._look(0)
-        self.gradient_beyond, self.lengths_beyond = self._products.copy(), np.ones(len(self._products))
+        self.gradient_beyond, self.lengths_beyond = (
+            self._products.copy(),
+            np.ones(len(self._products)),
+        )
         self.parked += [column for column in used if not self._enter(column)]
         self.used = len(self.columns)
         self.parked += [column for column in idle if not self._enter(column)]
@@ -63,7 +73,9 @@ class ChosenFactor:
             self.start(used, [j for j in (*self.columns, *self.parked) if j not in used])
             return
         if len(used) < len(self.columns):
-            self._arrange([j for j in self.columns if j in used] + [j for j in self.columns if j not in used])
+            self._arrange(
+                [j for j in self.columns if j in used] + [j for j in self.columns if j not in used]
+            )
         self.used = len(used)
         self._measure()
 
@@ -86,7 +98,11 @@ class ChosenFactor:
 
     def orthogonal(self, columns: Sequence[int] | np.ndarray, size: int) -> np.ndarray:
         """Return some columns of A less their projection on the first of S, one row each."""
-        chosen, inverse, off = self._At[self.columns[:size]], self._inverse[:size, :size], self._At[columns]
+        chosen, inverse, off = (
+            self._At[self.columns[:size]],
+            self._inverse[:size, :size],
+            self._At[columns],
+        )
         for _ in range(3):  # a pass leaves the rounding error of the one before times that of R^-1
             off = off - (((off @ chosen.T) @ inverse) @ inverse.T) @ chosen
         return off
@@ -97,7 +113,11 @@ class ChosenFactor:
         if s >= len(self._problem.b):
             return False
         self._make_room(s + 1)
-        w, squared, row = self.cross[:, column].copy(), float(self.lengths_beyond[column]), self._rows[s]
+        w, squared, row = (
+            self.cross[:, column].copy(),
+            float(self.lengths_beyond[column]),
+            self._rows[s],
+        )
         if squared >= _LONG:
             length = squared**0.5
             np.dot(self._At, self._At[column], out=row)
@@ -131,12 +151,20 @@ class ChosenFactor:
             rows, z, R, inverse = self._rows, self._z, self._R, self._inverse
             self._rows, self._z = np.empty((2 * room, rows.shape[1])), np.empty(2 * room)
             self._R, self._inverse = np.zeros((2 * room, 2 * room)), np.zeros((2 * room, 2 * room))
-            self._rows[:room], self._z[:room], self._R[:room, :room], self._inverse[:room, :room] = rows, z, R, inverse
+            (
+                self._rows[:room],
+                self._z[:room],
+                self._R[:room, :room],
+                self._inverse[:room, :room],
+            ) = rows, z, R, inverse
             self._look(len(self.columns))
 
     def _arrange(self, columns: list[int]) -> None:
         """Put S in this order. From the first column that moves on, R of the new order is G R', and Q becomes QG."""
-        s, first = len(columns), next(i for i, column in enumerate(columns) if column != self.columns[i])
+        s, first = (
+            len(columns),
+            next(i for i, column in enumerate(columns) if column != self.columns[i]),
+        )
         order = [self.columns.index(column) for column in columns[first:]]
         factored, tau, _, _ = dgeqrf(self._R[first:s, order])
         G = dorgqr(factored, tau)[0]
@@ -170,17 +198,19 @@ _DEPENDENT = 1e-8  # the inverse Gram matrix is not used below this squared leng
 class NonNegativeForward:
     """Columns added one by one, each time the one whose non-negative fit with those before has the least RSS.
 
-    With A_P = QR the columns in use and t their coefficients, let z_j be column j less its projection on them. It gets
-    the coefficient ``x_j = z_j'r / z_j'z_j``, those in use move by ``-x_j A_P^+ a_j``, and the RSS falls by
-    ``x_j z_j'r``, for all j at once. That is the fit where no coefficient becomes negative by it and no gradient of a
-    column that was added earlier and is held at zero (Z) becomes positive. Elsewhere it bounds the fall, z_j being
-    taken less the projection on Z too: such columns are fitted in the order of their bounds while these can win.
+    With A_P = QR the columns in use and t their coefficients, let z_j be column j less its
+    projection on them. It gets the coefficient ``x_j = z_j'r / z_j'z_j``, those in use move by
+    ``-x_j A_P^+ a_j``, and the RSS falls by ``x_j z_j'r``, for all j at once. That is the fit where
+    no coefficient becomes negative by it and no gradient of a column that was added earlier and is
+    held at zero (Z) becomes positive. Elsewhere it bounds the fall, z_j being taken less the
+    projection on Z too: such columns are fitted in the order of their bounds while these can win.
 
-    Only columns with a positive gradient are tried: the problem is convex, no other can lower the RSS.
+    Only columns with a positive gradient are tried: the problem is convex, no other can lower the
+    RSS.
 
-    The ``problem`` is from `with_intercept`; ``columns``, what the path begins with, is empty (the intercept alone),
-    ``order`` lists the features (columns of X) added so far, and ``rss`` the residual sum of squares before the first
-    and after each step.
+    The ``problem`` is from `with_intercept`; ``columns``, what the path begins with, is empty (the
+    intercept alone), ``order`` lists the features (columns of X) added so far, and ``rss`` the
+    residual sum of squares before the first and after each step.
     """
 
     def __init__(self, problem: Triangular) -> None:
@@ -188,7 +218,9 @@ class NonNegativeForward:
         self._problem, self._limit = problem, optimal_limit(problem)
         intercept = [0]
         positive = problem.A[:, 0] @ problem.b > 0
-        self._chosen = ChosenFactor(problem, intercept if positive else [], [] if positive else intercept)
+        self._chosen = ChosenFactor(
+            problem, intercept if positive else [], [] if positive else intercept
+        )
         self.rss = [max(self._chosen.rss, problem.floor)]
 
     def reaches(self, steps: int) -> bool:
@@ -207,7 +239,9 @@ class NonNegativeForward:
         chosen = self._chosen
         chosen.use(column, used)
         idle = chosen.idle
-        if (len(chosen.t) and chosen.t.min() <= 0) or (idle and chosen.gradient[idle].max() > self._limit):
+        if (len(chosen.t) and chosen.t.min() <= 0) or (
+            idle and chosen.gradient[idle].max() > self._limit
+        ):
             columns, start = [*chosen.columns, *chosen.parked], np.zeros(self._problem.A.shape[1])
             start[chosen.columns[: chosen.used]] = np.maximum(chosen.t, 0.0)
             t = non_negative(self._problem, np.isin(np.arange(len(start)), columns), start)
@@ -222,7 +256,9 @@ class _Trials:
 
     def __init__(self, problem: Triangular, chosen: ChosenFactor, limit: float) -> None:
         self._problem, self._chosen, self._limit = problem, chosen, limit
-        self._used: dict[int, list[int]] = {}  # the columns in use beside a column, where signs were wrong at first
+        self._used: dict[
+            int, list[int]
+        ] = {}  # the columns in use beside a column, where signs were wrong at first
         self._up = np.where(chosen.gradient > limit, chosen.gradient, 0.0)
         self._lengths, self._beyond = chosen.lengths, chosen.lengths_beyond
         self._gradient_beyond = chosen.gradient_beyond
@@ -232,13 +268,18 @@ class _Trials:
     def best(self) -> int | None:
         """Return the column that lowers the RSS most, the first of equals; None where none does.
 
-        Columns are looked at in the order of their bounds while these are not below the largest fall.
+        Columns are looked at in the order of their bounds while these are not below the largest
+        fall.
         """
         bounds, falls, largest = self._up * self._up / self._beyond, dict[int, float](), 0.0
-        while (bound := float(bounds[column := int(bounds.argmax())])) > 0 and bound >= largest * (1 - TIES):
+        while (bound := float(bounds[column := int(bounds.argmax())])) > 0 and bound >= largest * (
+            1 - TIES
+        ):
             falls[column] = self._fall(column)
             largest, bounds[column] = max(largest, falls[column]), 0.0
-        return min((column for column, fall in falls.items() if fall >= largest * (1 - TIES)), default=None)
+        return min(
+            (column for column, fall in falls.items() if fall >= largest * (1 - TIES)), default=None
+        )
 
     def used_with(self, column: int) -> list[int]:
         """Return the columns in use once this one, found best, is chosen."""
@@ -252,7 +293,9 @@ class _Trials:
         self._gradient_beyond = self._gradient_beyond.copy()
         off = chosen.orthogonal(short, chosen.used)
         self._lengths[short] = np.einsum("ck,ck->c", off, off)
-        self._up[short] = np.where(self._lengths[short] > ALIASED**2, np.maximum(off @ chosen.residual(), 0.0), 0.0)
+        self._up[short] = np.where(
+            self._lengths[short] > ALIASED**2, np.maximum(off @ chosen.residual(), 0.0), 0.0
+        )
         off = chosen.orthogonal(short, len(chosen.columns))
         self._beyond[short] = np.maximum(np.einsum("ck,ck->c", off, off), ALIASED**2)
         self._gradient_beyond[short] = off @ self._problem.b
@@ -272,10 +315,11 @@ class _Trials:
     def _fit(self, column: int, negative: np.ndarray) -> float:
         """Return by how much the RSS falls with a column where signs are wrong at first: those of some of P (m,).
 
-        Columns are held at zero, and let go, by their signs until these are right: with V the inverse Gram matrix of
-        those chosen (S) and the new one, and s their coefficients whatever their signs, the gradients mu of those held
-        (K) solve ``V_KK mu = s_K``, and the RSS is above the least one for any signs by ``mu' s_K``. If the signs do
-        not settle, or columns are nearly dependent, the active-set method takes over.
+        Columns are held at zero, and let go, by their signs until these are right: with V the
+        inverse Gram matrix of those chosen (S) and the new one, and s their coefficients whatever
+        their signs, the gradients mu of those held (K) solve ``V_KK mu = s_K``, and the RSS is
+        above the least one for any signs by ``mu' s_K``. If the signs do not settle, or columns are
+        nearly dependent, the active-set method takes over.
         """
         chosen, length, m = self._chosen, float(self._beyond[column]), self._chosen.used
         if chosen.parked or length < _DEPENDENT or self._dependent:
@@ -303,7 +347,9 @@ class _Trials:
             return self._refit(column)
         if x + more <= 0:
             return self._refit(column)
-        self._used[column] = [j for j, out in zip(chosen.columns, held.tolist(), strict=True) if not out] + [column]
+        self._used[column] = [
+            j for j, out in zip(chosen.columns, held.tolist(), strict=True) if not out
+        ] + [column]
         z = chosen.target[m:]
         return float(z @ z + self._gradient_beyond[column] * x - mu @ s[K])
 
@@ -322,7 +368,11 @@ class _Trials:
 
         A column that is a combination of S adds no row to it.
         """
-        chosen, s, z = self._chosen, len(self._chosen.columns), self._chosen.target[self._chosen.used :]
+        chosen, s, z = (
+            self._chosen,
+            len(self._chosen.columns),
+            self._chosen.target[self._chosen.used :],
+        )
         columns = [*chosen.columns, *chosen.parked, column]
         A, b = np.zeros((s + 1, len(columns)), order="F"), np.zeros(s + 1)
         A[:s, :s], A[:s, s:], b[:s] = chosen.factor, chosen.cross[:, columns[s:]], chosen.target

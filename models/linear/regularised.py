@@ -32,8 +32,8 @@ class PenaltyPath:
 class Standardised:
     """Rows in the units of the penalty: columns and target of weighted variance 1 (or 0), as a Gram matrix.
 
-    The weighted mean squared error over the target's variance is ``u' gram u - 2 pull' u`` plus a constant, with ``u =
-    coef / unit``. All arrays have the shape (n_features,) but for ``gram``.
+    The weighted mean squared error over the target's variance is ``u' gram u - 2 pull' u`` plus a
+    constant, with ``u = coef / unit``. All arrays have the shape (n_features,) but for ``gram``.
     """
 
     gram: np.ndarray  # weighted mean products of the columns
@@ -61,7 +61,9 @@ class Standardised:
         offset = np.where(constant, 0.0, mean / scale)
         return cls(M.T @ M, M.T @ v / y_scale, y_scale / scale, mean, y_mean, offset, y_scale)
 
-    def path(self, alphas: np.ndarray, mix: float, positive: bool, tol: float, max_iter: int) -> PenaltyPath:
+    def path(
+        self, alphas: np.ndarray, mix: float, positive: bool, tol: float, max_iter: int
+    ) -> PenaltyPath:
         """Minimise ``mse / 2 + alpha (mix |u|_1 + (1 - mix) |u|² / 2)`` for each of the falling alphas."""
         solver = ActiveSet(self.gram, self.pull, positive)
         u, n_iter, converged = np.zeros((len(self.pull), len(alphas))), [], []
@@ -71,24 +73,37 @@ class Standardised:
             converged.append(settled)
             u[:, k] = solver.u
         coef = u * self.unit[:, None]
-        return PenaltyPath(coef, self.target_mean - self.mean @ coef, np.array(n_iter), np.array(converged))
+        return PenaltyPath(
+            coef, self.target_mean - self.mean @ coef, np.array(n_iter), np.array(converged)
+        )
 
     def path_through_origin(
         self, alphas: np.ndarray, intercepts: np.ndarray, mix: float, tol: float, max_iter: int
     ) -> PenaltyPath:
         """Return non-negative solutions with an intercept of 0, where `path` has ``intercepts`` below 0.
 
-        The mean residual ``r = offset_y - offset' u``, 0 with a free intercept, adds r²/2 to the objective, and so
-        ``r offset`` to the pull: u is the solution u(r) with that pull, r the root of ``offset_y - offset' u(r) - r``,
-        which falls as r rises, in pieces of straight line. Newton's method finds it between the free intercept
-        (there the root would be 0) and 0. (The Gram matrix of columns that are not centred would lose all that is small
-        against their means.)
+        The mean residual ``r = offset_y - offset' u``, 0 with a free intercept, adds r²/2 to the
+        objective, and so ``r offset`` to the pull: u is the solution u(r) with that pull, r the
+        root of ``offset_y - offset' u(r) - r``, which falls as r rises, in pieces of straight line.
+        Newton's method finds it between the free intercept (there the root would be 0) and 0. (The
+        Gram matrix of columns that are not centred would lose all that is small against their
+        means.)
         """
-        solver, r, target = ActiveSet(self.gram, self.pull, positive=True), 0.0, self.target_mean / self.target_unit
+        solver, r, target = (
+            ActiveSet(self.gram, self.pull, positive=True),
+            0.0,
+            self.target_mean / self.target_unit,
+        )
         u, n_iter, converged = np.zeros((len(self.pull), len(alphas))), [], []
         close = _CLOSE * max(1.0, abs(target))
         for k, alpha in enumerate(alphas):
-            low, high, steps, settled, gap = float(intercepts[k]) / self.target_unit, 0.0, 0, True, np.inf
+            low, high, steps, settled, gap = (
+                float(intercepts[k]) / self.target_unit,
+                0.0,
+                0,
+                True,
+                np.inf,
+            )
             r = min(max(r, low), high)
             for _ in range(_ROOTS):
                 solver.c = self.pull + r * self.offset
@@ -103,7 +118,9 @@ class Standardised:
             n_iter.append(steps)
             converged.append(settled and abs(gap) <= close)
             u[:, k] = solver.u
-        return PenaltyPath(u * self.unit[:, None], np.zeros(len(alphas)), np.array(n_iter), np.array(converged))
+        return PenaltyPath(
+            u * self.unit[:, None], np.zeros(len(alphas)), np.array(n_iter), np.array(converged)
+        )
 
 
 class _Penalised(LinearRegressor):
@@ -130,12 +147,15 @@ class _Penalised(LinearRegressor):
     def _path(self, rows: Standardised, alphas: np.ndarray, mix: float) -> PenaltyPath:
         """Return the solutions for falling ``alphas``, their intercept kept non-negative with ``positive``.
 
-        The problem is convex: where the optimum with a free intercept has it below 0, the bounded one has it at 0.
+        The problem is convex: where the optimum with a free intercept has it below 0, the bounded
+        one has it at 0.
         """
         path = rows.path(alphas, mix, self.positive, self.tol, self.max_iter)
         if not self.positive or not (bounded := path.intercept < 0).any():
             return path
-        at_zero = rows.path_through_origin(alphas[bounded], path.intercept[bounded], mix, self.tol, self.max_iter)
+        at_zero = rows.path_through_origin(
+            alphas[bounded], path.intercept[bounded], mix, self.tol, self.max_iter
+        )
         for name in ("coef", "intercept", "n_iter", "converged"):
             getattr(path, name)[..., bounded] = getattr(at_zero, name)
         return path
@@ -151,27 +171,39 @@ class _Penalised(LinearRegressor):
         whole, mixes = Standardised.of(X, y, w), self._mixes()
         grids = [self._alphas(whole, mix) for mix in mixes]
         errors, weight = [np.zeros(len(alphas)) for alphas in grids], 0.0
-        for train, valid in weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state):
+        for train, valid in weighted_folds(
+            self.cv, sample_weight, len(y), groups, self.random_state
+        ):
             rows, weight = Standardised.of(X[train], y[train], w[train]), weight + w[valid].sum()
             for mix, alphas, error in zip(mixes, grids, errors, strict=True):
                 path = self._path(rows, alphas, mix)
                 error += w[valid] @ (y[valid, None] - X[valid] @ path.coef - path.intercept) ** 2
         best = min(range(len(mixes)), key=lambda i: errors[i].min())
         least = int(np.argmin(errors[best]))
-        self.l1_ratio_, self.alphas_, self.cv_error_path_ = mixes[best], grids[best], errors[best] / weight
+        self.l1_ratio_, self.alphas_, self.cv_error_path_ = (
+            mixes[best],
+            grids[best],
+            errors[best] / weight,
+        )
         self.alpha_ = float(self.alphas_[least])
         path = self._path(whole, self.alphas_[: least + 1], self.l1_ratio_)
         self.n_iter_, self.converged_ = int(path.n_iter[-1]), bool(path.converged[-1])
         if not self.converged_:
             name, steps = type(self).__name__, self.n_iter_
-            warnings.warn(f"{name} did not settle within {steps} steps", ConvergenceWarning, stacklevel=3)
+            warnings.warn(
+                f"{name} did not settle within {steps} steps", ConvergenceWarning, stacklevel=3
+            )
         return self._set(path.coef[:, -1], path.intercept[-1])
 
     def _alphas(self, rows: Standardised, mix: float) -> np.ndarray:
         """Return the penalties to try, falling."""
         if not 0 < mix <= 1:
-            raise ValueError(f"parameter l1_ratio of {type(self).__name__} must be in (0, 1], got {mix}")
-        largest = float(np.max(np.abs(rows.pull))) / mix  # the smallest that leaves every coefficient at 0
+            raise ValueError(
+                f"parameter l1_ratio of {type(self).__name__} must be in (0, 1], got {mix}"
+            )
+        largest = (
+            float(np.max(np.abs(rows.pull))) / mix
+        )  # the smallest that leaves every coefficient at 0
         if largest == 0:  # no column moves with y: every penalty gives the mean
             return np.array([1.0])
         return largest * np.geomspace(1, self.eps, self.n_alphas)
@@ -180,25 +212,28 @@ class _Penalised(LinearRegressor):
 class Lasso(_Penalised):
     """Least squares with an l1 penalty on standardised coefficients, its weight chosen by inner cross-validation.
 
-    Minimises ``sum_i w_i (y_i - b0 - x_i' b)² / (2 s² sum_i w_i) + alpha sum_j |u_j|`` with ``u_j = b_j s_j / s``;
-    s_j and s are the weighted standard deviations of column j and of y in the training rows, so that neither the units
-    of the columns nor that of y matter. With ``positive`` (Lasso/NNLS) every coefficient and the intercept are >= 0.
-    alpha is the one of ``n_alphas`` values, geometric from the smallest that selects nothing down to ``eps`` of it,
-    with the least weighted squared error over the inner folds. Predictions are not clipped. Of equal columns the first
-    is selected; where combinations of columns are equal the fit is one of several with the same predictions.
+    Minimises ``sum_i w_i (y_i - b0 - x_i' b)² / (2 s² sum_i w_i) + alpha sum_j |u_j|`` with ``u_j =
+    b_j s_j / s``; s_j and s are the weighted standard deviations of column j and of y in the
+    training rows, so that neither the units of the columns nor that of y matter. With ``positive``
+    (Lasso/NNLS) every coefficient and the intercept are >= 0. alpha is the one of ``n_alphas``
+    values, geometric from the smallest that selects nothing down to ``eps`` of it, with the least
+    weighted squared error over the inner folds. Predictions are not clipped. Of equal columns the
+    first is selected; where combinations of columns are equal the fit is one of several with the
+    same predictions.
 
     Parameters
     ----------
     positive : bool, default=False
         Keep coefficients and intercept non-negative.
     cv : int, splitter or iterable, default=5
-        The inner folds; whole groups are held out where `fit` gets at least two groups (see `inner_folds`).
+        The inner folds; whole groups are held out where `fit` gets at least two groups (see
+        `inner_folds`).
     n_alphas : int, default=60
     eps : float, default=1e-4
     tol : float, default=1e-6
-        The solver (see `ActiveSet`) ends when no column pulls beyond its penalty by more than this share.
-        The duality gap is then below ``tol`` in units of the weighted sum of squares of y, coordinate descent's usual
-        measure.
+        The solver (see `ActiveSet`) ends when no column pulls beyond its penalty by more than this
+        share. The duality gap is then below ``tol`` in units of the weighted sum of squares of y,
+        coordinate descent's usual measure.
     max_iter : int, default=10000
         The most steps per alpha, each taking a column in or out.
     random_state : int, default=0
@@ -210,15 +245,18 @@ class Lasso(_Penalised):
     intercept_ : float
     alpha_ : float
     alphas_, cv_error_path_ : ndarray of shape (n_alphas,)
-        The penalties tried, falling, and the weighted mean squared error of each over the inner folds.
+        The penalties tried, falling, and the weighted mean squared error of each over the inner
+        folds.
     l1_ratio_ : float
         1.
     n_iter_ : int
         Steps at the last alpha.
     converged_ : bool
-        Whether the final fit reached ``tol`` within ``max_iter`` steps; a ConvergenceWarning tells where it did not.
+        Whether the final fit reached ``tol`` within ``max_iter`` steps; a ConvergenceWarning tells
+        where it did not.
     selected_features_, dropped_features_ : list of str
-        The columns with a coefficient other than 0; constant columns and copies of others, left out from the start.
+        The columns with a coefficient other than 0; constant columns and copies of others, left out
+        from the start.
 
     References
     ----------
@@ -250,7 +288,8 @@ class ElasticNet(_Penalised):
 
     References
     ----------
-    H. Zou and T. Hastie, Regularization and variable selection via the elastic net, JRSS B 67 (2005) 301.
+    H. Zou and T. Hastie, Regularization and variable selection via the elastic net, JRSS B 67
+    (2005) 301.
     """
 
     def __init__(
@@ -265,7 +304,13 @@ class ElasticNet(_Penalised):
         max_iter: int = 10_000,
         random_state: int | None = 0,
     ) -> None:
-        shared: dict[str, Any] = {"cv": cv, "n_alphas": n_alphas, "eps": eps, "tol": tol, "max_iter": max_iter}
+        shared: dict[str, Any] = {
+            "cv": cv,
+            "n_alphas": n_alphas,
+            "eps": eps,
+            "tol": tol,
+            "max_iter": max_iter,
+        }
         super().__init__(positive=positive, random_state=random_state, **shared)
         self.l1_ratio = l1_ratio
 
@@ -274,28 +319,31 @@ class ElasticNet(_Penalised):
 
 
 PIVOT = 1e-10
-"""A column whose squared distance from the span of the active ones is below this share of its squared length counts as
-in the span: taking it in exchanges it for active columns until one of them reaches 0."""
+"""A column whose squared distance from the span of the active ones is below this share of its
+squared length counts as in the span: taking it in exchanges it for active columns until one of them
+reaches 0."""
 _TIE, _DRIFT, _ROUNDING = 1e-9, 1e-9, 1e-13
 
 
 class ActiveSet:
     """The minimum of ``u' G u / 2 - c' u + ridge |u|² / 2 + l1 |u|_1``, followed from one (l1, ridge) to the next.
 
-    While the active columns A and their signs s are right, u_A = (G_AA + ridge I)^-1 (c_A - l1 s). `solve` moves u
-    straight towards that point; a coefficient that reaches 0 on the way leaves the set, then the column that pulls most
-    beyond l1 enters, until none does. The objective never rises, so no set of signs comes twice. The inverse is updated
-    by bordering, O(k²) for k active columns; a step costs O(k p). Where so many steps as there are columns do not lower
-    the objective beyond rounding error, as among columns that are nearly dependent, the search ends.
+    While the active columns A and their signs s are right, u_A = (G_AA + ridge I)^-1 (c_A - l1 s).
+    `solve` moves u straight towards that point; a coefficient that reaches 0 on the way leaves the
+    set, then the column that pulls most beyond l1 enters, until none does. The objective never
+    rises, so no set of signs comes twice. The inverse is updated by bordering, O(k²) for k active
+    columns; a step costs O(k p). Where so many steps as there are columns do not lower the
+    objective beyond rounding error, as among columns that are nearly dependent, the search ends.
 
-    G (p, p) is the Gram matrix, c (p,) are the products with the target, which may be set anew before `solve`; with
-    ``positive`` u >= 0. ``pull = c - G u - ridge u`` is within ± l1 for inactive columns, l1 times the sign for active
-    ones.
+    G (p, p) is the Gram matrix, c (p,) are the products with the target, which may be set anew
+    before `solve`; with ``positive`` u >= 0. ``pull = c - G u - ridge u`` is within ± l1 for
+    inactive columns, l1 times the sign for active ones.
 
     References
     ----------
-    M. R. Osborne, B. Presnell, B. A. Turlach, A new approach to variable selection in least squares problems, IMA J.
-    Numerical Analysis 20 (2000) 389. H. Lee et al., Efficient sparse coding algorithms, NIPS 19 (2006).
+    M. R. Osborne, B. Presnell, B. A. Turlach, A new approach to variable selection in least squares
+    problems, IMA J. Numerical Analysis 20 (2000) 389. H. Lee et al., Efficient sparse coding
+    algorithms, NIPS 19 (2006).
     """
 
     def __init__(self, G: np.ndarray, c: np.ndarray, positive: bool) -> None:
@@ -304,7 +352,10 @@ class ActiveSet:
         self.u, self.pull = np.zeros(p), c.copy()
         self.diagonal = G.diagonal().copy()
         self._active, self._sign, self._k = np.zeros(p, dtype=np.intp), np.zeros(p), 0
-        self._rows, self._inverse = np.empty((p, p)), np.empty((p, p))  # leading k rows of G[A], k x k block in use
+        self._rows, self._inverse = (
+            np.empty((p, p)),
+            np.empty((p, p)),
+        )  # leading k rows of G[A], k x k block in use
         self._floor = 0.0
 
     @property
@@ -324,7 +375,11 @@ class ActiveSet:
         while steps < max_steps and idle <= len(self.u):
             if (column := self._strongest(l1, tol)) is not None:
                 steps += self._enter(column, l1)
-                idle = 0 if (objective := self._objective(l1)) < least - _ROUNDING * abs(least) else idle + 1
+                idle = (
+                    0
+                    if (objective := self._objective(l1)) < least - _ROUNDING * abs(least)
+                    else idle + 1
+                )
                 least = min(least, objective)
             elif more := self._settle(l1, tol, max_steps - steps):
                 steps += more
@@ -358,8 +413,8 @@ class ActiveSet:
     def _settle(self, l1: float, tol: float, most: int) -> int:
         """Move the active coefficients to their minimum, dropping those that reach 0; return the number of steps.
 
-        A move that ends short of the minimum without such a drop shows that the inverse has drifted: it is computed
-        anew, and what is then left over is rounding error.
+        A move that ends short of the minimum without such a drop shows that the inverse has
+        drifted: it is computed anew, and what is then left over is rounding error.
         """
         steps, last, reached, fresh = 0, np.inf, False, False
         limit = max(min(tol, _DRIFT) * l1, self._floor)
@@ -399,8 +454,9 @@ class ActiveSet:
     ) -> tuple[bool, float]:
         """Move the active coefficients along a direction, to the minimum along it or to the first 0 on the way.
 
-        ``column``, which is not active yet, moves by ``sign`` as they move by ``direction``. Returns whether the
-        minimum was reached, otherwise the coefficient that is 0 has left the active set; and the objective's curvature.
+        ``column``, which is not active yet, moves by ``sign`` as they move by ``direction``.
+        Returns whether the minimum was reached, otherwise the coefficient that is 0 has left the
+        active set; and the objective's curvature.
         """
         k, active = self._k, self.active
         bent = direction @ self._rows[:k]
@@ -457,7 +513,8 @@ class ActiveSet:
     def _factorise(self) -> None:
         """Compute the inverse of the active block anew.
 
-        Where columns are dependent up to rounding error, a ridge bounds it; further moves correct what that changes.
+        Where columns are dependent up to rounding error, a ridge bounds it; further moves correct
+        what that changes.
         """
         k = self._k
         block = self._rows[:k, self.active]

@@ -1,10 +1,11 @@
 """Recursive feature elimination: fits that give up one column after another, as many as inner folds find best.
 
-`RFECV` is the estimator; an elimination (`eliminate_free`, `eliminate_bounded`) returns the fits from all columns down
-to a few. Those of free coefficients come from one factorisation: all solve ``min |A t - b|`` (A: k × m, b: k) for the t
-of least norm, with singular values of A below 1e-7 of the largest taken as zero. A step costs O(r m) for m columns of
-rank r: a `WideFit` (m > 2 r) keeps a small inverse for the row space, a `NarrowFit` the null space, which shrinks to
-nothing, and the pseudo-inverse. Non-negative fits start the active-set method from the solution before.
+`RFECV` is the estimator; an elimination (`eliminate_free`, `eliminate_bounded`) returns the fits
+from all columns down to a few. Those of free coefficients come from one factorisation: all solve
+``min |A t - b|`` (A: k × m, b: k) for the t of least norm, with singular values of A below 1e-7 of
+the largest taken as zero. A step costs O(r m) for m columns of rank r: a `WideFit` (m > 2 r) keeps
+a small inverse for the row space, a `NarrowFit` the null space, which shrinks to nothing, and the
+pseudo-inverse. Non-negative fits start the active-set method from the solution before.
 """
 
 from __future__ import annotations
@@ -22,26 +23,31 @@ from .least_squares import LinearRegressor
 from .triangular import ALIASED, Triangular, centred, non_negative, upper_triangle, with_intercept
 
 _DEPENDENT, _INDEPENDENT = 1e-5, 1e-9
-"""A column is a combination of the others when its row of the null space is longer than the first, none when it is
-shorter than the second; in between a new factorisation decides by the cut-off of the singular values."""
+"""A column is a combination of the others when its row of the null space is longer than the first,
+none when it is shorter than the second; in between a new factorisation decides by the cut-off of
+the singular values."""
 _SHRUNK = 1e-4  # factorise anew when the pseudo-inverse has shrunk to this share: its rounding errors have not
 _FREE, _GROWN = 0.01, 1e4
-"""A `WideFit` gives up columns of which at least the first is not in the row space, as share of the squared length, and
-factorises anew when the trace of its inverse, per row, is above the second."""
+"""A `WideFit` gives up columns of which at least the first is not in the row space, as share of the
+squared length, and factorises anew when the trace of its inverse, per row, is above the second."""
 _CHECK = 16
 
 
 def start(problem: Triangular, columns: np.ndarray) -> Fit:
     """Return the fit to some columns of a `centred` problem, ready to give up columns."""
-    return WideFit.of(problem, columns) if len(columns) > 2 * len(problem.A) else NarrowFit.of(problem, columns)
+    return (
+        WideFit.of(problem, columns)
+        if len(columns) > 2 * len(problem.A)
+        else NarrowFit.of(problem, columns)
+    )
 
 
 @dataclass
 class Fit(ABC):
     """The solution t (m,) of least norm for some columns, and what is needed to do without one of them.
 
-    ``columns`` (m,) are positions in the problem; what follows belongs to them. Those given up since the last
-    compaction are not ``alive`` (m,); whatever belongs to them is 0.
+    ``columns`` (m,) are positions in the problem; what follows belongs to them. Those given up
+    since the last compaction are not ``alive`` (m,); whatever belongs to them is 0.
     """
 
     problem: Triangular
@@ -67,8 +73,8 @@ class Fit(ABC):
 class WideFit(Fit):
     """A fit with many more columns than rank: t = W' H beta, H = (W W')^-1 (r, r) and W (r, m), in Fortran order.
 
-    The rows of A may be mixed by any invertible matrix while the equations can all be fulfilled, so they begin
-    orthonormal: A = U diag(s) W, beta = U' b / s, H = I.
+    The rows of A may be mixed by any invertible matrix while the equations can all be fulfilled, so
+    they begin orthonormal: A = U diag(s) W, beta = U' b / s, H = I.
     """
 
     W: np.ndarray
@@ -82,7 +88,9 @@ class WideFit(Fit):
         rank = int(np.sum(s > ALIASED * s.max(initial=0.0)))
         W = np.asfortranarray(Vt[:rank] @ Q.T)
         t = ((U[:, :rank].T @ problem.b) / s[:rank]) @ W
-        return cls(problem, columns, np.ones(len(columns), dtype=bool), t, W, np.eye(rank, order="F"))
+        return cls(
+            problem, columns, np.ones(len(columns), dtype=bool), t, W, np.eye(rank, order="F")
+        )
 
     def without(self, j: int) -> Fit:
         """Give up a column w of W: H + H w w' H / (1 - w' H w), and t moves by t_j / (1 - w' H w) along W' H w."""
@@ -99,7 +107,11 @@ class WideFit(Fit):
             return start(self.problem, self.columns[self.alive])
         if self._sparse():
             kept = self.alive
-            self.columns, self.t, self.W = self.columns[kept], self.t[kept], np.asfortranarray(self.W[:, kept])
+            self.columns, self.t, self.W = (
+                self.columns[kept],
+                self.t[kept],
+                np.asfortranarray(self.W[:, kept]),
+            )
             self.alive = np.ones(len(self.columns), dtype=bool)
         return self
 
@@ -108,9 +120,10 @@ class WideFit(Fit):
 class NarrowFit(Fit):
     """A fit that keeps the null space of its columns and, from when it is needed, their pseudo-inverse: O(r m) a step.
 
-    N (m, q) is an orthonormal basis of the null space of A[:, columns]: t is orthogonal to it. F (m, r), None until it
-    is needed, is a factor of the pseudo-inverse of the Gram matrix: (A'A)^+ = F F'; ``largest`` its largest entry when
-    it was computed, ``steps`` the columns dropped since. Both are in Fortran order.
+    N (m, q) is an orthonormal basis of the null space of A[:, columns]: t is orthogonal to it. F
+    (m, r), None until it is needed, is a factor of the pseudo-inverse of the Gram matrix: (A'A)^+ =
+    F F'; ``largest`` its largest entry when it was computed, ``steps`` the columns dropped since.
+    Both are in Fortran order.
     """
 
     N: np.ndarray
@@ -136,14 +149,20 @@ class NarrowFit(Fit):
         elif length >= _INDEPENDENT:
             return NarrowFit.of(self.problem, self._others(j), self.F is not None)
         elif self.F is None:
-            return NarrowFit.of(self.problem, self.columns[self.alive], True).without(int(self.alive[:j].sum()))
+            return NarrowFit.of(self.problem, self.columns[self.alive], True).without(
+                int(self.alive[:j].sum())
+            )
         else:
             self._project(j, self.F)
         self.alive[j], self.t[j], self.N[j] = False, 0.0, 0.0
         if self.F is not None:
             self.F[j] = 0.0
         self.steps += 1
-        if self.steps % _CHECK == 0 and self.F is not None and np.abs(self.F).max() < _SHRUNK * self.largest:
+        if (
+            self.steps % _CHECK == 0
+            and self.F is not None
+            and np.abs(self.F).max() < _SHRUNK * self.largest
+        ):
             return NarrowFit.of(self.problem, self.columns[self.alive], True)
         if self._sparse():
             self._compact()
@@ -152,8 +171,9 @@ class NarrowFit(Fit):
     def _exchange(self, j: int, length: float) -> None:
         """Drop a combination of the others: the fitted values stay, t moves along the null space until t_j = 0.
 
-        With m = N N_j' / |N_j|² (so that A m = 0 and m_j = 1), t - t_j m is the shortest of these solutions. The rank
-        stays; a Householder reflection of the columns of N puts all of row j into the last one, which is dropped.
+        With m = N N_j' / |N_j|² (so that A m = 0 and m_j = 1), t - t_j m is the shortest of these
+        solutions. The rank stays; a Householder reflection of the columns of N puts all of row j
+        into the last one, which is dropped.
         """
         row = self.N[j].copy()
         m = self.N @ (row / length**2)
@@ -161,7 +181,8 @@ class NarrowFit(Fit):
         if self.F is not None:
             self.F = _plus_outer(self.F, -1.0, m, self.F[j].copy())
         pivot = np.copysign(length, row[-1])
-        # reflect along w = row + pivot e_last, |w|² = 2 length (length + |row_last|): N - 2 (N w) w' / |w|²
+        # reflect along w = row + pivot e_last, |w|² = 2 length (length + |row_last|): N - 2 (N w)
+        # w' / |w|²
         image = m * length**2 + pivot * self.N[:, -1]  # N w
         factor = -1.0 / (length * (length + abs(row[-1])))
         self.N = _plus_outer(self.N[:, :-1], factor, image, row[:-1])
@@ -180,7 +201,11 @@ class NarrowFit(Fit):
     def _compact(self) -> None:
         """Leave out the rows of dropped columns."""
         kept = self.alive
-        self.columns, self.t, self.N = self.columns[kept], self.t[kept], np.asfortranarray(self.N[kept])
+        self.columns, self.t, self.N = (
+            self.columns[kept],
+            self.t[kept],
+            np.asfortranarray(self.N[kept]),
+        )
         self.F = None if self.F is None else np.asfortranarray(self.F[kept])
         self.alive = np.ones(len(self.columns), dtype=bool)
 
@@ -193,14 +218,17 @@ def _plus_outer(M: np.ndarray, factor: float, column: np.ndarray, row: np.ndarra
 def _factorise(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return t = A^+ b, F with (A'A)^+ = F F', and an orthonormal basis N of the null space of A (k x m).
 
-    Where |R| |R^-1| certifies that no singular value is below the cut-off, QR is enough; otherwise the SVD decides.
+    Where |R| |R^-1| certifies that no singular value is below the cut-off, QR is enough; otherwise
+    the SVD decides.
     """
     k, m = A.shape
     if k >= m:
         R = upper_triangle(np.column_stack([A, b]))
         inverse, failed = dtrtri(R[:m, :m])
         with np.errstate(over="ignore", invalid="ignore"):
-            certain = not failed and np.linalg.norm(inverse) * np.linalg.norm(R[:m, :m]) * ALIASED < 1
+            certain = (
+                not failed and np.linalg.norm(inverse) * np.linalg.norm(R[:m, :m]) * ALIASED < 1
+            )
         if certain:
             return inverse @ R[:m, m], inverse, np.zeros((m, 0))
     U, s, V = _singular(A)
@@ -228,8 +256,8 @@ _TIE, _NOISE = 1e-9, 1e-14
 class Path:
     """The fits of an elimination.
 
-    The scaled coefficients ``t`` (n_fits, q) of the problem's columns are 0 for those eliminated; the first fit has all
-    columns. ``columns`` are the features left in the last fit, rising.
+    The scaled coefficients ``t`` (n_fits, q) of the problem's columns are 0 for those eliminated;
+    the first fit has all columns. ``columns`` are the features left in the last fit, rising.
     """
 
     t: np.ndarray
@@ -246,12 +274,15 @@ def weakest(size: np.ndarray) -> int:
 def eliminate_free(problem: Triangular, least: int) -> Path:
     """Drop the column of the smallest |t| of a `centred` problem, again and again, until ``least`` are left.
 
-    Each fit is the least-squares solution of least norm (singular values below 1e-7 of the largest count as zero, as in
-    `triangular.minimum_norm`). All come from one factorisation (`WideFit`, `NarrowFit`).
+    Each fit is the least-squares solution of least norm (singular values below 1e-7 of the largest
+    count as zero, as in `triangular.minimum_norm`). All come from one factorisation (`WideFit`,
+    `NarrowFit`).
     """
     p, varied = problem.A.shape[1], problem.A.any(axis=0)
     t, idle = np.zeros((p - least + 1, p)), np.flatnonzero(~varied)
-    gone = min(len(idle), p - least)  # columns of zeros go first, the last of them before the others
+    gone = min(
+        len(idle), p - least
+    )  # columns of zeros go first, the last of them before the others
     if not varied.any():
         return Path(t, idle[:least])
     fit = start(problem, np.flatnonzero(varied))
@@ -265,8 +296,9 @@ def eliminate_free(problem: Triangular, least: int) -> Path:
 def eliminate_bounded(problem: Triangular, unit: np.ndarray, least: int) -> Path:
     """Drop the column with the smallest ``t * unit`` of a `with_intercept` problem, until ``least`` are left.
 
-    Column 0, the intercept, always stays. A column at 0 leaves without a new fit, for the solution is the same; the
-    others leave one by one, each time with the active-set method started from the solution before.
+    Column 0, the intercept, always stays. A column at 0 leaves without a new fit, for the solution
+    is the same; the others leave one by one, each time with the active-set method started from the
+    solution before.
 
     ``unit`` (q - 1,) is what t of each column is multiplied with to compare sizes.
     """
@@ -291,21 +323,23 @@ def _bounded(problem: Triangular, columns: np.ndarray, start: np.ndarray) -> np.
 class RFECV(LinearRegressor):
     """Least squares on the features that survive recursive elimination.
 
-    From all columns, the fit drops the column whose coefficient, in units of its standard deviation, is the smallest in
-    size (the last of those equal within 1e-9), and is repeated on those left. Collinear columns, as there are with more
-    columns than rows, get the coefficients of least norm, singular values below 1e-7 of the largest taken as zero: the
-    order of elimination depends on that cut-off. All fits of a path are updates of one factorisation.
+    From all columns, the fit drops the column whose coefficient, in units of its standard
+    deviation, is the smallest in size (the last of those equal within 1e-9), and is repeated on
+    those left. Collinear columns, as there are with more columns than rows, get the coefficients of
+    least norm, singular values below 1e-7 of the largest taken as zero: the order of elimination
+    depends on that cut-off. All fits of a path are updates of one factorisation.
 
-    One such path per inner fold gives the weighted squared error on its validation rows for every number of columns;
-    the number with the least total (the smaller of equals) ends the path on all training rows. Standard deviations are
-    those of the training rows at hand.
+    One such path per inner fold gives the weighted squared error on its validation rows for every
+    number of columns; the number with the least total (the smaller of equals) ends the path on all
+    training rows. Standard deviations are those of the training rows at hand.
 
     Parameters
     ----------
     base : {"ols", "nnls"}, default="ols"
         The fit of each model; see `OLS` and `NNLS`. Predictions are not clipped.
     cv : int, splitter or iterable, default=5
-        The inner folds; whole groups are held out where `fit` gets at least two groups (see `inner_folds`).
+        The inner folds; whole groups are held out where `fit` gets at least two groups (see
+        `inner_folds`).
     min_features : int, default=1
         The fewest columns to go down to.
     random_state : int, default=0
@@ -320,20 +354,32 @@ class RFECV(LinearRegressor):
     dropped_features_ : list of str
         Constant columns and copies of others, left out from the start.
     cv_error_path_ : ndarray of shape (n_features - min_features + 1,)
-        The weighted mean squared error over the inner folds with ``n_features``, ..., ``min_features`` columns.
+        The weighted mean squared error over the inner folds with ``n_features``, ...,
+        ``min_features`` columns.
     p_values_ : ndarray of shape (n_features,)
-        For ``base="ols"`` only: see `OLS`; NaN for the columns left out. Chosen by the same data, hence optimistic.
+        For ``base="ols"`` only: see `OLS`; NaN for the columns left out. Chosen by the same data,
+        hence optimistic.
 
     References
     ----------
-    I. Guyon et al., Gene selection for cancer classification using support vector machines, Machine Learning 46
-    (2002) 389.
+    I. Guyon et al., Gene selection for cancer classification using support vector machines, Machine
+    Learning 46 (2002) 389.
     """
 
     def __init__(
-        self, *, base: Literal["ols", "nnls"] = "ols", cv: Any = 5, min_features: int = 1, random_state: int | None = 0
+        self,
+        *,
+        base: Literal["ols", "nnls"] = "ols",
+        cv: Any = 5,
+        min_features: int = 1,
+        random_state: int | None = 0,
     ) -> None:
-        self.base, self.cv, self.min_features, self.random_state = base, cv, min_features, random_state
+        self.base, self.cv, self.min_features, self.random_state = (
+            base,
+            cv,
+            min_features,
+            random_state,
+        )
 
     @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -347,7 +393,9 @@ class RFECV(LinearRegressor):
         w = w / w.mean()
         least = min(max(self.min_features, 1), X.shape[1])
         errors, weight = np.zeros(X.shape[1] - least + 1), 0.0
-        for train, valid in weighted_folds(self.cv, sample_weight, len(y), groups, self.random_state):
+        for train, valid in weighted_folds(
+            self.cv, sample_weight, len(y), groups, self.random_state
+        ):
             _, coef, intercept = self._eliminate(X[train], y[train], w[train], least)
             errors += w[valid] @ (y[valid, None] - X[valid] @ coef - intercept) ** 2
             weight += w[valid].sum()

@@ -1,9 +1,10 @@
 """Forward selection and backward elimination of features by AIC, AICc or BIC.
 
-`Stepwise` is the estimator: it walks along a path (which column moves next, and the RSS after each step, whatever the
-criterion) while a `Criterion` of Gaussian models falls. A path starts from a reduced problem (`Triangular`: A of shape
-k × p, b of shape (k,)). Least squares goes both ways by one orthogonalisation (`GreedyPath`); non-negative least
-squares goes backwards here (`NonNegativeBackward`), forwards in `nnls_forward`.
+`Stepwise` is the estimator: it walks along a path (which column moves next, and the RSS after each
+step, whatever the criterion) while a `Criterion` of Gaussian models falls. A path starts from a
+reduced problem (`Triangular`: A of shape k × p, b of shape (k,)). Least squares goes both ways by
+one orthogonalisation (`GreedyPath`); non-negative least squares goes backwards here
+(`NonNegativeBackward`), forwards in `nnls_forward`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from scipy.linalg.lapack import dtrtri, dtrtrs
 from ..base import Memo, feature_names, one_blas_thread
 from .least_squares import LinearRegressor
 from .nnls_forward import NonNegativeForward
-from .triangular import ALIASED, TIES, Triangular, centred, non_negative, optimal_limit, upper_triangle, with_intercept
+from .triangular import (
+    ALIASED,
+    TIES,
+    Triangular,
+    centred,
+    non_negative,
+    optimal_limit,
+    upper_triangle,
+    with_intercept,
+)
 
 CriterionName = Literal["aic", "aicc", "bic"]
 CRITERIA: tuple[CriterionName, ...] = get_args(CriterionName)
@@ -30,16 +40,17 @@ CRITERIA: tuple[CriterionName, ...] = get_args(CriterionName)
 class Criterion:
     """``n log(RSS / n)`` plus a penalty: -2 log-likelihood of a Gaussian model of n observations, up to a constant.
 
-    The likelihood is at its maximum over sigma² (RSS / n); the constant ``n (1 + log 2 pi)`` and the parameter sigma²,
-    the same for every model, are left out, as in R's ``extractAIC``.
+    The likelihood is at its maximum over sigma² (RSS / n); the constant ``n (1 + log 2 pi)`` and
+    the parameter sigma², the same for every model, are left out, as in R's ``extractAIC``.
 
     - AIC and BIC: ``k edf`` with k = 2 and k = log(n).
-    - AICc, where ``corrected``: ``2 n (edf + 1) / (n - edf - 2) - 2``, which is ``n (n + edf) / (n - edf - 2)`` of
-      Hurvich and Tsai less n + 2, so that it tends to AIC where n is large.
+    - AICc, where ``corrected``: ``2 n (edf + 1) / (n - edf - 2) - 2``, which is ``n (n + edf) / (n
+      - edf - 2)`` of Hurvich and Tsai less n + 2, so that it tends to AIC where n is large.
 
     References
     ----------
-    C. M. Hurvich and C.-L. Tsai, Regression and time series model selection in small samples, Biometrika 76 (1989) 297.
+    C. M. Hurvich and C.-L. Tsai, Regression and time series model selection in small samples,
+    Biometrika 76 (1989) 297.
     """
 
     n: int
@@ -60,7 +71,9 @@ class Criterion:
         """Return the criterion; infinite where too few residual degrees of freedom would be left."""
         if edf > self.largest:
             return inf
-        penalty = 2.0 * self.n * (edf + 1) / (self.n - edf - 2) - 2.0 if self.corrected else self.k * edf
+        penalty = (
+            2.0 * self.n * (edf + 1) / (self.n - edf - 2) - 2.0 if self.corrected else self.k * edf
+        )
         return self.n * log(rss / self.n) + penalty if rss > 0 else -inf
 
 
@@ -76,13 +89,16 @@ def distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
 
 
 BASES, DIRECTIONS = ("ols", "nnls"), ("forward", "backward")
-_TALL = 4.0  # from so many times as many rows as columns on, forward selection reduces the rows first
+_TALL = (
+    4.0  # from so many times as many rows as columns on, forward selection reduces the rows first
+)
 
 
 class Path(Protocol):
     """A stepwise search whatever ends it: the columns it begins with, those moved, the RSS before and after each.
 
-    A step changes the degrees of freedom by one whichever column it moves, so all criteria share the path.
+    A step changes the degrees of freedom by one whichever column it moves, so all criteria share
+    the path.
     """
 
     columns: np.ndarray
@@ -97,25 +113,29 @@ class Path(Protocol):
 class Stepwise(LinearRegressor):
     """Stepwise regression: columns join or leave one at a time while the criterion falls.
 
-    Each step takes the column that leaves the least residual sum of squares (the first of equals, up to 1e-10). The
-    criterion is that of R's ``extractAIC``: ``n log(RSS / n) + k edf`` with k = 2 (AIC) or k = log(n) (BIC), the
-    Gaussian log-likelihood at its maximum over sigma², times -2, without the constant ``n (1 + log 2 pi)`` and without
-    counting sigma²; or AICc (see `Criterion`). With weights w_i, taken as inverse variances, RSS is the weighted sum
-    and the term ``-sum log w_i``, the same for every model, is left out too. For plain designs the sequence is that of
-    R's ``step``.
+    Each step takes the column that leaves the least residual sum of squares (the first of equals,
+    up to 1e-10). The criterion is that of R's ``extractAIC``: ``n log(RSS / n) + k edf`` with k = 2
+    (AIC) or k = log(n) (BIC), the Gaussian log-likelihood at its maximum over sigma², times -2,
+    without the constant ``n (1 + log 2 pi)`` and without counting sigma²; or AICc (see
+    `Criterion`). With weights w_i, taken as inverse variances, RSS is the weighted sum and the term
+    ``-sum log w_i``, the same for every model, is left out too. For plain designs the sequence is
+    that of R's ``step``.
 
     - ``n`` counts distinct rows of positive weight: an exact copy of a row is no new evidence.
-    - ``edf`` is the number of columns in the model plus 1 for the intercept. For ``base="nnls"`` it counts columns
-      held at zero by their sign as well: they cost a degree of freedom and lower nothing, so backward elimination drops
-      them first, whenever there are any. (Counted by positive coefficients, a column at zero would be free; it
-      would then come back for each one removed, and the elimination stop far from the criterion's minimum.)
-    - No model with ``edf >= n`` is looked at, for AICc ``edf >= n - 2``. Where all columns together would leave too few
-      residual degrees of freedom, also among the distinct rows of X alone (repeats have one each), backward elimination
-      begins from the longest model on the forward path that leaves enough. Within a few residual degrees of freedom AIC
-      and BIC are noise, and with more columns than rows forward AIC does not stop before: take AICc, or set
+    - ``edf`` is the number of columns in the model plus 1 for the intercept. For ``base="nnls"`` it
+      counts columns held at zero by their sign as well: they cost a degree of freedom and lower
+      nothing, so backward elimination drops them first, whenever there are any. (Counted by
+      positive coefficients, a column at zero would be free; it would then come back for each one
+      removed, and the elimination stop far from the criterion's minimum.)
+    - No model with ``edf >= n`` is looked at, for AICc ``edf >= n - 2``. Where all columns together
+      would leave too few residual degrees of freedom, also among the distinct rows of X alone
+      (repeats have one each), backward elimination begins from the longest model on the forward
+      path that leaves enough. Within a few residual degrees of freedom AIC and BIC are noise, and
+      with more columns than rows forward AIC does not stop before: take AICc, or set
       ``max_features`` (a tenth of the rows, say).
-    - Columns within 1e-7 of the span of those before them (R's tolerance) never enter; backward elimination begins
-      from the columns that are not, in their order. R instead keeps such columns without a coefficient.
+    - Columns within 1e-7 of the span of those before them (R's tolerance) never enter; backward
+      elimination begins from the columns that are not, in their order. R instead keeps such columns
+      without a coefficient.
 
     Parameters
     ----------
@@ -126,7 +146,8 @@ class Stepwise(LinearRegressor):
     criterion : {"aic", "aicc", "bic"}, default="aic"
         What must fall with each step.
     max_features : int, optional
-        The most columns the model may have. Backward elimination goes on, criterion rising if need be, until then.
+        The most columns the model may have. Backward elimination goes on, criterion rising if need
+        be, until then.
 
     Attributes
     ----------
@@ -145,7 +166,8 @@ class Stepwise(LinearRegressor):
     dropped_features_ : list of str
         Constant columns and copies of others, left out from the start.
     p_values_ : ndarray of shape (n_features,)
-        For ``base="ols"`` only: see `OLS`; NaN for the columns left out. Chosen by the same data, hence optimistic.
+        For ``base="ols"`` only: see `OLS`; NaN for the columns left out. Chosen by the same data,
+        hence optimistic.
 
     References
     ----------
@@ -167,26 +189,40 @@ class Stepwise(LinearRegressor):
         criterion: CriterionName = "aic",
         max_features: int | None = None,
     ) -> None:
-        self.base, self.direction, self.criterion, self.max_features = base, direction, criterion, max_features
+        self.base, self.direction, self.criterion, self.max_features = (
+            base,
+            direction,
+            criterion,
+            max_features,
+        )
 
     @one_blas_thread
     def fit(self, X: Any, y: Any, sample_weight: Any = None, memo: Memo | None = None) -> Self:
         """Search and fit on X of shape (n_samples, n_features) and y of shape (n_samples,).
 
-        ``memo``, where given, has the path of an earlier fit on the same rows by another criterion, or keeps this one.
+        ``memo``, where given, has the path of an earlier fit on the same rows by another criterion,
+        or keeps this one.
         """
         self._check_parameters()
         X, y, w = self._training_rows(X, y, sample_weight)
         criterion = Criterion.named(self.criterion, distinct_rows(X, y))
         most = _most(X, criterion.largest, self.direction)
         cap = X.shape[1] if self.max_features is None else self.max_features
-        kind, rows = (self.base, self.direction, most if self.direction == "backward" else None), (y, w, X)
-        path = (memo or Memo()).of(kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most))
+        kind, rows = (
+            (self.base, self.direction, most if self.direction == "backward" else None),
+            (y, w, X),
+        )
+        path = (memo or Memo()).of(
+            kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most)
+        )
         sizes, values = walk(path, self.direction, criterion, cap)
         columns = columns_after(path, self.direction, sizes.stop - 1)
         names, sign = feature_names(self), "+" if self.direction == "forward" else "-"
         self.steps_ = [f"{sign} {names[j]}" for j in path.order[sizes.start : sizes.stop - 1]]
-        self.criterion_path_, self.rss_path_ = np.array(values), np.array(path.rss[sizes.start : sizes.stop])
+        self.criterion_path_, self.rss_path_ = (
+            np.array(values),
+            np.array(path.rss[sizes.start : sizes.stop]),
+        )
         self.edf_path_ = np.array([degrees(path, self.direction, step) for step in sizes])
         if self.base == "ols":
             return self._set_free(centred(X[:, columns], y, w), X, y, w, columns, independent=True)
@@ -199,20 +235,25 @@ class Stepwise(LinearRegressor):
         for name, choices in (("base", BASES), ("direction", DIRECTIONS), ("criterion", CRITERIA)):
             if (value := getattr(self, name)) not in choices:
                 listed = ", ".join(repr(choice) for choice in choices)
-                raise ValueError(f"parameter {name} of Stepwise must be one of {listed}, got {value!r}")
+                raise ValueError(
+                    f"parameter {name} of Stepwise must be one of {listed}, got {value!r}"
+                )
 
 
 def _most(X: np.ndarray, largest: int, direction: str) -> int:
     """Return the most columns a model may have, given the most degrees of freedom the criterion is defined for.
 
-    Backward elimination begins there, and models with a column for each distinct row all fit the same means.
+    Backward elimination begins there, and models with a column for each distinct row all fit the
+    same means.
     """
     if direction == "backward":
         largest = min(largest, distinct_rows(X, np.zeros(len(X))) - 1)
     return max(largest - 1, 0)
 
 
-def new_path(X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, most: int) -> Path:
+def new_path(
+    X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, most: int
+) -> Path:
     """Return the path of a search, its first step still to be taken; ``most`` columns may be left backwards at most."""
     if base == "ols" and direction == "forward":
         return forward_path(centred(X, y, w, _TALL))
@@ -237,8 +278,8 @@ def columns_after(path: Path, direction: str, steps: int) -> np.ndarray:
 def walk(path: Path, direction: str, criterion: Criterion, cap: int) -> tuple[range, list[float]]:
     """Go along a path while the criterion falls; return the numbers of steps at which there was a model, and its value.
 
-    ``cap`` is the most columns: forwards it ends the walk, backwards the walk goes on until there. Backwards, what the
-    path has before the criterion is defined is passed over.
+    ``cap`` is the most columns: forwards it ends the walk, backwards the walk goes on until there.
+    Backwards, what the path has before the criterion is defined is passed over.
     """
     beyond = degrees(path, direction, 0) - criterion.largest if direction == "backward" else 0
     first = min(max(beyond, 0), len(path.columns))
@@ -257,7 +298,9 @@ def walk(path: Path, direction: str, criterion: Criterion, cap: int) -> tuple[ra
 
 
 _LOSS = 1e-6  # a squared length is computed anew once this is left of it: its downdates have cost six digits then
-_FRESH = 0.1  # a direction is orthogonalised twice where less than this is left of its squared length
+_FRESH = (
+    0.1  # a direction is orthogonalised twice where less than this is left of its squared length
+)
 _BLOCK = 32  # directions taken out of the columns left at once (a matrix product instead of as many passes over them)
 _AT_ONCE = 16  # trials looked at together, in the order of their bounds
 
@@ -265,30 +308,42 @@ _AT_ONCE = 16  # trials looked at together, in the order of their bounds
 class GreedyPath:
     """Vectors taken one by one, each for its share of a target, and orthogonalised (Gram-Schmidt, in blocks).
 
-    The share of vector j is ``(z_j' r)² / z_j' z_j``, z_j and the target r being orthogonal to those taken. A step
-    costs one product of the vectors left with the new direction q: lengths and products with r follow by ``z_j' z_j -
-    (z_j' q)²`` and ``z_j' r - (z_j' q)(q' r)``. The vectors are orthogonalised themselves, and both are computed anew,
-    every 32 steps, and earlier where a squared length has fallen to 1e-6 of what it was.
+    The share of vector j is ``(z_j' r)² / z_j' z_j``, z_j and the target r being orthogonal to
+    those taken. A step costs one product of the vectors left with the new direction q: lengths and
+    products with r follow by ``z_j' z_j - (z_j' q)²`` and ``z_j' r - (z_j' q)(q' r)``. The vectors
+    are orthogonalised themselves, and both are computed anew, every 32 steps, and earlier where a
+    squared length has fallen to 1e-6 of what it was.
 
-    Forward selection takes the columns of the design with the largest share of the target: that is by how much the RSS
-    falls. Backward elimination takes the rows of the pseudo-inverse with the least share of the fitted coefficients:
-    with A = QR and U = R^-1 (its rows u_j), t = U Q'b and (A'A)^-1 = UU', so that t_j² / (A'A)^-1_jj, by which the RSS
-    rises without column j, is the share of u_j in Q'b; and what is orthogonal to u_j is the pseudo-inverse without j.
+    Forward selection takes the columns of the design with the largest share of the target: that is
+    by how much the RSS falls. Backward elimination takes the rows of the pseudo-inverse with the
+    least share of the fitted coefficients: with A = QR and U = R^-1 (its rows u_j), t = U Q'b and
+    (A'A)^-1 = UU', so that t_j² / (A'A)^-1_jj, by which the RSS rises without column j, is the
+    share of u_j in Q'b; and what is orthogonal to u_j is the pseudo-inverse without j.
 
-    ``vectors`` (p, d), C-contiguous, are overwritten; ``columns`` (p,) are what they are called, in ascending order,
-    and then those of the model that the path begins with: none, or all. The vector with the largest share is next, or
-    that with the least; ``order`` are the columns taken so far, ``rss`` the residual sums of squares before the first
-    and after each step, of which ``floor`` is the least there is.
+    ``vectors`` (p, d), C-contiguous, are overwritten; ``columns`` (p,) are what they are called, in
+    ascending order, and then those of the model that the path begins with: none, or all. The vector
+    with the largest share is next, or that with the least; ``order`` are the columns taken so far,
+    ``rss`` the residual sums of squares before the first and after each step, of which ``floor`` is
+    the least there is.
     """
 
     def __init__(
-        self, vectors: np.ndarray, target: np.ndarray, columns: np.ndarray, *, largest: bool, rss: float, floor: float
+        self,
+        vectors: np.ndarray,
+        target: np.ndarray,
+        columns: np.ndarray,
+        *,
+        largest: bool,
+        rss: float,
+        floor: float,
     ) -> None:
         self.columns = columns[:0] if largest else columns
         self.order, self.rss = list[int](), [max(rss, floor)]
         self._largest, self._floor = largest, floor
         self._left, self._Z, self._r = columns, vectors, target.copy()
-        self._Q = np.empty((_BLOCK, vectors.shape[1]))  # the directions taken since the vectors were orthogonalised
+        self._Q = np.empty(
+            (_BLOCK, vectors.shape[1])
+        )  # the directions taken since the vectors were orthogonalised
         self._W = np.empty((_BLOCK, len(vectors)))  # W = Q Z'
         self._taken = np.zeros(len(vectors), dtype=bool)
         self._size = 0
@@ -312,7 +367,11 @@ class GreedyPath:
         if not kept.all():
             self._Z, self._left, lengths = self._Z[kept], self._left[kept], lengths[kept]
         self._taken = np.zeros(len(lengths), dtype=bool)
-        self._lengths, self._whole, self._least = lengths, lengths.copy(), np.maximum(_LOSS * lengths, ALIASED**2)
+        self._lengths, self._whole, self._least = (
+            lengths,
+            lengths.copy(),
+            np.maximum(_LOSS * lengths, ALIASED**2),
+        )
         self._products = self._Z @ self._r
         self._size = 0
 
@@ -347,30 +406,38 @@ def forward_path(problem: Triangular) -> GreedyPath:
     """Return the path of forward selection on a `centred` problem: AIC and BIC of every size are read off it."""
     rss = float(problem.b @ problem.b)
     columns = np.arange(problem.A.shape[1])
-    return GreedyPath(problem.A.T.copy(), problem.b, columns, largest=True, rss=rss, floor=problem.floor)
+    return GreedyPath(
+        problem.A.T.copy(), problem.b, columns, largest=True, rss=rss, floor=problem.floor
+    )
 
 
 def backward_path(problem: Triangular, most: int) -> GreedyPath:
     """Return the path of backward elimination on a `centred` problem, from ``most`` columns at most.
 
-    It begins from the columns that are no combination of those before them; where there are more than ``most``, from
-    the first ``most`` that forward selection takes.
+    It begins from the columns that are no combination of those before them; where there are more
+    than ``most``, from the first ``most`` that forward selection takes.
     """
     if (columns := independent(problem.A, most)) is None:
         forward = forward_path(problem)
         forward.reaches(most)
         columns = np.sort(np.array(forward.order[:most], dtype=int))
     m = len(columns)
-    R = upper_triangle(np.column_stack([problem.A[:, columns], problem.b]))  # [R z; 0 rest] of A = QR, z = Q'b
+    R = upper_triangle(
+        np.column_stack([problem.A[:, columns], problem.b])
+    )  # [R z; 0 rest] of A = QR, z = Q'b
     U = np.ascontiguousarray(dtrtri(R[:m, :m])[0]) if m else np.zeros((0, 0))
     rest = R[m:, m]
-    return GreedyPath(U, R[:m, m], columns, largest=False, rss=float(rest @ rest), floor=problem.floor)
+    return GreedyPath(
+        U, R[:m, m], columns, largest=False, rss=float(rest @ rest), floor=problem.floor
+    )
 
 
 def independent(A: np.ndarray, most: int) -> np.ndarray | None:
     """Return the columns, in their order, that are no combination of those before them; None if more than ``most``."""
     first = min(most + 1, *A.shape)
-    distances = np.abs(np.diagonal(upper_triangle(A[:, :first])))  # of each column from the span of those before
+    distances = np.abs(
+        np.diagonal(upper_triangle(A[:, :first]))
+    )  # of each column from the span of those before
     if (distances > ALIASED).all():
         if first > most:
             return None
@@ -390,15 +457,15 @@ def independent(A: np.ndarray, most: int) -> np.ndarray | None:
 class NonNegativeBackward:
     """Columns removed one by one, each time the one whose absence raises the RSS least.
 
-    Columns at zero are removed first: they raise nothing. Let t > 0 be the coefficients of those left. Without column
-    j the others move by ``-t_j V_j / V_jj``, ``V = (A_P'A_P)^-1``, and the RSS rises by ``t_j² / V_jj``. That is the
-    fit where no coefficient becomes negative by it and an intercept at zero stays there. Elsewhere it bounds the rise
-    from below (with the intercept among the columns of V): such columns are fitted in the order of their bounds while
-    these can win.
+    Columns at zero are removed first: they raise nothing. Let t > 0 be the coefficients of those
+    left. Without column j the others move by ``-t_j V_j / V_jj``, ``V = (A_P'A_P)^-1``, and the RSS
+    rises by ``t_j² / V_jj``. That is the fit where no coefficient becomes negative by it and an
+    intercept at zero stays there. Elsewhere it bounds the rise from below (with the intercept among
+    the columns of V): such columns are fitted in the order of their bounds while these can win.
 
-    The ``problem`` is from `with_intercept`. The path begins with all ``columns`` (features) that are not zero; where
-    more than ``most`` have a coefficient, with the first ``most`` that forward selection takes. ``order`` and ``rss``
-    are as for `GreedyPath`.
+    The ``problem`` is from `with_intercept`. The path begins with all ``columns`` (features) that
+    are not zero; where more than ``most`` have a coefficient, with the first ``most`` that forward
+    selection takes. ``order`` and ``rss`` are as for `GreedyPath`.
     """
 
     def __init__(self, problem: Triangular, most: int) -> None:
@@ -490,8 +557,9 @@ def first_of_least(
 ) -> int:
     """Return the index of the least value, the first of equals.
 
-    No value is below its bound, ``bounds`` (g,). ``settled`` returns the values at some indices, NaN where they need a
-    fit; ``fitted`` returns the value at one index by a fit, and is not called where the bound says it is not the least.
+    No value is below its bound, ``bounds`` (g,). ``settled`` returns the values at some indices,
+    NaN where they need a fit; ``fitted`` returns the value at one index by a fit, and is not called
+    where the bound says it is not the least.
     """
     values, least = np.full(len(bounds), np.inf), np.inf
     order = np.argsort(bounds, kind="stable")

@@ -1,9 +1,9 @@
 """Weighted least-squares problems with columns of length 1, reduced to few rows, and their solution.
 
-X (n × p), y and weights (n) enter; `centred` (the intercept implied) and `with_intercept` (column 0) make a
-`Triangular` problem of them: A of shape (k, q) and b (k), with ``|A t - b|²`` the weighted RSS and coefficient = t /
-scale. `minimum_norm` solves it freely, `non_negative` for t >= 0 by the active-set method of Lawson and Hanson, from a
-cold start or a warm one.
+X (n × p), y and weights (n) enter; `centred` (the intercept implied) and `with_intercept` (column
+0) make a `Triangular` problem of them: A of shape (k, q) and b (k), with ``|A t - b|²`` the
+weighted RSS and coefficient = t / scale. `minimum_norm` solves it freely, `non_negative` for t >= 0
+by the active-set method of Lawson and Hanson, from a cold start or a warm one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ _EPS = float(np.finfo(np.float64).eps)
 class Triangular:
     """A weighted least-squares problem reduced by QR: ``|A t - b|²`` is the weighted RSS of scaled coefficients ``t``.
 
-    A (k, q), columns contiguous, is the design with columns of length 1 (0 for a column without variation); k = min(n,
-    q + 1) where it was reduced, else n. In the centred form q = p and the intercept is implied; in the non-negative
-    form column 0 is the intercept and q = p + 1. ``scale`` (q,) is the length of each column of the weighted design:
-    coefficient = t / scale. An RSS below ``floor`` is rounding error of a perfect fit.
+    A (k, q), columns contiguous, is the design with columns of length 1 (0 for a column without
+    variation); k = min(n, q + 1) where it was reduced, else n. In the centred form q = p and the
+    intercept is implied; in the non-negative form column 0 is the intercept and q = p + 1.
+    ``scale`` (q,) is the length of each column of the weighted design: coefficient = t / scale. An
+    RSS below ``floor`` is rounding error of a perfect fit.
     """
 
     A: np.ndarray
@@ -98,15 +99,18 @@ def minimum_norm(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Solve for some columns of a `centred` problem: by QR where they are clearly independent, else by SVD.
 
-    With ``independent`` they are known to be so, however close to each other: QR unless it breaks down. Returned are
-    the solution t of least norm (singular values below 1e-7 of the largest count as zero); the diagonal of (A'A)^-1, so
-    that var(t) is sigma² times it, NaN where collinear columns leave a coefficient undetermined; and the rank.
+    With ``independent`` they are known to be so, however close to each other: QR unless it breaks
+    down. Returned are the solution t of least norm (singular values below 1e-7 of the largest count
+    as zero); the diagonal of (A'A)^-1, so that var(t) is sigma² times it, NaN where collinear
+    columns leave a coefficient undetermined; and the rank.
     """
     A, m = problem.A[:, columns], len(columns)
     if 0 < m <= len(A):
         R = upper_triangle(np.column_stack([A, problem.b]))[:m]
         inverse, singular = dtrtri(R[:, :m])
-        clear = independent or np.linalg.norm(R[:, :m]) * np.linalg.norm(inverse) * ALIASED < 1  # >= s_max / s_min
+        clear = (
+            independent or np.linalg.norm(R[:, :m]) * np.linalg.norm(inverse) * ALIASED < 1
+        )  # >= s_max / s_min
         if clear and not singular:
             return dtrtrs(R[:, :m], R[:, m])[0], np.sum(inverse**2, axis=1), m
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
@@ -169,9 +173,13 @@ class Face:
     def keep(self, which: np.ndarray) -> None:
         """Keep some of the columns, given as a mask over them.
 
-        From the first column dropped on, R of those kept is G R' with R' triangular, and Q becomes QG.
+        From the first column dropped on, R of those kept is G R' with R' triangular, and Q becomes
+        QG.
         """
-        m, columns = len(self.columns), [column for column, kept in zip(self.columns, which, strict=True) if kept]
+        m, columns = (
+            len(self.columns),
+            [column for column, kept in zip(self.columns, which, strict=True) if kept],
+        )
         left, first = len(columns), int(np.argmin(which))
         G, R = np.linalg.qr(self._R[first:m, np.flatnonzero(which)[first:]])
         if left > first and np.abs(np.diagonal(R)).min() <= ALIASED:
@@ -179,7 +187,10 @@ class Face:
             return
         self._R[:first, first:left] = self._R[:first, np.flatnonzero(which)[first:]]
         self._R[first:left, first:left] = R
-        self._Q[:, first:left], self._z[first:left] = self._Q[:, first:m] @ G, G.T @ self._z[first:m]
+        self._Q[:, first:left], self._z[first:left] = (
+            self._Q[:, first:m] @ G,
+            G.T @ self._z[first:m],
+        )
         self.columns = columns
         self._residual = self._gradient = None
 
@@ -202,18 +213,21 @@ class Face:
         return self._gradient
 
 
-def non_negative(problem: Triangular, allowed: np.ndarray | None = None, start: np.ndarray | None = None) -> np.ndarray:
+def non_negative(
+    problem: Triangular, allowed: np.ndarray | None = None, start: np.ndarray | None = None
+) -> np.ndarray:
     """Minimise ``|A t - b|²`` over t >= 0 by the active-set method of Lawson and Hanson, from a warm start.
 
-    Only columns that are ``allowed`` (q,) are used; the others stay 0. By default columns are exchanged by the signs of
-    coefficients and gradients (Portugal et al.) until few are wrong, and not from ``start`` (q,). The result fulfils
-    the Karush-Kuhn-Tucker conditions up to 1e-12 |b|.
+    Only columns that are ``allowed`` (q,) are used; the others stay 0. By default columns are
+    exchanged by the signs of coefficients and gradients (Portugal et al.) until few are wrong, and
+    not from ``start`` (q,). The result fulfils the Karush-Kuhn-Tucker conditions up to 1e-12 |b|.
 
     References
     ----------
     C. L. Lawson and R. J. Hanson, Solving Least Squares Problems (1974), chapter 23.
-    L. F. Portugal, J. J. Júdice and L. N. Vicente, A comparison of block pivoting and interior-point algorithms for
-    linear least squares problems with nonnegative variables, Math. Comp. 63 (1994) 625.
+    L. F. Portugal, J. J. Júdice and L. N. Vicente, A comparison of block pivoting and
+    interior-point algorithms for linear least squares problems with nonnegative variables, Math.
+    Comp. 63 (1994) 625.
     """
     free = np.ones(problem.A.shape[1], dtype=bool) if allowed is None else allowed
     t = _guess(problem, free) if start is None else start.copy()
@@ -233,7 +247,9 @@ def non_negative(problem: Triangular, allowed: np.ndarray | None = None, start: 
                 continue
             face = Face(problem, before)
         rejected[best] = True
-    warnings.warn("the active set of the non-negative fit did not settle", ConvergenceWarning, stacklevel=2)
+    warnings.warn(
+        "the active set of the non-negative fit did not settle", ConvergenceWarning, stacklevel=2
+    )
     return t
 
 
@@ -263,8 +279,9 @@ def settle(face: Face, t: np.ndarray) -> np.ndarray:
 def _guess(problem: Triangular, free: np.ndarray) -> np.ndarray:
     """Return a point whose positive columns are most of those in use at the optimum.
 
-    Columns with a positive gradient enter (those with the largest, half as many at most as rows are left over) and
-    those with a negative coefficient leave, all at once, on the Gram matrix; in the end they only leave.
+    Columns with a positive gradient enter (those with the largest, half as many at most as rows are
+    left over) and those with a negative coefficient leave, all at once, on the Gram matrix; in the
+    end they only leave.
     """
     columns = np.flatnonzero(free)
     A = problem.A[:, columns]
@@ -274,14 +291,22 @@ def _guess(problem: Triangular, free: np.ndarray) -> np.ndarray:
     for exchange in itertools.count():
         inside, negative = np.flatnonzero(used), x < 0
         outside = np.where(used, 0.0, gradient)
-        room = min((len(A) - len(inside)) // 2, np.count_nonzero(outside > limit)) if exchange < _EXCHANGES else 0
+        room = (
+            min((len(A) - len(inside)) // 2, np.count_nonzero(outside > limit))
+            if exchange < _EXCHANGES
+            else 0
+        )
         if room == 0 and not negative.any():
             break
         used[inside[negative]] = False
         if room:
             used[np.argsort(-outside, kind="stable")[:room]] = True
         inside = np.flatnonzero(used)
-        x, singular = dposv(gram[inside[:, None], inside], products[inside])[1:] if len(inside) else (np.zeros(0), 0)
+        x, singular = (
+            dposv(gram[inside[:, None], inside], products[inside])[1:]
+            if len(inside)
+            else (np.zeros(0), 0)
+        )
         if singular:
             return t
         gradient = products - gram[:, inside] @ x

@@ -1,8 +1,9 @@
 """Scaled dot-product attention, with grouped key/value heads and causal masks.
 
-Of calls, positions are those of flash-attn 2.7 and AITER of ROCm 7, too. Sizes of sequences packed into one tensor are
-numbers in device memory, which no profiler records: such calls are described only where the totals show that every
-sequence has the greatest length. Of calls a window narrower than the keys is not described either.
+Of calls, positions are those of flash-attn 2.7 and AITER of ROCm 7, too. Sizes of sequences packed
+into one tensor are numbers in device memory, which no profiler records: such calls are described
+only where the totals show that every sequence has the greatest length. Of calls a window narrower
+than the keys is not described either.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ from .gemm import BATCH
 def kept_fraction(frame: pd.DataFrame) -> np.ndarray:
     """Return the part of the seq_q x seq_kv scores that a mask keeps.
 
-    Without a mask 1; causal, aligned at the end of the keys, ``1 - seq_q / (2 seq_kv)`` for seq_q <= seq_kv: the
-    usual half for square problems, nearly everything when one new token looks back. For seq_q > seq_kv (queries
-    without keys) ``seq_kv / (2 seq_q)``. Of a window of w keys a query that looks back on x of them keeps min(x, w):
-    the mean of that over the queries, as a part of seq_kv.
+    Without a mask 1; causal, aligned at the end of the keys, ``1 - seq_q / (2 seq_kv)`` for seq_q
+    <= seq_kv: the usual half for square problems, nearly everything when one new token looks back.
+    For seq_q > seq_kv (queries without keys) ``seq_kv / (2 seq_q)``. Of a window of w keys a query
+    that looks back on x of them keeps min(x, w): the mean of that over the queries, as a part of
+    seq_kv.
     """
     seq_q, seq_kv = numbers(frame, "seq_q", "seq_kv")
     causal, window = numbers(frame, "causal", "window", minimum=0)
@@ -47,7 +49,9 @@ def kept_fraction(frame: pd.DataFrame) -> np.ndarray:
     # Queries look back on x = first ... seq_kv keys; those beyond the window keep w of them.
     first = np.maximum(seq_kv - seq_q, 0)
     edge = np.clip(window, first, seq_kv)
-    seen = ((edge**2 - first**2) / 2 + window * (seq_kv - edge)) / (np.maximum(seq_q, seq_kv - first) * seq_kv)
+    seen = ((edge**2 - first**2) / 2 + window * (seq_kv - edge)) / (
+        np.maximum(seq_q, seq_kv - first) * seq_kv
+    )
     narrow = (window > 0) & (window < seq_kv)
     return np.where(narrow, np.minimum(np.where(causal > 0, seen, window / seq_kv), kept), kept)
 
@@ -55,8 +59,9 @@ def kept_fraction(frame: pd.DataFrame) -> np.ndarray:
 def flops(frame: pd.DataFrame) -> np.ndarray:
     """Return ``2 batch heads seq_q seq_kv (head_dim + head_dim_v)`` x the kept fraction: the products Q K' and P V.
 
-    Dao, "FlashAttention-2", arXiv:2307.08691, section 4.1 (which halves it for causal masks); softmax not counted.
-    ``head_dim_v``, the size of a value, is mostly ``head_dim`` (not in DeepSeek's latent attention).
+    Dao, "FlashAttention-2", arXiv:2307.08691, section 4.1 (which halves it for causal masks);
+    softmax not counted. ``head_dim_v``, the size of a value, is mostly ``head_dim`` (not in
+    DeepSeek's latent attention).
     """
     qk, pv = _products(frame)
     return 2 * (qk + pv)
@@ -74,7 +79,8 @@ def backward_flops(frame: pd.DataFrame) -> np.ndarray:
 def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     """Return the bytes of q, k, v read and of the result written once (the scores stay on the chip).
 
-    Dao et al., "FlashAttention", arXiv:2205.14135: q and the result have ``heads`` heads, k and v ``kv_heads``.
+    Dao et al., "FlashAttention", arXiv:2205.14135: q and the result have ``heads`` heads, k and v
+    ``kv_heads``.
     """
     q, k, v, result = _tensors(frame)
     a, b, out = (element_bytes(frame, name) for name in ("dtype_a", "dtype_b", "dtype_out"))
@@ -91,8 +97,8 @@ def backward_bytes(frame: pd.DataFrame) -> np.ndarray:
 def view(frame: pd.DataFrame) -> pd.DataFrame:
     """Return one product per head whose result is the output tile: m = seq_q, n = head_dim_v, k = seq_kv (1 + d/d_v).
 
-    A fused kernel keeps a tile of the result and walks over the keys, so seq_kv is the inner dimension; the factor, 2
-    where d = d_v, stands for the two products and keeps the FLOPs.
+    A fused kernel keeps a tile of the result and walks over the keys, so seq_kv is the inner
+    dimension; the factor, 2 where d = d_v, stands for the two products and keeps the FLOPs.
     """
     batch, heads, seq_q, seq_kv, d, d_v = _sizes(frame)
     return pd.DataFrame({"batch": batch * heads, "m": seq_q, "n": d_v, "k": seq_kv * (1 + d / d_v)})
@@ -101,7 +107,9 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
 def backward_view(frame: pd.DataFrame) -> pd.DataFrame:
     """Return `view` with the five products of the backward pass in k."""
     batch, heads, seq_q, seq_kv, d, d_v = _sizes(frame)
-    return pd.DataFrame({"batch": batch * heads, "m": seq_q, "n": d_v, "k": seq_kv * (2 + 3 * d / d_v)})
+    return pd.DataFrame(
+        {"batch": batch * heads, "m": seq_q, "n": d_v, "k": seq_kv * (2 + 3 * d / d_v)}
+    )
 
 
 def _sizes(frame: pd.DataFrame) -> list[np.ndarray]:
@@ -118,7 +126,8 @@ def _products(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def _tensors(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the elements of q, k, v and the result; keys that no window reaches are not read.
 
-    With the variant ``latent`` the values are a part of the keys, read with them (DeepSeek-V2, arXiv:2405.04434, 2.1).
+    With the variant ``latent`` the values are a part of the keys, read with them (DeepSeek-V2,
+    arXiv:2405.04434, 2.1).
     """
     batch, heads, seq_q, seq_kv, d, d_v = _sizes(frame)
     (kv_heads,), (window,) = numbers(frame, "kv_heads"), numbers(frame, "window", minimum=0)
@@ -136,11 +145,12 @@ _MASKS = {"0": 0.0, "1": 1.0, "2": 1.0}
 class Signature:
     """Where an operator has its arguments: q at the position `query`, k and v after it.
 
-    `causal` is the position of the flag (or of ``custom_mask_type``: `mask_type`, whether it is a number). Tensors are
-    [batch, heads, sequence, dim] if `heads_first`, else [batch, sequence, heads, dim]. `packed` are the positions of
-    the sequences' offsets for q and k and of their greatest lengths, () where there is no packed form; `window` those
-    of the window's sides; `untold` those of tensors that would overrule the sizes (lengths, tables of pages). `paged`:
-    k and v are pages of a cache.
+    `causal` is the position of the flag (or of ``custom_mask_type``: `mask_type`, whether it is a
+    number). Tensors are [batch, heads, sequence, dim] if `heads_first`, else [batch, sequence,
+    heads, dim]. `packed` are the positions of the sequences' offsets for q and k and of their
+    greatest lengths, () where there is no packed form; `window` those of the window's sides;
+    `untold` those of tensors that would overrule the sizes (lengths, tables of pages). `paged`: k
+    and v are pages of a cache.
     """
 
     causal: int
@@ -156,10 +166,20 @@ class Signature:
     def __call__(self, call: Call) -> Described:
         """Return the operator of a call."""
         q, k, v = (call.tensor(self.query + i) for i in range(3))
-        causal = _MASKS.get(call.word(self.causal), -1.0) if self.mask_type else float(call.flag(self.causal))
+        causal = (
+            _MASKS.get(call.word(self.causal), -1.0)
+            if self.mask_type
+            else float(call.flag(self.causal))
+        )
         require(causal >= 0)
-        require(len(q.dims) > 1 and q.dims[-1] == k.dims[-1] and len(k.dims) == len(v.dims) == len(q.dims))
-        packed = bool(self.packed) and call.has(self.packed[0]) and (len(q.dims) == 3 or q.dims[0] == 1)
+        require(
+            len(q.dims) > 1
+            and q.dims[-1] == k.dims[-1]
+            and len(k.dims) == len(v.dims) == len(q.dims)
+        )
+        packed = (
+            bool(self.packed) and call.has(self.packed[0]) and (len(q.dims) == 3 or q.dims[0] == 1)
+        )
         sizes = self._packed(call, q, k) if packed else self._sizes(q, k)
         require(not any(call.has(position) for position in (*self.untold, *self.window)))
         self._check_window(call, sizes["seq_kv"])
@@ -184,18 +204,34 @@ class Signature:
     def _packed(self, call: Call, q: Tensor, k: Tensor) -> dict[str, int]:
         """Return the sizes of sequences that all have the greatest length.
 
-        Of pages only q can be counted: there every sequence must be whole, its keys as many as its queries.
+        Of pages only q can be counted: there every sequence must be whole, its keys as many as its
+        queries.
         """
         offsets, _, longest_q, longest_k = self.packed
-        batch, seq_q, seq_kv = call.tensor(offsets).numel - 1, call.integer(longest_q), call.integer(longest_k)
+        batch, seq_q, seq_kv = (
+            call.tensor(offsets).numel - 1,
+            call.integer(longest_q),
+            call.integer(longest_k),
+        )
         require(len(q.dims) > 2 and q.dims[-3] == batch * seq_q)
         require(seq_kv == seq_q if self.paged else k.dims[-3] == batch * seq_kv)
-        return {"batch": batch, "heads": q.dims[-2], "kv_heads": k.dims[-2], "seq_q": seq_q, "seq_kv": seq_kv}
+        return {
+            "batch": batch,
+            "heads": q.dims[-2],
+            "kv_heads": k.dims[-2],
+            "seq_q": seq_q,
+            "seq_kv": seq_kv,
+        }
 
     def _check_window(self, call: Call, seq_kv: int) -> None:
         """Refuse a window that hides keys; the flag says which side is causal."""
         words = [call.text(position) for position in self.window]
-        require(all(word in ("", "-1", "0") or (word.isdecimal() and int(word) >= seq_kv) for word in words))
+        require(
+            all(
+                word in ("", "-1", "0") or (word.isdecimal() and int(word) >= seq_kv)
+                for word in words
+            )
+        )
         require(words[:1] != ["0"])  # each query would see its own key alone
 
 
@@ -206,43 +242,72 @@ ATEN: dict[str, CallReader] = {
     "aten::_scaled_dot_product_efficient_attention": Signature(causal=6, heads_first=True),
     "aten::_scaled_dot_product_cudnn_attention": Signature(causal=6, heads_first=True),
     "aten::_scaled_dot_product_fused_attention_overrideable": Signature(causal=5, heads_first=True),
-    "aten::_flash_attention_forward": Signature(causal=8, packed=(3, 4, 5, 6), window=(11, 12), untold=(13, 15)),
+    "aten::_flash_attention_forward": Signature(
+        causal=8, packed=(3, 4, 5, 6), window=(11, 12), untold=(13, 15)
+    ),
     "aten::_cudnn_attention_forward": Signature(causal=10, heads_first=True, packed=(4, 5, 6, 7)),
     "aten::_efficient_attention_forward": Signature(
         causal=9, packed=(4, 5, 6, 7), mask_type=True, window=(13,), untold=(12,)
     ),
-    "aten::_scaled_dot_product_flash_attention_backward": Signature(11, 1, heads_first=True, backward=True),
-    "aten::_scaled_dot_product_efficient_attention_backward": Signature(11, 1, heads_first=True, backward=True),
-    "aten::_scaled_dot_product_cudnn_attention_backward": Signature(14, 1, heads_first=True, backward=True),
+    "aten::_scaled_dot_product_flash_attention_backward": Signature(
+        11, 1, heads_first=True, backward=True
+    ),
+    "aten::_scaled_dot_product_efficient_attention_backward": Signature(
+        11, 1, heads_first=True, backward=True
+    ),
+    "aten::_scaled_dot_product_cudnn_attention_backward": Signature(
+        14, 1, heads_first=True, backward=True
+    ),
     "aten::_scaled_dot_product_fused_attention_overrideable_backward": Signature(
         13, 1, heads_first=True, backward=True
     ),
-    "aten::_flash_attention_backward": Signature(11, 1, packed=(6, 7, 8, 9), backward=True, window=(15, 16)),
-    "aten::_cudnn_attention_backward": Signature(14, 1, heads_first=True, packed=(9, 10, 11, 12), backward=True),
+    "aten::_flash_attention_backward": Signature(
+        11, 1, packed=(6, 7, 8, 9), backward=True, window=(15, 16)
+    ),
+    "aten::_cudnn_attention_backward": Signature(
+        14, 1, heads_first=True, packed=(9, 10, 11, 12), backward=True
+    ),
     "aten::_efficient_attention_backward": Signature(
         14, 1, packed=(6, 7, 8, 9), backward=True, mask_type=True, window=(18,)
     ),
     "flash_attn::_flash_attn_forward": _FLASH_ATTN,
-    "flash_attn::_flash_attn_varlen_forward": Signature(causal=9, packed=(3, 4, 5, 6), window=(10, 11)),
-    "flash_attn::_flash_attn_backward": Signature(causal=11, query=1, backward=True, window=(12, 13)),
-    "flash_attn::_flash_attn_varlen_backward": Signature(15, 1, packed=(9, 10, 11, 12), backward=True, window=(16, 17)),
+    "flash_attn::_flash_attn_varlen_forward": Signature(
+        causal=9, packed=(3, 4, 5, 6), window=(10, 11)
+    ),
+    "flash_attn::_flash_attn_backward": Signature(
+        causal=11, query=1, backward=True, window=(12, 13)
+    ),
+    "flash_attn::_flash_attn_varlen_backward": Signature(
+        15, 1, packed=(9, 10, 11, 12), backward=True, window=(16, 17)
+    ),
     "aiter::mha_fwd": _FLASH_ATTN,
     "aiter::fmha_v3_fwd": _FLASH_ATTN,
-    "aiter::mha_batch_prefill": Signature(causal=12, packed=(3, 4, 6, 7), paged=True, window=(13, 14)),
+    "aiter::mha_batch_prefill": Signature(
+        causal=12, packed=(3, 4, 6, 7), paged=True, window=(13, 14)
+    ),
 }
 
 
 def _attention(make: Operands, row: Row) -> Run:
     """Return ``scaled_dot_product_attention``, grouped heads included."""
     batch, heads, seq_q, seq_kv, dim = sizes(row, "batch", "heads", "seq_q", "seq_kv", "head_dim")
-    (kv_heads,), (dim_v,) = sizes(row, "kv_heads", default=heads), sizes(row, "head_dim_v", default=dim)
+    (kv_heads,), (dim_v,) = (
+        sizes(row, "kv_heads", default=heads),
+        sizes(row, "head_dim_v", default=dim),
+    )
     dtype, causal = only_format(row), bool(row.get("causal", False))
     if causal and seq_q != seq_kv:
-        raise DataError("PyTorch aligns a causal mask at the first key, rows here at the last: seq_q must be seq_kv")
+        raise DataError(
+            "PyTorch aligns a causal mask at the first key, rows here at the last: seq_q must be "
+            "seq_kv"
+        )
     if heads % kv_heads:
         raise DataError(f"heads must be a multiple of kv_heads, got {heads} and {kv_heads}")
     q = make.tensor(dtype, batch, heads, seq_q, dim)
-    k, v = make.tensor(dtype, batch, kv_heads, seq_kv, dim), make.tensor(dtype, batch, kv_heads, seq_kv, dim_v)
+    k, v = (
+        make.tensor(dtype, batch, kv_heads, seq_kv, dim),
+        make.tensor(dtype, batch, kv_heads, seq_kv, dim_v),
+    )
     attend, grouped = make.torch.nn.functional.scaled_dot_product_attention, {"enable_gqa": True}
     options = grouped if kv_heads < heads else {}
     return lambda: attend(q, k, v, is_causal=causal, **options)
@@ -266,23 +331,58 @@ _DIMS = (
 )
 _SPREAD = 0.15
 OPERATORS = (
-    Op("attention", "matrix", _DIMS, ("heads", "head_dim"), "attention {heads}x{head_dim}",
-       flops, bytes_moved, view, spread=_SPREAD,
-       aliases=(
-           "sdpa", "flash_attention", "scaled_dot_product_attention", "_scaled_dot_product_flash_attention",
-           "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
-       ),
-       features=(
-           log_feature("log2.sequences", "log2(batch) of attention", "batch"),
-           *log_dims("heads", "kv_heads", "seq_q", "seq_kv", "head_dim"),
-           OwnFeature("causal", "0/1", "shape", "causal mask", lambda rows: rows.dim("causal", 0)),
-           OwnFeature("log2.keys", "log2", "shape", "log2(keys that a query looks back on at most)", _keys),
-           OwnFeature("log2.heads_per_key", "log2", "shape", "log2(heads / kv_heads)",
-                      lambda rows: np.log2(rows.dim("heads") / rows.dim("kv_heads"))),
-           OwnFeature("log2.cached_heads", "log2", "shape", "log2(batch kv_heads), what keys can be split by",
-                      lambda rows: np.log2(rows.dim("batch") * rows.dim("kv_heads"))),
-       ),
-       measured=Measured(_attention)),
-    Op("attention_backward", "matrix", _DIMS, ("heads", "head_dim"), "attention_backward {heads}x{head_dim}",
-       backward_flops, backward_bytes, backward_view, spread=_SPREAD, kernels="attention"),
-)  # fmt: skip
+    Op(
+        "attention",
+        "matrix",
+        _DIMS,
+        ("heads", "head_dim"),
+        "attention {heads}x{head_dim}",
+        flops,
+        bytes_moved,
+        view,
+        spread=_SPREAD,
+        aliases=(
+            "sdpa",
+            "flash_attention",
+            "scaled_dot_product_attention",
+            "_scaled_dot_product_flash_attention",
+            "_scaled_dot_product_efficient_attention",
+            "_scaled_dot_product_cudnn_attention",
+        ),
+        features=(
+            log_feature("log2.sequences", "log2(batch) of attention", "batch"),
+            *log_dims("heads", "kv_heads", "seq_q", "seq_kv", "head_dim"),
+            OwnFeature("causal", "0/1", "shape", "causal mask", lambda rows: rows.dim("causal", 0)),
+            OwnFeature(
+                "log2.keys", "log2", "shape", "log2(keys that a query looks back on at most)", _keys
+            ),
+            OwnFeature(
+                "log2.heads_per_key",
+                "log2",
+                "shape",
+                "log2(heads / kv_heads)",
+                lambda rows: np.log2(rows.dim("heads") / rows.dim("kv_heads")),
+            ),
+            OwnFeature(
+                "log2.cached_heads",
+                "log2",
+                "shape",
+                "log2(batch kv_heads), what keys can be split by",
+                lambda rows: np.log2(rows.dim("batch") * rows.dim("kv_heads")),
+            ),
+        ),
+        measured=Measured(_attention),
+    ),
+    Op(
+        "attention_backward",
+        "matrix",
+        _DIMS,
+        ("heads", "head_dim"),
+        "attention_backward {heads}x{head_dim}",
+        backward_flops,
+        backward_bytes,
+        backward_view,
+        spread=_SPREAD,
+        kernels="attention",
+    ),
+)

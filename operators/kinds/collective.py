@@ -14,10 +14,16 @@ _GATHERED = ("allgather", "reducescatter")
 _ONE_WAY = ("broadcast", "send", "recv", "gather", "scatter", "reduce")
 #: Of a message: the share that crosses a rank's links, and the share of which the part of the other ranks does.
 _SENT = {
-    "allreduce": (0.0, 2.0), "allgather": (0.0, 1.0), "reducescatter": (0.0, 1.0),
-    "alltoallv": (0.0, 0.0), "alltoall": (0.0, 1.0),
-    "broadcast": (1.0, 0.0), "reduce": (1.0, 0.0), "send": (1.0, 0.0), "recv": (1.0, 0.0),
-}  # fmt: skip
+    "allreduce": (0.0, 2.0),
+    "allgather": (0.0, 1.0),
+    "reducescatter": (0.0, 1.0),
+    "alltoallv": (0.0, 0.0),
+    "alltoall": (0.0, 1.0),
+    "broadcast": (1.0, 0.0),
+    "reduce": (1.0, 0.0),
+    "send": (1.0, 0.0),
+    "recv": (1.0, 0.0),
+}
 
 
 def flops(frame: pd.DataFrame) -> np.ndarray:
@@ -28,9 +34,10 @@ def flops(frame: pd.DataFrame) -> np.ndarray:
 def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     """Return the compulsory traffic of one rank's own memory: its input read once and its output written once.
 
-    With a message of s bytes among n ranks: all-reduce and all-to-all 2 s; all-gather and reduce-scatter, one side of
-    which is n times the other, ``(1 + 1/n) s``; broadcast, send, receive, gather, scatter and reduce s. What algorithms
-    stage in buffers, and the links, are not counted.
+    With a message of s bytes among n ranks: all-reduce and all-to-all 2 s; all-gather and
+    reduce-scatter, one side of which is n times the other, ``(1 + 1/n) s``; broadcast, send,
+    receive, gather, scatter and reduce s. What algorithms stage in buffers, and the links, are not
+    counted.
     """
     message, ranks = numbers(frame, "message_bytes", "ranks")
     codes, words = pd.factorize(texts(frame, "variant"))
@@ -49,14 +56,17 @@ def least_bytes(frame: pd.DataFrame) -> np.ndarray:
 def sent_bytes(frame: pd.DataFrame) -> np.ndarray:
     """Return what the links of one rank carry one way, as nccl-tests counts it for its bus bandwidth.
 
-    With a message of s bytes among n ranks: all-reduce ``2 (n - 1)/n s``; all-gather, reduce-scatter and all-to-all of
-    equal parts ``(n - 1)/n s``; broadcast, reduce, send and receive s. Zero for all others, of which one rank may have
-    next to nothing to carry.
+    With a message of s bytes among n ranks: all-reduce ``2 (n - 1)/n s``; all-gather,
+    reduce-scatter and all-to-all of equal parts ``(n - 1)/n s``; broadcast, reduce, send and
+    receive s. Zero for all others, of which one rank may have next to nothing to carry.
     """
     message, ranks = numbers(frame, "message_bytes", "ranks")
     codes, words = pd.factorize(texts(frame, "variant"))
     plain = [str(word).lower().replace("_", "") for word in words]
-    shares = [next((share for word, share in _SENT.items() if name.startswith(word)), (0.0, 0.0)) for name in plain]
+    shares = [
+        next((share for word, share in _SENT.items() if name.startswith(word)), (0.0, 0.0))
+        for name in plain
+    ]
     whole, others = np.array([*shares, (0.0, 0.0)])[codes].T
     return message * np.where(ranks > 1, whole + others * (ranks - 1) / np.maximum(ranks, 1), 0.0)
 

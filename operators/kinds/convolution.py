@@ -46,20 +46,30 @@ def _product(frame: pd.DataFrame, side: str) -> np.ndarray:
 def flops(frame: pd.DataFrame) -> np.ndarray:
     """Return ``2 N K (C/g) R S T P Q O``, the same forward (F), backward by data (B) and by weights (W).
 
-    Every one of the three passes multiplies each filter tap with each output position once (Chetlur et al.,
-    "cuDNN", arXiv:1410.0759, section 3). N images, C input and K output channels, g groups, R S T the filter,
-    P Q O the output y of the forward problem. Two passes (BW) count twice.
+    Every one of the three passes multiplies each filter tap with each output position once (Chetlur
+    et al., "cuDNN", arXiv:1410.0759, section 3). N images, C input and K output channels, g groups,
+    R S T the filter, P Q O the output y of the forward problem. Two passes (BW) count twice.
     """
     n, c, k, groups = numbers(frame, "batch", "in_channels", "out_channels", "groups")
-    return 2 * n * k * c / groups * _product(frame, "fil") * _product(frame, "out") * (1 + _two_passes(frame))
+    return (
+        2
+        * n
+        * k
+        * c
+        / groups
+        * _product(frame, "fil")
+        * _product(frame, "out")
+        * (1 + _two_passes(frame))
+    )
 
 
 def least_flops(frame: pd.DataFrame) -> np.ndarray:
     """Return the FLOPs that no algorithm gets below: along an axis ``(s p + r - s) / (p r)`` of the direct ones.
 
-    p outputs of a filter of r taps take at least p + r - 1 multiplications (Winograd, "Arithmetic Complexity of
-    Computations", 1980; Lavin & Gray, arXiv:1509.09308, section 4); a stride s makes s filters of r / s taps. Kernels
-    by Winograd's or Fourier's transform stay above it, and may be faster than the peak lets the direct sum be.
+    p outputs of a filter of r taps take at least p + r - 1 multiplications (Winograd, "Arithmetic
+    Complexity of Computations", 1980; Lavin & Gray, arXiv:1509.09308, section 4); a stride s makes
+    s filters of r / s taps. Kernels by Winograd's or Fourier's transform stay above it, and may be
+    faster than the peak lets the direct sum be.
     """
     fewer = np.ones(len(frame))
     for axis in AXES:
@@ -80,8 +90,9 @@ def least_bytes(frame: pd.DataFrame) -> np.ndarray:
 def bytes_moved(frame: pd.DataFrame, touched: np.ndarray | float = 1.0) -> np.ndarray:
     """Return the bytes of the tensors read and written once; of x the share `touched`.
 
-    F reads x and w and writes y; B reads dy and w and writes dx; W reads x and dy and writes dw. The tensor written
-    has ``dtype_out``, the others ``dtype_a`` (dy, x) and ``dtype_b`` (w). Two passes (BW) move what each of them does.
+    F reads x and w and writes y; B reads dy and w and writes dx; W reads x and dy and writes dw.
+    The tensor written has ``dtype_out``, the others ``dtype_a`` (dy, x) and ``dtype_b`` (w). Two
+    passes (BW) move what each of them does.
     """
     n, c, k, groups = numbers(frame, "batch", "in_channels", "out_channels", "groups")
     x, y = n * c * _product(frame, "in") * touched, n * k * _product(frame, "out")
@@ -90,9 +101,14 @@ def bytes_moved(frame: pd.DataFrame, touched: np.ndarray | float = 1.0) -> np.nd
     direction, two = texts(frame, "direction"), _two_passes(frame)
     total = np.zeros(len(frame))
     no, yes = np.zeros(len(frame), dtype=bool), np.ones(len(frame), dtype=bool)
-    for backward, weights, counted in ((np.isin(direction, ["B", "BW"]), direction == "W", yes), (no, yes, two)):
+    for backward, weights, counted in (
+        (np.isin(direction, ["B", "BW"]), direction == "W", yes),
+        (no, yes, two),
+    ):
         moved_y = y * np.where(backward | weights, a, out)
-        total += counted * (x * np.where(backward, out, a) + w * np.where(weights, out, b) + moved_y)
+        total += counted * (
+            x * np.where(backward, out, a) + w * np.where(weights, out, b) + moved_y
+        )
     return total
 
 
@@ -104,8 +120,9 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the implicit GEMM of each direction, one per group.
 
     - F: m = N P Q O, n = K/g, k = C/g R S T;
-    - B: with strides, one product per non-empty class of filter taps (stride classes, as in Composable Kernel's
-      ``TransformConvBwdDataToGemm``): m = N ceil(H/s)..., n = C/g, k = K/g ceil(R/s)..., batch = g min(R, s)...;
+    - B: with strides, one product per non-empty class of filter taps (stride classes, as in
+      Composable Kernel's ``TransformConvBwdDataToGemm``): m = N ceil(H/s)..., n = C/g, k = K/g
+      ceil(R/s)..., batch = g min(R, s)...;
     - W: m = K/g, n = C/g R S T, k = N P Q O;
     - two passes (BW): as W with twice the k, which keeps the FLOPs.
     """
@@ -130,13 +147,19 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def convolution(
-    stride: int, padding: int, dilation: int, groups: int, *, bias: int = 2, transposed: int | bool = False
+    stride: int,
+    padding: int,
+    dilation: int,
+    groups: int,
+    *,
+    bias: int = 2,
+    transposed: int | bool = False,
 ) -> CallReader:
     """Return what reads a forward convolution with its arguments at these positions.
 
-    A negative `bias` stands for none, a negative `groups` for as many as channels (depthwise). `transposed` is the
-    position of the flag, or what the operator always is: a transposed convolution is the backward pass by data
-    (direction B) of the convolution that would undo it.
+    A negative `bias` stands for none, a negative `groups` for as many as channels (depthwise).
+    `transposed` is the position of the flag, or what the operator always is: a transposed
+    convolution is the backward pass by data (direction B) of the convolution that would undo it.
     """
 
     def read(call: Call) -> Described:
@@ -149,10 +172,16 @@ def convolution(
         axes = list(zip(x.dims[2:], w.dims[2:], *window, strict=True))
         if turned:
             extra = _per_axis(call, _EXTRA.get(call.name.rstrip("_"), 7), len(w.dims) - 2)
-            sides = [(side - 1) * step - 2 * pad + dil * (fil - 1) + 1 for side, fil, step, pad, dil in axes]
+            sides = [
+                (side - 1) * step - 2 * pad + dil * (fil - 1) + 1
+                for side, fil, step, pad, dil in axes
+            ]
             y = (x.dims[0], w.dims[1] * group_count, *map(sum, zip(sides, extra, strict=True)))
         else:
-            sides = [(side + 2 * pad - dil * (fil - 1) - 1) // step + 1 for side, fil, step, pad, dil in axes]
+            sides = [
+                (side + 2 * pad - dil * (fil - 1) - 1) // step + 1
+                for side, fil, step, pad, dil in axes
+            ]
             y = (x.dims[0], w.dims[0], *sides)
         near, far = (y, x.dims) if turned else (x.dims, y)
         shape = _conv(near, far, w, window, group_count, _conv_layout(x))
@@ -164,8 +193,8 @@ def convolution(
 def convolution_backward(call: Call, window_at: int = 4) -> Described:
     """``convolution_backward(dy, x, w, bias_sizes, stride, padding, dilation, transposed, extra, groups, mask)``.
 
-    The mask says which gradients are asked for: of x (direction B), of w (W) or both (BW, two passes). Backwards of a
-    transposed convolution the gradient of x is a forward pass (F, FW).
+    The mask says which gradients are asked for: of x (direction B), of w (W) or both (BW, two
+    passes). Backwards of a transposed convolution the gradient of x is a forward pass (F, FW).
     """
     dy, x, w = (call.tensor(position) for position in range(3))
     turned, wanted = call.flag(window_at + 3), call.flags(window_at + 6)
@@ -178,10 +207,17 @@ def convolution_backward(call: Call, window_at: int = 4) -> Described:
 
 
 def _conv(
-    near: tuple[int, ...], far: tuple[int, ...], w: Tensor, window: list[list[int]], groups: int, layout: str
+    near: tuple[int, ...],
+    far: tuple[int, ...],
+    w: Tensor,
+    window: list[list[int]],
+    groups: int,
+    layout: str,
 ) -> Described:
     """Return a convolution from `near` (x of the forward problem) to `far` (y) with channels checked."""
-    require(near[0] == far[0] and groups > 0 and w.dims[0] == far[1] and w.dims[1] * groups == near[1])
+    require(
+        near[0] == far[0] and groups > 0 and w.dims[0] == far[1] and w.dims[1] * groups == near[1]
+    )
     axes = AXES[3 - (len(w.dims) - 2) :]
     found = {"op": "conv", "layout": layout, "batch": near[0], "groups": groups}
     found |= {"in_channels": near[1], "out_channels": far[1], "in_h": 1, "out_h": 1, "fil_h": 1}
@@ -189,7 +225,9 @@ def _conv(
         zip(("stride", "pad", "dil"), window, strict=True)
     )
     return found | {
-        f"{side}_{axis}": size for side, sizes in sides.items() for axis, size in zip(axes, sizes, strict=True)
+        f"{side}_{axis}": size
+        for side, sizes in sides.items()
+        for axis, size in zip(axes, sizes, strict=True)
     }
 
 
@@ -213,9 +251,12 @@ def _conv_layout(x: Tensor) -> str:
 
 #: Position of ``output_padding``; 7 in ``convolution`` and ``_convolution``.
 _EXTRA = {
-    "aten::cudnn_convolution_transpose": 3, "aten::miopen_convolution_transpose": 4,
-    "aten::conv_transpose1d": 5, "aten::conv_transpose2d": 5, "aten::conv_transpose3d": 5,
-}  # fmt: skip
+    "aten::cudnn_convolution_transpose": 3,
+    "aten::miopen_convolution_transpose": 4,
+    "aten::conv_transpose1d": 5,
+    "aten::conv_transpose2d": 5,
+    "aten::conv_transpose3d": 5,
+}
 _conv_nd = convolution(3, 4, 5, 6)
 _conv_transpose = convolution(3, 4, 7, 6, transposed=True)
 _miopen = convolution(4, 3, 5, 6)
@@ -250,17 +291,25 @@ def _convolution(make: Operands, row: Row) -> Run:
     batch, c_in, c_out = sizes(row, "batch", "in_channels", "out_channels")
     (groups,) = sizes(row, "groups", default=1)
     if c_in % groups or c_out % groups:
-        raise DataError(f"groups must divide in_channels and out_channels, got {groups}, {c_in} and {c_out}")
+        raise DataError(
+            f"groups must divide in_channels and out_channels, got {groups}, {c_in} and {c_out}"
+        )
     for axis in axes:
-        side, fil, stride, pad, dil, out = (_axis(row, axis, of) for of in ("in", "fil", "stride", "pad", "dil", "out"))
+        side, fil, stride, pad, dil, out = (
+            _axis(row, axis, of) for of in ("in", "fil", "stride", "pad", "dil", "out")
+        )
         expected = (side + 2 * pad - dil * (fil - 1) - 1) // stride + 1
         if out != expected:
-            raise DataError(f"out_{axis} must be {expected}, which follows from input and filter, got {out}")
+            raise DataError(
+                f"out_{axis} must be {expected}, which follows from input and filter, got {out}"
+            )
     dtype = only_format(row)
     x = make.tensor(dtype, batch, c_in, *(_axis(row, axis, "in") for axis in axes))
     w = make.tensor(dtype, c_out, c_in // groups, *(_axis(row, axis, "fil") for axis in axes))
     x, w = (_laid_out(make, row, tensor) for tensor in (x, w))
-    strides, pads, dilations = ([_axis(row, axis, of) for axis in axes] for of in ("stride", "pad", "dil"))
+    strides, pads, dilations = (
+        [_axis(row, axis, of) for axis in axes] for of in ("stride", "pad", "dil")
+    )
     torch, variant, direction = make.torch, word(row, "variant"), word(row, "direction")
     if variant not in ("", "bias") or (variant and direction != "F"):
         raise unknown(row, "variant", "bias, of direction F")
@@ -272,13 +321,21 @@ def _convolution(make: Operands, row: Row) -> Run:
         raise unknown(row, "direction", "F, B, W, BW")
     gradient = make.tensor(dtype, batch, c_out, *(_axis(row, axis, "out") for axis in axes))
     gradient = _laid_out(make, row, gradient)
-    backward, none, mask = torch.ops.aten.convolution_backward, [0] * len(axes), [*_PASSES[direction], False]
-    return lambda: backward(gradient, x, w, None, strides, pads, dilations, False, none, groups, mask)
+    backward, none, mask = (
+        torch.ops.aten.convolution_backward,
+        [0] * len(axes),
+        [*_PASSES[direction], False],
+    )
+    return lambda: backward(
+        gradient, x, w, None, strides, pads, dilations, False, none, groups, mask
+    )
 
 
 def _axis(row: Row, axis: str, side: str) -> int:
     default = {"in": None, "out": None, "fil": None, "pad": 0}.get(side, 1)
-    return sizes(row, f"{side}_{axis}", default=1 if axis == "d" and default is None else default)[0]
+    return sizes(row, f"{side}_{axis}", default=1 if axis == "d" and default is None else default)[
+        0
+    ]
 
 
 def _laid_out(make: Operands, row: Row, tensor: Any) -> Any:
@@ -289,7 +346,9 @@ def _laid_out(make: Operands, row: Row, tensor: Any) -> Any:
     if layout not in ("NHWC", "NDHWC"):
         raise unknown(row, "layout", "NCHW, NHWC, NCDHW, NDHWC")
     torch = make.torch
-    return tensor.contiguous(memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d)
+    return tensor.contiguous(
+        memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d
+    )
 
 
 def _all_are(rows: Dimensions, stem: str, value: float) -> np.ndarray:
@@ -307,11 +366,18 @@ def _winograd(rows: Dimensions) -> np.ndarray:
     return (_all_are(rows, "fil", 3) & dense).astype(float)
 
 
-def _along_axes(side: str, meaning: str, default: float | None = None, example: int | None = None) -> list[Dim]:
+def _along_axes(
+    side: str, meaning: str, default: float | None = None, example: int | None = None
+) -> list[Dim]:
     """Return a dimension along depth, height and width; where it has no default it has one along depth, 1."""
     least = 0 if side == "pad" else 1
     return [
-        Dim(f"{side}_d", meaning.format("depth"), default=1.0 if default is None else default, least=least),
+        Dim(
+            f"{side}_d",
+            meaning.format("depth"),
+            default=1.0 if default is None else default,
+            least=least,
+        ),
         Dim(f"{side}_h", meaning.format("height"), example, default, least=least),
         Dim(f"{side}_w", meaning.format("width"), example, default, least=least),
     ]
@@ -333,14 +399,20 @@ OPERATORS = (
         "conv",
         "matrix",
         (
-            Dim("direction", "F forward, B gradient of the data, W gradient of the weights, BW both", "F", kind="word"),
+            Dim(
+                "direction",
+                "F forward, B gradient of the data, W gradient of the weights, BW both",
+                "F",
+                kind="word",
+            ),
             Dim("layout", "memory layout, as in `NCHW`", default="", kind="word"),
             BATCH,
             *_SHAPE,
         ),
         tuple(dim.name for dim in _SHAPE),
         "conv {in_channels}x{in_d}x{in_h}x{in_w} to {out_channels}x{out_d}x{out_h}x{out_w}"
-        " filter {fil_d}x{fil_h}x{fil_w} stride {stride_d}x{stride_h}x{stride_w} pad {pad_d}x{pad_h}x{pad_w}"
+        " filter {fil_d}x{fil_h}x{fil_w} stride {stride_d}x{stride_h}x{stride_w} pad "
+        "{pad_d}x{pad_h}x{pad_w}"
         " dilation {dil_d}x{dil_h}x{dil_w} groups {groups}",
         flops,
         bytes_moved,
@@ -348,22 +420,59 @@ OPERATORS = (
         _least_flops=least_flops,
         _least_bytes=least_bytes,
         aliases=(
-            "conv1d", "conv2d", "conv3d", "convolution", "_convolution", "cudnn_convolution", "miopen_convolution",
+            "conv1d",
+            "conv2d",
+            "conv3d",
+            "convolution",
+            "_convolution",
+            "cudnn_convolution",
+            "miopen_convolution",
         ),
         spread=0.5,
         features=(
             log_feature("log2.images", "log2(batch) of a convolution", "batch"),
             *log_dims(
-                "groups", "in_channels", "out_channels", "in_d", "in_h", "in_w", "out_d", "out_h", "out_w",
-                "fil_d", "fil_h", "fil_w", "stride_d", "stride_h", "stride_w", "dil_d", "dil_h", "dil_w",
+                "groups",
+                "in_channels",
+                "out_channels",
+                "in_d",
+                "in_h",
+                "in_w",
+                "out_d",
+                "out_h",
+                "out_w",
+                "fil_d",
+                "fil_h",
+                "fil_w",
+                "stride_d",
+                "stride_h",
+                "stride_w",
+                "dil_d",
+                "dil_h",
+                "dil_w",
             ),
-            OwnFeature("pad_h", "1", "shape", "padding along height", lambda rows: rows.dim("pad_h", 0)),
-            OwnFeature("pad_w", "1", "shape", "padding along width", lambda rows: rows.dim("pad_w", 0)),
-            OwnFeature("pointwise", "0/1", "shape", "1 x 1 filter",
-                       lambda rows: _all_are(rows, "fil", 1).astype(float)),
+            OwnFeature(
+                "pad_h", "1", "shape", "padding along height", lambda rows: rows.dim("pad_h", 0)
+            ),
+            OwnFeature(
+                "pad_w", "1", "shape", "padding along width", lambda rows: rows.dim("pad_w", 0)
+            ),
+            OwnFeature(
+                "pointwise",
+                "0/1",
+                "shape",
+                "1 x 1 filter",
+                lambda rows: _all_are(rows, "fil", 1).astype(float),
+            ),
             OwnFeature("depthwise", "0/1", "shape", "groups = in_channels > 1", _depthwise),
-            OwnFeature("winograd", "0/1", "shape", "3 x 3 filter, stride and dilation 1, one group", _winograd),
+            OwnFeature(
+                "winograd",
+                "0/1",
+                "shape",
+                "3 x 3 filter, stride and dilation 1, one group",
+                _winograd,
+            ),
         ),
         measured=Measured(_convolution),
     ),
-)  # fmt: skip
+)

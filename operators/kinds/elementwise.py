@@ -1,9 +1,10 @@
 """Operators that go over elements: any number of operands, some of them broadcast.
 
-What fits one of the plain operators (``add``, ``mul``, ``relu``...: operands of the result's size and format) is named
-so; everything else is ``elementwise`` with the operator's name as its variant, the number of its operands, and the
-elements each of them has in memory. Rows and columns are the result's last dimension and the product of the others. A
-fused optimizer is a step over all parameters together.
+What fits one of the plain operators (``add``, ``mul``, ``relu``...: operands of the result's size
+and format) is named so; everything else is ``elementwise`` with the operator's name as its variant,
+the number of its operands, and the elements each of them has in memory. Rows and columns are the
+result's last dimension and the product of the others. A fused optimizer is a step over all
+parameters together.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def flops(frame: pd.DataFrame) -> np.ndarray:
 def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     """Return ``elements_a a + elements_b b + rows cols c``: what is read and written once.
 
-    ``elements_a`` are the different elements of the first operand, ``elements_b`` those of all others together (a
-    bias added to every row has cols elements, not rows cols); where missing, operands have the size of the result.
+    ``elements_a`` are the different elements of the first operand, ``elements_b`` those of all
+    others together (a bias added to every row has cols elements, not rows cols); where missing,
+    operands have the size of the result.
     """
     rows, cols, inputs = numbers(frame, "rows", "cols", "inputs")
     sizes = rows * cols
@@ -45,32 +47,153 @@ def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
 
 #: Operators with one tensor; those with a name of their own, and those that give truth values.
 _UNARY = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "neg", "abs", "sigmoid", "silu", "mish",
-    "sin", "cos", "tan", "atan", "asin", "acos", "sinh", "cosh", "erf", "erfc", "erfinv", "floor", "ceil", "round",
-    "trunc", "frac", "sign", "sgn", "reciprocal", "square", "hardtanh", "hardswish", "hardsigmoid", "elu", "leaky_relu",
-    "softplus", "selu", "celu", "relu6", "threshold", "clamp", "clamp_min", "clamp_max", "nan_to_num", "logit",
-    "bitwise_not", "dropout", "tril", "triu", "cumsum", "flip", "roll", "relu", "tanh", "gelu", "log_sigmoid_forward",
-)  # fmt: skip
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "rsqrt",
+    "neg",
+    "abs",
+    "sigmoid",
+    "silu",
+    "mish",
+    "sin",
+    "cos",
+    "tan",
+    "atan",
+    "asin",
+    "acos",
+    "sinh",
+    "cosh",
+    "erf",
+    "erfc",
+    "erfinv",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "frac",
+    "sign",
+    "sgn",
+    "reciprocal",
+    "square",
+    "hardtanh",
+    "hardswish",
+    "hardsigmoid",
+    "elu",
+    "leaky_relu",
+    "softplus",
+    "selu",
+    "celu",
+    "relu6",
+    "threshold",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "nan_to_num",
+    "logit",
+    "bitwise_not",
+    "dropout",
+    "tril",
+    "triu",
+    "cumsum",
+    "flip",
+    "roll",
+    "relu",
+    "tanh",
+    "gelu",
+    "log_sigmoid_forward",
+)
 _TESTS = (
-    "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "isnan", "isinf",
-    "isfinite", "isneginf", "isposinf",
-)  # fmt: skip
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "logical_not",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "isneginf",
+    "isposinf",
+)
 _BINARY = (
-    "add", "sub", "mul", "div", "pow", "rsub", "maximum", "minimum", "fmod", "remainder", "floor_divide",
-    "atan2", "hypot", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "masked_fill", "prelu",
-    "__and__", "__or__", "__xor__", "native_dropout_backward",
-    *(f"{name}_backward" for name in (
-        "threshold", "sigmoid", "tanh", "gelu", "silu", "hardtanh", "hardswish", "hardsigmoid", "leaky_relu", "elu",
-        "softplus", "mish",
-    )),
-)  # fmt: skip
-_TERNARY = (
-    "addcmul", "addcdiv", "where", "lerp", "mse_loss_backward", "smooth_l1_loss_backward", "huber_loss_backward",
-)  # fmt: skip
-_FLOATING = frozenset({
-    "div", "exp", "log", "sqrt", "rsqrt", "sigmoid", "sin", "cos", "tanh", "erf", "reciprocal", "log2", "log1p",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "rsub",
+    "maximum",
+    "minimum",
+    "fmod",
+    "remainder",
+    "floor_divide",
     "atan2",
-})  # fmt: skip
+    "hypot",
+    "xlogy",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "masked_fill",
+    "prelu",
+    "__and__",
+    "__or__",
+    "__xor__",
+    "native_dropout_backward",
+    *(
+        f"{name}_backward"
+        for name in (
+            "threshold",
+            "sigmoid",
+            "tanh",
+            "gelu",
+            "silu",
+            "hardtanh",
+            "hardswish",
+            "hardsigmoid",
+            "leaky_relu",
+            "elu",
+            "softplus",
+            "mish",
+        )
+    ),
+)
+_TERNARY = (
+    "addcmul",
+    "addcdiv",
+    "where",
+    "lerp",
+    "mse_loss_backward",
+    "smooth_l1_loss_backward",
+    "huber_loss_backward",
+)
+_FLOATING = frozenset(
+    {
+        "div",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "sigmoid",
+        "sin",
+        "cos",
+        "tanh",
+        "erf",
+        "reciprocal",
+        "log2",
+        "log1p",
+        "atan2",
+    }
+)
 _PLAIN = {"relu": "relu", "tanh": "tanh", "gelu": "gelu"}
 _WITH_SCALAR = {"add": "addu", "sub": "addu", "mul": "mulu", "div": "divu", "pow": "powu"}
 _WITH_TENSOR = {"add": "add", "sub": "add", "mul": "mul", "div": "div", "pow": "pow"}
@@ -81,14 +204,20 @@ def elementwise(kind: str, operands: list[Tensor], dims: Sequence[int], out: str
     first, others = operands[0], operands[1:]
     size = prod(dims)
     found = {"op": "elementwise", "variant": kind, **as_rows(dims), "inputs": len(operands)}
-    formats = {"dtype_a": first.dtype, "dtype_b": others[0].dtype if others else first.dtype, "dtype_out": out}
+    formats = {
+        "dtype_a": first.dtype,
+        "dtype_b": others[0].dtype if others else first.dtype,
+        "dtype_out": out,
+    }
     if first.elements != size:
         found["elements_a"] = first.elements
     if any(other.elements != size or other.dtype != others[0].dtype for other in others):
         widest = max(others, key=lambda other: other.elements)
         formats["dtype_b"] = widest.dtype
         require(all(other.dtype in BITS for other in others))
-        found["elements_b"] = ceil(sum(other.elements * BITS[other.dtype] for other in others) / BITS[widest.dtype])
+        found["elements_b"] = ceil(
+            sum(other.elements * BITS[other.dtype] for other in others) / BITS[widest.dtype]
+        )
     return found | formats
 
 
@@ -107,7 +236,12 @@ def pointwise(most: int, *, truth: bool = False) -> CallReader:
         names = {1: _PLAIN | _WITH_SCALAR, 2: _WITH_TENSOR}.get(len(operands), {})
         if not fits or kind not in names:
             return elementwise(kind, operands, dims, out)
-        return {"op": names[kind], "variant": kind if kind == "sub" else "", **as_rows(dims), **formats}
+        return {
+            "op": names[kind],
+            "variant": kind if kind == "sub" else "",
+            **as_rows(dims),
+            **formats,
+        }
 
     return read
 
@@ -118,8 +252,14 @@ def _result(call: Call, promoted: str) -> str:
     if call.name.endswith("_") or kind in ("masked_fill", "native_dropout_backward"):
         return call.tensor(0).dtype
     if kind == "where":
-        return promote(*(call.tensor(at).dtype for at in (1, 2) if call.has(at))) if call.has(1) else promoted
-    return "fp32" if kind in _FLOATING and promoted.startswith(("int", "uint", "bool")) else promoted
+        return (
+            promote(*(call.tensor(at).dtype for at in (1, 2) if call.has(at)))
+            if call.has(1)
+            else promoted
+        )
+    return (
+        "fp32" if kind in _FLOATING and promoted.startswith(("int", "uint", "bool")) else promoted
+    )
 
 
 def gated(call: Call) -> Described:
@@ -150,7 +290,9 @@ def upsample(call: Call) -> Described:
 def foreach(call: Call) -> Described:
     """``_foreach_add_(tensors, tensors, ...)``: one element-wise operator on all members of its lists together."""
     lists = [
-        call.tensors(at) for at in range(len(call)) if call.types[at] == "TensorList" or type(call.types[at]) is list
+        call.tensors(at)
+        for at in range(len(call))
+        if call.types[at] == "TensorList" or type(call.types[at]) is list
     ]
     require(bool(lists))
     total = sum(tensor.numel for tensor in lists[0])
@@ -188,9 +330,27 @@ def _stepped(op: str, call: Call, params: list[Tensor]) -> Described:
 
 
 _FOREACH = (
-    "add", "sub", "mul", "div", "pow", "lerp", "addcmul", "addcdiv", "sqrt", "neg", "exp", "abs", "sigmoid",
-    "reciprocal", "maximum", "minimum", "clamp_min", "clamp_max", "copy", "zero",
-)  # fmt: skip
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pow",
+    "lerp",
+    "addcmul",
+    "addcdiv",
+    "sqrt",
+    "neg",
+    "exp",
+    "abs",
+    "sigmoid",
+    "reciprocal",
+    "maximum",
+    "minimum",
+    "clamp_min",
+    "clamp_max",
+    "copy",
+    "zero",
+)
 _GATED = ("silu_and_mul", "gelu_and_mul", "gelu_tanh_and_mul")
 ATEN: dict[str, CallReader] = {
     **{f"aten::{name}": pointwise(1) for name in _UNARY},
@@ -246,31 +406,61 @@ def _elementwise(make: Operands, row: Row) -> Run:
     others = [make.tensor(only_format(row), *x.shape) for _ in range(inputs - 1)]
     whole = [row.get(name) for name in ("elements_a", "elements_b")[:inputs]]
     if any(given is not None and not math.isnan(given) and given != x.numel() for given in whole):
-        raise DataError("elementwise rows can be measured with operands of the size of the result only")
+        raise DataError(
+            "elementwise rows can be measured with operands of the size of the result only"
+        )
     call = of_variant(row, one if inputs == 1 else two)
     return lambda: call(x, *others)
 
 
 _NAMED = {
     **{name: (VectorWork(1, inputs=2), _two_operands) for name in ("add", "mul", "div", "pow")},
-    **{name: (VectorWork(1), _one_operand) for name in ("addu", "mulu", "divu", "powu", "relu", "tanh")},
-    "gelu": (VectorWork(5), _one_operand),  # x/2 (1 + erf(x/sqrt 2)): two products, erf, add, product
+    **{
+        name: (VectorWork(1), _one_operand)
+        for name in ("addu", "mulu", "divu", "powu", "relu", "tanh")
+    },
+    "gelu": (
+        VectorWork(5),
+        _one_operand,
+    ),  # x/2 (1 + erf(x/sqrt 2)): two products, erf, add, product
 }
 _OPERANDS = (
     Dim("inputs", "how many operands", 2),
-    Dim("elements_a", "different elements of the first operand, where it is not of the result's size",
-        default=np.nan, least=0),
+    Dim(
+        "elements_a",
+        "different elements of the first operand, where it is not of the result's size",
+        default=np.nan,
+        least=0,
+    ),
     Dim("elements_b", "different elements of all other operands together", default=np.nan, least=0),
-)  # fmt: skip
+)
 _ADAM = VectorWork(14, inputs=4, outputs=3)  # moments 3 + 4, root and quotient 3, decay 2, step 2
 _MOMENTUM = VectorWork(4, inputs=3, outputs=2)  # momentum 2, step 2
 OPERATORS = (
-    Op("elementwise", "vector", (ROWS, COLS, *_OPERANDS), ("cols",), "elementwise {cols}",
-       flops, bytes_moved, VectorWork.view, spread=ELEMENTWISE_SPREAD, measured=Measured(_elementwise)),
+    Op(
+        "elementwise",
+        "vector",
+        (ROWS, COLS, *_OPERANDS),
+        ("cols",),
+        "elementwise {cols}",
+        flops,
+        bytes_moved,
+        VectorWork.view,
+        spread=ELEMENTWISE_SPREAD,
+        measured=Measured(_elementwise),
+    ),
     *(
-        vector_op(name, work, spread=ELEMENTWISE_SPREAD, kernels="elementwise", measured=Measured(build, "elementwise"))
+        vector_op(
+            name,
+            work,
+            spread=ELEMENTWISE_SPREAD,
+            kernels="elementwise",
+            measured=Measured(build, "elementwise"),
+        )
         for name, (work, build) in _NAMED.items()
     ),
     vector_op("adam", _ADAM, row_wise=True, spread=ROW_WISE_SPREAD, kernels="optimizer"),
-    vector_op("sgd_momentum", _MOMENTUM, row_wise=True, spread=ROW_WISE_SPREAD, kernels="optimizer"),
-)  # fmt: skip
+    vector_op(
+        "sgd_momentum", _MOMENTUM, row_wise=True, spread=ROW_WISE_SPREAD, kernels="optimizer"
+    ),
+)

@@ -1,7 +1,8 @@
 """Dense, batched and grouped matrix products C[m, n] = A[m, k] B[k, n], scales of narrow types included.
 
-M, N and K are of the row-major product, whatever a library is told. ``layout`` has a letter for A and one for B: N
-where its rows lie one after the other in memory, T where its columns do (a linear layer's weight).
+M, N and K are of the row-major product, whatever a library is told. ``layout`` has a letter for A
+and one for B: N where its rows lie one after the other in memory, T where its columns do (a linear
+layer's weight).
 """
 
 from __future__ import annotations
@@ -31,13 +32,19 @@ def flops(frame: pd.DataFrame) -> np.ndarray:
 def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     """Return the compulsory bytes ``batch (m k a + k n b + m n c)`` and those of the scales.
 
-    a, b, c are the bytes of one element of ``dtype_a``, ``dtype_b``, ``dtype_out``; each operand crosses the memory
-    once (Williams et al., "Roofline", CACM 52(4), 2009: compulsory traffic). Scales: see `scale_bytes`.
+    a, b, c are the bytes of one element of ``dtype_a``, ``dtype_b``, ``dtype_out``; each operand
+    crosses the memory once (Williams et al., "Roofline", CACM 52(4), 2009: compulsory traffic).
+    Scales: see `scale_bytes`.
     """
     batch, m, n, k = numbers(frame, "batch", "m", "n", "k")
     operands = m * k * element_bytes(frame, "dtype_a") + k * n * element_bytes(frame, "dtype_b")
     result = m * n * element_bytes(frame, "dtype_out")
-    return batch * (operands + result + scale_bytes(frame, "dtype_a", m, k) + scale_bytes(frame, "dtype_b", n, k))
+    return batch * (
+        operands
+        + result
+        + scale_bytes(frame, "dtype_a", m, k)
+        + scale_bytes(frame, "dtype_b", n, k)
+    )
 
 
 def view(frame: pd.DataFrame) -> pd.DataFrame:
@@ -68,25 +75,33 @@ def grouped_view(frame: pd.DataFrame) -> pd.DataFrame:
 def scale_bytes(frame: pd.DataFrame, dtype: str, rows: np.ndarray, k: np.ndarray) -> np.ndarray:
     """Return the bytes of the scales of an operand of ``rows x k`` elements: activations (`dtype_a`) or weights.
 
-    Only operands narrower than 16 bits carry scales. By ``scale_block`` (DataError where it is none of these):
+    Only operands narrower than 16 bits carry scales. By ``scale_block`` (DataError where it is none
+    of these):
 
     - ``tensor``: one fp32;
     - ``token``: one fp32 per row (per token of A, per output channel of B);
-    - ``1x128``: fp32 per 1 x 128 elements of A and per 128 x 128 of B (DeepSeek-V3 report, arXiv:2412.19437, 3.3.2);
-    - ``1x32``: one e8m0 byte per 32 elements along k (OCP Microscaling Formats (MX) specification 1.0, table 1); for
-      int4, which MX does not know, a bf16 per 32 elements;
+    - ``1x128``: fp32 per 1 x 128 elements of A and per 128 x 128 of B (DeepSeek-V3 report,
+      arXiv:2412.19437, 3.3.2);
+    - ``1x32``: one e8m0 byte per 32 elements along k (OCP Microscaling Formats (MX) specification
+      1.0, table 1); for int4, which MX does not know, a bf16 per 32 elements;
     - ``1x16``: one e4m3 byte per 16 elements and one fp32 (NVFP4).
     """
     codes, words = coded(frame, "scale_block")
     present = np.unique(codes).tolist()
     if unknown := sorted({str(words[code]) for code in present} - set(SCALES)):
-        raise DataError(f"unknown scale_block {few(map(repr, unknown))}: known are {', '.join(SCALES[1:])}")
+        raise DataError(
+            f"unknown scale_block {few(map(repr, unknown))}: known are {', '.join(SCALES[1:])}"
+        )
     in_block = np.ceil(rows / 128) if dtype == "dtype_b" else rows
     sizes: dict[str, Callable[[], np.ndarray]] = {
         "tensor": lambda: np.full(len(frame), 4.0),
         "token": lambda: 4 * rows,
         "1x128": lambda: 4 * in_block * np.ceil(k / 128),
-        "1x32": lambda: np.where(np.isin(texts(frame, dtype), ["int4", "uint4"]), 2.0, 1.0) * rows * np.ceil(k / 32),
+        "1x32": lambda: (
+            np.where(np.isin(texts(frame, dtype), ["int4", "uint4"]), 2.0, 1.0)
+            * rows
+            * np.ceil(k / 32)
+        ),
         "1x16": lambda: rows * np.ceil(k / 16) + 4,
     }
     total = np.zeros(len(frame))
@@ -109,8 +124,8 @@ def _letter(matrix: Tensor) -> str:
 def _product(a: Tensor, b: Tensor, variant: str = "", out: str = "") -> Described:
     """Return the product of two tensors by the rules of ``matmul``.
 
-    A stack times one matrix, be it expanded (stride 0), is one gemm of tall A; stacks otherwise are batched, and an A
-    that the members of the stack share counts for each of them.
+    A stack times one matrix, be it expanded (stride 0), is one gemm of tall A; stacks otherwise are
+    batched, and an A that the members of the stack share counts for each of them.
     """
     rows = a.dims[-2] if len(a.dims) > 1 else 1
     k, n = (b.dims[-2], b.dims[-1]) if len(b.dims) > 1 else (b.dims[-1] if b.dims else 0, 1)
@@ -145,7 +160,9 @@ def addmm(call: Call) -> Described:
     variant = "bias" if first.elements <= b.dims[-1] else "addend"
     typed = len(call) == 6 and call.kind != "addmm_activation"
     beta = call.text(4 if typed else 3)
-    return _product(a, b, "" if beta in ("0", "0.") else variant, call.dtype(3, "") if typed else "")
+    return _product(
+        a, b, "" if beta in ("0", "0.") else variant, call.dtype(3, "") if typed else ""
+    )
 
 
 def linear(call: Call) -> Described:
@@ -171,7 +188,12 @@ def _scale_block(a: Tensor, scale: Tensor) -> str:
     m, k = a.dims[-2], a.dims[-1] * a.packed
     if scale.numel == 1:
         return "tensor"
-    by_size = {m: "token", m * -(-k // 128): "1x128", m * -(-k // 32): "1x32", m * -(-k // 16): "1x16"}
+    by_size = {
+        m: "token",
+        m * -(-k // 128): "1x128",
+        m * -(-k // 32): "1x32",
+        m * -(-k // 16): "1x16",
+    }
     if scale.dtype == "fp8":  # padded to whole tiles of 128 rows and 4 columns
         return "1x16" if a.dtype == "fp4" and scale.numel >= m * -(-k // 16) else "1x32"
     require(scale.numel in by_size)
@@ -194,7 +216,13 @@ def grouped_mm(call: Call) -> Described:
     require(len(a.dims) == 2 and len(b.dims) == 3 and a.dims[1] == b.dims[1])
     sizes = {"m": a.dims[0], "n": b.dims[2], "k": a.dims[1], "batch": b.dims[0]}
     formats = {"dtype_a": a.dtype, "dtype_b": b.dtype, "dtype_out": promote(a.dtype, b.dtype)}
-    return {"op": "grouped_gemm", "variant": "", "layout": _letter(a) + _letter(b), **sizes, **formats}
+    return {
+        "op": "grouped_gemm",
+        "variant": "",
+        "layout": _letter(a) + _letter(b),
+        **sizes,
+        **formats,
+    }
 
 
 ATEN: dict[str, CallReader] = {
@@ -225,7 +253,9 @@ def _gemm(make: Operands, row: Row) -> Run:
     """
     m, n, k = sizes(row, "m", "n", "k")
     if sizes(row, "batch", default=1) != [1]:
-        raise DataError("a gemm of several products is a batched_gemm: change op, or set batch to 1")
+        raise DataError(
+            "a gemm of several products is a batched_gemm: change op, or set batch to 1"
+        )
     dtype, variant = word(row, "dtype_a"), word(row, "variant")
     only_format(row, _WRITTEN.get(dtype, dtype))
     a_letter, b_letter = _letters(row)
@@ -280,22 +310,57 @@ def _batched_gemm(make: Operands, row: Row) -> Run:
 _SPREAD = 0.3  # AITER's tuned products lie at 0.8 to 2 of the law with 0.15 to 0.4 about that
 BATCH = Dim("batch", "products, groups, images or sequences side by side", 8)
 SCALE_BLOCK = Dim(
-    "scale_block", "scales of narrow formats, one per `tensor`, `token`, or block: `1x128`, `1x32`, `1x16`",
-    default="", kind="word",
-)  # fmt: skip
+    "scale_block",
+    "scales of narrow formats, one per `tensor`, `token`, or block: `1x128`, `1x32`, `1x16`",
+    default="",
+    kind="word",
+)
 _SIDES = (
     Dim("m", "rows of the first matrix and of the result", 128),
     Dim("n", "columns of the second matrix and of the result", 4096),
     Dim("k", "the dimension summed over", 7168),
 )
 OPERATORS = (
-    Op("gemm", "matrix", (*_SIDES, replace(BATCH, default=1.0), SCALE_BLOCK), ("n", "k"), "gemm {n}x{k}",
-       flops, bytes_moved, view, spread=_SPREAD,
-       aliases=("linear", "mm", "addmm", "matmul", "_addmm_activation", "_scaled_mm", "_int_mm"),
-       measured=Measured(_gemm, formats=lambda dtype: {"dtype_out": "int32"} if dtype == "int8" else {})),
-    Op("batched_gemm", "matrix", (*_SIDES, BATCH, SCALE_BLOCK), ("n", "k"), "batched_gemm {n}x{k}",
-       flops, bytes_moved, view, spread=_SPREAD, kernels="gemm", aliases=("bmm", "baddbmm"),
-       measured=Measured(_batched_gemm)),
-    Op("grouped_gemm", "matrix", (*_SIDES, BATCH, SCALE_BLOCK), ("n", "k"), "grouped_gemm {n}x{k}",
-       grouped_flops, grouped_bytes, grouped_view, spread=_SPREAD, kernels="gemm", aliases=("_grouped_mm",)),
-)  # fmt: skip
+    Op(
+        "gemm",
+        "matrix",
+        (*_SIDES, replace(BATCH, default=1.0), SCALE_BLOCK),
+        ("n", "k"),
+        "gemm {n}x{k}",
+        flops,
+        bytes_moved,
+        view,
+        spread=_SPREAD,
+        aliases=("linear", "mm", "addmm", "matmul", "_addmm_activation", "_scaled_mm", "_int_mm"),
+        measured=Measured(
+            _gemm, formats=lambda dtype: {"dtype_out": "int32"} if dtype == "int8" else {}
+        ),
+    ),
+    Op(
+        "batched_gemm",
+        "matrix",
+        (*_SIDES, BATCH, SCALE_BLOCK),
+        ("n", "k"),
+        "batched_gemm {n}x{k}",
+        flops,
+        bytes_moved,
+        view,
+        spread=_SPREAD,
+        kernels="gemm",
+        aliases=("bmm", "baddbmm"),
+        measured=Measured(_batched_gemm),
+    ),
+    Op(
+        "grouped_gemm",
+        "matrix",
+        (*_SIDES, BATCH, SCALE_BLOCK),
+        ("n", "k"),
+        "grouped_gemm {n}x{k}",
+        grouped_flops,
+        grouped_bytes,
+        grouped_view,
+        spread=_SPREAD,
+        kernels="gemm",
+        aliases=("_grouped_mm",),
+    ),
+)

@@ -10,8 +10,8 @@ from ..work import numbers
 
 LAUNCHED = "kernel"  # operator of kernels of which only name and launch are known
 WHOLE = ("application", "frame", "epoch")
-"""Workloads that are no kernel: known by a name (column ``variant``, read as ``name`` too) and an index. Every other
-column of numbers is what was counted of them."""
+"""Workloads that are no kernel: known by a name (column ``variant``, read as ``name`` too) and an
+index. Every other column of numbers is what was counted of them."""
 
 
 def unknown(frame: pd.DataFrame) -> np.ndarray:
@@ -49,11 +49,27 @@ OPERATORS = (
         kernel_view,
         needs_dtype=False,
         features=(
-            OwnFeature("workgroups", "1", "additive", "workgroups of the launch", lambda rows: rows.dim("workgroups")),
-            OwnFeature("work_items", "1", "additive", "workgroups x work-items of each",
-                       lambda rows: rows.dim("workgroups") * rows.dim("threads")),
-            OwnFeature("rounds.target", "1", "additive", "ceil(workgroups / CUs) on the target",
-                       lambda rows: np.ceil(rows.dim("workgroups") / rows.target.cus)),
+            OwnFeature(
+                "workgroups",
+                "1",
+                "additive",
+                "workgroups of the launch",
+                lambda rows: rows.dim("workgroups"),
+            ),
+            OwnFeature(
+                "work_items",
+                "1",
+                "additive",
+                "workgroups x work-items of each",
+                lambda rows: rows.dim("workgroups") * rows.dim("threads"),
+            ),
+            OwnFeature(
+                "rounds.target",
+                "1",
+                "additive",
+                "ceil(workgroups / CUs) on the target",
+                lambda rows: np.ceil(rows.dim("workgroups") / rows.target.cus),
+            ),
             log_feature("log2.workgroups", "log2(workgroups)", "workgroups"),
             log_feature("log2.threads", "log2(work-items of a workgroup)", "threads"),
         ),
@@ -75,4 +91,4 @@ OPERATORS = (
         )
         for name in WHOLE
     ),
-)  # fmt: skip
+)

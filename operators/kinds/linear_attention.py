@@ -1,7 +1,7 @@
 """Attention whose state does not grow with the sequence, and the short convolutions before it.
 
-Gated DeltaNet, Kimi Delta Attention, Mamba 2: each head keeps a matrix of head_dim x head_dim_v, to which every token
-adds and from which it reads.
+Gated DeltaNet, Kimi Delta Attention, Mamba 2: each head keeps a matrix of head_dim x head_dim_v, to
+which every token adds and from which it reads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ STATE_BYTES = 4.0  # of an element of a recurrent state, which is kept in 32 bit
 def flops(frame: pd.DataFrame) -> np.ndarray:
     """Return ``6 batch seq heads head_dim head_dim_v``: the state read by the key, added to, and read by the query.
 
-    The recurrent form of the delta rule (Yang et al., "Gated Delta Networks", arXiv:2412.06464, equation 10), which
-    counts what must be done; forms in chunks do more, on matrix units.
+    The recurrent form of the delta rule (Yang et al., "Gated Delta Networks", arXiv:2412.06464,
+    equation 10), which counts what must be done; forms in chunks do more, on matrix units.
     """
     batch, seq, heads, dim, dim_v = _sizes(frame)
     return 6 * batch * seq * heads * dim * dim_v
@@ -66,25 +66,50 @@ def _sizes(frame: pd.DataFrame) -> list[np.ndarray]:
 
 _SEQ = Dim("seq", "tokens of a sequence", 512)
 OPERATORS = (
-    Op("linear_attention", "matrix",
-       (
-           BATCH,
-           _SEQ,
-           Dim("heads", "heads of the queries", 32),
-           Dim("key_heads", "heads of queries and keys before they are shared", default="=heads"),
-           Dim("head_dim", "size of a head", 128),
-           Dim("head_dim_v", "size of a value", default="=head_dim"),
-       ),
-       ("heads", "head_dim"), "linear_attention {heads}x{head_dim}",
-       flops, bytes_moved, view, spread=0.5, kernels="attention",
-       features=(log_feature("log2.recurrent_sequences", "log2(batch) of linear attention", "batch"),
-                 log_feature("log2.recurrent_heads", "log2(heads) of linear attention", "heads"),
-                 log_feature("log2.recurrent_dim", "log2(head_dim) of linear attention", "head_dim"),
-                 *log_dims("seq", "key_heads", "head_dim_v"))),
-    Op("causal_conv", "vector",
-       (BATCH, _SEQ, Dim("channels", "channels, each with a filter of its own", 4096),
-        Dim("width", "taps of a filter", 4)),
-       ("channels",), "causal_conv {channels}",
-       conv_flops, conv_bytes, conv_view, spread=0.5, kernels="conv",
-       features=(log_feature("log2.conv_seq", "log2(seq) of a short convolution", "seq"), *log_dims("channels"))),
-)  # fmt: skip
+    Op(
+        "linear_attention",
+        "matrix",
+        (
+            BATCH,
+            _SEQ,
+            Dim("heads", "heads of the queries", 32),
+            Dim("key_heads", "heads of queries and keys before they are shared", default="=heads"),
+            Dim("head_dim", "size of a head", 128),
+            Dim("head_dim_v", "size of a value", default="=head_dim"),
+        ),
+        ("heads", "head_dim"),
+        "linear_attention {heads}x{head_dim}",
+        flops,
+        bytes_moved,
+        view,
+        spread=0.5,
+        kernels="attention",
+        features=(
+            log_feature("log2.recurrent_sequences", "log2(batch) of linear attention", "batch"),
+            log_feature("log2.recurrent_heads", "log2(heads) of linear attention", "heads"),
+            log_feature("log2.recurrent_dim", "log2(head_dim) of linear attention", "head_dim"),
+            *log_dims("seq", "key_heads", "head_dim_v"),
+        ),
+    ),
+    Op(
+        "causal_conv",
+        "vector",
+        (
+            BATCH,
+            _SEQ,
+            Dim("channels", "channels, each with a filter of its own", 4096),
+            Dim("width", "taps of a filter", 4),
+        ),
+        ("channels",),
+        "causal_conv {channels}",
+        conv_flops,
+        conv_bytes,
+        conv_view,
+        spread=0.5,
+        kernels="conv",
+        features=(
+            log_feature("log2.conv_seq", "log2(seq) of a short convolution", "seq"),
+            *log_dims("channels"),
+        ),
+    ),
+)

@@ -1,8 +1,8 @@
 """A fused mixture-of-experts layer: route, up (and gate) projection, activation, down projection.
 
-One GPU's part of it, where it is cut: with the experts shared out among ``ep`` GPUs, each meets ``tokens topk / ep``
-pairs of a token and an expert on average, and holds ``experts / ep``; with each expert cut into ``tp`` slices, its
-matrices are ``model_dim x inter_dim / tp``.
+One GPU's part of it, where it is cut: with the experts shared out among ``ep`` GPUs, each meets
+``tokens topk / ep`` pairs of a token and an expert on average, and holds ``experts / ep``; with
+each expert cut into ``tp`` slices, its matrices are ``model_dim x inter_dim / tp``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from .gemm import SCALE_BLOCK, scale_bytes
 def experts_touched(frame: pd.DataFrame) -> np.ndarray:
     """Return the expected number of distinct experts of this GPU ``E (1 - (1 - topk/E)^tokens) / ep``.
 
-    Tokens choose topk of E experts uniformly and independently of each other (occupancy problem; Feller,
-    "An Introduction to Probability Theory", vol. 1, IV.2). Real routers are skewed, so this is an upper estimate.
+    Tokens choose topk of E experts uniformly and independently of each other (occupancy problem;
+    Feller, "An Introduction to Probability Theory", vol. 1, IV.2). Real routers are skewed, so this
+    is an upper estimate.
     """
     tokens, experts, topk = numbers(frame, "tokens", "experts", "topk")
     ep = with_default(frame, "ep", 1.0)
@@ -44,7 +45,9 @@ def flops(frame: pd.DataFrame) -> np.ndarray:
 
 def _part(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return of one GPU the tokens that enter, pairs of token and expert, and the sizes of its matrices."""
-    tokens, topk, model_dim, inter_dim, ep, tp = numbers(frame, "tokens", "topk", "model_dim", "inter_dim", "ep", "tp")
+    tokens, topk, model_dim, inter_dim, ep, tp = numbers(
+        frame, "tokens", "topk", "model_dim", "inter_dim", "ep", "tp"
+    )
     return (
         np.where(ep > 1, np.minimum(tokens, tokens * topk / ep), tokens),
         tokens * topk / ep,
@@ -62,9 +65,9 @@ def least_bytes(frame: pd.DataFrame) -> np.ndarray:
 def bytes_moved(frame: pd.DataFrame, touched: np.ndarray | None = None) -> np.ndarray:
     """Return the bytes of the weights of the experts touched, of the activations and of the result.
 
-    ``touched p model_dim inter_dim b`` with their scales, tokens read (``tokens model_dim a``) and written
-    (``tokens model_dim c``), and the hidden layer written and read once (``2 tokens topk inter_dim a``).
-    `touched` is by default what `experts_touched` expects.
+    ``touched p model_dim inter_dim b`` with their scales, tokens read (``tokens model_dim a``) and
+    written (``tokens model_dim c``), and the hidden layer written and read once (``2 tokens topk
+    inter_dim a``). `touched` is by default what `experts_touched` expects.
     """
     tokens, routed, model_dim, inter_dim = _part(frame)
     a, b, out = (element_bytes(frame, name) for name in ("dtype_a", "dtype_b", "dtype_out"))
@@ -79,7 +82,9 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
     _, routed, model_dim, inter_dim = _part(frame)
     touched = np.maximum(experts_touched(frame), 1e-9)
     rows = routed / touched
-    return pd.DataFrame({"batch": touched, "m": rows, "n": projections(frame) * inter_dim, "k": model_dim})
+    return pd.DataFrame(
+        {"batch": touched, "m": rows, "n": projections(frame) * inter_dim, "k": model_dim}
+    )
 
 
 OPERATORS = (
@@ -107,7 +112,9 @@ OPERATORS = (
         features=(
             *log_dims("tokens", "model_dim", "inter_dim", "experts", "topk"),
             *log_dims("ep", "tp"),
-            OwnFeature("gated", "0/1", "shape", "gate projection", lambda rows: rows.dim("gated", 0)),
+            OwnFeature(
+                "gated", "0/1", "shape", "gate projection", lambda rows: rows.dim("gated", 0)
+            ),
         ),
     ),
 )

@@ -39,7 +39,9 @@ def copy_of(call: Call) -> Described:
 def cat(call: Call) -> Described:
     """``cat(tensors, dim)``: a copy of all of them."""
     tensors = [tensor for tensor in call.tensors(0) if tensor.dims != (0,)]
-    require(bool(tensors) and all(len(tensor.dims) == len(tensors[0].dims) > 0 for tensor in tensors))
+    require(
+        bool(tensors) and all(len(tensor.dims) == len(tensors[0].dims) > 0 for tensor in tensors)
+    )
     axis, rank = call.integer(1), len(tensors[0].dims)
     require(-rank <= axis < rank)
     dims = list(tensors[0].dims)
@@ -60,12 +62,21 @@ def fill(call: Call) -> Described:
     """``fill_``, ``zero_`` and random numbers: only written."""
     x = call.tensor(0)
     formats = {"dtype_a": x.dtype, "dtype_b": x.dtype, "dtype_out": x.dtype}
-    return {"op": "fill", "variant": "" if call.kind in ("fill", "zero") else call.kind, **as_rows(x.dims), **formats}
+    return {
+        "op": "fill",
+        "variant": "" if call.kind in ("fill", "zero") else call.kind,
+        **as_rows(x.dims),
+        **formats,
+    }
 
 
 def _copy(make: Operands, row: Row) -> Run:
     """Return ``copy_`` on the device; variants ``DtoD``, ``HtoD``, ``DtoH``: the copy engine, pinned memory."""
-    (rows, cols), variant, dtype = sizes(row, "rows", "cols"), word(row, "variant"), word(row, "dtype_a")
+    (rows, cols), variant, dtype = (
+        sizes(row, "rows", "cols"),
+        word(row, "variant"),
+        word(row, "dtype_a"),
+    )
     written = word(row, "dtype_out") or dtype
     if variant not in ("", "DtoD", "HtoD", "DtoH"):
         raise unknown(row, "variant", "DtoD, HtoD, DtoH")
@@ -143,7 +154,9 @@ def gather(call: Call) -> Described:
     """``gather(x, dim, index)``, ``scatter``, ``scatter_add``: an index per element, unless the index is expanded."""
     index = call.tensor(2)
     require(index.elements > 0 and index.numel % index.elements == 0)
-    return _gathered(call.kind, call.tensor(0), index, index.numel // index.elements, index.elements)
+    return _gathered(
+        call.kind, call.tensor(0), index, index.numel // index.elements, index.elements
+    )
 
 
 def _gather(make: Operands, row: Row) -> Run:
@@ -165,21 +178,44 @@ ATEN: dict[str, CallReader] = {
     "aten::_cat": cat,
     "_C_cache_ops::reshape_and_cache_flash": cache_write,
     "sglang::store_cache": cache_write,
-    **{f"aten::{name}": fill for name in (
-        "fill", "zero", "normal", "uniform", "random", "bernoulli", "exponential", "log_normal",
-    )},
+    **{
+        f"aten::{name}": fill
+        for name in (
+            "fill",
+            "zero",
+            "normal",
+            "uniform",
+            "random",
+            "bernoulli",
+            "exponential",
+            "log_normal",
+        )
+    },
     "aten::embedding": embedding,
     "aten::embedding_dense_backward": embedding_backward,
     "aten::index_select": index_select,
     "aten::index_add": index_add,
     "aten::index_copy": index_add,
     **{f"aten::{name}": gather for name in ("gather", "scatter", "scatter_add")},
-}  # fmt: skip
+}
 OPERATORS = (
     vector_op("copy", VectorWork(0), spread=ELEMENTWISE_SPREAD, measured=Measured(_copy)),
-    vector_op("fill", VectorWork(0, inputs=0), spread=ELEMENTWISE_SPREAD, measured=Measured(_fill, "copy")),
-    Op("gather", "vector", (ROWS, COLS), ("cols",), "gather {cols}",
-       flops, bytes_moved, VectorWork.view, _least_bytes=least_bytes, spread=ELEMENTWISE_SPREAD,
-       aliases=("embedding", "index_select"), kernels="embedding",
-       measured=Measured(_gather, "embedding", formats=lambda dtype: {"dtype_b": "int64"})),
-)  # fmt: skip
+    vector_op(
+        "fill", VectorWork(0, inputs=0), spread=ELEMENTWISE_SPREAD, measured=Measured(_fill, "copy")
+    ),
+    Op(
+        "gather",
+        "vector",
+        (ROWS, COLS),
+        ("cols",),
+        "gather {cols}",
+        flops,
+        bytes_moved,
+        VectorWork.view,
+        _least_bytes=least_bytes,
+        spread=ELEMENTWISE_SPREAD,
+        aliases=("embedding", "index_select"),
+        kernels="embedding",
+        measured=Measured(_gather, "embedding", formats=lambda dtype: {"dtype_b": "int64"}),
+    ),
+)

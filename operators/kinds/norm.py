@@ -1,7 +1,8 @@
 """Normalisations: layer, RMS, group and batch norms, and their gradients.
 
-A row is what is normalised together. A layer's parameters are counted though it may have none (variant ``plain``).
-Backward passes read the gradient with what the forward pass kept, and write the gradient of the input.
+A row is what is normalised together. A layer's parameters are counted though it may have none
+(variant ``plain``). Backward passes read the gradient with what the forward pass kept, and write
+the gradient of the input.
 """
 
 from __future__ import annotations
@@ -10,7 +11,19 @@ from math import prod
 
 from ...errors import DataError
 from ..call import Call, CallReader, Described, Tensor, require
-from ..op import Builder, Measured, Op, Operands, Row, Run, matrix, of_variant, only_format, sizes, word
+from ..op import (
+    Builder,
+    Measured,
+    Op,
+    Operands,
+    Row,
+    Run,
+    matrix,
+    of_variant,
+    only_format,
+    sizes,
+    word,
+)
 from ..vector import ROW_WISE_SPREAD, VectorWork, vector_op, whole_rows
 
 
@@ -25,7 +38,9 @@ def layer_norm_backward(call: Call) -> Described:
     rms = "rms" in call.kind
     at = 4 if rms else 5
     weight = call.tensor(at) if call.has(at) else None
-    return _normalised("rms_norm_backward" if rms else "layer_norm_backward", call, call.tensor(1), weight, 2)
+    return _normalised(
+        "rms_norm_backward" if rms else "layer_norm_backward", call, call.tensor(1), weight, 2
+    )
 
 
 def _normalised(op: str, call: Call, x: Tensor, weight: Tensor | None, shape: int) -> Described:
@@ -81,7 +96,10 @@ def _per_channel(op: str, x: Tensor, *, affine: bool) -> Described:
 
 
 ATEN: dict[str, CallReader] = {
-    **{f"aten::{name}": layer_norm for name in ("layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm")},
+    **{
+        f"aten::{name}": layer_norm
+        for name in ("layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm")
+    },
     "aten::native_layer_norm_backward": layer_norm_backward,
     "aten::_fused_rms_norm_backward": layer_norm_backward,
     "aiter::rmsnorm": library_rms_norm(1, 2),
@@ -94,14 +112,22 @@ ATEN: dict[str, CallReader] = {
     "aten::group_norm": group_norm_of_groups,
     "aiter::_groupnorm_run": group_norm_of_groups,
     "aten::native_group_norm_backward": group_norm_backward,
-    **{f"aten::{name}": batch_norm for name in (
-        "batch_norm", "native_batch_norm", "_native_batch_norm_legit", "_batch_norm_with_update", "cudnn_batch_norm",
-        "miopen_batch_norm", "_batch_norm_impl_index",
-    )},
+    **{
+        f"aten::{name}": batch_norm
+        for name in (
+            "batch_norm",
+            "native_batch_norm",
+            "_native_batch_norm_legit",
+            "_batch_norm_with_update",
+            "cudnn_batch_norm",
+            "miopen_batch_norm",
+            "_batch_norm_impl_index",
+        )
+    },
     "aten::native_batch_norm_backward": batch_norm_backward,
     "aten::cudnn_batch_norm_backward": batch_norm_backward,
     "aten::miopen_batch_norm_backward": batch_norm_backward,
-}  # fmt: skip
+}
 
 
 def _norm(make: Operands, row: Row) -> Run:
@@ -117,7 +143,11 @@ def _norm(make: Operands, row: Row) -> Run:
 
 def _batch_norm(make: Operands, row: Row) -> Run:
     """Return ``batch_norm`` of one image: rows are channels."""
-    (rows, cols), dtype, training = sizes(row, "rows", "cols"), only_format(row), word(row, "op") == "batch_norm"
+    (rows, cols), dtype, training = (
+        sizes(row, "rows", "cols"),
+        only_format(row),
+        word(row, "op") == "batch_norm",
+    )
     if training and cols < 2:
         raise DataError("batch_norm needs two values per channel: cols >= 2")
     norm, x = make.torch.nn.functional.batch_norm, make.tensor(dtype, 1, rows, cols)
@@ -133,29 +163,70 @@ def _affine(row: Row) -> bool:
 def _op(name: str, work: VectorWork, *aliases: str, build: Builder | None = None) -> Op:
     measured = Measured(build, "norm") if build else None
     return vector_op(
-        name, work, row_wise=True, spread=ROW_WISE_SPREAD, kernels="norm", aliases=aliases, measured=measured
+        name,
+        work,
+        row_wise=True,
+        spread=ROW_WISE_SPREAD,
+        kernels="norm",
+        aliases=aliases,
+        measured=measured,
     )
 
 
 OPERATORS = (
     # mean; subtract, square, sum; divide, scale, shift; root per row
-    _op("layer_norm", VectorWork(8, parameters=2), "ln", "layernorm", "native_layer_norm", build=_norm),
+    _op(
+        "layer_norm",
+        VectorWork(8, parameters=2),
+        "ln",
+        "layernorm",
+        "native_layer_norm",
+        build=_norm,
+    ),
     # square, sum; divide, scale
     _op("rms_norm", VectorWork(4, parameters=1), "rmsnorm", "_fused_rms_norm", build=_norm),
     # 2 sums of products; 3 terms
-    _op("layer_norm_backward", VectorWork(11, inputs=2, parameters=1, row_parameters=2), "native_layer_norm_backward"),
-    _op("rms_norm_backward", VectorWork(8, inputs=2, parameters=1, row_parameters=1), "_fused_rms_norm_backward"),
+    _op(
+        "layer_norm_backward",
+        VectorWork(11, inputs=2, parameters=1, row_parameters=2),
+        "native_layer_norm_backward",
+    ),
+    _op(
+        "rms_norm_backward",
+        VectorWork(8, inputs=2, parameters=1, row_parameters=1),
+        "_fused_rms_norm_backward",
+    ),
     # as layer_norm, a row per image and group; scale and shift are too few to count
     _op("group_norm", VectorWork(8), "native_group_norm"),
-    _op("group_norm_backward", VectorWork(11, inputs=2, row_parameters=2), "native_group_norm_backward"),
+    _op(
+        "group_norm_backward",
+        VectorWork(11, inputs=2, row_parameters=2),
+        "native_group_norm_backward",
+    ),
     # as layer_norm, a row per channel
-    _op("batch_norm", VectorWork(8, row_parameters=4), "native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm",
-        build=_batch_norm),
+    _op(
+        "batch_norm",
+        VectorWork(8, row_parameters=4),
+        "native_batch_norm",
+        "cudnn_batch_norm",
+        "miopen_batch_norm",
+        build=_batch_norm,
+    ),
     # scale and shift
     _op("batch_norm_inference", VectorWork(2, row_parameters=4), build=_batch_norm),
-    _op("batch_norm_backward", VectorWork(11, inputs=2, row_parameters=3),
-        "native_batch_norm_backward", "cudnn_batch_norm_backward", "miopen_batch_norm_backward"),
+    _op(
+        "batch_norm_backward",
+        VectorWork(11, inputs=2, row_parameters=3),
+        "native_batch_norm_backward",
+        "cudnn_batch_norm_backward",
+        "miopen_batch_norm_backward",
+    ),
     # the sum is written for the next layer
-    _op("add_rms_norm", VectorWork(5, inputs=2, outputs=2, parameters=1),
-        "fused_add_rms_norm", "fused_add_rmsnorm", "add_rmsnorm"),
-)  # fmt: skip
+    _op(
+        "add_rms_norm",
+        VectorWork(5, inputs=2, outputs=2, parameters=1),
+        "fused_add_rms_norm",
+        "fused_add_rmsnorm",
+        "add_rmsnorm",
+    ),
+)

@@ -15,12 +15,15 @@ _TRUTHS = frozenset({"any", "all"})
 def reduction(axes: int = 1, dtype: int = -1) -> CallReader:
     """Return what reads a reduction with its axes (none, one or a list) and its argument `dtype` at these positions.
 
-    All axes are reduced where the argument is absent, None, an empty list or no axis (``var(x, True)``).
+    All axes are reduced where the argument is absent, None, an empty list or no axis (``var(x,
+    True)``).
     """
 
     def read(call: Call) -> Described:
         x, kind = call.tensor(0), call.kind
-        typed = dtype >= 0 and len(call) == axes + 1 and call.types[axes] != "ScalarList"  # sum(x, dtype)
+        typed = (
+            dtype >= 0 and len(call) == axes + 1 and call.types[axes] != "ScalarList"
+        )  # sum(x, dtype)
         reduced = list(range(len(x.dims)))
         if not typed and axes < len(call):
             require(not call.has(axes))  # max(x, other) is element-wise
@@ -62,7 +65,9 @@ def softmax_backward(call: Call) -> Described:
     """``_softmax_backward_data(grad, output, dim, input_dtype)``."""
     x = call.tensor(1)
     words = ["log"] if "log" in call.kind else []
-    return along("softmax_backward", words, x, axes_of(call.integers(2), len(x.dims)), call.dtype(3, x.dtype))
+    return along(
+        "softmax_backward", words, x, axes_of(call.integers(2), len(x.dims)), call.dtype(3, x.dtype)
+    )
 
 
 def _softmax(make: Operands, row: Row) -> Run:
@@ -100,24 +105,63 @@ def _loss(make: Operands, row: Row) -> Run:
 ATEN: dict[str, CallReader] = {
     **{f"aten::{name}": reduction(dtype=3) for name in ("sum", "mean", "nansum", "prod")},
     **{f"aten::{name}": reduction(2, dtype=4) for name in ("norm", "linalg_vector_norm")},
-    **{f"aten::{name}": reduction() for name in (
-        "logsumexp", "amax", "amin", "argmax", "argmin", "any", "all",
-        "var", "std", "var_mean", "std_mean", "aminmax", "count_nonzero",
-    )},
+    **{
+        f"aten::{name}": reduction()
+        for name in (
+            "logsumexp",
+            "amax",
+            "amin",
+            "argmax",
+            "argmin",
+            "any",
+            "all",
+            "var",
+            "std",
+            "var_mean",
+            "std_mean",
+            "aminmax",
+            "count_nonzero",
+        )
+    },
     "aten::max": _extreme,
     "aten::min": _extreme,
     **{f"aten::{name}": softmax for name in ("softmax", "_softmax", "log_softmax", "_log_softmax")},
     "aten::_softmax_backward_data": softmax_backward,
     "aten::_log_softmax_backward_data": softmax_backward,
-    **{f"aten::{name}": loss for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", *_REDUCTION)},
-}  # fmt: skip
+    **{
+        f"aten::{name}": loss
+        for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", *_REDUCTION)
+    },
+}
 OPERATORS = (
-    vector_op("reduction", VectorWork(1, reduces=True), row_wise=True, spread=ROW_WISE_SPREAD,
-              measured=Measured(_reduction)),
-    vector_op("softmax", _FORWARD, row_wise=True, spread=ROW_WISE_SPREAD,
-              aliases=("_softmax", "log_softmax", "_log_softmax"), measured=Measured(_softmax)),
-    vector_op("softmax_backward", _BACKWARD, row_wise=True, spread=ROW_WISE_SPREAD, kernels="softmax",
-              aliases=("_softmax_backward_data", "_log_softmax_backward_data")),
-    vector_op("loss", VectorWork(3, inputs=2, reduces=True),  # difference, square, sum
-              row_wise=True, spread=ROW_WISE_SPREAD, measured=Measured(_loss, "cross_entropy")),
-)  # fmt: skip
+    vector_op(
+        "reduction",
+        VectorWork(1, reduces=True),
+        row_wise=True,
+        spread=ROW_WISE_SPREAD,
+        measured=Measured(_reduction),
+    ),
+    vector_op(
+        "softmax",
+        _FORWARD,
+        row_wise=True,
+        spread=ROW_WISE_SPREAD,
+        aliases=("_softmax", "log_softmax", "_log_softmax"),
+        measured=Measured(_softmax),
+    ),
+    vector_op(
+        "softmax_backward",
+        _BACKWARD,
+        row_wise=True,
+        spread=ROW_WISE_SPREAD,
+        kernels="softmax",
+        aliases=("_softmax_backward_data", "_log_softmax_backward_data"),
+    ),
+    vector_op(
+        "loss",
+        VectorWork(3, inputs=2, reduces=True),  # difference, square, sum
+        row_wise=True,
+        spread=ROW_WISE_SPREAD,
+        measured=Measured(_loss, "cross_entropy"),
+    ),
+)

@@ -24,7 +24,9 @@ class Run:
 
     folder = None
 
-    def __init__(self, errors: dict[str, np.ndarray], rows: np.ndarray, metric: str = "duration_us") -> None:
+    def __init__(
+        self, errors: dict[str, np.ndarray], rows: np.ndarray, metric: str = "duration_us"
+    ) -> None:
         observed = 10.0 + rows
         parts = [
             pd.DataFrame(
@@ -41,7 +43,15 @@ class Run:
         models = [{"name": name, "e_out": float(ape.mean())} for name, ape in errors.items()]
         selected = {"name": best, "e_out": float(errors[best].mean()), "tied": [best]}
         data = {"metric": metric, "n": len(rows), "host": "MI300X", "target": "MI355X"}
-        cv = [{"scheme": "grouped", "folds": 10, "baselines": [], "models": models, "selected": selected}]
+        cv = [
+            {
+                "scheme": "grouped",
+                "folds": 10,
+                "baselines": [],
+                "models": models,
+                "selected": selected,
+            }
+        ]
         self.metrics: dict[str, Any] = {"data": data, "cv": cv}
 
 
@@ -52,7 +62,9 @@ def errors(size: int, seed: int) -> np.ndarray:
 def test_runs_are_paired_on_the_rows_both_have_whatever_their_order() -> None:
     first, second = np.arange(80), np.arange(20, 100)[::-1]
     ape = errors(100, 0)
-    found = fc.compare(Run({"OLS": ape[first]}, first), Run({"OLS": ape[second] - 1, "Stack": ape[second]}, second))
+    found = fc.compare(
+        Run({"OLS": ape[first]}, first), Run({"OLS": ape[second] - 1, "Stack": ape[second]}, second)
+    )
     assert found.common == 60
     assert " → " in repr(found)
     (grouped,) = found.schemes
@@ -69,12 +81,21 @@ def test_rows_of_renamed_files_are_found_by_group_and_observed_value() -> None:
     own = Run({"OLS": errors(30, 1)}, np.arange(30)).predictions
     assert len(common_rows(own, own.assign(source="b.csv:" + own["row"].astype(str)))) == 30
     assert len(common_rows(own, own.assign(source="dir/" + own["source"]))) == 30
-    assert len(common_rows(own, own.assign(source=pd.Series([None] * len(own), own.index, dtype="str")))) == 30
+    assert (
+        len(
+            common_rows(
+                own, own.assign(source=pd.Series([None] * len(own), own.index, dtype="str"))
+            )
+        )
+        == 30
+    )
     assert len(common_rows(own, own.assign(observed=own["observed"] * 3.7))) == 0
 
 
 def test_runs_without_a_common_row_are_not_tested() -> None:
-    found = fc.compare(Run({"OLS": errors(9, 1)}, np.arange(9)), Run({"OLS": errors(9, 2)}, np.arange(50, 59)))
+    found = fc.compare(
+        Run({"OLS": errors(9, 1)}, np.arange(9)), Run({"OLS": errors(9, 2)}, np.arange(50, 59))
+    )
     assert (found.common, found.schemes[0].paired) == (0, None)
     assert found.document().opening[0].rival == "first: –"
 
@@ -87,7 +108,9 @@ def test_what_cannot_be_compared_is_refused() -> None:
         fc.compare(3, Run({"OLS": ape}, rows))
 
 
-def test_the_command_writes_a_page_and_says_the_same_as_json(ols: fc.Run, additive: fc.Run, tmp_path: Path) -> None:
+def test_the_command_writes_a_page_and_says_the_same_as_json(
+    ols: fc.Run, additive: fc.Run, tmp_path: Path
+) -> None:
     for name, run in (("OLS", ols), ("Additive", additive)):
         run.save(tmp_path / name)
     paths = [str(tmp_path / name) for name in ("OLS", "Additive")]
@@ -109,7 +132,10 @@ def measured(factor: float, groups: int = 6, seed: int = 0) -> pd.DataFrame:
     """Return products of so many weight shapes whose times are off by a factor, and by 2 % of each shape's own."""
     rng = np.random.default_rng(seed)
     rows = pd.DataFrame(
-        {"m": np.tile(2.0 ** np.arange(4, 12), groups), "n": np.repeat(512.0 * np.arange(1, groups + 1), 8)}
+        {
+            "m": np.tile(2.0 ** np.arange(4, 12), groups),
+            "n": np.repeat(512.0 * np.arange(1, groups + 1), 8),
+        }
     )
     own = np.repeat(np.exp(0.02 * rng.standard_normal(groups)), 8)
     rows = rows.assign(device="MI300X", op="gemm", dtype_a="bf16", k=4096.0, kernel="Cijk")
@@ -120,7 +146,9 @@ def test_two_tables_are_compared_on_the_problems_that_both_hold(tmp_path: Path) 
     first, second = tmp_path / "spring.csv", tmp_path / "autumn.csv"
     measured(1.0).to_csv(first, index=False)
     slower = measured(1.2, groups=7, seed=1)
-    again = slower.head(8).assign(kernel="slow", duration_us=9000.0)  # the fastest kernel of a problem counts
+    again = slower.head(8).assign(
+        kernel="slow", duration_us=9000.0
+    )  # the fastest kernel of a problem counts
     pd.concat([slower, again]).to_csv(second, index=False)
     found = fc.compare(first, second)
     (row,) = found.table.to_dict("records")
@@ -153,11 +181,16 @@ def test_the_tenths_are_the_quantiles_of_the_problems_ratios() -> None:
 
 def test_products_whose_formats_are_scaled_otherwise_are_compared_apart(tmp_path: Path) -> None:
     fp8 = measured(1.0).assign(dtype_a="fp8", scale_block="tensor")
-    blocks, slower = fp8.assign(scale_block="1x128"), fp8.assign(duration_us=1.5 * fp8["duration_us"])
+    blocks, slower = (
+        fp8.assign(scale_block="1x128"),
+        fp8.assign(duration_us=1.5 * fp8["duration_us"]),
+    )
     for name, tables in (("spring.csv", [fp8, blocks]), ("autumn.csv", [slower, blocks])):
         pd.concat(tables).to_csv(tmp_path / name, index=False)
     found = fc.compare(tmp_path / "spring.csv", tmp_path / "autumn.csv")
-    assert found.table.set_index("scale_block")["ratio"].to_dict() == pytest.approx({"1x128": 1.0, "tensor": 1.5})
+    assert found.table.set_index("scale_block")["ratio"].to_dict() == pytest.approx(
+        {"1x128": 1.0, "tensor": 1.5}
+    )
     assert "fp8 1x128" in str(found.document())
 
 
@@ -167,7 +200,9 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says() -> None:
     same = fc.read(measured(1.0, groups=12)).frame
     for seed in range(40):
         own = np.repeat(np.exp(0.1 * rng.standard_normal(12)), 8)
-        found = drift(same, same.assign(duration_us=1.1 * own * same["duration_us"]), level=0.9, seed=seed)
+        found = drift(
+            same, same.assign(duration_us=1.1 * own * same["duration_us"]), level=0.9, seed=seed
+        )
         held += found["lower"][0] <= 1.1 <= found["upper"][0]
     assert 32 <= held <= 39
 
@@ -177,9 +212,17 @@ def test_projections_are_compared_by_what_they_do_not_share(tmp_path: Path) -> N
     one, same, other = (fc.project(path, target=name, **more) for name, more in
                         (("MI355X", {}), ("MI355X", {"cpu_speed": 2.0}), ("H100", {})))  # fmt: skip
     alike = fc.compare(one, same).table.iloc[0]
-    assert (alike["what"], alike["first"], alike["second"]) == ("end to end", one.projected_us, same.projected_us)
+    assert (alike["what"], alike["first"], alike["second"]) == (
+        "end to end",
+        one.projected_us,
+        same.projected_us,
+    )
     apart = fc.compare(one, other).table.iloc[0]
-    assert alike["ratio_upper"] / alike["ratio_lower"] < 1.1 < apart["ratio_upper"] / apart["ratio_lower"]
+    assert (
+        alike["ratio_upper"] / alike["ratio_lower"]
+        < 1.1
+        < apart["ratio_upper"] / apart["ratio_lower"]
+    )
     assert (alike["shared"] > 0.5, apart["shared"]) == (True, 0.0)
     for name, found in (("a", one), ("b", same)):
         found.save(tmp_path / name)
@@ -188,7 +231,9 @@ def test_projections_are_compared_by_what_they_do_not_share(tmp_path: Path) -> N
     assert saved["answers"][0]["ratio"] == pytest.approx(alike["ratio"])
     assert (tmp_path / "c" / "compare.html").exists()
     for line, offered in ((("--out", tmp_path / "c"), False), ((), True)):
-        assert ("--out FOLDER" in call("compare", tmp_path / "a", tmp_path / "b", *line).stdout) == offered
+        assert (
+            "--out FOLDER" in call("compare", tmp_path / "a", tmp_path / "b", *line).stdout
+        ) == offered
 
 
 def saved(path: Path, parts: dict[str, float], deviations: dict[str, float], target: str) -> Path:
@@ -203,7 +248,13 @@ def saved(path: Path, parts: dict[str, float], deviations: dict[str, float], tar
     classes = [{"op_class": name, "projected_us": us, "lower_us": us, "upper_us": us, "sigma": deviations[name],
                 "law": "affine"} for name, us in parts.items()]  # fmt: skip
     interval = {"level": 0.9, "lower_us": whole, "upper_us": whole, "tornado": tornado}
-    answer = {"schema": 1, "host": "MI300X", "target": target, "projected_us": whole, "interval": interval}
+    answer = {
+        "schema": 1,
+        "host": "MI300X",
+        "target": target,
+        "projected_us": whole,
+        "interval": interval,
+    }
     path.write_text(json.dumps(answer | {"classes": classes}), encoding="utf-8")
     return path
 
@@ -235,9 +286,14 @@ def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
     one, other = (fc.forecast("llama-3.1-70b", gpu=gpu, **fields) for gpu in ("MI300X", "MI355X"))
     table = fc.compare(one, other).table
     assert table["first"].tolist() == one.table["predicted"].tolist()
-    assert table["what"].tolist() == ["gpu MI300X → MI355X, batch 1", "gpu MI300X → MI355X, batch 16"]
+    assert table["what"].tolist() == [
+        "gpu MI300X → MI355X, batch 1",
+        "gpu MI300X → MI355X, batch 16",
+    ]
     assert table["second"].tolist() == other.table["predicted"].tolist()
-    assert table["ratio"].tolist() == pytest.approx((other.table["predicted"] / one.table["predicted"]).tolist())
+    assert table["ratio"].tolist() == pytest.approx(
+        (other.table["predicted"] / one.table["predicted"]).tolist()
+    )
     itself = fc.compare(one, one).table
     assert itself["ratio_lower"].tolist() == pytest.approx([1, 1])
     for kind in ("csv", "parquet"):
@@ -246,8 +302,12 @@ def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
         again = fc.compare(tmp_path / f"first.{kind}", tmp_path / f"second.{kind}").table
         pd.testing.assert_frame_equal(again, table)
     told = call("compare", tmp_path / "first.csv", tmp_path / "second.parquet", "--json")
-    assert [row["ratio_upper"] for row in json.loads(told.output)["answers"]] == pytest.approx([*table["ratio_upper"]])
-    pd.read_csv(tmp_path / "first.csv").assign(upper=np.nan).to_csv(tmp_path / "lost.csv", index=False)
+    assert [row["ratio_upper"] for row in json.loads(told.output)["answers"]] == pytest.approx(
+        [*table["ratio_upper"]]
+    )
+    pd.read_csv(tmp_path / "first.csv").assign(upper=np.nan).to_csv(
+        tmp_path / "lost.csv", index=False
+    )
     with pytest.raises(DataError, match="row 1 of a table of forecasts has no interval"):
         fc.compare(tmp_path / "lost.csv", tmp_path / "second.csv")
     with pytest.raises(DataError, match="2 and 1 forecasts"):
@@ -260,19 +320,33 @@ def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
 
 def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, tmp_path: Path) -> None:
     data = fc.read(where={"m": (None, 64), "n": (None, 2048)})
-    found = [fc.predict(ols, data, interval=level) for level in (0.9, 0.8)]  # at two levels the same prediction
-    assert fc.compare(*found).table["ratio_lower"].tolist() == pytest.approx([1] * (1 + len(found[0].frame)))
-    figures = {name: found[1].frame[name] * 1.25 for name in ("predicted_us", "lower_us", "upper_us")}
+    found = [
+        fc.predict(ols, data, interval=level) for level in (0.9, 0.8)
+    ]  # at two levels the same prediction
+    assert fc.compare(*found).table["ratio_lower"].tolist() == pytest.approx(
+        [1] * (1 + len(found[0].frame))
+    )
+    figures = {
+        name: found[1].frame[name] * 1.25 for name in ("predicted_us", "lower_us", "upper_us")
+    }
     found[1] = fc.Prediction(found[1].frame.assign(**figures), found[1].report)
     table = fc.compare(*found, interval=0.9).table
     first, second = (one.frame.reset_index(drop=True) for one in found)
     assert (table["unit"].unique().tolist(), len(table)) == (["us"], 1 + len(first))
-    assert table["ratio"][1:].tolist() == pytest.approx((second["predicted_us"] / first["predicted_us"]).tolist())
-    assert table["difference"][0] == pytest.approx(second["predicted_us"].sum() - first["predicted_us"].sum())
+    assert table["ratio"][1:].tolist() == pytest.approx(
+        (second["predicted_us"] / first["predicted_us"]).tolist()
+    )
+    assert table["difference"][0] == pytest.approx(
+        second["predicted_us"].sum() - first["predicted_us"].sum()
+    )
     widths = [np.log(side["upper_us"] / side["lower_us"]) / 2 for side in (first, second)]
     reach = np.hypot(widths[0], widths[1] * ndtri(0.95) / ndtri(0.9))
-    assert np.log(table["ratio_upper"] / table["ratio"])[1:].tolist() == pytest.approx(reach.tolist())
-    assert fc.compare(found[0], found[0]).table["ratio_lower"].tolist() == pytest.approx([1] * len(table))
+    assert np.log(table["ratio_upper"] / table["ratio"])[1:].tolist() == pytest.approx(
+        reach.tolist()
+    )
+    assert fc.compare(found[0], found[0]).table["ratio_lower"].tolist() == pytest.approx(
+        [1] * len(table)
+    )
     for kind in ("csv", "parquet", "json"):
         paths = [tmp_path / f"{name}.{kind}" for name in ("first", "second")]
         for path, one in zip(paths, found, strict=True):
@@ -282,11 +356,17 @@ def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, tmp_path
             (0.8, "duration_us", found[1].half_width())
         )
         pd.testing.assert_frame_equal(fc.compare(*paths, interval=0.9).table, table)
-    told = call("compare", tmp_path / "first.csv", tmp_path / "second.parquet", "--interval", 0.9, "--json")
-    assert json.loads(told.output)["answers"][0]["ratio_upper"] == pytest.approx(table["ratio_upper"][0])
+    told = call(
+        "compare", tmp_path / "first.csv", tmp_path / "second.parquet", "--interval", 0.9, "--json"
+    )
+    assert json.loads(told.output)["answers"][0]["ratio_upper"] == pytest.approx(
+        table["ratio_upper"][0]
+    )
 
 
-def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run, tmp_path: Path) -> None:
+def test_tables_of_predictions_that_others_saved_are_read_or_refused(
+    ols: fc.Run, tmp_path: Path
+) -> None:
     found = fc.predict(ols, fc.read(where={"m": (None, 64), "n": (None, 2048)}))
     rows = found.frame
     moved = found.frame.assign(target="MI325X", upper_us=rows["upper_us"] * 2)[::-1]
@@ -306,7 +386,9 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
         with pytest.raises(DataError, match=message):
             fc.read_predictions(tmp_path / f"{name}.csv")
     nowhere = fc.Prediction(rows.assign(target="NoSuch"), found.report)
-    assert list(fc.compare(found, found, nowhere).document().data["pairs"][1]["unknown"]) == ["no. 3"]
+    assert list(fc.compare(found, found, nowhere).document().data["pairs"][1]["unknown"]) == [
+        "no. 3"
+    ]
     kept = rows.drop(columns=["source", "group"], errors="ignore")
     for what, wrong, message in (
         ("lost", kept.drop(columns="m"), "lost.csv has no column m"),
@@ -315,9 +397,17 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
             pd.concat([kept.head(1).assign(predicted_us=9.0), kept]),
             "row 1 of first is predicted 1 and 2 times in first and twice.csv",
         ),
-        ("metric", rows.drop(columns="level"), "metric.csv: holds no predictions .* level is missing"),
+        (
+            "metric",
+            rows.drop(columns="level"),
+            "metric.csv: holds no predictions .* level is missing",
+        ),
         ("empty", rows.head(0), "empty.csv: holds no prediction"),
-        ("words", rows.astype({"upper_us": object}).assign(upper_us="#REF!"), "column upper_us is no number: '#REF!'"),
+        (
+            "words",
+            rows.astype({"upper_us": object}).assign(upper_us="#REF!"),
+            "column upper_us is no number: '#REF!'",
+        ),
         ("unit", rows.assign(metric="energy_j"), "no column predicted_j"),
         ("limits", rows.drop(columns="lower_us"), "no column lower_us"),
         ("mixed", rows.assign(metric=["energy_j", *rows["metric"][1:]]), "of several metrics"),
@@ -346,14 +436,23 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(ols: fc.Run
     unbounded = fc.compare(found, fc.Prediction(rows.assign(upper_us=np.inf), found.report))
     assert not unbounded.table["apart"].any()
     unbounded.save(tmp_path / "compared")
-    assert json.loads((tmp_path / "compared" / "compare.json").read_text())["answers"][0]["ratio_upper"] is None
+    assert (
+        json.loads((tmp_path / "compared" / "compare.json").read_text())["answers"][0][
+            "ratio_upper"
+        ]
+        is None
+    )
 
 
 def test_workbooks_of_predictions_and_forecasts_are_read_back(ols: fc.Run, tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
-    found = fc.predict(ols, fc.read(where={"m": (None, 64), "n": (None, 2048)}), out=tmp_path / "p.xlsx")
+    found = fc.predict(
+        ols, fc.read(where={"m": (None, 64), "n": (None, 2048)}), out=tmp_path / "p.xlsx"
+    )
     assert set(fc.compare(found, tmp_path / "p.xlsx").table["ratio_upper"]) == {1.0}
-    forecasts = fc.forecast("Llama-3.1-8B", gpu="MI300X", batch=[1, 16], input_len=128, output_len=128)
+    forecasts = fc.forecast(
+        "Llama-3.1-8B", gpu="MI300X", batch=[1, 16], input_len=128, output_len=128
+    )
     forecasts.save_table(tmp_path / "f.xlsx")
     assert fc.compare(forecasts, tmp_path / "f.xlsx").table["ratio"].tolist() == [1.0, 1.0]
     wrong = found.frame.astype({"upper_us": object}).assign(upper_us="#REF!")
@@ -377,7 +476,9 @@ def test_several_runs_stand_on_the_rows_that_all_of_them_predicted() -> None:
     (first,) = {pair.schemes[0].paired.first for pair in found.pairs}
     assert first == pytest.approx(ape[20:60].mean())
     second, third = found.document().data["answers"]
-    assert (second["value"] - second["first"], third["value"] - third["first"]) == pytest.approx((-1, -2))
+    assert (second["value"] - second["first"], third["value"] - third["first"]) == pytest.approx(
+        (-1, -2)
+    )
     assert (second["apart"], third["apart"]) == (True, True)
     assert set(found.table["second_is"]) == {"second", "no. 3"}
     with pytest.raises(ParameterError, match="two or more"):
@@ -394,7 +495,9 @@ def test_several_tables_and_forecasts_are_set_beside_the_first(tmp_path: Path) -
     assert [one["value"] for one in found["answers"]] == pytest.approx([1.2, 0.5], rel=0.01)
     assert "summer.csv" in (tmp_path / "out" / "compare.html").read_text(encoding="utf-8")
     fields = {"gpus": 8, "dtype": "fp8", "batch": [1, 16], "input_len": 128, "output_len": 128}
-    forecasts = [fc.forecast("llama-3.1-70b", gpu=gpu, **fields) for gpu in ("MI300X", "MI355X", "H200")]
+    forecasts = [
+        fc.forecast("llama-3.1-70b", gpu=gpu, **fields) for gpu in ("MI300X", "MI355X", "H200")
+    ]
     answers = fc.compare(forecasts).document().data["answers"]
     assert [one["what"] for one in answers] == ["batch 1", "batch 1", "batch 16", "batch 16"]
     assert [one["value"] for one in answers[1::2]] == forecasts[2].table["predicted"].tolist()

@@ -12,7 +12,13 @@ import flopcast as fc
 from flopcast.errors import ParameterError
 from flopcast.tests.commands.running import call
 
-ASKED = {"gpu": ["MI300X", "H200", "MI355X"], "gpus": [1, 2, 4, 8, 16], "ttft": "2s", "tpot": "50ms", "rate": "4/s"}
+ASKED = {
+    "gpu": ["MI300X", "H200", "MI355X"],
+    "gpus": [1, 2, 4, 8, 16],
+    "ttft": "2s",
+    "tpot": "50ms",
+    "rate": "4/s",
+}
 PRICE = {"MI300X": "$2.5/h", "H200": "$3.5/h", "MI355X": "$4/h"}
 
 
@@ -23,18 +29,24 @@ def found() -> fc.Deployments:
     return answer
 
 
-@pytest.mark.parametrize("model", ["llama-3.1-70b", "deepseek-r1", "qwen3-235b-a22b", "gpt-oss-120b"])
+@pytest.mark.parametrize(
+    "model", ["llama-3.1-70b", "deepseek-r1", "qwen3-235b-a22b", "gpt-oss-120b"]
+)
 def test_every_gpu_has_a_way_to_serve_the_models_that_people_ask_about(model: str) -> None:
     table = fc.forecast(model, **ASKED, price=PRICE).table
     assert set(table["gpu"]) == {"MI300X", "H200 SXM", "MI355X"}
     assert table.loc[0, "holds"] >= 0.5
     held = table[table["holds"] >= 0.5]
     assert held["cost_per_million"].is_monotonic_increasing
-    assert (held["memory_gb"] <= held["gpu"].map({"MI300X": 192, "H200 SXM": 141, "MI355X": 288}) * 0.9).all()
+    assert (
+        held["memory_gb"] <= held["gpu"].map({"MI300X": 192, "H200 SXM": 141, "MI355X": 288}) * 0.9
+    ).all()
 
 
 def test_units_say_the_same_as_bare_numbers(found: fc.Deployments) -> None:
-    bare = fc.forecast("llama-3.1-70b", **{**ASKED, "ttft": 2000, "tpot": 50.0, "rate": 4}, price=PRICE)
+    bare = fc.forecast(
+        "llama-3.1-70b", **{**ASKED, "ttft": 2000, "tpot": 50.0, "rate": 4}, price=PRICE
+    )
     assert bare.table.equals(found.table)
 
 
@@ -44,7 +56,9 @@ def test_tighter_limits_never_hold_more_surely(found: fc.Deployments) -> None:
     assert tight.table.loc[0, "cost_per_million"] > found.table.loc[0, "cost_per_million"]
 
 
-def test_two_choices_are_compared_way_by_way_however_they_were_saved(found: fc.Deployments, tmp_path: Path) -> None:
+def test_two_choices_are_compared_way_by_way_however_they_were_saved(
+    found: fc.Deployments, tmp_path: Path
+) -> None:
     found.save(tmp_path / "answer")
     other = fc.forecast("llama-3.1-70b", **{**ASKED, "rate": "8/s"}, price=PRICE)
     other.save_table(tmp_path / "other.csv")
@@ -66,17 +80,25 @@ def test_saved_choices_without_a_price_are_compared_by_all_but_the_cost(tmp_path
     fc.forecast("llama-3.1-70b", **asked, ttft="2s", price=2).save(tmp_path / "priced")
     for first in ("free", "priced"):
         table = fc.compare(tmp_path / first, tmp_path / "free").table
-        assert [what.partition(",")[0] for what in table["what"]] == ["TTFT", "TPOT", "tokens per GPU"]
+        assert [what.partition(",")[0] for what in table["what"]] == [
+            "TTFT",
+            "TPOT",
+            "tokens per GPU",
+        ]
 
 
 def test_without_limits_every_gpu_is_told_of_at_each_pace() -> None:
-    table = fc.forecast("llama-3.1-70b", gpu=["MI300X", "H200"], gpus=8, tp=8, concurrency=[1, 16, 64]).table
+    table = fc.forecast(
+        "llama-3.1-70b", gpu=["MI300X", "H200"], gpus=8, tp=8, concurrency=[1, 16, 64]
+    ).table
     assert (table["tpot_ms"] <= table["pace_ms"]).all()
     assert set(table["concurrency"]) <= {1, 16, 64}
     assert set(table["gpu"]) == {"MI300X", "H200 SXM"}
 
 
-def test_the_answer_is_written_as_page_json_and_table(found: fc.Deployments, tmp_path: Path) -> None:
+def test_the_answer_is_written_as_page_json_and_table(
+    found: fc.Deployments, tmp_path: Path
+) -> None:
     found.save(tmp_path / "answer")
     assert sorted(file.name for file in (tmp_path / "answer").iterdir()) == [
         "forecast.csv",
@@ -90,7 +112,9 @@ def test_the_answer_is_written_as_page_json_and_table(found: fc.Deployments, tmp
     assert len(pd.read_csv(tmp_path / "answer" / "forecast.csv")) == len(found.ways)
     drawn = found.plot_front()
     rows, *named = drawn.data
-    assert [*rows.ids] == [at for at in found.table.index if found.table.loc[at, "tokens_per_s_per_user"] > 0]
+    assert [*rows.ids] == [
+        at for at in found.table.index if found.table.loc[at, "tokens_per_s_per_user"] > 0
+    ]
     assert {trace.name for trace in named} == {"MI300X", "H200 SXM", "MI355X"}
     assert {"MI300X", "H200 SXM", "MI355X"} <= {note.text for note in drawn.layout.annotations}
     assert found.table.loc[0, "gpu"] in found._repr_html_()
@@ -98,7 +122,9 @@ def test_the_answer_is_written_as_page_json_and_table(found: fc.Deployments, tmp
 
 def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> None:
     line = "forecast llama-3.1-70b --gpu MI300X,H200,MI355X --gpus 1:16 --ttft 2s --tpot 50ms --rate 4/s --json --price"
-    result = call(*line.split(), "MI300X=$2.5/h,H200=$3.5/h,MI355X=$4/h", "--out", str(tmp_path / "ways.csv"))
+    result = call(
+        *line.split(), "MI300X=$2.5/h,H200=$3.5/h,MI355X=$4/h", "--out", str(tmp_path / "ways.csv")
+    )
     assert result.exit_code == 0
     assert json.loads(result.stdout) == json.loads(json.dumps(found.document().data))
     assert len(pd.read_csv(tmp_path / "ways.csv")) == len(found.ways)
@@ -112,7 +138,10 @@ def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> Non
         ("--rate 4/s --concurrency 8", "--rate"),
         ("--price MI355X=2", "--price"),
         ("--engine tgi", "--engine"),
-        ("--dtype int3", "--dtype must be one of fp32, fp16, bf16, fp8, int8, fp6, fp4, int4, got 'int3'"),
+        (
+            "--dtype int3",
+            "--dtype must be one of fp32, fp16, bf16, fp8, int8, fp6, fp4, int4, got 'int3'",
+        ),
         ("--kv-dtype int3", "--kv-dtype must be one of"),
         ("--dtype int3 --batch 1 --input-len 8 --output-len 8", "--dtype must be one of"),
         ("--ttft 2s --batch 4", "--ttft"),
@@ -129,13 +158,17 @@ def test_mistakes_are_one_line_that_names_the_option(line: str, named: str) -> N
 
 
 @pytest.mark.parametrize("work", [{"rate": 1}, {"batch": 1, "input_len": 8, "output_len": 8}])
-def test_a_gpu_of_ones_own_does_not_take_the_place_of_a_known_one(work: dict[str, int], tmp_path: Path) -> None:
+def test_a_gpu_of_ones_own_does_not_take_the_place_of_a_known_one(
+    work: dict[str, int], tmp_path: Path
+) -> None:
     own = tmp_path / "own.toml"
     own.write_text('name = "MI300X"\nbased_on = "MI300X"\nmemory_bw_gbs = 9999\n')
     for gpus in (["MI300X", str(own)], [str(own), "MI300X"]):
         with pytest.raises(ParameterError, match="named MI300X: give your own another name"):
             fc.forecast("llama-3.1-8b", gpu=gpus, gpus=1, **work)
-    assert set(fc.forecast("llama-3.1-8b", gpu=["MI300X", "mi300x"], gpus=1, rate=1).ways["gpu"]) == {"MI300X"}
+    assert set(
+        fc.forecast("llama-3.1-8b", gpu=["MI300X", "mi300x"], gpus=1, rate=1).ways["gpu"]
+    ) == {"MI300X"}
     assert set(fc.forecast("llama-3.1-8b", gpu=str(own), gpus=1, rate=1).ways["gpu"]) == {"MI300X"}
 
 
@@ -172,12 +205,24 @@ def test_the_first_lines_say_which_two_runs_narrow_the_answer_and_to_what(
 ) -> None:
     said = call("forecast", "llama-3.1-70b", "--ttft", "2s").stdout
     before = " ".join(said.partition("Ways to serve it")[0].split())
-    assert "Two measured runs of this setting, with the fewest and the most requests under way, narrow it to" in before
+    assert (
+        "Two measured runs of this setting, with the fewest and the most requests under way, narrow it to"
+        in before
+    )
     assert "per token and" in before
     assert "Tokens are output tokens." in said
 
 
 def test_the_page_has_the_command_as_it_was_typed(tmp_path: Path) -> None:
-    call("forecast", "llama-3.1-8b", "--gpus", "1", "--concurrency", "8", "--out", str(tmp_path / "page"))
+    call(
+        "forecast",
+        "llama-3.1-8b",
+        "--gpus",
+        "1",
+        "--concurrency",
+        "8",
+        "--out",
+        str(tmp_path / "page"),
+    )
     page = (tmp_path / "page" / "forecast.html").read_text()
     assert "flopcast forecast llama-3.1-8b --gpus 1 --concurrency 8" in page

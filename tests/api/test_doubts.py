@@ -43,7 +43,9 @@ def test_dropped_dispatches_stand_above_every_answer(tmp_path: Path, door: str) 
     first = DOORS[door](some, whole).opening[0]
     assert isinstance(first, Lines)
     assert any("dropped-dispatches" in line.text for line in first.lines)
-    nothing = DOORS[door](whole, whole if door != "fidelity" else written(tmp_path, list(range(1, 41)), "b"))
+    nothing = DOORS[door](
+        whole, whole if door != "fidelity" else written(tmp_path, list(range(1, 41)), "b")
+    )
     assert not any("dropped-dispatches" in repr(part) for part in nothing.opening)
 
 

@@ -26,7 +26,9 @@ def rows() -> pd.DataFrame:
     return paired[paired["device"] == "MI300X"].reset_index(drop=True)
 
 
-def test_an_explanation_says_what_predict_says_and_its_parts_make_it(run: fc.Run, rows: pd.DataFrame) -> None:
+def test_an_explanation_says_what_predict_says_and_its_parts_make_it(
+    run: fc.Run, rows: pd.DataFrame
+) -> None:
     predicted, found = run.predict(rows).iloc[2], run.explain(rows, row=3)
     answer = found.document().data
     for name in ("predicted", "lower", "upper"):
@@ -36,13 +38,17 @@ def test_an_explanation_says_what_predict_says_and_its_parts_make_it(run: fc.Run
     assert answer["host"] == rows["duration_us"].iloc[2]
 
 
-def test_the_nearest_trained_row_of_a_trained_row_is_itself(run: fc.Run, rows: pd.DataFrame) -> None:
+def test_the_nearest_trained_row_of_a_trained_row_is_itself(
+    run: fc.Run, rows: pd.DataFrame
+) -> None:
     nearest = run.explain(rows, row=1).neighbours.iloc[0]
     assert nearest["apart"] == pytest.approx(1)
     assert nearest["group"] == "gemm {n:.0f}x{k:.0f}".format(**rows.iloc[0][["n", "k"]])
 
 
-def test_what_lies_outside_stands_first_and_a_rule_answers_far_away(run: fc.Run, rows: pd.DataFrame) -> None:
+def test_what_lies_outside_stands_first_and_a_rule_answers_far_away(
+    run: fc.Run, rows: pd.DataFrame
+) -> None:
     far = rows.head(1).assign(m=rows["m"].max() * 64, duration_us=rows["duration_us"].max() * 64)
     found = run.explain(far)
     assert found.found.features["distance"].iloc[0] > 0

@@ -23,12 +23,19 @@ ASKED = {"gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_l
 
 @pytest.fixture(scope="module")
 def grid() -> fc.Forecasts:
-    return fc.forecast("llama-3.1-405b", **{**ASKED, "gpus": [2, 4, 8], "batch": [1, 8, 64, 4096]}, price=2.5, need=0.2)
+    return fc.forecast(
+        "llama-3.1-405b",
+        **{**ASKED, "gpus": [2, 4, 8], "batch": [1, 8, 64, 4096]},
+        price=2.5,
+        need=0.2,
+    )
 
 
 def test_a_grid_is_a_table(grid: fc.Forecasts) -> None:
     table = grid.table
-    assert table[["gpus", "batch"]].values.tolist() == [[g, b] for g in (2, 4, 8) for b in (1, 8, 64, 4096)]
+    assert table[["gpus", "batch"]].values.tolist() == [
+        [g, b] for g in (2, 4, 8) for b in (1, 8, 64, 4096)
+    ]
     answered = table[table["fits"]]
     assert (answered["lower"] < answered["predicted"]).all()
     assert answered["cost"].to_numpy() == pytest.approx(
@@ -52,26 +59,38 @@ def test_a_grid_is_drawn_and_saved(grid: fc.Forecasts, tmp_path: Path) -> None:
     batch, pareto = grid.plot_batch(), grid.plot_pareto()
     assert batch is not None
     assert pareto is not None
-    assert len(batch.data) == 6  # a line, its band and its throughput for each of two ways of cutting
+    assert (
+        len(batch.data) == 6
+    )  # a line, its band and its throughput for each of two ways of cutting
     assert "llama-3.1-405b" in grid._repr_html_()
     assert grid.plot_batch("input_len") is None
     shown = (tmp_path / "out" / "forecast.html").read_text()
     assert shown.count("<template>") == 12
-    assert [len(json.loads(unescape(text))) for text in re.findall('data-values="([^"]*)"', shown)] == [3, 4]
+    assert [
+        len(json.loads(unescape(text))) for text in re.findall('data-values="([^"]*)"', shown)
+    ] == [3, 4]
 
 
 def test_cases_are_answered_row_by_row(tmp_path: Path) -> None:
-    cases = pd.DataFrame([{"model": "llama-3.1-8b", **ASKED, "batch": batch} for batch in (1, 0, 2)])
+    cases = pd.DataFrame(
+        [{"model": "llama-3.1-8b", **ASKED, "batch": batch} for batch in (1, 0, 2)]
+    )
     path, out = tmp_path / "cases.csv", tmp_path / "answers.csv"
     cases.to_csv(path, index=False)
     result = call("forecast", "cases", path, "--out", out)
     assert result.exit_code == 0, result.output
     answers = pd.read_csv(out)
     assert answers["predicted"].notna().tolist() == [True, False, True]
-    assert answers["predicted"].dropna().tolist() == pytest.approx(fc.forecast(cases=cases).table["predicted"].dropna())
+    assert answers["predicted"].dropna().tolist() == pytest.approx(
+        fc.forecast(cases=cases).table["predicted"].dropna()
+    )
     assert "batch" in answers["reason"][1]
     result = call("forecast", "cases", path, "--out", tmp_path / "answers.parquet")
-    assert pd.read_parquet(tmp_path / "answers.parquet")["predicted"].notna().tolist() == [True, False, True]
+    assert pd.read_parquet(tmp_path / "answers.parquet")["predicted"].notna().tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_the_command_answers_in_json() -> None:
@@ -122,7 +141,9 @@ def test_steps_and_scores(line: str) -> None:
 @pytest.fixture(scope="module")
 def measured() -> pd.DataFrame:
     """Return runs that take 1.2 times what vLLM 0.8.5 takes."""
-    cases = pd.DataFrame([{"model": "llama-3.1-70b", **ASKED, "batch": batch} for batch in (1, 4, 16, 64)])
+    cases = pd.DataFrame(
+        [{"model": "llama-3.1-70b", **ASKED, "batch": batch} for batch in (1, 4, 16, 64)]
+    )
     answers = fc.forecast(cases=cases.assign(release="vllm-0.8.5")).table
     return cases.assign(measured=1.2 * answers["predicted"])
 
@@ -145,7 +166,9 @@ def test_own_runs_are_forecast_by_own_constants(measured: pd.DataFrame, tmp_path
 def test_runs_in_several_files_are_those_of_one(measured: pd.DataFrame, tmp_path: Path) -> None:
     whole, first, second = (tmp_path / f"{name}.csv" for name in ("whole", "first", "second"))
     measured.to_csv(whole, index=False)
-    measured[:1].drop(columns="gpus").assign(tp=8).to_csv(first, index=False)  # 8 GPUs as well, in another column
+    measured[:1].drop(columns="gpus").assign(tp=8).to_csv(
+        first, index=False
+    )  # 8 GPUs as well, in another column
     measured[1:].rename(columns={"measured": "seconds"}).to_csv(second, index=False)
     told = []
     for files in ([whole], [first, second, "--rename", "seconds=measured"]):
@@ -155,7 +178,9 @@ def test_runs_in_several_files_are_those_of_one(measured: pd.DataFrame, tmp_path
     assert [*calibrate([first, measured[1:]]).mean] == [*calibrate(whole).mean]
     with pytest.raises(fc.ParameterError, match="no table has a column 'time'"):
         calibrate(whole, rename={"time": "measured"})
-    with pytest.raises(fc.ParameterError, match="all have a column measured or all be runs of serving"):
+    with pytest.raises(
+        fc.ParameterError, match="all have a column measured or all be runs of serving"
+    ):
         calibrate([first, second])
     with pytest.raises(fc.DataError, match="two columns are called 'measured'"):
         calibrate(measured.assign(seconds=1.0), rename={"seconds": "measured"})
@@ -165,7 +190,9 @@ def test_runs_in_several_files_are_those_of_one(measured: pd.DataFrame, tmp_path
 
 
 def test_answers_are_held_against_what_was_measured(measured: pd.DataFrame, tmp_path: Path) -> None:
-    cases = measured.assign(measured=[*measured["measured"][:-1], ""], tp=[3, *[8] * (len(measured) - 1)])
+    cases = measured.assign(
+        measured=[*measured["measured"][:-1], ""], tp=[3, *[8] * (len(measured) - 1)]
+    )
     cases.to_csv(tmp_path / "cases.csv", index=False)
     found = fc.forecast(cases=tmp_path / "cases.csv")
     assert found.table["measured"].isna().tolist() == [False] * (len(measured) - 1) + [True]
@@ -178,8 +205,12 @@ def test_answers_are_held_against_what_was_measured(measured: pd.DataFrame, tmp_
         fc.forecast(cases=measured.assign(measured=[1.0, -1.0, *measured["measured"][2:]]))
 
 
-@pytest.mark.parametrize(("change", "named"), [({"measured": 0.0}, "above zero"), ({"tp": 3}, "line 2")])
-def test_runs_that_cannot_be_are_refused(measured: pd.DataFrame, change: dict[str, float], named: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "named"), [({"measured": 0.0}, "above zero"), ({"tp": 3}, "line 2")]
+)
+def test_runs_that_cannot_be_are_refused(
+    measured: pd.DataFrame, change: dict[str, float], named: str
+) -> None:
     with pytest.raises(fc.DataError, match=named):
         calibrate(measured.assign(**change))
 
@@ -216,7 +247,9 @@ def test_a_file_that_is_no_release_is_named(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
     path.write_text("[[release]]\nname = 1\n")
     with pytest.raises(fc.DataError, match=r"bad\.toml"):
-        fc.forecast("llama-3.1-8b", gpu="MI300X", batch=1, input_len=1, output_len=1, release=str(path))
+        fc.forecast(
+            "llama-3.1-8b", gpu="MI300X", batch=1, input_len=1, output_len=1, release=str(path)
+        )
 
 
 # Matrix products by a trained run.
@@ -234,18 +267,31 @@ def slow_run() -> fc.Run:
     return fc.train(rows, target="MI300X", models=["OLS"], jobs=1)
 
 
-PRODUCTS = ((1280, 8192), (8192, 1024), (7168, 8192), (8192, 3584), (2560, 8192), (9000, 2048), (3000, 5000))
+PRODUCTS = (
+    (1280, 8192),
+    (8192, 1024),
+    (7168, 8192),
+    (8192, 3584),
+    (2560, 8192),
+    (9000, 2048),
+    (3000, 5000),
+)
 
 
 def test_products_come_from_a_run_where_it_knows_them(slow_run: fc.Run) -> None:
     asked = {**ASKED, "batch": 16, "prefix_cache": True, "release": "vllm-0.8.5"}
-    law, run = fc.forecast("llama-3.1-70b", **asked), fc.forecast("llama-3.1-70b", **asked, run=slow_run)
+    law, run = (
+        fc.forecast("llama-3.1-70b", **asked),
+        fc.forecast("llama-3.1-70b", **asked, run=slow_run),
+    )
     ratio = run.answers[0].parts["products"][0] / law.answers[0].parts["products"][0]
     assert 1.6 < ratio < 2.1  # the output matrix, in 16 bits, is the law's
     told = {note.code: note.values for note in run.answers[0].remarks}
     assert 0.8 < told["kernels-by-source"]["products"] < 1.0
     other = fc.forecast("llama-3.1-70b", **{**asked, "gpu": "MI355X"}, run=slow_run)
-    assert {note.code: note.values for note in other.answers[0].remarks}["kernels-by-source"]["products"] == 0
+    assert {note.code: note.values for note in other.answers[0].remarks}["kernels-by-source"][
+        "products"
+    ] == 0
 
 
 def test_a_graph_takes_from_a_run_what_it_knows(slow_run: fc.Run) -> None:
@@ -262,7 +308,9 @@ def test_a_graph_takes_from_a_run_what_it_knows(slow_run: fc.Run) -> None:
 def test_attention_comes_from_a_run_that_knows_it() -> None:
     gpu, tokens, batches = fc.gpu("MI300X"), 2.0 ** np.arange(8, 13), (1.0, 2.0, 4.0, 8.0, 16.0)
     sizes = [(batch, length) for batch in batches for length in tokens]
-    rows = pd.DataFrame(sizes, columns=["batch", "seq_q"]).assign(device="MI300X", op="attention", dtype_a="bf16")
+    rows = pd.DataFrame(sizes, columns=["batch", "seq_q"]).assign(
+        device="MI300X", op="attention", dtype_a="bf16"
+    )
     rows = rows.assign(seq_kv=rows["seq_q"], heads=8, kv_heads=1, head_dim=128, causal=1)
     flop = 2.0 * rows["batch"] * 8 * rows["seq_q"] ** 2 * 128
     rows["duration_us"] = 2.0 * Attention(rows["seq_q"]).us(flop, gpu)
@@ -280,11 +328,24 @@ def test_a_run_with_a_host_is_no_source(tmp_path: Path) -> None:
 
 
 def test_steps_of_a_framework_are_calibrated_for_forecasts_of_others(tmp_path: Path) -> None:
-    asked = {"kind": "training", "gpu": "MI300X", "gpus": 8, "tp": 8, "seq_len": 4096, "recompute": "full"}
+    asked = {
+        "kind": "training",
+        "gpu": "MI300X",
+        "gpus": 8,
+        "tp": 8,
+        "seq_len": 4096,
+        "recompute": "full",
+    }
     runs = [{**asked, "model": "llama-2-7b", "global_batch": batch} for batch in (8, 16, 32)]
     free = [fc.forecast(**run).answers[0].predicted for run in runs]
     own = tmp_path / "own.toml"
-    own.write_text(as_toml(calibrate(pd.DataFrame(runs).assign(measured=[1.3 * time for time in free]), name="mine")))
+    own.write_text(
+        as_toml(
+            calibrate(
+                pd.DataFrame(runs).assign(measured=[1.3 * time for time in free]), name="mine"
+            )
+        )
+    )
     same = fc.forecast(**runs[1], release=str(own)).answers[0]
     assert same.predicted == pytest.approx(1.3 * free[1], rel=0.05)
     assert same.lower < 1.3 * free[1] < same.upper
@@ -292,7 +353,9 @@ def test_steps_of_a_framework_are_calibrated_for_forecasts_of_others(tmp_path: P
     assert other.half_width > same.half_width
     assert "training-constants" not in {note.code for note in same.remarks}
     with pytest.raises(fc.DataError, match="training"):
-        fc.forecast("llama-2-7b", gpu="MI300X", batch=1, input_len=1, output_len=1, release=str(own))
+        fc.forecast(
+            "llama-2-7b", gpu="MI300X", batch=1, input_len=1, output_len=1, release=str(own)
+        )
     with pytest.raises(fc.DataError, match="training"):
         fc.forecast(**runs[0], release="vllm-0.10.0")
 
@@ -305,7 +368,9 @@ def test_what_is_assumed_of_runs_of_serving_is_told_by_calibrate(tmp_path: Path)
     (tmp_path / "run.json").write_text(json.dumps(runs))
     stated = ("--default", "device=MI300X", "--default", "dtype_a=fp8")
     for more, said in (((), True), (("--default", "tp=1"), False)):
-        told = call("calibrate", tmp_path / "run.json", *stated, *more, "--out", tmp_path / "own.parquet")
+        told = call(
+            "calibrate", tmp_path / "run.json", *stated, *more, "--out", tmp_path / "own.parquet"
+        )
         assert told.exit_code == 0
         assert ("note: [tp-assumed]" in told.stdout) == said
 
@@ -313,14 +378,18 @@ def test_what_is_assumed_of_runs_of_serving_is_told_by_calibrate(tmp_path: Path)
 def test_a_table_of_which_no_row_is_understood_is_the_users_mistake(tmp_path: Path) -> None:
     good, bad = "llama-3.1-8b,MI300X,1,8,8", "no such model,MI300X,1,8,8"
     for rows, code in (([bad], 2), ([bad, bad], 2), ([good, bad], 0)):
-        (tmp_path / "cases.csv").write_text("\n".join(["model,gpu,batch,input_len,output_len", *rows]))
+        (tmp_path / "cases.csv").write_text(
+            "\n".join(["model,gpu,batch,input_len,output_len", *rows])
+        )
         assert call("forecast", "cases", tmp_path / "cases.csv").exit_code == code
 
 
 def test_each_gpu_has_its_price() -> None:
     asked = {**ASKED, "gpu": ["MI300X", "H200"], "batch": 4}
     found = fc.forecast("llama-3.1-8b", **asked, price={"mi300x": 2.0, "H200": 3.5}).table
-    assert found["cost"].tolist() == pytest.approx((found["predicted"] / 3600 * 8 * np.array([2.0, 3.5])).tolist())
+    assert found["cost"].tolist() == pytest.approx(
+        (found["predicted"] / 3600 * 8 * np.array([2.0, 3.5])).tolist()
+    )
     with pytest.raises(fc.FlopcastError, match="none of H200"):
         fc.forecast("llama-3.1-8b", **asked, price={"MI300X": 2.0})
     line = "forecast llama-3.1-8b --gpu MI300X,H200 --batch 4 --input-len 8 --output-len 8 --json --price"
@@ -329,7 +398,9 @@ def test_each_gpu_has_its_price() -> None:
 
 
 def test_the_frontier_of_each_gpu_is_named_and_pages_choose_gpus_by_name(tmp_path: Path) -> None:
-    found = fc.forecast("llama-3.1-8b", **{**ASKED, "gpu": ["MI300X", "H200"], "batch": [1, 16, 64]})
+    found = fc.forecast(
+        "llama-3.1-8b", **{**ASKED, "gpu": ["MI300X", "H200"], "batch": [1, 16, 64]}
+    )
     pareto = found.plot_pareto()
     assert pareto is not None
     assert {note.text for note in pareto.layout.annotations} == {"MI300X", "H200 SXM"}
@@ -343,4 +414,8 @@ def test_a_model_alone_is_a_forecast_and_other_words_are_commands() -> None:
     line = "--batch 1 --input-len 8 --output-len 8 --json"
     for words in (f"llama-3.1-8b {line}", f"{line} llama-3.1-8b"):
         assert json.loads(call("forecast", *words.split()).stdout)["forecasts"][0]["fits"]
-    assert call("forecast", "MODEL", "--help").exit_code == call("forecast", "hpl", "--help").exit_code == 0
+    assert (
+        call("forecast", "MODEL", "--help").exit_code
+        == call("forecast", "hpl", "--help").exit_code
+        == 0
+    )

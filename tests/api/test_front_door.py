@@ -98,7 +98,11 @@ def test_several_data_are_one_list(run: fc.Run, measured: fc.Measurements) -> No
     half = len(measured.frame) // 2
     parts = measured.frame[:half], measured.frame[half:]
     whole = run.predict(measured)["predicted_us"].tolist()
-    assert run.predict(*parts)["predicted_us"].tolist() == run.predict([*parts])["predicted_us"].tolist() == whole
+    assert (
+        run.predict(*parts)["predicted_us"].tolist()
+        == run.predict([*parts])["predicted_us"].tolist()
+        == whole
+    )
     small: dict[str, Any] = {"host": "MI300X", "target": "MI355X", "models": ["OLS"], "jobs": 1}
     assert fc.train(*parts, **small).metrics["data"]["n"] == run.metrics["data"]["n"]
     found = fc.validate(*parts, host="MI300X", target="MI355X", replicates=10)
@@ -112,7 +116,9 @@ def test_devices_are_names_files_and_gpus() -> None:
 
 
 @pytest.mark.no_cover
-def test_a_run_predicts_the_same_trained_and_loaded(run: fc.Run, measured: fc.Measurements, tmp_path: Path) -> None:
+def test_a_run_predicts_the_same_trained_and_loaded(
+    run: fc.Run, measured: fc.Measurements, tmp_path: Path
+) -> None:
     run.save(tmp_path / "run")
     loaded = fc.load(tmp_path / "run")
     rows = measured.frame.set_index(np.arange(len(measured.frame))[::-1])
@@ -123,11 +129,15 @@ def test_a_run_predicts_the_same_trained_and_loaded(run: fc.Run, measured: fc.Me
     own = rows[rows["device"].eq(run.metrics["data"]["host"])]
     assert found.index.tolist() == own.index.tolist()
     pd.testing.assert_frame_equal(loaded.predictions, run.predictions)
-    pd.testing.assert_frame_equal(loaded.table.drop(columns="fit_seconds"), run.table.drop(columns="fit_seconds"))
+    pd.testing.assert_frame_equal(
+        loaded.table.drop(columns="fit_seconds"), run.table.drop(columns="fit_seconds")
+    )
     assert loaded.selected["name"] == run.selected["name"]
     assert loaded.report() == run.report()
     rows_of = loaded.predictions.astype(dict.fromkeys(("scheme", "model", "group", "source"), str))
-    laws = rows_of[rows_of["model"].isin([row["name"] for row in loaded.metrics["cv"][0]["baselines"]])]
+    laws = rows_of[
+        rows_of["model"].isin([row["name"] for row in loaded.metrics["cv"][0]["baselines"]])
+    ]
     beside = laws.pivot_table("predicted", ["scheme", "row"], "model").reset_index()
     old = rows_of.merge(beside, on=["scheme", "row"])  # as runs of schema 3 hold them
     old.to_parquet(tmp_path / "run" / "predictions.parquet")
@@ -156,7 +166,15 @@ def test_results_show_themselves_in_notebooks(run: fc.Run, measured: fc.Measurem
 
 def test_the_columns_of_an_operator() -> None:
     table = fc.schema("gemm")
-    assert table.index[table["required"]].tolist() == ["device", "op", "dtype_a", "duration_us", "m", "n", "k"]
+    assert table.index[table["required"]].tolist() == [
+        "device",
+        "op",
+        "dtype_a",
+        "duration_us",
+        "m",
+        "n",
+        "k",
+    ]
     assert table.loc["batch", "default"] == 1.0
     assert table.loc["duration_us", "unit"] == "µs"
     assert fc.schema("aten::mm").equals(table)
@@ -191,7 +209,10 @@ def test_the_columns_of_an_operator() -> None:
         ("fit", lambda _: fc.scale(fit=["8", "16"], sizes=[32], performance=[1, 2])),
         ("sizes", lambda _: fc.scale(fit=[8, 16], sizes=[float("nan")], performance=[1, 2])),
         ("log", lambda _: fc.power_profile(None, "executions.csv")),
-        ("window_us", lambda _: fc.power_profile("log.csv", "executions.csv", window_us=float("inf"))),
+        (
+            "window_us",
+            lambda _: fc.power_profile("log.csv", "executions.csv", window_us=float("inf")),
+        ),
         ("cap_w", lambda _: fc.power_profile("log.csv", "executions.csv", cap_w=-5)),
         ("sizes", lambda _: fc.scale_configs("MI300X", sizes=[1_000_000])),
         ("sizes", lambda _: fc.scale_configs("MI300X", sizes=[38.5])),
@@ -204,7 +225,9 @@ def test_the_columns_of_an_operator() -> None:
         ("seed", lambda run: fc.check(run, fc.read(where=GEMMS), seed=None)),
     ],
 )
-def test_what_cannot_be_a_value_is_named_by_its_parameter(parameter: str, asked: Any, run: fc.Run) -> None:
+def test_what_cannot_be_a_value_is_named_by_its_parameter(
+    parameter: str, asked: Any, run: fc.Run
+) -> None:
     with pytest.raises(ParameterError) as caught:
         asked(run)
     assert caught.value.parameter == parameter
@@ -218,7 +241,10 @@ def test_gpus_are_all_or_those_named() -> None:
 def test_a_run_in_memory_is_shown_as_its_folder_is(run: fc.Run, tmp_path: Path) -> None:
     run.save(tmp_path / "run")
     shown = [str(fc.show(of).document().opening) for of in (run, tmp_path / "run")]
-    assert [text.index("% of shuffled") < text.index("% of unseen") for text in shown] == [True, True]
+    assert [text.index("% of shuffled") < text.index("% of unseen") for text in shown] == [
+        True,
+        True,
+    ]
     assert repr(fc.show(run)).count("flopcast: ") == len(run.metrics["cv"])
     told = [
         [one["selected"] for one in fc.show(of).document().data["cv"]]

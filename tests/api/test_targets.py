@@ -23,9 +23,14 @@ def test_the_time_left_holds_the_targets_that_are_to_come(monkeypatch: pytest.Mo
     monkeypatch.setattr(targets, "perf_counter", lambda: now[0])
     monkeypatch.setattr(targets, "train", train)
     gpus = ["MI300X", "MI325X", "MI355X", "MI350X"]
-    rows = pd.DataFrame({"device": gpus, "op": "gemm", "dtype_a": "fp8", "m": 1, "n": 2, "k": 3, "duration_us": 9.0})
+    rows = pd.DataFrame(
+        {"device": gpus, "op": "gemm", "dtype_a": "fp8", "m": 1, "n": 2, "k": 3, "duration_us": 9.0}
+    )
     targets.train_each(
-        rows, host=gpus[0], targets=gpus[1:], progress=lambda *call: told.append((call[3], 36.0 - now[0]))
+        rows,
+        host=gpus[0],
+        targets=gpus[1:],
+        progress=lambda *call: told.append((call[3], 36.0 - now[0])),
     )
     assert len(told) == 12
     assert all(1 / 1.5 < said / true < 1.5 for said, true in told[:-1])

@@ -28,7 +28,9 @@ from flopcast.projection.collective_laws import Link, Protocol, law_errors, meas
 SIZES = 2.0 ** np.arange(12, 26, 0.5)
 
 
-def _side(name: str, base_us: float, step_us: float, efficiency: float, ranks: tuple[int, ...] = (2, 4, 8)) -> Side:
+def _side(
+    name: str, base_us: float, step_us: float, efficiency: float, ranks: tuple[int, ...] = (2, 4, 8)
+) -> Side:
     gpu = find(name)
     link = Link((name,), "all_reduce", "ring", (Protocol(0.0, base_us, step_us, efficiency),))
     size, n = (grid.ravel() for grid in np.meshgrid(SIZES, np.array(ranks, dtype=float)))
@@ -61,7 +63,10 @@ def test_equal_parameters_need_one_side_only() -> None:
 
 
 def test_only_messages_among_both_count() -> None:
-    host, target = _side("A100 80GB SXM4", 9.0, 1.5, 0.5, (2, 4)), _side("H100 SXM5", 5.0, 1.0, 0.7, (4, 8))
+    host, target = (
+        _side("A100 80GB SXM4", 9.0, 1.5, 0.5, (2, 4)),
+        _side("H100 SXM5", 5.0, 1.0, 0.7, (4, 8)),
+    )
     small = replace(host, timings=host.timings.take(host.timings.message_bytes < 2**20))
     errors = projection_errors(small, target, "all_reduce", by="octaves", protocols=1)
     assert set(errors["ranks"]) == {4}
@@ -81,7 +86,9 @@ def test_the_laws_errors_are_those_of_the_measured_pairs(measured: pd.DataFrame)
     assert measured.groupby(["collective", "by", "pair"]).ngroups == 14
     found = summary(measured)
     assert found.index.tolist() == [*LAWS, "latency"]
-    committed = [getattr(law_errors(), name) for name in ("alpha_beta", "one_sided", "bandwidth", "latency")]
+    committed = [
+        getattr(law_errors(), name) for name in ("alpha_beta", "one_sided", "bandwidth", "latency")
+    ]
     np.testing.assert_allclose(found, committed, atol=2e-3)
 
 

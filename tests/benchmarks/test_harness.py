@@ -100,18 +100,26 @@ def test_the_smallest_configuration_runs_through(
 ) -> None:
     calls = {"flopcast --version": ("-m", "flopcast", "--version"), "python alone": ("-c", "pass")}
     monkeypatch.setattr("flopcast.benchmarks.start_up.CALLS", calls)
-    monkeypatch.setattr("flopcast.benchmarks.predicting.train", lambda rows, **asked: train(rows, **asked | FEW))
-    monkeypatch.setattr(harness, "_peak_mb", lambda call: 1.0)  # traced, each call takes several times as long
+    monkeypatch.setattr(
+        "flopcast.benchmarks.predicting.train", lambda rows, **asked: train(rows, **asked | FEW)
+    )
+    monkeypatch.setattr(
+        harness, "_peak_mb", lambda call: 1.0
+    )  # traced, each call takes several times as long
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len({row["task"] for row in rows}) == 16
     notes = {
-        row["note"].split(", residual")[0] for row in rows if not row["note"].startswith(("skipped: ", "residual"))
+        row["note"].split(", residual")[0]
+        for row in rows
+        if not row["note"].startswith(("skipped: ", "residual"))
     }
     assert notes == {"", "same answer", "same answer, one run", "does nothing"}
     assert all(row["seconds"] > 0 for row in rows if not row["note"].startswith("skipped: "))
     traced = [row for row in rows if "skipped" not in row["note"] and "one run" not in row["note"]]
-    elsewhere = {row["name"] for row in traced if row["name"].startswith("R ") or row["task"] == START_UP}
+    elsewhere = {
+        row["name"] for row in traced if row["name"].startswith("R ") or row["task"] == START_UP
+    }
     assert all((row["peak_mb"] is None) == (row["name"] in elsewhere) for row in traced)
     assert {row["name"] for row in rows} >= {
         "statsmodels OLS in a loop",
@@ -127,8 +135,12 @@ def test_the_smallest_configuration_runs_through(
 def test_without_measured_data_the_readers_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("flopcast.benchmarks.__main__.selection", lambda quick, full: iter([sums()]))
-    monkeypatch.setattr("flopcast.benchmarks.__main__.predicting", lambda *sizes, **trained: iter([]))
+    monkeypatch.setattr(
+        "flopcast.benchmarks.__main__.selection", lambda quick, full: iter([sums()])
+    )
+    monkeypatch.setattr(
+        "flopcast.benchmarks.__main__.predicting", lambda *sizes, **trained: iter([])
+    )
     assert main(["--quick", "--part", "tasks", "--data", str(tmp_path / "nowhere")]) == 0
     printed = capsys.readouterr().out
     assert "Readers skipped" in printed
@@ -137,9 +149,13 @@ def test_without_measured_data_the_readers_are_skipped(
 
 
 @pytest.mark.usefixtures("no_start_up")
-def test_a_difference_is_the_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_difference_is_the_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     wrong = sums(Contender("wrong", lambda: 1))
-    monkeypatch.setattr("flopcast.benchmarks.__main__.comparisons", lambda quick, full, data: [wrong])
+    monkeypatch.setattr(
+        "flopcast.benchmarks.__main__.comparisons", lambda quick, full, data: [wrong]
+    )
     assert main(["--quick", "--part", "tasks"]) == 1
     assert "differs: 499500 and 1" in capsys.readouterr().out
 
@@ -157,7 +173,9 @@ def test_non_negative_fits_are_told_apart() -> None:
         for peer in comparison.peers:
             assert peer.missing or comparison.differs(found, peer.call()) == ""
         assert comparison.differs(found, found - found.max()) == "negative coefficients"
-        assert comparison.differs(found, 0 * found).startswith(f"residual of length {np.linalg.norm(y):.10g} instead")
+        assert comparison.differs(found, 0 * found).startswith(
+            f"residual of length {np.linalg.norm(y):.10g} instead"
+        )
 
 
 def test_the_textbook_loop_takes_what_lowers_the_criterion_most() -> None:
@@ -178,7 +196,9 @@ def test_more_than_one_column_is_selected() -> None:
 
 
 @pytest.mark.parametrize("data", [workloads, few_causes])
-def test_our_answers_are_those_of_the_loops(data: Callable[[int, int], tuple[np.ndarray, np.ndarray]]) -> None:
+def test_our_answers_are_those_of_the_loops(
+    data: Callable[[int, int], tuple[np.ndarray, np.ndarray]],
+) -> None:
     for n, p in ((60, 12), (40, 50)):
         X, y = data(n, p)
         criterion = nnls_aic(X, y)
@@ -211,7 +231,9 @@ def test_a_peer_that_fails_is_a_row_and_the_exit_code(
     _, failed, right, _ = compare(failing, repeats=1, turn_seconds=0)
     assert (failed.note, failed.seconds) == ("failed: RuntimeError: R ended with code 3", None)
     assert right.note == "same answer"
-    monkeypatch.setattr("flopcast.benchmarks.__main__.comparisons", lambda quick, full, data: [failing])
+    monkeypatch.setattr(
+        "flopcast.benchmarks.__main__.comparisons", lambda quick, full, data: [failing]
+    )
     assert main(["--quick", "--part", "tasks"]) == 1
     assert "failed: RuntimeError" in capsys.readouterr().out
 
@@ -224,7 +246,9 @@ def test_a_peer_that_fails_in_its_turn_has_no_time() -> None:
 
 
 def test_memory_of_another_process_is_not_told() -> None:
-    _, peer, _ = compare(sums(Contender("right", lambda: 499500, elsewhere=True)), repeats=1, turn_seconds=0)
+    _, peer, _ = compare(
+        sums(Contender("right", lambda: 499500, elsewhere=True)), repeats=1, turn_seconds=0
+    )
     assert (peer.note, peer.peak_mb) == ("same answer", None)
     assert peer.seconds is not None
 
@@ -242,12 +266,18 @@ def test_paths_of_other_lengths_differ() -> None:
 
 
 def test_without_r_its_peers_are_skipped_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flopcast.benchmarks.stepwise_peers.r_lacks", lambda package: f"R has no {package}")
-    missing = {peer.name: peer.missing for comparison in selection(quick=True) for peer in comparison.peers}
+    monkeypatch.setattr(
+        "flopcast.benchmarks.stepwise_peers.r_lacks", lambda package: f"R has no {package}"
+    )
+    missing = {
+        peer.name: peer.missing for comparison in selection(quick=True) for peer in comparison.peers
+    }
     assert missing["R leaps, regsubsets (Fortran)"] == "R has no leaps"
     assert missing["R step"] == "R has no stats"
     assert missing["R nnls (Fortran)"] == "R has no nnls"
-    assert (missing["mlxtend SequentialFeatureSelector"] == "") == (find_spec("mlxtend") is not None)
+    assert (missing["mlxtend SequentialFeatureSelector"] == "") == (
+        find_spec("mlxtend") is not None
+    )
 
 
 def test_differences_are_found(data: Path) -> None:
@@ -258,7 +288,10 @@ def test_differences_are_found(data: Path) -> None:
     tables[0]["us"] += 1
     assert different_tables(read([data / "aiter"]), tables) == "times that are in no table"
     assert not different_solvers(read([data / "miopen"]), solvers)
-    assert different_solvers(read([data / "miopen"]), dict.fromkeys(solvers, 1.0)) == "times of some solvers"
+    assert (
+        different_solvers(read([data / "miopen"]), dict.fromkeys(solvers, 1.0))
+        == "times of some solvers"
+    )
 
 
 def test_the_plain_parser_by_hand(data: Path) -> None:
@@ -269,5 +302,7 @@ def test_the_plain_parser_by_hand(data: Path) -> None:
 def test_work_that_differs_is_named() -> None:
     rows = gemms(5, 0, "MI300X")
     work = two_columns(rows)
-    matrix = rows.assign(**{"log2.flops": np.log2(work[:, 0]), "log2.bytes": np.log2(work[:, 1]) + 1})
+    matrix = rows.assign(
+        **{"log2.flops": np.log2(work[:, 0]), "log2.bytes": np.log2(work[:, 1]) + 1}
+    )
     assert different_work(matrix, work) == "bytes"

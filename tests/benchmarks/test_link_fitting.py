@@ -19,7 +19,9 @@ TRUE = Link(
 SIZES = 2.0 ** np.arange(11, 27, 0.25)
 
 
-def _timings(link: Link = TRUE, ranks: tuple[int, ...] = (2, 4, 8), sizes: np.ndarray = SIZES) -> Timings:
+def _timings(
+    link: Link = TRUE, ranks: tuple[int, ...] = (2, 4, 8), sizes: np.ndarray = SIZES
+) -> Timings:
     size, n = (grid.ravel() for grid in np.meshgrid(sizes, np.array(ranks, dtype=float)))
     return Timings(size, n, link.time_us(link.collective, size, n, 450.0))
 
@@ -31,7 +33,12 @@ def _figures(link: Link) -> np.ndarray:
 def test_known_parameters_are_found_exactly() -> None:
     link = fit_link(_timings(), GPU, "all_reduce", "ring")
     np.testing.assert_allclose(_figures(link), _figures(TRUE), rtol=1e-8)
-    assert (link.gpus, link.collective, link.algorithm, link.ranks) == (TRUE.gpus, "all_reduce", "ring", (2, 4, 8))
+    assert (link.gpus, link.collective, link.algorithm, link.ranks) == (
+        TRUE.gpus,
+        "all_reduce",
+        "ring",
+        (2, 4, 8),
+    )
     below, above = SIZES[SIZES <= 7e5][-1], SIZES[SIZES > 7e5][0]
     assert below < link.protocols[1].from_bytes < above
 
@@ -84,7 +91,9 @@ def test_nothing_is_negative_whatever_the_data() -> None:
 
 def test_with_one_number_of_ranks_all_latency_is_in_the_steps() -> None:
     link = fit_link(_timings(ranks=(4,)), GPU, "all_reduce", "ring")
-    np.testing.assert_allclose(_figures(link), [[0.0, 11 / 6, 0.4], [0.0, 25.2 / 6, 0.8]], rtol=1e-8)
+    np.testing.assert_allclose(
+        _figures(link), [[0.0, 11 / 6, 0.4], [0.0, 25.2 / 6, 0.8]], rtol=1e-8
+    )
 
 
 def test_ranks_and_sizes_left_out_are_predicted_where_the_model_is_true() -> None:
@@ -117,7 +126,9 @@ def test_the_folds_of_sizes_by_hand() -> None:
 def test_no_octave_is_in_two_folds() -> None:
     messages = _timings()
     folds, octaves = folds_of(messages, "octaves"), np.floor(np.log2(messages.message_bytes))
-    assert [len(np.unique(folds[octaves == octave])) for octave in np.unique(octaves)] == [1] * len(np.unique(octaves))
+    assert [len(np.unique(folds[octaves == octave])) for octave in np.unique(octaves)] == [1] * len(
+        np.unique(octaves)
+    )
     assert set(folds) == {0, 1, 2, 3}
 
 
@@ -135,7 +146,10 @@ def test_a_failed_measurement_is_refused() -> None:
     ("call", "message"),
     [
         (lambda: fit_link(_timings(), GPU, "all_reduce", "ring", protocols=3), "must be 1 or 2"),
-        (lambda: held_out(_timings(), GPU, "all_reduce", "ring", by="size"), r"'ranks'.*'octaves'.*'decades'"),
+        (
+            lambda: held_out(_timings(), GPU, "all_reduce", "ring", by="size"),
+            r"'ranks'.*'octaves'.*'decades'",
+        ),
         (lambda: Timings(np.ones(2), np.ones(3), np.ones(2)), "must be equally long"),
     ],
 )

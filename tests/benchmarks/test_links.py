@@ -37,9 +37,9 @@ def _left_out(link: Link, timings: Timings, by: str, protocols: int | None = Non
     count, gpu = protocols or len(link.protocols), find(link.gpus[0])
     case = (link.gpus, link.collective, link.algorithm, by, count)
     if case not in KNOWN:
-        found = held_out(timings, gpu, link.collective, link.algorithm, by=by, protocols=count, rings=link.rings)[
-            "log_error"
-        ]
+        found = held_out(
+            timings, gpu, link.collective, link.algorithm, by=by, protocols=count, rings=link.rings
+        )["log_error"]
         KNOWN[case] = float(np.expm1(found).abs().mean())
     return KNOWN[case]
 
@@ -58,8 +58,12 @@ def test_the_committed_parameters_are_those_of_the_measurements(
         np.testing.assert_allclose(*figures, rtol=1e-3)
 
 
-@pytest.mark.parametrize("link", [link for link in LINKS.values() if link.nvls], ids=lambda link: link.gpus[0])
-def test_the_switch_that_adds_is_as_measured(link: Link, timings_of: Callable[[Link], Timings]) -> None:
+@pytest.mark.parametrize(
+    "link", [link for link in LINKS.values() if link.nvls], ids=lambda link: link.gpus[0]
+)
+def test_the_switch_that_adds_is_as_measured(
+    link: Link, timings_of: Callable[[Link], Timings]
+) -> None:
     assert link.nvls is not None
     timings = timings_of(replace(link, source=link.nvls.source))
     fitted = fit_nvls(timings, find(link.gpus[0]), link.nvls.from_ranks, 64e6)
@@ -90,7 +94,9 @@ def test_a_second_protocol_lowers_the_errors_of_messages_left_out_by_a_tenth(
 
 
 @pytest.mark.parametrize("name", ["A100 80GB SXM4 all_reduce", "H100 SXM5 all_reduce"])
-def test_a_ring_predicts_other_numbers_of_ranks_best(name: str, timings_of: Callable[[Link], Timings]) -> None:
+def test_a_ring_predicts_other_numbers_of_ranks_best(
+    name: str, timings_of: Callable[[Link], Timings]
+) -> None:
     link = LINKS[name]
     errors = {
         algorithm: _left_out(replace(link, algorithm=algorithm), timings_of(link), "ranks")
@@ -118,13 +124,16 @@ def test_every_model_is_of_known_gpus_with_the_same_links(link: Link) -> None:
 def test_every_source_is_listed() -> None:
     text = resources.files(projection).joinpath("links.toml").read_text(encoding="utf-8")
     sources = tomllib.loads(text)["source"]
-    named = {link.source for link in measured_links()} | {link.nvls.source for link in measured_links() if link.nvls}
+    named = {link.source for link in measured_links()} | {
+        link.nvls.source for link in measured_links() if link.nvls
+    }
     assert {source.split(":")[0] for source in named} == set(sources)
 
 
 def test_a_link_of_the_collective_comes_first_then_the_all_reduce() -> None:
     reduce_, pair = (
-        Link(("G",), name, "ring", (Protocol(0.0, 1.0, 1.0, 1.0),)) for name in ("all_reduce", "send_recv")
+        Link(("G",), name, "ring", (Protocol(0.0, 1.0, 1.0, 1.0),))
+        for name in ("all_reduce", "send_recv")
     )
     links = [pair, reduce_]
     assert find_link(links, "G", "send_recv") is pair
@@ -183,5 +192,7 @@ def test_all_reduces_of_every_size_on_a_mesh(ranks: int) -> None:
 
 def test_a_switch_that_adds_makes_long_all_reduces_of_eight_faster_than_a_ring() -> None:
     """H100 SXM at 512 MiB, NCCL 2.29.2: 1673.9, 2305.0 and 2111.4 us on 2, 4 and 8 (AIConfigurator)."""
-    law = [float(collective_us(find("H100 SXM5"), "all_reduce", 2.0**29, ranks)) for ranks in (2, 4, 8)]
+    law = [
+        float(collective_us(find("H100 SXM5"), "all_reduce", 2.0**29, ranks)) for ranks in (2, 4, 8)
+    ]
     assert law == pytest.approx([1673.9, 2305.0, 2111.4], rel=0.12)

@@ -14,7 +14,9 @@ from flopcast.tests.projection.oracles.traces import add, gemm, trace
 
 
 def step() -> list[dict[str, object]]:
-    rows = [add(24.0 * number, 20 + number % 3, size=1000 * (number % 2 + 1)) for number in range(8)]
+    rows = [
+        add(24.0 * number, 20 + number % 3, size=1000 * (number % 2 + 1)) for number in range(8)
+    ]
     return [gemm(-360, 350, called=-370), *rows]
 
 

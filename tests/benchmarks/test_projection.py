@@ -11,7 +11,16 @@ import pandas as pd
 import pytest
 
 from flopcast.benchmarks import projection_laws, projection_traces
-from flopcast.benchmarks.projection_laws import CAMPAIGNS, LAWS, Campaign, across, entries, law_rows, main, shown
+from flopcast.benchmarks.projection_laws import (
+    CAMPAIGNS,
+    LAWS,
+    Campaign,
+    across,
+    entries,
+    law_rows,
+    main,
+    shown,
+)
 from flopcast.hardware import find
 from flopcast.projection.kernel_laws import ERRORS
 from flopcast.projection.uncertainty import GAP_SIGMA
@@ -24,7 +33,9 @@ CAMPAIGN = Campaign("tuner", (), "MI300X", "MI355X")
 @pytest.fixture
 def paired() -> pd.DataFrame:
     """Products of eight weight shapes that take 0.6 of the host's time on the target."""
-    table = pd.DataFrame([(m, 1024 * n, 4096) for m in (16, 4096) for n in range(1, 9)], columns=["m", "n", "k"])
+    table = pd.DataFrame(
+        [(m, 1024 * n, 4096) for m in (16, 4096) for n in range(1, 9)], columns=["m", "n", "k"]
+    )
     time = 20.0 + np.arange(len(table))
     return table.assign(op="gemm", dtype_a="fp8", host_duration_us=time, duration_us=0.6 * time)
 
@@ -42,9 +53,13 @@ def test_errors_of_a_law_by_class(paired: pd.DataFrame) -> None:
 
 
 def test_a_correction_learns_from_the_other_groups(paired: pd.DataFrame) -> None:
-    slow = paired.assign(duration_us=paired["duration_us"] * np.where(paired["n"] == 1024, 5.0, 1.0))
+    slow = paired.assign(
+        duration_us=paired["duration_us"] * np.where(paired["n"] == 1024, 5.0, 1.0)
+    )
     rows = pd.DataFrame(law_rows(CAMPAIGN, slow, by_dtype=False)).set_index("law")
-    assert rows.loc["affine+correction", "total"] < -15  # the slow group is projected as the others are
+    assert (
+        rows.loc["affine+correction", "total"] < -15
+    )  # the slow group is projected as the others are
 
 
 def test_one_group_has_no_other_to_learn_from(paired: pd.DataFrame) -> None:
@@ -80,9 +95,15 @@ def test_without_the_data_it_says_so(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @pytest.mark.long
 def test_the_shipped_errors_are_those_of_the_data(
-    shared_data: Path, aiter_data: Measurements, miopen_data: Measurements, monkeypatch: pytest.MonkeyPatch
+    shared_data: Path,
+    aiter_data: Measurements,
+    miopen_data: Measurements,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = {"aiter": aiter_data, "miopen": miopen_data}  # all of its GPUs: a campaign takes its own two
+    known = {
+        "aiter": aiter_data,
+        "miopen": miopen_data,
+    }  # all of its GPUs: a campaign takes its own two
     monkeypatch.setattr(
         projection_laws,
         "read",
@@ -92,7 +113,9 @@ def test_the_shipped_errors_are_those_of_the_data(
         row
         for case in CAMPAIGNS
         for row in takewhile(
-            lambda row: "bias" in row,  # the corrected ones, which have none, come last and take longest
+            lambda row: (
+                "bias" in row
+            ),  # the corrected ones, which have none, come last and take longest
             law_rows(case, projection_laws.paired(case, shared_data), by_dtype=False),
         )
         if row["law"] != "flops-uniform" and not pd.isna(row["bias"])
@@ -102,11 +125,15 @@ def test_the_shipped_errors_are_those_of_the_data(
     for row in rows:
         host, target = (find(str(row[name])).arch for name in ("host", "target"))
         error = shipped[row["law"], row["class"], host, target]
-        assert (row["bias"], row["spread"]) == pytest.approx((error.bias, error.spread), abs=0.0051), error
+        assert (row["bias"], row["spread"]) == pytest.approx(
+            (error.bias, error.spread), abs=0.0051
+        ), error
         assert row["n"] == error.n
 
 
-def test_traces_are_skipped_where_there_is_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_traces_are_skipped_where_there_is_no_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert projection_traces.main(["--data", str(tmp_path / "nowhere")]) == 0
     assert capsys.readouterr().out.startswith("skipped: the measured data")
 
@@ -119,7 +146,11 @@ def test_errors_of_traces_are_summed_up_by_law() -> None:
     ]
     found = projection_traces.summary(pd.DataFrame(rows)).set_index("law")
     assert found.index.tolist() == ["flops", "affine"]
-    assert found.loc["flops", ["sum mean", "overlap most", "replay mean"]].tolist() == [20.0, 30.0, 1.0]
+    assert found.loc["flops", ["sum mean", "overlap most", "replay mean"]].tolist() == [
+        20.0,
+        30.0,
+        1.0,
+    ]
 
 
 @pytest.mark.long
@@ -136,7 +167,11 @@ def test_a_projected_trace_is_judged_by_the_other_gpu(
 
     def known(path: Path) -> Annotated:
         judged = "Falconsai" in path.name
-        return own(path) if judged else kineto(f"{path.parent.name}/{path.name.removesuffix('.json.gz')}")
+        return (
+            own(path)
+            if judged
+            else kineto(f"{path.parent.name}/{path.name.removesuffix('.json.gz')}")
+        )
 
     monkeypatch.setattr(projection_traces, "trace", known)
     (first, *_) = projection_traces.pairs(shared_data)

@@ -10,7 +10,10 @@ from flopcast.benchmarks.scoreboard import scores, served, steps
 
 
 def test_errors_coverage_and_widths(shared_data: Path) -> None:
-    found = {one.name: one for one in (*served(shared_data / "workloads"), *steps(shared_data / "workloads"))}
+    found = {
+        one.name: one
+        for one in (*served(shared_data / "workloads"), *steps(shared_data / "workloads"))
+    }
     latency = [one for name, one in found.items() if name.startswith("latency")]
     inside = np.concatenate([np.abs(np.log(one.ratio)) <= one.half for one in latency])
     assert 0.85 <= inside.mean() <= 0.97

@@ -19,7 +19,13 @@ from flopcast.benchmarks.serving_model import (
     questions,
     trusted,
 )
-from flopcast.workloads.serving_model import NEW_COMBINATION, NEW_RELEASE, points_of, shipped, summed
+from flopcast.workloads.serving_model import (
+    NEW_COMBINATION,
+    NEW_RELEASE,
+    points_of,
+    shipped,
+    summed,
+)
 
 
 def test_known_constants_are_found_again_and_wild_runs_move_them_little() -> None:
@@ -37,7 +43,9 @@ def test_known_constants_are_found_again_and_wild_runs_move_them_little() -> Non
 def test_the_part_for_a_group_is_chosen_on_the_others_and_for_later_runs_on_those_before() -> None:
     # of one group the process is right, of the other four the law
     missed = np.repeat([0.0, 1.0, 1.0, 1.0, 1.0], 10)
-    own = pd.DataFrame({"group": np.repeat(np.arange(5), 10), "place": 0, "missed": missed, "law": 1.0 - missed})
+    own = pd.DataFrame(
+        {"group": np.repeat(np.arange(5), 10), "place": 0, "missed": missed, "law": 1.0 - missed}
+    )
     questions = (*NEW, BETWEEN, NEW_RELEASE)
     found = pd.concat([own.assign(question=name) for name in questions], ignore_index=True)
     runs = shipped().runs.iloc[:5].assign(engine_version="")
@@ -52,7 +60,11 @@ def test_of_a_combination_any_two_of_model_format_gpu_and_engine_are_left_out() 
     runs = shipped().runs.assign(measured="")
     together = runs[runs["apart"] != "yes"]
     names = points_of(runs).names
-    asked = [rows for question, rows, _ in questions(points_of(runs), runs) if question == NEW_COMBINATION]
+    asked = [
+        rows
+        for question, rows, _ in questions(points_of(runs), runs)
+        if question == NEW_COMBINATION
+    ]
     assert sum(map(len, asked)) == 6 * len(together)
     of_one_model_and_gpu = {name: names[name][together.index] for name in ("model", "GPU")}
     pair = np.all([codes == codes[0] for codes in of_one_model_and_gpu.values()], axis=0)
@@ -60,7 +72,9 @@ def test_of_a_combination_any_two_of_model_format_gpu_and_engine_are_left_out() 
 
 
 def test_where_process_and_trees_miss_to_both_sides_their_mean_is_taken() -> None:
-    own = pd.DataFrame({"group": np.repeat(np.arange(5), 10), "place": 0, "missed": 0.5, "law": 1.0, "trees": 1.5})
+    own = pd.DataFrame(
+        {"group": np.repeat(np.arange(5), 10), "place": 0, "missed": 0.5, "law": 1.0, "trees": 1.5}
+    )
     questions = (*NEW, BETWEEN, NEW_RELEASE)
     found = pd.concat([own.assign(question=name) for name in questions], ignore_index=True)
     runs = shipped().runs.iloc[:5].assign(engine_version="")
@@ -72,7 +86,9 @@ def test_where_process_and_trees_miss_to_both_sides_their_mean_is_taken() -> Non
 def test_packed_trees_answer_as_the_forest_they_were() -> None:
     rng = np.random.default_rng(0)
     asked = rng.normal(size=(300, 4))
-    forest = ExtraTreesRegressor(10, min_samples_leaf=3, random_state=0).fit(asked, asked[:, 0] * asked[:, 1])
+    forest = ExtraTreesRegressor(10, min_samples_leaf=3, random_state=0).fit(
+        asked, asked[:, 0] * asked[:, 1]
+    )
     assert packed(forest).predicted(asked) == pytest.approx(forest.predict(asked), abs=1e-6)
 
 

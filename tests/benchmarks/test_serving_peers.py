@@ -11,7 +11,9 @@ from flopcast.benchmarks.serving_model import roofline
 from flopcast.workloads.serving_model import NEW_GPU, NEW_RELEASE, points_of, shipped
 
 
-def test_what_is_odd_about_a_gpu_is_missed_where_it_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_odd_about_a_gpu_is_missed_where_it_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tree = DecisionTreeRegressor(random_state=0)
     monkeypatch.setattr(serving_peers, "LEARNERS", {"a tree": tree, "another": tree})
     runs = shipped().runs
@@ -24,6 +26,10 @@ def test_what_is_odd_about_a_gpu_is_missed_where_it_is_left_out(monkeypatch: pyt
         measured=np.where(late, "2026-03-02", "2026-01-01"),
     )
     found = serving_peers.missed(points, told, "tpot_ms")
-    errors = found.groupby("question")[serving_peers.MEAN].agg(["size", lambda one: one.abs().max()])
-    assert errors.loc[NEW_GPU].to_numpy() == pytest.approx([len(runs), np.log(2.0)])  # no other GPU tells of it
+    errors = found.groupby("question")[serving_peers.MEAN].agg(
+        ["size", lambda one: one.abs().max()]
+    )
+    assert errors.loc[NEW_GPU].to_numpy() == pytest.approx(
+        [len(runs), np.log(2.0)]
+    )  # no other GPU tells of it
     assert errors.loc[NEW_RELEASE].to_numpy() == pytest.approx([late.sum(), 0.0])

@@ -74,7 +74,9 @@ def test_what_is_timed_is_what_evaluation_fits() -> None:
     timed = suite_time("default", data, names=FEW)
     evaluated = cross_validate(data, suite("default", data.columnar, names=FEW), schemes=("kfold",))
     for name in FEW:
-        np.testing.assert_allclose(timed.models[name].predicted, evaluated["kfold"].predictions[name])
+        np.testing.assert_allclose(
+            timed.models[name].predicted, evaluated["kfold"].predictions[name]
+        )
         assert timed.models[name].seconds > 0
 
 
@@ -118,10 +120,16 @@ def _ensembles_in(part: object) -> bool:
     if isinstance(part, (Forest, Boosted, BaseEnsemble)):
         return True
     within = part.get_params(deep=False).values() if isinstance(part, BaseEstimator) else part
-    return not isinstance(within, str) and isinstance(within, Iterable) and any(map(_ensembles_in, within))
+    return (
+        not isinstance(within, str)
+        and isinstance(within, Iterable)
+        and any(map(_ensembles_in, within))
+    )
 
 
-def test_the_peak_of_memory_is_that_since_the_reset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_peak_of_memory_is_that_since_the_reset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     status, reset = tmp_path / "status", tmp_path / "clear_refs"
     monkeypatch.setattr(suite_time_module, "_STATUS", status)
     monkeypatch.setattr(suite_time_module, "_RESET", reset)
@@ -134,7 +142,9 @@ def test_the_peak_of_memory_is_that_since_the_reset(tmp_path: Path, monkeypatch:
 
 
 def test_growth_is_the_slope_over_the_last_fourfold() -> None:
-    growth = Growth("columns", (10, 40, 80, 160), {"cubic": [9.0, 1.0, 8.0, 64.0], "stopped": [1.0, 16.0]})
+    growth = Growth(
+        "columns", (10, 40, 80, 160), {"cubic": [9.0, 1.0, 8.0, 64.0], "stopped": [1.0, 16.0]}
+    )
     assert growth.power("cubic") == pytest.approx(3)
     assert growth.power("stopped") == pytest.approx(2)
     assert np.isnan(Growth("columns", (10,), {"once": [1.0]}).power("once"))
@@ -144,7 +154,11 @@ def test_growth_is_the_slope_over_the_last_fourfold() -> None:
 
 
 def test_a_slow_model_is_not_run_on_larger_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth_module, "_fit_seconds", lambda candidate, *_: 1.0 if candidate.name == "OLS" else 20.0)
+    monkeypatch.setattr(
+        growth_module,
+        "_fit_seconds",
+        lambda candidate, *_: 1.0 if candidate.name == "OLS" else 20.0,
+    )
     by_columns, by_rows = growths((5, 10), (30, 60))
     assert by_columns.seconds["OLS"] == [1.0, 1.0]
     assert by_rows.seconds["Lasso"] == [20.0]
@@ -179,14 +193,20 @@ def test_other_answers_are_told_apart() -> None:
     assert comparison.differs(ours, none) == worse(Z, v, 0.5, none)
     assert comparison.differs(none, ours) == f"ours has an {worse(Z, v, 0.5, none)}"
     elsewhere = replace(ours, alpha=1e9)
-    assert comparison.differs(Penalised(1e9, 0 * ours.u), ours) == f"penalty {ours.alpha:.3g} instead of 1e+09"
+    assert (
+        comparison.differs(Penalised(1e9, 0 * ours.u), ours)
+        == f"penalty {ours.alpha:.3g} instead of 1e+09"
+    )
     assert comparison.differs(ours, elsewhere) == f"penalty 1e+09 instead of {ours.alpha:.3g}"
 
 
 @pytest.mark.parametrize("mix", [1.0, 0.5])
 def test_the_gap_is_that_of_a_case_solved_by_hand(mix: float) -> None:
     Z = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    v = Z @ [0.8, 0.3]  # orthogonal columns of length sqrt(n): each coefficient is thresholded by itself
+    v = Z @ [
+        0.8,
+        0.3,
+    ]  # orthogonal columns of length sqrt(n): each coefficient is thresholded by itself
     alpha = 0.4
     least = np.maximum(np.array([0.8, 0.3]) - alpha * mix, 0) / (1 + alpha * (1 - mix))
     assert gap(Z, v, mix, Penalised(alpha, least)) == pytest.approx(0, abs=1e-15)
@@ -202,7 +222,9 @@ def test_the_gap_is_never_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = comparison.ours.call()
     some = replace(ours, u=ours.u * 0.9)
     right = gap(Z, v, 1.0, some)
-    monkeypatch.setattr(searches_module, "least_angles", lambda Z, v, l1, ridge: np.ones(Z.shape[1]))
+    monkeypatch.setattr(
+        searches_module, "least_angles", lambda Z, v, l1, ridge: np.ones(Z.shape[1])
+    )
     assert gap(Z, v, 1.0, some) > right > GAP
 
 
@@ -219,7 +241,9 @@ def test_r_agrees_where_it_is_installed(package: str) -> None:
     if why := r_lacks(package):
         pytest.skip(why)
     X, y, folds = problem()
-    found: Iterator[Comparison] = penalties(X, y, folds, 0.5) if package == "glmnet" else forests(X, y, 8)
+    found: Iterator[Comparison] = (
+        penalties(X, y, folds, 0.5) if package == "glmnet" else forests(X, y, 8)
+    )
     for comparison in found:
         peer = comparison.peers[-1]
         assert peer.name.startswith("R ")
@@ -236,7 +260,10 @@ def test_r_is_asked_again_and_failures_are_told() -> None:
         assert [session().tolist(), session().tolist()] == [[2.0, 4.5]] * 2
     with RSession("task <- function() 2 * given", X, y) as session:
         assert session(1e-9).tolist() == [2e-9]
-    with RSession("task <- function() quit(status = 3)", X, y) as session, pytest.raises(RuntimeError, match="code 3"):
+    with (
+        RSession("task <- function() quit(status = 3)", X, y) as session,
+        pytest.raises(RuntimeError, match="code 3"),
+    ):
         session()
     assert r_lacks("no.such.package") == "R has no no.such.package"
 
@@ -269,27 +296,43 @@ def test_the_smallest_configuration_runs_through_and_peers_come_to_the_same_answ
 
     for module in (growth_module, suite_time_module):
         monkeypatch.setattr(module, "suite", few)
-    monkeypatch.setattr(harness, "_peak_mb", lambda call: 1.0)  # traced, each call takes several times as long
+    monkeypatch.setattr(
+        harness, "_peak_mb", lambda call: 1.0
+    )  # traced, each call takes several times as long
     report = models(quick=True)
     tasks = list(dict.fromkeys(row.task for row in report.compared))
     assert len(tasks) == 4
     for task in tasks:
-        found, peer, nothing = (row.note.split(", ")[0] for row in report.compared if row.task == task)
+        found, peer, nothing = (
+            row.note.split(", ")[0] for row in report.compared if row.task == task
+        )
         assert (peer, nothing) == ("same answer", "does nothing")
         kinds = {"penalties": "gap ", "forest": "out-of-bag error "}
         assert found.startswith(next((said for kind, said in kinds.items() if kind in task), ""))
-    assert report.lines[:2] == ["glmnet skipped: R has no glmnet", "randomForest skipped: R has no randomForest"]
+    assert report.lines[:2] == [
+        "glmnet skipped: R has no glmnet",
+        "randomForest skipped: R has no randomForest",
+    ]
     assert all(row.seconds is not None and row.seconds > 0 for row in report.measured)
     assert {"whole suite", FOREST, "NNLS/RFECV"} <= {row.name for row in report.measured}
     whole = [row.task for row in report.measured if row.name == "whole suite"]
-    assert whole == ["literature suite, 40 x 6, 1 of 10 folds", "default suite, 40 x 6, 1 of 10 folds"]
+    assert whole == [
+        "literature suite, 40 x 6, 1 of 10 folds",
+        "default suite, 40 x 6, 1 of 10 folds",
+    ]
     assert len(report.tables) == 4
     assert any("--full" in line for line in report.lines)
 
 
-def test_the_report_is_printed_and_written(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_is_printed_and_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     result = SuiteTime("some suite", np.ones(2), {FOREST: Measured(np.ones(2), 4.0)})
-    report = Report(measured=list(result.rows()), tables=[suite_table([result])], lines=["glmnet skipped: [none]"])
+    report = Report(
+        measured=list(result.rows()),
+        tables=[suite_table([result])],
+        lines=["glmnet skipped: [none]"],
+    )
     monkeypatch.setattr("flopcast.benchmarks.__main__.models", lambda quick, full: report)
     assert main(["--part", "models"]) == 0
     printed = capsys.readouterr().out

@@ -19,11 +19,17 @@ def test_a_made_up_rank_is_a_trace_of_the_size_asked_for(tmp_path: Path) -> None
     assert fc.read(tmp_path / "out").frame["repeats"].sum() == 4096
 
 
-def test_peers_see_our_folds_and_features_and_those_that_lack_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peers_see_our_folds_and_features_and_those_that_lack_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     missing = {"CatBoost": lambda: peers._of("no_such_library")}
     monkeypatch.setattr(peers, "TREES", 20)
     monkeypatch.setattr(peers, "_LEARNERS", {"LightGBM": peers._LEARNERS["LightGBM"], **missing})
     rows = list(peers.against_time("made up", peers.made_up(100), ["LightGBM", "CatBoost"]))
-    assert [row.name for row in rows] == ["LightGBM, log time", "LightGBM, log residual", "CatBoost"]
+    assert [row.name for row in rows] == [
+        "LightGBM, log time",
+        "LightGBM, log residual",
+        "CatBoost",
+    ]
     assert all("unseen groups" in row.note for row in rows[:2])
     assert rows[2].note == "skipped: no_such_library is not installed"

@@ -14,10 +14,24 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PROGRAM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 ARGUMENTS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions", "--mute-audio"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-pipe"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-extensions",
+        "--mute-audio",
+    ),
+    *(
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--remote-debugging-pipe",
+    ),
     "--enable-unsafe-swiftshader",  # figures of many points are drawn with WebGL, here by the CPU
 )
 SECONDS = 3600.0
@@ -34,7 +48,9 @@ class Chromium:
         # The protocol's pipes are the descriptors 3 and 4 of the browser.
         line = ("bash", "-c", f'exec "$@" 3<&{commands} 4>&{answers}', "bash", PROGRAM, *ARGUMENTS)
         self._process = subprocess.Popen(
-            (*line, f"--user-data-dir={folder / 'profile'}"), pass_fds=(commands, answers), stderr=subprocess.DEVNULL
+            (*line, f"--user-data-dir={folder / 'profile'}"),
+            pass_fds=(commands, answers),
+            stderr=subprocess.DEVNULL,
         )
         os.close(commands)
         os.close(answers)
@@ -58,7 +74,10 @@ class Chromium:
         """Ask the browser, or one of its pages; events that come meanwhile go to their tabs."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
-        os.write(self._commands, json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0")
+        os.write(
+            self._commands,
+            json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0",
+        )
         while (told := self.next()).get("id") != self._number:
             pass
         assert "error" not in told, f"{method}: {told['error']}"
@@ -121,15 +140,25 @@ class Tab:
         self.call("Page.navigate", url=self._url)
         while not self._loaded:
             self.browser.next()
-        self.wait("[...document.querySelectorAll('.plot')].every(plot => plot.querySelector('svg, canvas'))")
+        self.wait(
+            "[...document.querySelectorAll('.plot')].every(plot => plot.querySelector('svg, canvas'))"
+        )
         return self
 
     def wait(self, script: str) -> None:
         """Wait until an expression is true; one that never is ends as a browser that does not answer."""
-        self.run(f"new Promise(done => {{ const wait = () => ({script}) ? done(1) : setTimeout(wait, 20); wait(); }})")
+        self.run(
+            f"new Promise(done => {{ const wait = () => ({script}) ? done(1) : setTimeout(wait, 20); wait(); }})"
+        )
 
     def sized(self, width: int, height: int = 900) -> None:
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
 
     def shown_as(self, media: str = "", scheme: str = "light") -> None:
         """Show the page as ``print`` or on a screen, in a light or dark scheme."""
@@ -138,7 +167,9 @@ class Tab:
 
     def run(self, script: str) -> Any:
         """Return the value of an expression; promises are waited for."""
-        told = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        told = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
@@ -156,7 +187,14 @@ class Tab:
         code = {"Tab": 9, "Enter": 13, "Home": 36, "ArrowRight": 39}[key]
         text = {"text": "\r"} if key == "Enter" else {}
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
+            self.call(
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                **text,
+            )
 
     def type(self, text: str) -> None:
         self.call("Input.insertText", text=text)

@@ -47,7 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("long")
-            item.add_marker(pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (Debian: chromium)"))
+            item.add_marker(
+                pytest.mark.skipif(PROGRAM is None, reason="needs Chromium (Debian: chromium)")
+            )
 
 
 @pytest.fixture(scope="session")
@@ -101,8 +103,14 @@ class Pages(dict[str, Path]):
         self._folder = folder
 
     def __missing__(self, name: str) -> Path:
-        words = {"OUT": self._folder / name, "TRACE": self._folder / "trace.json", "TRAIN": self._folder / "train"}
-        words |= {name: self._folder / f"{name.lower()}.csv" for name in ("LOG", "EXECUTIONS", "CLOCKS")}
+        words = {
+            "OUT": self._folder / name,
+            "TRACE": self._folder / "trace.json",
+            "TRAIN": self._folder / "train",
+        }
+        words |= {
+            name: self._folder / f"{name.lower()}.csv" for name in ("LOG", "EXECUTIONS", "CLOCKS")
+        }
         words["DATA"] = self._folder / f"{EVIL}.csv"
         asked = COMMANDS[name].split()
         if "TRAIN" in asked:

@@ -50,22 +50,34 @@ def test_a_page_is_whole_by_itself_legible_and_fits(tab: Tab, pages: Pages, name
     tab.shown_as(scheme="dark")
     found["dark"] = tab.run(AUDIT)
     tab.sized(400)
-    found["400 px"] = tab.run(WIDE) if tab.run("document.documentElement.scrollWidth > innerWidth") else []
+    found["400 px"] = (
+        tab.run(WIDE) if tab.run("document.documentElement.scrollWidth > innerWidth") else []
+    )
     tab.shown_as("print")
     tab.sized(794)
-    found["print"] = tab.run(WIDE) if tab.run("document.documentElement.scrollWidth > innerWidth") else []
+    found["print"] = (
+        tab.run(WIDE) if tab.run("document.documentElement.scrollWidth > innerWidth") else []
+    )
     found["cut in print"] = tab.run(CUT)
     assert found == {shown: [] for shown in found}
     assert (tab.errors, tab.requests) == ([], [])
-    assert tab.run("[document.images.length, document.title.endsWith('flopcast')]") == [0, True]  # names stay text
+    assert tab.run("[document.images.length, document.title.endsWith('flopcast')]") == [
+        0,
+        True,
+    ]  # names stay text
     if name in MARKED:
-        assert tab.run(f"document.documentElement.outerHTML.includes({json.dumps(escape(EVIL, quote=False))})")
+        assert tab.run(
+            f"document.documentElement.outerHTML.includes({json.dumps(escape(EVIL, quote=False))})"
+        )
 
 
 def test_the_dark_page_is_dark_and_its_figures_follow(tab: Tab, pages: Pages) -> None:
     tab.shown_as()
     tab.open(pages["train"])
-    paper, ink = "getComputedStyle(document.body).backgroundColor", "document.querySelector('.plot').layout.font.color"
+    paper, ink = (
+        "getComputedStyle(document.body).backgroundColor",
+        "document.querySelector('.plot').layout.font.color",
+    )
     before = tab.run(paper), tab.run(ink)
     tab.shown_as(scheme="dark")
     tab.wait(f"{ink} !== {json.dumps(before[1])}")
@@ -115,20 +127,30 @@ def test_names_that_are_cut_are_whole_in_a_tooltip(tab: Tab, pages: Pages) -> No
 
 
 @pytest.mark.parametrize("name", ["train", "validate", "check"])
-def test_a_point_of_a_figure_finds_its_row_and_the_row_its_points(tab: Tab, pages: Pages, name: str) -> None:
+def test_a_point_of_a_figure_finds_its_row_and_the_row_its_points(
+    tab: Tab, pages: Pages, name: str
+) -> None:
     tab.shown_as()
     tab.open(pages[name])
     tab.run("place = document.querySelector('.plot[data-of]'), 0")
-    tab.run("place.emit('plotly_click', {points: [{pointNumber: 40, id: place.data.find(one => one.ids)?.ids[3]}]}), 0")
+    tab.run(
+        "place.emit('plotly_click', {points: [{pointNumber: 40, id: place.data.find(one => one.ids)?.ids[3]}]}), 0"
+    )
     assert tab.run("document.querySelectorAll('tr.found').length") == 1
     tab.run("document.querySelector('tr.found').focus()")
     tab.press("Enter")
     marked = "one => one.querySelectorAll('.hoverlayer > *').length > 0"
-    assert tab.run(f"[...document.querySelectorAll(`[data-of=${{place.dataset.of}}]`)].every({marked})")
+    assert tab.run(
+        f"[...document.querySelectorAll(`[data-of=${{place.dataset.of}}]`)].every({marked})"
+    )
 
 
-@pytest.mark.parametrize(("name", "values"), [("forecast", ("1", "4")), ("project", ("100", "5,100"))])
-def test_sliders_change_what_is_shown(tab: Tab, pages: Pages, name: str, values: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("name", "values"), [("forecast", ("1", "4")), ("project", ("100", "5,100"))]
+)
+def test_sliders_change_what_is_shown(
+    tab: Tab, pages: Pages, name: str, values: tuple[str, str]
+) -> None:
     tab.shown_as()
     tab.open(pages[name])
     answer = "[document.querySelector('.sliders output').textContent, document.querySelector('.choice').textContent]"

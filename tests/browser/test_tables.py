@@ -22,7 +22,10 @@ def table(tab: Tab, listed: Path) -> Tab:
 
 
 def test_a_click_on_a_head_sorts_by_it(table: Tab) -> None:
-    assert table.run("[tables.all.body.rows.length, tables.all.said.textContent]") == [25, "1–25 of 120"]
+    assert table.run("[tables.all.body.rows.length, tables.all.said.textContent]") == [
+        25,
+        "1–25 of 120",
+    ]
     table.click(HEAD.format(1))
     assert table.run(f"[{FIRST}, tables.all.heads[1].ariaSort]") == ["119 ms", "descending"]
     table.click(HEAD.format(1))
@@ -33,7 +36,9 @@ def test_the_keyboard_reaches_what_the_mouse_does(table: Tab) -> None:
     reached = []
     for _ in range(12):
         table.press("Tab")
-        reached.append(table.run("document.activeElement.tagName + ' ' + document.activeElement.textContent"))
+        reached.append(
+            table.run("document.activeElement.tagName + ' ' + document.activeElement.textContent")
+        )
     assert {"INPUT ", "BUTTON CSV", "BUTTON kernel", "BUTTON time"} <= set(reached)
     table.run(HEAD.format(1) + ".focus()")
     table.press("Enter")
@@ -56,7 +61,9 @@ def test_search_filter_and_pages(table: Tab) -> None:
 
 def test_what_is_found_can_be_downloaded(table: Tab, browser: Chromium) -> None:
     table.click(HEAD.format(1))
-    table.click("[...document.querySelectorAll('.tools button')].find(one => one.textContent === 'CSV')")
+    table.click(
+        "[...document.querySelectorAll('.tools button')].find(one => one.textContent === 'CSV')"
+    )
     path = browser.downloads / "all.csv"
     for _ in range(100_000):  # each 20 ms at least: a download that takes longer never ends
         if path.exists():

@@ -26,9 +26,23 @@ from flopcast.tests.commands import running
 invoke = partial(running.call, "predict")
 ROOT = Path(__file__).parents[2]
 HEADER = "device,op,dtype_a,m,n,k,duration_us"
-HOST = GPU(name="LabChip", cus=304, peaks={"bf16_matrix": 1000.0, "fp16_matrix": 1000.0}, memory_bw_gbs=5000.0)
-TARGET = GPU(name="MI375X", cus=256, peaks={"bf16_matrix": 2000.0, "fp16_matrix": 4000.0}, memory_bw_gbs=8000.0)
-BASELINES = {"reference": "host", "constant ratio": {"ratio": 0.5}, "affine": {"intercept": 3.0, "ratio": 0.4}}
+HOST = GPU(
+    name="LabChip",
+    cus=304,
+    peaks={"bf16_matrix": 1000.0, "fp16_matrix": 1000.0},
+    memory_bw_gbs=5000.0,
+)
+TARGET = GPU(
+    name="MI375X",
+    cus=256,
+    peaks={"bf16_matrix": 2000.0, "fp16_matrix": 4000.0},
+    memory_bw_gbs=8000.0,
+)
+BASELINES = {
+    "reference": "host",
+    "constant ratio": {"ratio": 0.5},
+    "affine": {"intercept": 3.0, "ratio": 0.4},
+}
 
 
 def law(m: Any, n: Any, k: Any, gpu: GPU) -> Any:
@@ -56,10 +70,16 @@ def law_of(dataset: Dataset) -> dict[str, Any] | None:
     return found and found.to_dict()
 
 
-def save_run(folder: Path, data: Path, host: GPU | None, target: GPU, model: Any = None, **options: Any) -> Path:
+def save_run(
+    folder: Path, data: Path, host: GPU | None, target: GPU, model: Any = None, **options: Any
+) -> Path:
     """Train a small model on all rows and save it as `train` does."""
     dataset = build_dataset(read([data]).frame, host=host, target=target, **options)
-    terms = ["host_us", "compute.target_us", "memory.target_us"] if host else ["compute.target_us", "memory.target_us"]
+    terms = (
+        ["host_us", "compute.target_us", "memory.target_us"]
+        if host
+        else ["compute.target_us", "memory.target_us"]
+    )
     terms = [name for name in terms if name in dataset.X]
     fitted = (model or AdditiveTime(terms or None)).fit(dataset.X, dataset.y)
     error = np.exp(np.random.default_rng(0).normal(0, 0.05, len(dataset)))
@@ -80,7 +100,9 @@ def save_run(folder: Path, data: Path, host: GPU | None, target: GPU, model: Any
         "law": law_of(dataset),
     }
     known = TrainedModel.of(artifact.Artifact(fitted, json.loads(dumps(manifest))))
-    artifact.save(folder / "model", fitted, manifest | {"answers": known.answers(dataset.rows)}, dataset.X)
+    artifact.save(
+        folder / "model", fitted, manifest | {"answers": known.answers(dataset.rows)}, dataset.X
+    )
     seal(folder)
     return folder
 

@@ -16,7 +16,9 @@ from flopcast.evaluation.cluster_bootstrap import bootstrap
 from flopcast.scaling import devices, trials
 from flopcast.scaling.curves import published_curves
 
-typer.testing._get_command = cache(get_command)  # made anew for each call it takes as long as a brief command
+typer.testing._get_command = cache(
+    get_command
+)  # made anew for each call it takes as long as a brief command
 WIDE = {"COLUMNS": "160"}
 
 
@@ -33,7 +35,11 @@ def hurry(patch: pytest.MonkeyPatch) -> None:
     """
     patch.setattr("flopcast.api.scaling.published_trials", hasty_trials)
     for module in (checking, devices, law_comparison, linear_scaling):
-        patch.setattr(module, "bootstrap", lambda *given, **asked: bootstrap(*given, **asked | {"replicates": 100}))
+        patch.setattr(
+            module,
+            "bootstrap",
+            lambda *given, **asked: bootstrap(*given, **asked | {"replicates": 100}),
+        )
 
 
 class Ended(NamedTuple):
@@ -51,7 +57,9 @@ class Ended(NamedTuple):
 
 def call(*arguments: object) -> Ended:
     """Run ``flopcast`` with these arguments on a wide terminal; what is neither a result nor a refusal is raised."""
-    result = typer.testing.CliRunner().invoke(app, [str(argument) for argument in arguments], env=WIDE)
+    result = typer.testing.CliRunner().invoke(
+        app, [str(argument) for argument in arguments], env=WIDE
+    )
     if result.exception and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ended(result.exit_code, result.stdout, result.stderr)

@@ -19,7 +19,9 @@ call = partial(running.call, "advise")
 
 def host_rows(widths: range) -> pd.DataFrame:
     """Return products that the host has measured, of so many weight shapes."""
-    shapes = pd.DataFrame([(16 * m, 512 * n) for n in widths for m in (1, 4, 16, 64)], columns=["m", "n"])
+    shapes = pd.DataFrame(
+        [(16 * m, 512 * n) for n in widths for m in (1, 4, 16, 64)], columns=["m", "n"]
+    )
     shapes = shapes.assign(k=2048, op="gemm", dtype_a="bf16", device="MI300X")
     return shapes.assign(duration_us=10 + shapes[["m", "n", "k"]].prod(axis=1) / 2e7)
 
@@ -41,7 +43,9 @@ def candidates(tmp_path: Path) -> Path:
     return tmp_path / "host.csv"
 
 
-def test_a_batch_of_new_groups_is_chosen_and_written(run: Path, candidates: Path, tmp_path: Path) -> None:
+def test_a_batch_of_new_groups_is_chosen_and_written(
+    run: Path, candidates: Path, tmp_path: Path
+) -> None:
     code, out, _ = call(run, candidates, "--rows", 5, "--json", "--out", tmp_path / "batch.csv")
     found, batch = json.loads(out), pd.read_csv(tmp_path / "batch.csv")
     assert code == 0
@@ -52,18 +56,26 @@ def test_a_batch_of_new_groups_is_chosen_and_written(run: Path, candidates: Path
     assert {**json.loads(again), "out": None} == {**found, "out": None}
 
 
-def test_minutes_buy_as_many_rows_as_their_cost_allows(run: Path, candidates: Path, tmp_path: Path) -> None:
-    code, out, _ = call(run, candidates, "--budget", "1m", "--row-seconds", 20, "--out", tmp_path / "batch.csv")
+def test_minutes_buy_as_many_rows_as_their_cost_allows(
+    run: Path, candidates: Path, tmp_path: Path
+) -> None:
+    code, out, _ = call(
+        run, candidates, "--budget", "1m", "--row-seconds", 20, "--out", tmp_path / "batch.csv"
+    )
     assert (code, "--out" in out) == (0, False)
     assert len(pd.read_csv(tmp_path / "batch.csv")) == 3
 
 
-def test_what_is_needed_is_reached_or_what_would_reach_it_is_said(run: Path, candidates: Path) -> None:
+def test_what_is_needed_is_reached_or_what_would_reach_it_is_said(
+    run: Path, candidates: Path
+) -> None:
     now = needed(run, 1e-6).now
     assert needed(run, 2 * now, candidates).told.code == "need-reached"
     short = needed(run, 0.9 * now, candidates)
     assert (short.reached, short.told.code) == (False, "need-not-reached")
-    assert now == fc.load(run).selected["e_out"] / 100  # of the folds that the saved model is for, not the easiest
+    assert (
+        now == fc.load(run).selected["e_out"] / 100
+    )  # of the folds that the saved model is for, not the easiest
     assert all(after < now for _, after in short.ways)
     assert needed(run, 0.9 * now).ways == ()
     code, out, _ = running.call("predict", run, candidates, "--need", "0.001", "--json")
@@ -87,7 +99,9 @@ def test_without_a_host_it_is_chosen_of_shapes_alone(tmp_path: Path) -> None:
     ("wrong", "named"),
     [([], "--rows"), (["--rows", 0], "--rows"), (["--rows", 3, "--weight", "calls"], "--weight")],
 )
-def test_what_cannot_be_is_one_line(run: Path, candidates: Path, wrong: list[object], named: str) -> None:
+def test_what_cannot_be_is_one_line(
+    run: Path, candidates: Path, wrong: list[object], named: str
+) -> None:
     code, _, errors = call(run, candidates, *wrong)
     assert code == 2
     assert named in errors

@@ -59,8 +59,15 @@ for line in sys.stdin.read().splitlines():
 
 
 def test_what_needs_no_data_imports_no_package_of_data() -> None:
-    lines = ["train --help", "train --target MI30X", "predict no-run no-data", "ingest x.csv --out x.txt"]
-    done = subprocess.run([sys.executable, "-c", LIGHT], input="\n".join(lines), capture_output=True, text=True)
+    lines = [
+        "train --help",
+        "train --target MI30X",
+        "predict no-run no-data",
+        "ingest x.csv --out x.txt",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT], input="\n".join(lines), capture_output=True, text=True
+    )
     told = [line for line in done.stdout.splitlines() if line.startswith("MODULES")]
     assert told == [f"MODULES {line}" for line in lines]
 
@@ -68,7 +75,9 @@ def test_what_needs_no_data_imports_no_package_of_data() -> None:
 def test_without_a_command_the_jobs_are_shown() -> None:
     shown = run()
     assert shown.exit_code == 0
-    assert {"train", "predict", "project", "forecast"} <= set(re.findall(r"flopcast (\w+)", shown.output))
+    assert {"train", "predict", "project", "forecast"} <= set(
+        re.findall(r"flopcast (\w+)", shown.output)
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -90,14 +99,18 @@ def test_gpus_lists_and_compares(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not published" in text
 
 
-def test_gpus_names_the_sources_of_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpus_names_the_sources_of_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     text = run("gpus", "MI300X", "--sources").output
     assert "ROCM-MI300: all peaks" in text
     assert "Measured by others" in text
     assert "BabelStream" in text
     assert "H100 SXM5" in run("gpus", "--sources").output
-    (tmp_path / "mine.toml").write_text('name = "MI375X"\nbased_on = "MI355X"\nmemory_bw_gbs = 10000\n')
+    (tmp_path / "mine.toml").write_text(
+        'name = "MI375X"\nbased_on = "MI355X"\nmemory_bw_gbs = 10000\n'
+    )
     assert "Measured by others" not in run("gpus", str(tmp_path / "mine.toml"), "--sources").output
 
 
@@ -158,9 +171,13 @@ def test_the_input_is_never_the_output_through_links_neither(tmp_path: Path) -> 
             assert (result.exit_code, "is a file that is read" in result.stderr) == (2, True)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "metrics.json").write_text("{}")
-    result = run("predict", str(tmp_path / "run"), str(data), "--out", str(tmp_path / "run" / "metrics.json"))
+    result = run(
+        "predict", str(tmp_path / "run"), str(data), "--out", str(tmp_path / "run" / "metrics.json")
+    )
     assert "is a file that is read" in result.stderr
-    result = run("clean", str(data), "--out", str(tmp_path / "a.csv"), "--removed", str(tmp_path / "a.csv"))
+    result = run(
+        "clean", str(data), "--out", str(tmp_path / "a.csv"), "--removed", str(tmp_path / "a.csv")
+    )
     assert (result.exit_code, "--removed must be another file" in result.stderr) == (2, True)
     assert run("ingest", str(data), "--out", str(tmp_path / "in" / "new.csv")).exit_code == 0
 
@@ -207,13 +224,21 @@ def test_scripts_at_the_root_have_the_same_options_and_commands_as_the_subcomman
         runpy.run_path(str(ROOT / f"{script}.py"), run_name="__main__")
     shown, command = capsys.readouterr().out, run(script, "--help").output
     assert ended.value.code == 0
-    assert options(shown) - {"--install-completion", "--show-completion"} == options(command) >= {"--help"}
+    assert (
+        options(shown) - {"--install-completion", "--show-completion"}
+        == options(command)
+        >= {"--help"}
+    )
     assert shown.partition(" Commands ")[2].split() == command.partition(" Commands ")[2].split()
 
 
 @pytest.mark.parametrize(
     "words",
-    [("power", "plan", "--kernel-us", "120us"), ("train", "--seed", "-1"), ("power", "record", "--logger", "nvidia")],
+    [
+        ("power", "plan", "--kernel-us", "120us"),
+        ("train", "--seed", "-1"),
+        ("power", "record", "--logger", "nvidia"),
+    ],
 )
 def test_a_value_that_cannot_be_is_refused_in_plain_words(words: tuple[str, ...]) -> None:
     """What checks values has words for programmers: "Input should be ...", "Value error"."""

@@ -23,12 +23,19 @@ from flopcast.tests.readers.kineto.made_up import event, product, write
 run = partial(running.call, "clean")
 
 
-def trace(path: Path, times: list[float], *, steps: int = 0, name: str = "Cijk_A", height: int = 16) -> Path:
+def trace(
+    path: Path, times: list[float], *, steps: int = 0, name: str = "Cijk_A", height: int = 16
+) -> Path:
     """Write a trace of products that repeat each other, a kernel each 100 us, in so many steps of equal length."""
-    events = [one for i, us in enumerate(times, 1) for one in product(i, us, 100.0 * i, name, height)]
+    events = [
+        one for i, us in enumerate(times, 1) for one in product(i, us, 100.0 * i, name, height)
+    ]
     length = 100.0 * len(times) / max(steps, 1)
     starts = [(step, 99.0 + step * length) for step in range(steps)]
-    events += [event("user_annotation", f"ProfilerStep#{step}", start, length - 1.0) for step, start in starts]
+    events += [
+        event("user_annotation", f"ProfilerStep#{step}", start, length - 1.0)
+        for step, start in starts
+    ]
     return write(path, events)
 
 
@@ -40,7 +47,9 @@ def repeats(count: int = 60, *outliers: float) -> list[float]:
 def test_the_cleaned_table_is_what_ingest_writes_without_the_outliers(tmp_path: Path) -> None:
     clean([trace(tmp_path / "good.json", repeats())])
     path = trace(tmp_path / "t.json", repeats(60, 50.0, 60.0))
-    result = run(path, "-o", tmp_path / "out" / "c.parquet", "--removed", tmp_path / "out" / "r.csv")
+    result = run(
+        path, "-o", tmp_path / "out" / "c.parquet", "--removed", tmp_path / "out" / "r.csv"
+    )
     assert result.exit_code == 0, result.output
     cleaned = pd.read_parquet(tmp_path / "out" / "c.parquet")
     ingest_measurements([tmp_path / "good.json"], tmp_path / "out" / "i.parquet")
@@ -49,7 +58,10 @@ def test_the_cleaned_table_is_what_ingest_writes_without_the_outliers(tmp_path: 
     again = run(path, "-o", tmp_path / "out" / "c.parquet", "--removed", tmp_path / "out" / "r.csv")
     assert again.exit_code == 0, again.output
     removed = pd.read_csv(tmp_path / "out" / "r.csv")
-    assert removed[["reason", "duration_us"]].to_numpy().tolist() == [["outlier", 50.0], ["outlier", 60.0]]
+    assert removed[["reason", "duration_us"]].to_numpy().tolist() == [
+        ["outlier", 50.0],
+        ["outlier", 60.0],
+    ]
     assert f"Wrote {tmp_path / 'out' / 'c.parquet'} (1 row)" in result.output
     beside = json.loads(pq.read_schema(tmp_path / "out" / "c.parquet").metadata[METADATA])
     assert beside["removed"] == {"outlier": 2}
@@ -59,7 +71,12 @@ def test_the_cleaned_table_is_what_ingest_writes_without_the_outliers(tmp_path: 
 def test_json_has_every_kernel_and_everything_removed(tmp_path: Path) -> None:
     result = run(trace(tmp_path / "t.json", repeats(60, 50.0)), "--json")
     found = json.loads(result.stdout)
-    assert (found["measured"], found["kept"], found["removed"], found["rows"]) == (61, 60, {"outlier": 1}, 1)
+    assert (found["measured"], found["kept"], found["removed"], found["rows"]) == (
+        61,
+        60,
+        {"outlier": 1},
+        1,
+    )
     [kernel] = found["kernels"]
     assert (kernel["name"], kernel["n"], kernel["removed.outlier"]) == ("Cijk_A", 60, 1)
     assert kernel["lower_us"] < kernel["median_us"] < kernel["upper_us"]
@@ -135,7 +152,10 @@ def test_counters_of_passes_are_joined_with_their_variance(tmp_path: Path) -> No
 
 def test_a_device_is_asked_for_until_it_is_stated(tmp_path: Path) -> None:
     runs = [counted(tmp_path / name, "SQ_WAVES", [10.0, 20.0]) for name in "ab"]
-    asked, told = (json.loads(run(*runs, *stated, "--json").stdout) for stated in ([], ["--default", "device=MI300X"]))
+    asked, told = (
+        json.loads(run(*runs, *stated, "--json").stdout)
+        for stated in ([], ["--default", "device=MI300X"])
+    )
     assert any(note.endswith("give default device=NAME") for note in asked["notes"])
     assert not any("set device" in note for note in told["notes"])
     shown = run(*runs, "--out", tmp_path / "clean.parquet").output
@@ -160,8 +180,17 @@ def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
     kernels = [event for event in content["traceEvents"] if event["cat"] == "kernel"]
     for number in (1, 2):  # 20 kernels each, and the 1 ns at both ends that the profiler adds
         first, last = kernels[20 * number - 10], kernels[20 * number + 9]
-        at = {"ts": first["ts"] - 0.001, "dur": round(last["ts"] + last["dur"] - first["ts"] + 0.002, 3)}
-        mark = {"ph": "X", "cat": "gpu_user_annotation", "name": f"decode {number}", "pid": 0, "tid": 0}
+        at = {
+            "ts": first["ts"] - 0.001,
+            "dur": round(last["ts"] + last["dur"] - first["ts"] + 0.002, 3),
+        }
+        mark = {
+            "ph": "X",
+            "cat": "gpu_user_annotation",
+            "name": f"decode {number}",
+            "pid": 0,
+            "tid": 0,
+        }
         content["traceEvents"].append({**mark, **at, "args": {"External id": 1000 + number}})
     path.write_text(json.dumps(content))
     result = run(path, "--steps", "all", "--epochs", "marker:^decode", "-o", tmp_path / "e.csv")
@@ -175,10 +204,21 @@ def test_the_users_annotations_are_markers(tmp_path: Path) -> None:
 
 def test_epochs_of_two_gpus_pair_by_name_and_number_whatever_each_launched(tmp_path: Path) -> None:
     trace(tmp_path / "a.json", np.repeat(np.arange(10.0, 16.0), 20).tolist(), steps=6)
-    trace(tmp_path / "b.json", np.repeat(np.arange(5.0, 8.0, 0.6), 21).tolist(), steps=5, name="other")
+    trace(
+        tmp_path / "b.json", np.repeat(np.arange(5.0, 8.0, 0.6), 21).tolist(), steps=5, name="other"
+    )
     frames = []
     for name, device in (("a", "MI300X"), ("b", "MI355X")):
-        options = ["--steps", "all", "--epochs", "step", "--default", "name=training", "-o", tmp_path / f"{name}.csv"]
+        options = [
+            "--steps",
+            "all",
+            "--epochs",
+            "step",
+            "--default",
+            "name=training",
+            "-o",
+            tmp_path / f"{name}.csv",
+        ]
         assert run(tmp_path / f"{name}.json", *options).exit_code == 0
         frames.append(pd.read_csv(tmp_path / f"{name}.csv").assign(device=device))
     assert [len(frame) for frame in frames] == [6, 5]
@@ -195,7 +235,10 @@ def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) ->
     path = trace(tmp_path / "t.json", [time * 10 for time in repeats(60, 12.0)])
     found = clean([path], mad=0, golden=True)
     assert found.cleaned.removed_by_reason["not-in-fullest-bin"] >= 1
-    assert json.loads(run(path, "--mad", 0, "--golden", "--json").stdout)["removed"] == found.cleaned.removed_by_reason
+    assert (
+        json.loads(run(path, "--mad", 0, "--golden", "--json").stdout)["removed"]
+        == found.cleaned.removed_by_reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,7 +255,9 @@ def test_the_options_of_the_function_are_those_of_the_command(tmp_path: Path) ->
         (["--epochs", "hours:1"], "--epochs must be step, kernels:N"),
     ],
 )
-def test_bad_options_are_refused_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_bad_options_are_refused_in_one_line(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
     result = run(trace(tmp_path / "t.json", [10.0]), *arguments)
     assert result.exit_code == 2
     assert all(word in result.stderr for word in said.split())
@@ -221,7 +266,10 @@ def test_bad_options_are_refused_in_one_line(tmp_path: Path, arguments: list[str
 
 def test_files_that_hold_no_trace_are_told(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\n")
-    assert (run(tmp_path / "t.csv").exit_code, "t.csv" in run(tmp_path / "t.csv").stderr) == (2, True)
+    assert (run(tmp_path / "t.csv").exit_code, "t.csv" in run(tmp_path / "t.csv").stderr) == (
+        2,
+        True,
+    )
     (tmp_path / "bad.json").write_text(trace(tmp_path / "t.json", [10.0]).read_text()[:-40])
     result = run(tmp_path / "t.json", tmp_path / "bad.json")
     assert (result.exit_code, "unreadable: " in result.output) == (0, True)
@@ -232,7 +280,11 @@ def test_files_that_hold_no_trace_are_told(tmp_path: Path) -> None:
     assert "word.txt: is no UTF-8" in result.stderr
     for wrong in (tmp_path / "none.txt", folder_of_two(tmp_path)):
         result = run(tmp_path / "t.json", "--cover", wrong)
-        assert (result.exit_code, len(result.stderr.splitlines()), wrong.name in result.stderr) == (2, 1, True)
+        assert (result.exit_code, len(result.stderr.splitlines()), wrong.name in result.stderr) == (
+            2,
+            1,
+            True,
+        )
 
 
 def test_a_trace_whose_parts_lie_days_apart_is_left_out(tmp_path: Path) -> None:

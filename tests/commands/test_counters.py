@@ -24,18 +24,43 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_writes_what_to_record_in_each_pass(made_up: Path, tmp_path: Path) -> None:
-    options = ["--host", "MI300X", "--target", "MI355X", "--max-passes", "1", "--without-features", "counter.TA*"]
+    options = [
+        "--host",
+        "MI300X",
+        "--target",
+        "MI355X",
+        "--max-passes",
+        "1",
+        "--without-features",
+        "counter.TA*",
+    ]
     result = run(made_up, *options, "-o", tmp_path / "pmc.txt", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
-    assert [one["columns"] for one in found["trials"]] == ["0 passes", "1 pass", "all", "without counter.TA*"]
+    assert [one["columns"] for one in found["trials"]] == [
+        "0 passes",
+        "1 pass",
+        "all",
+        "without counter.TA*",
+    ]
     assert (found["counters"], found["advised"]["passes"], len(found["passes"])) == (24, 1, 1)
     comment, *lines = (tmp_path / "pmc.txt").read_text().splitlines()
     assert (comment[0], lines) == ("#", [f"pmc: {' '.join(found['passes'][0])}"])
 
 
 def test_limits_of_ones_own_are_taken(made_up: Path) -> None:
-    result = run(made_up, "--host", "MI300X", "--target", "MI355X", "--per-pass", "TA=9", "--json", "--max-passes", "0")
+    result = run(
+        made_up,
+        "--host",
+        "MI300X",
+        "--target",
+        "MI355X",
+        "--per-pass",
+        "TA=9",
+        "--json",
+        "--max-passes",
+        "0",
+    )
     assert json.loads(result.stdout)["per_pass"]["TA"] == 9
 
 

@@ -22,7 +22,9 @@ call = partial(running.call, "curve")
 @pytest.fixture(scope="module")
 def pairs() -> pd.DataFrame:
     """Return products of eight weight shapes: 5 µs and 0.6 of the host's time on the target, within some 2 %."""
-    shapes = pd.DataFrame([(16 * 2**m, 512 * n) for n in range(1, 9) for m in range(8)], columns=["m", "n"])
+    shapes = pd.DataFrame(
+        [(16 * 2**m, 512 * n) for n in range(1, 9) for m in range(8)], columns=["m", "n"]
+    )
     host = shapes.assign(k=2048, op="gemm", dtype_a="bf16", device="MI300X")
     scatter = np.random.default_rng(0).lognormal(0, 0.3, len(host))
     host["duration_us"] = (10 + host[["m", "n", "k"]].prod(axis=1) / 2e7) * scatter
@@ -35,9 +37,22 @@ def test_a_host_that_tells_all_is_worth_more_than_rows_and_the_command_writes_it
     pairs: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen, compete = list[int](), learning.compete
-    monkeypatch.setattr(learning, "compete", lambda data, **asked: seen.append(len(data)) or compete(data, **asked))
+    monkeypatch.setattr(
+        learning, "compete", lambda data, **asked: seen.append(len(data)) or compete(data, **asked)
+    )
     pairs.to_csv(tmp_path / "pairs.csv", index=False)
-    words = ["--host", "MI300X", "--target", "MI355X", "--models", "Additive", "--rows", "5000,40,20", "--draws", 2]
+    words = [
+        "--host",
+        "MI300X",
+        "--target",
+        "MI355X",
+        "--models",
+        "Additive",
+        "--rows",
+        "5000,40,20",
+        "--draws",
+        2,
+    ]
     code, out, _ = call(tmp_path / "pairs.csv", *words, "--json", "--out", tmp_path / "curve")
     found = json.loads(out)
     assert (code, seen) == (0, 2 * [20, 20, 40, 40])
@@ -45,15 +60,23 @@ def test_a_host_that_tells_all_is_worth_more_than_rows_and_the_command_writes_it
     assert found == json.loads((tmp_path / "curve" / "curve.json").read_text())
     assert "plotly" in (tmp_path / "curve" / "curve.html").read_text()
     table = pd.DataFrame(found["curve"]).set_index(["rows", "way"])
-    assert table.index.tolist() == [(k, way) for k in (20, 40) for way in ("target alone", "from the host")]
+    assert table.index.tolist() == [
+        (k, way) for k in (20, 40) for way in ("target alone", "from the host")
+    ]
     known, alone = (table.xs(way, level="way") for way in ("from the host", "target alone"))
     assert known["e_out"].max() < 4  # 2 % of scatter, and a line from 20 rows
-    assert (alone["e_out"] > 2.5 * known["e_out"]).all()  # the host's 30 % of scatter is in the target's times too
+    assert (
+        alone["e_out"] > 2.5 * known["e_out"]
+    ).all()  # the host's 30 % of scatter is in the target's times too
     assert known["coverage"].between(0.7, 1).all()
 
 
 def test_as_many_draws_as_folds_hold_out_every_group_once(pairs: pd.DataFrame) -> None:
-    some = pairs[(pairs["device"] == "MI355X") & (pairs["n"] <= 2048) & ((pairs["n"] > 512) | (pairs["m"] < 200))]
+    some = pairs[
+        (pairs["device"] == "MI355X")
+        & (pairs["n"] <= 2048)
+        & ((pairs["n"] > 512) | (pairs["m"] < 200))
+    ]
     found = fc.curve(some, target="MI355X", models="Additive", rows=[10], draws=4).draws
     assert sorted(found["held_out"]) == sorted(some.groupby("n").size()) == [4, 8, 8, 8]
 
@@ -70,7 +93,15 @@ def made_up(*errors: tuple[int, float, float]) -> Curve:
     """Return a curve: rows, and the errors of the target alone and from the host."""
     same = dict.fromkeys(("affine", "coverage", "width", "answered"), 0.5)
     draws = [
-        {"rows": count, "way": way, "draw": 0, "model": "OLS", "e_out": error, "median_ape": error, **same}
+        {
+            "rows": count,
+            "way": way,
+            "draw": 0,
+            "model": "OLS",
+            "e_out": error,
+            "median_ape": error,
+            **same,
+        }
         for count, *both in errors
         for way, error in zip(("target alone", "from the host"), both, strict=True)
     ]
@@ -83,20 +114,32 @@ def made_up(*errors: tuple[int, float, float]) -> Curve:
     ("errors", "says"),
     [
         ([(10, 5.2, 5.4)], "rows of the target — target alone: 5.2 % with 10 rows"),
-        ([(10, 9.0, 6.0), (30, 7.0, 5.0)], "rows of the target — from the host: 5.0 % with 30 rows, and still falling"),
+        (
+            [(10, 9.0, 6.0), (30, 7.0, 5.0)],
+            "rows of the target — from the host: 5.0 % with 30 rows, and still falling",
+        ),
         ([(10, 9.0, np.nan), (30, 7.0, np.nan)], "from the host: no answer for the rows held out"),
     ],
 )
-def test_the_answer_is_that_of_the_way_that_errs_least(errors: list[tuple[int, float, float]], says: str) -> None:
+def test_the_answer_is_that_of_the_way_that_errs_least(
+    errors: list[tuple[int, float, float]], says: str
+) -> None:
     shown = printed(made_up(*errors).document()).splitlines()
     assert says in [line.strip() for line in shown]
 
 
 @pytest.mark.parametrize(
     ("wrong", "named"),
-    [(["--rows", "3"], "--rows"), (["--rows", "9000"], "--rows"), (["--scheme", "none"], "--scheme"), ([], "--target")],
+    [
+        (["--rows", "3"], "--rows"),
+        (["--rows", "9000"], "--rows"),
+        (["--scheme", "none"], "--scheme"),
+        ([], "--target"),
+    ],
 )
-def test_what_is_wrong_is_one_line(pairs: pd.DataFrame, tmp_path: Path, wrong: list[str], named: str) -> None:
+def test_what_is_wrong_is_one_line(
+    pairs: pd.DataFrame, tmp_path: Path, wrong: list[str], named: str
+) -> None:
     pairs.to_csv(tmp_path / "pairs.csv", index=False)
     words = [] if named == "--target" else ["--target", "MI355X", "--models", "Additive", *wrong]
     code, _, error = call(tmp_path / "pairs.csv", *words)

@@ -55,7 +55,11 @@ def test_no_function_takes_where_to_write_by_its_place() -> None:
         if inspect.isfunction(called):
             for parameter in inspect.signature(called).parameters.values():
                 told = (name, parameter.name)
-                assert parameter.name not in writes or parameter.kind == parameter.KEYWORD_ONLY or name == "load", told
+                assert (
+                    parameter.name not in writes
+                    or parameter.kind == parameter.KEYWORD_ONLY
+                    or name == "load"
+                ), told
 
 
 def test_every_command_that_writes_can_be_forced() -> None:
@@ -82,7 +86,10 @@ def test_predictions_replace_those_of_before_and_no_file_of_the_user(
     done = call("predict", run, rows, "--out", out)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "--force" in done.stderr
-    for refused in (lambda: fc.predict(run, rows, out=out), lambda: fc.predict(run, rows).save(out)):
+    for refused in (
+        lambda: fc.predict(run, rows, out=out),
+        lambda: fc.predict(run, rows).save(out),
+    ):
         with pytest.raises(FlopcastError, match="overwrite=True"):
             refused()
     assert out.read_text() == MINE
@@ -93,7 +100,9 @@ def test_predictions_replace_those_of_before_and_no_file_of_the_user(
     assert len(fc.read_predictions(out).frame)
 
 
-def test_a_spreadsheet_or_table_that_was_saved_again_is_the_users(run: Path, rows: Path, tmp_path: Path) -> None:
+def test_a_spreadsheet_or_table_that_was_saved_again_is_the_users(
+    run: Path, rows: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out.csv"
     fc.predict(run, rows, out=out)
     pd.read_csv(out).assign(note="mine").to_csv(out, index=False)
@@ -107,7 +116,9 @@ def test_a_spreadsheet_or_table_that_was_saved_again_is_the_users(run: Path, row
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_table_to_fill_in_is_replaced_where_nobody_has_filled_it_in(tmp_path: Path, suffix: str) -> None:
+def test_a_table_to_fill_in_is_replaced_where_nobody_has_filled_it_in(
+    tmp_path: Path, suffix: str
+) -> None:
     out = tmp_path / f"gemm{suffix}"
     codes = [call("schema", "gemm", "--out", out).exit_code for _ in range(2)]
     assert codes == [0, 0]
@@ -139,7 +150,9 @@ def spellings(file: Path) -> dict[str, Path]:
 
 @pytest.mark.parametrize("how", ["itself", "dotted", "symbolic", "hard"])
 @pytest.mark.parametrize("force", [False, True])
-def test_what_is_read_is_never_replaced_however_it_is_called(tmp_path: Path, how: str, force: bool) -> None:
+def test_what_is_read_is_never_replaced_however_it_is_called(
+    tmp_path: Path, how: str, force: bool
+) -> None:
     (tmp_path / "x").mkdir()
     file = measured(tmp_path, "a.csv")
     out, before = spellings(file)[how], file.read_bytes()
@@ -156,7 +169,9 @@ def test_what_is_read_is_never_replaced_however_it_is_called(tmp_path: Path, how
 def test_a_prior_release_is_no_place_for_the_new_one(tmp_path: Path) -> None:
     cases = tmp_path / "runs.csv"
     one = {"model": "llama-3.1-8b", "gpu": "MI300X", "input_len": 128, "output_len": 512}
-    pd.DataFrame([one | {"batch": 1, "measured": 2.1}, one | {"batch": 8, "measured": 2.4}]).to_csv(cases, index=False)
+    pd.DataFrame([one | {"batch": 1, "measured": 2.1}, one | {"batch": 8, "measured": 2.4}]).to_csv(
+        cases, index=False
+    )
     mine = tmp_path / "mine.toml"
     assert call("calibrate", cases, "-o", mine).exit_code == 0
     assert call("calibrate", cases, "-o", mine).exit_code == 0
@@ -174,7 +189,9 @@ FOLDERS: list[tuple[str, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("name", "words"), FOLDERS)
-def test_a_folder_is_replaced_where_its_files_are_flopcasts(tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
+def test_a_folder_is_replaced_where_its_files_are_flopcasts(
+    tmp_path: Path, name: str, words: tuple[str, ...]
+) -> None:
     out = tmp_path / "out"
     assert [call(*words, "--out", out).exit_code for _ in range(2)] == [0, 0]
     theirs = tmp_path / "theirs"
@@ -191,7 +208,18 @@ def test_a_run_is_replaced_by_a_run_but_not_by_one_that_reads_it(run: Path, tmp_
     saved = fc.load(run)
     saved.save(tmp_path / "run")
     saved.save(tmp_path / "run")
-    train = ("train", "--target", "MI300X", "--where", "m=..64", "--models", "OLS", "--jobs", "1", "--quiet")
+    train = (
+        "train",
+        "--target",
+        "MI300X",
+        "--where",
+        "m=..64",
+        "--models",
+        "OLS",
+        "--jobs",
+        "1",
+        "--quiet",
+    )
     done = call(*train, tmp_path, "--out", tmp_path / "run", "--force")
     assert (done.exit_code, "is read" in done.stderr) == (2, True)
     done = call(*train, "--from", tmp_path / "run", "--out", tmp_path / "run", "--force")
@@ -216,7 +244,17 @@ def test_fits_replace_fits_alone(tmp_path: Path) -> None:
     fc.train(**asked)
 
 
-MISSES = ("scale", "misses", "addresses.txt", "--sizes", "8,16", "--cache-mb", "1,2", "--instructions", "1000")
+MISSES = (
+    "scale",
+    "misses",
+    "addresses.txt",
+    "--sizes",
+    "8,16",
+    "--cache-mb",
+    "1,2",
+    "--instructions",
+    "1000",
+)
 
 
 def test_miss_rates_are_replaced_until_somebody_fills_in_the_performance(

@@ -126,7 +126,9 @@ def test_nothing_readable_is_one_line(tmp_path: Path) -> None:
         (["--dispatches", "--where", "op=gemm"], "--where"),
     ],
 )
-def test_bad_options_are_refused_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_bad_options_are_refused_in_one_line(
+    tmp_path: Path, arguments: list[str], said: str
+) -> None:
     result = run(trace(tmp_path / "t.json", [10.0]), *arguments)
     assert result.exit_code == 2
     assert all(word in result.stderr for word in said.split())
@@ -139,12 +141,16 @@ def test_json_holds_what_the_tables_show(tmp_path: Path) -> None:
     assert found["traces"][0]["classes"][0]["op_class"] == "gemm"
 
 
-def test_several_traces_in_processes_give_the_same_as_one_after_the_other(tmp_path: Path, monkeypatch: Any) -> None:
+def test_several_traces_in_processes_give_the_same_as_one_after_the_other(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr("flopcast.readers.reading._PARALLEL_BYTES", 0)
     for name in "abc":
         trace(tmp_path / f"{name}.json", [10.0, float(ord(name))])
     alone = ingest_measurements([tmp_path], tmp_path / "out" / "1.parquet", jobs=1)
-    shared = ingest_measurements([tmp_path / f"{name}.json" for name in "abc"], tmp_path / "out" / "2.parquet", jobs=2)
+    shared = ingest_measurements(
+        [tmp_path / f"{name}.json" for name in "abc"], tmp_path / "out" / "2.parquet", jobs=2
+    )
     assert [overview_json(t) for t in alone.traces] == [overview_json(t) for t in shared.traces]
     first, second = (pd.read_parquet(tmp_path / "out" / f"{i}.parquet") for i in (1, 2))
     pd.testing.assert_frame_equal(first, second)
@@ -155,7 +161,9 @@ def test_each_repeat_may_be_a_row_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("device,op,dtype,m,n,k,us\n" + rows)
     ingest_measurements([tmp_path / "t.csv"], tmp_path / "out" / "one.parquet")
     assert pd.read_parquet(tmp_path / "out" / "one.parquet")["duration_us"].tolist() == [5.0]
-    ingest_measurements([tmp_path / "t.csv"], tmp_path / "out" / "each.parquet", options=Options(each=True))
+    ingest_measurements(
+        [tmp_path / "t.csv"], tmp_path / "out" / "each.parquet", options=Options(each=True)
+    )
     frame = pd.read_parquet(tmp_path / "out" / "each.parquet")
     notes = read([tmp_path / "t.csv"], options=Options(each=True)).notes
     assert "repeats-stay-rows" in [note.code for note in notes]
@@ -172,16 +180,22 @@ def test_each_call_in_a_trace_may_be_a_row_of_its_own(tmp_path: Path) -> None:
 
 def test_a_file_without_timings_is_refused_with_what_was_passed_over(tmp_path: Path) -> None:
     file = tmp_path / "q_chunk_gdn_h_opt_tuned.csv"
-    file.write_text("gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,bf16,128,128,64,32,16,2048,1,64,147.9\n")
+    file.write_text(
+        "gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,bf16,128,128,64,32,16,2048,1,64,147.9\n"
+    )
     result = run(file)
     assert result.exit_code == 2
     assert f"{file}: " in result.stderr
     assert "(chunk_gdn)" in result.stderr
 
 
-def test_training_is_proposed_for_gpus_that_are_known_and_two_that_share_an_operator(tmp_path: Path) -> None:
+def test_training_is_proposed_for_gpus_that_are_known_and_two_that_share_an_operator(
+    tmp_path: Path,
+) -> None:
     def proposed(*rows: str) -> str:
-        (tmp_path / "t.csv").write_text("\n".join(["device,op,dtype,m,n,k,rows,cols,us", *rows, ""]))
+        (tmp_path / "t.csv").write_text(
+            "\n".join(["device,op,dtype,m,n,k,rows,cols,us", *rows, ""])
+        )
         return run(tmp_path / "t.csv").output
 
     one, other = "MI300X,gemm,fp16,1,2,3,,,4", "MI355X,gemm,fp16,1,2,3,,,4"
@@ -193,15 +207,28 @@ def test_training_is_proposed_for_gpus_that_are_known_and_two_that_share_an_oper
 def test_columns_of_other_names_are_read_under_ours(tmp_path: Path) -> None:
     table = pd.DataFrame({"what": ["gemm"], "card": ["MI300X"], "fmt": ["bf16"], "M_": [16], "N_": [32], "K_": [64],
                           "took": [12.5]})  # fmt: skip
-    ours = {"what": "op", "card": "device", "fmt": "dtype", "M_": "m", "N_": "n", "K_": "k", "took": "duration_us"}
+    ours = {
+        "what": "op",
+        "card": "device",
+        "fmt": "dtype",
+        "M_": "m",
+        "N_": "n",
+        "K_": "k",
+        "took": "duration_us",
+    }
     table.to_csv(tmp_path / "x.csv", index=False)
     table.to_parquet(tmp_path / "x.parquet")
     for data in (tmp_path / "x.csv", tmp_path / "x.parquet", table):
         frame = fc.read(data, rename=ours).frame
-        assert frame[["op", "device", "m", "duration_us"]].to_numpy().tolist() == [["gemm", "MI300X", 16, 12.5]]
+        assert frame[["op", "device", "m", "duration_us"]].to_numpy().tolist() == [
+            ["gemm", "MI300X", 16, 12.5]
+        ]
     renames = [f"--rename={own}={name}" for own, name in ours.items()]
     for command in (["ingest", "x.csv"], ["compare", "x.csv", "x.parquet"]):
-        assert running.call(command[0], *(tmp_path / name for name in command[1:]), *renames).exit_code == 0
+        assert (
+            running.call(command[0], *(tmp_path / name for name in command[1:]), *renames).exit_code
+            == 0
+        )
     for wrong, nearest in (("wat=repeats", "what"), ("M_=mm", "m")):
         with pytest.raises(ParameterError, match=f"did you mean {nearest}\\?") as refused:
             fc.read(tmp_path / "x.csv", rename=dict([wrong.split("=")]))

@@ -35,7 +35,9 @@ SHAPES = "op,dtype,m,n,k,rows,cols\ngemm,fp32,4,8,16,,\nsoftmax,fp32,,,,4,16\nad
 
 @pytest.fixture
 def torch() -> Any:
-    return pytest.importorskip("torch", reason="PyTorch is not installed (pip install flopcast[measure])")
+    return pytest.importorskip(
+        "torch", reason="PyTorch is not installed (pip install flopcast[measure])"
+    )
 
 
 @pytest.fixture
@@ -90,7 +92,9 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, builds: int) -> None:
 @pytest.mark.usefixtures("torch", "quick")
 def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs.csv"
-    code, text, error = run(shapes, "--device", "cpu", "--threads", "1,2", "--passes", "2", "--out", out)
+    code, text, error = run(
+        shapes, "--device", "cpu", "--threads", "1,2", "--passes", "2", "--out", out
+    )
     assert (code, error) == (0, "")  # progress is silent off a terminal
     assert f"Wrote {out} and {out.with_suffix('.json')} (12 rows)" in text
     table = pd.read_csv(out)
@@ -104,7 +108,11 @@ def test_a_list_is_measured_and_written_with_its_provenance(shapes: Path, tmp_pa
     assert made_with["pass_difference_percent"]["median"] >= 0
     assert made_with["ended"] == "done"
     (part,) = made_with["parts"]
-    assert (part["budget_seconds"], part["visit_limit_seconds"], part["seconds"]) == (None, None, made_with["seconds"])
+    assert (part["budget_seconds"], part["visit_limit_seconds"], part["seconds"]) == (
+        None,
+        None,
+        made_with["seconds"],
+    )
     assert not journal_folder(out).exists()
 
 
@@ -129,7 +137,9 @@ def test_parts_of_a_gpu_need_one(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("torch", "quick")
 def test_a_suite_by_kernel_and_json(tmp_path: Path) -> None:
     out = tmp_path / "runs.parquet"
-    code, text, error = run("--device", "cpu", "--threads", 1, "--op", "softmax", "--json", "-o", out)
+    code, text, error = run(
+        "--device", "cpu", "--threads", 1, "--op", "softmax", "--json", "-o", out
+    )
     found = json.loads(text)
     assert (code, error) == (0, "")
     assert {row["op"] for row in found["rows"]} == {"softmax"}
@@ -158,8 +168,12 @@ def test_ctrl_c_keeps_what_is_measured_and_resume_continues(
     made_with = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
     assert [part["ended"] for part in made_with["parts"]] == ["interrupted", "done"]
     assert [part["budget_seconds"] for part in made_with["parts"]] == [None, 12.0]
-    assert 0 < made_with["parts"][1]["visit_limit_seconds"][0] <= 12 / 4  # two of six visits were there
-    assert made_with["seconds"] == pytest.approx(sum(part["seconds"] for part in made_with["parts"]))
+    assert (
+        0 < made_with["parts"][1]["visit_limit_seconds"][0] <= 12 / 4
+    )  # two of six visits were there
+    assert made_with["seconds"] == pytest.approx(
+        sum(part["seconds"] for part in made_with["parts"])
+    )
     table = pd.read_parquet(out)
     assert table["op"].tolist() == ["gemm", "softmax", "add"]
     assert table["rounds"].ge(2).all()  # a budget may buy more
@@ -178,13 +192,17 @@ def test_a_lost_device_keeps_what_is_measured_and_ends_as_one_line(
         return honest(self, row, seed)
 
     monkeypatch.setattr(Bench, "build", build)
-    monkeypatch.setattr(Bench, "recover", lambda self: (_ for _ in ()).throw(RuntimeError("still lost")))
+    monkeypatch.setattr(
+        Bench, "recover", lambda self: (_ for _ in ()).throw(RuntimeError("still lost"))
+    )
     out = tmp_path / "runs.csv"
     code, text, error = run(shapes, "--device", "cpu", "--threads", 1, "--seed", 1, "-o", out)
     assert code == 2
     assert f"Wrote {out}" in text
     last = error.splitlines()[-1]
-    assert all(words in last for words in ("add bf16 rows=4 cols=16: RuntimeError: CUDA", "--resume"))
+    assert all(
+        words in last for words in ("add bf16 rows=4 cols=16: RuntimeError: CUDA", "--resume")
+    )
     assert "add" not in set(pd.read_csv(out)["op"])
     assert journal_folder(out).is_dir()
 
@@ -200,7 +218,9 @@ def test_ctrl_c_before_the_first_row_leaves_nothing(
 
 
 @pytest.mark.usefixtures("torch")
-def test_the_end_of_the_budget_says_how_to_go_on(shapes: Path, tmp_path: Path, made_up: MadeUpTime) -> None:
+def test_the_end_of_the_budget_says_how_to_go_on(
+    shapes: Path, tmp_path: Path, made_up: MadeUpTime
+) -> None:
     made_up.call_s = 1.2
     out = tmp_path / "runs.csv"
     code, text, _ = run(shapes, "--device", "cpu", "--threads", 1, "--budget", "2s", "-o", out)
@@ -259,7 +279,9 @@ def test_mistakes_end_as_one_line(
     assert not list(tmp_path.iterdir())
 
 
-def test_without_torch_the_command_ends_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_torch_the_command_ends_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     code, _, error = run("-o", tmp_path / "runs.parquet")
     assert (code, error.count("\n"), 'pip install "flopcast[measure]"' in error) == (2, 1, True)

@@ -88,9 +88,13 @@ def test_measurements_are_read_and_chosen(tmp_path: Path) -> None:
 
 def test_a_device_the_user_described_is_not_called_unknown(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
-    path.write_text("device,op,dtype_a,m,n,k,t_us\nMI375X,gemm,bf16,64,64,64,5.0\n", encoding="utf-8")
+    path.write_text(
+        "device,op,dtype_a,m,n,k,t_us\nMI375X,gemm,bf16,64,64,64,5.0\n", encoding="utf-8"
+    )
     assert UNKNOWN_DEVICE in [note.code for note in load_measurements([path]).notes]
-    assert UNKNOWN_DEVICE not in [note.code for note in load_measurements([path], devices=["MI375X"]).notes]
+    assert UNKNOWN_DEVICE not in [
+        note.code for note in load_measurements([path], devices=["MI375X"]).notes
+    ]
 
 
 def _app(error: BaseException | None) -> typer.Typer:
@@ -143,7 +147,9 @@ def test_a_shell_completes_gpus_models_and_columns() -> None:
 
 
 def test_a_bug_is_not_hidden() -> None:
-    assert isinstance(CliRunner().invoke(_app(ZeroDivisionError()), []).exception, ZeroDivisionError)
+    assert isinstance(
+        CliRunner().invoke(_app(ZeroDivisionError()), []).exception, ZeroDivisionError
+    )
 
 
 def test_budgets_and_sizes() -> None:
@@ -160,7 +166,11 @@ def test_budgets_and_sizes() -> None:
 
 
 def test_a_wrong_parameter_is_named_by_its_option() -> None:
-    for parameter, option in (("cpu_speed", "--cpu-speed"), ("interval", "--interval"), ("count", "--count")):
+    for parameter, option in (
+        ("cpu_speed", "--cpu-speed"),
+        ("interval", "--interval"),
+        ("count", "--count"),
+    ):
         result = CliRunner().invoke(_app(ParameterError(parameter, "must be above 0, got 0")), [])
         assert (result.exit_code, result.stderr) == (2, f"error: {option} must be above 0, got 0\n")
     app = typer.Typer()

@@ -27,23 +27,46 @@ def test_planned_recorded_proved_and_projected(tmp_path: Path) -> None:
     write_trace(tmp_path / "passes" / "one.json", kernels=10, duration=150)
     checked = ["torch", full, "--check", tmp_path / "passes"]
     assert (
-        json.loads(invoke(*checked, "--steps-per-pass", "2", "--json").output)["coverage"]["missing"][0]["covered"]
+        json.loads(invoke(*checked, "--steps-per-pass", "2", "--json").output)["coverage"][
+            "missing"
+        ][0]["covered"]
         == 10
     )
-    words = invoke(*checked, "--steps-per-pass", "1", "--out", tmp_path / "m.parquet", "--script", tmp_path / "p.py")
+    words = invoke(
+        *checked,
+        "--steps-per-pass",
+        "1",
+        "--out",
+        tmp_path / "m.parquet",
+        "--script",
+        tmp_path / "p.py",
+    )
     assert "coverage complete" in words.output
     compile((tmp_path / "p.py").read_text(), "p", "exec")
     words = (*checked, "--steps-per-pass", "1", "--out", tmp_path / "m.csv")
     assert [invoke(*words).exit_code for _ in range(2)] == [0, 0]
-    arguments = ["project", full, "--target", "MI300X", "--durations", tmp_path / "m.parquet", "--json"]
+    arguments = [
+        "project",
+        full,
+        "--target",
+        "MI300X",
+        "--durations",
+        tmp_path / "m.parquet",
+        "--json",
+    ]
     [projected] = json.loads(running.call(*arguments).stdout)
     assert projected["measured_us"] == pytest.approx(1500)
 
 
 def test_names_are_enough(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("a\nb\na\n")
-    found = json.loads(invoke("rocprofv3", tmp_path / "names.txt", "--kernels-per-pass", "1", "--json").output)
-    assert [(row["pass"], row["name"], row["launches"]) for row in found["kernels"]] == [(1, "a", 100), (2, "b", 50)]
+    found = json.loads(
+        invoke("rocprofv3", tmp_path / "names.txt", "--kernels-per-pass", "1", "--json").output
+    )
+    assert [(row["pass"], row["name"], row["launches"]) for row in found["kernels"]] == [
+        (1, "a", 100),
+        (2, "b", 50),
+    ]
     assert f"--pmc {COUNTER} " in found["commands"][0]
     assert (KERNELS_PER_PASS, STEPS) == (20, 50)
 

@@ -35,7 +35,9 @@ def tables(simulation: Simulation, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def profile(folder: Path, *arguments: object, **files: Path) -> tuple[int, str, str]:
-    log, executions, clocks = (files.get(name, folder / f"{name}.csv") for name in ("log", "executions", "clocks"))
+    log, executions, clocks = (
+        files.get(name, folder / f"{name}.csv") for name in ("log", "executions", "clocks")
+    )
     return run("profile", log, "--executions", executions, "--clocks", clocks, *arguments)
 
 
@@ -44,9 +46,18 @@ def test_the_protocol() -> None:
     assert (code, error) == (0, "")
     assert all(figure in text for figure in ("120 µs", "200", "5 %"))
     found = json.loads(run("plan", "--kernel-us", "120", "--json")[1])
-    assert (found["runs"], found["published"], found["executions"], found["logs"]) == (200, 9, 10, 12)
-    assert [(one["code"], one["executions"]) for one in found["remarks"]] == [("power-plan-lag-unknown", 10)]
-    lagging = json.loads(run("plan", "--kernel-us", "120", "--lag-us", "400", "--settling-us", "1200", "--json")[1])
+    assert (found["runs"], found["published"], found["executions"], found["logs"]) == (
+        200,
+        9,
+        10,
+        12,
+    )
+    assert [(one["code"], one["executions"]) for one in found["remarks"]] == [
+        ("power-plan-lag-unknown", 10)
+    ]
+    lagging = json.loads(
+        run("plan", "--kernel-us", "120", "--lag-us", "400", "--settling-us", "1200", "--json")[1]
+    )
     assert (lagging["steady_from"], lagging["executions"], lagging["remarks"]) == (34, 37, [])
 
 
@@ -62,7 +73,9 @@ def test_below_the_published_table() -> None:
     code, text, _ = run("plan", "--kernel-us", "10", "--json")
     assert code == 0
     found = json.loads(text)["remarks"][0]
-    assert found.pop("text").startswith("no row is published below 25 µs: launch the kernel 3 times")
+    assert found.pop("text").startswith(
+        "no row is published below 25 µs: launch the kernel 3 times"
+    )
     assert found == {"code": "power-plan-below-table", "shortest_us": 25.0, "repeats": 3}
 
 
@@ -72,9 +85,13 @@ def test_a_profile_is_printed(tables: Path) -> None:
     assert all(name in text for name in ("gemm", "total", "xcd", "iod", "hbm"))
 
 
-def test_json_and_folder_hold_the_same(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
+def test_json_and_folder_hold_the_same(
+    tables: Path, simulation: Simulation, tmp_path: Path
+) -> None:
     out = tmp_path / "runs" / "gemm"
-    code, text, _ = profile(tables, "--window-us", "1000", "--component", "total", "--ablate", "--json", "--out", out)
+    code, text, _ = profile(
+        tables, "--window-us", "1000", "--component", "total", "--ablate", "--json", "--out", out
+    )
     assert code == 0
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES["power"])
     assert (out / "power.json").read_text() == text
@@ -101,14 +118,20 @@ def test_every_kernel_or_one(tables: Path, simulation: Simulation, tmp_path: Pat
     mixed = tmp_path / "mixed.csv"
     rows = simulation.executions.drop(columns="execution")
     rows.assign(kernel=np.where(rows["run"] % 2, "copy", "gemm")).to_csv(mixed, index=False)
-    found = profile_files(tables / "log.csv", mixed, tables / "clocks.csv", component=["total"], window_us=1000)
+    found = profile_files(
+        tables / "log.csv", mixed, tables / "clocks.csv", component=["total"], window_us=1000
+    )
     assert [one.kernel for one in found.kernels] == ["gemm", "copy"]
     assert found.clocks.drift_ppm == pytest.approx(50, abs=1)
-    code, text, _ = profile(tables, "--kernel", "copy", "--json", "--component", "total", executions=mixed)
+    code, text, _ = profile(
+        tables, "--kernel", "copy", "--json", "--component", "total", executions=mixed
+    )
     assert (code, [one["kernel"] for one in json.loads(text)["kernels"]]) == (0, ["copy"])
 
 
-def test_a_log_of_a_tool_on_the_clock_of_the_cpu_needs_no_pairs(simulation: Simulation, tmp_path: Path) -> None:
+def test_a_log_of_a_tool_on_the_clock_of_the_cpu_needs_no_pairs(
+    simulation: Simulation, tmp_path: Path
+) -> None:
     total = simulation.log[simulation.log["component"].eq("total")]
     log, executions = tmp_path / "log.csv", tmp_path / "executions.csv"
     total.rename(columns={"gpu_ns": "time_ns"}).to_csv(log, index=False)
@@ -125,7 +148,9 @@ def current_power(found: Simulation, folder: Path) -> tuple[Path, Path]:
     total = found.log[found.log["component"].eq("total")]
     seconds = total["gpu_ns"].astype(str).str.replace(r"(\d{9})$", r".\1", regex=True)
     log, executions = folder / "amd-smi.csv", folder / "executions.csv"
-    pd.DataFrame({"timestamp": seconds, "gpu": 0, "current_socket_power": total["power_w"]}).to_csv(log, index=False)
+    pd.DataFrame({"timestamp": seconds, "gpu": 0, "current_socket_power": total["power_w"]}).to_csv(
+        log, index=False
+    )
     found.executions.to_csv(executions, index=False)
     return log, executions
 
@@ -138,15 +163,21 @@ def test_only_the_user_can_say_that_a_log_is_instantaneous(tmp_path: Path) -> No
     assert kernel.components["total"].ssp.mean_w == pytest.approx(expected, rel=0.02)
 
 
-def test_a_log_that_averages_what_it_calls_current_is_not_taken_for_instantaneous(tmp_path: Path) -> None:
+def test_a_log_that_averages_what_it_calls_current_is_not_taken_for_instantaneous(
+    tmp_path: Path,
+) -> None:
     found = simulate(Scenario(offset_us=0, drift_ppm=0))
     (kernel,) = profile_files(*current_power(found, tmp_path), None).kernels
     assert (kernel.window_stated, kernel.window_us) == (False, pytest.approx(1000, rel=0.01))
-    assert kernel.components["total"].energy.energy_j == pytest.approx(found.truth.energy_j(), rel=0.02)
+    assert kernel.components["total"].energy.energy_j == pytest.approx(
+        found.truth.energy_j(), rel=0.02
+    )
     assert kernel.notes[0].code == "power-window-assumed"
 
 
-def test_a_log_that_breaks_off_is_told(tables: Path, simulation: Simulation, tmp_path: Path) -> None:
+def test_a_log_that_breaks_off_is_told(
+    tables: Path, simulation: Simulation, tmp_path: Path
+) -> None:
     cut = tmp_path / "log.csv"
     total = simulation.log[simulation.log["component"].eq("total")]
     cut.write_text(total.to_csv(index=False).rstrip()[:-20])
@@ -173,7 +204,9 @@ def test_a_log_on_another_clock_needs_pairs(tables: Path) -> None:
         (["--window-us", "100000"], "100000"),
     ],
 )
-def test_what_the_user_gets_wrong_is_one_line(tables: Path, arguments: list[str], message: str) -> None:
+def test_what_the_user_gets_wrong_is_one_line(
+    tables: Path, arguments: list[str], message: str
+) -> None:
     code, text, error = profile(tables, *arguments)
     assert (code, text) == (2, "")
     assert all(word in error for word in message.split())
@@ -214,7 +247,12 @@ def test_what_is_recorded_is_profiled_by_the_command_that_is_printed(tmp_path: P
     assert "power-few" not in text
     code, text, _ = run(*asked, "--json")  # an earlier recording is replaced
     found = json.loads(text)
-    assert (code, found["logger"], found["kernels"][0]["runs"], found["resumed"]) == (0, "simulated", 60, 0)
+    assert (code, found["logger"], found["kernels"][0]["runs"], found["resumed"]) == (
+        0,
+        "simulated",
+        60,
+        0,
+    )
     code, text, _ = run(*found["profile"].split()[2:], "--json")
     (kernel,) = json.loads(text)["kernels"]
     assert (code, kernel["ssp_execution"]) == (0, found["kernels"][0]["steady_from"])
@@ -228,7 +266,9 @@ def test_a_kernel_of_too_few_readings_is_left_out_alone(tables: Path, tmp_path: 
     code, text, _ = profile(tables, "--component", "total", "--json", executions=mixed)
     found = json.loads(text)
     assert (code, [one["kernel"] for one in found["kernels"]]) == (0, ["gemm"])
-    assert [(one["code"], one["kernel"]) for one in found["left_out"]] == [("power-kernel-left-out", "copy")]
+    assert [(one["code"], one["kernel"]) for one in found["left_out"]] == [
+        ("power-kernel-left-out", "copy")
+    ]
     code, _, error = profile(tables, "--kernel", "copy", executions=mixed)
     assert (code, error.count("\n")) == (2, 1)
 

@@ -49,7 +49,9 @@ def test_columns_of_other_names_are_predicted_as_ours(run: Path, tmp_path: Path)
     data.write_text(data.read_text().replace("m,n,k", "rows of A,n,k"), encoding="utf-8")
     result = invoke(run, data, "--rename", "rows of A=m", "--json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout)["rows"][0]["predicted_us"] == pytest.approx(ours["predicted_us"][0])
+    assert json.loads(result.stdout)["rows"][0]["predicted_us"] == pytest.approx(
+        ours["predicted_us"][0]
+    )
 
 
 def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_path: Path) -> None:
@@ -63,7 +65,16 @@ def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_pat
     frame = predict(run, [data, other]).frame
     lines = [2, 3, 4, 5, 6, 8, 9]
     assert frame["source"].tolist() == [*(f"queries.csv:{line}" for line in lines), "more.csv:2"]
-    assert frame["predicted_us"].isna().tolist() == [False, True, False, True, True, False, True, False]
+    assert frame["predicted_us"].isna().tolist() == [
+        False,
+        True,
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
     assert frame["reason"].tolist() == [
         "",
         refused("zero-duration", "0.0"),
@@ -80,18 +91,25 @@ def test_one_row_per_input_row_in_order_refused_ones_included(run: Path, tmp_pat
     assert predict(run, [other, data]).frame["source"].iloc[0] == "more.csv:2"
 
 
-def test_predictions_are_the_estimators_and_the_columns_are_as_documented(run: Path, tmp_path: Path) -> None:
+def test_predictions_are_the_estimators_and_the_columns_are_as_documented(
+    run: Path, tmp_path: Path
+) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9", "LabChip,gemm,bf16,64,4096,1024,5")
     found = predict(run, [data]).frame
     model = TrainedModel.load(run)
     rows = read([data]).frame
-    np.testing.assert_array_equal(found["predicted_us"], model.saved.predict(model.recipe.transform(rows)))
+    np.testing.assert_array_equal(
+        found["predicted_us"], model.saved.predict(model.recipe.transform(rows))
+    )
     assert found.columns.tolist() == [
         "op", "dtype_a", "m", "n", "k", "batch", "predicted_us", "lower_us", "upper_us", "basis",
         "dtype_b", "dtype_out", "device", "campaign", "source", "duration_us", "target", "metric", "level",
         "extrapolated", "reason", "FLOPS scaling", "bandwidth scaling", "roofline scaling", "constant ratio", "affine",
     ]  # fmt: skip
-    assert found[["m", "n", "k", "batch"]].to_numpy().tolist() == [[512, 1024, 2048, 1], [64, 4096, 1024, 1]]
+    assert found[["m", "n", "k", "batch"]].to_numpy().tolist() == [
+        [512, 1024, 2048, 1],
+        [64, 4096, 1024, 1],
+    ]
     assert (found["lower_us"] < found["predicted_us"]).all()
     assert (found["predicted_us"] < found["upper_us"]).all()
     np.testing.assert_allclose(found["FLOPS scaling"], [4.5, 2.5])
@@ -102,7 +120,9 @@ def test_predictions_are_the_estimators_and_the_columns_are_as_documented(run: P
 
 def test_only_rows_of_the_host_are_read_and_the_others_counted(run: Path, tmp_path: Path) -> None:
     size = "gemm,bf16,512,1024,2048"
-    data = csv(tmp_path, f"MI375X,{size},5", f"LabChip,{size},9", f"MI210,{size},50", f"MI375X,{size},5")
+    data = csv(
+        tmp_path, f"MI375X,{size},5", f"LabChip,{size},9", f"MI210,{size},50", f"MI375X,{size},5"
+    )
     found = predict(run, [data])
     assert found.frame["source"].tolist() == ["queries.csv:3"]
     assert found.report["other_devices"] == {"MI375X": 2, "MI210": 1}
@@ -111,19 +131,29 @@ def test_only_rows_of_the_host_are_read_and_the_others_counted(run: Path, tmp_pa
         predict(run, [without])
 
 
-def test_a_precision_that_was_never_trained_is_not_predicted_and_costs_no_other_row(run: Path, tmp_path: Path) -> None:
+def test_a_precision_that_was_never_trained_is_not_predicted_and_costs_no_other_row(
+    run: Path, tmp_path: Path
+) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9", "LabChip,gemm,fp16,512,1024,2048,9")
     found = predict(run, [data])
-    assert found.frame[["predicted_us", "lower_us", "upper_us"]].isna().all(axis=1).tolist() == [False, True]
+    assert found.frame[["predicted_us", "lower_us", "upper_us"]].isna().all(axis=1).tolist() == [
+        False,
+        True,
+    ]
     assert not found.frame["extrapolated"].any()
     model, rows = TrainedModel.load(run), read([data]).frame
-    assert [[one.code for one in why] for why in model.predict(rows, 0.9)["reasons"]] == [[], ["never-trained"]]
+    assert [[one.code for one in why] for why in model.predict(rows, 0.9)["reasons"]] == [
+        [],
+        ["never-trained"],
+    ]
     assert (found.report["predicted"], sum(found.report["not_predicted"].values())) == (1, 1)
     code, text, error = invoke(run, data, "--where", "dtype_a=fp16")
     assert (code, text, error.count("\n")) == (2, "", 1)
 
 
-def test_a_precision_without_published_peak_is_not_predicted_and_costs_no_other_row(run: Path, tmp_path: Path) -> None:
+def test_a_precision_without_published_peak_is_not_predicted_and_costs_no_other_row(
+    run: Path, tmp_path: Path
+) -> None:
     data = csv(tmp_path, "LabChip,gemm,fp8,512,1024,2048,9", "LabChip,gemm,bf16,512,1024,2048,9")
     found = predict(run, [data])
     assert found.frame["predicted_us"].isna().tolist() == [True, False]
@@ -149,7 +179,9 @@ def test_the_law_answers_where_nothing_was_trained_and_is_marked(run: Path, tmp_
     assert (code, error.count("--fallback")) == (2, 1)
 
 
-def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(run: Path, tmp_path: Path) -> None:
+def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(
+    run: Path, tmp_path: Path
+) -> None:
     size = (40960, 4096, 8192)
     data = csv(
         tmp_path, *(f"LabChip,gemm,bf16,{m},4096,8192,{law(m, 4096, 8192, HOST)}" for m in (4096, 40960)),
@@ -168,9 +200,13 @@ def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(run: Path,
 
 def test_columns_are_found_by_name_and_missing_ones_are_named(run: Path, tmp_path: Path) -> None:
     straight = predict(run, [csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")]).frame
-    turned = csv(tmp_path, "9,2048,1024,512,bf16,gemm,LabChip", header=",".join(reversed(HEADER.split(","))))
+    turned = csv(
+        tmp_path, "9,2048,1024,512,bf16,gemm,LabChip", header=",".join(reversed(HEADER.split(",")))
+    )
     pd.testing.assert_frame_equal(predict(run, [turned]).frame, straight)
-    short = csv(tmp_path, "LabChip,gemm,bf16,512,1024,9", header="device,op,dtype_a,m,n,duration_us")
+    short = csv(
+        tmp_path, "LabChip,gemm,bf16,512,1024,9", header="device,op,dtype_a,m,n,duration_us"
+    )
     with pytest.raises(DataError, match=r"used \(missing-dimension: 1\); first"):
         predict(run, [short])
     untimed = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048", header="device,op,dtype_a,m,n,k")
@@ -179,9 +215,15 @@ def test_columns_are_found_by_name_and_missing_ones_are_named(run: Path, tmp_pat
 
 
 def test_units_values_and_conditions_are_passed_on(run: Path, tmp_path: Path) -> None:
-    data = csv(tmp_path, "gemm,16,1024,1024,0.009", "gemm,512,1024,2048,0.009", header="op,m,n,k,time")
+    data = csv(
+        tmp_path, "gemm,16,1024,1024,0.009", "gemm,512,1024,2048,0.009", header="op,m,n,k,time"
+    )
     found = predict(
-        run, [data], unit={"time": "ms"}, default={"device": "LabChip", "dtype_a": "bf16"}, where={"m": ["512"]}
+        run,
+        [data],
+        unit={"time": "ms"},
+        default={"device": "LabChip", "dtype_a": "bf16"},
+        where={"m": ["512"]},
     )
     assert found.frame[["m", "duration_us"]].to_numpy().tolist() == [[512, 9.0]]
     assert found.frame["dtype_a"].tolist() == ["bf16"]
@@ -198,7 +240,9 @@ def test_intervals_follow_the_level(run: Path, tmp_path: Path) -> None:
 
 def test_slower_kernels_of_a_problem_are_flagged(run: Path, tmp_path: Path) -> None:
     size = "LabChip,gemm,bf16,512,1024,2048"
-    data = csv(tmp_path, f"{size},9,fast", f"{size},12,slow", f"{size},9.5,fast", header=f"{HEADER},kernel")
+    data = csv(
+        tmp_path, f"{size},9,fast", f"{size},12,slow", f"{size},9.5,fast", header=f"{HEADER},kernel"
+    )
     frame = predict(run, [data]).frame
     reasons = frame["reason"].str.contains("faster on LabChip", regex=False)
     assert reasons.tolist() == [False, True, False]
@@ -227,18 +271,24 @@ def test_a_number_format_that_was_only_assumed_is_called_so_where_nothing_is_pre
         predict(alone, [csv(tmp_path, "gemm,512,1024,2048", header="op,m,n,k")])
 
 
-def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(alone: Path, tmp_path: Path) -> None:
+def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(
+    alone: Path, tmp_path: Path
+) -> None:
     size = "gemm,bf16,512,1024,2048"
     data = csv(tmp_path, f"MI210,{size},50", f"MI375X,{size},-1", f",{size},")
     found = predict(alone, [data])
     assert len(set(found.frame["predicted_us"].tolist())) == 1
     assert found.frame["predicted_us"].notna().all()
-    assert any(note.startswith("[other-devices] 1 row of another device") for note in found.report["notes"])
+    assert any(
+        note.startswith("[other-devices] 1 row of another device") for note in found.report["notes"]
+    )
 
 
 def test_another_metric_must_be_there(tmp_path: Path) -> None:
     data = measured(tmp_path, HOST, TARGET, energy_j=shapes()["m"] ** 1.1 * 1e-3)
-    run = save_run(tmp_path / "run", data, HOST, TARGET, AdditiveTime(["host_energy_j"]), metric="energy_j")
+    run = save_run(
+        tmp_path / "run", data, HOST, TARGET, AdditiveTime(["host_energy_j"]), metric="energy_j"
+    )
     queries = csv(
         tmp_path, "LabChip,gemm,bf16,512,1024,2048,9,0.5", "LabChip,gemm,bf16,512,1024,2048,9,",
         header=f"{HEADER},energy_j",
@@ -271,7 +321,9 @@ def test_a_prediction_that_is_not_positive_has_no_interval(tmp_path: Path) -> No
 
 
 def test_what_no_row_states_but_training_always_had_is_a_remark(tmp_path: Path) -> None:
-    run = save_run(tmp_path / "run", measured(tmp_path, HOST, TARGET, family="a16w16"), HOST, TARGET)
+    run = save_run(
+        tmp_path / "run", measured(tmp_path, HOST, TARGET, family="a16w16"), HOST, TARGET
+    )
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     found = predict(run, [data])
     assert [reason.count("a16w16") for reason in found.frame["reason"]] == [1]
@@ -282,9 +334,15 @@ def test_what_no_row_states_but_training_always_had_is_a_remark(tmp_path: Path) 
 
 
 def test_operators_that_the_features_cannot_describe_are_not_predicted(tmp_path: Path) -> None:
-    table = pd.DataFrame({"batch": [1, 2, 4, 8, 16, 32, 64, 128]}).assign(seq_q=128, seq_kv=[128, 256] * 4)
-    table = table.assign(op="attention", dtype_a="bf16", heads=[8, 16, 32, 8] * 2, head_dim=64, device="MI375X")
-    table.assign(duration_us=table["batch"] * 2.0 + 1).to_csv(tmp_path / "measured.csv", index=False)
+    table = pd.DataFrame({"batch": [1, 2, 4, 8, 16, 32, 64, 128]}).assign(
+        seq_q=128, seq_kv=[128, 256] * 4
+    )
+    table = table.assign(
+        op="attention", dtype_a="bf16", heads=[8, 16, 32, 8] * 2, head_dim=64, device="MI375X"
+    )
+    table.assign(duration_us=table["batch"] * 2.0 + 1).to_csv(
+        tmp_path / "measured.csv", index=False
+    )
     run = save_run(tmp_path / "run", tmp_path / "measured.csv", None, TARGET)
     rows = "gemm,bf16,512,1024,2048,,,,,", "attention,bf16,,,,4,8,128,128,64"
     data = csv(tmp_path, *rows, header="op,dtype_a,m,n,k,batch,heads,seq_q,seq_kv,head_dim")
@@ -293,8 +351,12 @@ def test_operators_that_the_features_cannot_describe_are_not_predicted(tmp_path:
     assert frame["reason"][0] == never_trained("op", "gemm", "attention")
 
 
-def test_kernels_whose_work_is_unknown_are_not_predicted_and_cost_no_other_row(tmp_path: Path) -> None:
-    host, target = (replace(gpu, peaks={**gpu.peaks, "fp32_vector": 100.0}) for gpu in (HOST, TARGET))
+def test_kernels_whose_work_is_unknown_are_not_predicted_and_cost_no_other_row(
+    tmp_path: Path,
+) -> None:
+    host, target = (
+        replace(gpu, peaks={**gpu.peaks, "fp32_vector": 100.0}) for gpu in (HOST, TARGET)
+    )
     run = save_run(tmp_path / "run", measured(tmp_path, host, target), host, target)
     rows = "LabChip,gemm,bf16,512,1024,2048,,,9", "LabChip,kernel,,,,,16,256,9"
     data = csv(tmp_path, *rows, header="device,op,dtype,m,n,k,workgroups,threads,us")
@@ -318,7 +380,13 @@ def test_the_command_prints_json(run: Path, tmp_path: Path) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9", "LabChip,gemm,bf16,512,1024,2048,0")
     code, text, _ = invoke(run, data, "--json", "--out", tmp_path / "out.json")
     told = json.loads(text)
-    assert (code, told["host"], told["target"], told["n"], told["predicted"]) == (0, "LabChip", "MI375X", 2, 1)
+    assert (code, told["host"], told["target"], told["n"], told["predicted"]) == (
+        0,
+        "LabChip",
+        "MI375X",
+        2,
+        1,
+    )
     assert told["not_predicted"] == {reason_of("zero-duration"): 1}
     assert [row["predicted_us"] is None for row in told["rows"]] == [False, True]
     assert (tmp_path / "out.json").read_text(encoding="utf-8") == text
@@ -334,7 +402,9 @@ def test_the_command_prints_json(run: Path, tmp_path: Path) -> None:
         (["{run}", "{data}", "--unit", "time"], "--unit must be COLUMN=VALUE"),
     ],
 )
-def test_what_the_user_got_wrong_is_one_line(run: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_what_the_user_got_wrong_is_one_line(
+    run: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     code, text, error = invoke(*(word.format(run=run, data=data) for word in arguments))
     assert (code, text) == (2, "")

@@ -50,7 +50,9 @@ def many_rows() -> pd.DataFrame:
     """Return rows of two devices and operators: kernels of one problem far apart, some refused, some far outside."""
     rng = np.random.default_rng(0)
     sizes = {name: rng.choice([512.0, 1024, 3000, 2**20], 90) for name in ("m", "n", "k")}
-    rows = pd.DataFrame(sizes).assign(device="LabChip", op="gemm", dtype_a="bf16", kernel=rng.choice(["a", "b"], 90))
+    rows = pd.DataFrame(sizes).assign(
+        device="LabChip", op="gemm", dtype_a="bf16", kernel=rng.choice(["a", "b"], 90)
+    )
     rows["duration_us"] = law(rows["m"], rows["n"], rows["k"], HOST) * rng.uniform(1, 2, 90)
     rows.loc[::9, "device"], rows.loc[4::17, "duration_us"] = "MI210", 0.0
     rows.loc[70:, "op"], rows.loc[70:, "rows"], rows.loc[70:, "cols"] = "softmax", 64.0, 1024.0
@@ -92,7 +94,9 @@ def test_rows_in_another_unit_are_not_judged_in_batches(
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
 
 
-def test_nothing_half_written_stays(found: Prediction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_half_written_stays(
+    found: Prediction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out.csv"
     out.write_text("earlier", encoding="utf-8")
 
@@ -107,7 +111,9 @@ def test_nothing_half_written_stays(found: Prediction, tmp_path: Path, monkeypat
     assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
 
 
-def test_a_file_that_cannot_be_written_is_refused_before_the_work(run: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(
+    run: Path, tmp_path: Path
+) -> None:
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     code, _, error = invoke("no-such-run", data, "--out", "x.ods")
     assert (code, error.count("\n")) == (2, 1)
@@ -153,7 +159,9 @@ def test_a_manifest_that_lacks_something_is_refused(
         TrainedModel.load(copy)
 
 
-def test_features_in_another_order_than_the_model_knows_are_refused(run: Path, tmp_path: Path) -> None:
+def test_features_in_another_order_than_the_model_knows_are_refused(
+    run: Path, tmp_path: Path
+) -> None:
     copy = damaged(run, tmp_path)
     path = copy / "model" / "manifest.json"
     manifest = json.loads(path.read_text())

@@ -75,8 +75,14 @@ def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_pa
     assert [row["value"] for row in found["sweep"]] == [4000, 8000, 16000]
     assert found["split"]["computation_us"] == 9000.0
     assert [part["computation_us"] for part in found["split_by_stream"]] == [9000.0]
-    assert [(part["step"], part["computation_us"]) for part in found["split_by_step"]] == [(1, 9000.0)]
-    assert found["interval"]["lower_us"] < found["interval"]["median_us"] < found["interval"]["upper_us"]
+    assert [(part["step"], part["computation_us"]) for part in found["split_by_step"]] == [
+        (1, 9000.0)
+    ]
+    assert (
+        found["interval"]["lower_us"]
+        < found["interval"]["median_us"]
+        < found["interval"]["upper_us"]
+    )
     (gemm,) = found["classes"]
     assert gemm["lower_us"] < gemm["projected_us"] < gemm["upper_us"]
     (longest,) = found["critical_path"]["kernels"]
@@ -94,8 +100,14 @@ def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_pa
     assert end == pytest.approx(found["projected_us"], abs=0.1)
     assert kernels["lower_us"].lt(kernels["projected_us"]).all()
     assert [row["name"] for row in found["efficiency"]] == ["Cijk_Ailk_Bljk_BBS"]
-    assert kernels["measured_tflops"].tolist() == pytest.approx([found["efficiency"][0]["measured_tflops"]] * 30)
-    assert [one["gpu"] for one in found["roofs"]] == [row["gpu"] for row in found["energy"]] == ["MI300X", "MI355X"]
+    assert kernels["measured_tflops"].tolist() == pytest.approx(
+        [found["efficiency"][0]["measured_tflops"]] * 30
+    )
+    assert (
+        [one["gpu"] for one in found["roofs"]]
+        == [row["gpu"] for row in found["energy"]]
+        == ["MI300X", "MI355X"]
+    )
     tracks = {event["name"] for event in written["traceEvents"] if event["ph"] == "C"}
     assert tracks == {f"{name}, % of its roof" for name in found["roofs"][1]["shares"]}
     page = (out / "project.html").read_text()
@@ -103,19 +115,25 @@ def test_a_folder_gets_tables_a_page_and_the_trace_and_json_says_the_same(tmp_pa
     assert "on MI355X" in page
 
 
-def test_a_projected_trace_is_compared_with_others_and_is_still_no_measurement(tmp_path: Path) -> None:
+def test_a_projected_trace_is_compared_with_others_and_is_still_no_measurement(
+    tmp_path: Path,
+) -> None:
     measured, out = write_trace(tmp_path / "t.json"), tmp_path / "out"
     assert invoke(measured, "--target", "MI355X", "--out", out).exit_code == 0
     drawn = out / "trace.json.gz"
     assert fc.compare(drawn, drawn).document().data["change_us"] == 0
     said = json.loads((out / "project.json").read_text())
     changed = fc.compare(measured, drawn).document().data
-    assert changed["change_us"] == pytest.approx(said["projected_us"] - said["measured_us"], abs=0.1)
+    assert changed["change_us"] == pytest.approx(
+        said["projected_us"] - said["measured_us"], abs=0.1
+    )
     with pytest.raises(fc.DataError):
         fc.read(drawn)
 
 
-def test_a_few_repeats_of_each_phase_stand_for_all(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:
+def test_a_few_repeats_of_each_phase_stand_for_all(
+    plain: Path, known: ProjectedTrace, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     result = invoke(plain, "--target", "MI355X", "--phases", "--out", out, "--json")
     (found,) = json.loads(result.output)
@@ -150,7 +168,9 @@ def test_how_sure_it_must_be_is_answered(plain: Path, known: ProjectedTrace) -> 
         project(plain, target="MI355X", need=0)
 
 
-def test_no_pairs_are_asked_for_where_the_very_problem_was_measured(plain: Path, tmp_path: Path) -> None:
+def test_no_pairs_are_asked_for_where_the_very_problem_was_measured(
+    plain: Path, tmp_path: Path
+) -> None:
     sizes = {4096: 270, 5120: 900, 6144: 2400, 7168: 700}  # far from one ratio
     here = [f"MI300X,gemm,bf16,{m},4096,4096,{300 * m / 4096}" for m in sizes]
     there = [f"MI355X,gemm,bf16,{m},4096,4096,{us}" for m, us in sizes.items()]
@@ -168,7 +188,15 @@ def test_no_pairs_are_asked_for_where_the_very_problem_was_measured(plain: Path,
 def test_the_energy_goes_by_measured_power_where_it_is_given(
     plain: Path, known: ProjectedTrace, tmp_path: Path
 ) -> None:
-    rows = {"device": "MI300X", "op": "gemm", "dtype_a": "bf16", "m": 4096, "n": 4096, "k": 4096, "duration_us": 300}
+    rows = {
+        "device": "MI300X",
+        "op": "gemm",
+        "dtype_a": "bf16",
+        "m": 4096,
+        "n": 4096,
+        "k": 4096,
+        "duration_us": 300,
+    }
     pd.DataFrame([rows | {"power_w": 500}]).to_csv(tmp_path / "power.csv", index=False)
     told = project(plain, target="MI355X", power=[tmp_path / "power.csv"]).energy
     assert told["measured_share"].tolist() == pytest.approx([1.0, 1.0])
@@ -178,7 +206,9 @@ def test_the_energy_goes_by_measured_power_where_it_is_given(
 
 
 def test_the_users_own_gpu_is_a_target(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:
-    (tmp_path / "my.toml").write_text('name = "MI375X"\nbased_on = "MI355X"\npeak_tflops.bf16_matrix = 5000\n')
+    (tmp_path / "my.toml").write_text(
+        'name = "MI375X"\nbased_on = "MI355X"\npeak_tflops.bf16_matrix = 5000\n'
+    )
     own = project(plain, str(tmp_path / "my.toml"))
     assert own.result.projection.target.name == "MI375X"
     assert own.projected_us < known.projected_us
@@ -192,7 +222,9 @@ def test_few_figures_are_enough_and_what_lacks_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.no_cover
-def test_measurements_of_both_gpus_correct_the_law(plain: Path, known: ProjectedTrace, tmp_path: Path) -> None:
+def test_measurements_of_both_gpus_correct_the_law(
+    plain: Path, known: ProjectedTrace, tmp_path: Path
+) -> None:
     rows = [
         f"{device},gemm,bf16,{4096 + size},4096,4096,{time * (1 + size / 4096)}"
         for size in range(0, 4096, 256)
@@ -214,7 +246,11 @@ def test_measurements_of_both_gpus_correct_the_law(plain: Path, known: Projected
 def test_measurements_are_read_once_and_named_where_they_are_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [f"{device},gemm,bf16,{n},64,64,{n}" for n in (64, 128, 256) for device in ("MI300X", "MI355X")]
+    rows = [
+        f"{device},gemm,bf16,{n},64,64,{n}"
+        for n in (64, 128, 256)
+        for device in ("MI300X", "MI355X")
+    ]
     pairs, one = tmp_path / "pairs.csv", tmp_path / "one.csv"
     pairs.write_text("\n".join(["device,op,dtype,m,n,k,us", *rows]) + "\n")
     one.write_text("device,op,dtype,m,n,k,us\nMI300X,gemm,bf16,1,2,3,4\n")
@@ -231,16 +267,28 @@ def test_measurements_are_read_once_and_named_where_they_are_wrong(
     with pytest.raises(DataError, match=r"^\S*one\.csv: "):
         list(project_traces(traces, "MI355X", correct=[one]))
     pairs.write_text(pairs.read_text().replace(",m,", ",M_size,"))
-    assert len(list(project_traces(traces[:1], "MI355X", correct=[pairs], rename={"M_size": "m"}))) == 1
+    assert (
+        len(list(project_traces(traces[:1], "MI355X", correct=[pairs], rename={"M_size": "m"})))
+        == 1
+    )
 
 
 @pytest.mark.long
 def test_a_model_is_swept_on_by_the_law(tmp_path: Path) -> None:
     gpus = find("MI300X"), find("MI355X")
-    save_run(tmp_path / "run", measured(tmp_path, *gpus, layout="NN", kernel="Cijk_Ailk_Bljk_BBS"), *gpus)
+    save_run(
+        tmp_path / "run", measured(tmp_path, *gpus, layout="NN", kernel="Cijk_Ailk_Bljk_BBS"), *gpus
+    )
     source = write_trace(tmp_path / "t.json", duration=240)
     result = invoke(
-        source, "--target", "MI355X", "--run", tmp_path / "run", "--sweep", "peak_tflops.bf16_matrix=5033.2", "--json"
+        source,
+        "--target",
+        "MI355X",
+        "--run",
+        tmp_path / "run",
+        "--sweep",
+        "peak_tflops.bf16_matrix=5033.2",
+        "--json",
     )
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.output)
@@ -274,15 +322,24 @@ def test_calls_that_wait_end_with_their_wait(tmp_path: Path) -> None:
         (("--target", "MI355X", "--uncertainty", "gem=0.1"), "--uncertainty 'gem'"),
         ((), "--target must name a GPU"),
         (("--target", "MI355X", "--ranks", "many"), "--ranks must be a number"),
-        (("--target", "MI355X", "--ranks", "64", "--network", "1:2"), "--network must be a TOML file"),
-        (("--target", "MI355X", "--ranks", "64", "--comm-law", "kept"), "--comm-law must be alpha-beta"),
+        (
+            ("--target", "MI355X", "--ranks", "64", "--network", "1:2"),
+            "--network must be a TOML file",
+        ),
+        (
+            ("--target", "MI355X", "--ranks", "64", "--comm-law", "kept"),
+            "--comm-law must be alpha-beta",
+        ),
         (("--target", "MI355X", "--network", "fast"), "--network must be HOST:TARGET"),
         (("--target", "MI355X", "--cpu-speed", "0"), "--cpu-speed must be above 0"),
         (("--target", "MI355X", "--network", "0:400"), "--network GB/s"),
         (("--target", "MI355X", "--ranks-per-node", "0"), "--ranks-per-node 0"),
         (("--target", "MI355X", "--samples", "100"), "--samples 16 100"),
         (("--target", "MI355X", "--run", "nowhere"), "nowhere"),
-        (("--target", "MI355X", "--sweep", "cus=1,2", "--sweep", "cus=3"), "--sweep names cus twice"),
+        (
+            ("--target", "MI355X", "--sweep", "cus=1,2", "--sweep", "cus=3"),
+            "--sweep names cus twice",
+        ),
     ],
 )
 def test_mistakes_end_as_one_line(plain: Path, arguments: tuple[str, ...], says: str) -> None:
@@ -292,7 +349,9 @@ def test_mistakes_end_as_one_line(plain: Path, arguments: tuple[str, ...], says:
     assert len(result.output.strip().splitlines()) == 1
 
 
-def test_python_takes_what_the_command_does_and_mappings_and_names_what_it_cannot_use(plain: Path) -> None:
+def test_python_takes_what_the_command_does_and_mappings_and_names_what_it_cannot_use(
+    plain: Path,
+) -> None:
     said, mapped = (
         project(plain, "MI355X", uncertainty=one, network=other)
         for one, other in (("gemm=0.3", "50:400"), ({"gemm": 0.3}, (50.0, 400.0)))
@@ -309,7 +368,9 @@ def test_python_takes_what_the_command_does_and_mappings_and_names_what_it_canno
 
 
 @pytest.mark.parametrize(("option", "value"), [("--interval", "90"), ("--samples", "100")])
-def test_the_sample_is_checked_before_a_trace_is_read(tmp_path: Path, option: str, value: str) -> None:
+def test_the_sample_is_checked_before_a_trace_is_read(
+    tmp_path: Path, option: str, value: str
+) -> None:
     result = invoke(tmp_path / "missing.json", "--target", "MI355X", option, value)
     assert result.exit_code == 2
     assert value in result.output
@@ -328,13 +389,17 @@ def test_files_without_a_trace_are_refused(tmp_path: Path) -> None:
 def test_a_folder_takes_one_trace(tmp_path: Path) -> None:
     for name in ("a.json", "b.json"):
         write_trace(tmp_path / name)
-    result = invoke(tmp_path / "a.json", tmp_path / "b.json", "--target", "MI355X", "--out", tmp_path / "out")
+    result = invoke(
+        tmp_path / "a.json", tmp_path / "b.json", "--target", "MI355X", "--out", tmp_path / "out"
+    )
     assert result.exit_code == 2
     assert "--out" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_a_trace_does_not_say_which_file_to_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_does_not_say_which_file_to_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.toml").write_text("not a GPU", encoding="utf-8")
     refused = invoke(write_trace(tmp_path / "t.json", device="mine.toml"), "--target", "MI355X")
@@ -362,7 +427,9 @@ RING = {
 def with_collective(path: Path) -> Path:
     """Write a trace that ends with an all-reduce of 16 MiB over 8 ranks."""
     content = json.loads(write_trace(path).read_text())
-    last = max(event["ts"] + event["dur"] for event in content["traceEvents"] if event["cat"] == "kernel")
+    last = max(
+        event["ts"] + event["dur"] for event in content["traceEvents"] if event["cat"] == "kernel"
+    )
     at = {"ph": "X", "pid": 7, "tid": 1, "ts": 305.0, "dur": 4.0}
     ids = {"External id": 900, "correlation": 900}
     content["traceEvents"] += [
@@ -382,13 +449,19 @@ def test_other_ranks_on_two_levels_and_two_figures_swept_together(tmp_path: Path
     result = invoke(trace, "--ranks", "64", "--network", network, *sweeps, "--json")
     assert result.exit_code == 0, result.output
     (found,) = json.loads(result.output)
-    was, now = (float(collective_us(find("MI300X"), "all_reduce", 16 << 20, ranks)) for ranks in (8, 64))
+    was, now = (
+        float(collective_us(find("MI300X"), "all_reduce", 16 << 20, ranks)) for ranks in (8, 64)
+    )
     assert was < 300
     assert found["projected_us"] == pytest.approx(found["measured_us"] + now - was, rel=1e-6)
     grid = pd.DataFrame(found["grid"])
     assert len(grid) == 4 * 8
-    assert grid["ratio"].tolist() == pytest.approx((grid["end_to_end_us"] / found["measured_us"]).tolist())
-    table = grid.pivot_table(index="link_bw_gbs", columns="link_latency_us", values="ratio").to_numpy()
+    assert grid["ratio"].tolist() == pytest.approx(
+        (grid["end_to_end_us"] / found["measured_us"]).tolist()
+    )
+    table = grid.pivot_table(
+        index="link_bw_gbs", columns="link_latency_us", values="ratio"
+    ).to_numpy()
     assert (table[1:] < table[:-1]).all()
     assert (table[:, 1:] > table[:, :-1]).all()
 
@@ -404,7 +477,11 @@ def test_a_projection_goes_out_as_chakra_with_the_ranks_of_the_target(tmp_path: 
     assert exported.spread == pytest.approx(reach, abs=1e-4)
     assert nodes["duration_us"].sum() == round(found["projected_us"])
     (row,) = nodes[nodes["collective"] != ""].to_dict("records")
-    assert (row["collective"], row["collective_bytes"], row["group_size"]) == ("allreduce", 16 << 20, 64)
+    assert (row["collective"], row["collective_bytes"], row["group_size"]) == (
+        "allreduce",
+        16 << 20,
+        64,
+    )
     refused = invoke(trace, "--target", "MI355X", "--chakra", tmp_path)
     assert refused.exit_code == 2
     assert "holds other files" in refused.output
@@ -426,7 +503,9 @@ def test_what_waits_for_peers_is_told_and_stays(tmp_path: Path) -> None:
     kept = project(trace, "MI300X", ranks=64)
     codes = [note.code for note in kept.result.notes]
     assert "collectives-above-model" in codes
-    model = [float(collective_us(find("MI300X"), "all_reduce", 16 << 20, ranks)) for ranks in (8, 64)]
+    model = [
+        float(collective_us(find("MI300X"), "all_reduce", 16 << 20, ranks)) for ranks in (8, 64)
+    ]
     assert kept.projected_us == pytest.approx(kept.measured_us + model[1] - model[0])
     assert kept.result.sent["sent_bytes"].tolist() == [(16 << 20) * 7 / 4]
 
@@ -447,7 +526,9 @@ def ranks_of_a_job(folder: Path) -> list[Path]:
         (meeting,) = (event for event in content["traceEvents"] if event["name"].startswith("nccl"))
         meeting["args"] |= {"Group size": 2, "Process Group Ranks": "[0, 1]"}
         if late:
-            kernels = [event for event in content["traceEvents"] if event["name"].startswith("Cijk")]
+            kernels = [
+                event for event in content["traceEvents"] if event["name"].startswith("Cijk")
+            ]
             kernels[-1]["dur"] += late
             meeting["ts"] += late
         else:
@@ -477,8 +558,17 @@ def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     assert one == pytest.approx(other, abs=1)  # they end together
     events = json.loads(gzip.decompress((out / "trace.json.gz").read_bytes()))["traceEvents"]
     assert sum(event["ph"] == "X" for event in events) == len(kernels)
-    tables = [part for section in project_job(paths, target="MI355X").document().sections for part in section.parts]
-    assert all(len(row.cells) == len(one.columns) for one in tables if isinstance(one, Table) for row in one.rows)
+    tables = [
+        part
+        for section in project_job(paths, target="MI355X").document().sections
+        for part in section.parts
+    ]
+    assert all(
+        len(row.cells) == len(one.columns)
+        for one in tables
+        if isinstance(one, Table)
+        for row in one.rows
+    )
     same = project_job(paths, target="MI300X")
     assert same.projected_us == pytest.approx(same.measured_us)  # with the CPU's calls and waits
     assert same.waits["wait_us"].tolist() == pytest.approx([500.0, 0.0])
@@ -493,7 +583,9 @@ def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
         (("--samples", "512"), "--samples is of one trace alone"),
     ],
 )
-def test_what_ranks_together_cannot_have(options: tuple[str, ...], error: str, tmp_path: Path) -> None:
+def test_what_ranks_together_cannot_have(
+    options: tuple[str, ...], error: str, tmp_path: Path
+) -> None:
     result = invoke(*ranks_of_a_job(tmp_path), "--target", "MI355X", "--together", *options)
     assert result.exit_code == 2
     assert error in result.output
@@ -517,7 +609,10 @@ def test_a_projection_in_a_notebook(known: ProjectedTrace) -> None:
     assert found.answers["projected_us"] == found.projected_us
     assert found.kernels["projected_us"].sum() == pytest.approx(found.classes["projected_us"].sum())
     assert found.kernels["why"].tolist() == [""] * 30
-    assert [len(figure.data) > 0 for figure in (found.plot_classes(), found.plot_interval(), *found.plot_sweeps())]
+    assert [
+        len(figure.data) > 0
+        for figure in (found.plot_classes(), found.plot_interval(), *found.plot_sweeps())
+    ]
     assert "t.json on MI355X: " in found._repr_html_()
     assert any("one measured" in note for note in found.notes)
 
@@ -526,16 +621,24 @@ def test_durations_of_passes_go_before_those_of_the_trace(tmp_path: Path) -> Non
     full = write_trace(tmp_path / "t.json", kernels=10)
     (tmp_path / "passes").mkdir()
     write_trace(tmp_path / "passes" / "one.json", kernels=10, duration=150)
-    found = json.loads(invoke(full, "--target", "MI300X", "--durations", tmp_path / "passes", "--json").output)[0]
+    found = json.loads(
+        invoke(full, "--target", "MI300X", "--durations", tmp_path / "passes", "--json").output
+    )[0]
     assert found["measured_us"] == pytest.approx(1500)
     [row] = found["durations"]
     assert (row["launches"], row["measured"], row["retimed_us"]) == (10, 10, pytest.approx(1500))
     table = pd.DataFrame({"name": row["name"], "occurrence": [1, 2], "duration_us": 150.0})
     table.to_parquet(tmp_path / "m.parquet")
-    part = json.loads(invoke(full, "--target", "MI300X", "--durations", tmp_path / "m.parquet", "--json").output)[0]
+    part = json.loads(
+        invoke(full, "--target", "MI300X", "--durations", tmp_path / "m.parquet", "--json").output
+    )[0]
     assert part["measured_us"] == pytest.approx(2700)
     table.to_csv(tmp_path / "m.csv")
-    words = " ".join(invoke(full, "--target", "MI300X", "--durations", tmp_path / "m.csv", "--all").output.split())
+    words = " ".join(
+        invoke(
+            full, "--target", "MI300X", "--durations", tmp_path / "m.csv", "--all"
+        ).output.split()
+    )
     assert "kernels that no pass measured" in words
 
 

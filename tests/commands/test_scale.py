@@ -27,7 +27,14 @@ SIZES = np.array([8, 16, 32, 64, 128])
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five benchmarks that follow power laws, with simulation times; the last reaches 16 only."""
     parts = [
-        pd.DataFrame({"benchmark": name, "size": SIZES, "ipc": 10 * SIZES**power, "simulation_time_s": SIZES * 10.0})
+        pd.DataFrame(
+            {
+                "benchmark": name,
+                "size": SIZES,
+                "ipc": 10 * SIZES**power,
+                "simulation_time_s": SIZES * 10.0,
+            }
+        )
         for name, power in {"a": 1.0, "b": 0.95, "c": 0.9, "d": 0.85, "e": 0.8}.items()
     ]
     path = tmp_path_factory.mktemp("sizes") / "sizes.csv"
@@ -40,7 +47,10 @@ def two_devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Softmax and GELU on two GPUs of one architecture, which scale with their units but for a launch."""
     rows = pd.DataFrame([shape for shape in shapes() if shape["op"] in ("softmax", "gelu")])
     moved = rows["rows"] * rows["cols"]
-    parts = [rows.assign(device=name, duration_us=3 + moved / cus) for name, cus in (("MI308X", 80), ("MI300X", 304))]
+    parts = [
+        rows.assign(device=name, duration_us=3 + moved / cus)
+        for name, cus in (("MI308X", 80), ("MI300X", 304))
+    ]
     path = tmp_path_factory.mktemp("devices") / "devices.csv"
     pd.concat(parts).to_csv(path, index=False)
     return path
@@ -48,14 +58,26 @@ def two_devices(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.no_cover
 def test_a_table_is_predicted(measured: Path, golden: Callable[[str, str], None]) -> None:
-    asked = ("predict", measured, "--fit", "8,16", "--sizes", "128", "--law", "proportional", "--all")
+    asked = (
+        "predict",
+        measured,
+        "--fit",
+        "8,16",
+        "--sizes",
+        "128",
+        "--law",
+        "proportional",
+        "--all",
+    )
     code, text, error = run(*asked)
     assert (code, error) == (0, "")
     golden("scale.txt", text)
 
 
 def test_json_holds_every_law_for_every_benchmark(measured: Path) -> None:
-    code, text, _ = run("predict", measured, "--fit", "8,16", "--sizes", "64,128", "--json", "--interval", "0.8")
+    code, text, _ = run(
+        "predict", measured, "--fit", "8,16", "--sizes", "64,128", "--json", "--interval", "0.8"
+    )
     found = json.loads(text)
     assert (code, found["level"], found["fit"], found["targets"]) == (0, 0.8, [8, 16], [64, 128])
     assert [one["benchmark"] for one in found["benchmarks"]] == list("abcde")
@@ -78,7 +100,16 @@ def test_laws_and_benchmarks_can_be_chosen(measured: Path) -> None:
 
 def test_values_can_be_stated_one_by_one() -> None:
     code, text, _ = run(
-        "predict", "--fit", "8,16", "--performance", "100,200", "--sizes", "64", "--law", "proportional", "--json"
+        "predict",
+        "--fit",
+        "8,16",
+        "--performance",
+        "100,200",
+        "--sizes",
+        "64",
+        "--law",
+        "proportional",
+        "--json",
     )
     (prediction,) = json.loads(text)["benchmarks"][0]["predictions"]
     assert (code, prediction["predicted"], prediction["measured"]) == (0, pytest.approx(800), None)
@@ -106,9 +137,23 @@ def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) ->
 @pytest.mark.no_cover
 def test_measured_devices_need_no_command_either(two_devices: Path, tmp_path: Path) -> None:
     devices = "MI300X,MI308X"
-    code, text, _ = run("devices", two_devices, "--devices", devices, "--where", "op=softmax", "-o", tmp_path / "out")
+    code, text, _ = run(
+        "devices",
+        two_devices,
+        "--devices",
+        devices,
+        "--where",
+        "op=softmax",
+        "-o",
+        tmp_path / "out",
+    )
     assert code == 0
-    for words in ("MI308X (80), MI300X (304)", "softmax fp32", "CU scaling", "two sizes give an exponent"):
+    for words in (
+        "MI308X (80), MI300X (304)",
+        "softmax fp32",
+        "CU scaling",
+        "two sizes give an exponent",
+    ):
         assert words in text
     found = json.loads((tmp_path / "out" / "scale.json").read_text())
     assert found["sizes"] == [80, 304]
@@ -126,7 +171,9 @@ def test_results_have_plain_tables_and_figures(measured: Path) -> None:
 
 
 def test_devices_as_a_function(two_devices: Path) -> None:
-    result = scale_devices(two_devices, devices=["MI300X", "MI308X"], where={"op": ["gelu"]}, replicates=100)
+    result = scale_devices(
+        two_devices, devices=["MI300X", "MI308X"], where={"op": ["gelu"]}, replicates=100
+    )
     assert [device.name for device in result.measured.devices] == ["MI308X", "MI300X"]
     assert len(result.measured.rows) == 40
     assert result.table[["op", "problems"]].to_numpy().tolist() == [["gelu", 20], ["gelu", 20]]
@@ -154,11 +201,37 @@ def test_the_published_results_are_reproduced_and_every_figure_is_drawn(tmp_path
     code, text, _ = run("facts", "--out", str(tmp_path / "facts"))
     assert (code, "Wrote" in text) == (0, True)
     lines = [line.split() for line in text.splitlines()]
-    assert ["strong", "proportional", "8", "16", "128", "21.93", "22.00", "113.62", "113.00"] in lines
-    assert ["strong", "scale", "model", "(program)", "8", "16", "128", "4.06", "4.00", "17.02", "17.00"] in lines
+    assert [
+        "strong",
+        "proportional",
+        "8",
+        "16",
+        "128",
+        "21.93",
+        "22.00",
+        "113.62",
+        "113.00",
+    ] in lines
+    assert [
+        "strong",
+        "scale",
+        "model",
+        "(program)",
+        "8",
+        "16",
+        "128",
+        "4.06",
+        "4.00",
+        "17.02",
+        "17.00",
+    ] in lines
     page = (tmp_path / "facts" / "scale.html").read_text(encoding="utf-8")
     assert page.count('<div class="plot"') == 12
-    assert all(f"strong, size {size} from {fit}" in page for size in (64, 128) for fit in ("8 and 16", "16 and 32"))
+    assert all(
+        f"strong, size {size} from {fit}" in page
+        for size in (64, 128)
+        for fit in ("8 and 16", "16 and 32")
+    )
     assert len(json.loads((tmp_path / "facts" / "scale.json").read_text())["published"]) == 36
 
 
@@ -173,7 +246,10 @@ def test_the_published_results_are_reproduced_and_every_figure_is_drawn(tmp_path
         (["predict", "FILE", "--fit", "8,16", "--law", "quadratic"], "--law 'quadratic'"),
         (["predict", "FILE", "--fit", "8,16", "--where", "benchmark=z"], "benchmark=z"),
         (["predict", "FILE", "--fit", "8,16", "--where", "colour=red"], "'colour'"),
-        (["predict", "FILE", "--fit", "8,16", "--scenario", "medium"], "--scenario strong, weak, chiplets"),
+        (
+            ["predict", "FILE", "--fit", "8,16", "--scenario", "medium"],
+            "--scenario strong, weak, chiplets",
+        ),
         (
             ["predict", "FILE", "--fit", "8,16", "--mpki", "1,2"],
             "--mpki",
@@ -183,7 +259,10 @@ def test_the_published_results_are_reproduced_and_every_figure_is_drawn(tmp_path
         (["predict", "--fit", "8,16"], "--performance"),
         (["predict", "--fit", "8,16", "--performance", "1,-2", "--sizes", "64"], "performance -2"),
         (["predict", "--fit", "8,16", "--performance", "1", "--sizes", "64"], "2 sizes, 1"),
-        (["predict", "--fit", "8,16", "--performance", "1,2", "--sizes", "64", "--mpki", "1"], "--mpki"),
+        (
+            ["predict", "--fit", "8,16", "--performance", "1,2", "--sizes", "64", "--mpki", "1"],
+            "--mpki",
+        ),
         (["predict", "--fit", "8,16", "--performance", "1,2"], "--sizes 16"),
         (["devices", "--devices", "MI300X", "FILE"], "--devices"),
         (["devices", "FILE"], "--devices"),
@@ -194,8 +273,12 @@ def test_the_published_results_are_reproduced_and_every_figure_is_drawn(tmp_path
         (["configs", "MI300X", "--sizes", "8.5"], "--sizes '8.5'"),
     ],
 )
-def test_what_the_user_got_wrong_is_one_line(measured: Path, arguments: list[str], message: str) -> None:
-    code, text, error = run(*(str(measured) if argument == "FILE" else argument for argument in arguments))
+def test_what_the_user_got_wrong_is_one_line(
+    measured: Path, arguments: list[str], message: str
+) -> None:
+    code, text, error = run(
+        *(str(measured) if argument == "FILE" else argument for argument in arguments)
+    )
     assert (code, text) == (2, "")
     assert all(word in error for word in message.split())
     assert error.count("\n") == 1

@@ -47,7 +47,9 @@ def test_a_template_of_one_operator_has_its_columns(tmp_path: Path, name: str) -
 def test_a_template_is_printed_as_it_is_written(tmp_path: Path) -> None:
     told = run("serving", "--template")
     assert run("serving", "--out", tmp_path / "runs.csv").exit_code == 0
-    pd.testing.assert_frame_equal(pd.read_csv(StringIO(told.stdout)), pd.read_csv(tmp_path / "runs.csv"))
+    pd.testing.assert_frame_equal(
+        pd.read_csv(StringIO(told.stdout)), pd.read_csv(tmp_path / "runs.csv")
+    )
     assert run("serving", "--template", "--json").exit_code == 2
 
 
@@ -62,7 +64,9 @@ def test_machines_get_every_column_and_people_every_operator() -> None:
     found = json.loads(run("--json").stdout)["operators"]
     assert [one["op"] for one in found] == list(OPS)
     for one in found:
-        assert [column["column"] for column in one["columns"]] == fc.schema(one["op"]).index.tolist()
+        assert [column["column"] for column in one["columns"]] == fc.schema(
+            one["op"]
+        ).index.tolist()
     shown = run().stdout
     assert all(name in shown for name in OPS)
     assert json.loads(run("gemm", "--json").stdout)["operators"] == found[:1]

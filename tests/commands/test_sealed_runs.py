@@ -18,7 +18,14 @@ from flopcast.sealing import seal
 from flopcast.tests.commands.running import call
 
 KNOWN = ("model/known/manifest.json", "model/known/estimator.zip")
-PARTS = ("metrics.json", "predictions.parquet", "model/manifest.json", "model/estimator.zip", *KNOWN, "report.html")
+PARTS = (
+    "metrics.json",
+    "predictions.parquet",
+    "model/manifest.json",
+    "model/estimator.zip",
+    *KNOWN,
+    "report.html",
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +52,10 @@ def commands(run: Path, other: Path, data: Path) -> Iterator[tuple[object, ...]]
 def refused(run: Path, other: Path, data: Path) -> None:
     for line in commands(run, other, data):
         done = call(*line)
-        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), (line, done.output)
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), (
+            line,
+            done.output,
+        )
     for read in (fc.load, lambda run: fc.predict(run, data), lambda run: fc.compare(run, other)):
         with pytest.raises(ArtifactError):
             read(run)
@@ -59,7 +69,9 @@ def test_what_a_run_holds_can_be_verified(trained: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_no_command_takes_a_file_that_was_edited(copy: Path, trained: Path, data: Path, name: str) -> None:
+def test_no_command_takes_a_file_that_was_edited(
+    copy: Path, trained: Path, data: Path, name: str
+) -> None:
     content = bytearray((copy / name).read_bytes())
     content[len(content) // 2] ^= 1
     (copy / name).write_bytes(content)
@@ -153,7 +165,9 @@ def test_a_run_of_many_workloads_is_loaded_each_text_once(copy: Path) -> None:
     metrics, path = json.loads((copy / "metrics.json").read_text()), copy / "predictions.parquet"
     few = pd.read_parquet(path)
     many = few.take(np.arange(300_000) % len(few)).assign(row=np.arange(300_000))
-    places = [f"{'folder/' * 300}{place}.csv" for place in range(100)]  # 0.6 GB, were each row's made
+    places = [
+        f"{'folder/' * 300}{place}.csv" for place in range(100)
+    ]  # 0.6 GB, were each row's made
     many["source"] = pd.Categorical.from_codes(np.arange(300_000) % 100, places)
     many.to_parquet(path, index=False)
     metrics["data"]["n"] = 300_000

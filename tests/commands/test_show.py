@@ -36,11 +36,17 @@ def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
         assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize(("words", "expected"), [("flopcast sh", "show"), ("flopcast train --ho", "--host")])
+@pytest.mark.parametrize(
+    ("words", "expected"), [("flopcast sh", "show"), ("flopcast train --ho", "--host")]
+)
 def test_the_shell_completes_commands_and_their_options(
     words: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = {"_FLOPCAST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    asked = {
+        "_FLOPCAST_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
     for name, value in asked.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "argv", ["flopcast"])

@@ -61,7 +61,17 @@ def measurements(path: Path, seed: int = 0, unpaired: int = 0) -> Path:
                 if device == "MI300X" and (i + j) % 12 < unpaired:
                     continue
                 time = law(*map(np.float64, (m, n, k)), device) * np.exp(0.03 * rng.normal())
-                rows.append({"device": device, "op": "gemm", "dtype_a": "bf16", "m": m, "n": n, "k": k, "t_us": time})
+                rows.append(
+                    {
+                        "device": device,
+                        "op": "gemm",
+                        "dtype_a": "bf16",
+                        "m": m,
+                        "n": n,
+                        "k": k,
+                        "t_us": time,
+                    }
+                )
     pd.DataFrame(rows).to_csv(path, index=False)
     return path
 
@@ -98,18 +108,30 @@ def test_pairs_groups_baselines_and_models_are_counted(run: job.Run) -> None:
     described = run.metrics["data"]
     assert run.metrics["intervals"]["outside"] is None
     assert (described["n"], described["groups"]) == (84, 12)
-    assert (described["host"], described["target"], described["metric"]) == ("MI300X", "MI355X", "duration_us")
+    assert (described["host"], described["target"], described["metric"]) == (
+        "MI300X",
+        "MI355X",
+        "duration_us",
+    )
     for cv, scheme in zip(run.metrics["cv"], ("kfold", "grouped"), strict=True):
         assert cv["scheme"] == scheme
         names = [row["name"] for row in cv["baselines"]]
-        assert names == ["FLOPS scaling", "bandwidth scaling", "roofline scaling", "constant ratio", "affine"]
+        assert names == [
+            "FLOPS scaling",
+            "bandwidth scaling",
+            "roofline scaling",
+            "constant ratio",
+            "affine",
+        ]
         assert [row["name"] for row in cv["models"]] == QUICK
         assert all(row["error"] is None for row in cv["models"])
 
 
 def test_the_law_of_the_baseline_is_scored_by_hand(run: job.Run) -> None:
     rows, ratio = run.dataset.rows, HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16")
-    expected = 100 * np.mean(np.abs(rows["host_duration_us"] * ratio - run.dataset.y) / run.dataset.y)
+    expected = 100 * np.mean(
+        np.abs(rows["host_duration_us"] * ratio - run.dataset.y) / run.dataset.y
+    )
     for cv in run.metrics["cv"]:
         assert cv["baselines"][0]["e_out"] == pytest.approx(expected)
 
@@ -125,13 +147,19 @@ def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: job.Run) -
     assert len(table) == 84 * 2 * (5 + len(QUICK))
     one = table[(table["scheme"] == "grouped") & (table["model"] == "Additive")]
     assert one.groupby("group", observed=True)["fold"].nunique().eq(1).all()
-    error = next(row["e_out"] for row in run.metrics["cv"][1]["models"] if row["name"] == "Additive")
+    error = next(
+        row["e_out"] for row in run.metrics["cv"][1]["models"] if row["name"] == "Additive"
+    )
     assert one["ape"].mean() == pytest.approx(error)
     law = table[(table["scheme"] == "grouped") & (table["model"] == "FLOPS scaling")]
-    assert law["predicted"].to_numpy() == pytest.approx(run.dataset.laws["FLOPS scaling"].to_numpy())
+    assert law["predicted"].to_numpy() == pytest.approx(
+        run.dataset.laws["FLOPS scaling"].to_numpy()
+    )
 
 
-def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(run: job.Run, saved: Path) -> None:
+def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(
+    run: job.Run, saved: Path
+) -> None:
     assert sorted(item.name for item in saved.iterdir()) == [
         "manifest.json", "metrics.json", "model", "predictions.parquet", "report.html",
     ]  # fmt: skip
@@ -153,7 +181,9 @@ def _far(run: job.Run, factor: float) -> tuple[pd.DataFrame, np.ndarray, np.ndar
     shapes = pd.DataFrame({"n": [2048.0, 8192.0, 8192.0], "k": [2048.0, 1024.0, 4096.0]})
     shapes["m"] = 4096.0 * factor
     sides = (shapes["m"].to_numpy(), shapes["n"].to_numpy(), shapes["k"].to_numpy())
-    rows = shapes.assign(op="gemm", dtype_a="bf16", device="MI300X", duration_us=law(*sides, "MI300X"))
+    rows = shapes.assign(
+        op="gemm", dtype_a="bf16", device="MI300X", duration_us=law(*sides, "MI300X")
+    )
     X = run.dataset.recipe.transform(rows)
     return X, law(*sides, "MI355X"), run.model.estimator.predict(X)
 
@@ -172,9 +202,15 @@ def test_ten_times_the_trained_work_is_predicted_and_its_interval_widens(run: jo
 @pytest.mark.long
 def test_every_model_liked_in_doubt_extrapolates_from_shapes_alone(data: Path) -> None:
     dataset = build_dataset(read([data]).frame, host=None, target=TARGET)
-    shapes = pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": [40960.0], "n": [8192.0], "k": [4096.0]})
+    shapes = pd.DataFrame(
+        {"op": "gemm", "dtype_a": "bf16", "m": [40960.0], "n": [8192.0], "k": [4096.0]}
+    )
     truth = law(*(shapes[side].to_numpy() for side in "mnk"), "MI355X")
-    liked = [candidate for candidate in suite("default", columnar(dataset)) if candidate.preference is not None]
+    liked = [
+        candidate
+        for candidate in suite("default", columnar(dataset))
+        if candidate.preference is not None
+    ]
     assert len(liked) == 4
     for candidate in liked:
         predicted = fit_all(dataset, candidate, "grouped").predict(dataset.recipe.transform(shapes))
@@ -188,16 +224,22 @@ def test_unpaired_rows_are_learnt_from(tmp_path: Path) -> None:
     assert dataset.unpaired is not None
     assert (len(dataset.y), len(dataset.unpaired.y)) == (42, 42)
     learning = suite("default", columnar(dataset), names=["Mean/Transfer"])
-    predicted = cross_validate(dataset, learning, schemes=("grouped",))["grouped"].predictions["Mean/Transfer"]
+    predicted = cross_validate(dataset, learning, schemes=("grouped",))["grouped"].predictions[
+        "Mean/Transfer"
+    ]
     assert 100 * np.mean(np.abs(predicted / dataset.y - 1)) < 12
 
 
 @pytest.mark.long
 def test_literature_mode_shows_its_failures(data: Path) -> None:
     """With about as many columns as rows, least squares in measured space fits the training rows only."""
-    dataset = build_dataset(read([data], where={"n": ["1024", "2048"]}).frame, host=HOST, target=TARGET)
+    dataset = build_dataset(
+        read([data], where={"n": ["1024", "2048"]}).frame, host=HOST, target=TARGET
+    )
     published, ours = (
-        cross_validate(dataset, suite(form, columnar(dataset), names=["OLS"]), schemes=("grouped",))["grouped"].rows[0]
+        cross_validate(
+            dataset, suite(form, columnar(dataset), names=["OLS"]), schemes=("grouped",)
+        )["grouped"].rows[0]
         for form in ("literature", "default")
     )
     assert (published["space"], ours["space"]) == ("measured time", "relative error")
@@ -208,7 +250,12 @@ def test_literature_mode_shows_its_failures(data: Path) -> None:
 @pytest.mark.no_cover
 def test_two_groups_mean_shuffled_folds_only_and_a_note(data: Path) -> None:
     found = job.train(
-        [data], host="MI300X", target="MI355X", where={"n": ["1024"], "k": ["1024", "2048"]}, models=["NNLS"], jobs=1
+        [data],
+        host="MI300X",
+        target="MI355X",
+        where={"n": ["1024"], "k": ["1024", "2048"]},
+        models=["NNLS"],
+        jobs=1,
     )
     assert [cv["scheme"] for cv in found.metrics["cv"]] == ["kfold"]
     assert any("2 groups" in note for note in found.metrics["data"]["notes"])
@@ -220,8 +267,12 @@ def test_progress_tells_what_follows_the_folds_to_its_end(run: job.Run, told: To
     last = told[-1][1]
     *folds, ended = told[: -last - 1]
     assert ended[0] == ended[1] == len(folds) + 1
-    assert [(done, total) for done, total, *_ in told[-last - 1 :]] == [(done, last) for done in range(last + 1)]
-    assert told[-1][-1] == pytest.approx(0, abs=1e-9)  # seconds left, which may rise between where a step takes longer
+    assert [(done, total) for done, total, *_ in told[-last - 1 :]] == [
+        (done, last) for done in range(last + 1)
+    ]
+    assert told[-1][-1] == pytest.approx(
+        0, abs=1e-9
+    )  # seconds left, which may rise between where a step takes longer
 
 
 def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
@@ -230,13 +281,20 @@ def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
     known = dict(run.provenance)
     assert set(known) == {"command", "files", "where", "seed", "date", "machine", "versions"}
     assert known["files"] == [{"name": data.name, **_size_and_hash(data)}]
-    assert known["command"] == f"fc.train([{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
+    assert (
+        known["command"]
+        == f"fc.train([{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
+    )
     shutil.copytree(saved, tmp_path / "run")
     assert job.load(tmp_path / "run").provenance == known
-    assert known["files"][0]["sha256"] in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert known["files"][0]["sha256"] in (tmp_path / "run" / "report.html").read_text(
+        encoding="utf-8"
+    )
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text(encoding="utf-8"))
     del metrics["provenance"]
-    (tmp_path / "run" / "metrics.json").write_text(json.dumps(metrics | {"schema": 1}), encoding="utf-8")
+    (tmp_path / "run" / "metrics.json").write_text(
+        json.dumps(metrics | {"schema": 1}), encoding="utf-8"
+    )
     seal(tmp_path / "run")
     old = job.load(tmp_path / "run")
     assert old.provenance == {}
@@ -268,12 +326,16 @@ def test_interrupted_on_two_cores_a_folder_differs_from_its_twin_by_date_and_mac
         assert done.exit_code == 0, done.output
         metrics = json.loads((tmp_path / out / "metrics.json").read_text(encoding="utf-8"))
         page = (tmp_path / out / "report.html").read_text(encoding="utf-8")
-        page = re.sub(r"<td>[^<]*</td>(?=</tr>)", "", page.replace(metrics["provenance"].pop("date"), ""))  # fit s
+        page = re.sub(
+            r"<td>[^<]*</td>(?=</tr>)", "", page.replace(metrics["provenance"].pop("date"), "")
+        )  # fit s
         for row in [row for cv in metrics["cv"] for row in cv["baselines"] + cv["models"]]:
             row.pop("fit_seconds")
         assert metrics["provenance"].pop("machine")["cores"] > 0
         files = {path.name: path.read_bytes() for path in (tmp_path / out / "model").rglob("*.*")}
-        folders.append((metrics, page, files, (tmp_path / out / "predictions.parquet").read_bytes()))
+        folders.append(
+            (metrics, page, files, (tmp_path / out / "predictions.parquet").read_bytes())
+        )
     assert folders[0] == folders[1]
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b"}
     assert folders[0][0]["provenance"]["command"].endswith(shlex.join(asked))
@@ -302,7 +364,9 @@ def _size_and_hash(path: Path) -> dict[str, object]:
         (["--target", "MI355X", "--group", "colour"], "colour"),
     ],
 )
-def test_what_the_user_got_wrong_is_one_line_and_exit_code_2(data: Path, arguments: list[str], message: str) -> None:
+def test_what_the_user_got_wrong_is_one_line_and_exit_code_2(
+    data: Path, arguments: list[str], message: str
+) -> None:
     result = call("train", data, *arguments)
     assert result.exit_code == 2
     last = result.stderr.strip().splitlines()[-1]
@@ -326,17 +390,25 @@ def test_predict_takes_what_train_wrote(run: job.Run, saved: Path, data: Path) -
     assert found.frame["predicted_us"].notna().all()
     assert (found.frame["lower_us"] < found.frame["predicted_us"]).all()
     assert run.model.known is not None
-    fitted = run.model.known.estimator.predict(run.model.known.fitted.X)  # rows of groups that were trained
+    fitted = run.model.known.estimator.predict(
+        run.model.known.fitted.X
+    )  # rows of groups that were trained
     assert np.sort(found.frame["predicted_us"]) == pytest.approx(np.sort(fitted))
 
 
 @pytest.mark.long
-def test_where_a_baseline_wins_it_is_saved_and_the_best_model_has_an_honest_error(data: Path, tmp_path: Path) -> None:
+def test_where_a_baseline_wins_it_is_saved_and_the_best_model_has_an_honest_error(
+    data: Path, tmp_path: Path
+) -> None:
     """Times that are exactly proportional, and a fit that is drawn towards none as one number is not."""
     table = pd.read_csv(data)
     host = table[table["device"] == "MI300X"]
-    pd.concat([host, host.assign(device="MI355X", t_us=0.6 * host["t_us"])]).to_csv(tmp_path / "g.csv", index=False)
-    found = job.train([tmp_path / "g.csv"], host="MI300X", target="MI355X", models=["Lasso"], jobs=1)
+    pd.concat([host, host.assign(device="MI355X", t_us=0.6 * host["t_us"])]).to_csv(
+        tmp_path / "g.csv", index=False
+    )
+    found = job.train(
+        [tmp_path / "g.csv"], host="MI300X", target="MI355X", models=["Lasso"], jobs=1
+    )
     for cv in found.metrics["cv"]:
         assert cv["selected"]["baseline"]
         assert cv["selected"]["best_model"]["name"] == "Lasso"
@@ -368,16 +440,24 @@ def test_a_rule_that_is_no_feature_is_saved_with_what_it_scales(
     assert name == found.model.name == rule[0]
     assert found.model.estimator.column == f"rule.{rule[1]}"
     found.save(tmp_path / "run")
-    rows = predict_rows(tmp_path / "run", [tmp_path / "g.csv"], where={"device": devices.get("host", TARGET.name)})
+    rows = predict_rows(
+        tmp_path / "run", [tmp_path / "g.csv"], where={"device": devices.get("host", TARGET.name)}
+    )
     unit = metric.rpartition("_")[2]
-    assert (rows.frame[f"predicted_{unit}"] / rows.frame[name]).to_numpy() == pytest.approx(1, abs=0.01)
+    assert (rows.frame[f"predicted_{unit}"] / rows.frame[name]).to_numpy() == pytest.approx(
+        1, abs=0.01
+    )
     assert (rows.frame[f"lower_{unit}"] < rows.frame[f"predicted_{unit}"]).all()
 
 
 @pytest.mark.long
-def test_a_device_without_published_peaks_is_scaled_by_its_memory(data: Path, tmp_path: Path) -> None:
+def test_a_device_without_published_peaks_is_scaled_by_its_memory(
+    data: Path, tmp_path: Path
+) -> None:
     table = pd.read_csv(data)
-    table[table["device"] == "MI300X"].assign(device="MI308X").to_csv(tmp_path / "mi308x.csv", index=False)
+    table[table["device"] == "MI300X"].assign(device="MI308X").to_csv(
+        tmp_path / "mi308x.csv", index=False
+    )
     found = job.train([tmp_path / "mi308x.csv"], target="MI308X", models=["NNLS"], jobs=1)
     assert found.model.fitted_baselines["reference"] == "memory"
     rows = predict_rows(found, [tmp_path / "mi308x.csv"]).frame
@@ -389,27 +469,37 @@ def test_held_out_groups_are_held_out_of_the_unpaired_rows_too(tmp_path: Path) -
     """Pairs that state a group and unpaired rows that do not must still agree on what a group is."""
     table = pd.read_csv(measurements(tmp_path / "partly.csv", unpaired=6))
     paired = table.duplicated(["m", "n", "k"], keep=False)
-    table.assign(group=np.where(paired, "mine " + table["n"].astype(str), "")).to_csv(tmp_path / "g.csv", index=False)
+    table.assign(group=np.where(paired, "mine " + table["n"].astype(str), "")).to_csv(
+        tmp_path / "g.csv", index=False
+    )
     dataset = build_dataset(read([tmp_path / "g.csv"]).frame, host=HOST, target=TARGET)
     assert dataset.unpaired is not None
     assert set(dataset.groups) & set(dataset.unpaired.groups)
 
 
 @pytest.mark.parametrize("arguments", [["--jobs", "0"], ["--seed", "-1"], ["--out", "{data}/run"]])
-def test_bad_numbers_and_places_are_refused_before_the_work(data: Path, arguments: list[str]) -> None:
+def test_bad_numbers_and_places_are_refused_before_the_work(
+    data: Path, arguments: list[str]
+) -> None:
     given = [word.format(data=data) for word in arguments]
     result = call("train", data, "--target", "MI355X", *given)
     assert result.exit_code == 2
     assert "Traceback" not in result.stderr
 
 
-def test_several_targets_of_one_host_have_a_run_each_and_a_table_beside_each_other(data: Path, tmp_path: Path) -> None:
+def test_several_targets_of_one_host_have_a_run_each_and_a_table_beside_each_other(
+    data: Path, tmp_path: Path
+) -> None:
     table = pd.read_csv(data)
     third = table[table["device"] == TARGET.name].assign(device="MI325X")
     table = pd.concat([table, third.assign(t_us=1.5 * third["t_us"])])
     table.to_csv(tmp_path / "three.csv", index=False)
-    words = shlex.split(f"--host {HOST.name} --target {TARGET.name},MI325X --models OLS --jobs 1 --quiet --json")
-    code, out, _ = call("train", tmp_path / "three.csv", *words, "--need", "0.001", "--out", tmp_path / "runs")
+    words = shlex.split(
+        f"--host {HOST.name} --target {TARGET.name},MI325X --models OLS --jobs 1 --quiet --json"
+    )
+    code, out, _ = call(
+        "train", tmp_path / "three.csv", *words, "--need", "0.001", "--out", tmp_path / "runs"
+    )
     assert code == 0
     assert {name: one["code"] for name, one in json.loads(out)["need"].items()} == dict.fromkeys(
         (TARGET.name, "MI325X"), "need-not-reached"
@@ -428,7 +518,9 @@ def test_several_targets_of_one_host_have_a_run_each_and_a_table_beside_each_oth
     assert missing.exit_code == 2
 
 
-def test_quick_runs_two_models_and_says_which_it_left_out(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quick_runs_two_models_and_says_which_it_left_out(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paired = build_dataset(read([data]).frame, host=HOST, target=TARGET)
     assert set(suites.QUICK) <= {candidate.name for candidate in suite("default", columnar(paired))}
     monkeypatch.setattr(competition, "QUICK", ("Additive", "NNLS"))
@@ -458,7 +550,9 @@ def test_a_run_to_start_from_is_refused_before_anything_is_read_by_the_option_th
 
 def test_a_run_of_too_few_groups_names_columns_that_make_more(data: Path) -> None:
     table = read([data]).frame
-    rows = table[table["device"] == TARGET.name].assign(group=lambda own: np.where(own["m"] > 64, "a", "b"))
+    rows = table[table["device"] == TARGET.name].assign(
+        group=lambda own: np.where(own["m"] > 64, "a", "b")
+    )
     run = job.train(rows, target=TARGET, models=["OLS"], jobs=1)
     (note,) = (note for note in run.metrics["data"]["notes"] if "few-groups" in note)
     named = note.partition("group by other columns, such as ")[2].split(", ")

@@ -23,7 +23,12 @@ DEVICES = {"host": "MI300X", "target": "MI355X"}
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tidy CSV of GEMMs in two precisions: fp8 follows FLOPS scaling, bf16 the power 0.8 of the host's time."""
     rng = np.random.default_rng(0)
-    cells = [(m, n, k) for n in (4096, 8192) for k in (4096, 6144, 8192) for m in (512, 1024, 2048, 8192, 32768)]
+    cells = [
+        (m, n, k)
+        for n in (4096, 8192)
+        for k in (4096, 6144, 8192)
+        for m in (512, 1024, 2048, 8192, 32768)
+    ]
     shapes = pd.DataFrame(cells, columns=["m", "n", "k"]).assign(op="gemm")
     host, target = (find(name) for name in DEVICES.values())
     tables = []
@@ -44,7 +49,10 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_classes_are_judged_apart(measured: Path) -> None:
     result = validate([measured], **DEVICES, replicates=200)
     outcomes = {one.name: one.law("FLOPS scaling").verdict.outcome for one in result.classes[1:]}
-    assert outcomes == {"gemm fp8 compute-bound": Outcome.HOLDS, "gemm bf16 compute-bound": Outcome.SIZE}
+    assert outcomes == {
+        "gemm fp8 compute-bound": Outcome.HOLDS,
+        "gemm bf16 compute-bound": Outcome.SIZE,
+    }
     assert result.rejected == {"zero-duration": 1}
     assert result.rejected_at.keys() == {"zero-duration"}
     assert (result.classes[0].rows, result.classes[0].groups) == (60, 6)
@@ -52,7 +60,13 @@ def test_classes_are_judged_apart(measured: Path) -> None:
 
 def test_conditions_groups_and_margin_are_passed_on(measured: Path) -> None:
     result = validate(
-        [measured], **DEVICES, where={"dtype_a": ["fp8"]}, group=["k"], margin=0.005, replicates=100, seed=3
+        [measured],
+        **DEVICES,
+        where={"dtype_a": ["fp8"]},
+        group=["k"],
+        margin=0.005,
+        replicates=100,
+        seed=3,
     )
     pooled = result.classes[0]
     assert (pooled.rows, pooled.groups, result.margin, result.seed) == (30, 3, 0.005, 3)
@@ -91,7 +105,16 @@ def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_pat
 @pytest.mark.no_cover
 def test_the_command_prints_json(measured: Path) -> None:
     code, text, _ = run(
-        measured, "--host", "mi300x", "--target", "MI355X", "--where", "dtype_a=fp8", "--json", "--margin", "0.2"
+        measured,
+        "--host",
+        "mi300x",
+        "--target",
+        "MI355X",
+        "--where",
+        "dtype_a=fp8",
+        "--json",
+        "--margin",
+        "0.2",
     )
     found = json.loads(text)
     assert (code, found["host"], found["margin"], found["data"]["pairs"]) == (0, "MI300X", 0.2, 30)
@@ -103,13 +126,18 @@ def test_the_command_prints_json(measured: Path) -> None:
         (["--host", "MI300X", "--target", "MI355Y"], "GPU 'MI355Y' MI355X"),
         (["--host", "MI300X"], "--target"),
         (["--host", "MI300X", "--target", "MI355X", "--margin", "1.5"], "--margin 1.5"),
-        (["--host", "MI300X", "--target", "MI355X", "--where", "dtype_a"], "--where must be COLUMN=VALUE"),
+        (
+            ["--host", "MI300X", "--target", "MI355X", "--where", "dtype_a"],
+            "--where must be COLUMN=VALUE",
+        ),
         (["--host", "MI300X", "--target", "MI355X", "--group", "colour"], "colour"),
         (["--host", "MI300X", "--target", "MI300X"], "--host MI300X"),
         (["--host", "MI300X", "--target", "H200"], "H200"),
     ],
 )
-def test_what_the_user_got_wrong_is_one_line(measured: Path, arguments: list[str], message: str) -> None:
+def test_what_the_user_got_wrong_is_one_line(
+    measured: Path, arguments: list[str], message: str
+) -> None:
     code, text, error = run(measured, *arguments)
     assert (code, text) == (2, "")
     assert all(word in error for word in message.split())
@@ -117,7 +145,9 @@ def test_what_the_user_got_wrong_is_one_line(measured: Path, arguments: list[str
 
 
 def test_a_folder_with_other_files_is_refused_before_the_work(measured: Path) -> None:
-    code, _, error = run("no-such-file.csv", "--host", "MI300X", "--target", "MI355X", "--out", measured.parent)
+    code, _, error = run(
+        "no-such-file.csv", "--host", "MI300X", "--target", "MI355X", "--out", measured.parent
+    )
     assert code == 2
     assert "gemms.csv" in error
 

@@ -14,7 +14,10 @@ from flopcast.commands.app import COMMANDS, load
 from flopcast.measuring.timing import Rule
 from flopcast.workloads.setting import FIELDS
 
-CALLED: dict[str, Callable[..., Any]] = {"project": projecting.project_traces, "scale predict": fc.scale}
+CALLED: dict[str, Callable[..., Any]] = {
+    "project": projecting.project_traces,
+    "scale predict": fc.scale,
+}
 CALLED |= dict.fromkeys(("forecast MODEL", "forecast train", "forecast cases"), fc.forecast)
 """What a command calls, where that is not the function of its name at the front door."""
 SHOWN = {
@@ -46,7 +49,9 @@ def commands() -> Iterator[tuple[str, Any]]:
     for name in COMMANDS:
         command = load(name)
         inner = getattr(command, "commands", None)
-        yield from ((f"{name} {one}", leaf) for one, leaf in inner.items()) if inner else [(name, command)]
+        yield from (
+            ((f"{name} {one}", leaf) for one, leaf in inner.items()) if inner else [(name, command)]
+        )
 
 
 def called_by(name: str) -> Callable[..., Any]:
@@ -56,7 +61,11 @@ def called_by(name: str) -> Callable[..., Any]:
 
 def options() -> Iterator[tuple[str, Any]]:
     for name, command in commands():
-        yield from ((name, one) for one in command.params if one.param_type_name == "option" and one.name != "help")
+        yield from (
+            (name, one)
+            for one in command.params
+            if one.param_type_name == "option" and one.name != "help"
+        )
 
 
 def test_a_word_has_one_meaning() -> None:
@@ -97,7 +106,9 @@ def test_defaults_are_those_of_the_library_and_shown() -> None:
 
 
 def test_who_takes_units_of_columns_takes_their_names() -> None:
-    taken = {word: {name for name, one in options() if one.name == word} for word in ("unit", "rename")}
+    taken = {
+        word: {name for name, one in options() if one.name == word} for word in ("unit", "rename")
+    }
     assert set() < taken["unit"] <= taken["rename"]
 
 

@@ -43,9 +43,16 @@ def test_the_table_is_made_anew_from_the_tables_of_aiter(shared_data: Path) -> N
 
 def test_the_script_keeps_the_host_and_the_pairs(tmp_path: Path) -> None:
     lines = ["gfx,cu_num,M,N,K,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio"]
-    for device, m in (("gfx942,304", 16), ("gfx942,304", 32), ("gfx950,256", 32), ("gfx950,256", 64)):
+    for device, m in (
+        ("gfx942,304", 16),
+        ("gfx942,304", 32),
+        ("gfx950,256", 32),
+        ("gfx950,256", 64),
+    ):
         lines.append(f"{device},{m},512,7168,ck,8,0,{m / 4},a8w8_blockscale_x,1,1,0")
-    (tmp_path / "a8w8_blockscale_tuned_gemm.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "a8w8_blockscale_tuned_gemm.csv").write_text(
+        "\n".join(lines) + "\n", encoding="utf-8"
+    )
     assert main([str(tmp_path), str(tmp_path / "out.parquet"), "--commit", "abc"]) == 0
     made = pd.read_parquet(tmp_path / "out.parquet")
     assert made[["device", "m", "duration_us"]].to_numpy().tolist() == [

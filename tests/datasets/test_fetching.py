@@ -24,7 +24,8 @@ from flopcast.errors import DataError, ParameterError
 from flopcast.tests.commands.running import call
 
 pytestmark = pytest.mark.skipif(
-    subprocess.run(("git", "http-backend"), capture_output=True).returncode == 1, reason="needs git with http-backend"
+    subprocess.run(("git", "http-backend"), capture_output=True).returncode == 1,
+    reason="needs git with http-backend",
 )
 HEAD = "cu_num,M,N,K,us,kernelName\n"
 FILES = {
@@ -62,7 +63,12 @@ class _Backend(BaseHTTPRequestHandler):
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
         }
-        done = subprocess.run(("git", "http-backend"), input=body, env={**os.environ, **variables}, capture_output=True)
+        done = subprocess.run(
+            ("git", "http-backend"),
+            input=body,
+            env={**os.environ, **variables},
+            capture_output=True,
+        )
         head, _, content = done.stdout.partition(b"\r\n\r\n")
         lines = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         self.send_response(int(lines.pop("Status", "200").split()[0]))
@@ -86,7 +92,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     author = ("-c", "user.name=A", "-c", "user.email=a@example.org")
 
     def git(*words: str, at: Path = work) -> str:
-        return subprocess.run(("git", *words), cwd=at, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ("git", *words), cwd=at, capture_output=True, text=True, check=True
+        ).stdout.strip()
 
     git("init", "--quiet")
     git("add", ".")
@@ -98,7 +106,9 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def server(repository: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[type[_Backend]]:
+def server(
+    repository: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[type[_Backend]]:
     """Serve the repository as the source of ``aiter``, with a fresh cache."""
     folder, commit = repository
     handler = type("Handler", (_Backend,), {"root": folder, "asked": []})
@@ -106,7 +116,14 @@ def server(repository: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, tmp_pa
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         handler.url = f"http://127.0.0.1:{running.server_address[1]}"
-        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        for name in (
+            "http_proxy",
+            "HTTP_PROXY",
+            "https_proxy",
+            "HTTPS_PROXY",
+            "all_proxy",
+            "ALL_PROXY",
+        ):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("FLOPCAST_CACHE", str(tmp_path / "cache"))
         source = Repository(f"{handler.url}/data", commit, "aiter/configs", ("*.csv",))
@@ -124,20 +141,30 @@ def change(monkeypatch: pytest.MonkeyPatch, **parts: str) -> None:
 
 
 def held(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
-def test_the_files_asked_for_arrive_and_nothing_else(server: type[_Backend], tmp_path: Path) -> None:
+def test_the_files_asked_for_arrive_and_nothing_else(
+    server: type[_Backend], tmp_path: Path
+) -> None:
     folder = fetch_aiter()
     assert folder.is_relative_to(tmp_path / "cache")
     (place,) = (tmp_path / "cache").iterdir()
-    assert held(place) == {name: text for name, text in FILES.items() if name.startswith("aiter/configs/")}
+    assert held(place) == {
+        name: text for name, text in FILES.items() if name.startswith("aiter/configs/")
+    }
     asked = len(server.asked)
     assert fetch_aiter() == folder
     assert len(server.asked) == asked
 
 
-def test_a_proxy_is_asked_where_one_is_set(server: type[_Backend], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_is_asked_where_one_is_set(
+    server: type[_Backend], monkeypatch: pytest.MonkeyPatch
+) -> None:
     change(monkeypatch, url="http://tables.invalid/data")
     monkeypatch.setenv("http_proxy", server.url)
     monkeypatch.delenv("no_proxy", raising=False)
@@ -155,12 +182,17 @@ def test_another_repository_that_the_environment_names_is_left_alone(
     assert config.read_text() == before
 
 
-def test_the_command_prints_the_folder_alone_and_beside_it_what_is_there(server: type[_Backend]) -> None:
+def test_the_command_prints_the_folder_alone_and_beside_it_what_is_there(
+    server: type[_Backend],
+) -> None:
     done = call("fetch", "aiter")
     assert (done.exit_code, done.stdout) == (0, f"{fetch_aiter()}\n")
     told = json.loads(call("fetch", "aiter", "--json").stdout)
     assert told["url"] == f"{server.url}/data"
-    assert told["rows"] == {"gemm a8w8": {"MI308X": 1}, "gemm a8w8_blockscale": {"MI300X": 1, "MI355X": 1}}
+    assert told["rows"] == {
+        "gemm a8w8": {"MI308X": 1},
+        "gemm a8w8_blockscale": {"MI300X": 1, "MI355X": 1},
+    }
     assert f"{server.url}/data" in done.stderr
     quiet = call("fetch", "aiter", "--quiet")
     assert (quiet.stdout, quiet.stderr) == (done.stdout, "")

@@ -51,7 +51,9 @@ def packed(folder: Path, files: Mapping[str, str | bytes] = FILES) -> Wheel:
 def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder that pip takes wheels from; the cache is fresh, the repository out of reach."""
     folder = tmp_path / "index"
-    for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
+    for name in [
+        name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -61,12 +63,18 @@ def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return folder
 
 
-def pin(monkeypatch: pytest.MonkeyPatch, wheel: Wheel, repository: Repository | None = UNREACHABLE) -> None:
+def pin(
+    monkeypatch: pytest.MonkeyPatch, wheel: Wheel, repository: Repository | None = UNREACHABLE
+) -> None:
     monkeypatch.setitem(fetching.SOURCES, "aiter", Source(repository, wheel))
 
 
 def held(folder: Path) -> dict[str, str]:
-    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_where_the_repository_is_out_of_reach_the_wheel_has_the_tables(
@@ -101,7 +109,12 @@ def test_without_any_network_one_line_says_how_else(
     (index / NAME).rename(wheel)
     done = call("fetch", "aiter")
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    for words in ("error: --wheel ", UNREACHABLE.url, "pip download --no-deps made-up==1.0", "aiter/configs"):
+    for words in (
+        "error: --wheel ",
+        UNREACHABLE.url,
+        "pip download --no-deps made-up==1.0",
+        "aiter/configs",
+    ):
         assert words in done.stderr
     assert not any((tmp_path / "cache").iterdir())
 
@@ -111,8 +124,12 @@ def test_without_any_network_one_line_says_how_else(
     assert held(Path(done.stdout.strip())) == {"a8w8_blockscale_tuned_gemm.csv": TABLE}
 
 
-def test_without_pip_it_says_so(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run((sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")), check=True)
+def test_without_pip_it_says_so(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(
+        (sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")), check=True
+    )
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
     done = call("fetch", "aiter")
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
@@ -120,7 +137,10 @@ def test_without_pip_it_says_so(index: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_another_file_of_that_name_is_refused(index: Path, tmp_path: Path) -> None:
-    packed(index, {**FILES, "aiter/configs/a8w8_blockscale_tuned_gemm.csv": TABLE.replace("1.5", "1.6")})
+    packed(
+        index,
+        {**FILES, "aiter/configs/a8w8_blockscale_tuned_gemm.csv": TABLE.replace("1.5", "1.6")},
+    )
     with pytest.raises(DataError, match="HASHES") as told:
         fetch("aiter")
     assert not isinstance(told.value, ParameterError)
@@ -161,9 +181,14 @@ def test_a_wheel_with_what_should_not_be_in_it_leaves_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {"index", "cache"}
 
 
-def test_what_is_no_archive_is_refused(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_archive_is_refused(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (index / NAME).write_bytes(b"PK no archive")
-    pin(monkeypatch, replace(packed(tmp_path / "aside"), sha256=hashlib.sha256(b"PK no archive").hexdigest()))
+    pin(
+        monkeypatch,
+        replace(packed(tmp_path / "aside"), sha256=hashlib.sha256(b"PK no archive").hexdigest()),
+    )
     with pytest.raises(DataError, match="cannot be unzipped"):
         fetch("aiter", wheel=index / NAME)
 
@@ -176,7 +201,9 @@ def test_a_wheel_that_is_not_there_is_named(index: Path, tmp_path: Path) -> None
         fetch("miopen", wheel=index / NAME)
 
 
-def test_tables_of_aiconfigurator_are_counted(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_aiconfigurator_are_counted(
+    index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def table(rows: int) -> bytes:
         out = pa.BufferOutputStream()
         pq.write_table(pa.table({"latency": [1.0] * rows}), out)
@@ -228,7 +255,11 @@ def test_the_pinned_wheel_is_what_the_package_index_has(
     told = json.loads(call("fetch", name, "--json").stdout)
     assert told["folder"] == str(folder)
     if name == "aiter":
-        assert told["rows"]["gemm a8w8_blockscale"] == {"MI300X": 117, "MI308X": 117, "MI355X": 546 + 67}
+        assert told["rows"]["gemm a8w8_blockscale"] == {
+            "MI300X": 117,
+            "MI308X": 117,
+            "MI355X": 546 + 67,
+        }
     else:
         counts = {"tables": 736, "rows": 12_586_413, "runs": 5_221, "models": 89}
         assert {key: told[key] for key in counts} == counts
@@ -244,7 +275,10 @@ def test_the_pinned_commit_is_what_the_repository_has(
     try:
         folder = fetch(name, cache=tmp_path).folder
     except DataError as error:
-        if not any(words in str(error) for words in ("unable to access", "does not answer", "git is not installed")):
+        if not any(
+            words in str(error)
+            for words in ("unable to access", "does not answer", "git is not installed")
+        ):
             raise
         pytest.skip(f"the repository is out of reach: {error}")
     assert any(path.is_file() for path in folder.iterdir())

@@ -51,7 +51,9 @@ def steps(text: str) -> list[Step]:
         if language == "prose":
             spans = (" ".join(span.split()) for span in _WITHIN.findall("\n".join(lines)))
             found += [Step(span) for span in spans if set(span.split()[1:]) - _NAMES]
-        elif language == "python" or (not language and lines[0].startswith(("import ", "from ", ">>> "))):
+        elif language == "python" or (
+            not language and lines[0].startswith(("import ", "from ", ">>> "))
+        ):
             found.append(Step("\n".join(lines), python=True))
         elif language in ("", "text", "sh", "bash", "shell", "console"):
             _shell(lines, found)
@@ -62,7 +64,9 @@ def help_texts() -> Iterator[tuple[str, str]]:
     """Yield each command, inner ones too, with all that its ``--help`` says in sentences."""
     waiting: list[tuple[str, Any]] = [(f"flopcast {name}", load(name)) for name in COMMANDS]
     for name, command in waiting:
-        waiting += [(f"{name} {inner}", one) for inner, one in getattr(command, "commands", {}).items()]
+        waiting += [
+            (f"{name} {inner}", one) for inner, one in getattr(command, "commands", {}).items()
+        ]
         told = (command.help, command.epilog, *(getattr(one, "help", "") for one in command.params))
         yield f"{name} --help", "\n\n".join(filter(None, told))
 

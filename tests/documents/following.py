@@ -98,7 +98,9 @@ class Reader:
     def command(self, step: Step) -> None:
         """Run a command; it ends well, or with 2 where the page prints that it is refused."""
         if step.code.startswith("cat "):
-            Path(step.code.removeprefix("cat ")).write_text("\n".join([*step.printed, ""]), encoding="utf-8")
+            Path(step.code.removeprefix("cat ")).write_text(
+                "\n".join([*step.printed, ""]), encoding="utf-8"
+            )
             return
         words, printed = self.words(step.code), step.printed
         if words[0] == "train" and not {"--quick", "--models"} & {*words}:
@@ -113,11 +115,16 @@ class Reader:
         refused = any(line.startswith("error: ") for line in printed)
         assert ended.exit_code == (2 if refused else 0), (step.code, ended.output)
         if not self.made_up and (missing := unsaid(printed, ended.output)):
-            pytest.fail("\n".join([f"{step.code} does not print", *missing, "but", ended.output]), pytrace=False)
+            pytest.fail(
+                "\n".join([f"{step.code} does not print", *missing, "but", ended.output]),
+                pytrace=False,
+            )
 
     def words(self, code: str) -> list[str]:
         """Return the arguments of a command, its files laid."""
-        code = re.sub(r"\$\(flopcast fetch (\w+)\)", lambda found: self.fetched(found[1], code), code)
+        code = re.sub(
+            r"\$\(flopcast fetch (\w+)\)", lambda found: self.fetched(found[1], code), code
+        )
         for hardware, instead in INSTEAD.items():
             code = code.replace(hardware, instead)
         program, *words = shlex.split(code, comments=True)
@@ -162,7 +169,9 @@ def once(call: Callable[..., Any]) -> Callable[..., Any]:
     def known(dataset: Any, *given: Any, **options: Any) -> Any:
         asked = {name: value for name, value in options.items() if name not in ("jobs", "progress")}
         whose = (dataset.host and dataset.host.name, dataset.target.name, dataset.metric)
-        of = (one if isinstance(one, str) else id(one) for one in given)  # a competition is one of those known here
+        of = (
+            one if isinstance(one, str) else id(one) for one in given
+        )  # a competition is one of those known here
         key = (call.__name__, data_hash(dataset), *whose, *of, repr(asked), competition.FOLDS)
         if key not in WORKED_OUT:
             WORKED_OUT[key] = call(dataset, *given, **options)
@@ -181,7 +190,9 @@ def torch() -> Any:
 def lay(word: str, command: str = "") -> None:
     """Lay the file or folder of this name, or that it is in, if it is one that is laid and is not there."""
     within = (f"{folder}/" for folder in map(str, Path(word).parents))
-    name = next((name for name in (f"{command} {word}", word, f"{word}/", *within) if name in LAID), None)
+    name = next(
+        (name for name in (f"{command} {word}", word, f"{word}/", *within) if name in LAID), None
+    )
     if name is None:
         return
     path = Path(name.split()[-1])
@@ -215,12 +226,16 @@ def unsaid(printed: list[str], output: str) -> list[str]:
             continue
         last = len(text) - len(wanted)
         following = (
-            place for place in range(at, last + 1) if all(map(same, wanted, text[place : place + len(wanted)]))
+            place
+            for place in range(at, last + 1)
+            if all(map(same, wanted, text[place : place + len(wanted)]))
         )
         if (place := next(following, None)) is not None:
             at = place + len(wanted)
             continue
-        rows = (row for row, line in enumerate(lines) if begins[row + 1] > at and within(wanted, line))
+        rows = (
+            row for row, line in enumerate(lines) if begins[row + 1] > at and within(wanted, line)
+        )
         if (row := next(rows, None)) is None:
             missing.append(told)
         else:

@@ -46,8 +46,12 @@ class MissingError(Exception):
 
 def products(device: str, seed: int = 0) -> pd.DataFrame:
     """Return block-scaled FP8 products, as AITER times them: a launch, half of the peak, scatter of 5 %."""
-    cells = product((16, 64, 256, 1024, 2048, 4096, 8192), (1024, 2304, 4096, 7168), (512, 2048, 7168))
-    table = pd.DataFrame(cells, columns=["m", "n", "k"]).assign(device=device, op="gemm", dtype_a="fp8")
+    cells = product(
+        (16, 64, 256, 1024, 2048, 4096, 8192), (1024, 2304, 4096, 7168), (512, 2048, 7168)
+    )
+    table = pd.DataFrame(cells, columns=["m", "n", "k"]).assign(
+        device=device, op="gemm", dtype_a="fp8"
+    )
     flops = 2.0 * table["m"] * table["n"] * table["k"]
     scatter = np.random.default_rng(seed).lognormal(0, 0.05, len(table))
     peak = find(device).peaks["fp8_matrix"] if device in ("MI300X", "MI355X") else 600.0
@@ -65,8 +69,14 @@ def tuned(path: Path) -> None:
     of = {"MI308X": ("gfx942", 80), "MI300X": ("gfx942", 304), "MI355X": ("gfx950", 256)}
     parts = []
     for device, (gfx, cus) in of.items():
-        found = products(device).rename(columns={name: name.upper() for name in "mnk"} | {"duration_us": "us"})
-        parts.append(found[["M", "N", "K", "us"]].assign(gfx=gfx, cu_num=cus, kernelId=1, splitK=0, kernelName="x"))
+        found = products(device).rename(
+            columns={name: name.upper() for name in "mnk"} | {"duration_us": "us"}
+        )
+        parts.append(
+            found[["M", "N", "K", "us"]].assign(
+                gfx=gfx, cu_num=cus, kernelId=1, splitK=0, kernelName="x"
+            )
+        )
     pd.concat(parts).to_csv(path / "a8w8_blockscale_tuned_gemm.csv", index=False)
 
 
@@ -116,13 +126,23 @@ def profiled(path: Path, us: int) -> None:
     names = "SQ_INSTS,SQ_WAIT_ANY,SQ_WAVE_CYCLES,TCC_MISS_sum,Start_Timestamp,End_Timestamp"
     row = test_reader.merged_row(0, "300000,2000000,3000000,9000", f"1000,{1000 + 1000 * us}")
     test_reader.write(path / "pmc_perf.csv", f"{test_reader.MERGED},{names}", row)
-    test_reader.write(path / "sysinfo.csv", test_reader.SYSTEM, 'w,"./a",SPX,MI300X_A1,gfx942,304,2')
+    test_reader.write(
+        path / "sysinfo.csv", test_reader.SYSTEM, 'w,"./a",SPX,MI300X_A1,gfx942,304,2'
+    )
 
 
 def served(path: Path) -> None:
     """Write two runs of a benchmark of serving, into a folder."""
-    runs = pd.DataFrame({"concurrency": [1, 128], "ttft_ms": [150.0, 1500.0], "tpot_ms": [12.0, 35.0]}).assign(
-        op="serving", device="MI355X", model="deepseek-r1", engine="vllm", tp=8, dtype_a="fp8", dtype_b="fp8"
+    runs = pd.DataFrame(
+        {"concurrency": [1, 128], "ttft_ms": [150.0, 1500.0], "tpot_ms": [12.0, 35.0]}
+    ).assign(
+        op="serving",
+        device="MI355X",
+        model="deepseek-r1",
+        engine="vllm",
+        tp=8,
+        dtype_a="fp8",
+        dtype_b="fp8",
     )
     runs = runs.assign(input_len=1024, output_len=1024)
     path.mkdir()
@@ -149,12 +169,22 @@ def trace(
     clock of its own.
     """
     together = {"rank": rank, "world_size": ranks}
-    write(path, list(_steps(steps, work_us, rank, ranks, (late_us, last_us))), distributedInfo=together)
+    write(
+        path,
+        list(_steps(steps, work_us, rank, ranks, (late_us, last_us))),
+        distributedInfo=together,
+    )
 
 
-def _steps(steps: int, work_us: float, rank: int, ranks: int, late_us: tuple[float, float]) -> Iterator[dict[str, Any]]:
+def _steps(
+    steps: int, work_us: float, rank: int, ranks: int, late_us: tuple[float, float]
+) -> Iterator[dict[str, Any]]:
     cpu, gpu = partial(event, tid=1, pid=7), partial(event, tid=0, pid=0, device=0, stream=0)
-    group = {"Group size": ranks, "Process Group Name": "0", "Process Group Ranks": str(list(range(ranks)))}
+    group = {
+        "Group size": ranks,
+        "Process Group Name": "0",
+        "Process Group Ranks": str(list(range(ranks))),
+    }
     message = dict.fromkeys(("In msg nelems", "Out msg nelems"), 64 << 20)
     meeting = {"Collective name": "allreduce", "dtype": "BFloat16", **message, **group}
     length = len(KERNELS) * work_us + late_us[1] + TRANSFER_US
@@ -162,7 +192,9 @@ def _steps(steps: int, work_us: float, rank: int, ranks: int, late_us: tuple[flo
         at = 1000.0 * rank + (length + 80.0) * step
         begun, end = at + 20.0, at + 20.0 + length
         yield cpu("user_annotation", f"ProfilerStep#{step + 1}", at, length + 79.0)
-        for place, name in enumerate((*KERNELS, "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)")):
+        for place, name in enumerate(
+            (*KERNELS, "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)")
+        ):
             number = 4 * step + place + 1
             ids, called = {"External id": number, "correlation": number}, at + 4.0 * place
             collective = place == len(KERNELS)
@@ -174,14 +206,38 @@ def _steps(steps: int, work_us: float, rank: int, ranks: int, late_us: tuple[flo
             took = end - begun if collective else work_us + (0.0 if place else late_us[0])
             yield gpu("kernel", name, begun, took, **ids, **(meeting if collective else {}))
             begun += took
-        yield cpu("cuda_runtime", "hipDeviceSynchronize", at + 17, end + 1 - at - 17, correlation=1_000_000 + step)
+        yield cpu(
+            "cuda_runtime",
+            "hipDeviceSynchronize",
+            at + 17,
+            end + 1 - at - 17,
+            correlation=1_000_000 + step,
+        )
 
 
 def in_line(path: Path) -> None:
     """Write the times of modules that compute the products of `trace`, and of the model around them."""
-    product = {"device": "MI300X", "op": "gemm", "dtype_a": "bf16", "n": 4096, "k": 4096, "outer": False}
-    rows = [{**product, "kernel": name, "m": int(name.rpartition("_")[2]), "duration_us": 270.0} for name in KERNELS]
-    rows.append({"device": "MI300X", "op": "application", "kernel": "Model", "duration_us": 1480.0, "outer": True})
+    product = {
+        "device": "MI300X",
+        "op": "gemm",
+        "dtype_a": "bf16",
+        "n": 4096,
+        "k": 4096,
+        "outer": False,
+    }
+    rows = [
+        {**product, "kernel": name, "m": int(name.rpartition("_")[2]), "duration_us": 270.0}
+        for name in KERNELS
+    ]
+    rows.append(
+        {
+            "device": "MI300X",
+            "op": "application",
+            "kernel": "Model",
+            "duration_us": 1480.0,
+            "outer": True,
+        }
+    )
     table = pd.DataFrame(rows).assign(repeats=5)
     table.assign(source="inline:" + table["kernel"]).to_csv(path, index=False)
 
@@ -196,7 +252,14 @@ def ranks(path: Path) -> None:
     """Write four ranks; in every step each works 10 µs longer than the one before it, and rank 2 another 150 µs."""
     late = [10.0 * rank + 150.0 * (rank == 2) for rank in range(4)]
     for rank, late_us in enumerate(late):
-        trace(path.with_name(f"rank{rank}.json"), work_us=500.0, rank=rank, ranks=4, late_us=late_us, last_us=max(late))
+        trace(
+            path.with_name(f"rank{rank}.json"),
+            work_us=500.0,
+            rank=rank,
+            ranks=4,
+            late_us=late_us,
+            last_us=max(late),
+        )
 
 
 def twenty_times(path: Path) -> None:
@@ -206,14 +269,26 @@ def twenty_times(path: Path) -> None:
         raise MissingError("the measured data (../shared/data) are not on this machine")
     content = json.loads(gzip.decompress(source.read_bytes()))
     timed = [
-        one for one in content["traceEvents"] if one["ph"] == "X" and one["cat"] not in ("python_function", "Trace")
+        one
+        for one in content["traceEvents"]
+        if one["ph"] == "X" and one["cat"] not in ("python_function", "Trace")
     ]
     length = max(one["ts"] + one["dur"] for one in timed) - min(one["ts"] for one in timed)
     events = [one for one in content["traceEvents"] if one["ph"] == "M"]
     for number in range(20):
         for one in timed:
-            numbers = {name: value + 1_000_000 * number for name, value in one["args"].items() if name in _NUMBERS}
-            events.append({**one, "ts": one["ts"] + (length + 20.0) * number, "args": {**one["args"], **numbers}})
+            numbers = {
+                name: value + 1_000_000 * number
+                for name, value in one["args"].items()
+                if name in _NUMBERS
+            }
+            events.append(
+                {
+                    **one,
+                    "ts": one["ts"] + (length + 20.0) * number,
+                    "args": {**one["args"], **numbers},
+                }
+            )
     path.write_text(json.dumps({**content, "traceEvents": events}), encoding="utf-8")
 
 
@@ -226,9 +301,19 @@ def recorded(path: Path, times: int = 5, factor: float = 1.0) -> None:
     rows = []
     for number in range(times * len(KERNELS)):
         start = 1_000_000 + 400_000 * number
-        rows.append((number + 1, KERNELS[number % len(KERNELS)], start, start + round(300_000 * factor)))
-    table = pd.DataFrame(rows, columns=["Dispatch_Id", "Kernel_Name", "Start_Timestamp", "End_Timestamp"])
-    common = {"Kind": "KERNEL_DISPATCH", "Agent_Id": "Agent 4", "Queue_Id": 1, "Stream_Id": 1, "Thread_Id": 1}
+        rows.append(
+            (number + 1, KERNELS[number % len(KERNELS)], start, start + round(300_000 * factor))
+        )
+    table = pd.DataFrame(
+        rows, columns=["Dispatch_Id", "Kernel_Name", "Start_Timestamp", "End_Timestamp"]
+    )
+    common = {
+        "Kind": "KERNEL_DISPATCH",
+        "Agent_Id": "Agent 4",
+        "Queue_Id": 1,
+        "Stream_Id": 1,
+        "Thread_Id": 1,
+    }
     grid = {f"{name}_Size_{axis}": 1 for name in ("Workgroup", "Grid") for axis in "XYZ"}
     table.assign(**common, Kernel_Id=1, Correlation_Id=table["Dispatch_Id"], **grid).to_csv(
         path / "kernel_trace.csv", index=False
@@ -249,8 +334,21 @@ def executed(path: Path) -> None:
     for number in (2, 3):
         tensors = [[6, 7, 0, 1 << 22, 2, "cuda:0"], [number, 9, 0, 1 << 24, 2, "cuda:0"]]
         given = {"inputs": tensors, "input_shapes": [[1024, 4096], [4096, 4096]]}
-        types = {"input_types": ["Tensor(c10::BFloat16)"] * 2, "outputs": [], "output_shapes": [], "op_schema": ""}
-        place = {"id": number, "rf_id": number - 1, "parent": 1, "fw_parent": 0, "seq_id": -1, "scope": 0, "tid": 1}
+        types = {
+            "input_types": ["Tensor(c10::BFloat16)"] * 2,
+            "outputs": [],
+            "output_shapes": [],
+            "op_schema": "",
+        }
+        place = {
+            "id": number,
+            "rf_id": number - 1,
+            "parent": 1,
+            "fw_parent": 0,
+            "seq_id": -1,
+            "scope": 0,
+            "tid": 1,
+        }
         nodes.append({"name": "aten::mm", **place, **given, **types})
     process = {
         **nodes[0],
@@ -261,7 +359,13 @@ def executed(path: Path) -> None:
         "input_shapes": [],
         "input_types": [],
     }
-    header = {"schema": "1.0.1", "pid": 1, "time": "2024-04-29 16:23:47", "start_ts": 1, "finish_ts": 2}
+    header = {
+        "schema": "1.0.1",
+        "pid": 1,
+        "time": "2024-04-29 16:23:47",
+        "start_ts": 1,
+        "finish_ts": 2,
+    }
     path.write_text(json.dumps({**header, "nodes": [process, *nodes]}), encoding="utf-8")
 
 
@@ -275,15 +379,27 @@ def encoder(path: Path) -> None:
     weights = helper.make_tensor_value_info("weights", TensorProto.FLOAT16, [768, 768])
     node = helper.make_node("MatMul", ["tokens", "weights"], ["found"])
     inputs = [free("tokens", shape=["batch", "sequence", 768]), weights]
-    save(helper.make_model(helper.make_graph([node], "encoder", inputs, [free("found", shape=None)])), path)
+    save(
+        helper.make_model(
+            helper.make_graph([node], "encoder", inputs, [free("found", shape=None)])
+        ),
+        path,
+    )
 
 
 def placed(path: Path) -> None:
     """Write the input of a planner of device placement: two nodes, 1.5 and 2.5 of its unit of time."""
     times = enumerate((1.5, 2.5))
-    nodes = [{"id": at, "supportedOnFpga": 1, "cpuLatency": 10 * time, "fpgaLatency": time} for at, time in times]
+    nodes = [
+        {"id": at, "supportedOnFpga": 1, "cpuLatency": 10 * time, "fpgaLatency": time}
+        for at, time in times
+    ]
     edges = [{"sourceId": 0, "destId": 1, "cost": 1.0}]
-    path.write_text(json.dumps({"maxFPGAs": 1, "maxCPUs": 1, "maxSizePerFPGA": 1e9, "nodes": nodes, "edges": edges}))
+    path.write_text(
+        json.dumps(
+            {"maxFPGAs": 1, "maxCPUs": 1, "maxSizePerFPGA": 1e9, "nodes": nodes, "edges": edges}
+        )
+    )
 
 
 OWN: Final = """

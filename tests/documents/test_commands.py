@@ -27,24 +27,38 @@ PAGES = [
 ]
 MADE = ("gallery", "generated")
 """Folders of docs/ that `make docs` writes."""
-TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in PAGES if not {*MADE} & {*path.parts}}
+TEXTS = {
+    str(path.relative_to(ROOT)): path.read_text("utf-8")
+    for path in PAGES
+    if not {*MADE} & {*path.parts}
+}
 HASTY = timing.Rule(precision=0.9, least=6, least_seconds=0.0, seconds=2.0, rounds=2)
 """How kernels are timed: as few times as can be."""
-FOUND = {name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))}
+FOUND = {
+    name: found for name, text in {**TEXTS, **dict(help_texts())}.items() if (found := steps(text))
+}
 
 
 def first_told(pages: dict[str, list[Step]]) -> dict[str, list[Step]]:
     """Leave out what prints and writes nothing where it is also told with that, and what helps and cookbook repeat."""
     told = [step for found in pages.values() for step in found if not step.python]
-    known = {_shown(step.code) for step in told if step.printed or _shown(step.code) != _script(step.code)}
+    known = {
+        _shown(step.code)
+        for step in told
+        if step.printed or _shown(step.code) != _script(step.code)
+    }
     kept = {
         name: [step for step in found if step.printed or _script(step.code) not in known]
         for name, found in pages.items()
     }
     copies = [name for name in pages if name.endswith(" --help") or name == "docs/cookbook.md"]
-    guided = {_script(step.code) for name, found in pages.items() if name not in copies for step in found}
+    guided = {
+        _script(step.code) for name, found in pages.items() if name not in copies for step in found
+    }
     for name in copies:
-        kept[name] = [step for step in kept[name] if step.printed or _script(step.code) not in guided]
+        kept[name] = [
+            step for step in kept[name] if step.printed or _script(step.code) not in guided
+        ]
     return {name: found for name, found in kept.items() if found}
 
 
@@ -70,7 +84,9 @@ def without_figures(parts: Sequence[Part]) -> list[Part]:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("name", FOLLOWED)
-def test_a_reader_can_type_what_a_document_says(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_can_type_what_a_document_says(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(fc, "train", hasty_train, raising=False)
@@ -142,7 +158,13 @@ what the model says
     ("told", "missing"),
     [
         (
-            ["model E_out median", "affine 9.6 6.6", "...", "OLS 12.0", "the collectives took 63 times what the model"],
+            [
+                "model E_out median",
+                "affine 9.6 6.6",
+                "...",
+                "OLS 12.0",
+                "the collectives took 63 times what the model",
+            ],
             [],
         ),
         (["affine 9.9", "OLS 12.1"], ["affine 9.9"]),

@@ -25,14 +25,17 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> list[list[dict[str, An
     pytest.importorskip("ipykernel", reason="needs ipykernel: uv pip install --group docs")
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     at: Path = tmp_path_factory.mktemp("notebook")
-    client.NotebookClient(book, timeout=None, allow_errors=True, resources={"metadata": {"path": at}}).execute()
+    client.NotebookClient(
+        book, timeout=None, allow_errors=True, resources={"metadata": {"path": at}}
+    ).execute()
     return [cell["outputs"] for cell in book["cells"]]
 
 
 @pytest.mark.no_cover
 def test_results_are_pages_in_their_cells(executed: list[list[dict[str, Any]]]) -> None:
     data, run, why, _, slid = (
-        unescape("".join(output.get("data", {}).get("text/html", "") for output in cell)) for cell in executed
+        unescape("".join(output.get("data", {}).get("text/html", "") for output in cell))
+        for cell in executed
     )
     assert ">duration_us</th>" in data
     assert 'class="bars"' in run
@@ -49,7 +52,9 @@ def test_training_shows_its_progress(executed: list[list[dict[str, Any]]]) -> No
 
 
 @pytest.mark.no_cover
-def test_a_mistake_is_a_line_and_not_the_calls_that_led_there(executed: list[list[dict[str, Any]]]) -> None:
+def test_a_mistake_is_a_line_and_not_the_calls_that_led_there(
+    executed: list[list[dict[str, Any]]],
+) -> None:
     (wrong,) = executed[3]
     assert wrong["output_type"] == "error"
     assert [line.startswith("DataError: nofile.csv") for line in wrong["traceback"]] == [True]

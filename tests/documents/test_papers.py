@@ -11,7 +11,11 @@ from flopcast.commands.app import COMMANDS, load
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "papers.md").read_text("utf-8")
-ROWS = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ") and "`" in line]
+ROWS = [
+    line.strip("| ").split(" | ")
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and "`" in line
+]
 
 
 def command_of(words: list[str]) -> Any:
@@ -50,6 +54,7 @@ def test_each_link_leads_to_a_heading() -> None:
         path, _, anchor = target.partition("#")
         text = (DOCS / path).read_text("utf-8")
         heads = {
-            re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.+)$", text, re.M)
+            re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-")
+            for head in re.findall(r"^#+ (.+)$", text, re.M)
         }
         assert not anchor or anchor in heads, target

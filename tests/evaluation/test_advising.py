@@ -9,7 +9,9 @@ from flopcast.evaluation.advising import choose, coordinates, expected_error, im
 
 
 def test_a_batch_stands_for_the_candidates_and_leaves_what_is_measured() -> None:
-    points = np.repeat([[0.0], [1.0], [2.0], [3.0]], 25, axis=0) + 0.01 * np.arange(100)[:, None] / 100
+    points = (
+        np.repeat([[0.0], [1.0], [2.0], [3.0]], 25, axis=0) + 0.01 * np.arange(100)[:, None] / 100
+    )
     weights = np.full(100, 0.01)
     batch = choose(points, weights, budget=4)
     assert sorted(points[batch].round()[:, 0]) == [0, 1, 2, 3]
@@ -33,11 +35,17 @@ def test_the_same_candidates_give_the_same_batch_in_their_thousands() -> None:
     assert first.tolist() == second.tolist()
 
 
-def test_an_error_is_expected_of_groups_that_stay_unknown_and_of_those_the_batch_makes_known() -> None:
+def test_an_error_is_expected_of_groups_that_stay_unknown_and_of_those_the_batch_makes_known() -> (
+    None
+):
     groups, known = np.array(["a", "a", "b", "c"]), np.array([True, True, False, False])
     errors = {"unseen_error": 10.0, "known_error": 2.0}
     found = expected_error(groups, known, np.array([2]), **errors)
-    assert found == {"now": pytest.approx(6), "after": pytest.approx(2 + 8 * (6 / 7 + 1) / 4), "new_groups": 1}
+    assert found == {
+        "now": pytest.approx(6),
+        "after": pytest.approx(2 + 8 * (6 / 7 + 1) / 4),
+        "new_groups": 1,
+    }
     assert importance(groups, known, **errors).sum() == pytest.approx(1)
     assert importance(groups, known, **errors)[2] == pytest.approx(
         5 * np.sqrt(2) * importance(groups, known, **errors)[0]
@@ -53,11 +61,24 @@ def test_sizes_are_told_apart_by_their_logarithms() -> None:
 @pytest.mark.long
 def test_a_run_is_advised_on_what_its_host_measured_and_its_target_did_not() -> None:
     rng = np.random.default_rng(0)
-    shapes = pd.DataFrame([(16 * m, 512 * n, 2048) for n in range(1, 9) for m in (1, 2, 4, 8, 16)], columns=list("mnk"))
-    host = shapes.assign(op="gemm", dtype_a="bf16", device="MI300X", duration_us=10 + shapes.prod(axis=1) / 2e7)
-    target = host.assign(device="MI355X", duration_us=0.7 * host["duration_us"] * np.exp(rng.normal(0, 0.02, 40)))
+    shapes = pd.DataFrame(
+        [(16 * m, 512 * n, 2048) for n in range(1, 9) for m in (1, 2, 4, 8, 16)],
+        columns=list("mnk"),
+    )
+    host = shapes.assign(
+        op="gemm", dtype_a="bf16", device="MI300X", duration_us=10 + shapes.prod(axis=1) / 2e7
+    )
+    target = host.assign(
+        device="MI355X", duration_us=0.7 * host["duration_us"] * np.exp(rng.normal(0, 0.02, 40))
+    )
     old = shapes["n"] <= 512 * 4
-    run = fc.train(pd.concat([host[old], target[old]]), host="MI300X", target="MI355X", models=["Additive"], jobs=1)
+    run = fc.train(
+        pd.concat([host[old], target[old]]),
+        host="MI300X",
+        target="MI355X",
+        models=["Additive"],
+        jobs=1,
+    )
     found = fc.advise(run, pd.concat([host, target[old]]), rows=4)
     assert (found.report["candidates"], found.report["measured_already"]) == (20, 20)
     assert len(found.batch) == 4

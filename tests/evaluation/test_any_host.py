@@ -37,15 +37,21 @@ def measured(*devices: str, rows: int = 40, seed: int = 0) -> pd.DataFrame:
     luck, found = random.normal(0, 0.4, rows), []
     for device in devices:
         own = np.random.default_rng(sum(map(ord, device))).normal(1.2, 0.05)
-        time = (3 + roofline_us(device, m, n, k)) * np.exp(own + luck + random.normal(0, 0.02, rows))
+        time = (3 + roofline_us(device, m, n, k)) * np.exp(
+            own + luck + random.normal(0, 0.02, rows)
+        )
         sizes = {"m": m, "n": n, "k": k, "duration_us": time}
-        found.append(pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "device": find(device).name, **sizes}))
+        found.append(
+            pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "device": find(device).name, **sizes})
+        )
     return pd.concat(found, ignore_index=True)
 
 
 @pytest.fixture(scope="module")
 def run() -> fc.Run:
-    return fc.train(measured(*TRAINED), host="all", target="all", group="device", models=MODEL, jobs=1)
+    return fc.train(
+        measured(*TRAINED), host="all", target="all", group="device", models=MODEL, jobs=1
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +66,9 @@ def test_each_row_is_paired_with_another_device_that_measured_its_problem() -> N
     found = pair_each(table, None)
     assert len(found.paired) == len(table)
     assert (found.paired["host_device"] != found.paired["device"]).all()
-    times = table.assign(problem=problem_ids(table, device=False)).set_index(["problem", "device"])["duration_us"]
+    times = table.assign(problem=problem_ids(table, device=False)).set_index(["problem", "device"])[
+        "duration_us"
+    ]
     mates = zip(problem_ids(found.paired, device=False), found.paired["host_device"], strict=True)
     assert found.paired["host_duration_us"].tolist() == times.loc[list(mates)].tolist()
     every = found.paired.groupby(["host_device", "device"]).size()
@@ -89,12 +97,15 @@ def test_features_and_laws_are_those_of_the_two_devices_of_each_row() -> None:
         alone = build_dataset(table, host=find(host), target=find(target))
         own = alone.recipe.transform(whole.rows[here].drop(columns="host_device"))
         common = [name for name in own if name in whole.X]
-        assert {"host_us", "log2.slowdown.host", "law.roofline_us", "compute.target_us"} <= set(common)
+        assert {"host_us", "log2.slowdown.host", "law.roofline_us", "compute.target_us"} <= set(
+            common
+        )
         pd.testing.assert_frame_equal(whole.X[here].reset_index(drop=True)[common], own[common])
         times = alone.rows.set_index("source")["duration_us"]
         laws = alone.laws.set_axis(times.index)
         pd.testing.assert_frame_equal(
-            whole.laws[here].reset_index(drop=True), laws.loc[whole.rows["source"][here]].reset_index(drop=True)
+            whole.laws[here].reset_index(drop=True),
+            laws.loc[whole.rows["source"][here]].reset_index(drop=True),
         )
     assert whole.reference.tolist() == whole.laws["roofline scaling"].tolist()
 
@@ -106,7 +117,9 @@ def test_who_leaves_a_device_out_leaves_it_out_as_a_host_too() -> None:
     assert by_device.host_groups.tolist() == ("device " + by_device.rows["host_device"]).tolist()
     by_weights = build_dataset(table, host=EVERY, target=EVERY)
     assert by_weights.host_groups is not None
-    assert by_weights.host_groups.tolist() == by_weights.groups.tolist()  # with a problem go all its pairs
+    assert (
+        by_weights.host_groups.tolist() == by_weights.groups.tolist()
+    )  # with a problem go all its pairs
     both = build_dataset(table, host=EVERY, target=EVERY, group=["device", "k"])
     assert both.host_groups is not None
     there = zip(both.rows["host_device"], both.rows["k"], strict=True)
@@ -115,7 +128,8 @@ def test_who_leaves_a_device_out_leaves_it_out_as_a_host_too() -> None:
     odd = table.assign(duration_us=table["duration_us"].where(~spoilt, table["duration_us"] * 7))
     other = build_dataset(odd, host=EVERY, target=EVERY, group=["device"])
     predicted = [
-        compete(one, models=["OLS"], jobs=1).evaluation["grouped"].predictions["OLS"] for one in (by_device, other)
+        compete(one, models=["OLS"], jobs=1).evaluation["grouped"].predictions["OLS"]
+        for one in (by_device, other)
     ]
     asked = by_device.rows["device"].eq("L40S") & by_device.rows["m"].lt(64)
     np.testing.assert_allclose(predicted[0][asked], predicted[1][asked])
@@ -126,11 +140,15 @@ def test_who_leaves_a_device_out_leaves_it_out_as_a_host_too() -> None:
 def test_what_features_contribute_is_asked_of_devices_that_were_no_hosts_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    dataset = build_dataset(fc.read(measured(*TRAINED)).frame, host=EVERY, target=EVERY, group=["device"])
+    dataset = build_dataset(
+        fc.read(measured(*TRAINED)).frame, host=EVERY, target=EVERY, group=["device"]
+    )
     competition, learnt = compete(dataset, models=["Additive"], jobs=1), []
     fit_all = ranking.fit_all
 
-    def noted(data: Dataset, model: Candidate, scheme: str, rows: np.ndarray, unpaired: object) -> object:
+    def noted(
+        data: Dataset, model: Candidate, scheme: str, rows: np.ndarray, unpaired: object
+    ) -> object:
         learnt.append(rows)
         return fit_all(data, model, scheme, rows, unpaired)
 
@@ -150,7 +168,10 @@ def test_epochs_that_do_other_work_are_no_pairs_of_any_devices() -> None:
     found = pair_each(table, None)
     assert found.report["target_only"] > 0
     assert not {"L40S"} & ({*found.paired["device"]} | {*found.paired["host_device"]})
-    assert [note.code for note in found.report["remarks"]] == ["unlike-epochs", "devices-without-pairs"]
+    assert [note.code for note in found.report["remarks"]] == [
+        "unlike-epochs",
+        "devices-without-pairs",
+    ]
     with pytest.raises(DataError, match="cut both runs at the same places"):
         pair_each(table[table["device"].ne("MI355X")].reset_index(drop=True), None)
 
@@ -167,7 +188,10 @@ def test_all_pairs_of_a_problem_are_in_one_shuffled_fold(run: fc.Run) -> None:
 def test_what_a_host_took_tells_of_a_gpu_that_nobody_measured(run: fc.Run) -> None:
     """The luck of each problem is in the host's time: shapes alone cannot know it."""
     new = measured("H100 SXM5", "B200", rows=60, seed=5)
-    host, there = new[new["device"].eq("H100 SXM5")], new[new["device"].ne("H100 SXM5")]["duration_us"].to_numpy()
+    host, there = (
+        new[new["device"].eq("H100 SXM5")],
+        new[new["device"].ne("H100 SXM5")]["duration_us"].to_numpy(),
+    )
     found = run.predict(host, target="B200")
     errors = np.abs(found["predicted_us"].to_numpy() / there - 1)
     shapes = fc.train(measured(*TRAINED), target="all", group="device", models=MODEL, jobs=1)
@@ -180,10 +204,14 @@ def test_what_a_host_took_tells_of_a_gpu_that_nobody_measured(run: fc.Run) -> No
     assert inside.mean() > 0.7
 
 
-def test_a_saved_run_predicts_the_same_and_says_what_each_pair_erred_by(run: fc.Run, saved: Path) -> None:
+def test_a_saved_run_predicts_the_same_and_says_what_each_pair_erred_by(
+    run: fc.Run, saved: Path
+) -> None:
     rows = measured("MI300X", "L40S", rows=15, seed=3)
     for target in ("MI355X", "B300"):
-        pd.testing.assert_frame_equal(fc.load(saved).predict(rows, target=target), run.predict(rows, target=target))
+        pd.testing.assert_frame_equal(
+            fc.load(saved).predict(rows, target=target), run.predict(rows, target=target)
+        )
     pairs = pd.DataFrame(run.metrics["pairs"])
     assert pairs["n"].sum() == len(run.dataset)
     grouped = run.predictions.query("scheme == 'grouped' and model == @MODEL")
@@ -207,7 +235,9 @@ def test_a_run_from_one_host_to_all_takes_its_rows_alone() -> None:
     rows = measured("H100 SXM5", "L40S", rows=8, seed=2)
     answers = fc.predict(found, rows, target="MI355X")
     assert (len(answers.frame), answers.report["other_devices"]) == (8, {"L40S": 8})
-    listed = fc.train(table, host="all", target=["MI300X", "L40S", "H200"], models="Additive", jobs=1)
+    listed = fc.train(
+        table, host="all", target=["MI300X", "L40S", "H200"], models="Additive", jobs=1
+    )
     assert set(listed.dataset.rows["host_device"]) == {"MI300X", "L40S", "H200 SXM"}
 
 
@@ -223,8 +253,13 @@ def test_rows_that_nothing_can_be_promised_of_say_why(run: fc.Run) -> None:
     itself = run.predict(measured("L40S", "MI300X", rows=3), target="L40S")
     assert itself["predicted_us"].isna().tolist() == [True] * 3 + [False] * 3
     assert "measured on L40S itself" in itself["reason"].iloc[0]
-    unknown = run.predict(measured("L40S", rows=2).assign(device=["Foo 9", "L40S"]), target="MI300X")
-    assert "'Foo 9' is known: what measured a row must be one of the catalogue" in unknown["reason"].iloc[0]
+    unknown = run.predict(
+        measured("L40S", rows=2).assign(device=["Foo 9", "L40S"]), target="MI300X"
+    )
+    assert (
+        "'Foo 9' is known: what measured a row must be one of the catalogue"
+        in unknown["reason"].iloc[0]
+    )
     with pytest.raises(DataError, match="no device"):
         run.predict(measured("L40S", rows=2).drop(columns="device"), target="MI300X")
 
@@ -252,7 +287,9 @@ def test_a_run_from_any_gpu_is_held_against_new_measurements(run: fc.Run) -> Non
     assert rows == one_per_problem(fc.read(new).frame)[0]["device"].eq("B200 (HGX)").sum()
     assert found.found.score.e_out < 40
     every = fc.check(run, new, group=["n", "k"])
-    assert len(every.rows) == len(found.rows)  # the B200 was no host in training: nobody is asked of its rows
+    assert len(every.rows) == len(
+        found.rows
+    )  # the B200 was no host in training: nobody is asked of its rows
     with pytest.raises(DataError, match=r"no row was measured on H200 SXM: the data have"):
         fc.check(run, new, target="H200")
     with pytest.raises(DataError, match="would still say so"):
@@ -282,7 +319,9 @@ def test_one_target_of_many_is_checked_by_the_groups_of_its_operator(run: fc.Run
     told = printed(found.document())
     assert "in place of" not in told
     assert "--corrected" not in told
-    again = fc.check(run, measured(*TRAINED), target="L40S")  # its very rows are known, however they are grouped
+    again = fc.check(
+        run, measured(*TRAINED), target="L40S"
+    )  # its very rows are known, however they are grouped
     assert again.facts.all_trained
 
 
@@ -293,20 +332,38 @@ def test_a_hub_that_all_pairs_need_is_named() -> None:
     star = table[table["device"].eq("H100 SXM5") | table["device"].eq(own)]
     found = fc.train(star, host="all", target="all", group="device", models="Additive", jobs=1)
     assert [cv["scheme"] for cv in found.metrics["cv"]] == ["kfold"]
-    assert any("without device H100 SXM5 hardly a pair is left" in note for note in found.metrics["data"]["notes"])
+    assert any(
+        "without device H100 SXM5 hardly a pair is left" in note
+        for note in found.metrics["data"]["notes"]
+    )
 
 
 def test_what_has_no_partner_is_counted_and_named() -> None:
     alone = measured("B200", rows=5, seed=11)
     alone["m"] += 3  # problems of its own
-    found = fc.train(pd.concat([measured("MI300X", "L40S"), alone]), host="all", target="all", models="OLS", jobs=1)
+    found = fc.train(
+        pd.concat([measured("MI300X", "L40S"), alone]),
+        host="all",
+        target="all",
+        models="OLS",
+        jobs=1,
+    )
     assert 0 < found.metrics["data"]["unpaired_target"] <= 5
-    assert any("devices-without-pairs" in note and "B200" in note for note in found.metrics["data"]["notes"])
+    assert any(
+        "devices-without-pairs" in note and "B200" in note
+        for note in found.metrics["data"]["notes"]
+    )
     assert set(found.predictions["target"]) == {"MI300X", "L40S"}
     assert (found.predictions["host"].astype(str) != found.predictions["target"].astype(str)).all()
     old = measured("MI300X").assign(device="V100 SXM2")  # whose peak in bf16 is not published
     with pytest.raises(DataError, match="no row of V100 SXM2 is left: its peak"):
-        fc.train(pd.concat([measured("MI300X", "L40S"), old]), host="V100 SXM2", target="all", models="OLS", jobs=1)
+        fc.train(
+            pd.concat([measured("MI300X", "L40S"), old]),
+            host="V100 SXM2",
+            target="all",
+            models="OLS",
+            jobs=1,
+        )
 
 
 def test_the_law_makes_up_no_time_that_was_measured(run: fc.Run) -> None:
@@ -326,11 +383,17 @@ def test_what_needs_one_target_says_so(run: fc.Run) -> None:
     asked = shapes.predict(rows, target="L40S")
     named = shapes.predict(rows.assign(device="L40S"))
     assert asked["predicted_us"].tolist() == named["predicted_us"].tolist()
-    pair = fc.train(measured("MI300X", "L40S"), host="MI300X", target="L40S", models="Additive", jobs=1)
+    pair = fc.train(
+        measured("MI300X", "L40S"), host="MI300X", target="L40S", models="Additive", jobs=1
+    )
     with pytest.raises(ParameterError, match="must be L40S, which this run is for"):
         pair.predict(rows, target="B200")
     pd.testing.assert_frame_equal(pair.predict(rows, target="L40S"), pair.predict(rows))
-    for wrong in ({"host": "all", "target": "L40S"}, {"host": "L40S", "target": ["MI300X", "H100"]}, {"target": []}):
+    for wrong in (
+        {"host": "all", "target": "L40S"},
+        {"host": "L40S", "target": ["MI300X", "H100"]},
+        {"target": []},
+    ):
         with pytest.raises(ParameterError, match=r"host|empty"):
             fc.train(measured("MI300X", "L40S"), **wrong)
     for both in (("all", "MI300X"), ("MI300X", "all")):
@@ -341,17 +404,21 @@ def test_what_needs_one_target_says_so(run: fc.Run) -> None:
 def test_hosts_are_kept_with_the_groups() -> None:
     known = KnownGroups(("device",), {"a": 3}, frozenset({"MI300X", "L40S"}), frozenset({"MI300X"}))
     assert KnownGroups.from_dict(known.to_dict()) == known
-    rows = pd.DataFrame({"device": ["MI300X", "B300", "L40S"], "host_device": ["L40S", "MI300X", "MI300X"]})
+    rows = pd.DataFrame(
+        {"device": ["MI300X", "B300", "L40S"], "host_device": ["L40S", "MI300X", "MI300X"]}
+    )
     assert known.nearness(rows).tolist() == ["other host", "stranger", ""]
 
 
 @pytest.mark.parametrize("group", ["device", "device_family"])
 def test_strangers_are_calibrated_on_pairs_of_two_families(group: str) -> None:
     """From a sibling a family that is left out would be told by a host that was left out with it."""
-    dataset = build_dataset(fc.read(measured(*TRAINED)).frame, host=EVERY, target=EVERY, group=[group])
-    held = fit_final(dataset, compete(dataset, models=["Additive"], jobs=1), rank=False)[0].coverage("grouped")[
-        "schemes"
-    ]
+    dataset = build_dataset(
+        fc.read(measured(*TRAINED)).frame, host=EVERY, target=EVERY, group=[group]
+    )
+    held = fit_final(dataset, compete(dataset, models=["Additive"], jobs=1), rank=False)[
+        0
+    ].coverage("grouped")["schemes"]
     family = {name: find(name).family for name in TRAINED}
     apart = dataset.rows["host_device"].map(family) != dataset.rows["device"].map(family)
     assert held["stranger"]["rows"] == apart.sum() < len(dataset)
@@ -363,7 +430,20 @@ def test_the_commands_take_any_host(saved: Path, tmp_path: Path) -> None:
     table, new, out, own = (tmp_path / name for name in ("table.csv", "new.csv", "out.csv", "own"))
     measured("MI300X", "MI355X", "L40S").to_csv(table, index=False)
     measured("MI300X", rows=4, seed=9).to_csv(new, index=False)
-    told = call("train", table, "--host", "all", "--target", "all", "--models", "Additive", "--jobs", 1, "--out", own)
+    told = call(
+        "train",
+        table,
+        "--host",
+        "all",
+        "--target",
+        "all",
+        "--models",
+        "Additive",
+        "--jobs",
+        1,
+        "--out",
+        own,
+    )
     assert "--target GPU" in told.stdout
     told = call("predict", saved, new, "--target", "B300", "--out", out)
     assert "every GPU → B300" in told.stdout

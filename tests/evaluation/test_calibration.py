@@ -7,7 +7,11 @@ from scipy import stats
 
 from flopcast.benchmarks.calibration.selection import equal_models, honest_interval
 from flopcast.benchmarks.calibration.spread import new_groups
-from flopcast.benchmarks.calibration.verdicts import check_verdicts, scaling_verdicts, significant_features
+from flopcast.benchmarks.calibration.verdicts import (
+    check_verdicts,
+    scaling_verdicts,
+    significant_features,
+)
 
 
 def most(share: float, sets: int) -> float:

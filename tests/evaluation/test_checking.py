@@ -17,13 +17,17 @@ def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "REPLICATES", 400)
 
 
-def table(seed: int, groups: int = 20, rows: int = 20, between: float = 0.02, name: str = "g") -> pd.DataFrame:
+def table(
+    seed: int, groups: int = 20, rows: int = 20, between: float = 0.02, name: str = "g"
+) -> pd.DataFrame:
     """Rows that differ from their predictions by a deviate of their group and one of their own, 4 %."""
     rng = np.random.default_rng(seed)
     errors = np.repeat(rng.normal(0, between, groups), rows) + rng.normal(0, 0.04, groups * rows)
     predicted = np.exp(rng.normal(4, 1, groups * rows))
     labels = np.repeat([f"{name}{group}" for group in range(groups)], rows)
-    return pd.DataFrame({"observed": predicted * np.exp(errors), "predicted": predicted, "group": labels})
+    return pd.DataFrame(
+        {"observed": predicted * np.exp(errors), "predicted": predicted, "group": labels}
+    )
 
 
 OLD = table(0)
@@ -62,7 +66,10 @@ def test_a_factor_on_all_rows_is_a_shift_that_its_correction_undoes(factor: floa
 
 
 def test_a_shift_of_one_percent_is_not_worth_a_correction_however_sure_it_is() -> None:
-    new, old = asked(table(1, groups=200, rows=40, between=0.0, name="new")), {"grouped": table(0, 200, 40, 0.0)}
+    new, old = (
+        asked(table(1, groups=200, rows=40, between=0.0, name="new")),
+        {"grouped": table(0, 200, 40, 0.0)},
+    )
     found = assess(new.assign(observed=1.01 * new["observed"]), old)
     assert found.shift is not None
     assert found.shift.lower > 1
@@ -83,7 +90,10 @@ def test_groups_that_changed_each_its_way_ask_for_another_training() -> None:
 
 
 def test_intervals_that_many_rows_show_to_be_a_little_narrow_still_hold() -> None:
-    new, old = asked(table(1, groups=200, rows=40, name="new")), {"grouped": table(0, groups=200, rows=40)}
+    new, old = (
+        asked(table(1, groups=200, rows=40, name="new")),
+        {"grouped": table(0, groups=200, rows=40)},
+    )
     errors = np.abs(np.log(new["observed"] / new["predicted"]))
     for share, outcome in ((0.87, Outcome.VALID), (0.8, Outcome.RETRAIN)):
         far = np.exp(np.quantile(errors, share))
@@ -97,12 +107,20 @@ def test_what_is_too_wide_for_the_margin_cannot_be_told() -> None:
     new = asked(table(1, groups=5, between=0.10, name="new"))
     old = {"grouped": table(0, between=0.10)}
     strict, wide = (assess(new, old, margin=margin) for margin in (0.03, 0.5))
-    assert (strict.outcome, wide.outcome, wide.more_groups) == (Outcome.UNDECIDED, Outcome.VALID, None)
+    assert (strict.outcome, wide.outcome, wide.more_groups) == (
+        Outcome.UNDECIDED,
+        Outcome.VALID,
+        None,
+    )
     middle = assess(new, old, margin=0.12)
     assert middle.outcome is Outcome.UNDECIDED
     assert middle.more_groups is not None
-    assert strict.more_groups is None  # what the training groups leave open is wider than this margin
-    more = asked(table(1, groups=5 + middle.more_groups, between=0.10, name="new")).assign(lower=0.0, upper=np.inf)
+    assert (
+        strict.more_groups is None
+    )  # what the training groups leave open is wider than this margin
+    more = asked(table(1, groups=5 + middle.more_groups, between=0.10, name="new")).assign(
+        lower=0.0, upper=np.inf
+    )
     assert assess(more, old, margin=0.12).outcome is Outcome.VALID
 
 

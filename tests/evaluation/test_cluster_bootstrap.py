@@ -18,7 +18,9 @@ GROUPS = np.array(["b", "a", "b", "c", "a", "b"])
 def test_samples_are_made_of_whole_groups() -> None:
     for rows in resample_clusters(GROUPS, 50, seed=3):
         drawn = {name: np.bincount(rows, minlength=6)[name == GROUPS] for name in "abc"}
-        assert all(np.ptp(times) == 0 for times in drawn.values())  # every row of a group as often as the others
+        assert all(
+            np.ptp(times) == 0 for times in drawn.values()
+        )  # every row of a group as often as the others
         assert sum(times[0] for times in drawn.values()) == 3
         assert len(rows) == sum(times.sum() for times in drawn.values())
 
@@ -46,7 +48,9 @@ def test_medians_are_those_of_the_samples() -> None:
     random = np.random.default_rng(2)
     values, groups = random.normal(size=61).round(1), random.integers(0, 7, 61)
     drawn = bootstrap(lambda rows: np.median(values[rows]), groups, replicates=200, seed=5)
-    np.testing.assert_array_equal(bootstrapped_medians(values, groups, replicates=200, seed=5), drawn)
+    np.testing.assert_array_equal(
+        bootstrapped_medians(values, groups, replicates=200, seed=5), drawn
+    )
 
 
 def test_statistics_may_be_vectors() -> None:
@@ -66,7 +70,9 @@ def test_interval_is_expanded_to_that_of_student() -> None:
 
 def test_interval_of_a_logarithm_is_the_logarithm_of_the_interval() -> None:
     draws = np.exp(np.random.default_rng(0).normal(size=2001))
-    np.testing.assert_allclose(np.log(percentile_interval(draws, 9)), percentile_interval(np.log(draws), 9), atol=5e-3)
+    np.testing.assert_allclose(
+        np.log(percentile_interval(draws, 9)), percentile_interval(np.log(draws), 9), atol=5e-3
+    )
 
 
 @pytest.mark.parametrize("groups", [np.array([]), np.zeros((2, 2))])
@@ -99,7 +105,11 @@ def test_interval_of_the_median_covers_as_often_as_it_says(sizes: list[int]) -> 
     covered = 0
     for trial in range(trials):
         values = np.exp(rng.normal(0, 0.15, len(sizes))[groups] + rng.normal(0, 0.10, len(groups)))
-        draws = bootstrap(lambda rows, v=values: middle(v[rows]), groups, replicates=150, seed=trial)
+        draws = bootstrap(
+            lambda rows, v=values: middle(v[rows]), groups, replicates=150, seed=trial
+        )
         lower, upper = percentile_interval(draws, effective_groups(groups))
         covered += lower <= 1 <= upper
-    assert 0.86 <= covered / trials <= 0.96  # 90 % asked for; a plain percentile interval covers 0.83 to 0.88
+    assert (
+        0.86 <= covered / trials <= 0.96
+    )  # 90 % asked for; a plain percentile interval covers 0.83 to 0.88

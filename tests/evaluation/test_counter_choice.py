@@ -14,7 +14,15 @@ from flopcast.benchmarks.made_up_counters import CAUSES, workloads
 from flopcast.errors import DataError
 from flopcast.evaluation import counter_choice
 from flopcast.evaluation.competition import columnar
-from flopcast.evaluation.counter_choice import WithinPasses, ablation, by_passes, choose, fewest, in_passes, recorded
+from flopcast.evaluation.counter_choice import (
+    WithinPasses,
+    ablation,
+    by_passes,
+    choose,
+    fewest,
+    in_passes,
+    recorded,
+)
 from flopcast.evaluation.crossval import cross_validate
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.models.base import Candidate
@@ -39,7 +47,13 @@ def test_counters_fill_passes_block_by_block() -> None:
     assert in_passes(names, LIMITS) == [["TA_A", "TA_B", "SQ_A", "SQC_A", "loss"], ["TA_C"]]
     assert in_passes(names, {**LIMITS, "SQ": 1})[1] == ["TA_C", "SQC_A"]
     assert in_passes([], LIMITS) == []
-    columns = ["host_us", "counter.TCC_HIT.sum", "counter.TCC_HIT.max", "counter.epoch.kernels", "counter.SQ_WAVES"]
+    columns = [
+        "host_us",
+        "counter.TCC_HIT.sum",
+        "counter.TCC_HIT.max",
+        "counter.epoch.kernels",
+        "counter.SQ_WAVES",
+    ]
     assert recorded(columns) == ["TCC_HIT", "SQ_WAVES"]
 
 
@@ -56,26 +70,43 @@ def test_of_hundreds_of_counters_those_that_make_the_time_are_found_where_they_f
 
 def test_the_summaries_of_one_counter_cost_one_place() -> None:
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.lognormal(size=(80, 3)), columns=["counter.TD_A.sum", "counter.TD_A.max", "counter.TD_B"])
+    X = pd.DataFrame(
+        rng.lognormal(size=(80, 3)),
+        columns=["counter.TD_A.sum", "counter.TD_A.max", "counter.TD_B"],
+    )
     y = X.to_numpy() @ [3.0, 2.0, 0.1]
     assert sorted(choose(X, y, 1, {**LIMITS, "TD": 1})) == ["counter.TD_A.max", "counter.TD_A.sum"]
 
 
 def test_counters_chosen_outside_the_fold_would_flatter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counters of noise, as many as fit: chosen from all rows they seem to help, chosen inside the fold they do not."""
-    monkeypatch.setattr(counter_choice._Space, "thinned", lambda self, chosen, penalty: list(chosen))
+    monkeypatch.setattr(
+        counter_choice._Space, "thinned", lambda self, chosen, penalty: list(chosen)
+    )
     data, rng = dataset(60, 6), np.random.default_rng(1)
     y = data.host_values * rng.lognormal(0, 0.5, 60)
     noise = rng.uniform(0.5, 1.5, size=(60, 500)) * data.host_values[:, None]
-    X = data.X[["host_us"]].join(pd.DataFrame(noise, columns=[f"counter.SQ_N{j}" for j in range(500)]))
+    X = data.X[["host_us"]].join(
+        pd.DataFrame(noise, columns=[f"counter.SQ_N{j}" for j in range(500)])
+    )
     roles = dict.fromkeys(map(str, X.columns), "additive")
-    planted = replace(data, X=X, y=y, recipe=replace(data.recipe, columns=tuple(roles), roles=roles), unpaired=None)
+    planted = replace(
+        data,
+        X=X,
+        y=y,
+        recipe=replace(data.recipe, columns=tuple(roles), roles=roles),
+        unpaired=None,
+    )
     leaked = choose(X, y, 1, LIMITS)
     seen = replace(columnar(planted), roles=dict.fromkeys(["host_us", *leaked], "additive"))
     models = [
         *suite("default", seen, 0, ["OLS"]),
         *(
-            Candidate(f"{passes}", WithinPasses("OLS", columnar(planted), passes, LIMITS), "relative error")
+            Candidate(
+                f"{passes}",
+                WithinPasses("OLS", columnar(planted), passes, LIMITS),
+                "relative error",
+            )
             for passes in (0, 1)
         ),
     ]
@@ -115,9 +146,9 @@ def test_with_more_counters_than_workloads_plain_least_squares_explode_and_other
     assert data.X.shape[1] > 288 > len(data) == 150
     errors = {}
     for kind, names in (("literature", ["OLS"]), ("default", ["OLS", "NNLS/Forward/BIC"])):
-        found = cross_validate(replace(data, unpaired=None), suite(kind, columnar(data), 0, names), schemes=("kfold",))[
-            "kfold"
-        ]
+        found = cross_validate(
+            replace(data, unpaired=None), suite(kind, columnar(data), 0, names), schemes=("kfold",)
+        )["kfold"]
         errors |= {(kind, row["name"]): row["e_out"] for row in found.rows}
     assert min(errors["literature", "OLS"], errors["default", "OLS"]) > 40
     assert errors["default", "NNLS/Forward/BIC"] < 5

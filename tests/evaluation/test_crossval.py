@@ -43,7 +43,9 @@ class Spy(RegressorMixin, BaseEstimator):
     """Predicts 1 and calls ``seen(X, y, groups)`` at each fit."""
 
     def __init__(
-        self, seen: Callable[..., None] | None = None, then: Callable[[int], np.ndarray] | None = None
+        self,
+        seen: Callable[..., None] | None = None,
+        then: Callable[[int], np.ndarray] | None = None,
     ) -> None:
         self.seen = seen
         self.then = then
@@ -62,13 +64,21 @@ class Spy(RegressorMixin, BaseEstimator):
 
 def make_data(n: int = 60, groups: int = 12, seed: int = 0) -> Data:
     rng = np.random.default_rng(seed)
-    X = pd.DataFrame({"work": rng.uniform(1, 10, n), "size": rng.uniform(1, 5, n), "row": np.arange(n, dtype=float)})
+    X = pd.DataFrame(
+        {
+            "work": rng.uniform(1, 10, n),
+            "size": rng.uniform(1, 5, n),
+            "row": np.arange(n, dtype=float),
+        }
+    )
     y = 2.0 + 3.0 * X["work"].to_numpy() + rng.uniform(0, 0.5, n)
     names = np.array([f"g{i % groups:02d}" for i in range(n)])
     return Data(X, y, names, pd.DataFrame({"source": [f"a.csv:{i + 2}" for i in range(n)]}))
 
 
-def spy(seen: Callable[..., None] | None = None, then: Callable[[int], np.ndarray] | None = None) -> Candidate:
+def spy(
+    seen: Callable[..., None] | None = None, then: Callable[[int], np.ndarray] | None = None
+) -> Candidate:
     return Candidate("Spy", Spy(seen, then), "no fitting")
 
 
@@ -92,7 +102,9 @@ def test_predictions_are_those_of_the_other_folds() -> None:
 
 
 def test_a_nearest_neighbour_has_no_training_error() -> None:
-    row = cross_validate(make_data(), [Candidate("kNN", KNeighborsRegressor(1), "measured time")])["kfold"].rows[0]
+    row = cross_validate(make_data(), [Candidate("kNN", KNeighborsRegressor(1), "measured time")])[
+        "kfold"
+    ].rows[0]
     assert row["e_in"] == 0.0
     assert row["e_out"] > 1.0
 
@@ -100,13 +112,21 @@ def test_a_nearest_neighbour_has_no_training_error() -> None:
 def test_jobs_change_nothing() -> None:
     data = make_data(n=4000, groups=40)  # large enough for joblib to map the arrays into memory
     data = Data(
-        data.X.assign(**{f"x{i}": data.X["work"] ** (i / 10) for i in range(40)}), data.y, data.groups, data.rows
+        data.X.assign(**{f"x{i}": data.X["work"] ** (i / 10) for i in range(40)}),
+        data.y,
+        data.groups,
+        data.rows,
     )
     candidates = [
-        Candidate("RandomForest", RandomForestRegressor(2, max_depth=3, random_state=0), "measured time"),
+        Candidate(
+            "RandomForest", RandomForestRegressor(2, max_depth=3, random_state=0), "measured time"
+        ),
         Candidate("OLS", LinearRegression(), "measured time"),
     ]
-    one, two = (cross_validate(data, candidates, schemes=["grouped"], folds=3, jobs=jobs)["grouped"] for jobs in (1, 2))
+    one, two = (
+        cross_validate(data, candidates, schemes=["grouped"], folds=3, jobs=jobs)["grouped"]
+        for jobs in (1, 2)
+    )
     assert one.predictions.columns.tolist() == ["RandomForest", "OLS"]
     assert one.predictions.to_numpy().tobytes() == two.predictions.to_numpy().tobytes()
     for first, second in zip(one.rows, two.rows, strict=True):
@@ -120,16 +140,26 @@ def relatives() -> tuple[Data, list[Candidate]]:
     alone = Data(extra.X.assign(work=np.nan), extra.y, extra.groups, extra.rows)
     trees = LogResidual(AdditiveTime(["work"]), ExtraTreesRegressor(3, random_state=0))
     stack = GeometricStack([("base", AdditiveTime(["work"])), ("trees", clone(trees))], cv=2)
-    shapes = CrossFitted(LogResidual(AdditiveTime(["size"]), ExtraTreesRegressor(2, random_state=0)), cv=2)
+    shapes = CrossFitted(
+        LogResidual(AdditiveTime(["size"]), ExtraTreesRegressor(2, random_state=0)), cv=2
+    )
     means = {
         name: Transfer(shapes, GeometricStack(parts, learn_weights=False), shape_columns=["size"])
-        for name, parts in {"one": [("trees", trees)], "two": [("base", AdditiveTime(["work"])), ("t", trees)]}.items()
+        for name, parts in {
+            "one": [("trees", trees)],
+            "two": [("base", AdditiveTime(["work"])), ("t", trees)],
+        }.items()
     }
     models = {"base": AdditiveTime(["work"]), "trees": trees, "stack": stack}
-    found = [Candidate(name, model, "log time", family="residual") for name, model in models.items()]
+    found = [
+        Candidate(name, model, "log time", family="residual") for name, model in models.items()
+    ]
     return Data(data.X, data.y, data.groups, data.rows, alone), [
         *found,
-        *(Candidate(name, model, "log time", uses_unpaired=True, family="means") for name, model in means.items()),
+        *(
+            Candidate(name, model, "log time", uses_unpaired=True, family="means")
+            for name, model in means.items()
+        ),
     ]
 
 
@@ -140,13 +170,19 @@ def test_fits_that_are_shared_predict_what_each_model_fitted_alone_predicts(
     data, candidates = relatives
     fits: list[str] = []
     grow, base = ExtraTreesRegressor.fit, AdditiveTime.fit
-    monkeypatch.setattr(ExtraTreesRegressor, "fit", lambda self, X, y: fits.append("trees") or grow(self, X, y))
-    monkeypatch.setattr(AdditiveTime, "fit", lambda self, X, y: fits.append("base") or base(self, X, y))
+    monkeypatch.setattr(
+        ExtraTreesRegressor, "fit", lambda self, X, y: fits.append("trees") or grow(self, X, y)
+    )
+    monkeypatch.setattr(
+        AdditiveTime, "fit", lambda self, X, y: fits.append("base") or base(self, X, y)
+    )
     together = cross_validate(data, candidates, folds=3)
     # a fold needs both on all rows, on two inner folds, for two members of the shape model, and beside its prediction
     assert (fits.count("trees"), fits.count("base")) == (6 * 6, 6 * 6)
     for candidate in candidates:
-        alone = cross_validate(data, [candidate], folds=3, schemes=["grouped"])["grouped"].predictions[candidate.name]
+        alone = cross_validate(data, [candidate], folds=3, schemes=["grouped"])[
+            "grouped"
+        ].predictions[candidate.name]
         predicted = together["grouped"].predictions[candidate.name].to_numpy().tobytes()
         assert predicted == alone.to_numpy().tobytes(), candidate.name
 
@@ -163,7 +199,9 @@ def test_no_fit_is_shared_between_folds_or_schemes() -> None:
         def predict(self, X: Any) -> np.ndarray:
             return np.where(X["row"].isin(self.rows_), 1.0, 2.0)
 
-    found = cross_validate(data, [Candidate(name, Rows(), "no fitting", family="rows") for name in ("first", "second")])
+    found = cross_validate(
+        data, [Candidate(name, Rows(), "no fitting", family="rows") for name in ("first", "second")]
+    )
     assert len(seen) == len(set(seen)) == 20
     for result in found.schemes.values():
         assert (result.predictions == 2.0).all(axis=None)
@@ -191,11 +229,15 @@ def test_nan_predictions_are_an_error_and_negative_ones_are_counted() -> None:
 
     result = cross_validate(make_data(), [spy(then=one_nan)], schemes=["kfold"])["kfold"]
     assert result.errors["Spy"].startswith("predicted nan for 10 of 60 rows (first: a.csv:")
-    row = cross_validate(make_data(), [spy(then=lambda n: np.full(n, -1.0))], schemes=["kfold"])["kfold"].rows[0]
+    row = cross_validate(make_data(), [spy(then=lambda n: np.full(n, -1.0))], schemes=["kfold"])[
+        "kfold"
+    ].rows[0]
     assert row["nonpositive"] == 60
     assert row["e_out"] > 100
     assert row["error"] is None
-    wrong = cross_validate(make_data(), [spy(then=lambda n: np.ones((n, 2)))], schemes=["kfold"])["kfold"]
+    wrong = cross_validate(make_data(), [spy(then=lambda n: np.ones((n, 2)))], schemes=["kfold"])[
+        "kfold"
+    ]
     assert "(6, 2) for 6" in wrong.errors["Spy"]
 
 
@@ -212,7 +254,12 @@ def test_models_are_told_the_groups_where_asked() -> None:
     told = {"kfold": [], "grouped": []}
     data = make_data()
     for scheme, found in told.items():
-        cross_validate(data, [spy(lambda X, y, g, f=found: f.append(g))], schemes=[scheme], tell_groups=["grouped"])
+        cross_validate(
+            data,
+            [spy(lambda X, y, g, f=found: f.append(g))],
+            schemes=[scheme],
+            tell_groups=["grouped"],
+        )
     assert all(groups is None for groups in told["kfold"])
     assert all(len(groups) < 60 for groups in told["grouped"])
 
@@ -245,7 +292,9 @@ def test_unpaired_rows_join_the_training_rows_unless_their_group_is_held_out(sch
     plain: list[int] = []
     candidates = [
         Candidate("paired", Spy(lambda X, y, g: plain.append(len(X))), "no fitting"),
-        Candidate("all", Spy(lambda X, y, g: fits.append((X, y, g))), "no fitting", uses_unpaired=True),
+        Candidate(
+            "all", Spy(lambda X, y, g: fits.append((X, y, g))), "no fitting", uses_unpaired=True
+        ),
     ]
     cross_validate(data, candidates, schemes=[scheme])
     assert set(plain) == {36 if scheme == "kfold" else 30}
@@ -255,7 +304,9 @@ def test_unpaired_rows_join_the_training_rows_unless_their_group_is_held_out(sch
         held_out = set(data.groups) - set(groups[X["row"] < 100])
         present = X.loc[X["row"] >= 100]
         assert present["work"].isna().all()
-        assert present["row"].tolist() == ([101.0] if scheme == "grouped" and "g00" in held_out else [100.0, 101.0])
+        assert present["row"].tolist() == (
+            [101.0] if scheme == "grouped" and "g00" in held_out else [100.0, 101.0]
+        )
         assert y[-1] == 6.0
     assert len(fits) == (10 if scheme == "kfold" else 4)
 
@@ -270,7 +321,12 @@ def test_the_budget_leaves_out_what_comes_last_and_says_so() -> None:
         minutes.clear()
         budget = Budget(seconds, clock=lambda: 60.0 * len(minutes))
         return cross_validate(
-            make_data(), [slow, last], schemes=["kfold"], folds=2, observers=[budget], by_candidate=True
+            make_data(),
+            [slow, last],
+            schemes=["kfold"],
+            folds=2,
+            observers=[budget],
+            by_candidate=True,
         )["kfold"]
 
     why = "left out: the budget of 60 s was spent"
@@ -309,36 +365,54 @@ def test_who_leaves_is_asked_after_the_first_folds_and_fitted_no_more() -> None:
 
     def leave(scheme: str, rows: np.ndarray, predictions: pd.DataFrame, margin: float) -> list[str]:
         asked.append((scheme, len(rows), list(predictions)))
-        return ["Spy", "OLS"] if scheme == "kfold" and margin <= allowed else []  # OLS costs nothing: it stays
+        return (
+            ["Spy", "OLS"] if scheme == "kfold" and margin <= allowed else []
+        )  # OLS costs nothing: it stays
 
     allowed = 0.0
     data, good = make_data(), Candidate("OLS", LinearRegression(), "measured time")
     bad = Candidate("bad", Spy(then=lambda n: np.full(n, np.nan)), "no fitting")
     watched = [replace(spy(lambda X, y, g: fits.append(1)), expensive=True), good, bad]
-    result = cross_validate(data, watched, observers=[EarlyStopping(leave), Progress(lambda *call: told.append(call))])
+    result = cross_validate(
+        data, watched, observers=[EarlyStopping(leave), Progress(lambda *call: told.append(call))]
+    )
     looked = [rows for _, rows, _ in asked]
     assert asked[looked.index(24)][2] == ["Spy", "OLS"]
     assert (len(fits), told[0][1], told[-1][1]) == (14, 60, 54)
     row, full = result["kfold"].rows[0], result["grouped"].rows[0]
-    assert (row["left"]["folds"], row["left"]["of"], row["left"]["best"], full["left"]) == (4, 10, "OLS", None)
+    assert (row["left"]["folds"], row["left"]["of"], row["left"]["best"], full["left"]) == (
+        4,
+        10,
+        "OLS",
+        None,
+    )
     partial, early = result["kfold"].partial["Spy"], result["kfold"].folds < 4
     assert partial.notna().tolist() == early.tolist()
     assert (row["e_out"], row["ir"]["10"], row["error"]) == (None, None, None)
     best = np.abs(result["kfold"].predictions["OLS"] / data.y - 1)[early].mean()
     assert row["left"]["times"] == pytest.approx(np.mean(1 - 1 / data.y[early]) / best)
     assert result["kfold"].predictions["OLS"].notna().all()
-    assert (list(result["kfold"].predictions), list(result["grouped"].predictions)) == (["OLS"], ["Spy", "OLS"])
-    few = cross_validate(data, watched, folds=7, observers=[EarlyStopping(leave)], schemes=["kfold"])["kfold"]
+    assert (list(result["kfold"].predictions), list(result["grouped"].predictions)) == (
+        ["OLS"],
+        ["Spy", "OLS"],
+    )
+    few = cross_validate(
+        data, watched, folds=7, observers=[EarlyStopping(leave)], schemes=["kfold"]
+    )["kfold"]
     assert few.rows[0]["left"] is None
     allowed = 0.5  # a clear loser leaves after two folds
-    sooner = cross_validate(data, watched, observers=[EarlyStopping(leave)], schemes=["kfold"])["kfold"]
+    sooner = cross_validate(data, watched, observers=[EarlyStopping(leave)], schemes=["kfold"])[
+        "kfold"
+    ]
     assert (sooner.rows[0]["left"]["folds"], sooner.rows[0]["e_out"]) == (2, None)
     assert sooner.partial["Spy"].notna().tolist() == (sooner.folds < 2).tolist()
 
 
 def test_progress_counts_every_fit() -> None:
     seen: list[tuple[int, int, str, float]] = []
-    cross_validate(make_data(), [spy()], folds=5, observers=[Progress(lambda *call: seen.append(call))])
+    cross_validate(
+        make_data(), [spy()], folds=5, observers=[Progress(lambda *call: seen.append(call))]
+    )
     assert [call[:2] for call in seen] == [(i, 10) for i in range(1, 11)]
     assert {call[2] for call in seen} == {"Spy (kfold)", "Spy (grouped)"}
     assert seen[-1][3] == 0.0
@@ -367,9 +441,15 @@ def test_repeats_of_a_problem_are_never_split_nor_learnt_from_where_it_is_held_o
     more = _repeated(data.rows[:24], m=64.0 * (1 + np.arange(24) // 2), run=np.arange(24) % 2 + 6.0)
     extra = Data(X[:24].assign(m=np.arange(24) // 2), data.y[:24], data.groups[:24], more)
     seen: list[tuple[set[float], list[int]]] = []
-    watched = spy(lambda X, y, g: seen.append((set(X["m"]), pd.crosstab(X["m"], g).gt(0).sum(axis=1).tolist())))
+    watched = spy(
+        lambda X, y, g: seen.append(
+            (set(X["m"]), pd.crosstab(X["m"], g).gt(0).sum(axis=1).tolist())
+        )
+    )
     whole = Data(X, data.y, data.groups, rows, extra)
-    found = cross_validate(whole, [replace(watched, uses_unpaired=True)], schemes=["kfold"], tell_groups=())
+    found = cross_validate(
+        whole, [replace(watched, uses_unpaired=True)], schemes=["kfold"], tell_groups=()
+    )
     folds = found["kfold"].folds
     assert pd.Series(folds).groupby(m).nunique().eq(1).all()
     assert sorted(np.bincount(folds)) == [5] * 8 + [10] * 2
@@ -398,8 +478,12 @@ def test_shuffled_folds_differ_by_at_most_one_row(n: int, folds: int, seed: int)
 
 @given(sizes=SIZES, folds=st.integers(2, 10), seed=st.integers(0, 99))
 @settings(deadline=None, derandomize=True, max_examples=30)
-def test_grouped_folds_keep_groups_whole_and_are_balanced(sizes: list[int], folds: int, seed: int) -> None:
-    groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes)).astype(str)
+def test_grouped_folds_keep_groups_whole_and_are_balanced(
+    sizes: list[int], folds: int, seed: int
+) -> None:
+    groups = (
+        np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes)).astype(str)
+    )
     found = make_folds("grouped", groups, len(groups), folds, seed)
     for group in np.unique(groups):
         assert len(np.unique(found[groups == group])) == 1
@@ -420,7 +504,9 @@ def test_the_seed_decides() -> None:
     assert (first == again).all()
     assert (first != other).any()
     groups = np.repeat(np.arange(30), 2)
-    assert (make_folds("grouped", groups, 60, seed=1) != make_folds("grouped", groups, 60, seed=2)).any()
+    assert (
+        make_folds("grouped", groups, 60, seed=1) != make_folds("grouped", groups, 60, seed=2)
+    ).any()
 
 
 def test_largest_groups_go_first() -> None:

@@ -55,7 +55,9 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("changed", "distance", "code"), CHANGES)
-def test_who_leaves_the_range_is_named(changed: dict[str, float], distance: float, code: str) -> None:
+def test_who_leaves_the_range_is_named(
+    changed: dict[str, float], distance: float, code: str
+) -> None:
     check = RANGE.check(query(**changed))
     assert check.extrapolated.tolist() == [distance > 0]
     assert check.distance == pytest.approx([distance])
@@ -64,7 +66,9 @@ def test_who_leaves_the_range_is_named(changed: dict[str, float], distance: floa
 
 
 def test_the_text_of_a_reason_has_its_figures_as_the_feature_means_them() -> None:
-    reasons = [RANGE.check(query(**changed)).reasons.texts()[0][0] for changed, _, code in CHANGES if code]
+    reasons = [
+        RANGE.check(query(**changed)).reasons.texts()[0][0] for changed, _, code in CHANGES if code
+    ]
     figures = [
         ("m is 16384", "4096", "4x"),
         ("m is 0.5", "from 1 ", "2x"),
@@ -77,7 +81,11 @@ def test_the_text_of_a_reason_has_its_figures_as_the_feature_means_them() -> Non
         ("dtype=fp4",),
         ("host_us",),
     ]
-    assert [text for text, shown in zip(reasons, figures, strict=True) if not all(one in text for one in shown)] == []
+    assert [
+        text
+        for text, shown in zip(reasons, figures, strict=True)
+        if not all(one in text for one in shown)
+    ] == []
 
 
 def test_a_reason_holds_the_figures() -> None:
@@ -89,25 +97,38 @@ def test_a_reason_holds_the_figures() -> None:
 
 
 def test_the_worst_three_are_named_first() -> None:
-    rows = pd.concat([query(), query(**{"log2.m": 13.0, "host_us": 160.0, "balance": 15.0, "dtype=fp4": 0.5})])
+    rows = pd.concat(
+        [query(), query(**{"log2.m": 13.0, "host_us": 160.0, "balance": 15.0, "dtype=fp4": 0.5})]
+    )
     check = RANGE.check(rows[rows.columns[::-1]].assign(more=1.0))
     assert check.extrapolated.tolist() == [False, True]
-    assert [dict(reason.items)["feature"] for reason in check.reasons.of_rows()[1]] == ["balance", "host_us", "log2.m"]
+    assert [dict(reason.items)["feature"] for reason in check.reasons.of_rows()[1]] == [
+        "balance",
+        "host_us",
+        "log2.m",
+    ]
 
 
 @given(beyond=st.floats(0, 30), more=st.floats(0, 10))
 @settings(deadline=None, derandomize=True, max_examples=30)
 def test_the_widening_grows_with_the_distance(beyond: float, more: float) -> None:
-    near, far = (RANGE.check(query(host_us=40.0 * 2**doublings)) for doublings in (beyond, beyond + more))
+    near, far = (
+        RANGE.check(query(host_us=40.0 * 2**doublings)) for doublings in (beyond, beyond + more)
+    )
     assert 1 <= near.widening[0] <= far.widening[0]
 
 
 def test_json_round_trip() -> None:
     training = TRAINING.assign(never=np.nan)
-    again = TrainedRange.from_dict(json.loads(json.dumps(TrainedRange.of(training).to_dict(), allow_nan=False)))
+    again = TrainedRange.from_dict(
+        json.loads(json.dumps(TrainedRange.of(training).to_dict(), allow_nan=False))
+    )
     rows = training.assign(host_us=[1.0, 100.0, 20.0], never=[1.0, np.nan, 2.0])
     assert again.names == tuple(training.columns)
-    assert again.check(rows).reasons.of_rows() == TrainedRange.of(training).check(rows).reasons.of_rows()
+    assert (
+        again.check(rows).reasons.of_rows()
+        == TrainedRange.of(training).check(rows).reasons.of_rows()
+    )
 
 
 def test_missing_features_are_named() -> None:
@@ -123,14 +144,21 @@ def test_missing_features_are_named() -> None:
 def test_each_class_has_a_range_of_its_own() -> None:
     sizes = pd.DataFrame({"log2.m": [0.0, 10.0, 2.0, 4.0], "op=gemm": [1.0, 1.0, 0.0, 0.0]})
     trained = sizes.assign(**{"op=add": 1 - sizes["op=gemm"]})
-    asked = pd.DataFrame({"log2.m": [8.0, 8.0, 8.0], "op=gemm": [1.0, 0.0, 0.0], "op=add": [0.0, 1.0, 0.0]})
+    asked = pd.DataFrame(
+        {"log2.m": [8.0, 8.0, 8.0], "op=gemm": [1.0, 0.0, 0.0], "op=add": [0.0, 1.0, 0.0]}
+    )
     whole = TrainedRange.of(trained, classes="op=")
     for one in (whole, TrainedRange.from_dict(json.loads(json.dumps(whole.to_dict())))):
         check = one.check(asked)
         assert check.distance.tolist() == [0.0, 4.0, 0.0]
         assert check.common.tolist() == [0.0, 0.0, 0.0]
         assert check.reasons.any().tolist() == [False, True, False]
-        assert one.places(asked[1:]).iloc[0][["feature", "low", "high", "distance"]].tolist() == ["log2.m", 2, 4, 4]
+        assert one.places(asked[1:]).iloc[0][["feature", "low", "high", "distance"]].tolist() == [
+            "log2.m",
+            2,
+            4,
+            4,
+        ]
     damaged = whole.to_dict()
     damaged["log2.m"]["own"]["op=mul"] = damaged["log2.m"]["own"]["op=add"]
     with pytest.raises(ValueError, match="op=mul"):
@@ -145,8 +173,15 @@ def test_rows_are_held_against_the_range_of_the_other_folds() -> None:
 
 def test_the_range_of_parts_is_that_of_their_rows() -> None:
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "log2.b", "never"]).assign(never=np.nan)
+    X = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "log2.b", "never"]).assign(
+        never=np.nan
+    )
     X.loc[[3, 35], "a"] = np.nan
-    X["op=gemm"], X["op=add"] = (np.arange(40) < 12).astype(float), (np.arange(40) >= 12).astype(float)
+    X["op=gemm"], X["op=add"] = (
+        (np.arange(40) < 12).astype(float),
+        (np.arange(40) >= 12).astype(float),
+    )
     parts = [TrainedRange.of(X[first : first + 10], classes="op=") for first in range(0, 40, 10)]
-    assert json.dumps(TrainedRange.together(parts).to_dict()) == json.dumps(TrainedRange.of(X, classes="op=").to_dict())
+    assert json.dumps(TrainedRange.together(parts).to_dict()) == json.dumps(
+        TrainedRange.of(X, classes="op=").to_dict()
+    )

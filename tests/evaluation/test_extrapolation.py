@@ -43,11 +43,23 @@ def dataset(low: int, high: int, seed: int = 0) -> Dataset:
     """GEMMs of m from 2**low to 2**high: 4 us + 0.4 x the host's time, 1.3 times that where n is 1024; 4 % noise."""
     draw = np.random.default_rng(seed)
     count = 50 * (high - low)
-    sizes = {"m": np.rint(2 ** draw.uniform(low, high, count)), "n": draw.choice([1024, 2048, 4096], count)}
-    shapes = pd.DataFrame(sizes).assign(k=draw.choice([1024, 3072], count), op="gemm", dtype_a="bf16")
+    sizes = {
+        "m": np.rint(2 ** draw.uniform(low, high, count)),
+        "n": draw.choice([1024, 2048, 4096], count),
+    }
+    shapes = pd.DataFrame(sizes).assign(
+        k=draw.choice([1024, 3072], count), op="gemm", dtype_a="bf16"
+    )
     host = 3 + 2 * shapes["m"] * shapes["n"] * shapes["k"] / 3e8
-    target = (4 + 0.4 * host) * np.where(shapes["n"] == 1024, 1.3, 1.0) * np.exp(draw.normal(0, 0.04, count))
-    both = [shapes.assign(device="MI300X", duration_us=host), shapes.assign(device="MI355X", duration_us=target)]
+    target = (
+        (4 + 0.4 * host)
+        * np.where(shapes["n"] == 1024, 1.3, 1.0)
+        * np.exp(draw.normal(0, 0.04, count))
+    )
+    both = [
+        shapes.assign(device="MI300X", duration_us=host),
+        shapes.assign(device="MI355X", duration_us=target),
+    ]
     frame = read([pd.concat(both, ignore_index=True)]).frame
     return build_dataset(frame, host=device("MI300X", "host"), target=device("MI355X", "target"))
 
@@ -80,7 +92,9 @@ def test_inside_the_model_answers_outside_the_rule_is_as_good_as_the_line(
 ) -> None:
     model, edge = fit_all(trained, SATURATES, "kfold"), trained_range(trained.X)
     inside = model.predict(trained.X)
-    np.testing.assert_array_equal(blend(inside, inside + 1, beyond.share(edge.check(trained.X).distance)), inside)
+    np.testing.assert_array_equal(
+        blend(inside, inside + 1, beyond.share(edge.check(trained.X).distance)), inside
+    )
     far = dataset(10, 14, seed=3)
     X, reference = trained.recipe.transform(far.rows), far.reference.to_numpy(float)
     share = beyond.share(edge.check(X).distance)
@@ -106,7 +120,9 @@ def test_what_it_did_on_ranges_left_out_is_reported(trained: Dataset, beyond: Be
 def test_it_is_the_same_after_json(trained: Dataset, beyond: Beyond) -> None:
     again = Beyond.from_dict(json.loads(json.dumps(beyond.to_dict())))
     reference = trained.reference.to_numpy(float)
-    np.testing.assert_array_equal(again.rule.predict(trained.X, reference), beyond.rule.predict(trained.X, reference))
+    np.testing.assert_array_equal(
+        again.rule.predict(trained.X, reference), beyond.rule.predict(trained.X, reference)
+    )
     assert (again.fade, again.intervals.radius(0.9)) == (beyond.fade, beyond.intervals.radius(0.9))
     assert again.other is not None
     assert {again.rule.name, again.other.name} == {"affine", "additive"}
@@ -134,9 +150,15 @@ def test_a_damaged_one_is_refused(damage: tuple[str, Any]) -> None:
 
 def test_an_operator_that_errs_more_is_wider_as_far_as_its_rows_tell() -> None:
     """A thousand rows of `add` err by 0.1, 196 of `gemm` by 0.4, four of `mul` by 9."""
-    X = pd.DataFrame({"op=add": [1.0] * 1000, "op=gemm": 0.0, "op=mul": 0.0, "op=pow": 0.0, "log2.m": 1.0})
+    X = pd.DataFrame(
+        {"op=add": [1.0] * 1000, "op=gemm": 0.0, "op=mul": 0.0, "op=pow": 0.0, "log2.m": 1.0}
+    )
     X = pd.concat(
-        [X, X[:196].assign(**{"op=add": 0.0, "op=gemm": 1.0}), X[:4].assign(**{"op=add": 0.0, "op=mul": 1.0})]
+        [
+            X,
+            X[:196].assign(**{"op=add": 0.0, "op=gemm": 1.0}),
+            X[:4].assign(**{"op=add": 0.0, "op=mul": 1.0}),
+        ]
     )
     errors = np.repeat([0.1, -0.4, 9.0], [1000, 196, 4])
     found = errors_by_operator(X, errors)
@@ -147,13 +169,21 @@ def test_an_operator_that_errs_more_is_wider_as_far_as_its_rows_tell() -> None:
 
 
 def test_a_rule_is_a_sum_by_class_never_below_its_least() -> None:
-    rule = Rule("additive", ("x", "reference"), np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]), ("op=conv",), 2.5)
+    rule = Rule(
+        "additive",
+        ("x", "reference"),
+        np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 3.0]]),
+        ("op=conv",),
+        2.5,
+    )
     X = pd.DataFrame({"x": [0.0, 1.0, 5.0], "op=conv": [0.0, 0.0, 1.0]})
     assert rule.predict(X, np.array([9.0, 9.0, 4.0])).tolist() == [2.5, 3.0, 12.0]
 
 
 def test_an_interval_holds_what_the_rules_say() -> None:
-    intervals = ConformalIntervals("kfold").fit(np.exp(np.linspace(-0.1, 0.1, 99)), np.ones(99), np.arange(99))
+    intervals = ConformalIntervals("kfold").fit(
+        np.exp(np.linspace(-0.1, 0.1, 99)), np.ones(99), np.arange(99)
+    )
     predicted, other = np.full(4, 10.0), np.array([10.0, 40.0, 2.0, -1.0])
     lower, upper = limits(intervals, predicted, [other], 0.9)
     own = intervals.bounds(predicted, 0.9)
@@ -163,7 +193,9 @@ def test_an_interval_holds_what_the_rules_say() -> None:
 
 
 def test_what_the_rules_say_is_as_wide_as_the_row_is_difficult() -> None:
-    intervals = ConformalIntervals("kfold").fit(np.exp(np.linspace(-0.1, 0.1, 99)), np.ones(99), np.arange(99))
+    intervals = ConformalIntervals("kfold").fit(
+        np.exp(np.linspace(-0.1, 0.1, 99)), np.ones(99), np.arange(99)
+    )
     scale, rule = np.array([1.0, 3.0]), np.full(2, 40.0)
     upper = limits(intervals, np.full(2, 10.0), [rule], 0.9, scale=scale)[1]
     np.testing.assert_array_equal(upper, intervals.bounds(rule, 0.9, scale=scale)[1])
@@ -184,7 +216,11 @@ def several(ops: tuple[str, ...]) -> Dataset:
     for op in ops:
         size = np.rint(2 ** draw.uniform(12, 26, 40))
         time = 2 + 6 * size / (rates[op] * 5.3e6) * np.exp(draw.normal(0, 0.05, 40))
-        parts.append(pd.DataFrame({"op": op, "rows": 1, "cols": size, "dtype_a": "bf16", "duration_us": time}))
+        parts.append(
+            pd.DataFrame(
+                {"op": op, "rows": 1, "cols": size, "dtype_a": "bf16", "duration_us": time}
+            )
+        )
     frame = read([pd.concat(parts, ignore_index=True).assign(device="MI300X")]).frame
     return build_dataset(frame, host=None, target=device("MI300X", "target"))
 

@@ -33,7 +33,9 @@ def run(measured: pd.DataFrame) -> fc.Run:
     return fc.train(measured[measured.index % LEFT_OUT != 0], target="MI300X", quick=True, jobs=1)
 
 
-def test_what_is_stated_for_known_groups_is_what_their_rows_get(run: fc.Run, measured: pd.DataFrame) -> None:
+def test_what_is_stated_for_known_groups_is_what_their_rows_get(
+    run: fc.Run, measured: pd.DataFrame
+) -> None:
     kept_back = measured[measured.index % LEFT_OUT == 0].reset_index(drop=True)
     answers = run.trained.predict(kept_back, 0.9)
     errors = 100 * np.abs(answers["predicted"] / kept_back["duration_us"] - 1)
@@ -42,7 +44,9 @@ def test_what_is_stated_for_known_groups_is_what_their_rows_get(run: fc.Run, mea
     assert set(answers["basis"]) <= {"known group", "beyond", "blend", "rule"}
 
 
-def test_each_row_is_answered_by_the_model_of_its_question(run: fc.Run, measured: pd.DataFrame) -> None:
+def test_each_row_is_answered_by_the_model_of_its_question(
+    run: fc.Run, measured: pd.DataFrame
+) -> None:
     model = run.trained
     assert model.known is not None
     known = measured.iloc[30:33].reset_index(drop=True)
@@ -58,11 +62,17 @@ def test_each_row_is_answered_by_the_model_of_its_question(run: fc.Run, measured
     assert model.answering(new.head(1)) is model
 
 
-def test_both_models_are_saved_and_neither_loads_without_the_other(run: fc.Run, tmp_path: Path) -> None:
+def test_both_models_are_saved_and_neither_loads_without_the_other(
+    run: fc.Run, tmp_path: Path
+) -> None:
     run.save(tmp_path / "run")
     loaded = fc.load(tmp_path / "run").trained
     assert loaded.known is not None
-    assert (loaded.name, loaded.known.scheme, loaded.scheme) == (run.trained.name, "kfold", "grouped")
+    assert (loaded.name, loaded.known.scheme, loaded.scheme) == (
+        run.trained.name,
+        "kfold",
+        "grouped",
+    )
     assert loaded.known.spreads["kfold"].strata == run.trained.known.spreads["kfold"].strata  # type: ignore[union-attr]
     shutil.rmtree(tmp_path / "run" / "model" / "known")
     with pytest.raises(ArtifactError):

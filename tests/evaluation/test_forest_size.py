@@ -17,8 +17,12 @@ def test_the_first_trees_of_one_forest_are_the_smaller_forest() -> None:
     grown = [FirstTrees(size, 8).fit(data.X, data.y, memo=memo) for size in (2, 4, 8)]
     assert grown[0].forest_ is grown[2].forest_
     small = RandomForestRegressor(4, max_features=1 / 3, random_state=0).fit(data.X, np.log(data.y))
-    expected = np.exp([tree.predict(data.X.to_numpy(dtype=np.float32)) for tree in small.estimators_])
-    np.testing.assert_allclose(grown[1].predict(data.X), np.exp(np.log(expected).mean(axis=0)), rtol=1e-6)
+    expected = np.exp(
+        [tree.predict(data.X.to_numpy(dtype=np.float32)) for tree in small.estimators_]
+    )
+    np.testing.assert_allclose(
+        grown[1].predict(data.X), np.exp(np.log(expected).mean(axis=0)), rtol=1e-6
+    )
 
 
 def test_more_trees_err_less_under_both_schemes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,13 +21,19 @@ N, GROUPS = 1200, 60
 def rows(spread: float, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
     """Return features, observed, predicted and groups; errors grow with log2.m by ``spread`` per doubling."""
     rng = np.random.default_rng(seed)
-    X = pd.DataFrame({"log2.m": rng.uniform(0, 8, N), "log2.n": rng.uniform(0, 8, N), "tile": rng.random(N)})
+    X = pd.DataFrame(
+        {"log2.m": rng.uniform(0, 8, N), "log2.n": rng.uniform(0, 8, N), "tile": rng.random(N)}
+    )
     predicted = np.exp(rng.uniform(0, 5, N))
-    observed = predicted * np.exp(0.02 * 2 ** (spread * X["log2.m"].to_numpy()) * rng.standard_normal(N))
+    observed = predicted * np.exp(
+        0.02 * 2 ** (spread * X["log2.m"].to_numpy()) * rng.standard_normal(N)
+    )
     return X, observed, predicted, rng.permutation(np.arange(N) % GROUPS)
 
 
-def limits(X: pd.DataFrame, y: np.ndarray, p: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def limits(
+    X: pd.DataFrame, y: np.ndarray, p: np.ndarray, groups: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     folds = make_folds("grouped", groups, len(y), 5)
     return held_out_limits(X, y, p, groups, folds, 0.9, "grouped")
 
@@ -45,7 +51,9 @@ def test_width_follows_the_errors_where_these_follow_a_feature() -> None:
     hard = true > np.median(true)
     assert inside[hard].mean() == pytest.approx(inside[~hard].mean(), abs=0.06)
     plain = cross_bounds(y, p, groups, make_folds("grouped", groups, N, 5), 0.9, "grouped")
-    assert interval_score(y, lower, upper, 0.9).mean() < 0.85 * interval_score(y, *plain, 0.9).mean()
+    assert (
+        interval_score(y, lower, upper, 0.9).mean() < 0.85 * interval_score(y, *plain, 0.9).mean()
+    )
     assert np.median(np.log(upper / lower)) < 0.8 * np.median(np.log(plain[1] / plain[0]))
 
 
@@ -143,7 +151,13 @@ def test_json_holds_it_exactly() -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [{"spread": [0.0] * 4}, {"weights": [1.0]}, {"low": 0.0}, {"low": 9.0, "high": 1.0}, {"power": float("nan")}],
+    [
+        {"spread": [0.0] * 4},
+        {"weights": [1.0]},
+        {"low": 0.0},
+        {"low": 9.0, "high": 1.0},
+        {"power": float("nan")},
+    ],
 )
 def test_damaged_figures_are_refused(damage: dict[str, object]) -> None:
     X, y, p, groups = rows(0.5)
@@ -155,7 +169,9 @@ def test_damaged_figures_are_refused(damage: dict[str, object]) -> None:
 
 def test_the_interval_score_is_width_and_what_is_missed() -> None:
     e = np.e
-    found = interval_score(np.array([1.0, e**3, 1.0]), np.array([1 / e] * 3), np.array([e, e, np.nan]), 0.9)
+    found = interval_score(
+        np.array([1.0, e**3, 1.0]), np.array([1 / e] * 3), np.array([e, e, np.nan]), 0.9
+    )
     np.testing.assert_allclose(found, [2.0, 2.0 + 20 * 2.0, np.inf])
 
 
@@ -165,9 +181,14 @@ def test_a_group_beyond_the_range_does_not_widen_the_intervals_of_groups_within(
     """Of 16 weight shapes the one of largest k is twice as slow: only predicted from smaller ones, so beyond them."""
     monkeypatch.setattr(competition, "FOLDS", ((0, 3),))
     rng = np.random.default_rng(0)
-    m, shapes = 2.0 ** np.arange(4, 12), [(n, k) for n in (1024, 2048, 4096) for k in (512, 1024, 2048, 4096, 8192)]
+    m, shapes = (
+        2.0 ** np.arange(4, 12),
+        [(n, k) for n in (1024, 2048, 4096) for k in (512, 1024, 2048, 4096, 8192)],
+    )
     rows = [(size, *shape) for shape in [*shapes, (2048, 65536)] for size in m]
-    frame = pd.DataFrame(rows, columns=["m", "n", "k"]).assign(op="gemm", dtype_a="bf16", device="MI300X")
+    frame = pd.DataFrame(rows, columns=["m", "n", "k"]).assign(
+        op="gemm", dtype_a="bf16", device="MI300X"
+    )
     times = 3 + 2 * frame["m"] * frame["n"] * frame["k"] / 4e8 + frame["n"] * frame["k"] / 2e6
     slow = np.where(frame["k"] == 65536, 2.0, 1.0)
     run = flopcast.train(
@@ -176,7 +197,9 @@ def test_a_group_beyond_the_range_does_not_widen_the_intervals_of_groups_within(
         models=["Additive"],
         jobs=1,
     )
-    asked = pd.DataFrame({"m": 256.0, "n": [3072.0, 2048.0], "k": [3072.0, 65536.0], "op": "gemm", "dtype_a": "bf16"})
+    asked = pd.DataFrame(
+        {"m": 256.0, "n": [3072.0, 2048.0], "k": [3072.0, 65536.0], "op": "gemm", "dtype_a": "bf16"}
+    )
     found = run.predict(asked.assign(device="MI300X"))
     assert found["basis"].tolist() == ["new group", "known group"]
     assert np.log(found["upper_us"] / found["lower_us"])[0] < 0.25
@@ -189,14 +212,17 @@ def test_a_group_beyond_the_range_does_not_widen_the_intervals_of_groups_within(
 def test_a_saved_run_widens_the_intervals_of_difficult_rows(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     shapes = pd.DataFrame(
-        [(n, k) for n in range(1024, 9217, 2048) for k in range(1024, 6145, 2048)], columns=["n", "k"]
+        [(n, k) for n in range(1024, 9217, 2048) for k in range(1024, 6145, 2048)],
+        columns=["n", "k"],
     )
     shapes = shapes.loc[shapes.index.repeat(10)].assign(m=2.0 ** np.tile(range(10), len(shapes)))
     host = 3 + 2 * shapes["m"] * shapes["n"] * shapes["k"] / 3e8
     noise = np.where(shapes["m"] < 32, 0.01, 0.2) * draw.standard_normal(len(shapes))
     kernels = shapes.assign(op="gemm", dtype_a="bf16")
     times = {"MI300X": host, "MI355X": (4 + 0.4 * host) * np.exp(noise)}
-    frame = pd.concat([kernels.assign(device=gpu, duration_us=us) for gpu, us in times.items()], ignore_index=True)
+    frame = pd.concat(
+        [kernels.assign(device=gpu, duration_us=us) for gpu, us in times.items()], ignore_index=True
+    )
     run = flopcast.train(frame, host="MI300X", target="MI355X", models=["Additive"], jobs=1)
     run.save(tmp_path / "run")
     assert run.metrics["intervals"]["difficulty"]["power"] > 0
@@ -212,7 +238,10 @@ def test_a_device_whose_rows_are_harder_has_wider_intervals() -> None:
     """No feature tells it: what is asked of one GPU is to be held by its own intervals, not by those of all."""
     random = np.random.default_rng(0)
     n = 3000
-    X, devices = pd.DataFrame({"log2.m": random.normal(size=n)}), np.where(np.arange(n) % 60 > 40, "hard", "easy")
+    X, devices = (
+        pd.DataFrame({"log2.m": random.normal(size=n)}),
+        np.where(np.arange(n) % 60 > 40, "hard", "easy"),
+    )
     devices[:: n // 50] = "rare"
     p, groups = np.exp(random.normal(size=n)), np.arange(n) // 10
     y = p * np.exp(random.normal(size=n) * np.where(devices == "hard", 0.4, 0.1))
@@ -220,7 +249,9 @@ def test_a_device_whose_rows_are_harder_has_wider_intervals() -> None:
     held = {}
     for named in (None, devices):
         lower, upper = held_out_limits(X, y, p, groups, folds, 0.9, "kfold", devices=named)
-        held[named is None] = [((lower <= y) & (y <= upper))[devices == one].mean() for one in ("easy", "hard")]
+        held[named is None] = [
+            ((lower <= y) & (y <= upper))[devices == one].mean() for one in ("easy", "hard")
+        ]
     assert held[True][1] < 0.75
     assert min(held[False]) > 0.85
     learnt = learn_difficulty(X, y, p, groups, "kfold", devices=devices)

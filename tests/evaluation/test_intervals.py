@@ -21,7 +21,9 @@ from flopcast.evaluation.intervals import (
 SIZES = np.array([11, 11, 12, 12, 12, 12, 16, 16, 16, 18, 21, 22, 23, 34, 37, 156])
 
 
-def grouped_errors(seed: int, shift: float = 0.0, spread: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def grouped_errors(
+    seed: int, shift: float = 0.0, spread: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Log errors of 16 groups: each its own shift (in within-group standard deviations) and log-normal spread."""
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(16), rng.permutation(SIZES))
@@ -49,13 +51,17 @@ def test_independent_rows_get_the_conformal_quantile() -> None:
 
 
 def test_too_few_rows_for_a_level_are_draws_from_a_normal_distribution() -> None:
-    intervals = ConformalIntervals("kfold").fit(np.exp([0.03, -0.04, 0.05]), np.ones(3), np.arange(3))
+    intervals = ConformalIntervals("kfold").fit(
+        np.exp([0.03, -0.04, 0.05]), np.ones(3), np.arange(3)
+    )
     reach = stats.t.ppf(0.95, 3) * np.sqrt(np.mean(np.square([0.03, 0.04, 0.05])) * 4 / 3)
     assert intervals.radius(0.9) == pytest.approx(reach, rel=0.05)  # of unlike reach up and down
 
 
 @pytest.mark.parametrize("unknown", [0, 1])
-def test_groups_that_only_shift_reach_as_far_as_their_shifts_stretched_by_student(unknown: int) -> None:
+def test_groups_that_only_shift_reach_as_far_as_their_shifts_stretched_by_student(
+    unknown: int,
+) -> None:
     """40 groups of ten rows, 0.01 ... 0.20 up or down; in the second case a tenth of the rows has no prediction."""
     shifts = np.repeat(np.r_[1:21, -20:0] / 100, 10)
     predicted = np.where(np.arange(400) % 10 < unknown, np.nan, 1.0)
@@ -65,33 +71,46 @@ def test_groups_that_only_shift_reach_as_far_as_their_shifts_stretched_by_studen
         return float(stats.t.ppf((1 + level) / 2, 39) / stats.norm.ppf((1 + level) / 2))
 
     if unknown:
-        assert intervals.radius(0.81) == pytest.approx(0.18 * np.interp(0.81, [0.8, 0.9], [stretch(0.8), stretch(0.9)]))
+        assert intervals.radius(0.81) == pytest.approx(
+            0.18 * np.interp(0.81, [0.8, 0.9], [stretch(0.8), stretch(0.9)])
+        )
     else:
         assert intervals.radius(0.9) == pytest.approx(0.18 * stretch(0.9))
         assert intervals.radius(0.925) == pytest.approx(0.19 * (stretch(0.9) + stretch(0.95)) / 2)
 
 
-def test_few_groups_that_only_shift_are_draws_from_student_s_distribution_of_one_group_less() -> None:
+def test_few_groups_that_only_shift_are_draws_from_student_s_distribution_of_one_group_less() -> (
+    None
+):
     shifts = np.repeat([-0.2, -0.1, 0.1, 0.2], 10)
     intervals = ConformalIntervals("grouped").fit(np.exp(shifts), np.ones(40), np.arange(40) // 10)
     for level in (0.5, 0.9):
-        assert intervals.radius(level) == pytest.approx(np.sqrt(0.025) * stats.t.ppf((1 + level) / 2, 3), rel=0.05)
+        assert intervals.radius(level) == pytest.approx(
+            np.sqrt(0.025) * stats.t.ppf((1 + level) / 2, 3), rel=0.05
+        )
 
 
 def test_one_wild_row_does_not_widen_the_others() -> None:
     errors, groups = grouped_errors(0, shift=1)
     wild = np.r_[errors[:-1], 50.0]
-    plain, found = (ConformalIntervals("grouped").fit(np.exp(of), np.ones(len(of)), groups) for of in (errors, wild))
+    plain, found = (
+        ConformalIntervals("grouped").fit(np.exp(of), np.ones(len(of)), groups)
+        for of in (errors, wild)
+    )
     assert found.radius(0.9) < 1.2 * plain.radius(0.9)
 
 
 def test_new_groups_may_err_to_the_other_side_than_those_that_are_known() -> None:
     """All groups shift by 0.2, a fifth of their rows by 0.1 more: a tenth reaches 0.3, as both have one sign."""
     errors = 0.2 + np.tile(np.repeat([0.0, 0.1], [8, 2]), 20)
-    intervals = ConformalIntervals("grouped").fit(np.exp(errors), np.ones(200), np.arange(200) // 10)
+    intervals = ConformalIntervals("grouped").fit(
+        np.exp(errors), np.ones(200), np.arange(200) // 10
+    )
     for level, reach in ((0.85, 0.2), (0.95, 0.2 + 0.1 * np.sqrt(10 / 9))):
         stretched = 0.2 * (stats.t.ppf((1 + level) / 2, 19) / stats.norm.ppf((1 + level) / 2) - 1)
-        assert np.log(intervals.bounds([1.0], level)[1][0]) == pytest.approx(reach + stretched, rel=0.01)
+        assert np.log(intervals.bounds([1.0], level)[1][0]) == pytest.approx(
+            reach + stretched, rel=0.01
+        )
 
 
 @pytest.mark.parametrize("scheme", ["kfold", "grouped"])
@@ -120,7 +139,9 @@ def test_bounds_scale_with_the_prediction_the_difficulty_and_the_widening() -> N
 
 def test_outside_rows_are_as_wide_as_their_kind_errs() -> None:
     """Rows outside err by 0.2 or, every other one, by three times that; inside all err by 0.1."""
-    inside = ConformalIntervals("kfold").fit(np.exp(np.tile([0.1, -0.1], 50)), np.ones(100), np.arange(100))
+    inside = ConformalIntervals("kfold").fit(
+        np.exp(np.tile([0.1, -0.1], 50)), np.ones(100), np.arange(100)
+    )
     share, wider = np.repeat([0.0, 1.0, 0.5], [50, 50, 50]), np.tile([1.0, 3.0], 75)
     errors = ((1 - share) * 0.1 + share * wider * 0.2) * np.tile([1, 1, -1, -1, 1], 30)
     outside = inside.outside(np.exp(errors), np.ones(150), np.arange(150), share, wider=wider)
@@ -140,7 +161,8 @@ def test_difficulty_tells_easy_rows_from_hard_ones() -> None:
     assert abs(inside[:200].mean() - inside[200:].mean()) < 0.06
     folds = make_folds("kfold", None, 400)
     with_scale, without = (
-        cross_coverage(y, np.ones(400), groups, folds, scheme="kfold", scale=s) for s in (scale, None)
+        cross_coverage(y, np.ones(400), groups, folds, scheme="kfold", scale=s)
+        for s in (scale, None)
     )
     assert with_scale.coverage == pytest.approx(without.coverage, abs=0.03)
     assert with_scale.median_relative_width < 0.9 * without.median_relative_width
@@ -150,7 +172,9 @@ def test_the_side_that_errs_more_is_wider() -> None:
     rng = np.random.default_rng(0)
     skewed = np.where(rng.random(300) < 0.5, 0.2, -0.05) * rng.random(300)
     intervals = ConformalIntervals("kfold").fit(np.exp(skewed), np.ones(300), np.arange(300))
-    assert intervals.up_ / intervals.down_ == pytest.approx(2.0, rel=0.05)  # half of the factor 4, on the log scale
+    assert intervals.up_ / intervals.down_ == pytest.approx(
+        2.0, rel=0.05
+    )  # half of the factor 4, on the log scale
     assert intervals.up_ * intervals.down_ == pytest.approx(1)
 
 
@@ -185,19 +209,28 @@ def test_json_round_trip() -> None:
 def test_of_one_level_alone_they_are_as_of_all(scheme: str) -> None:
     rng = np.random.default_rng(3)
     y, p, groups = np.exp(rng.normal(0, 0.1, 400)), np.ones(400), np.arange(400) // 10
-    one, every = (ConformalIntervals(scheme).fit(y, p, groups, level=level) for level in (0.93, None))
+    one, every = (
+        ConformalIntervals(scheme).fit(y, p, groups, level=level) for level in (0.93, None)
+    )
     assert one.radius(0.93) == every.radius(0.93)
     with pytest.raises(ValueError, match=r"calibrated, 0\.93, got 0\.5"):
         one.radius(0.5)
 
 
 def test_perfect_predictions_have_no_width() -> None:
-    assert ConformalIntervals("grouped").fit([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], ["a", "a", "b"]).radius(0.9) == 0.0
+    assert (
+        ConformalIntervals("grouped")
+        .fit([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], ["a", "a", "b"])
+        .radius(0.9)
+        == 0.0
+    )
 
 
 def test_few_groups_still_give_a_finite_interval_beyond_the_largest_score() -> None:
     errors = np.array([0.01, -0.01, 0.02, -0.1, 0.11, 0.1])
-    intervals = ConformalIntervals("grouped").fit(np.exp(errors), np.ones(6), ["a", "a", "a", "b", "b", "b"])
+    intervals = ConformalIntervals("grouped").fit(
+        np.exp(errors), np.ones(6), ["a", "a", "a", "b", "b", "b"]
+    )
     assert 0.11 < intervals.radius(0.9) < np.inf
 
 
@@ -209,15 +242,25 @@ def test_too_few_groups_say_so() -> None:
 
 
 def cross_coverage(
-    y: Any, p: Any, groups: Any, folds: Any, level: float = 0.9, scheme: str = "kfold", scale: Any = None
+    y: Any,
+    p: Any,
+    groups: Any,
+    folds: Any,
+    level: float = 0.9,
+    scheme: str = "kfold",
+    scale: Any = None,
 ) -> Any:
     """Coverage fold by fold."""
-    return covered(y, p, np.asarray(groups), *cross_bounds(y, p, groups, folds, level, scheme, scale=scale))
+    return covered(
+        y, p, np.asarray(groups), *cross_bounds(y, p, groups, folds, level, scheme, scale=scale)
+    )
 
 
 def test_shuffled_rows_are_covered_as_claimed() -> None:
     found = [
-        cross_coverage(np.exp(errors), np.ones(429), groups, make_folds("kfold", None, 429), level, "kfold").coverage
+        cross_coverage(
+            np.exp(errors), np.ones(429), groups, make_folds("kfold", None, 429), level, "kfold"
+        ).coverage
         for errors, groups in (grouped_errors(seed, shift=2) for seed in range(4))
         for level in (0.9,)
     ]
@@ -232,7 +275,9 @@ def new_group_coverage(seed: int, shift: float, spread: float, scheme: str) -> f
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("shift", "spread"), [(0.0, 0.0), (1.0, 0.0), (4.0, 0.0), (2.0, 0.5), (0.0, 1.0), (4.0, 1.0)])
+@pytest.mark.parametrize(
+    ("shift", "spread"), [(0.0, 0.0), (1.0, 0.0), (4.0, 0.0), (2.0, 0.5), (0.0, 1.0), (4.0, 1.0)]
+)
 def test_new_groups_are_covered_as_claimed(shift: float, spread: float) -> None:
     found = [new_group_coverage(seed, shift, spread, "grouped") for seed in range(15)]
     assert 0.88 < np.mean(found) < 0.95
@@ -253,8 +298,14 @@ def test_errors_of_shuffled_folds_under_cover_new_groups() -> None:
     for seed in range(20):
         errors, groups = grouped_errors(seed, shift=1.0)
         sums, sizes = np.bincount(groups, errors)[groups], np.bincount(groups)[groups]
-        known = errors - (sums - errors) / (sizes - 1)  # each row less the mean of the rest of its group
-        lower, upper = ConformalIntervals("kfold").fit(np.exp(known), np.ones(429), groups).bounds(np.ones(429))
+        known = errors - (sums - errors) / (
+            sizes - 1
+        )  # each row less the mean of the rest of its group
+        lower, upper = (
+            ConformalIntervals("kfold")
+            .fit(np.exp(known), np.ones(429), groups)
+            .bounds(np.ones(429))
+        )
         fresh, _ = grouped_errors(seed + 1000, shift=1.0)
         found.append(np.mean((lower <= np.exp(fresh)) & (np.exp(fresh) <= upper)))
     assert 0.7 < np.mean(found) < 0.82

@@ -46,11 +46,15 @@ def told(found: Evaluation) -> list[object]:
     return [[one.predictions.to_numpy().tobytes(), one.rows] for one in found.schemes.values()]
 
 
-def test_an_evaluation_goes_on_to_the_very_same_result(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_evaluation_goes_on_to_the_very_same_result(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stopped(path, 25, monkeypatch)
     done: list[int] = []
     kept = KeptFits(path, OF, resume=True)
-    again = cross_validate(make_data(), CANDIDATES, observers=[kept, Progress(lambda count, *_: done.append(count))])
+    again = cross_validate(
+        make_data(), CANDIDATES, observers=[kept, Progress(lambda count, *_: done.append(count))]
+    )
     assert done == list(range(26, 41))
     whole = cross_validate(make_data(), CANDIDATES)
     for each in (again, whole):
@@ -78,12 +82,18 @@ def test_a_line_cut_short_is_fitted_again_and_a_changed_one_is_refused(
         KeptFits(path, OF, resume=True)
 
 
-def test_fits_of_something_else_are_refused_by_what_differs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fits_of_something_else_are_refused_by_what_differs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(DataError, match="nothing to resume"):
         KeptFits(path, OF, resume=True)
     stopped(path, 3, monkeypatch)
-    with pytest.raises(DataError, match="is of other data and of other seed: give the same command"):
+    with pytest.raises(
+        DataError, match="is of other data and of other seed: give the same command"
+    ):
         KeptFits(path, {"data": "b", "seed": "1"}, resume=True)
     watched: list[int] = []
-    cross_validate(make_data(), [spy(lambda X, y, g: watched.append(1))], observers=[KeptFits(path, OF)])  # anew
+    cross_validate(
+        make_data(), [spy(lambda X, y, g: watched.append(1))], observers=[KeptFits(path, OF)]
+    )  # anew
     assert len(watched) == 20

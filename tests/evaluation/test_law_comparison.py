@@ -117,7 +117,9 @@ def test_jackknife_error_against_refits_without_each_group() -> None:
     whole = np.polyfit(np.log(x), np.log(y), 1)[0]
     expected = np.sqrt(5 / 6 * np.sum((np.array(slopes) - whole) ** 2))
     result = fitted(x, y, groups)
-    assert (result.slope.upper - result.slope.value) / stats.t.ppf(0.975, 5) == pytest.approx(expected)
+    assert (result.slope.upper - result.slope.value) / stats.t.ppf(0.975, 5) == pytest.approx(
+        expected
+    )
 
 
 def test_units_do_not_matter() -> None:
@@ -181,13 +183,18 @@ def test_scatter_counts_groups_where_they_differ_and_rows_where_these_do() -> No
     rng = np.random.default_rng(3)
     limit = np.log(1.1) / stats.norm.ppf(5 / 6)
     shifts = rng.normal(0, 2 * limit, 12)
-    by_group, by_row = np.exp(shifts[GROUPS] + rng.normal(0, 1e-3, 120)), np.exp(rng.normal(0, 2 * limit, 120))
+    by_group, by_row = (
+        np.exp(shifts[GROUPS] + rng.normal(0, 1e-3, 120)),
+        np.exp(rng.normal(0, 2 * limit, 120)),
+    )
     excess, freedom = scatter_test(by_group, GROUPS, 0.10)
     assert freedom == pytest.approx(11, abs=0.1)
     assert excess == pytest.approx(np.var(shifts, ddof=1) / limit**2, rel=0.15)
     excess, freedom = scatter_test(by_row, GROUPS, 0.10)
     assert freedom > 100
-    assert excess == pytest.approx(4 * limit**2 / (limit**2 + 0.10**2), rel=0.3)  # host noise may be 0.10 of it
+    assert excess == pytest.approx(
+        4 * limit**2 / (limit**2 + 0.10**2), rel=0.3
+    )  # host noise may be 0.10 of it
 
 
 def test_groups_that_differ_count_alike_however_many_rows_they_have() -> None:
@@ -195,12 +202,16 @@ def test_groups_that_differ_count_alike_however_many_rows_they_have() -> None:
     shifts = np.random.default_rng(5).normal(0, 0.2, 16)
     excess, freedom = scatter_test(np.exp(shifts[groups]), groups, 0.10)
     assert freedom == pytest.approx(15)
-    assert excess == pytest.approx(np.var(shifts, ddof=1) / (np.log(1.1) / stats.norm.ppf(5 / 6)) ** 2)
+    assert excess == pytest.approx(
+        np.var(shifts, ddof=1) / (np.log(1.1) / stats.norm.ppf(5 / 6)) ** 2
+    )
 
 
 def test_one_spike_is_no_scatter() -> None:
     calm = np.exp(np.random.default_rng(4).normal(0, 0.03, 120))
     spiked = calm.copy()
     spiked[7] *= 1e4
-    assert scatter_test(spiked, GROUPS, 0.10)[0] == pytest.approx(scatter_test(calm, GROUPS, 0.10)[0], rel=0.2)
+    assert scatter_test(spiked, GROUPS, 0.10)[0] == pytest.approx(
+        scatter_test(calm, GROUPS, 0.10)[0], rel=0.2
+    )
     assert scatter_test(np.ones(120), GROUPS, 0.10)[0] == 0

@@ -26,15 +26,27 @@ Law = Callable[[np.ndarray], np.ndarray]
 
 
 def simulate(
-    law: Law, *, weights: int = 16, tokens: int = 20, dtype: str = "fp8", noise: float = 0.03, seed: int = 0
+    law: Law,
+    *,
+    weights: int = 16,
+    tokens: int = 20,
+    dtype: str = "fp8",
+    noise: float = 0.03,
+    seed: int = 0,
 ) -> pd.DataFrame:
     """Return compute-bound GEMMs whose target times follow ``law``, with noise per row and per weight shape."""
     rng = np.random.default_rng(seed)
     m = np.unique(np.geomspace(512, 32768, tokens).astype(int))
-    shapes = pd.DataFrame([(rows, n, k) for n, k in WEIGHTS[:weights] for rows in m], columns=["m", "n", "k"])
+    shapes = pd.DataFrame(
+        [(rows, n, k) for n, k in WEIGHTS[:weights] for rows in m], columns=["m", "n", "k"]
+    )
     group = shapes.groupby(["n", "k"], sort=False).ngroup().to_numpy()
     flops = 2.0 * shapes["m"] * shapes["n"] * shapes["k"]
-    host_us = flops.to_numpy() / (0.4 * HOST.peak_tflops(dtype) * 1e6) * np.exp(rng.normal(0, noise, len(shapes)))
+    host_us = (
+        flops.to_numpy()
+        / (0.4 * HOST.peak_tflops(dtype) * 1e6)
+        * np.exp(rng.normal(0, noise, len(shapes)))
+    )
     effect = rng.normal(0, noise, weights)[group] + rng.normal(0, noise, len(shapes))
     tables = [
         shapes.assign(device=gpu.name, op="gemm", dtype_a=dtype, duration_us=times)
@@ -61,7 +73,12 @@ def evidence(finding: ClassFinding, law: str) -> Evidence:
 @pytest.fixture(scope="module")
 def exact() -> tuple[ClassFinding, ...]:
     return assess(
-        pd.concat([simulate(lambda t: FLOPS_RATIO * t), simulate(lambda t: FLOPS_RATIO * t, dtype="bf16", tokens=15)])
+        pd.concat(
+            [
+                simulate(lambda t: FLOPS_RATIO * t),
+                simulate(lambda t: FLOPS_RATIO * t, dtype="bf16", tokens=15),
+            ]
+        )
     )
 
 
@@ -78,7 +95,11 @@ def test_classes_and_their_rows(exact: tuple[ClassFinding, ...]) -> None:
     assert (pooled.op, pooled.dtype, pooled.bound, pooled.name) == (ALL, ALL, ALL, "all rows")
     assert pooled.rows == 560
     assert [one.rows for one in classes] == [320, 240]
-    assert [one.groups for one in (pooled, *classes)] == [16, 16, 16]  # a weight shape is one group in any precision
+    assert [one.groups for one in (pooled, *classes)] == [
+        16,
+        16,
+        16,
+    ]  # a weight shape is one group in any precision
     assert [one.name for one in classes] == ["gemm fp8 compute-bound", "gemm bf16 compute-bound"]
     rows = np.concatenate([one.members for one in classes])
     np.testing.assert_array_equal(np.sort(rows), np.arange(560))
@@ -156,10 +177,13 @@ def test_efficiencies_on_both_sides(exact: tuple[ClassFinding, ...]) -> None:
 
 @pytest.mark.long
 def test_slopes_are_adjusted_over_classes_by_holm() -> None:
-    data = dataset(pd.concat([simulate(lambda t: t**0.98), simulate(lambda t: t**0.99, dtype="bf16", seed=1)]))
+    data = dataset(
+        pd.concat([simulate(lambda t: t**0.98), simulate(lambda t: t**0.99, dtype="bf16", seed=1)])
+    )
     pooled, first, second = assess_scaling(data, replicates=20)
     alone = [
-        evidence(assess_scaling(_part(data, one.members), replicates=20)[0], FLOPS).size_p for one in (first, second)
+        evidence(assess_scaling(_part(data, one.members), replicates=20)[0], FLOPS).size_p
+        for one in (first, second)
     ]
     smaller, larger = sorted(alone)
     adjusted = sorted(evidence(one, FLOPS).size_p for one in (first, second))
@@ -182,23 +206,31 @@ def _part(data: Dataset, rows: np.ndarray) -> Dataset:
 
 
 @pytest.mark.long
-def test_the_same_seed_gives_the_same_findings_and_another_differs_little(off: ClassFinding) -> None:
+def test_the_same_seed_gives_the_same_findings_and_another_differs_little(
+    off: ClassFinding,
+) -> None:
     frame = simulate(lambda t: 1.3 * FLOPS_RATIO * t)
     one, same, other = off, assess(frame, seed=1)[0], assess(frame, seed=2)[0]
     assert one == same
     assert evidence(one, FLOPS).deviation != evidence(other, FLOPS).deviation
-    assert evidence(one, FLOPS).deviation.lower == pytest.approx(evidence(other, FLOPS).deviation.lower, rel=0.01)
+    assert evidence(one, FLOPS).deviation.lower == pytest.approx(
+        evidence(other, FLOPS).deviation.lower, rel=0.01
+    )
 
 
 @pytest.mark.long
 def test_exchanging_host_and_target_inverts_the_correction(off: ClassFinding) -> None:
     frame = simulate(lambda t: 1.3 * FLOPS_RATIO * t)
     there = evidence(off, FLOPS).deviation
-    back_again = assess_scaling(build_dataset(frame, host=TARGET, target=HOST), replicates=300, seed=1)[0]
+    back_again = assess_scaling(
+        build_dataset(frame, host=TARGET, target=HOST), replicates=300, seed=1
+    )[0]
     back = evidence(back_again, FLOPS).deviation
     assert back_again.law(FLOPS).verdict.outcome is Outcome.CORRECTED
     assert back.value == pytest.approx(1 / there.value, rel=1e-3)
-    assert Interval(1 / back.value, 1 / back.upper, 1 / back.lower, 0.9).lower == pytest.approx(there.lower, rel=0.01)
+    assert Interval(1 / back.value, 1 / back.upper, 1 / back.lower, 0.9).lower == pytest.approx(
+        there.lower, rel=0.01
+    )
 
 
 @pytest.mark.no_cover
@@ -223,7 +255,11 @@ def test_what_no_law_can_be_judged_on_is_refused() -> None:
     with pytest.raises(DataError, match=r"power_mhz.*duration_us.*power_w.*energy_j"):
         assess_scaling(replace(data, metric="power_mhz", laws=data.laws[[]]))
     with pytest.raises(DataError, match="fp8 of X"):
-        assess_scaling(replace(data, laws=data.laws * np.nan, report={"laws": {FLOPS: "fp8 of X is not published"}}))
+        assess_scaling(
+            replace(
+                data, laws=data.laws * np.nan, report={"laws": {FLOPS: "fp8 of X is not published"}}
+            )
+        )
 
 
 @pytest.mark.long

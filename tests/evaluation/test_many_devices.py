@@ -20,7 +20,10 @@ SIBLING, STRANGER = "B300", "A100 80GB SXM4"
 
 def roofline_us(device: str, m: np.ndarray, n: np.ndarray, k: np.ndarray) -> np.ndarray:
     gpu, moved = find(device), 2 * (m * k + n * k + m * n)
-    return np.maximum(2 * m * n * k / (gpu.peak_tflops("bf16") * 1e6), moved / (gpu.require("memory_bw_gbs") * 1e3))
+    return np.maximum(
+        2 * m * n * k / (gpu.peak_tflops("bf16") * 1e6),
+        moved / (gpu.require("memory_bw_gbs") * 1e3),
+    )
 
 
 def measured(*devices: str, rows: int = 24, seed: int = 0) -> pd.DataFrame:
@@ -40,7 +43,9 @@ def measured(*devices: str, rows: int = 24, seed: int = 0) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def run() -> fc.Run:
-    return fc.train(measured(*TRAINED), target=list(TRAINED), group="device", models="Additive", jobs=1)
+    return fc.train(
+        measured(*TRAINED), target=list(TRAINED), group="device", models="Additive", jobs=1
+    )
 
 
 def test_a_run_says_how_many_rows_its_models_learn_from_where_these_are_not_all(
@@ -48,13 +53,23 @@ def test_a_run_says_how_many_rows_its_models_learn_from_where_these_are_not_all(
 ) -> None:
     for where in ("models.suite", "evaluation.final_model"):
         monkeypatch.setattr(f"flopcast.{where}.LEARNT", 40)
-    few = fc.train(measured(*TRAINED), target=list(TRAINED), group="device", models="Additive", jobs=1)
-    assert [note for note in few.metrics["data"]["notes"] if "rows-drawn" in note and "Additive from 40" in note]
+    few = fc.train(
+        measured(*TRAINED), target=list(TRAINED), group="device", models="Additive", jobs=1
+    )
+    assert [
+        note
+        for note in few.metrics["data"]["notes"]
+        if "rows-drawn" in note and "Additive from 40" in note
+    ]
     assert not any("rows-drawn" in note for note in run.metrics["data"]["notes"])
     assert len(few.predictions) == len(run.predictions)
     assert few.selected["e_out"] != run.selected["e_out"]
     held, whole = (one.metrics["intervals"]["schemes"]["grouped"] for one in (few, run))
-    assert (held["rows"], whole["rows"] > 40, held["rows_beyond"]) == (40, True, whole["rows_beyond"])
+    assert (held["rows"], whole["rows"] > 40, held["rows_beyond"]) == (
+        40,
+        True,
+        whole["rows_beyond"],
+    )
 
 
 def test_features_are_those_of_each_row_on_its_own_device() -> None:
@@ -71,17 +86,24 @@ def test_features_are_those_of_each_row_on_its_own_device() -> None:
 
 
 def test_rows_without_figures_of_their_gpu_are_left_out_and_named() -> None:
-    table = fc.read(pd.concat([measured("MI300X", rows=5), measured("MI300X", rows=3).assign(device="Foo 9")])).frame
+    table = fc.read(
+        pd.concat([measured("MI300X", rows=5), measured("MI300X", rows=3).assign(device="Foo 9")])
+    ).frame
     found = build_dataset(table, host=None, target=EVERY)
     assert set(found.rows["device"]) == {"MI300X"}
-    assert [(note.values["devices"], note.values["rows"]) for note in found.report["remarks"]] == [(("Foo 9",), 3)]
+    assert [(note.values["devices"], note.values["rows"]) for note in found.report["remarks"]] == [
+        (("Foo 9",), 3)
+    ]
     with pytest.raises(DataError, match=r"Foo 9 \(3 rows\)"):
         build_dataset(table[table["device"] == "Foo 9"], host=None, target=EVERY)
 
 
 def test_devices_and_families_are_groups() -> None:
     table = fc.read(measured("MI300X", "MI325X", "L40S", rows=2)).frame
-    assert set(groups_of(table, ["device_family"])) == {"device_family CDNA3 HBM", "device_family Ada GDDR"}
+    assert set(groups_of(table, ["device_family"])) == {
+        "device_family CDNA3 HBM",
+        "device_family Ada GDDR",
+    }
     assert len(set(groups_of(table, ["device"]))) == 3
 
 
@@ -110,7 +132,9 @@ def test_new_devices_have_the_intervals_of_devices_left_out(run: fc.Run, tmp_pat
     new = measured("MI300A", "RTX 4090", "B200", "A100 80GB SXM4", rows=60, seed=1)
     found = run.predict(new)
     assert found["basis"].isin(["new device", "blend", "rule"]).all()
-    inside = ((found["lower_us"] <= new["duration_us"]) & (new["duration_us"] <= found["upper_us"])).to_numpy()
+    inside = (
+        (found["lower_us"] <= new["duration_us"]) & (new["duration_us"] <= found["upper_us"])
+    ).to_numpy()
     near = new["device"].isin(["MI300A", "RTX 4090"]).to_numpy()
     width = np.log(found["upper_us"] / found["lower_us"]).to_numpy()
     assert np.median(width[near]) < np.median(width[~near])
@@ -125,12 +149,16 @@ def test_new_devices_have_the_intervals_of_devices_left_out(run: fc.Run, tmp_pat
 
 def test_a_gpu_of_a_trained_family_is_of_a_known_group() -> None:
     """Its rows have the intervals of shuffled rows, and not those of whole families left out."""
-    families = fc.train(measured(*TRAINED), target="all", group="device_family", models="Additive", jobs=1)
+    families = fc.train(
+        measured(*TRAINED), target="all", group="device_family", models="Additive", jobs=1
+    )
     assert "known group" in set(families.predict(measured("MI300X", rows=20, seed=2))["basis"])
 
 
 def test_without_devices_left_out_a_new_device_has_no_interval_and_the_reason() -> None:
-    run = fc.train(measured("MI300X", "H100 SXM5", rows=60), target="all", models="Additive", jobs=1)
+    run = fc.train(
+        measured("MI300X", "H100 SXM5", rows=60), target="all", models="Additive", jobs=1
+    )
     found = run.predict(measured("L40S", rows=3))
     assert found["predicted_us"].notna().all()
     assert found["lower_us"].isna().all()
@@ -138,14 +166,23 @@ def test_without_devices_left_out_a_new_device_has_no_interval_and_the_reason() 
     unknown = run.predict(measured("MI300X", rows=2).assign(device=["MI300X", "Foo 9"]))
     assert unknown["predicted_us"].notna().tolist() == [True, False]
     assert "Foo 9" in unknown["reason"].iloc[1]
-    with pytest.raises(DataError, match=r"no GPU 'A100' is known: say which of 'A100 40GB PCIe', .* 'A100 80GB SXM4'"):
+    with pytest.raises(
+        DataError,
+        match=r"no GPU 'A100' is known: say which of 'A100 40GB PCIe', .* 'A100 80GB SXM4'",
+    ):
         run.predict(measured("MI300X", rows=2).assign(device="A100"))
 
 
 def test_a_gpu_of_ones_own_is_asked_of_a_run_over_many(run: fc.Run, tmp_path: Path) -> None:
     """Its figures are those that the file says, and its intervals those of a new device, near or far by its family."""
-    own, far, shapes = tmp_path / "own.toml", tmp_path / "far.toml", measured("B300", rows=12).drop(columns="device")
-    own.write_text('name = "H100 SXM5"\nbased_on = "H100 SXM5"\nmemory_bw_gbs = 6700\n', encoding="utf-8")
+    own, far, shapes = (
+        tmp_path / "own.toml",
+        tmp_path / "far.toml",
+        measured("B300", rows=12).drop(columns="device"),
+    )
+    own.write_text(
+        'name = "H100 SXM5"\nbased_on = "H100 SXM5"\nmemory_bw_gbs = 6700\n', encoding="utf-8"
+    )
     far.write_text('based_on = "B300"\n', encoding="utf-8")
     run.save(tmp_path / "run")
     found = fc.predict(tmp_path / "run", shapes, default={"device": str(own)})
@@ -157,20 +194,26 @@ def test_a_gpu_of_ones_own_is_asked_of_a_run_over_many(run: fc.Run, tmp_path: Pa
     assert (found.frame["roofline"] <= base["roofline"]).all()
     like = run.predict(shapes, default={"device": far})
     figures = like.select_dtypes("number").columns
-    pd.testing.assert_frame_equal(like[figures], run.predict(shapes, default={"device": "B300"})[figures])
+    pd.testing.assert_frame_equal(
+        like[figures], run.predict(shapes, default={"device": "B300"})[figures]
+    )
     width = [np.log(one["upper_us"] / one["lower_us"]).median() for one in (found.frame, like)]
     assert width[0] < width[1]
 
-    mixed = measured("L40S", rows=12).assign(device=["L40S", str(own)] * 6, **{n: shapes[n] for n in "mnk"})
+    mixed = measured("L40S", rows=12).assign(
+        device=["L40S", str(own)] * 6, **{n: shapes[n] for n in "mnk"}
+    )
     both = run.predict(mixed, default={"device": own})
-    assert both["predicted_us"].iloc[1::2].tolist() == found.frame["predicted_us"].iloc[1::2].tolist()
+    assert (
+        both["predicted_us"].iloc[1::2].tolist() == found.frame["predicted_us"].iloc[1::2].tolist()
+    )
     assert both["basis"].iloc[::2].isin(["known group", "beyond", "blend", "rule"]).all()
     unstated = run.predict(mixed)
     assert unstated["predicted_us"].notna().tolist() == [True, False] * 6
     assert "state it as the default of device" in unstated["reason"].iloc[1]
-    assert fc.explain(run, shapes, row=2, default={"device": fc.gpu(own)}).found.answer["predicted"] == pytest.approx(
-        found.frame["predicted_us"].iloc[1]
-    )
+    assert fc.explain(run, shapes, row=2, default={"device": fc.gpu(own)}).found.answer[
+        "predicted"
+    ] == pytest.approx(found.frame["predicted_us"].iloc[1])
     with pytest.raises(DataError, match=r"none\.toml: cannot be read"):
         run.predict(shapes, default={"device": str(tmp_path / "none.toml")})
 

@@ -19,7 +19,9 @@ def test_test_and_interval_are_scipy_s_where_groups_are_rows() -> None:
     assert (found.lower, found.upper) == pytest.approx((interval.low, interval.high))
 
 
-def test_a_run_that_errs_more_in_every_group_is_told_apart_though_one_row_hides_it_in_the_mean() -> None:
+def test_a_run_that_errs_more_in_every_group_is_told_apart_though_one_row_hides_it_in_the_mean() -> (
+    None
+):
     groups = np.repeat(np.arange(16), [156] + 15 * [18])
     first = np.random.default_rng(0).gamma(4, 2, len(groups))
     second = 1.5 * first
@@ -63,18 +65,29 @@ def test_the_test_keeps_its_level() -> None:
     rng = np.random.default_rng(2)
     groups = np.repeat(np.arange(9), 5)
     shared = rng.normal(0, 2, (300, 9)).repeat(5, axis=1)  # rows of a group err together
-    rejected = [paired_difference(10 + one, np.full(45, 10.0), groups).p_value < 0.05 for one in shared]
+    rejected = [
+        paired_difference(10 + one, np.full(45, 10.0), groups).p_value < 0.05 for one in shared
+    ]
     assert 0.01 < np.mean(rejected) < 0.09
 
 
 def test_errors_that_two_estimates_make_alike_cancel_in_their_ratio() -> None:
-    one, other = Estimate(100.0, {"gemm": 0.2, "cpu": 0.03}), Estimate(50.0, {"gemm": 0.2, "cpu": 0.03})
+    one, other = (
+        Estimate(100.0, {"gemm": 0.2, "cpu": 0.03}),
+        Estimate(50.0, {"gemm": 0.2, "cpu": 0.03}),
+    )
     alike = estimated_difference(one, other, {"gemm", "cpu"}, 0.9)
     assert (alike.ratio_lower, alike.ratio_upper, alike.shared) == (0.5, 0.5, 1.0)
     assert alike.apart
-    assert alike.upper - alike.difference == pytest.approx(1.6449 * 50 * np.hypot(0.2, 0.03), rel=1e-4)
+    assert alike.upper - alike.difference == pytest.approx(
+        1.6449 * 50 * np.hypot(0.2, 0.03), rel=1e-4
+    )
     apart = estimated_difference(one, other, (), 0.9)
-    assert np.log(apart.ratio_upper / apart.ratio) == pytest.approx(1.6449 * np.hypot(0.2, 0.03) * 2**0.5, rel=1e-4)
+    assert np.log(apart.ratio_upper / apart.ratio) == pytest.approx(
+        1.6449 * np.hypot(0.2, 0.03) * 2**0.5, rel=1e-4
+    )
     assert apart.shared == 0
     half = estimated_difference(one, Estimate(50.0, {"gemm": 0.3}), {"gemm"}, 0.9)
-    assert np.log(half.ratio / half.ratio_lower) == pytest.approx(1.6449 * np.hypot(0.1, 0.03), rel=1e-4)
+    assert np.log(half.ratio / half.ratio_lower) == pytest.approx(
+        1.6449 * np.hypot(0.1, 0.03), rel=1e-4
+    )

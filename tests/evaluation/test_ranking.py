@@ -23,18 +23,24 @@ from flopcast.models.base import Candidate
 
 @pytest.fixture
 def data() -> tuple[pd.DataFrame, np.ndarray]:
-    X = pd.DataFrame(np.random.default_rng(0).uniform(1, 2, (120, 4)), columns=["a", "b", "c", "noise"])
+    X = pd.DataFrame(
+        np.random.default_rng(0).uniform(1, 2, (120, 4)), columns=["a", "b", "c", "noise"]
+    )
     return X, (10 * X["a"] + 3 * X["b"] + X["c"]).to_numpy()
 
 
-def test_permutation_finds_the_order_and_nothing_in_noise(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_permutation_finds_the_order_and_nothing_in_noise(
+    data: tuple[pd.DataFrame, np.ndarray],
+) -> None:
     X, y = data
     found = permutation_importance(LinearRegression().fit(X, y), X, y)
     assert sorted(found, key=lambda name: -found[name]) == ["a", "b", "c", "noise"]
     assert found["noise"] == pytest.approx(0, abs=1e-9)
 
 
-def test_permutation_is_the_increase_of_the_mape_in_points(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_permutation_is_the_increase_of_the_mape_in_points(
+    data: tuple[pd.DataFrame, np.ndarray],
+) -> None:
     X, y = data
     model = LinearRegression().fit(X, y)
     rng = np.random.default_rng([7, 1])
@@ -72,7 +78,9 @@ def test_large_tables_are_sampled(data: tuple[pd.DataFrame, np.ndarray]) -> None
     assert sum(seen) == 50 * (1 + 5 * X.shape[1])
 
 
-def test_forests_show_the_rss_decrease_through_wrappers(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_forests_show_the_rss_decrease_through_wrappers(
+    data: tuple[pd.DataFrame, np.ndarray],
+) -> None:
     X, y = data
     forest = RandomForestRegressor(20, random_state=0)
     scaled = make_pipeline(StandardScaler().set_output(transform="pandas"), forest)
@@ -85,7 +93,9 @@ def test_forests_show_the_rss_decrease_through_wrappers(data: tuple[pd.DataFrame
 
 
 def test_columns_that_no_tree_splits_on_have_no_share_and_the_others_keep_theirs() -> None:
-    X = pd.DataFrame(np.random.default_rng(0).uniform(1, 2, (60, 3)), columns=["a", "b", "c"]).assign(flat=1.0)
+    X = pd.DataFrame(
+        np.random.default_rng(0).uniform(1, 2, (60, 3)), columns=["a", "b", "c"]
+    ).assign(flat=1.0)
     y = (10 * X["a"] + X["b"] + X["c"]).to_numpy()
     forest = Forest(max_trees=8).fit(X, y)
     assert "flat" not in forest.selected_features_
@@ -111,14 +121,18 @@ class Memory(RegressorMixin, BaseEstimator):
     """Knows the rows it was fitted to by heart, and says 1 of any other."""
 
     def fit(self, X: Any, y: Any) -> Memory:
-        self.known_ = {tuple(row): value for row, value in zip(np.asarray(X).tolist(), y, strict=True)}
+        self.known_ = {
+            tuple(row): value for row, value in zip(np.asarray(X).tolist(), y, strict=True)
+        }
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         return np.array([self.known_.get(tuple(row), 1.0) for row in np.asarray(X).tolist()])
 
 
-def test_what_is_known_by_heart_matters_to_no_row_that_is_held_out(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_what_is_known_by_heart_matters_to_no_row_that_is_held_out(
+    data: tuple[pd.DataFrame, np.ndarray],
+) -> None:
     X, y = data
     rows = Rows(X, y, np.repeat(np.arange(12), 10).astype(str), pd.DataFrame(index=X.index))
     assert min(permutation_importance(Memory().fit(X, y), X, y).values()) > 50
@@ -151,7 +165,9 @@ def test_what_shuffling_costs_counts_each_held_out_row_once() -> None:
     assert {row["feature"]: row["value"] for row in table} == pytest.approx(expected)
 
 
-def test_features_chosen_by_half_of_the_groups_are_tested_by_the_other(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_features_chosen_by_half_of_the_groups_are_tested_by_the_other(
+    data: tuple[pd.DataFrame, np.ndarray],
+) -> None:
     X, y = data
     noisy = y * np.exp(np.random.default_rng(1).normal(0, 0.02, len(y)))
     model = Candidate("OLS/Forward/AIC", RelativeError(Stepwise()), "relative error", selects_features=True,

@@ -14,11 +14,15 @@ from flopcast.evaluation.selection import hopeless, select
 from flopcast.evaluation.selection import statement as statement
 
 
-def noisy(models: int, spread: float, n: int = 200, seed: int = 0) -> tuple[np.ndarray, pd.DataFrame]:
+def noisy(
+    models: int, spread: float, n: int = 200, seed: int = 0
+) -> tuple[np.ndarray, pd.DataFrame]:
     """Models whose errors are alike: half-normal with a mean of ``spread * 0.798``."""
     rng = np.random.default_rng(seed)
     observed = rng.uniform(1, 100, n)
-    return observed, pd.DataFrame({f"m{i}": observed * np.exp(spread * rng.standard_normal(n)) for i in range(models)})
+    return observed, pd.DataFrame(
+        {f"m{i}": observed * np.exp(spread * rng.standard_normal(n)) for i in range(models)}
+    )
 
 
 def test_one_model_keeps_its_error() -> None:
@@ -39,15 +43,24 @@ def test_the_interval_is_student_s_of_one_group_less() -> None:
     """Four groups err by 9.4 ... 10.6 %: the logarithm of their mean scatters by s / 2 over that mean, s of three."""
     means = np.array([9.4, 9.8, 10.2, 10.6])
     groups = np.repeat(np.arange(4), 5)
-    found = select(np.full(20, 100.0), pd.DataFrame({"m": 100 + means[groups]}), groups, scheme="grouped")
+    found = select(
+        np.full(20, 100.0), pd.DataFrame({"m": 100 + means[groups]}), groups, scheme="grouped"
+    )
     reach = stats.t.ppf((1 + found["level"]) / 2, 3) * means.std(ddof=1) / 2 / means.mean()
-    assert np.log(np.divide(found["interval"], found["e_out"])) == pytest.approx([-reach, reach], rel=0.05)
+    assert np.log(np.divide(found["interval"], found["e_out"])) == pytest.approx(
+        [-reach, reach], rel=0.05
+    )
 
 
 def test_the_interval_is_at_least_that_of_models_which_err_about_as_much() -> None:
     """The selected model errs by 10 % in every group by chance; the next two scatter as the test before says."""
     means, groups = np.array([9.4, 9.8, 10.2, 10.6]), np.repeat(np.arange(4), 5)
-    errors = {"even": np.full(4, 9.9), "a": means + 1, "b": means[::-1] + 1, "far": np.array([20.0, 80.0, 20.0, 80.0])}
+    errors = {
+        "even": np.full(4, 9.9),
+        "a": means + 1,
+        "b": means[::-1] + 1,
+        "far": np.array([20.0, 80.0, 20.0, 80.0]),
+    }
     predictions = pd.DataFrame({name: 100 + of[groups] for name, of in errors.items()})
     found = select(np.full(20, 100.0), predictions, groups, scheme="grouped")
     reach = stats.t.ppf((1 + found["level"]) / 2, 3) * means.std(ddof=1) / 2 / (means.mean() + 1)
@@ -56,7 +69,9 @@ def test_the_interval_is_at_least_that_of_models_which_err_about_as_much() -> No
 
 
 def test_the_smallest_of_many_like_errors_is_corrected() -> None:
-    truth = 100 * np.mean(np.abs(np.exp(0.3 * np.random.default_rng(9).standard_normal(100_000)) - 1))
+    truth = 100 * np.mean(
+        np.abs(np.exp(0.3 * np.random.default_rng(9).standard_normal(100_000)) - 1)
+    )
     table, honest, tied = [], [], []
     for seed in range(15):
         observed, predictions = noisy(30, 0.3, n=80, seed=seed)
@@ -88,7 +103,9 @@ def test_groups_count_alike_where_they_are_left_out_and_rows_where_these_are() -
     """One group has most rows, and there alone the second model errs less."""
     groups = np.repeat(np.arange(9), [100, 10, 10, 10, 10, 10, 10, 10, 10])
     y = np.full(len(groups), 100.0)
-    predictions = pd.DataFrame({"few": np.where(groups == 0, 120.0, 110.0), "one": np.where(groups == 0, 105.0, 120.0)})
+    predictions = pd.DataFrame(
+        {"few": np.where(groups == 0, 120.0, 110.0), "one": np.where(groups == 0, 105.0, 120.0)}
+    )
     assert select(y, predictions, groups, scheme="grouped")["name"] == "few"
     assert select(y, predictions, groups, scheme="kfold")["name"] == "one"
 
@@ -97,9 +114,13 @@ def test_only_contenders_are_chosen_and_all_models_are_compared() -> None:
     observed, predictions = noisy(5, 0.2, n=90)
     groups = np.repeat(np.arange(9), 10)
     all_of_them = select(observed, predictions, groups, scheme="grouped")
-    alone = select(observed, predictions, groups, scheme="grouped", contenders=[str(predictions.columns[3])])
+    alone = select(
+        observed, predictions, groups, scheme="grouped", contenders=[str(predictions.columns[3])]
+    )
     assert alone["name"] == predictions.columns[3]
-    assert alone["e_out"] == pytest.approx(alone["e_out_table"], rel=0.05)  # nothing was chosen: no price
+    assert alone["e_out"] == pytest.approx(
+        alone["e_out_table"], rel=0.05
+    )  # nothing was chosen: no price
     assert {*all_of_them["tied"]} <= {*map(str, predictions)}
     nobody = select(observed, predictions, groups, scheme="grouped", contenders=["absent"])
     assert nobody["name"] == all_of_them["name"]
@@ -108,7 +129,9 @@ def test_only_contenders_are_chosen_and_all_models_are_compared() -> None:
 def test_a_clear_winner_is_no_coin_toss_and_a_baseline_may_win() -> None:
     observed, predictions = noisy(2, 0.3)
     predictions["roofline"] = observed * 1.02
-    found = select(observed, predictions, np.arange(200) // 10, scheme="grouped", baselines=["roofline"])
+    found = select(
+        observed, predictions, np.arange(200) // 10, scheme="grouped", baselines=["roofline"]
+    )
     assert (found["name"], found["baseline"], found["tied"]) == ("roofline", True, ["roofline"])
     assert found["e_out"] == pytest.approx(2.0)
 
@@ -128,11 +151,18 @@ def test_ties_are_told_by_the_paired_difference() -> None:
 def test_groups_make_the_interval_wider_and_the_seed_decides() -> None:
     groups = np.repeat(np.arange(10), 20)
     observed = np.ones(200)
-    predictions = pd.DataFrame({"m": 1 + 0.1 * np.random.default_rng(1).exponential(size=10)[groups]})
-    grouped, kfold = (select(observed, predictions, groups, scheme=scheme) for scheme in ("grouped", "kfold"))
+    predictions = pd.DataFrame(
+        {"m": 1 + 0.1 * np.random.default_rng(1).exponential(size=10)[groups]}
+    )
+    grouped, kfold = (
+        select(observed, predictions, groups, scheme=scheme) for scheme in ("grouped", "kfold")
+    )
     assert np.diff(grouped["interval"])[0] > 2 * np.diff(kfold["interval"])[0]
     assert select(observed, predictions, groups, scheme="grouped") == grouped
-    assert select(observed, predictions, groups, scheme="grouped", seed=1)["interval"] != grouped["interval"]
+    assert (
+        select(observed, predictions, groups, scheme="grouped", seed=1)["interval"]
+        != grouped["interval"]
+    )
     json.dumps(grouped, allow_nan=False)
 
 
@@ -166,7 +196,10 @@ def test_within_one_standard_error_the_preferred_model_is_taken() -> None:
     y, predictions, groups = _close()
     assert select(y, predictions, groups, scheme="grouped")["name"] == "best"
     assert select(y, predictions, groups, scheme="grouped", preference=["liked"])["name"] == "liked"
-    assert select(y, predictions, groups, scheme="grouped", preference=["worse", "best"])["name"] == "best"
+    assert (
+        select(y, predictions, groups, scheme="grouped", preference=["worse", "best"])["name"]
+        == "best"
+    )
 
 
 def test_a_simple_law_that_errs_no_more_than_the_chosen_model_is_taken() -> None:
@@ -192,7 +225,9 @@ def test_the_standard_error_is_that_of_the_difference_over_groups_and_counts_for
         assert select(y, shifted, groups, scheme="grouped", preference=["liked"])["name"] == name
 
 
-def _worse(factors: dict[str, float], seed: int = 0, n: int = 80) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
+def _worse(
+    factors: dict[str, float], seed: int = 0, n: int = 80
+) -> tuple[np.ndarray, pd.DataFrame, np.ndarray]:
     """Return 80 rows of 16 groups, and models whose errors are 5 % on average times a factor, noise of their own."""
     rng = np.random.default_rng(seed)
     y, groups = rng.uniform(1, 2, n), np.array([f"g{i % 16}" for i in range(n)])
@@ -204,7 +239,10 @@ def test_only_models_that_cannot_win_are_given_up() -> None:
     y, predictions, groups = _worse({"best": 1.0, "near": 1.02, "far": 3.0, "wrong": 40.0})
     for scheme in ("kfold", "grouped"):
         assert hopeless(y, predictions, groups, scheme=scheme) == ["far", "wrong"]
-        assert hopeless(y, predictions, groups, scheme=scheme, preference=["far"]) == ["far", "wrong"]
+        assert hopeless(y, predictions, groups, scheme=scheme, preference=["far"]) == [
+            "far",
+            "wrong",
+        ]
         assert hopeless(y, predictions, groups, scheme=scheme, margin=4.0) == ["wrong"]
     assert hopeless(y, predictions[["best"]], groups, scheme="grouped") == []
     assert hopeless(y, predictions, np.full(len(y), "one"), scheme="grouped") == []
@@ -225,9 +263,20 @@ def test_a_default_stays_unless_another_or_a_law_is_clearly_better() -> None:
     for lead, kept in ((0.0, True), (0.05, False)):
         predictions = pd.DataFrame({"other": np.full(64, 1.05), "default": 1.05 + apart + lead})
         for laws in ([], ["other"]):
-            chosen = select(y, predictions, groups, scheme="grouped", preference=[], default="default", baselines=laws)
+            chosen = select(
+                y,
+                predictions,
+                groups,
+                scheme="grouped",
+                preference=[],
+                default="default",
+                baselines=laws,
+            )
             assert (chosen["name"] == "default") is kept
-    assert select(y, predictions, groups, scheme="grouped", preference=[], default="absent")["name"] == "other"
+    assert (
+        select(y, predictions, groups, scheme="grouped", preference=[], default="absent")["name"]
+        == "other"
+    )
 
 
 @pytest.mark.parametrize("scheme", ["kfold", "grouped"])
@@ -251,7 +300,10 @@ def test_a_model_that_left_counts_elsewhere_as_much_worse_as_where_it_was_fitted
     whole = pd.DataFrame({"best": [101.0, 102, 103, 104, 101, 102, 103, 104]})
     found = select(y, whole, np.arange(8), scheme="kfold", partial=early)
     same = select(
-        y, whole.assign(left=[102.0, 103, 103, 105, 101.75, 102.75, 103.75, 104.75]), np.arange(8), scheme="kfold"
+        y,
+        whole.assign(left=[102.0, 103, 103, 105, 101.75, 102.75, 103.75, 104.75]),
+        np.arange(8),
+        scheme="kfold",
     )
     assert found["picked"] == same["picked"]
     assert found["e_out"] == pytest.approx(same["e_out"])

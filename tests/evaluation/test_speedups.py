@@ -20,9 +20,18 @@ from flopcast.report.training import speedup_parts
 def test_costs_solved_by_hand() -> None:
     times, told = accounting([120.0, 30.0, np.nan], [1e6, 2e6, 3e6], passes=2, model_s=6.0)
     assert times == pytest.approx([120 / (1 + 2 + 2), 30 / (2 + 4 + 2), np.nan], nan_ok=True)
-    assert {name: told[name] for name in ("n", "without_cost", "passes")} == {"n": 2, "without_cost": 1, "passes": 2}
+    assert {name: told[name] for name in ("n", "without_cost", "passes")} == {
+        "n": 2,
+        "without_cost": 1,
+        "passes": 2,
+    }
     assert [told[name] for name in ("mean", "least", "most")] == [(24 + 3.75) / 2, 3.75, 24]
-    assert [told[name] for name in ("target_s", "host_s", "counters_s", "model_s")] == [150, 3, 6, 4]
+    assert [told[name] for name in ("target_s", "host_s", "counters_s", "model_s")] == [
+        150,
+        3,
+        6,
+        4,
+    ]
 
 
 def test_a_run_pays_from_as_many_predictions_as_training_costs_over_what_one_saves() -> None:
@@ -30,7 +39,9 @@ def test_a_run_pays_from_as_many_predictions_as_training_costs_over_what_one_sav
     assert told["training_s"] == 150 + 3 + 6 + 6
     assert told["break_even"] == 3  # 165 s over (150 - 9) / 2
     slow = accounting([120.0, 30.0], [1e6, 2e6], passes=2, model_s=100.0)[1]
-    assert slow["break_even"] == 4  # 259 s over (150 - 9) / 2: the training is paid once, not for each prediction
+    assert (
+        slow["break_even"] == 4
+    )  # 259 s over (150 - 9) / 2: the training is paid once, not for each prediction
     later = accounting([60.0, 60.0], None, passes=0, model_s=20.0, training_s=1000.0)[1]
     assert (later["training_s"], later["break_even"]) == (1000, 20)
     assert accounting([1.0], [2e6], passes=0, model_s=0.0)[1]["break_even"] is None
@@ -52,12 +63,24 @@ def test_passes_are_those_of_the_counters_used() -> None:
 
 
 def test_the_cost_of_a_whole_workload_is_no_feature() -> None:
-    rows = with_target_cost(pd.DataFrame({"op": "frame", "counter.sim_s": ["3.5", "", "-1"]}), "sim_s")
+    rows = with_target_cost(
+        pd.DataFrame({"op": "frame", "counter.sim_s": ["3.5", "", "-1"]}), "sim_s"
+    )
     assert rows[COST].to_numpy() == pytest.approx([3.5, np.nan, np.nan], nan_ok=True)
     size = np.arange(1.0, 25.0)
-    frames = pd.DataFrame({"op": "frame", "device": "MI300X", "dtype_a": "fp32", "name": "a", "index": size})
+    frames = pd.DataFrame(
+        {"op": "frame", "device": "MI300X", "dtype_a": "fp32", "name": "a", "index": size}
+    )
     frames = frames.assign(duration_us=100 * size, sim_s=size, triangles=size * 1000)
-    run = fc.train(frames, target="MI300X", models=["OLS"], jobs=1, target_cost="sim_s", scheme="kfold", group="index")
+    run = fc.train(
+        frames,
+        target="MI300X",
+        models=["OLS"],
+        jobs=1,
+        target_cost="sim_s",
+        scheme="kfold",
+        group="index",
+    )
     assert run.metrics["speedup"]["n"] == len(frames)
     assert list(run.trained.recipe.columns) == ["counter.triangles"]
 
@@ -72,7 +95,9 @@ def test_the_cost_of_a_whole_workload_is_no_feature() -> None:
         ("sim", {"sim": "ms"}, 2e-3),
     ],
 )
-def test_a_cost_has_the_unit_of_its_column(column: str, units: dict[str, str], seconds: float) -> None:
+def test_a_cost_has_the_unit_of_its_column(
+    column: str, units: dict[str, str], seconds: float
+) -> None:
     rows = with_target_cost(pd.DataFrame({"op": ["gemm"], column: [2.0]}), column, units)
     assert rows[COST].tolist() == pytest.approx([seconds])
 

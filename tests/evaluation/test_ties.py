@@ -10,16 +10,32 @@ import pytest
 from scipy import stats
 
 import flopcast as fc
-from flopcast.evaluation.ties import MOST_UNITS, SIGNED_RANK, STUDENT, joined, p_values, rule_of_units, tied_with_best
+from flopcast.evaluation.ties import (
+    MOST_UNITS,
+    SIGNED_RANK,
+    STUDENT,
+    joined,
+    p_values,
+    rule_of_units,
+    tied_with_best,
+)
 
-EQUAL = {"4 equal": np.full(4, 20), "16 equal": np.full(16, 20), "16 unequal": np.array([150] * 3 + [8] * 13)}
+EQUAL = {
+    "4 equal": np.full(4, 20),
+    "16 equal": np.full(16, 20),
+    "16 unequal": np.array([150] * 3 + [8] * 13),
+}
 
 
-def errors_of(rng: np.random.Generator, sizes: np.ndarray, models: int) -> tuple[np.ndarray, np.ndarray]:
+def errors_of(
+    rng: np.random.Generator, sizes: np.ndarray, models: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the group of each row and errors, %, of models that are as good: shifted by group, partly alike."""
     groups = np.repeat(np.arange(len(sizes)), sizes)
     shared, own = rng.normal(size=(len(sizes), 1)), rng.normal(size=(len(sizes), models))
-    logs = 0.06 * (0.7 * shared + np.sqrt(0.51) * own)[groups] + 0.03 * rng.normal(size=(len(groups), models))
+    logs = 0.06 * (0.7 * shared + np.sqrt(0.51) * own)[groups] + 0.03 * rng.normal(
+        size=(len(groups), models)
+    )
     return groups, 100 * np.abs(np.expm1(logs))
 
 
@@ -61,24 +77,39 @@ def test_a_model_worse_in_every_group_is_not_hidden_by_how_far_its_errors_scatte
     best = rng.gamma(4, 2.4, len(groups))
     factors = np.array([1.0, 1.5, 3.0, 100.0])
     scatter = np.exp(rng.exponential(1.5, (16, 4)) * (factors > 1))[groups]
-    assert tied_with_best(best[:, None] * factors * scatter, groups).tolist() == [True, False, False, False]
+    assert tied_with_best(best[:, None] * factors * scatter, groups).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_a_model_that_errs_less_in_most_groups_keeps_the_sign_whatever_its_mean() -> None:
     groups = np.repeat(np.arange(16), [156] + [18] * 15)
     other = np.where(groups == 0, 30.0, 8.0)
-    assert tied_with_best(np.column_stack([np.full(len(groups), 10.0), other]), groups).tolist() == [True, True]
+    assert tied_with_best(
+        np.column_stack([np.full(len(groups), 10.0), other]), groups
+    ).tolist() == [True, True]
 
 
 def test_few_groups_are_held_to_the_t_of_logarithms_as_ranks_cannot_reject() -> None:
     assert [rule_of_units(count, 1) for count in (4, 5)] == [STUDENT, SIGNED_RANK]
     assert [rule_of_units(count, 19) for count in (8, 9)] == [STUDENT, SIGNED_RANK]
-    assert [rule_of_units(count, 1, level=0.025) for count in (5, 6)] == [STUDENT, SIGNED_RANK]  # two-sided at 5 %
+    assert [rule_of_units(count, 1, level=0.025) for count in (5, 6)] == [
+        STUDENT,
+        SIGNED_RANK,
+    ]  # two-sided at 5 %
     best, worse = np.array([10.0, 11.0, 9.0, 10.0]), np.array([100.0, 130.0, 80.0, 105.0])
     (found,) = p_values(worse[:, None], best[:, None], logs=True, tests=1)
-    assert found == pytest.approx(stats.ttest_1samp(np.log(worse / best), 0, alternative="greater").pvalue)
+    assert found == pytest.approx(
+        stats.ttest_1samp(np.log(worse / best), 0, alternative="greater").pvalue
+    )
     assert tied_with_best(np.column_stack([best, worse]), np.arange(4)).tolist() == [True, False]
-    assert tied_with_best(np.column_stack([best, worse])[:1], np.zeros(1, dtype=int)).tolist() == [True, True]
+    assert tied_with_best(np.column_stack([best, worse])[:1], np.zeros(1, dtype=int)).tolist() == [
+        True,
+        True,
+    ]
 
 
 def test_models_that_predict_the_same_are_tied_and_errors_of_zero_are_no_trouble() -> None:
@@ -104,7 +135,10 @@ def test_shares_of_rows_beyond_a_threshold_are_compared_by_differences() -> None
     groups = np.repeat(np.arange(12), 10)
     first = np.where(np.arange(120) % 10 < np.repeat(np.arange(12) % 3, 10), 100.0, 0.0)
     second = np.where(np.arange(120) % 10 < np.repeat(np.arange(12) % 3 + 3, 10), 100.0, 0.0)
-    assert tied_with_best(np.column_stack([first, second]), groups, logs=False).tolist() == [True, False]
+    assert tied_with_best(np.column_stack([first, second]), groups, logs=False).tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_least_squares_of_all_columns_is_told_from_a_line_on_the_embedded_measurements(

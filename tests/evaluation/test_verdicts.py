@@ -37,17 +37,32 @@ def c(value: float, lower: float, upper: float) -> Evidence:
         (c(1.08, 1.04, 1.12), Outcome.CORRECTED),
         (c(1.40, 1.35, 1.45), Outcome.CORRECTED),
         (c(0.70, 0.66, 0.74), Outcome.CORRECTED),
-        (c(1.60, 1.20, 2.10), Outcome.UNDECIDED),  # a correction that is not known to within the margin
+        (
+            c(1.60, 1.20, 2.10),
+            Outcome.UNDECIDED,
+        ),  # a correction that is not known to within the margin
         (replace(STEEP, size_p=0.001), Outcome.SIZE),
-        (replace(STEEP, size_p=0.001, scatter=0.3, scatter_p=0.001), Outcome.SIZE),  # the slope explains the scatter
+        (
+            replace(STEEP, size_p=0.001, scatter=0.3, scatter_p=0.001),
+            Outcome.SIZE,
+        ),  # the slope explains the scatter
         (replace(STEEP, size_p=0.2), Outcome.UNDECIDED),
         (replace(STEEP, size_p=0.2, scatter=0.3, scatter_p=0.001), Outcome.SCATTER),
         (replace(GOOD, size_p=0.001), Outcome.HOLDS),  # shown, but without practical effect
         (replace(GOOD, scatter=0.11, scatter_p=0.04), Outcome.SCATTER),
         (replace(GOOD, scatter=0.11, scatter_p=0.06), Outcome.UNDECIDED),  # seen, not shown
-        (replace(GOOD, scatter=0.09, scatter_p=0.001), Outcome.HOLDS),  # a few rows far off are no scatter of most
-        (replace(GOOD, group_scatter=0.2, scatter_p=0.001), Outcome.SCATTER),  # groups differ, two have most rows
-        (replace(GOOD, slope=None, slope_p=float("nan"), attenuated_slope=float("nan")), Outcome.HOLDS),
+        (
+            replace(GOOD, scatter=0.09, scatter_p=0.001),
+            Outcome.HOLDS,
+        ),  # a few rows far off are no scatter of most
+        (
+            replace(GOOD, group_scatter=0.2, scatter_p=0.001),
+            Outcome.SCATTER,
+        ),  # groups differ, two have most rows
+        (
+            replace(GOOD, slope=None, slope_p=float("nan"), attenuated_slope=float("nan")),
+            Outcome.HOLDS,
+        ),
         (replace(GOOD, rows=9), Outcome.TOO_FEW),
         (replace(GOOD, groups=3), Outcome.TOO_FEW),
     ],
@@ -67,7 +82,11 @@ def test_a_verdict_carries_its_figures() -> None:
     }
     for figures, one in judged.items():
         assert figures in judge(one, 0.10).why.text
-    for (rows, groups), lacks in {(9, 4): "9 of the 10", (40, 3): "3 of the 4", (5, 1): "1 of the 4"}.items():
+    for (rows, groups), lacks in {
+        (9, 4): "9 of the 10",
+        (40, 3): "3 of the 4",
+        (5, 1): "1 of the 4",
+    }.items():
         verdict = too_few(rows, groups)
         assert verdict is not None
         assert lacks in verdict.why.text
@@ -94,7 +113,9 @@ def test_a_wider_margin_forgives_more() -> None:
         (replace(STEEP, size_p=0.2, attenuated_slope=0.84), 6, 7),  # ±0.05 -> ±0.04
     ],
 )
-def test_what_cannot_be_told_says_how_many_more_groups_would(evidence: Evidence, least: int, most: int) -> None:
+def test_what_cannot_be_told_says_how_many_more_groups_would(
+    evidence: Evidence, least: int, most: int
+) -> None:
     verdict = judge(evidence, 0.10)
     assert verdict.outcome is Outcome.UNDECIDED
     assert least <= verdict.why.values["more_groups"] <= most
@@ -110,5 +131,13 @@ def test_what_no_number_of_groups_settles_says_so() -> None:
 
 def test_too_few_says_what_is_missing() -> None:
     assert too_few(10, 4) is None
-    lacking = [verdict.why for rows, groups in ((9, 4), (40, 3), (5, 1)) if (verdict := too_few(rows, groups))]
-    assert [(why.values["rows"], why.values["groups"]) for why in lacking] == [(9, 4), (40, 3), (5, 1)]
+    lacking = [
+        verdict.why
+        for rows, groups in ((9, 4), (40, 3), (5, 1))
+        if (verdict := too_few(rows, groups))
+    ]
+    assert [(why.values["rows"], why.values["groups"]) for why in lacking] == [
+        (9, 4),
+        (40, 3),
+        (5, 1),
+    ]

@@ -13,8 +13,12 @@ from flopcast.features.context import Context
 from flopcast.hardware import GPU
 
 ROOT = Path(__file__).parents[2]
-HOST = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)
-TARGET = GPU(name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0)
+HOST = GPU(
+    name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0
+)
+TARGET = GPU(
+    name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0
+)
 COMMON = {"dtype_a": "bf16", "host_duration_us": [50.0, 60.0]}
 ONE_OF_EACH = {
     "gemm": {"m": [1000.0, 48.0], "n": 1000.0, "k": 1000.0},
@@ -56,7 +60,9 @@ def test_additive_features_are_times_or_counts_and_say_so():
         assert feature.role in ("additive", "shape")
         assert feature.unit in ("us", "ms", "log2", "1", "0/1")
         assert (feature.unit == "us") <= (feature.role == "additive")
-        assert feature.name.endswith("_us") == (feature.unit == "us") or feature.name.startswith("log2.")
+        assert feature.name.endswith("_us") == (feature.unit == "us") or feature.name.startswith(
+            "log2."
+        )
 
 
 @pytest.mark.parametrize("op", ONE_OF_EACH)
@@ -87,12 +93,22 @@ def test_features_by_hand():
     assert value("twos.m") == [3, 4]
     assert value("twos.m", m=[3 * 2.0**10, 2.0**16]) == [10, 10]
     assert value("log2.intensity", "copy") == [-6, -6]
-    assert value("log2.ridge.host", "copy") == pytest.approx([-np.log2(64 * 10)] * 2)  # 10 FLOP per byte at the peaks
+    assert value("log2.ridge.host", "copy") == pytest.approx(
+        [-np.log2(64 * 10)] * 2
+    )  # 10 FLOP per byte at the peaks
 
 
 def test_the_tile_of_the_hosts_tensile_kernel_is_read_off_its_name():
-    kernels = ["Cijk_Ailk_Bljk_SB_MT64x32x16_MI16x16x4x1_SN", "Cijk_Ailk_Bljk_SB_MT16x8x32_SE_1LDSB0"]
-    names = ("log2.macro_tile_0.host", "log2.macro_tile_1.host", "log2.macro_tile_k.host", "matrix_instructions.host")
+    kernels = [
+        "Cijk_Ailk_Bljk_SB_MT64x32x16_MI16x16x4x1_SN",
+        "Cijk_Ailk_Bljk_SB_MT16x8x32_SE_1LDSB0",
+    ]
+    names = (
+        "log2.macro_tile_0.host",
+        "log2.macro_tile_1.host",
+        "log2.macro_tile_k.host",
+        "matrix_instructions.host",
+    )
     assert [value(name, host_kernel=kernels) for name in names] == [[6, 4], [5, 3], [4, 5], [1, 0]]
     others = ["a8w8_blockscale_1x128x128_256x16x64x256", "Cijk_MT0x0x0_MI16x16"]
     assert [value(name, host_kernel=others) for name in names] == [[0, 0]] * 4
@@ -124,8 +140,17 @@ def test_without_a_host_only_the_target_has_features():
 
 def test_only_the_words_of_an_exchange_tell_it_apart():
     variant = next(category for category in CATEGORIES if category.name == "variant")
-    message = {"op": "collective", "message_bytes": 4096.0, "ranks": 8, "host_duration_us": 9.0, "dtype_a": "bf16"}
-    rows = pd.DataFrame(message | {"variant": ["dispatch hidden_size=1024 topk=8", "dispatch hidden_size=2048 topk=4"]})
+    message = {
+        "op": "collective",
+        "message_bytes": 4096.0,
+        "ranks": 8,
+        "host_duration_us": 9.0,
+        "dtype_a": "bf16",
+    }
+    rows = pd.DataFrame(
+        message
+        | {"variant": ["dispatch hidden_size=1024 topk=8", "dispatch hidden_size=2048 topk=4"]}
+    )
     assert variant.compute(Context(rows, HOST, TARGET)).tolist() == ["dispatch", "dispatch"]
     named = context("copy", variant=["step n=1", ""])
     assert variant.compute(named).tolist() == ["step n=1", "none"]

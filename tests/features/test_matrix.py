@@ -14,18 +14,31 @@ from flopcast.hardware import GPU, find
 from flopcast.readers import Measurements
 from flopcast.table.conditions import select
 
-HOST = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)
-TARGET = GPU(name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0)
+HOST = GPU(
+    name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0
+)
+TARGET = GPU(
+    name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0
+)
 
 
 def table() -> pd.DataFrame:
     """Return 12 GEMMs on both devices, 3 on the target only, a softmax and its energy."""
     problems = [
-        {"op": "gemm", "m": m, "n": n, "k": 512.0} for n in (256.0, 1024.0, 4096.0) for m in (1.0, 64.0, 500.0, 4e3)
+        {"op": "gemm", "m": m, "n": n, "k": 512.0}
+        for n in (256.0, 1024.0, 4096.0)
+        for m in (1.0, 64.0, 500.0, 4e3)
     ]
     problems += [{"op": "gemm", "m": 17.0, "n": n, "k": 512.0} for n in (256.0, 1024.0, 4096.0)]
     problems += [{"op": "softmax", "rows": 100.0, "cols": 1000.0}]
-    base = {"family": "", "variant": "", "kernel": "", "tuned": False, "dtype_a": "bf16", "scale_block": ""}
+    base = {
+        "family": "",
+        "variant": "",
+        "kernel": "",
+        "tuned": False,
+        "dtype_a": "bf16",
+        "scale_block": "",
+    }
     base |= {"spread_us": np.nan, "repeats": 1.0, "campaign": "c"}
     records = []
     for index, problem in enumerate(problems):
@@ -91,7 +104,9 @@ def test_one_device_has_no_column_of_a_host():
     assert not [name for name in data.X if "host" in name or name.startswith("law.")]
     assert list(data.laws) == ["roofline"]
     assert data.laws["roofline"].tolist() == data.X["roofline.target_us"].tolist()
-    pd.testing.assert_frame_equal(data.recipe.transform(data.rows.drop(columns="duration_us")), data.X)
+    pd.testing.assert_frame_equal(
+        data.recipe.transform(data.rows.drop(columns="duration_us")), data.X
+    )
 
 
 def test_another_metric_is_predicted_from_its_own_value_and_the_time_of_the_host():
@@ -101,7 +116,11 @@ def test_another_metric_is_predicted_from_its_own_value_and_the_time_of_the_host
     assert data.recipe.units["host_energy_j"] == "j"
     assert "host_us" in data.X
     assert data.host_values.tolist() == data.X["host_energy_j"].tolist()
-    assert list(data.laws) == ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"]
+    assert list(data.laws) == [
+        "TDP x FLOPS scaling",
+        "TDP x bandwidth scaling",
+        "TDP x roofline scaling",
+    ]
     assert data.laws.isna().all(axis=None)
     assert {"tdp_w", "fast"} <= set(data.report["laws"]["TDP x FLOPS scaling"].split())
     host_rows = table().query("device == 'slow'")
@@ -109,12 +128,19 @@ def test_another_metric_is_predicted_from_its_own_value_and_the_time_of_the_host
     assert new["host_energy_j"].tolist() == host_rows["energy_j"].tolist()
     alone = build_dataset(table(), host=None, target=TARGET, metric="energy_j")
     assert list(alone.laws) == ["TDP x roofline"]
-    assert build_dataset(table().assign(x_mhz=1.0), host=HOST, target=TARGET, metric="x_mhz").laws.shape == (13, 0)
+    assert build_dataset(
+        table().assign(x_mhz=1.0), host=HOST, target=TARGET, metric="x_mhz"
+    ).laws.shape == (13, 0)
 
 
 def test_rows_without_the_metric_are_left_out_and_counted_by_reason():
     frame = table().astype({"energy_j": object})
-    for source, value in (("t.csv:3", 0.0), ("t.csv:5", np.nan), ("t.csv:7", "N/A"), ("t.csv:9", -1.0)):
+    for source, value in (
+        ("t.csv:3", 0.0),
+        ("t.csv:5", np.nan),
+        ("t.csv:7", "N/A"),
+        ("t.csv:9", -1.0),
+    ):
         frame.loc[frame["source"] == source, "energy_j"] = value
     data = build_dataset(frame, host=HOST, target=TARGET, metric="energy_j")
     assert len(data) == 9

@@ -14,8 +14,12 @@ from flopcast.features.recipe import FeatureRecipe, learn_matrix
 from flopcast.hardware import GPU
 from flopcast.remarks import remark
 
-HOST = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_matrix": 50.0}, memory_bw_gbs=1000.0)
-TARGET = GPU(name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_matrix": 100.0}, memory_bw_gbs=3000.0)
+HOST = GPU(
+    name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_matrix": 50.0}, memory_bw_gbs=1000.0
+)
+TARGET = GPU(
+    name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_matrix": 100.0}, memory_bw_gbs=3000.0
+)
 
 
 def rows(count: int = 40, **columns: object) -> pd.DataFrame:
@@ -37,7 +41,9 @@ def rows(count: int = 40, **columns: object) -> pd.DataFrame:
 
 
 def paired(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(host_duration_us=frame["duration_us"], host_kernel=frame["kernel"], duration_us=1.0)
+    return frame.assign(
+        host_duration_us=frame["duration_us"], host_kernel=frame["kernel"], duration_us=1.0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +64,13 @@ def test_columns_tell_rows_apart_and_what_is_left_out_is_recorded(recipe: Featur
 
 
 def test_features_can_be_done_without_and_rows_need_them_no_more():
-    data = paired(rows(**{"counter.TCC_HIT": np.arange(40.0), "counter.SQ_WAVES": np.arange(40.0) % 7}))
-    data["host_counter.TCC_HIT"], data["host_counter.SQ_WAVES"] = data["counter.TCC_HIT"], data["counter.SQ_WAVES"]
+    data = paired(
+        rows(**{"counter.TCC_HIT": np.arange(40.0), "counter.SQ_WAVES": np.arange(40.0) % 7})
+    )
+    data["host_counter.TCC_HIT"], data["host_counter.SQ_WAVES"] = (
+        data["counter.TCC_HIT"],
+        data["counter.SQ_WAVES"],
+    )
     every = learn_matrix(data, HOST, TARGET)[0]
     less = learn_matrix(data, HOST, TARGET, without=["counter.TCC*", "host_kernel=*"])[0]
     assert "counter.TCC_HIT" in every.columns
@@ -80,7 +91,9 @@ def test_each_row_stands_for_itself(recipe: FeatureRecipe):
     whole, order = recipe.transform(rows()), np.random.default_rng(1).permutation(40)
     shuffled = recipe.transform(rows().iloc[order])
     pd.testing.assert_frame_equal(shuffled, whole.iloc[order].reset_index(drop=True))
-    pd.testing.assert_frame_equal(recipe.transform(rows().iloc[[7]]), whole.iloc[[7]].reset_index(drop=True))
+    pd.testing.assert_frame_equal(
+        recipe.transform(rows().iloc[[7]]), whole.iloc[[7]].reset_index(drop=True)
+    )
 
 
 def test_json_gives_back_the_same_recipe(recipe: FeatureRecipe):
@@ -96,7 +109,9 @@ def test_damaged_or_foreign_recipes_are_refused(recipe: FeatureRecipe):
     with pytest.raises(ArtifactError, match="damaged: KeyError 'levels'"):
         FeatureRecipe.from_dict({name: part for name, part in saved.items() if name != "levels"})
     with pytest.raises(ArtifactError, match="warp_drive"):
-        FeatureRecipe.from_dict(saved | {"columns": [{"name": "warp_drive", "unit": "1", "role": "shape"}]})
+        FeatureRecipe.from_dict(
+            saved | {"columns": [{"name": "warp_drive", "unit": "1", "role": "shape"}]}
+        )
 
 
 def test_unseen_names_what_is_unlike_training(recipe: FeatureRecipe):
@@ -109,8 +124,12 @@ def test_unseen_names_what_is_unlike_training(recipe: FeatureRecipe):
     assert remark("was-constant", feature="log2.k", value=11.0, trained=10.0) in constant
     near = recipe.unseen(rows(1, k=1025.0))[0]  # a tenth of a percent more
     assert "log2.k" in [one.values["feature"] for one in near if one.code == "was-constant"]
-    assert kernel == (remark("unseen-level", category="host_kernel", level="triton", known=("asm", "ck")),)
-    assert family == (remark("unseen-level", category="family", level="blockscale", known=("none",)),)
+    assert kernel == (
+        remark("unseen-level", category="host_kernel", level="triton", known=("asm", "ck")),
+    )
+    assert family == (
+        remark("unseen-level", category="family", level="blockscale", known=("none",)),
+    )
     assert same == ()
 
 
@@ -121,9 +140,13 @@ def test_the_search_of_the_hosts_kernel_is_a_feature_whose_new_levels_are_nothin
     assert recipe.levels["host_campaign"] == ("first", "second")
     assert recipe.transform(found)["host_campaign=first"].tolist() == (names == "first").tolist()
     new = rows(campaign="third", tuned=True)
-    assert recipe.transform(new)[["host_campaign=first", "host_campaign=second"]].to_numpy().sum() == 0
+    assert (
+        recipe.transform(new)[["host_campaign=first", "host_campaign=second"]].to_numpy().sum() == 0
+    )
     assert recipe.unseen(new) == [()] * 40
-    assert learn_matrix(found.assign(tuned=False), HOST, TARGET)[0].levels["host_campaign"] == ("none",)
+    assert learn_matrix(found.assign(tuned=False), HOST, TARGET)[0].levels["host_campaign"] == (
+        "none",
+    )
 
 
 def test_what_the_host_ran_is_nothing_unusual_where_no_training_row_says_it():
@@ -143,19 +166,36 @@ def test_three_ways_to_be_unlike_are_named_and_the_others_counted(recipe: Featur
 def test_what_was_never_trained_is_told_from_what_is_unlike_training(recipe: FeatureRecipe):
     assert recipe.never_trained(rows()) == [()] * 40
     known = ("bf16", "fp32")
-    new = pd.concat([rows(1), rows(1, dtype_a="fp8"), rows(1, family="blockscale")], ignore_index=True).fillna("")
-    assert recipe.never_trained(new) == [(), (remark("never-trained", category="dtype", level="fp8", known=known),), ()]
-    assert recipe.never_trained(rows(1, layout="NCHW")) == [()]  # no training row says what its layout was
+    new = pd.concat(
+        [rows(1), rows(1, dtype_a="fp8"), rows(1, family="blockscale")], ignore_index=True
+    ).fillna("")
+    assert recipe.never_trained(new) == [
+        (),
+        (remark("never-trained", category="dtype", level="fp8", known=known),),
+        (),
+    ]
+    assert recipe.never_trained(rows(1, layout="NCHW")) == [
+        ()
+    ]  # no training row says what its layout was
     stated = learn_matrix(paired(rows(layout="NCHW")), HOST, TARGET)[0]
     found = [stated.never_trained(rows(1, layout=layout)) for layout in ("NCHW", "NHWC", "")]
     assert [bool(why) for (why,) in found] == [False, True, False]
 
 
 def test_unseen_notices_that_columns_are_no_longer_proportional():
-    square = {"op": "conv", "direction": "F", "dtype_a": "bf16", "batch": 1, "in_channels": 8, "out_channels": 8}
+    square = {
+        "op": "conv",
+        "direction": "F",
+        "dtype_a": "bf16",
+        "batch": 1,
+        "in_channels": 8,
+        "out_channels": 8,
+    }
     square |= {"fil_h": 1, "fil_w": 1}
     sides = ("in_h", "in_w", "out_h", "out_w")
-    frame = pd.DataFrame([square | dict.fromkeys(sides, side) for side in (7, 14, 28)]).assign(batch=[1, 8, 2])
+    frame = pd.DataFrame([square | dict.fromkeys(sides, side) for side in (7, 14, 28)]).assign(
+        batch=[1, 8, 2]
+    )
     recipe = learn_matrix(frame, None, TARGET)[0]
     assert recipe.redundant["log2.in_w"][0] == "log2.in_h"
     assert recipe.unseen(frame) == [()] * 3
@@ -165,7 +205,13 @@ def test_unseen_notices_that_columns_are_no_longer_proportional():
 
 def test_rare_kernels_share_a_level_and_new_ones_join_it():
     many = rows(300)
-    many.loc[:4, "kernel"] = ["rare", "odd", "some", "some", "some"]  # the last have 1 %, which is enough
+    many.loc[:4, "kernel"] = [
+        "rare",
+        "odd",
+        "some",
+        "some",
+        "some",
+    ]  # the last have 1 %, which is enough
     recipe = learn_matrix(paired(many), HOST, TARGET)[0]
     assert recipe.levels["host_kernel"] == ("asm", "ck", "some", "other")
     assert recipe.transform(many)["host_kernel=other"].sum() == 2
@@ -179,7 +225,9 @@ def test_missing_dimensions_are_named(recipe: FeatureRecipe):
         recipe.transform(rows().drop(columns=["m", "n"]))
     sides = ("in_channels", "in_h", "in_w", "out_channels", "out_h", "out_w", "fil_h", "fil_w")
     conv = {"op": "conv", "direction": "F", "dtype_a": "bf16"}
-    convolutions = learn_matrix(pd.DataFrame(conv | {"batch": [1, 2]} | dict.fromkeys(sides, 4)), None, TARGET)[0]
+    convolutions = learn_matrix(
+        pd.DataFrame(conv | {"batch": [1, 2]} | dict.fromkeys(sides, 4)), None, TARGET
+    )[0]
     with pytest.raises(DataError, match=r"in_channels.*out_channels"):
         convolutions.transform(pd.DataFrame([conv]))
 
@@ -195,7 +243,9 @@ def test_times_of_the_host_are_needed_and_only_of_the_host(recipe: FeatureRecipe
         recipe.transform(broken)
 
 
-def test_a_precision_without_peak_is_an_error_for_new_rows_and_a_note_in_training(recipe: FeatureRecipe):
+def test_a_precision_without_peak_is_an_error_for_new_rows_and_a_note_in_training(
+    recipe: FeatureRecipe,
+):
     with pytest.raises(NotPublishedError, match="fp8"):
         recipe.transform(rows(dtype_a="fp8"))
     secret = GPU(name="secret", cus=8, memory_bw_gbs=500.0)
@@ -209,7 +259,14 @@ def test_a_precision_without_peak_is_an_error_for_new_rows_and_a_note_in_trainin
 def test_rows_without_host_have_gaps_exactly_where_its_measurement_is_needed(recipe: FeatureRecipe):
     matrix = recipe.without_host(rows().drop(columns=["duration_us", "kernel"]))
     missing = set(matrix.columns[matrix.isna().all()])
-    measured = {"host_us", "law.flops_us", "law.roofline_us", "log2.host_us", "he.host", "bandwidth_efficiency.host"}
+    measured = {
+        "host_us",
+        "law.flops_us",
+        "law.roofline_us",
+        "log2.host_us",
+        "he.host",
+        "bandwidth_efficiency.host",
+    }
     measured |= {"log2.slowdown.host", "host_kernel=asm", "host_kernel=ck"}
     assert missing == measured & set(recipe.columns)
     assert np.isfinite(matrix.drop(columns=sorted(missing)).to_numpy()).all()
@@ -239,8 +296,12 @@ def test_a_kind_that_joins_the_rare_ones_is_known():
 
 
 def test_counters_of_the_host_enter_where_every_row_has_them():
-    frame = rows().assign(**{"counter.waves": np.arange(40.0), "counter.hits": [np.nan] + [2.0] * 39})
-    pairs = paired(frame).rename(columns=lambda name: f"host_{name}" if name.startswith("counter.") else name)
+    frame = rows().assign(
+        **{"counter.waves": np.arange(40.0), "counter.hits": [np.nan] + [2.0] * 39}
+    )
+    pairs = paired(frame).rename(
+        columns=lambda name: f"host_{name}" if name.startswith("counter.") else name
+    )
     recipe = learn_matrix(pairs, HOST, TARGET)[0]
     assert recipe.roles["counter.waves"] == "additive"
     assert re.findall(r"\d+", recipe.skipped["counter.hits"]) == ["1", "40"]
@@ -251,7 +312,9 @@ def test_counters_of_the_host_enter_where_every_row_has_them():
 
 
 def test_counters_of_the_run_itself_serve_where_there_is_no_host():
-    frame = rows().assign(**{"counter.waves": np.arange(40.0), "counter.GRBM_GUI_ACTIVE": np.arange(40.0) ** 2})
+    frame = rows().assign(
+        **{"counter.waves": np.arange(40.0), "counter.GRBM_GUI_ACTIVE": np.arange(40.0) ** 2}
+    )
     recipe = learn_matrix(frame, None, TARGET)[0]
     assert recipe.transform(frame)["counter.waves"].tolist() == list(range(40))
     assert "counter.GRBM_GUI_ACTIVE" not in recipe.columns

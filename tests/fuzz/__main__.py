@@ -32,12 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--time", default="1m", help="how long, such as 30s, 10m, 2h")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("build/fuzz"), help="counts and inputs that fail")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/fuzz"), help="counts and inputs that fail"
+    )
     parser.add_argument("--target", action="append", choices=targets.TARGETS, help="only these")
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / "counts.json"
-    before = json.loads(path.read_text()) if path.exists() else {"seed": given.seed, "targets": {}, "commits": {}}
+    before = (
+        json.loads(path.read_text())
+        if path.exists()
+        else {"seed": given.seed, "targets": {}, "commits": {}}
+    )
     if before["seed"] != given.seed:
         parser.error(f"{path} is of seed {before['seed']}: choose another --out")
     context = multiprocessing.get_context("spawn")
@@ -46,14 +52,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [targets.TARGETS.index(name) for name in given.target or targets.TARGETS]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        watch(context, shared, given, time.time() + int(given.time[:-1]) * _UNITS[given.time[-1]], chosen)
+        watch(
+            context,
+            shared,
+            given,
+            time.time() + int(given.time[:-1]) * _UNITS[given.time[-1]],
+            chosen,
+        )
     finally:
         counts = _added(before, shared)
         path.write_text(json.dumps(counts, indent=1))
     return _told(counts, shared, given.out)
 
 
-def watch(context: Any, shared: Shared, given: argparse.Namespace, until: float, chosen: list[int]) -> None:
+def watch(
+    context: Any, shared: Shared, given: argparse.Namespace, until: float, chosen: list[int]
+) -> None:
     """Keep the processes running; what one was reading when it died is read again one by one, then it is a finding."""
 
     def start(me: int, single: list[int], after: int) -> SpawnProcess:
@@ -89,7 +103,9 @@ def watch(context: Any, shared: Shared, given: argparse.Namespace, until: float,
                     kind,
                     f"exit code {process.exitcode}",
                 )
-            running[me] = start(me, [target, first, many] if many > 1 else [], chosen.index(target) + 1)
+            running[me] = start(
+                me, [target, first, many] if many > 1 else [], chosen.index(target) + 1
+            )
 
 
 def _added(before: dict[str, Any], shared: Shared) -> dict[str, Any]:
@@ -103,7 +119,9 @@ def _added(before: dict[str, Any], shared: Shared) -> dict[str, Any]:
         own["next"] = shared.next[target]
         own["peak_mib"] = max(own.get("peak_mib", 0), shared.peak[target])
         own["cpu_seconds"] = round(own.get("cpu_seconds", 0) + shared.cpu[target], 1)
-    asked = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
     commits = Counter(before["commits"])
     commits[asked.stdout.strip() or "unknown"] += ran
     return {**before, "commits": dict(commits)}
@@ -125,7 +143,11 @@ def _told(counts: dict[str, Any], shared: Shared, out: Path) -> int:
             + f"{each:>12.1f}{own['peak_mib']:>12}"
         )
     print(f"{'all':<20}" + "".join(f"{totals[kind]:>12}" for kind in ("inputs", *KINDS)))
-    bad = sum(shared.counts[t * len(KINDS) + k] for t in range(len(shared.names)) for k in range(2, len(KINDS)))
+    bad = sum(
+        shared.counts[t * len(KINDS) + k]
+        for t in range(len(shared.names))
+        for k in range(2, len(KINDS))
+    )
     if bad:
         print(f"{bad} inputs failed in this run: see {out}")
     return int(bad > 0)

@@ -32,7 +32,15 @@ from flopcast.report.run_folder import read_metrics, read_run
 from flopcast.report.terminal import print_document
 from flopcast.report.training import seal_document, training_document
 from flopcast.sealing import MANIFEST, check, seal
-from flopcast.tests.fuzz.corpus import ASKED, PRODUCTS, STORED, Files, job_trace, runs, serving_model
+from flopcast.tests.fuzz.corpus import (
+    ASKED,
+    PRODUCTS,
+    STORED,
+    Files,
+    job_trace,
+    runs,
+    serving_model,
+)
 from flopcast.workloads.releases import Release, as_toml
 from flopcast.workloads.serving_model import ServingModel
 
@@ -45,8 +53,20 @@ class ImpossibleError(Exception):
 
 
 PAIR: Final[dict[str, Any]] = {"host": "MI300X", "target": "MI355X"}
-SERVED: Final[dict[str, Any]] = {"gpu": "MI300X", "gpus": 8, "batch": 8, "input_len": 128, "output_len": 64}
-TRAINED: Final[dict[str, Any]] = {"kind": "training", "gpu": "MI300X", "gpus": 8, "global_batch": 16, "seq_len": 512}
+SERVED: Final[dict[str, Any]] = {
+    "gpu": "MI300X",
+    "gpus": 8,
+    "batch": 8,
+    "input_len": 128,
+    "output_len": 64,
+}
+TRAINED: Final[dict[str, Any]] = {
+    "kind": "training",
+    "gpu": "MI300X",
+    "gpus": 8,
+    "global_batch": 16,
+    "seq_len": 512,
+}
 
 
 def _shown(document: Document, number: int) -> None:
@@ -76,7 +96,11 @@ def _run_of(path: Path) -> Path:
     names = {*runs(), "stored"}
     folder = next((one for one in path.parents if one.name in names), path.parent / "paired")
     if folder.name == "stored":
-        files = {one.relative_to(STORED).as_posix(): one.read_bytes() for one in STORED.rglob("*") if one.is_file()}
+        files = {
+            one.relative_to(STORED).as_posix(): one.read_bytes()
+            for one in STORED.rglob("*")
+            if one.is_file()
+        }
         return _written(folder, files)
     sealed = path.name == MANIFEST and path.parent == folder
     _written(folder, runs()[folder.name])
@@ -122,7 +146,12 @@ def _model(path: Path, number: int) -> None:
     elif kind == 3:
         _shown(fc.forecast("llama-3.1-8b", run=run, **SERVED).document(), number)
     else:
-        _shown(fc.project(_beside(run, "trace.json", job_trace()), "MI300X", run=run, ranks=16).document(), number)
+        _shown(
+            fc.project(
+                _beside(run, "trace.json", job_trace()), "MI300X", run=run, ranks=16
+            ).document(),
+            number,
+        )
 
 
 def _beside(path: Path, name: str, content: str | bytes) -> Path:
@@ -137,14 +166,20 @@ def _predicted(found: Any, number: int) -> None:
     frame = found.frame
     values = frame[["predicted_us", "lower_us", "upper_us"]].to_numpy(dtype=float)
     known = values[~np.isnan(values).any(axis=1)]
-    if not (np.isfinite(known).all() and (known[:, 1] <= known[:, 0]).all() and (known[:, 0] <= known[:, 2]).all()):
+    if not (
+        np.isfinite(known).all()
+        and (known[:, 1] <= known[:, 0]).all()
+        and (known[:, 0] <= known[:, 2]).all()
+    ):
         raise ImpossibleError(f"predictions: {known}")
     _shown(predictions_document(frame, found.report), number)
     json.loads(to_json(frame, found.report))
 
 
 def _predict(path: Path, number: int) -> None:
-    _predicted(fc.predict(_run(("paired", "shapes", "prior")[number % 3]), path, fallback="law"), number)
+    _predicted(
+        fc.predict(_run(("paired", "shapes", "prior")[number % 3]), path, fallback="law"), number
+    )
 
 
 def _check(path: Path, number: int) -> None:
@@ -171,7 +206,11 @@ def _compare(path: Path, number: int) -> None:
 
 def _project(path: Path, number: int) -> None:
     changes = {"phases": True}, {"ranks": 16}, {"sweep": "memory_bw_gbs=6000:8000:1000"}
-    options: dict[str, Any] = {"default": {"device": "MI300X"}, "samples": 16, **changes[number % 3]}
+    options: dict[str, Any] = {
+        "default": {"device": "MI300X"},
+        "samples": 16,
+        **changes[number % 3],
+    }
     found = fc.project(path.parent, "MI355X", **options)
     _shown(found.document(), number)
     if number % PAGES == 0:
@@ -183,7 +222,9 @@ def _network(path: Path, number: int) -> None:
     ranks = ("8:64", 16, None)[number % 3]
     if number % 16 == 0:
         trace = _beside(path, "trace.json", job_trace())
-        _shown(fc.project(trace, "MI355X", network=path, ranks=ranks, samples=16).document(), number)
+        _shown(
+            fc.project(trace, "MI355X", network=path, ranks=ranks, samples=16).document(), number
+        )
         return
     for network in read_networks(path):
         for collective in ("all_reduce", "all_gather", "all_to_all"):
@@ -197,7 +238,9 @@ def _positive(values: Any, what: str) -> None:
 
 
 def _forecast(path: Path, number: int, **more: Any) -> None:
-    asked = (SERVED, TRAINED, {"gpu": "MI300X", "gpus": 8, "ttft": "2s"})[0 if number % 3 else number // 3 % 3]
+    asked = (SERVED, TRAINED, {"gpu": "MI300X", "gpus": 8, "ttft": "2s"})[
+        0 if number % 3 else number // 3 % 3
+    ]
     _shown(fc.forecast(path, **asked, **more).document(), number)
 
 
@@ -208,7 +251,10 @@ def _onnx(path: Path, number: int) -> None:
 def _layers(path: Path, number: int) -> None:
     plain = {"gpu": "MI355X", "gpus": 8}
     published = {"gpu": "MI355X", "time_unit": "ms", "measured_on": "MI300X"}
-    _shown(fc.forecast(path, **(published if b"nodes" in path.read_bytes() else plain)).document(), number)
+    _shown(
+        fc.forecast(path, **(published if b"nodes" in path.read_bytes() else plain)).document(),
+        number,
+    )
 
 
 def _cases(path: Path, number: int) -> None:
@@ -237,17 +283,26 @@ def _release(path: Path, number: int) -> None:
 
 
 def _serving_model(path: Path, number: int) -> None:
-    found = fc.forecast("llama-3.1-8b", gpu="MI300X", gpus=1, release=str(path), concurrency=[1, 64])
+    found = fc.forecast(
+        "llama-3.1-8b", gpu="MI300X", gpus=1, release=str(path), concurrency=[1, 64]
+    )
     _shown(found.document(), number)
 
 
 def _scale(path: Path, number: int) -> None:
     scenario = ("strong", "weak", "chiplets")[number % 3]
-    _shown(fc.scale(path, fit=[8, 16], sizes=None if number % 2 else [64], scenario=scenario).document(), number)
+    _shown(
+        fc.scale(
+            path, fit=[8, 16], sizes=None if number % 2 else [64], scenario=scenario
+        ).document(),
+        number,
+    )
 
 
 def _power_profile(path: Path, number: int) -> None:
-    log, executions, clocks = (path.parent / f"{name}.csv" for name in ("log", "executions", "clocks"))
+    log, executions, clocks = (
+        path.parent / f"{name}.csv" for name in ("log", "executions", "clocks")
+    )
     window = 1000.0 if number % 2 else None
     found = profile_files(log, executions, clocks, window_us=window)
     _shown(power_document(found, cap_w=750.0), number)

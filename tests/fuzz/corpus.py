@@ -56,9 +56,7 @@ bmm,gfx942,fp8,16,32,128,4,,0.7,,,,,,,
 attention,MI355X,fp16,,,,2,true,1.25,,,fa,8,512,512,64
 softmax,MI300X,fp32,,,,,,0.01,,,,,,,
 """
-CONVOLUTION = (
-    "64-56-28-3x5-128-28-14-16-1x2-2x2-1x1-0-NCHW-FP16-F=One:0.5,1024,miopenConvolutionFwdAlgoGEMM;Two<3-2>:2e-1,0,x\n"
-)
+CONVOLUTION = "64-56-28-3x5-128-28-14-16-1x2-2x2-1x1-0-NCHW-FP16-F=One:0.5,1024,miopenConvolutionFwdAlgoGEMM;Two<3-2>:2e-1,0,x\n"
 GPU = """name = "MI375X"
 based_on = "MI355X"
 memory_bw_gbs = 10000
@@ -82,9 +80,7 @@ PIPER = """{"maxDevices": 10, "nodes": [
 {"id": 1, "name": "a", "TMPCs": {"1": [{"id": "vanilla", "timePerSample": 1.5}], "2": [{"timePerSample": 1}]}}],
 "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 8192.0}]}
 """
-SIMGRID = (
-    "0 init 1\n1 init 1\n0 compute 5e8\n1 compute 2e8\n0 isend 1 0 1000 5\n0 wait\n0 allreduce 5e4 1e5 0\n1 bcast 4 0\n"
-)
+SIMGRID = "0 init 1\n1 init 1\n0 compute 5e8\n1 compute 2e8\n0 isend 1 0 1000 5\n0 wait\n0 allreduce 5e4 1e5 0\n1 bcast 4 0\n"
 OTF2 = """=== OTF2-PRINT ===
 ENTER                                      0                 1000  Region: "main" <0>
 ENTER                                      0                 9000  Region: "MPI_Allreduce" <1>
@@ -149,13 +145,27 @@ def _made(make: Callable[[Path], object]) -> Files:
 
 
 def _kineto() -> str:
-    dims = {"Input Dims": [[4, 8], [8, 4]], "Input type": ["float", "float"], "Concrete Inputs": ["", "1"]}
+    dims = {
+        "Input Dims": [[4, 8], [8, 4]],
+        "Input type": ["float", "float"],
+        "Concrete Inputs": ["", "1"],
+    }
     events = [
         kineto.event("user_annotation", "ProfilerStep#12", 0.0, 100.0),
         kineto.op("aten::mm", 10.0, 50.0, 2, **dims),
         kineto.launch(20.001, 77, **{"External id": 2}),
         kineto.kernel(30.25, 77, **{"External id": 2, "grid": [16, 2, 1], "block": [256, 1, 1]}),
-        kineto.event("gpu_memcpy", "Memcpy HtoD (Host -> Device)", 40.0, 2.0, 0, 0, device=0, stream=3, bytes=64),
+        kineto.event(
+            "gpu_memcpy",
+            "Memcpy HtoD (Host -> Device)",
+            40.0,
+            2.0,
+            0,
+            0,
+            device=0,
+            stream=3,
+            bytes=64,
+        ),
     ]
     top = {"deviceProperties": [kineto.MI300X], "distributedInfo": {"rank": 4, "world_size": 8}}
     return json.dumps({**top, "baseTimeNanoseconds": 10**9, "traceEvents": events})
@@ -176,21 +186,37 @@ def job_trace() -> str:
 
 
 def _rocprofv3_json() -> str:
-    calls = [{"correlation_id": {"internal": 2}, "operation": 3, "start_timestamp": 1, "end_timestamp": 2}]
+    calls = [
+        {
+            "correlation_id": {"internal": 2},
+            "operation": 3,
+            "start_timestamp": 1,
+            "end_timestamp": 2,
+        }
+    ]
     copies = [test_json_file.copy(1, 10, 20, 900, 901, bytes=64)]
-    dispatches = [test_json_file.dispatch(2, 2000, 2600, kernel=8), test_json_file.dispatch(1, 1000, 1500)]
+    dispatches = [
+        test_json_file.dispatch(2, 2000, 2600, kernel=8),
+        test_json_file.dispatch(1, 1000, 1500),
+    ]
     counters = [test_json_file.counted(1, [(5, 3.0), (6, 1.5)])]
-    process = test_json_file.process(dispatches, counters=counters, hip_api=calls, memory_copy=copies)
+    process = test_json_file.process(
+        dispatches, counters=counters, hip_api=calls, memory_copy=copies
+    )
     return json.dumps({"rocprofiler-sdk-tool": [process]})
 
 
 def _rocprofv3_csv() -> Files:
     api, agents = test_csv_files.API, test_csv_files.AGENTS
     counts = [test_csv_files.COUNTERS, test_csv_files.counted(1, "add(float*)", "A", 5)]
-    texts = {"kernel_trace": test_csv_files.trace_text(), "memory_copy_trace": test_csv_files.COPIES}
+    texts = {
+        "kernel_trace": test_csv_files.trace_text(),
+        "memory_copy_trace": test_csv_files.COPIES,
+    }
     texts["counter_collection"] = "\n".join(counts)
     return {
-        f"70_{name}.csv": text.encode() for name, text in {**texts, "hip_api_trace": api, "agent_info": agents}.items()
+        f"70_{name}.csv": text.encode()
+        for name, text in {**texts, "hip_api_trace": api, "agent_info": agents}.items()
     }
 
 
@@ -204,7 +230,11 @@ def _model(estimator: object) -> Files:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(1, 9, (30, 2)), columns=["host_us", "log_m"])
     features = describe_features(X, dict.fromkeys(X, ""))
-    manifest = {"features": features, "data_sha256": "ab" * 32, "recipe": {"op": ["gemm"], "seed": 0}}
+    manifest = {
+        "features": features,
+        "data_sha256": "ab" * 32,
+        "recipe": {"op": ["gemm"], "seed": 0},
+    }
     fitted = estimator.fit(X, X["host_us"].to_numpy() * 0.1)  # type: ignore[attr-defined]
     return _made(lambda folder: artifact.save(folder, fitted, manifest, X))
 
@@ -212,7 +242,12 @@ def _model(estimator: object) -> Files:
 def _chakra() -> bytes:
     field, varint = test_chakra.field, test_chakra.varint
     call = test_chakra.operator(
-        216, "aten::mul(1)", 110, field(4, varint(3)), field(7, 318), field(8, test_chakra.ARGUMENTS)
+        216,
+        "aten::mul(1)",
+        110,
+        field(4, varint(3)),
+        field(7, 318),
+        field(8, test_chakra.ARGUMENTS),
     )
     return test_chakra.delimited(test_chakra.METADATA, call, test_chakra.kernel(217, "add", 216))
 
@@ -222,19 +257,31 @@ def _execution_trace() -> str:
 
 
 def _watched() -> str:
-    return "\n".join(json.dumps([test_logs.amd(0, socket_power={"value": at, "unit": "W"})]) for at in (5, 6))
+    return "\n".join(
+        json.dumps([test_logs.amd(0, socket_power={"value": at, "unit": "W"})]) for at in (5, 6)
+    )
 
 
 def _serving() -> list[Files]:
     made = test_serving_benchmarks
-    return [_one("run.json", json.dumps(one)) for one in (made.VLLM, made.SGLANG, made.AIPERF, [made.INFERENCEX])]
+    return [
+        _one("run.json", json.dumps(one))
+        for one in (made.VLLM, made.SGLANG, made.AIPERF, [made.INFERENCEX])
+    ]
 
 
 def _products() -> str:
     """Return a table of matrix products that two GPUs measured, of six shapes of weights."""
     rows = ["op,device,dtype,m,n,k,duration_us,spread_us,energy_mj"]
     for m in (16, 256, 2048):
-        for n, k in ((1024, 1024), (4096, 512), (512, 8192), (8192, 8192), (2048, 7168), (6144, 3072)):
+        for n, k in (
+            (1024, 1024),
+            (4096, 512),
+            (512, 8192),
+            (8192, 8192),
+            (2048, 7168),
+            (6144, 3072),
+        ):
             for device, rate, start in (("MI300X", 6e8, 8.0), ("MI355X", 11e8, 6.5)):
                 us = start + 2 * m * n * k / rate + n * k / 4e6
                 rows.append(f"gemm,{device},bf16,{m},{n},{k},{us:.3f},{us / 50:.3f},{us / 2:.3f}")
@@ -243,7 +290,8 @@ def _products() -> str:
 
 PRODUCTS = _products()
 ASKED = "op,device,dtype,m,n,k,us\n" + "".join(
-    f"gemm,MI300X,bf16,{m},{n},{k},{us}\n" for m, n, k, us in ((32, 1024, 1024, 9), (512, 4096, 512, 13), (9, 9, 9, 8))
+    f"gemm,MI300X,bf16,{m},{n},{k},{us}\n"
+    for m, n, k, us in ((32, 1024, 1024, 9), (512, 4096, 512, 13), (9, 9, 9, 8))
 )
 """Workloads to predict."""
 STORED = Path(test_stored_runs.__file__).parent / "stored" / "sklearn-1.7"
@@ -261,7 +309,9 @@ def runs() -> dict[str, Files]:
 
         def save(folder: Path) -> None:
             run.save(folder)
-            (folder / "report.html").write_text("<html></html>")  # megabytes that no command reads again
+            (folder / "report.html").write_text(
+                "<html></html>"
+            )  # megabytes that no command reads again
             seal(folder)
 
         return _made(save)
@@ -278,7 +328,12 @@ def runs() -> dict[str, Files]:
 
 def _of_runs(*names: str) -> list[Files]:
     """Return one file of each run that has it, under the name of the run."""
-    return [{f"{run}/{name}": files[name]} for run, files in runs().items() for name in names if name in files]
+    return [
+        {f"{run}/{name}": files[name]}
+        for run, files in runs().items()
+        for name in names
+        if name in files
+    ]
 
 
 @cache
@@ -287,7 +342,9 @@ def serving_model() -> bytes:
     model = shipped()
     few = {}
     for name, fit in model.fits.items():
-        one = fit.trees and Trees(fit.trees.nodes[: fit.trees.roots[1]], fit.trees.roots[:1], fit.trees.words)
+        one = fit.trees and Trees(
+            fit.trees.nodes[: fit.trees.roots[1]], fit.trees.roots[:1], fit.trees.words
+        )
         few[name] = replace(fit, weights=fit.weights[:40], trees=one)
     small = replace(model, runs=model.runs[:40], fits=few)
     return _made(lambda folder: small.save(folder / "own.parquet"))["own.parquet"]
@@ -297,13 +354,21 @@ def serving_model() -> bytes:
 def seeds() -> dict[str, list[Files]]:
     """Return the inputs of each target but those of `seeds_behind`."""
     hipblaslt = (
-        test_hipblaslt.MI300X.format(0) + test_hipblaslt.block() + "    --Solution index: 71\n" + test_hipblaslt.OLD
+        test_hipblaslt.MI300X.format(0)
+        + test_hipblaslt.block()
+        + "    --Solution index: 71\n"
+        + test_hipblaslt.OLD
     )
     rccl = test_rccl_tests.NAMED + test_rccl_tests.log(test_rccl_tests.SMALL, test_rccl_tests.LARGE)
     tunable = "\n".join([*test_tunableop.VALIDATORS, *test_tunableop.LINES, ""])
     gemm = f"{test_aiter.GEMM}\ngfx942,304,16,512,7168,ck,8,3,6.5,knl,1,1,0.0\ngfx942,304,1,5,7,ck,8,3,2.5,knl,1,1,0\n"
     moe = f"{test_aiter.FMOE}\n{test_aiter.fmoe()}\n{test_aiter.fmoe('256', 'per_1x32')}\n"
-    stats = test_nsys_stats.HEADER + test_nsys_stats.COPY + test_nsys_stats.KERNEL + test_nsys_stats.FILL
+    stats = (
+        test_nsys_stats.HEADER
+        + test_nsys_stats.COPY
+        + test_nsys_stats.KERNEL
+        + test_nsys_stats.FILL
+    )
     document = _execution_trace()
     return {
         "tidy CSV": [_one("tidy.csv", TIDY), _one("few.csv", "m;n;k;us\n1;2;3;4,5\n")],
@@ -360,13 +425,20 @@ def seeds_behind() -> dict[str, list[Files]]:
     configurations = [one[3] for one in PUBLISHED] + [CONFIG, MIXTURE]
     return {
         "manifest": _of_runs("manifest.json"),
-        "metrics": [*_of_runs("metrics.json"), {"stored/metrics.json": (STORED / "metrics.json").read_bytes()}],
+        "metrics": [
+            *_of_runs("metrics.json"),
+            {"stored/metrics.json": (STORED / "metrics.json").read_bytes()},
+        ],
         "predictions": _of_runs("predictions.parquet"),
         "run's model": _of_runs("model/manifest.json", "model/estimator.zip"),
         "prior": _of_runs("model/prior/manifest.json", "model/prior/estimator.zip"),
         "train": [_one("tidy.csv", PRODUCTS), _one("tidy.parquet", _parquet(PRODUCTS))],
         "validate": [_one("tidy.csv", PRODUCTS)],
-        "predict": [_one("tidy.csv", ASKED), _one("tidy.parquet", _parquet(ASKED)), _one("tidy.csv", TIDY)],
+        "predict": [
+            _one("tidy.csv", ASKED),
+            _one("tidy.parquet", _parquet(ASKED)),
+            _one("tidy.csv", TIDY),
+        ],
         "check": [_one("tidy.csv", PRODUCTS)],
         "compare": [_one("tidy.csv", PRODUCTS), _one("trace.json", _kineto())],
         "project": [_one("trace.json", job_trace()), _rocprofv3_csv()],
@@ -377,7 +449,12 @@ def seeds_behind() -> dict[str, list[Files]]:
             _one("cases.csv", CASES.replace("measured", "network_gbs")),
             _one("cases.csv", STEPS.replace("measured", "network_gbs")),
         ],
-        "calibration": [_one("runs.csv", CASES), _one("runs.csv", STEPS), _one("runs.csv", SERVED_RUNS), _serving()[3]],
+        "calibration": [
+            _one("runs.csv", CASES),
+            _one("runs.csv", STEPS),
+            _one("runs.csv", SERVED_RUNS),
+            _serving()[3],
+        ],
         "release": [_one("own.toml", as_toml(one)) for one in list(known_releases().values())[:2]],
         "serving model": [_one("own.parquet", serving_model())],
         "scale": [_one("sizes.csv", SIZES), _one("sizes.parquet", _parquet(SIZES))],

@@ -42,7 +42,9 @@ def mutated(original: Files, others: Sequence[Files], rng: np.random.Generator) 
     files = dict(original)
     name = _any(sorted(files), rng)
     for _ in range(int(rng.integers(1, 4))):
-        with suppress(Exception):  # what an earlier damage has left may be nothing that this one can read
+        with suppress(
+            Exception
+        ):  # what an earlier damage has left may be nothing that this one can read
             files[name] = _any(_suited(files[name]), rng)(files[name], rng)
     chance = rng.random()
     if chance < 0.03:
@@ -54,9 +56,12 @@ def mutated(original: Files, others: Sequence[Files], rng: np.random.Generator) 
         if rng.random() < 0.5:
             files[name] = _any(_BYTES, rng)(files[name], rng)
     elif chance < 0.08:
-        files[_any(("x", "gfx942.HIP.fdb.txt", "a_counter_collection.csv", "ä b.json", "pmc_perf.csv"), rng)] = (
-            files.pop(name)
-        )
+        files[
+            _any(
+                ("x", "gfx942.HIP.fdb.txt", "a_counter_collection.csv", "ä b.json", "pmc_perf.csv"),
+                rng,
+            )
+        ] = files.pop(name)
     elif chance < 0.10 and len(files) > 1:
         del files[name]
     return files
@@ -172,7 +177,9 @@ def cell(content: bytes, rng: np.random.Generator) -> bytes:
         value = _nasty(rng).encode()
         rows = [row.split(b",") for row in lines[1:]]
         lines[1:] = [
-            b",".join([*row[:column], value, *row[column + 1 :]]) if len(row) > column else b",".join(row)
+            b",".join([*row[:column], value, *row[column + 1 :]])
+            if len(row) > column
+            else b",".join(row)
             for row in rows
         ]
     return b"\n".join(lines)
@@ -234,10 +241,17 @@ def _value(rng: np.random.Generator) -> Any:
     return _any(words, rng) if rng.random() < 0.6 else _nasty(rng)
 
 
-def _with_database(content: bytes, change: Callable[[sqlite3.Connection, list[str]], object]) -> bytes:
+def _with_database(
+    content: bytes, change: Callable[[sqlite3.Connection, list[str]], object]
+) -> bytes:
     with closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(content)
-        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        tables = [
+            name
+            for (name,) in db.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+            )
+        ]
         change(db, tables)
         db.commit()
         return db.serialize()
@@ -269,7 +283,9 @@ def schema_of_database(content: bytes, rng: np.random.Generator) -> bytes:
         if kind == 0:
             db.execute(f'DROP TABLE "{table}"')
         elif kind == 1:
-            db.execute(f'ALTER TABLE "{table}" RENAME TO "{_any(("x", "sqlite", table.upper() + "_"), rng)}"')
+            db.execute(
+                f'ALTER TABLE "{table}" RENAME TO "{_any(("x", "sqlite", table.upper() + "_"), rng)}"'
+            )
         elif kind == 2:
             db.execute(
                 f'ALTER TABLE "{table}" RENAME COLUMN "{_any(columns, rng)}" TO "{_any(("start", "end", "x"), rng)}"'

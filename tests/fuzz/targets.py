@@ -71,7 +71,9 @@ def run(target: str, folder: Path, number: int) -> str:
         elif target in TRACES:
             _trace(folder, number)
         else:
-            path = Path(min(f"{place}/{name}" for place, _, names in os.walk(folder) for name in names))
+            path = Path(
+                min(f"{place}/{name}" for place, _, names in os.walk(folder) for name in names)
+            )
             _OTHERS[target](path) if target in _OTHERS else BEHIND[target](path, number)
     except FlopcastError as error:
         if len(str(error).splitlines()) > 1:
@@ -107,7 +109,9 @@ def _dispatches(reader: TraceReader, files: Sequence[DataFile]) -> None:
             raise ImpossibleError(f"a refusal without a file: {error}") from error
         raise
     if not table["start_ns"].is_monotonic_increasing or table["duration_ns"].dtype != np.int64:
-        raise ImpossibleError(f"activities out of order, or durations that are {table['duration_ns'].dtype}")
+        raise ImpossibleError(
+            f"activities out of order, or durations that are {table['duration_ns'].dtype}"
+        )
 
 
 def _check(found: Measurements) -> None:
@@ -161,7 +165,9 @@ def _sizes(path: Path) -> None:
 
 def _model(path: Path) -> None:
     model = artifact.load(path.parent)
-    X = pd.DataFrame(np.array(model.manifest["probes"]["rows"], dtype=float), columns=model.feature_names)
+    X = pd.DataFrame(
+        np.array(model.manifest["probes"]["rows"], dtype=float), columns=model.feature_names
+    )
     if not np.isfinite(model.predict(X)).all():
         raise ImpossibleError("a prediction that is not finite")
 
@@ -173,7 +179,9 @@ def _execution_trace(path: Path) -> None:
 def _mpi_trace(path: Path) -> None:
     for layer in read_layers(path, unit="" if path.name == "events.txt" else "1Gf").layers:
         if not 0 <= max(layer.stated_us or 0.0, layer.message_bytes) < np.inf:
-            raise ImpossibleError(f"{layer.name} takes {layer.stated_us}, {layer.message_bytes} bytes")
+            raise ImpossibleError(
+                f"{layer.name} takes {layer.stated_us}, {layer.message_bytes} bytes"
+            )
 
 
 _OTHERS: dict[str, Callable[[Path], None]] = {

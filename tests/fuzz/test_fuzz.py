@@ -13,7 +13,11 @@ from flopcast.tests.fuzz.behind import BEHIND
 from flopcast.tests.fuzz.corpus import seeds, seeds_behind
 
 SEED = 1
-MANY = {**dict.fromkeys(targets.TABLES, 5), **dict.fromkeys(targets.TRACES, 3), **dict.fromkeys(BEHIND, 1)}
+MANY = {
+    **dict.fromkeys(targets.TABLES, 5),
+    **dict.fromkeys(targets.TRACES, 3),
+    **dict.fromkeys(BEHIND, 1),
+}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -56,7 +60,10 @@ def test_what_must_not_happen_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_impossible_value_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "GOOD", "op,device,dtype,m,n,k,us,family\n")
     found = worker.failure(
-        "tidy CSV", {"a.csv": b"op,device,dtype,m,n,k,us\ngemm,MI300X,bf16,1,2,3,50\n"}, 1, tmp_path / "x"
+        "tidy CSV",
+        {"a.csv": b"op,device,dtype,m,n,k,us\ngemm,MI300X,bf16,1,2,3,50\n"},
+        1,
+        tmp_path / "x",
     )
     assert found is not None
     assert found[0] == "impossible"

@@ -31,7 +31,9 @@ KEPT = 3
 class Shared:
     """What the processes and their parent both see."""
 
-    def __init__(self, context: Any, names: Sequence[str], begun: Sequence[int], workers: int) -> None:
+    def __init__(
+        self, context: Any, names: Sequence[str], begun: Sequence[int], workers: int
+    ) -> None:
         self.names, self.lock = list(names), context.Lock()
         self.next = context.RawArray(ctypes.c_int64, list(begun))
         self.counts = context.RawArray(ctypes.c_int64, len(names) * len(KINDS))
@@ -73,30 +75,60 @@ def failure(target: str, files: Files, number: int, folder: Path) -> tuple[str, 
     except MemoryError:
         return "memory", "memory", traceback.format_exc()
     except Exception as error:
-        places = [frame for frame in traceback.extract_tb(error.__traceback__) if "/tests/" not in frame.filename]
+        places = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if "/tests/" not in frame.filename
+        ]
         own = [
-            frame for frame in places if "site-packages" not in frame.filename and "/lib/python" not in frame.filename
+            frame
+            for frame in places
+            if "site-packages" not in frame.filename and "/lib/python" not in frame.filename
         ]
         place = [*traceback.extract_tb(error.__traceback__)[-1:], *places[-1:], *own[-1:]][-1]
         words = "".join(traceback.format_exception(error))
-        return "exception", f"{type(error).__name__} {Path(place.filename).stem}.{place.name}:{place.lineno}", words
+        return (
+            "exception",
+            f"{type(error).__name__} {Path(place.filename).stem}.{place.name}:{place.lineno}",
+            words,
+        )
     return None
 
 
-def keep(out: Path, target: str, number: int, files: Files, kind: str, what: str, words: str) -> None:
+def keep(
+    out: Path, target: str, number: int, files: Files, kind: str, what: str, words: str
+) -> None:
     """Keep an input that failed, unless enough are kept of those that fail alike."""
-    plain = "".join(letter if letter.isalnum() or letter in ".-" else "_" for letter in f"{target} {what}")[:120]
-    place = next((place for of in range(KEPT) if not (place := out / plain / str(of)).exists()), None)
+    plain = "".join(
+        letter if letter.isalnum() or letter in ".-" else "_" for letter in f"{target} {what}"
+    )[:120]
+    place = next(
+        (place for of in range(KEPT) if not (place := out / plain / str(of)).exists()), None
+    )
     if place is not None:
         targets.write(place / "input", files)
-        (place / "what.txt").write_text(f"{kind}: {target}, number {number}\n{words}\n", encoding="utf-8")
+        (place / "what.txt").write_text(
+            f"{kind}: {target}, number {number}\n{words}\n", encoding="utf-8"
+        )
 
 
-def work(shared: Shared, me: int, seed: int, until: float, chosen: Sequence[int], out: Path, single: list[int]) -> None:
+def work(
+    shared: Shared,
+    me: int,
+    seed: int,
+    until: float,
+    chosen: Sequence[int],
+    out: Path,
+    single: list[int],
+) -> None:
     """Read inputs until the time is over, target after target; `single` is one batch to be read one by one."""
     warnings.simplefilter("ignore")
     parent = os.getppid()
-    folder = Path(tempfile.mkdtemp(prefix="flopcast-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    folder = Path(
+        tempfile.mkdtemp(
+            prefix="flopcast-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None
+        )
+    )
     for target in chosen:  # imports and caches are made before memory is counted
         batch_folder = folder / "warm"
         files = targets.seeds_of(shared.names[target])[0]
@@ -105,7 +137,9 @@ def work(shared: Shared, me: int, seed: int, until: float, chosen: Sequence[int]
         shutil.rmtree(batch_folder)
     gc.collect()
     gc.freeze()
-    most = MEMORY + 1024 * (_kib("VmSize") - _kib("VmRSS"))  # what is mapped and not held is not counted
+    most = MEMORY + 1024 * (
+        _kib("VmSize") - _kib("VmRSS")
+    )  # what is mapped and not held is not counted
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
@@ -149,7 +183,10 @@ def _some(shared: Shared, me: int, target: int, seed: int, folder: Path, out: Pa
     try:
         kind = batch(name, seed, range(first, first + TOGETHER), folder)
     except Exception:
-        failed = [_one(shared, me, target, seed, number, folder, out) for number in range(first, first + TOGETHER)]
+        failed = [
+            _one(shared, me, target, seed, number, folder, out)
+            for number in range(first, first + TOGETHER)
+        ]
         if all(kind in ("read", "refused") for kind in failed):
             together = {
                 f"{n}/{name}": data
@@ -162,14 +199,20 @@ def _some(shared: Shared, me: int, target: int, seed: int, folder: Path, out: Pa
     shared.count(target, kind, TOGETHER)
 
 
-def _one(shared: Shared, me: int, target: int, seed: int, number: int, folder: Path, out: Path) -> str:
+def _one(
+    shared: Shared, me: int, target: int, seed: int, number: int, folder: Path, out: Path
+) -> str:
     name = shared.names[target]
     _clock(shared, me, target, number, 1)
     try:
         kind = batch(name, seed, [number], folder)
     except Exception:
         files = targets.input_of(name, seed, number)
-        kind, what, words = failure(name, files, number, folder) or ("exception", "not again", traceback.format_exc())
+        kind, what, words = failure(name, files, number, folder) or (
+            "exception",
+            "not again",
+            traceback.format_exc(),
+        )
         keep(out, name, number, files, kind, what, words)
     shared.count(target, kind)
     return kind

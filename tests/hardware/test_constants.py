@@ -14,8 +14,15 @@ ENTRY = 'unit = ""\nwhat = "x"\ndevice = "MI300X"\nsource = "a table"\n'
 
 
 def test_a_share_is_what_was_reached_of_what() -> None:
-    found = read_constants(f"[a.b]\nvalue = {{ reached = 3.0, of = 4.0 }}\nby = {{ gfx942 = 2 }}\n{ENTRY}")["a.b"]
-    assert (found.value, found.of("gfx942"), found.of("gfx950"), found.of(None)) == (0.75, 2.0, 0.75, 0.75)
+    found = read_constants(
+        f"[a.b]\nvalue = {{ reached = 3.0, of = 4.0 }}\nby = {{ gfx942 = 2 }}\n{ENTRY}"
+    )["a.b"]
+    assert (found.value, found.of("gfx942"), found.of("gfx950"), found.of(None)) == (
+        0.75,
+        2.0,
+        0.75,
+        0.75,
+    )
     assert math.isnan(found.spread)
 
 

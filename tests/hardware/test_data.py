@@ -66,7 +66,10 @@ def test_every_figure_arrives_and_a_blank_is_none(gpu_facts):
     for row in gpu_facts:
         gpu = known[row["name"]]
         for column, field in FIELD_OF_COLUMN.items():
-            assert getattr(gpu, field) == (float(row[column]) if row[column] else None), (gpu.name, field)
+            assert getattr(gpu, field) == (float(row[column]) if row[column] else None), (
+                gpu.name,
+                field,
+            )
         for column, field in WORD_OF_COLUMN.items():
             assert getattr(gpu, field) == row[column], (gpu.name, field)
 
@@ -75,9 +78,15 @@ def test_every_peak_arrives_and_no_other(gpu_facts):
     known = by_name(all_gpus())
     for row in gpu_facts:
         expected = {
-            peak: float(value) for column, value in row.items() if (peak := peak_of_column(column)) and value != ""
+            peak: float(value)
+            for column, value in row.items()
+            if (peak := peak_of_column(column)) and value != ""
         }
-        found = {key: value for key, value in known[row["name"]].peaks.items() if key not in ONLY_IN_NOTES}
+        found = {
+            key: value
+            for key, value in known[row["name"]].peaks.items()
+            if key not in ONLY_IN_NOTES
+        }
         assert found == expected, row["name"]
 
 
@@ -86,7 +95,9 @@ def test_every_source_arrives(gpu_facts):
     known = by_name(all_gpus())
     for row in gpu_facts:
         ours = {source.split(":")[0] for source in known[row["name"]].sources}
-        named = {key for key in sources() if re.search(rf"(?<![\w-]){key}(?![\w-])", row["sources"])}
+        named = {
+            key for key in sources() if re.search(rf"(?<![\w-]){key}(?![\w-])", row["sources"])
+        }
         if re.search(r"(?<![\w-])DS-\w", row["sources"]):
             named.add("DS")
         assert named, row["name"]
@@ -121,7 +132,11 @@ def test_the_figures_of_a_gpu_agree(gpu):
     if gpu.boost_mhz and gpu.lanes:
         plain = gpu.peaks.get("fp32_vector_nonpacked", gpu.peaks["fp32_vector"])
         assert plain == pytest.approx(2 * gpu.lanes * gpu.boost_mhz * 1e-6, rel=0.02)
-    chain = [gpu.peaks[key] for key in ("tf32_matrix", "fp16_matrix", "fp8_matrix", "fp4_matrix") if key in gpu.peaks]
+    chain = [
+        gpu.peaks[key]
+        for key in ("tf32_matrix", "fp16_matrix", "fp8_matrix", "fp4_matrix")
+        if key in gpu.peaks
+    ]
     assert chain == sorted(chain)
     if "fp8_matrix" in gpu.peaks and gpu.name != "MI455X":
         assert gpu.peaks["fp8_matrix"] == pytest.approx(2 * gpu.peaks["fp16_matrix"], rel=0.02)
@@ -153,9 +168,15 @@ def test_bandwidths_that_people_know_by_heart():
 
 
 def test_known_relations_between_gpus():
-    mi300x, mi325x, mi350x, mi355x = (find(name) for name in ("MI300X", "MI325X", "MI350X", "MI355X"))
+    mi300x, mi325x, mi350x, mi355x = (
+        find(name) for name in ("MI300X", "MI325X", "MI350X", "MI355X")
+    )
     assert mi325x.peaks == mi300x.peaks
-    assert mi355x.peak_tflops("fp8") / mi350x.peak_tflops("fp8") == pytest.approx(2400 / 2200, rel=1e-3)
+    assert mi355x.peak_tflops("fp8") / mi350x.peak_tflops("fp8") == pytest.approx(
+        2400 / 2200, rel=1e-3
+    )
     for die, package in (("MI250 (per GCD)", "MI250"), ("MI250X (per GCD)", "MI250X")):
         assert find(package).memory_bw_gbs == 2 * find(die).memory_bw_gbs
-        assert find(package).peak_tflops("fp16") == pytest.approx(2 * find(die).peak_tflops("fp16"), rel=1e-3)
+        assert find(package).peak_tflops("fp16") == pytest.approx(
+            2 * find(die).peak_tflops("fp16"), rel=1e-3
+        )

@@ -80,7 +80,15 @@ def test_a_name_of_several_gpus_is_answered_with_the_names_to_type():
             find(given)
         assert caught.value.matches == names
         assert ", ".join(map(repr, names)) in str(caught.value)
-    assert len({(find(name).memory_gb, find(name).memory_bw_gbs, find(name).form_factor) for name in names}) == 4
+    assert (
+        len(
+            {
+                (find(name).memory_gb, find(name).memory_bw_gbs, find(name).form_factor)
+                for name in names
+            }
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,21 +170,33 @@ def test_a_gpu_based_on_another_inherits_what_is_not_given(write_toml):
     )
     gpu, base = find(str(path)), find("MI355X")
     assert gpu.name == "MI375X"
-    assert (gpu.memory_bw_gbs, gpu.peak_tflops("fp8"), gpu.peak_tflops("int8")) == (10_000.0, 6000.0, 6001.0)
-    assert (gpu.cus, gpu.peak_tflops("bf16"), gpu.l2_mb) == (base.cus, base.peak_tflops("bf16"), base.l2_mb)
+    assert (gpu.memory_bw_gbs, gpu.peak_tflops("fp8"), gpu.peak_tflops("int8")) == (
+        10_000.0,
+        6000.0,
+        6001.0,
+    )
+    assert (gpu.cus, gpu.peak_tflops("bf16"), gpu.l2_mb) == (
+        base.cus,
+        base.peak_tflops("bf16"),
+        base.l2_mb,
+    )
     assert (gpu.confidence, gpu.note, gpu.aliases, gpu.same_id_as) == ("", "", (), "")
     assert gpu.sources == ("mine.toml", "MI355X: what the file does not give")
     assert base.memory_bw_gbs == 8000
     assert base.peak_tflops("fp8") == 5033.2
 
 
-@pytest.mark.parametrize(("given", "other"), [("link_bw_gbs", "p2p_uni_gbs"), ("p2p_uni_gbs", "link_bw_gbs")])
+@pytest.mark.parametrize(
+    ("given", "other"), [("link_bw_gbs", "p2p_uni_gbs"), ("p2p_uni_gbs", "link_bw_gbs")]
+)
 def test_the_bandwidths_of_the_same_links_change_together(write_toml, given, other):
     base = find("MI300X")
     gpu = find(write_toml(f'based_on = "MI300X"\n{given} = {2 * getattr(base, given)}\n'))
     assert getattr(gpu, other) == 2 * getattr(base, other)
     assert gpu.note == f"{other} in proportion to what the file gives of the links"
-    both = find(write_toml('based_on = "MI300X"\nlink_bw_gbs = 900\np2p_uni_gbs = 64\nnote = "mine"\n'))
+    both = find(
+        write_toml('based_on = "MI300X"\nlink_bw_gbs = 900\np2p_uni_gbs = 64\nnote = "mine"\n')
+    )
     assert (both.link_bw_gbs, both.p2p_uni_gbs, both.note) == (900, 64, "mine")
     alone = find(write_toml("link_bw_gbs = 900\n"))
     assert alone.p2p_uni_gbs is None

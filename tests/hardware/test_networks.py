@@ -19,8 +19,13 @@ def written(folder: Path, text: str) -> Path:
 def test_two_levels_one_level_and_another_host(tmp_path: Path) -> None:
     two = "node_gpus = 4\nnetwork_gbs = 25\nnetwork_us = 3\n"
     assert read_networks(written(tmp_path, two)) == (Network(25, 3, 4),) * 2
-    assert read_networks(written(tmp_path, "link_latency_us = 2")) == (Network(node_gpus=None, link_latency_us=2),) * 2
-    host, target = read_networks(written(tmp_path, two + "[host]\nnode_gpus = 8\nnetwork_gbs = 50\n"))
+    assert (
+        read_networks(written(tmp_path, "link_latency_us = 2"))
+        == (Network(node_gpus=None, link_latency_us=2),) * 2
+    )
+    host, target = read_networks(
+        written(tmp_path, two + "[host]\nnode_gpus = 8\nnetwork_gbs = 50\n")
+    )
     assert (host, target) == (Network(50), Network(25, 3, 4))
 
 
@@ -46,5 +51,7 @@ def test_what_is_no_network_is_one_line(text: str, word: str, tmp_path: Path) ->
 def test_a_figure_is_changed_alone(figure: str) -> None:
     changed = Network().changed(figure, 7.5)
     assert changed.own(figure) == 7.5
-    assert all(changed.own(other) == Network().own(other) for other in NETWORK_FIGURES if other != figure)
+    assert all(
+        changed.own(other) == Network().own(other) for other in NETWORK_FIGURES if other != figure
+    )
     assert (Network(node_gpus=None).own(figure) is None) or figure == "link_latency_us"

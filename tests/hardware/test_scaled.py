@@ -22,7 +22,13 @@ def test_an_eighth_of_an_mi300x_has_an_eighth_of_what_is_shared() -> None:
 
 def test_what_belongs_to_the_product_is_left_out() -> None:
     model = scaled(find("MI300X"), 38)
-    assert (model.links, model.link_uni_gbs, model.tdp_w, model.year, model.aliases) == (None, None, None, None, ())
+    assert (model.links, model.link_uni_gbs, model.tdp_w, model.year, model.aliases) == (
+        None,
+        None,
+        None,
+        None,
+        (),
+    )
     assert model.sources == ("MI300X: shared resources times 1/8",)
 
 

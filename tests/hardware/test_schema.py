@@ -8,7 +8,10 @@ from flopcast.errors import DataError
 from flopcast.hardware.spec import FIGURES, PEAKS, peak_path, read_table, write_table
 
 REFUSED = [
-    ({"memory_bw_gbs": 0}, "memory_bw_gbs must be above 0 .*memory bandwidth, GB/s.* got 0: leave the key out"),
+    (
+        {"memory_bw_gbs": 0},
+        "memory_bw_gbs must be above 0 .*memory bandwidth, GB/s.* got 0: leave the key out",
+    ),
     ({"memory_bw_gbs": -3.5}, "memory_bw_gbs must be above 0 .* got -3.5"),
     ({"tdp_w": float("nan")}, "tdp_w must be above 0 .* got nan"),
     ({"tdp_w": float("inf")}, "tdp_w must be above 0 .* got inf"),
@@ -23,14 +26,28 @@ REFUSED = [
     ({"zzz": 1}, "unknown key zzz: the keys are those of hardware/gpus.toml"),
     ({"peak_tflops": 1307}, "peak_tflops must be a table such as `peak_tflops.fp64_matrix = ...`"),
     ({"peak_tflops": {"fp8": 1}}, "unknown key peak_tflops.fp8: did you mean peak_tflops.fp8_"),
-    ({"peak_tflops": {"int8_matrix": 1}}, "peak_tflops.int8_matrix counts in TOPS: write peak_tops.int8_matrix"),
-    ({"peak_tops": {"fp8_matrix": 1}}, "peak_tops.fp8_matrix counts in TFLOPS: write peak_tflops.fp8_matrix"),
-    ({"peak_tflops": {"fp8_matrix": 0}}, "peak_tflops.fp8_matrix must be above 0 .*fp8 matrix peak, TFLOPS.* got 0"),
-    ({"peak_tflops": {"fp8_matrix": "2 PF"}}, "peak_tflops.fp8_matrix must be a number .* got '2 PF'"),
+    (
+        {"peak_tflops": {"int8_matrix": 1}},
+        "peak_tflops.int8_matrix counts in TOPS: write peak_tops.int8_matrix",
+    ),
+    (
+        {"peak_tops": {"fp8_matrix": 1}},
+        "peak_tops.fp8_matrix counts in TFLOPS: write peak_tflops.fp8_matrix",
+    ),
+    (
+        {"peak_tflops": {"fp8_matrix": 0}},
+        "peak_tflops.fp8_matrix must be above 0 .*fp8 matrix peak, TFLOPS.* got 0",
+    ),
+    (
+        {"peak_tflops": {"fp8_matrix": "2 PF"}},
+        "peak_tflops.fp8_matrix must be a number .* got '2 PF'",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("table", "message"), REFUSED, ids=[message.split(" ")[0] for _, message in REFUSED])
+@pytest.mark.parametrize(
+    ("table", "message"), REFUSED, ids=[message.split(" ")[0] for _, message in REFUSED]
+)
 def test_what_is_wrong_is_said_in_one_line_with_file_and_key(table, message):
     with pytest.raises(DataError, match=f"^my.toml: {message}") as caught:
         read_table(table, "my.toml")
@@ -59,7 +76,9 @@ POSITIVE = st.floats(min_value=1e-6, max_value=1e9)
 
 
 @given(
-    st.dictionaries(st.sampled_from([key for key, figure in FIGURES.items() if figure.kind == "real"]), POSITIVE),
+    st.dictionaries(
+        st.sampled_from([key for key, figure in FIGURES.items() if figure.kind == "real"]), POSITIVE
+    ),
     st.dictionaries(st.sampled_from(sorted(PEAKS)), POSITIVE, min_size=1),
 )
 def test_reading_undoes_writing(figures, peaks):
@@ -68,4 +87,6 @@ def test_reading_undoes_writing(figures, peaks):
 
 
 def test_writing_leaves_out_what_is_not_published():
-    assert write_table({"name": "x", "tdp_w": None, "vendor": "", "aliases": (), "peaks": {}}) == {"name": "x"}
+    assert write_table({"name": "x", "tdp_w": None, "vendor": "", "aliases": (), "peaks": {}}) == {
+        "name": "x"
+    }

@@ -11,7 +11,11 @@ from flopcast.errors import DataError, NotPublishedError
 from flopcast.hardware import DTYPES, FIGURES, GPU, UNITS, all_gpus, find
 from flopcast.hardware.spec import LISTS, NONPACKED, WORDS
 
-TOY = GPU(name="toy", cus=4, peaks={"fp16_vector": 2.0, "fp32_matrix": 3.0, "fp32_vector": 1.0, "int8_matrix": 5.0})
+TOY = GPU(
+    name="toy",
+    cus=4,
+    peaks={"fp16_vector": 2.0, "fp32_matrix": 3.0, "fp32_vector": 1.0, "int8_matrix": 5.0},
+)
 
 
 def test_the_matrix_peak_is_preferred_and_the_vector_peak_stands_in():
@@ -37,14 +41,19 @@ def test_the_fp32_vector_peak_is_the_packed_one_and_the_other_is_kept():
 def test_a_peak_nobody_published_names_the_gpu_and_both_keys():
     with pytest.raises(NotPublishedError) as caught:
         find("MI308X").peak_tflops("fp8")
-    assert (caught.value.gpu, caught.value.figure) == ("MI308X", "peak_tflops.fp8_matrix or peak_tflops.fp8_vector")
+    assert (caught.value.gpu, caught.value.figure) == (
+        "MI308X",
+        "peak_tflops.fp8_matrix or peak_tflops.fp8_vector",
+    )
     with pytest.raises(NotPublishedError, match="tf32"):
         find("MI355X").peak_tflops("tf32")
     with pytest.raises(NotPublishedError, match=r"peak_tops\.int8_vector of toy"):
         TOY.peak_tflops("int8", "vector")
 
 
-@pytest.mark.parametrize(("dtype", "unit"), [("fp12", None), ("FP8", None), ("int4", None), ("fp32", "tensor")])
+@pytest.mark.parametrize(
+    ("dtype", "unit"), [("fp12", None), ("FP8", None), ("int4", None), ("fp32", "tensor")]
+)
 def test_a_dtype_or_unit_that_does_not_exist_is_refused(dtype, unit):
     with pytest.raises(DataError, match=r"fp64, fp32|matrix or vector"):
         TOY.peak_tflops(dtype, unit)
@@ -57,7 +66,9 @@ def test_a_peak_is_above_zero_or_an_error(gpu, unit):
         if f"{dtype}_{unit}" in gpu.peaks:
             assert gpu.peak_tflops(dtype, unit) > 0
         else:
-            with pytest.raises(NotPublishedError, match=f"{dtype}_{unit} of {re.escape(gpu.name)} is not published"):
+            with pytest.raises(
+                NotPublishedError, match=f"{dtype}_{unit} of {re.escape(gpu.name)} is not published"
+            ):
                 gpu.peak_tflops(dtype, unit)
 
 
@@ -98,4 +109,10 @@ def test_a_gpu_is_frozen_hashable_and_picklable():
 
 
 def test_the_fields_of_a_gpu_are_the_keys_of_the_files():
-    assert {field.name for field in dataclasses.fields(GPU)} == {*FIGURES, *WORDS, *LISTS, "peaks", "node_gpus"}
+    assert {field.name for field in dataclasses.fields(GPU)} == {
+        *FIGURES,
+        *WORDS,
+        *LISTS,
+        "peaks",
+        "node_gpus",
+    }

@@ -7,7 +7,16 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import find, measured
-from flopcast.laws.bounds import best_tile, bounds, matrix_shares, memory_shares, reached, shares, stretch, typical
+from flopcast.laws.bounds import (
+    best_tile,
+    bounds,
+    matrix_shares,
+    memory_shares,
+    reached,
+    shares,
+    stretch,
+    typical,
+)
 from flopcast.laws.rates import by_kind, runnable
 from flopcast.operators.operators import Work, work_of
 from flopcast.projection.sweep import swept
@@ -19,7 +28,14 @@ def products(*sizes: tuple[int, int, int], dtype: str = "bf16") -> Work:
 
 
 def attention(batch: int, seq_q: int, seq_kv: int) -> Work:
-    row = {"op": "attention", "dtype_a": "bf16", "batch": batch, "heads": 1, "seq_q": seq_q, "seq_kv": seq_kv}
+    row = {
+        "op": "attention",
+        "dtype_a": "bf16",
+        "batch": batch,
+        "heads": 1,
+        "seq_q": seq_q,
+        "seq_kv": seq_kv,
+    }
     return work_of(pd.DataFrame([row | {"head_dim": 128}]))
 
 
@@ -37,9 +53,9 @@ def test_times_at_the_published_figures_and_at_a_part_of_them() -> None:
 
 def test_a_figure_that_is_not_published_is_named_in_the_rows_that_need_it() -> None:
     work = work_of(
-        pd.DataFrame({"op": ["gemm", "relu"], "dtype_a": ["fp64", "bf16"], "m": 8, "n": 8, "k": 8}).assign(
-            rows=8, cols=8
-        )
+        pd.DataFrame(
+            {"op": ["gemm", "relu"], "dtype_a": ["fp64", "bf16"], "m": 8, "n": 8, "k": 8}
+        ).assign(rows=8, cols=8)
     )
     found = bounds(work, HOST)
     assert np.isnan(found.compute_us).tolist() == [True, False]
@@ -58,7 +74,8 @@ def test_what_has_no_flops_needs_no_peak() -> None:
 
 def test_integers_that_no_gpu_multiplies_have_no_peak() -> None:
     values, missing = by_kind(
-        products((8, 8, 8), dtype="int64"), lambda work: np.full(len(work), HOST.peak_tflops(work.dtype[0]))
+        products((8, 8, 8), dtype="int64"),
+        lambda work: np.full(len(work), HOST.peak_tflops(work.dtype[0])),
     )
     assert np.isnan(values).all()
     assert missing[0].code == "no-such-unit"
@@ -81,7 +98,9 @@ def test_prefill_attention_has_a_workgroup_per_128_queries_whatever_the_gpu() ->
     work, op = attention(16, 128, 4096), np.array(["attention"], dtype=object)
     assert stretch(work, op, HOST).tolist() == [4.0]  # 16 blocks on 64 units
     assert stretch(work, op, TARGET).tolist() == [2.0]
-    assert stretch(attention(16, 1, 4096), op, HOST).tolist() == [16.0]  # of each tile of queries one is there
+    assert stretch(attention(16, 1, 4096), op, HOST).tolist() == [
+        16.0
+    ]  # of each tile of queries one is there
     assert stretch(attention(16, 20, 4096), op, HOST).tolist() == [1.6]
 
 
@@ -89,7 +108,9 @@ def test_vector_operators_unknown_work_and_unknown_compute_units_are_not_stretch
     work, op = products((100, 100, 100)), np.array(["gemm"], dtype=object)
     assert stretch(work, op, replace(HOST, cus=None)).tolist() == [1.0]
     assert stretch(replace(work, flops=np.array([np.nan])), op, HOST).tolist() == [1.0]
-    assert stretch(replace(work, unit=np.array(["vector"], dtype=object)), op, HOST).tolist() == [1.0]
+    assert stretch(replace(work, unit=np.array(["vector"], dtype=object)), op, HOST).tolist() == [
+        1.0
+    ]
 
 
 MI300X, MI355X, H100 = find("MI300X"), find("MI355X"), find("H100 SXM5")
@@ -132,9 +153,15 @@ def test_a_gpu_based_on_another_reaches_the_shares_of_that_one() -> None:
 
 def test_each_row_has_the_share_of_its_precision_and_vector_rows_the_whole_peak() -> None:
     one = np.ones(3)
-    words = np.array(["bf16", "fp32", ""], dtype=object), np.array(["matrix", "vector", ""], dtype=object)
+    words = (
+        np.array(["bf16", "fp32", ""], dtype=object),
+        np.array(["matrix", "vector", ""], dtype=object),
+    )
     own, others = reached(Work(one, one, one, one, one, one, *words), MI300X, H100)
     assert own.tolist() == pytest.approx([668.4 / 1307.4, 1, 1])
     assert others.tolist() == pytest.approx([794.5 / 989.4, 1, 1])
     none = np.ones(0)
-    assert reached(Work(none, none, none, none, none, none, none, none), MI300X, H100)[0].tolist() == []
+    assert (
+        reached(Work(none, none, none, none, none, none, none, none), MI300X, H100)[0].tolist()
+        == []
+    )

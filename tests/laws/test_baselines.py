@@ -12,7 +12,12 @@ from flopcast.operators.operators import work_of
 
 PEAKS = {"bf16_matrix": 100.0, "fp32_vector": 10.0}
 SLOW = GPU(name="slow", peaks=PEAKS, memory_bw_gbs=1000.0, tdp_w=500.0)
-FAST = GPU(name="fast", peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0, tdp_w=700.0)
+FAST = GPU(
+    name="fast",
+    peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0},
+    memory_bw_gbs=3000.0,
+    tdp_w=700.0,
+)
 WORK = work_of(
     pd.DataFrame({"op": ["gemm", "add"], "dtype_a": "bf16", "rows": 1000.0, "cols": 1000.0}).assign(
         m=1000.0, n=1000.0, k=1000.0
@@ -42,7 +47,9 @@ def test_energy_is_scaled_power_times_scaled_time() -> None:
     times, _ = scaling_laws("duration_us", WORK, time_us, SLOW, FAST)
     assert list(energy) == [f"TDP x {law}" for law in times]
     for law in times:
-        assert energy[f"TDP x {law}"].tolist() == pytest.approx((power["TDP scaling"] * times[law] * 1e-6).tolist())
+        assert energy[f"TDP x {law}"].tolist() == pytest.approx(
+            (power["TDP scaling"] * times[law] * 1e-6).tolist()
+        )
 
 
 @pytest.mark.parametrize("metric", SCALING)
@@ -55,12 +62,17 @@ def test_laws_to_the_same_device_return_what_was_measured(metric: str) -> None:
 def test_one_device_by_hand() -> None:
     assert own_laws("duration_us", WORK, SLOW)[0]["roofline"].tolist() == pytest.approx([20, 6])
     assert own_laws("power_w", WORK, SLOW)[0]["TDP"].tolist() == [500, 500]
-    assert own_laws("energy_j", WORK, SLOW)[0]["TDP x roofline"].tolist() == pytest.approx([0.01, 0.003])
+    assert own_laws("energy_j", WORK, SLOW)[0]["TDP x roofline"].tolist() == pytest.approx(
+        [0.01, 0.003]
+    )
     assert SCALING.keys() == OF_ONE.keys()
 
 
 def test_a_metric_without_laws_has_no_column() -> None:
-    for laws, notes in (scaling_laws("x_mhz", WORK, HOST, SLOW, FAST), own_laws("x_mhz", WORK, FAST)):
+    for laws, notes in (
+        scaling_laws("x_mhz", WORK, HOST, SLOW, FAST),
+        own_laws("x_mhz", WORK, FAST),
+    ):
         assert laws.shape == (2, 0)
         assert notes == {}
 

@@ -21,20 +21,33 @@ from flopcast.laws.board_power import energy_interval
 from flopcast.laws.bounds import achieved
 from flopcast.laws.computation import NO_FLOPS
 from flopcast.projection.kernel_laws import NO_WORK, of_activities
-from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu, softmax
+from flopcast.tests.projection.oracles.activities import (
+    HOST,
+    TARGET,
+    activities,
+    copy,
+    gemm,
+    kernel,
+    relu,
+    softmax,
+)
 
 LARGE, THIN, TINY = (4096, 4096, 4096), (1, 4096, 4096), (64, 64, 64)
 """Compute-bound, memory-bound, too small for either."""
 
 
-def scaled(law: str, *rows: dict[str, Any], host: GPU = HOST, target: GPU = TARGET, **options: Any) -> Scaled:
+def scaled(
+    law: str, *rows: dict[str, Any], host: GPU = HOST, target: GPU = TARGET, **options: Any
+) -> Scaled:
     pair = Pair.of(host, target, **options)
     return find_law(law).scaled(of_activities(activities(*rows), pair.fixed[0]), pair)
 
 
 def test_flops_go_by_the_peak_of_the_precision_and_unit_used() -> None:
     tf32 = gemm(*LARGE, dtype="fp32", name="s1688gemm")
-    found = scaled("flops", gemm(*LARGE), gemm(*THIN), gemm(*LARGE, dtype="fp32"), tf32, softmax(1000, 1000))
+    found = scaled(
+        "flops", gemm(*LARGE), gemm(*THIN), gemm(*LARGE, dtype="fp32"), tf32, softmax(1000, 1000)
+    )
     assert found.factor.tolist() == [2.0, 2.0, 200 / 20, 400 / 20, 100 / 20]
     assert set(found.bound) == {"compute"}
 
@@ -47,7 +60,13 @@ def test_flops_say_nothing_of_what_has_none() -> None:
 
 
 def test_one_ratio_of_peaks_for_all_is_that_of_the_precision_that_takes_longest() -> None:
-    found = scaled("flops-uniform", gemm(*LARGE, us=10), gemm(*LARGE, dtype="fp32", us=11), relu(10, 10), kernel())
+    found = scaled(
+        "flops-uniform",
+        gemm(*LARGE, us=10),
+        gemm(*LARGE, dtype="fp32", us=11),
+        relu(10, 10),
+        kernel(),
+    )
     assert found.factor.tolist() == [10.0] * 4
     assert scaled("flops-uniform", relu(10, 10)).factor.tolist() == [2.0]
     bare = scaled("flops-uniform", relu(10, 10), target=replace(TARGET, peaks={}))
@@ -57,14 +76,23 @@ def test_one_ratio_of_peaks_for_all_is_that_of_the_precision_that_takes_longest(
 
 def test_one_ratio_of_peaks_is_at_the_precision_that_each_gpu_runs() -> None:
     tf32 = gemm(*LARGE, dtype="fp32", name="s1688gemm")
-    assert scaled("flops-uniform", tf32).factor.tolist() == scaled("flops", tf32).factor.tolist() == [400 / 20]
+    assert (
+        scaled("flops-uniform", tf32).factor.tolist()
+        == scaled("flops", tf32).factor.tolist()
+        == [400 / 20]
+    )
 
 
 def test_bandwidth_is_that_of_memory_and_of_pcie_between_host_and_gpu() -> None:
     found = scaled("bandwidth", gemm(*LARGE), kernel(), copy("HtoD"), copy("DtoH"), copy("DtoD"))
     assert found.factor.tolist() == [4.0, 4.0, 2.0, 2.0, 4.0]
     assert found.bound.tolist() == ["memory", "memory", "link", "link", "memory"]
-    bare = scaled("bandwidth", kernel(), copy("HtoD"), target=replace(TARGET, memory_bw_gbs=None, pcie_gen=None))
+    bare = scaled(
+        "bandwidth",
+        kernel(),
+        copy("HtoD"),
+        target=replace(TARGET, memory_bw_gbs=None, pcie_gen=None),
+    )
     assert np.isnan(bare.factor).all()
     assert [why.values["figure"].split(" ")[0] for why in bare.why] == ["memory_bw_gbs", "pcie_gen"]
 
@@ -72,7 +100,9 @@ def test_bandwidth_is_that_of_memory_and_of_pcie_between_host_and_gpu() -> None:
 def test_the_roofline_goes_by_what_bounds_each_device() -> None:
     # 2·1024³ FLOPs: 2.147 µs against 1.573 µs of memory on the host, 4.295 against 6.291 on the target
     found = scaled("roofline", gemm(*LARGE), gemm(*THIN), gemm(1024, 1024, 1024), relu(1000, 1000))
-    assert found.factor.tolist() == pytest.approx([2.0, 4.0, 3 * 2 * 1024**2 / 1e6 / (2 * 1024**3 / 1e9), 4.0])
+    assert found.factor.tolist() == pytest.approx(
+        [2.0, 4.0, 3 * 2 * 1024**2 / 1e6 / (2 * 1024**3 / 1e9), 4.0]
+    )
     assert found.bound.tolist() == ["compute", "memory", "memory", "memory"]
 
 
@@ -83,7 +113,9 @@ def test_achieved_ceilings_scale_the_roofline() -> None:
     assert found.factor[1] == pytest.approx(668.4 / 794.5, rel=0.1)  # but for whole waves
 
 
-def test_the_fixed_time_does_not_shrink_and_what_the_roofline_does_not_explain_goes_by_the_clocks() -> None:
+def test_the_fixed_time_does_not_shrink_and_what_the_roofline_does_not_explain_goes_by_the_clocks() -> (
+    None
+):
     rows = gemm(*THIN, us=102), gemm(*THIN, us=3), gemm(*LARGE, us=102)
     pair = Pair.of(HOST, TARGET)
     own = achieved(of_activities(activities(*rows), pair.fixed[0]), pair)[0].roofline_us
@@ -113,7 +145,12 @@ def test_kernels_too_small_for_either_wait_for_the_clock() -> None:
 def test_from_waiting_to_the_roofline_there_is_no_step() -> None:
     """A relu of which the host's bandwidth explains ever more goes from the ratio of the clocks to that of it."""
     host, target = replace(HOST, memory_bw_gbs=1e4), replace(TARGET, memory_bw_gbs=1000.0)
-    found = scaled("affine", *(relu(rows, 500, us=12) for rows in range(1000, 100_000, 100)), host=host, target=target)
+    found = scaled(
+        "affine",
+        *(relu(rows, 500, us=12) for rows in range(1000, 100_000, 100)),
+        host=host,
+        target=target,
+    )
     assert (np.abs(np.diff(np.log(found.factor))) < 0.05).all()
     assert found.factor[0] < (1.6 + 10 * 4) / 12
     assert found.factor[-1] == pytest.approx((1.6 + 10 * 10) / 12)
@@ -132,7 +169,9 @@ def test_of_unknown_work_half_goes_by_bandwidth() -> None:
 
 def test_the_fixed_times_can_be_stated() -> None:
     none = {"AMD": Overhead(0, 0, inside=True), "NVIDIA": Overhead(5, 0, inside=False)}
-    assert scaled("affine", gemm(*LARGE), overhead=none).factor.tolist() == pytest.approx([(5 + 200) / 100])
+    assert scaled("affine", gemm(*LARGE), overhead=none).factor.tolist() == pytest.approx(
+        [(5 + 200) / 100]
+    )
 
 
 def test_kept_is_one() -> None:
@@ -148,14 +187,26 @@ def test_kept_is_one() -> None:
     law=st.sampled_from([law for law in OF_COMPUTATION if law != "affine"]),
 )
 def test_there_and_back_is_where_it_began(m: int, n: int, k: int, us: float, law: str) -> None:
-    there, back = scaled(law, gemm(m, n, k, us=us)), scaled(law, gemm(m, n, k, us=us), host=TARGET, target=HOST)
+    there, back = (
+        scaled(law, gemm(m, n, k, us=us)),
+        scaled(law, gemm(m, n, k, us=us), host=TARGET, target=HOST),
+    )
     assert there.factor[0] * back.factor[0] == pytest.approx(1.0)
 
 
-ROWS = (gemm(4096, 4096, 4096), gemm(8, 8, 8, us=0.7), relu(1000, 1000), softmax(99, 99), kernel(), copy("HtoD"))
+ROWS = (
+    gemm(4096, 4096, 4096),
+    gemm(8, 8, 8, us=0.7),
+    relu(1000, 1000),
+    softmax(99, 99),
+    kernel(),
+    copy("HtoD"),
+)
 
 
-def applied(law: str, *rows: dict[str, Any], host: GPU = HOST, target: GPU = TARGET) -> pd.DataFrame:
+def applied(
+    law: str, *rows: dict[str, Any], host: GPU = HOST, target: GPU = TARGET
+) -> pd.DataFrame:
     pair = Pair.of(host, target)
     return by_law(of_activities(activities(*(rows or ROWS)), pair.fixed[0]), pair, law)
 
@@ -167,7 +218,12 @@ def test_between_equal_devices_nothing_changes(law: str) -> None:
 
 def test_every_factor_is_finite_and_positive_whatever_is_published() -> None:
     bare = GPU(name="Bare", vendor="")
-    for host, target in ((HOST, TARGET), (HOST, bare), (bare, TARGET), (bare, replace(bare, name="Other"))):
+    for host, target in (
+        (HOST, TARGET),
+        (HOST, bare),
+        (bare, TARGET),
+        (bare, replace(bare, name="Other")),
+    ):
         pair = Pair.of(host, target)
         work = of_activities(activities(*ROWS), pair.fixed[0])
         for law in OF_COMPUTATION:
@@ -176,7 +232,14 @@ def test_every_factor_is_finite_and_positive_whatever_is_published() -> None:
 
 def test_bandwidth_stands_in_with_the_reason() -> None:
     found = applied("flops")
-    assert found["law"].tolist() == ["flops", "flops", "bandwidth", "flops", "bandwidth", "bandwidth"]
+    assert found["law"].tolist() == [
+        "flops",
+        "flops",
+        "bandwidth",
+        "flops",
+        "bandwidth",
+        "bandwidth",
+    ]
     assert found["factor"].tolist() == [2.0, 2.0, 4.0, 5.0, 4.0, 2.0]
     assert found["why"].map(bool).tolist() == [False, False, True, False, True, True]
     assert found["bound"].tolist() == ["compute", "compute", "memory", "compute", "memory", "link"]

@@ -16,16 +16,27 @@ from flopcast.laws.base import DeviceLaw, Law, Pair, Scaled
 from flopcast.laws.rates import memory_us
 from flopcast.operators.operators import Work
 from flopcast.projection.kernel_laws import NO_WORK, of_activities
-from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, gemm, kernel, relu
+from flopcast.tests.projection.oracles.activities import (
+    HOST,
+    TARGET,
+    activities,
+    gemm,
+    kernel,
+    relu,
+)
 
 
 def without(gpu: GPU, figure: str) -> GPU:
-    return replace(gpu, name="Other", **({"peaks": {}} if figure == "peak_tflops" else {figure: None}))
+    return replace(
+        gpu, name="Other", **({"peaks": {}} if figure == "peak_tflops" else {figure: None})
+    )
 
 
 def scaled(law: DeviceLaw, target: GPU) -> Scaled:
     pair = Pair.of(HOST, target)
-    return law.scaled(of_activities(activities(gemm(64, 64, 64), kernel(), relu(10, 10)), pair.fixed[0]), pair)
+    return law.scaled(
+        of_activities(activities(gemm(64, 64, 64), kernel(), relu(10, 10)), pair.fixed[0]), pair
+    )
 
 
 @pytest.mark.parametrize("name", LAWS)

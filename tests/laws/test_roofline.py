@@ -13,16 +13,24 @@ from flopcast.laws.bounds import bound
 from flopcast.laws.computation import ROOFLINE
 from flopcast.operators.operators import work_of
 
-SLOW = GPU(name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0)
-FAST = GPU(name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0)
+SLOW = GPU(
+    name="slow", cus=10, peaks={"bf16_matrix": 100.0, "fp32_vector": 10.0}, memory_bw_gbs=1000.0
+)
+FAST = GPU(
+    name="fast", cus=20, peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0}, memory_bw_gbs=3000.0
+)
 NO_PEAK = GPU(name="secret", memory_bw_gbs=1000.0)
 
 
 def rows(**columns: object) -> pd.DataFrame:
-    return pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": [1000.0], "n": 1000.0, "k": 1000.0} | columns)
+    return pd.DataFrame(
+        {"op": "gemm", "dtype_a": "bf16", "m": [1000.0], "n": 1000.0, "k": 1000.0} | columns
+    )
 
 
-MIXED = pd.concat([rows(), pd.DataFrame({"op": ["add"], "dtype_a": "bf16", "rows": 1000.0, "cols": 1000.0})])
+MIXED = pd.concat(
+    [rows(), pd.DataFrame({"op": ["add"], "dtype_a": "bf16", "rows": 1000.0, "cols": 1000.0})]
+)
 
 
 def test_times_are_in_microseconds():

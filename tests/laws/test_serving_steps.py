@@ -41,7 +41,9 @@ def test_parts_are_those_solved_by_hand() -> None:
     assert tpot["cache"] == pytest.approx(4 * 1250 * 100_000 / 2 / 1e12 * 1e3, rel=1e-6)
     # two tokens of the prompts of the three others
     assert tpot["prompts"] == pytest.approx(3 * 2 * 2 * 10e9 / (2 * 200e12) * 1e3, rel=1e-6)
-    assert tpot["messages"] == pytest.approx((4 + 3 * 2) * 4 * 40 * 5000 * 0.5 / 100e9 * 1e3, rel=1e-6)
+    assert tpot["messages"] == pytest.approx(
+        (4 + 3 * 2) * 4 * 40 * 5000 * 0.5 / 100e9 * 1e3, rel=1e-6
+    )
     assert tpot["experts"] == tpot["routes"] == 0
     ttft = {name: float(values[0]) for name, values in found.ttft.items()}
     assert ttft["products"] == pytest.approx(1000 * 2 * 10e9 / (2 * 200e12) * 1e3)
@@ -51,29 +53,42 @@ def test_parts_are_those_solved_by_hand() -> None:
 
 def test_parts_take_longer_where_their_kernels_reach_less_of_the_peak() -> None:
     frame = complete(pd.DataFrame([DENSE]))
-    plain, slow = steps(frame, ROUND), steps(frame, ROUND, {"few": np.array([2.0]), "many": np.array([3.0])})
+    plain, slow = (
+        steps(frame, ROUND),
+        steps(frame, ROUND, {"few": np.array([2.0]), "many": np.array([3.0])}),
+    )
     for before, after, longer in (
         (plain.tpot, slow.tpot, {"weights": 2, "products": 3, "prompts": 3}),
         (plain.ttft, slow.ttft, {"weights": 2, "products": 3, "queue_weights": 2}),
     ):
         for name in set(before) - {"crowd", "step", "queue_products"}:
             assert after[name] == pytest.approx(longer.get(name, 1) * before[name])
-    assert plain.ttft["crowd"] < slow.ttft["crowd"] < 3 * plain.ttft["crowd"]  # attention takes no longer
+    assert (
+        plain.ttft["crowd"] < slow.ttft["crowd"] < 3 * plain.ttft["crowd"]
+    )  # attention takes no longer
 
 
 def test_requests_that_find_no_room_wait_for_those_that_do() -> None:
     crowded = parts(concurrency=100_000)
     assert crowded.running[0] < 100_000 / 2
     waits = float(crowded.ttft["queue_weights"][0])
-    assert waits == pytest.approx((100_000 / crowded.running[0] - 1) * 500 * crowded.tpot["weights"][0])
+    assert waits == pytest.approx(
+        (100_000 / crowded.running[0] - 1) * 500 * crowded.tpot["weights"][0]
+    )
     assert waits > 10 * crowded.ttft["products"][0]
 
 
 def test_a_server_that_runs_fewer_requests_or_fills_less_memory_has_others_wait() -> None:
-    free, limited, as_many = parts(concurrency=64), parts(concurrency=64, running_limit=16), parts(running_limit=4)
+    free, limited, as_many = (
+        parts(concurrency=64),
+        parts(concurrency=64, running_limit=16),
+        parts(running_limit=4),
+    )
     assert limited.running[0] == 16
     assert limited.ttft["queue_weights"][0] == pytest.approx(3 * 500 * limited.tpot["weights"][0])
-    assert as_many.ttft["queue_weights"][0] == pytest.approx(parts().ttft["queue_weights"][0])  # a limit nobody meets
+    assert as_many.ttft["queue_weights"][0] == pytest.approx(
+        parts().ttft["queue_weights"][0]
+    )  # a limit nobody meets
     # 100 GiB, of which weights take 5e9 and half of an embedding of 2e9 bytes, and the runtime 3e9
     roomy = parts(concurrency=64, memory_percent=50)
     assert roomy.room[0] == pytest.approx((50 * 2**30 - 5e9 - 1e9 - 3e9) / (100_000 / 2 * 1250))
@@ -81,7 +96,9 @@ def test_a_server_that_runs_fewer_requests_or_fills_less_memory_has_others_wait(
     assert np.isnan(parts(memory_percent=900).room[0])
 
 
-def test_a_server_that_looks_for_requests_every_so_many_steps_has_them_wait_for_half_of_these() -> None:
+def test_a_server_that_looks_for_requests_every_so_many_steps_has_them_wait_for_half_of_these() -> (
+    None
+):
     often, seldom = parts(), parts(receive_interval=31)
     step = sum(float(values[0]) for values in often.tpot.values())
     assert often.ttft["polls"][0] == 0
@@ -89,21 +106,36 @@ def test_a_server_that_looks_for_requests_every_so_many_steps_has_them_wait_for_
 
 
 def test_experts_are_read_as_far_as_they_are_visited() -> None:
-    mixture = {"parameters": 101e9, "routed_parameters": 90e9, "routed_experts": 64, "visited_experts": 2}
-    one, many = parts(**mixture, concurrency=1), parts(**mixture, concurrency=4096, input_len=8, output_len=8)
+    mixture = {
+        "parameters": 101e9,
+        "routed_parameters": 90e9,
+        "routed_experts": 64,
+        "visited_experts": 2,
+    }
+    one, many = (
+        parts(**mixture, concurrency=1),
+        parts(**mixture, concurrency=4096, input_len=8, output_len=8),
+    )
     whole = 90e9 / (2 * 1e12) * 1e3
     assert one.tpot["experts"][0] == pytest.approx(whole * 2 / 64, rel=1e-3)
     assert many.tpot["experts"][0] == pytest.approx(whole, rel=1e-3)
 
 
 def test_products_of_experts_are_apart_and_none_is_lost() -> None:
-    mixture = {"parameters": 101e9, "routed_parameters": 95e9, "routed_experts": 64, "visited_experts": 2}
+    mixture = {
+        "parameters": 101e9,
+        "routed_parameters": 95e9,
+        "routed_experts": 64,
+        "visited_experts": 2,
+    }
     dense, mixed = parts(), parts(**mixture)
     # of 11e9 parameters that a token meets, 6e9 are not routed and 1e9 is the embedding
     assert mixed.ttft["experts"][0] == pytest.approx(1000 * 2 * 5e9 / (2 * 200e12) * 1e3)
     for name, beside in (("products", "experts"), ("crowd", "crowd_experts")):
         assert dense.ttft[beside][0] == 0
-        assert mixed.ttft[name][0] + mixed.ttft[beside][0] == pytest.approx(dense.ttft[name][0], rel=1e-6)
+        assert mixed.ttft[name][0] + mixed.ttft[beside][0] == pytest.approx(
+            dense.ttft[name][0], rel=1e-6
+        )
 
 
 def test_other_gpus_for_the_prompts_leave_the_steps_alone() -> None:
@@ -118,9 +150,14 @@ def test_what_is_not_known_is_not_guessed() -> None:
 
 def test_laws_are_sums_of_the_parts() -> None:
     found = parts()
-    tpot, ttft = (float(sum(values[0] for values in kind.values())) for kind in (found.tpot, found.ttft))
+    tpot, ttft = (
+        float(sum(values[0] for values in kind.values())) for kind in (found.tpot, found.ttft)
+    )
     answer = np.array([500.0])
-    laws = {name: found.law(name, answer) for name in ("tpot_ms", "ttft_ms", "duration_us", "output_tokens_per_s")}
+    laws = {
+        name: found.law(name, answer)
+        for name in ("tpot_ms", "ttft_ms", "duration_us", "output_tokens_per_s")
+    }
     whole = ttft + 499 * tpot
     expected = [tpot, ttft, whole * 1e3, 4 * 500 / whole * 1e3]
     assert [float(law[0]) for law in laws.values() if law is not None] == pytest.approx(expected)

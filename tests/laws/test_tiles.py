@@ -41,7 +41,9 @@ def test_splitting_k_fills_the_device_but_not_below_its_smallest_part():
 
 
 @given(st.lists(st.integers(1, 5000), min_size=4, max_size=4), st.integers(1, 304))
-def test_nothing_is_faster_than_without_losses_and_the_best_tile_is_the_best(sides: list[int], cus: int):
+def test_nothing_is_faster_than_without_losses_and_the_best_tile_is_the_best(
+    sides: list[int], cus: int
+):
     m, n, k, batch = map(float, sides)
     work = products(m=[m], n=[n], k=[k], batch=[batch])
     best = best_tile(work, cus)

@@ -10,4 +10,6 @@ import pytest
 @pytest.fixture
 def torch() -> Any:
     """Return PyTorch; skip where it is missing."""
-    return pytest.importorskip("torch", reason="PyTorch is not installed (pip install flopcast[measure])")
+    return pytest.importorskip(
+        "torch", reason="PyTorch is not installed (pip install flopcast[measure])"
+    )

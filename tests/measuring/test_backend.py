@@ -159,8 +159,12 @@ def test_each_number_of_threads_is_a_device(monkeypatch: pytest.MonkeyPatch) -> 
 NVIDIA: dict[str, Any] = {"name": "NVIDIA H200", "arch": "NVIDIA H200", "capability": (9, 0)}
 
 
-@pytest.mark.parametrize(("dtype", "precision", "narrow"), [("fp32", "highest", False), ("tf32", "high", True)])
-def test_fp32_is_multiplied_as_tf32_only_where_a_row_says_so(dtype: str, precision: str, narrow: bool) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "precision", "narrow"), [("fp32", "highest", False), ("tf32", "high", True)]
+)
+def test_fp32_is_multiplied_as_tf32_only_where_a_row_says_so(
+    dtype: str, precision: str, narrow: bool
+) -> None:
     found = Backend(gpu(**NVIDIA))
     found.multiply_as(dtype)
     assert found.torch.told["precision"] == precision
@@ -202,7 +206,9 @@ def test_tf32_is_refused_where_it_would_be_fp32(
         assert found.torch.told["precision"] == "medium"
 
 
-def test_a_release_that_does_not_tell_of_tf32_on_amd_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_that_does_not_tell_of_tf32_on_amd_has_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HIPBLASLT_ALLOW_TF32", "1")
     monkeypatch.delattr(FakeCuda, "is_tf32_supported")
     assert not Backend(gpu()).has_tf32()
@@ -225,7 +231,9 @@ def test_a_gpu_recovers_or_is_lost() -> None:
 
 
 def test_the_cache_to_fill_is_the_last_level() -> None:
-    assert Backend(gpu()).cache_bytes() == 256 * 2**20  # MI300X: the Infinity Cache, not the 4 MiB of L2
+    assert (
+        Backend(gpu()).cache_bytes() == 256 * 2**20
+    )  # MI300X: the Infinity Cache, not the 4 MiB of L2
     assert Backend(gpu(name="New GPU", l2=96 * 2**20)).cache_bytes() == 96 * 2**20
     assert Backend(gpu(name="New GPU", l2=0)).cache_bytes() == 256 * 2**20
 
@@ -252,7 +260,9 @@ def test_a_cpu_is_timed_by_its_clock(torch: Any) -> None:
     assert found.devices(()) == [Device(f"CPU-{torch.get_num_threads()}T", torch.get_num_threads())]
 
 
-def test_a_cold_cache_on_a_cpu_fills_its_last_level(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cold_cache_on_a_cpu_fills_its_last_level(
+    torch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "last_level_cache_bytes", lambda: 2**16)
     found = Backend(torch, "cpu")
     assert found.cache_bytes() == 2**16
@@ -275,7 +285,12 @@ def test_operands_are_of_their_format_and_follow_from_the_seed(torch: Any) -> No
 @pytest.fixture
 def cpu(tmp_path: Path) -> Path:
     for index, (level, kind, size) in enumerate(
-        [(1, "Data", "48K"), (1, "Instruction", "64K"), (2, "Unified", "2048K"), (3, "Unified", "30M")]
+        [
+            (1, "Data", "48K"),
+            (1, "Instruction", "64K"),
+            (2, "Unified", "2048K"),
+            (3, "Unified", "30M"),
+        ]
     ):
         folder = tmp_path / "cache" / f"index{index}"
         folder.mkdir(parents=True)
@@ -288,7 +303,12 @@ def cpu(tmp_path: Path) -> Path:
 
 
 def test_caches_clock_and_governor_are_read(cpu: Path) -> None:
-    assert cache_sizes(cpu) == {"L1d": 48 * 2**10, "L1i": 64 * 2**10, "L2": 2 * 2**20, "L3": 30 * 2**20}
+    assert cache_sizes(cpu) == {
+        "L1d": 48 * 2**10,
+        "L1i": 64 * 2**10,
+        "L2": 2 * 2**20,
+        "L3": 30 * 2**20,
+    }
     assert last_level_cache_bytes(cpu) == 30 * 2**20
     assert clock_mhz(cpu) == pytest.approx(3600.123)
     assert governor(cpu) == "performance"

@@ -64,11 +64,21 @@ def test_a_follower_that_is_gone_does_not_keep_the_others_from_ending() -> None:
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
-def test_the_message_is_the_larger_of_input_and_output(name: str, torch: Any, monkeypatch: Any) -> None:
-    names = ("all_reduce", "broadcast", "all_gather_into_tensor", "reduce_scatter_tensor", "all_to_all_single")
+def test_the_message_is_the_larger_of_input_and_output(
+    name: str, torch: Any, monkeypatch: Any
+) -> None:
+    names = (
+        "all_reduce",
+        "broadcast",
+        "all_gather_into_tensor",
+        "reduce_scatter_tensor",
+        "all_to_all_single",
+    )
     seen: list[Any] = []
     for one in names:
-        monkeypatch.setattr(torch.distributed, one, lambda *given: seen.extend(given), raising=False)
+        monkeypatch.setattr(
+            torch.distributed, one, lambda *given: seen.extend(given), raising=False
+        )
     collective(Operands(Backend(torch, "cpu"), 0), {**ROW, "variant": name}, 2)()
     elements = [x.numel() for x in seen if isinstance(x, torch.Tensor)]
     assert max(elements) * 4 == 64
@@ -83,9 +93,13 @@ def test_the_message_is_the_larger_of_input_and_output(name: str, torch: Any, mo
         ({"message_bytes": 60}, "multiple of 8"),
     ],
 )
-def test_rows_that_do_not_fit_the_group_are_refused(changed: dict[str, Any], message: str, torch: Any) -> None:
+def test_rows_that_do_not_fit_the_group_are_refused(
+    changed: dict[str, Any], message: str, torch: Any
+) -> None:
     with pytest.raises(DataError, match=message):
-        collective(Operands(Backend(torch, "cpu"), 0), {**ROW, "variant": "all_reduce", **changed}, 2)
+        collective(
+            Operands(Backend(torch, "cpu"), 0), {**ROW, "variant": "all_reduce", **changed}, 2
+        )
 
 
 def test_one_device_has_no_collectives(torch: Any) -> None:

@@ -140,10 +140,26 @@ def test_modules_that_are_operators_have_their_dimensions() -> None:
 
     gemm = operator("Linear", 8, 16, weight=tensor(32, 16), bias=None)
     assert [gemm[name] for name in ("op", "m", "n", "k", "dtype_a")] == ["gemm", 8, 32, 16, "fp16"]
-    window = {"stride": (2,), "padding": (1,), "dilation": (1,), "groups": 1, "padding_mode": "zeros"}
+    window = {
+        "stride": (2,),
+        "padding": (1,),
+        "dilation": (1,),
+        "groups": 1,
+        "padding_mode": "zeros",
+    }
     conv = operator("Conv1d", 2, 4, 10, weight=tensor(6, 4, 3), bias=tensor(6), **window)
-    assert [conv[name] for name in ("op", "in_channels", "out_channels", "out_w")] == ["conv", 4, 6, 5]
-    assert operator("Conv1d", 2, 4, 10, weight=tensor(6, 4, 3), bias=None, **{**window, "padding": "same"}) == {}
+    assert [conv[name] for name in ("op", "in_channels", "out_channels", "out_w")] == [
+        "conv",
+        4,
+        6,
+        5,
+    ]
+    assert (
+        operator(
+            "Conv1d", 2, 4, 10, weight=tensor(6, 4, 3), bias=None, **{**window, "padding": "same"}
+        )
+        == {}
+    )
     assert operator("ReLU", 8, 16)["op"] == "relu"
     assert operator("Dropout", 8, 16) == {}
 
@@ -162,7 +178,9 @@ def test_one_call_has_no_spread() -> None:
 def test_inclusive_and_own_times_of_nested_regions() -> None:
     clock: Any = Clock()
     ticks = count(step=100)
-    times = InlineTimes(clock, "CPU-1T", calling_us=0.3, now=lambda: next(ticks))  # each hook takes 0.1 µs
+    times = InlineTimes(
+        clock, "CPU-1T", calling_us=0.3, now=lambda: next(ticks)
+    )  # each hook takes 0.1 µs
     for length in (10.0, 30.0, 20.0):
         with times.region("outer"):
             clock.now += 1
@@ -175,8 +193,18 @@ def test_inclusive_and_own_times_of_nested_regions() -> None:
     times.open = 0
     outer, inner = times.table.to_dict("records")
     assert (outer["kernel"], outer["op"], outer["variant"]) == ("outer", "application", "outer")
-    assert [outer[name] for name in ("duration_us", "self_us", "spread_us", "repeats")] == [41.0, 1.0, 20.0, 3]
-    assert [inner[name] for name in ("duration_us", "self_us", "spread_us", "repeats")] == [20.0, 20.0, 10.0, 6]
+    assert [outer[name] for name in ("duration_us", "self_us", "spread_us", "repeats")] == [
+        41.0,
+        1.0,
+        20.0,
+        3,
+    ]
+    assert [inner[name] for name in ("duration_us", "self_us", "spread_us", "repeats")] == [
+        20.0,
+        20.0,
+        10.0,
+        6,
+    ]
     assert outer["clock_share"] == pytest.approx(3 * 0.5 / 41)
     assert times.overhead_share == pytest.approx(9 * 0.5 / 123)
 
@@ -196,7 +224,11 @@ def test_threads_have_calls_of_their_own() -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert times.table.set_index("kernel")["repeats"].to_dict() == {"main": 1, "outer": 800, "inner": 800}
+    assert times.table.set_index("kernel")["repeats"].to_dict() == {
+        "main": 1,
+        "outer": 800,
+        "inner": 800,
+    }
 
 
 def test_what_raises_is_not_counted_and_closes_what_it_leaves_open() -> None:
@@ -224,16 +256,36 @@ def test_modules_of_a_model(torch: Any, tmp_path: Path) -> None:
             with times.region("loss"):
                 pass
     found = times.table.set_index("kernel")
-    assert found["repeats"].to_dict() == {"Sequential": 3, "0": 3, "1": 3, "1.0": 3, "1.1": 3, "loss": 1}
+    assert found["repeats"].to_dict() == {
+        "Sequential": 3,
+        "0": 3,
+        "1": 3,
+        "1.0": 3,
+        "1.1": 3,
+        "loss": 1,
+    }
     linear = found.loc["0"]
-    assert [linear[name] for name in ("op", "m", "n", "k", "dtype_a")] == ["gemm", 16, 32, 16, "fp32"]
+    assert [linear[name] for name in ("op", "m", "n", "k", "dtype_a")] == [
+        "gemm",
+        16,
+        32,
+        16,
+        "fp32",
+    ]
     assert found["op"].tolist()[3:5] == ["gelu", "conv"]
     assert found.loc["1", "duration_us"] >= found.loc["1", "self_us"] >= 0
     assert times.overhead_us > 0
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
     times.save(tmp_path / "times.csv")
     again = read([tmp_path / "times.csv"]).frame
-    assert sorted(again["op"]) == ["application", "application", "application", "conv", "gelu", "gemm"]
+    assert sorted(again["op"]) == [
+        "application",
+        "application",
+        "application",
+        "conv",
+        "gelu",
+        "gemm",
+    ]
     assert again["duration_us"].notna().all()
 
 

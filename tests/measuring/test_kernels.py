@@ -12,7 +12,15 @@ from flopcast.measuring.rows import Row, suite_rows
 from flopcast.operators.operators import OPS
 
 FLAT = {"dtype_a": "fp32", "rows": 3, "cols": 5}
-ATTENTION = {"op": "attention", "dtype_a": "fp32", "batch": 2, "heads": 4, "seq_q": 6, "seq_kv": 6, "head_dim": 8}
+ATTENTION = {
+    "op": "attention",
+    "dtype_a": "fp32",
+    "batch": 2,
+    "heads": 4,
+    "seq_q": 6,
+    "seq_kv": 6,
+    "head_dim": 8,
+}
 GEMM = {"op": "gemm", "dtype_a": "fp32", "m": 2, "n": 3, "k": 4}
 SHAPES: list[tuple[Row, tuple[int, ...]]] = [
     (GEMM, (2, 3)),
@@ -44,18 +52,24 @@ def make(torch: Any) -> Operands:
 
 
 @pytest.mark.parametrize(("row", "shape"), SHAPES, ids=str)
-def test_a_call_computes_what_its_row_says(row: Row, shape: tuple[int, ...], make: Operands) -> None:
+def test_a_call_computes_what_its_row_says(
+    row: Row, shape: tuple[int, ...], make: Operands
+) -> None:
     result = build(make, row)()
     assert tuple(result.shape) == shape
     assert result.isfinite().all()
 
 
 def test_every_operator_is_tried_above(make: Operands) -> None:
-    assert {str(row["op"]) for row, _ in SHAPES} | {"conv"} == {op.name for op in OPS.values() if op.measured}
+    assert {str(row["op"]) for row, _ in SHAPES} | {"conv"} == {
+        op.name for op in OPS.values() if op.measured
+    }
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-def test_operands_lie_in_memory_as_the_layout_says(layout: str, make: Operands, monkeypatch: Any) -> None:
+def test_operands_lie_in_memory_as_the_layout_says(
+    layout: str, make: Operands, monkeypatch: Any
+) -> None:
     seen: list[Any] = []
     name = "linear" if layout == "NT" else "mm"
     owner = make.torch.nn.functional if layout == "NT" else make.torch
@@ -82,7 +96,15 @@ def test_number_formats(dtype: str, out: str, make: Operands) -> None:
 
 
 def test_eight_bit_floats_are_multiplied_with_one_scale_and_written_as_bf16(make: Operands) -> None:
-    row = {"op": "gemm", "dtype_a": "fp8", "dtype_out": "bf16", "scale_block": "tensor", "m": 16, "n": 16, "k": 16}
+    row = {
+        "op": "gemm",
+        "dtype_a": "fp8",
+        "dtype_out": "bf16",
+        "scale_block": "tensor",
+        "m": 16,
+        "n": 16,
+        "k": 16,
+    }
     assert build(make, row)().dtype == make.torch.bfloat16
 
 
@@ -106,7 +128,10 @@ def test_eight_bit_floats_are_multiplied_with_one_scale_and_written_as_bf16(make
         ({"op": "copy", "variant": "HtoD", **FLAT}, "needs a GPU"),
         ({"op": "copy", "variant": "sideways", **FLAT}, "DtoD, HtoD, DtoH"),
         ({"op": "elementwise", "variant": "silu", "inputs": 3, **FLAT}, "1 or 2 inputs"),
-        ({"op": "elementwise", "variant": "silu", "inputs": 1, "elements_a": 5, **FLAT}, "size of the result only"),
+        (
+            {"op": "elementwise", "variant": "silu", "inputs": 1, "elements_a": 5, **FLAT},
+            "size of the result only",
+        ),
         ({"op": "gemm", "dtype_a": "fp32", "m": 2, "n": 3}, "gemm needs k"),
     ],
     ids=str,
@@ -139,8 +164,12 @@ def test_a_convolution_forward(layout: str, make: Operands) -> None:
     assert result.is_contiguous(memory_format=make.torch.channels_last) == (layout == "NHWC")
 
 
-@pytest.mark.parametrize(("direction", "given"), [("B", (True, False)), ("W", (False, True)), ("BW", (True, True))])
-def test_gradients_of_a_convolution(direction: str, given: tuple[bool, bool], make: Operands) -> None:
+@pytest.mark.parametrize(
+    ("direction", "given"), [("B", (True, False)), ("W", (False, True)), ("BW", (True, True))]
+)
+def test_gradients_of_a_convolution(
+    direction: str, given: tuple[bool, bool], make: Operands
+) -> None:
     data, weights, bias = build(make, {**CONVOLUTION, "direction": direction})()
     assert (data is not None, weights is not None, bias) == (*given, None)
     assert data is None or tuple(data.shape) == (2, 4, 9, 8)
@@ -164,6 +193,8 @@ def test_a_convolution_with_depth(make: Operands) -> None:
         ({"in_h": None}, "conv needs in_h"),
     ],
 )
-def test_contradictions_of_a_convolution_are_refused(changed: dict[str, Any], message: str, make: Operands) -> None:
+def test_contradictions_of_a_convolution_are_refused(
+    changed: dict[str, Any], message: str, make: Operands
+) -> None:
     with pytest.raises(DataError, match=message):
         build(make, {**CONVOLUTION, **changed})

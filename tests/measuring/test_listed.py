@@ -57,7 +57,8 @@ def test_rows_are_read_under_the_names_of_the_measurement_table(tmp_path: Path) 
     )
     found = read_shapes(path)
     other = write(
-        tmp_path / "other.csv", *path.read_text(encoding="utf-8").replace("precision,m", "precision,M_").split()
+        tmp_path / "other.csv",
+        *path.read_text(encoding="utf-8").replace("precision,m", "precision,M_").split(),
     )
     assert read_shapes(other, rename={"M_": "m"}) == found
     assert found.rows == [
@@ -68,13 +69,28 @@ def test_rows_are_read_under_the_names_of_the_measurement_table(tmp_path: Path) 
     assert [row["op"] for row in read_shapes(path, ["softmax"]).rows] == ["softmax"]
 
 
-def test_decimal_commas_are_numbers_for_a_function_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "commas_here.py").write_text("def f(m, alpha, name='', **others): pass\n", encoding="utf-8")
+def test_decimal_commas_are_numbers_for_a_function_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "commas_here.py").write_text(
+        "def f(m, alpha, name='', **others): pass\n", encoding="utf-8"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
-    path = write(tmp_path / "s.csv", "op;dtype;m;n;k;alpha;name", "gemm;fp32;4,0;8;16;0,25;x,1", "gemm;fp32;4;8;16;2;y")
+    path = write(
+        tmp_path / "s.csv",
+        "op;dtype;m;n;k;alpha;name",
+        "gemm;fp32;4,0;8;16;0,25;x,1",
+        "gemm;fp32;4;8;16;2;y",
+    )
     found = read_shapes(path, function=UserFunction("commas_here:f"))
-    assert [(row["m"], row["alpha"], row["name"]) for row in found.rows] == [(4, 0.25, "x,1"), (4, 2, "y")]
-    assert [note.values["columns"] for note in found.notes if note.code == "decimal-commas"] == [("m",), ("alpha",)]
+    assert [(row["m"], row["alpha"], row["name"]) for row in found.rows] == [
+        (4, 0.25, "x,1"),
+        (4, 2, "y"),
+    ]
+    assert [note.values["columns"] for note in found.notes if note.code == "decimal-commas"] == [
+        ("m",),
+        ("alpha",),
+    ]
 
 
 def test_formats_that_a_call_fixes_are_stated(tmp_path: Path) -> None:
@@ -92,7 +108,9 @@ def test_formats_that_a_call_fixes_are_stated(tmp_path: Path) -> None:
 
 
 def test_a_row_that_cannot_be_used_is_listed_with_its_reason_and_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "s.csv", "op,dtype,m,n,k", "gemm,fp32,4,0,4", "gemm,fp32,4,4,4", "gem,fp32,4,4,4")
+    path = write(
+        tmp_path / "s.csv", "op,dtype,m,n,k", "gemm,fp32,4,0,4", "gemm,fp32,4,4,4", "gem,fp32,4,4,4"
+    )
     found = read_shapes(path)
     assert len(found.rows) == 1
     assert found.refused == [
@@ -104,7 +122,9 @@ def test_a_row_that_cannot_be_used_is_listed_with_its_reason_and_line(tmp_path: 
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_a_row_listed_twice_is_measured_once_and_counted(repeats: int, tmp_path: Path) -> None:
     again = ["matmul,float32,4,8.0,16"] * repeats
-    path = write(tmp_path / "s.csv", "op,dtype,m,n,k", "gemm,fp32,4,8,16", *again, "gemm,fp16,4,8,16")
+    path = write(
+        tmp_path / "s.csv", "op,dtype,m,n,k", "gemm,fp32,4,8,16", *again, "gemm,fp16,4,8,16"
+    )
     found = read_shapes(path)
     assert [row["dtype_a"] for row in found.rows] == ["fp32", "fp16"]
     assert found.notes[-1] == remark("measured-once", file="s.csv", rows=repeats)
@@ -113,7 +133,9 @@ def test_a_row_listed_twice_is_measured_once_and_counted(repeats: int, tmp_path:
 @pytest.mark.parametrize("name", ["s.parquet", "s.pq"])
 def test_parquet_and_flags(tmp_path: Path, name: str) -> None:
     sizes = {"batch": 1, "heads": 2, "seq_q": 8, "seq_kv": 8, "head_dim": 16}
-    table = pd.DataFrame([{"op": "attention", "dtype_a": "fp16", "dtype_b": "fp16", **sizes, "causal": True}])
+    table = pd.DataFrame(
+        [{"op": "attention", "dtype_a": "fp16", "dtype_b": "fp16", **sizes, "causal": True}]
+    )
     table.to_parquet(tmp_path / name)
     (row,) = read_shapes(tmp_path / name).rows
     assert row["causal"] is True
@@ -138,7 +160,9 @@ def test_a_list_without_a_usable_row_is_refused(
 
 def test_a_function_is_called_with_the_cells_it_has_parameters_for(module: str) -> None:
     function = UserFunction(f"{module}:gemm")
-    call = function.build(BACKEND, 0, {"op": "gemm", "m": 2, "n": 3, "k": 4, "batch": 1, "dtype_a": "bf16"})
+    call = function.build(
+        BACKEND, 0, {"op": "gemm", "m": 2, "n": 3, "k": 4, "batch": 1, "dtype_a": "bf16"}
+    )
     calls = __import__(module).calls
     calls.clear()
     call()
@@ -160,10 +184,15 @@ def test_functions_without_arguments_or_with_all(module: str) -> None:
     assert __import__(module).calls[-1] == row
 
 
-def test_other_columns_are_passed_to_a_function_that_has_parameters_for_them(module: str, tmp_path: Path) -> None:
+def test_other_columns_are_passed_to_a_function_that_has_parameters_for_them(
+    module: str, tmp_path: Path
+) -> None:
     lines = (
         "op,dtype,m,n,k,block_size,mode,batch_size,device,repeats,note",
-        *(f"gemm,fp32,4,8,16,{block},{mode},3,A100,9,x" for block, mode in ((64, "slow"), (128, ""), (64, "slow"))),
+        *(
+            f"gemm,fp32,4,8,16,{block},{mode},3,A100,9,x"
+            for block, mode in ((64, "slow"), (128, ""), (64, "slow"))
+        ),
     )
     path = write(tmp_path / "s.csv", *lines)
     function = UserFunction(f"{module}:tiled")
@@ -208,7 +237,10 @@ def test_functions_that_are_not_there(name: str, message: str, module: str) -> N
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("raise RuntimeError('no GPU here\\nand pages of details')", "fails: RuntimeError: no GPU here$"),
+        (
+            "raise RuntimeError('no GPU here\\nand pages of details')",
+            "fails: RuntimeError: no GPU here$",
+        ),
         ("import os\nos.nothing_like_that", r"AttributeError.*'os'.*'nothing_like_that'$"),
         ("def broken(:", "fails: SyntaxError: "),
         ("raise SystemExit(3)", "fails: SystemExit: 3$"),

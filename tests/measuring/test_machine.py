@@ -41,10 +41,14 @@ def nothing() -> None:
 
 def gpu(hip: str | None, uuid: str | None = None) -> Any:
     properties = SimpleNamespace(multi_processor_count=304, total_memory=192 * 2**30)
-    properties.gcnArchName = "gfx942" if hip else "Some GPU"  # PyTorch gives CUDA's GPUs their name there
+    properties.gcnArchName = (
+        "gfx942" if hip else "Some GPU"
+    )  # PyTorch gives CUDA's GPUs their name there
     if uuid:
         properties.uuid = uuid
-    cuda = SimpleNamespace(get_device_properties=lambda index: properties, get_device_capability=lambda index: (9, 0))
+    cuda = SimpleNamespace(
+        get_device_properties=lambda index: properties, get_device_capability=lambda index: (9, 0)
+    )
     cpu = SimpleNamespace(get_cpu_capability=lambda: "AVX512")
     torch = SimpleNamespace(
         cuda=cuda,
@@ -57,7 +61,14 @@ def gpu(hip: str | None, uuid: str | None = None) -> Any:
 
 def test_a_cpu_in_json_types(torch: Any) -> None:
     devices = [Device("CPU-1T", 1), Device("CPU-2T", 2)]
-    found = environment(Backend(torch, "cpu"), devices, TIMER, seed=3, date="2026-01-02", command=["flopcast", "a b"])
+    found = environment(
+        Backend(torch, "cpu"),
+        devices,
+        TIMER,
+        seed=3,
+        date="2026-01-02",
+        command=["flopcast", "a b"],
+    )
     assert json.loads(json.dumps(found)) == found
     assert (found["date"], found["seed"], found["command"]) == ("2026-01-02", 3, "flopcast 'a b'")
     assert (found["devices"], found["threads"]) == (["CPU-1T", "CPU-2T"], [1, 2])
@@ -78,11 +89,15 @@ def test_the_date_is_today_unless_stated(torch: Any) -> None:
     assert found in (days, time.strftime("%Y-%m-%d"))
 
 
-@pytest.mark.parametrize(("hip", "arch", "maker"), [("6.4", "gfx942", "amd"), (None, "sm_90", "nvidia")])
+@pytest.mark.parametrize(
+    ("hip", "arch", "maker"), [("6.4", "gfx942", "amd"), (None, "sm_90", "nvidia")]
+)
 def test_a_gpu_with_its_driver_and_versions(
     hip: str | None, arch: str, maker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "gpu_reader", lambda whose, which: lambda busy: {"power_w": 90.0, "whose": whose})
+    monkeypatch.setattr(
+        module, "gpu_reader", lambda whose, which: lambda busy: {"power_w": 90.0, "whose": whose}
+    )
     backend = gpu(hip, "1234")
     found = environment(backend, [Device("Some GPU")], TIMER, seed=0)
     assert vendor(backend.torch) == maker
@@ -131,8 +146,17 @@ def amd(power: object, *, wrapped: bool = False) -> str:
     one = {
         "gpu": 0,
         "power": {"socket_power": power, "gfx_voltage": {"value": 800, "unit": "mV"}},
-        "clock": {"gfx_0": {"clk": {"value": 2100, "unit": "MHz"}, "min_clk": {"value": 500, "unit": "MHz"}}},
-        "temperature": {"edge": "N/A", "hotspot": {"value": 61, "unit": "C"}, "mem": {"value": 50, "unit": "C"}},
+        "clock": {
+            "gfx_0": {
+                "clk": {"value": 2100, "unit": "MHz"},
+                "min_clk": {"value": 500, "unit": "MHz"},
+            }
+        },
+        "temperature": {
+            "edge": "N/A",
+            "hotspot": {"value": 61, "unit": "C"},
+            "mem": {"value": 50, "unit": "C"},
+        },
     }
     return json.dumps({"gpu_data": [one]} if wrapped else [one])
 
@@ -140,10 +164,15 @@ def amd(power: object, *, wrapped: bool = False) -> str:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_amd_smi_of_several_releases(wrapped: bool) -> None:
     assert parse_reading(amd({"value": 412.5, "unit": "W"}, wrapped=wrapped)) == FULL
-    assert parse_reading(amd("N/A", wrapped=wrapped)) == {"clock_mhz": 2100.0, "temperature_c": 61.0}
+    assert parse_reading(amd("N/A", wrapped=wrapped)) == {
+        "clock_mhz": 2100.0,
+        "temperature_c": 61.0,
+    }
 
 
-@pytest.mark.parametrize("key", ["Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)"])
+@pytest.mark.parametrize(
+    "key", ["Current Socket Graphics Package Power (W)", "Average Graphics Package Power (W)"]
+)
 def test_rocm_smi(key: str) -> None:
     card = {
         "Temperature (Sensor edge) (C)": "50.0",
@@ -202,7 +231,9 @@ def test_a_program_that_fails_or_never_ends_is_an_error() -> None:
     with pytest.raises(subprocess.CalledProcessError):
         output_of([sys.executable, "-c", "raise SystemExit(3)"], nothing)
     with pytest.raises(subprocess.TimeoutExpired):
-        output_of([sys.executable, "-c", "import time; time.sleep(60)"], nothing, patience_seconds=0.0)
+        output_of(
+            [sys.executable, "-c", "import time; time.sleep(60)"], nothing, patience_seconds=0.0
+        )
 
 
 def test_an_error_of_the_device_is_not_the_tools() -> None:
@@ -214,7 +245,12 @@ def test_an_error_of_the_device_is_not_the_tools() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [OSError("gone"), subprocess.TimeoutExpired("amd-smi", 10), subprocess.CalledProcessError(1, "amd-smi")]
+    "error",
+    [
+        OSError("gone"),
+        subprocess.TimeoutExpired("amd-smi", 10),
+        subprocess.CalledProcessError(1, "amd-smi"),
+    ],
 )
 def test_a_tool_that_fails_tells_nothing(error: Exception) -> None:
     def run(command: Sequence[str], busy: Busy) -> str:

@@ -40,7 +40,9 @@ def test_a_kernel_of_the_suite(torch: Any) -> None:
 
 
 def test_a_function_of_the_user_takes_the_place_of_kernels(torch: Any) -> None:
-    function: Any = SimpleNamespace(build=lambda backend, seed, row: lambda: (backend.word, seed, row["op"]))
+    function: Any = SimpleNamespace(
+        build=lambda backend, seed, row: lambda: (backend.word, seed, row["op"])
+    )
     assert Bench(Backend(torch, "cpu"), function=function).build(ROW, 9)() == ("cpu", 9, "softmax")
 
 
@@ -52,7 +54,9 @@ def test_tf32_is_refused_on_a_cpu_but_is_a_users_own_affair(torch: Any) -> None:
     Bench(Backend(torch, "cpu"), function=own).use(device, row)
 
 
-def test_the_precision_is_set_for_kernels_alone_and_given_back(monkeypatch: pytest.MonkeyPatch, torch: Any) -> None:
+def test_the_precision_is_set_for_kernels_alone_and_given_back(
+    monkeypatch: pytest.MonkeyPatch, torch: Any
+) -> None:
     told: list[str] = []
     monkeypatch.setattr(Backend, "multiply_as", lambda self, dtype: told.append(dtype))
     monkeypatch.setattr(Backend, "restore", lambda self: told.append("restored"))
@@ -68,7 +72,9 @@ def test_collectives_need_several_gpus(torch: Any) -> None:
     bench = Bench(Backend(torch, "cpu"))
     assert bench.ranks == 1
     with pytest.raises(DataError, match="two GPUs"):
-        bench.build({"op": "collective", "variant": "all_reduce", "message_bytes": 8, "ranks": 2}, 0)
+        bench.build(
+            {"op": "collective", "variant": "all_reduce", "message_bytes": 8, "ranks": 2}, 0
+        )
     bench.close()
 
 
@@ -126,7 +132,9 @@ def test_a_function_of_the_user_with_and_without_a_list(
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     found = measure(shapes, op=["gemm"], function="own_kernels_here:mm", device="cpu", rule=QUICK)
-    assert found.table[["op", "m", "kernel"]].to_numpy().tolist() == [["gemm", 4, "own_kernels_here:mm"]]
+    assert found.table[["op", "m", "kernel"]].to_numpy().tolist() == [
+        ["gemm", 4, "own_kernels_here:mm"]
+    ]
     found = measure(function="own_kernels_here:once", device="cpu", rule=QUICK)
     assert found.table["variant"].tolist() == ["own_kernels_here:once"]
 

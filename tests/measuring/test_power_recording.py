@@ -13,7 +13,14 @@ import pytest
 
 from flopcast.errors import DataError, ParameterError
 from flopcast.measuring import power_recording as module
-from flopcast.measuring.power_recording import FILES, PROBES, Recorded, _Probes, measured_lag_us, record
+from flopcast.measuring.power_recording import (
+    FILES,
+    PROBES,
+    Recorded,
+    _Probes,
+    measured_lag_us,
+    record,
+)
 from flopcast.measuring.power_rigs import DRIFT, EPOCH_NS, LAG_US, OFFSET_NS, SimulatedGPU, Train
 from flopcast.measuring.rows import read_shapes
 from flopcast.measuring.session import journal_folder
@@ -30,7 +37,9 @@ SIZES = (2048, 4096, 8192)
 def gemms(folder: Path, *sizes: int) -> Path:
     """Write a list of square GEMMs."""
     path = folder / "kernels.csv"
-    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": sizes, "n": sizes, "k": sizes}).to_csv(path, index=False)
+    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": sizes, "n": sizes, "k": sizes}).to_csv(
+        path, index=False
+    )
     return path
 
 
@@ -59,26 +68,36 @@ def truths(found: Recorded) -> list[float]:
     return watts
 
 
-def test_errors_of_execution_power_fall_with_the_kernels_time_as_published(kernels: list[KernelPower]) -> None:
+def test_errors_of_execution_power_fall_with_the_kernels_time_as_published(
+    kernels: list[KernelPower],
+) -> None:
     errors = [abs(one.components["total"].sse_error_percent) for one in kernels]
     assert errors == pytest.approx([80, 36, 20], abs=4)  # FinGraV: GEMMs of 2048, 4096 and 8192
 
 
-def test_steady_power_is_that_of_the_simulated_gpu(recorded: Recorded, kernels: list[KernelPower]) -> None:
+def test_steady_power_is_that_of_the_simulated_gpu(
+    recorded: Recorded, kernels: list[KernelPower]
+) -> None:
     found = [one.components["total"].ssp.mean_w for one in kernels]
     errors = np.abs(np.array(found) / truths(recorded) - 1)
     assert np.median(errors) < 0.005
     assert errors.max() < 0.01
 
 
-def test_each_kernel_is_recorded_as_its_time_asks(recorded: Recorded, kernels: list[KernelPower]) -> None:
+def test_each_kernel_is_recorded_as_its_time_asks(
+    recorded: Recorded, kernels: list[KernelPower]
+) -> None:
     assert [one.runs for one in recorded.protocols] == [400, 200, 200]
-    assert [one.kernel_us for one in recorded.protocols] == pytest.approx([one.kernel_us for one in kernels], rel=0.05)
+    assert [one.kernel_us for one in recorded.protocols] == pytest.approx(
+        [one.kernel_us for one in kernels], rel=0.05
+    )
     assert [one.steady_from for one in recorded.protocols] == [one.ssp_execution for one in kernels]
     for one in recorded.protocols:
         assert one.executions > one.steady_from > recorded.plans[one.row].executions_filled
     told = json.loads((recorded.out / "record.json").read_text())
-    assert [one["executions"] for one in told["kernels"]] == [one.executions for one in recorded.protocols]
+    assert [one["executions"] for one in told["kernels"]] == [
+        one.executions for one in recorded.protocols
+    ]
     assert sorted(path.name for path in recorded.out.iterdir()) == sorted(FILES)
 
 
@@ -93,7 +112,9 @@ def test_a_kernel_is_recorded_as_often_as_its_plan_says(recorded: Recorded) -> N
     assert [one.settling_us > 0 for one in recorded.protocols] == [False, False, True]
 
 
-def test_the_longest_train_that_does_not_throttle_is_found(recorded: Recorded, kernels: list[KernelPower]) -> None:
+def test_the_longest_train_that_does_not_throttle_is_found(
+    recorded: Recorded, kernels: list[KernelPower]
+) -> None:
     assert [one.unthrottled is None for one in recorded.protocols] == [True, True, False]
     limit = recorded.protocols[2].unthrottled
     assert limit is not None
@@ -131,7 +152,9 @@ def test_a_recording_that_was_killed_goes_on(
     monkeypatch.undo()
     journal = journal_folder(tmp_path / "out")
     with (journal / "visits.jsonl").open("a") as file:
-        file.write('[{"row": 0, "executions": [[17000000')  # what was being written when it was killed
+        file.write(
+            '[{"row": 0, "executions": [[17000000'
+        )  # what was being written when it was killed
     with pytest.raises(DataError, match="other seed"):
         record(listed, out=tmp_path / "out", runs=20, seed=2)
     found = record(listed, out=tmp_path / "out", runs=20, seed=1)
@@ -147,17 +170,23 @@ class OnCpuClock(SimulatedGPU):
     def train(self, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
         told = super().train(executions, pause_us, key)
         readings = [
-            (EPOCH_NS + round((stamp - EPOCH_NS - OFFSET_NS) / (1 + DRIFT)), watts) for stamp, watts in told.readings
+            (EPOCH_NS + round((stamp - EPOCH_NS - OFFSET_NS) / (1 + DRIFT)), watts)
+            for stamp, watts in told.readings
         ]
         return Train(told.executions, readings, [])
 
 
-def test_a_log_on_the_clock_of_the_cpu_needs_no_clock_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_on_the_clock_of_the_cpu_needs_no_clock_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listed, out = gemms(tmp_path, 8192), tmp_path / "out"
     assert record(listed, out=out, runs=2).clocks  # whose clock pairs must not stay
     monkeypatch.setattr(module, "_rig", lambda *asked: (OnCpuClock(1000.0, 0), {}))
     found = record(listed, out=out, logger="amd-smi", window_us=1000.0, runs=50)
-    assert (found.clocks, [path.name for path in found.files]) == (False, ["log.csv", "executions.csv", "record.json"])
+    assert (found.clocks, [path.name for path in found.files]) == (
+        False,
+        ["log.csv", "executions.csv", "record.json"],
+    )
     assert not (out / "clocks.csv").exists()
     (kernel,) = profile_files(*found.files[:2], within=MIDDLE).kernels
     assert kernel.components["total"].ssp.mean_w == pytest.approx(750, rel=0.01)
@@ -182,16 +211,26 @@ def test_without_a_list_the_published_kernels_are_recorded_with_their_class(
 ) -> None:
     no_search(monkeypatch)
     found = record(None, out=tmp_path / "out", runs=1)
-    kernels = check_executions(pd.read_csv(found.out / "executions.csv")).groupby("kernel", sort=False).first()
+    kernels = (
+        check_executions(pd.read_csv(found.out / "executions.csv"))
+        .groupby("kernel", sort=False)
+        .first()
+    )
     assert len(kernels) == 14
-    assert kernels["class"].tolist() == ["compute-bound", "memory-bound"] * 3 + ["communication"] * 8
+    assert (
+        kernels["class"].tolist() == ["compute-bound", "memory-bound"] * 3 + ["communication"] * 8
+    )
     assert kernels["flops"].iloc[:2].tolist() == [2 * 8192**3, 2 * 8192**2]
     assert kernels["balance"].iloc[0] == pytest.approx(1307.4e3 / 5300, rel=0.01)
     sides = kernels[["bytes", "collective", "launches"]].iloc[-4:]
     assert sides["bytes"].tolist() == [2**16, 2**17, 2**29, 2**30]
     assert (sides["collective"].nunique(), sides["launches"].tolist()) == (1, [2, 2, 1, 1])
-    log = pd.read_csv(found.out / "log.csv").pivot_table(index="gpu_ns", columns="component", values="power_w")
-    assert log[["xcd", "iod", "hbm"]].sum(axis=1).to_numpy() == pytest.approx(log["total"].to_numpy(), rel=0.06)
+    log = pd.read_csv(found.out / "log.csv").pivot_table(
+        index="gpu_ns", columns="component", values="power_w"
+    )
+    assert log[["xcd", "iod", "hbm"]].sum(axis=1).to_numpy() == pytest.approx(
+        log["total"].to_numpy(), rel=0.06
+    )
 
 
 def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
@@ -199,7 +238,9 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
 ) -> None:
     no_search(monkeypatch)
     listed, asked = tmp_path / "kernels.csv", {"runs": 150, "interleaved": True}
-    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": 8192, "n": [8192, 1], "k": 8192}).to_csv(listed, index=False)
+    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": 8192, "n": [8192, 1], "k": 8192}).to_csv(
+        listed, index=False
+    )
     train = SimulatedGPU.train
     monkeypatch.setattr(SimulatedGPU, "train", killed_at(330))  # when all run in turn
     with pytest.raises(KeyboardInterrupt):
@@ -210,7 +251,9 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
     alone = [one.kernel_us for one in found.protocols[:2]]
     assert found.protocols[2].kernel_us == pytest.approx(sum(alone), rel=0.05)
     log, executions, clocks, _ = found.files
-    learnt = learn(profile_files(log, executions, clocks, component=["total"], window_us=1000).kernels)
+    learnt = learn(
+        profile_files(log, executions, clocks, component=["total"], window_us=1000).kernels
+    )
     assert len(learnt.kernels) == 4
     ratios = learnt.interleaved.set_index("kernel")
     assert ratios["time_ratio"].to_numpy() == pytest.approx(1, abs=0.03)
@@ -219,7 +262,9 @@ def test_kernels_that_run_in_turn_are_compared_with_themselves_alone(
         record(gemms(tmp_path, 4096), out=tmp_path / "one", interleaved=True)
 
 
-def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_is_compared_by_the_kernel_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     no_search(monkeypatch)
     listed = tmp_path / "kernels.csv"
     sizes = {"m": [8192, 8192, 4096], "n": [8192, 1, 4096], "k": [8192, 8192, 4096]}
@@ -234,13 +279,17 @@ def test_a_kernel_is_compared_by_the_kernel_before_it(tmp_path: Path, monkeypatc
     assert pd.read_csv(log)["limit_w"].unique().tolist() == [750]
     lower = tmp_path / "lower.csv"  # no power of the long product lies above what its log states
     pd.read_csv(log).assign(limit_w=700).to_csv(lower, index=False)
-    (bound,) = profile_files(lower, executions, clocks, kernel=long, component=["total"], window_us=1000).kernels
+    (bound,) = profile_files(
+        lower, executions, clocks, kernel=long, component=["total"], window_us=1000
+    ).kernels
     curve = bound.components["total"].deconvolved
     assert curve is not None
     assert curve.power_w.max() == pytest.approx(700, rel=1e-6)
     assert any(one.code == "power-at-the-cap" for one in bound.notes)
     of = {one.kernel: one.components["total"].ssp.mean_w for one in profiles.kernels}
-    assert after[f"after {long}"] * of[short] == pytest.approx(of[long], rel=0.05)  # longer than the window
+    assert after[f"after {long}"] * of[short] == pytest.approx(
+        of[long], rel=0.05
+    )  # longer than the window
     assert of[short] < after[f"after {middle}"] * of[short] < of[middle]  # it sees both
     assert ratios[middle].index.tolist() == ["interleaved"]
 
@@ -297,7 +346,9 @@ def test_a_lag_is_measured_from_how_power_rises(lag_us: float) -> None:
     rng = np.random.default_rng(0)
     since_us = rng.uniform(0, 40_000, 2000)
     watts = 100 + 500 * read_share(since_us, 1000, lag_us)
-    watts = np.where(rng.random(2000) < 0.1, 0.7 * watts, watts) * (1 + rng.normal(0, 0.01, 2000))  # some are slower
+    watts = np.where(rng.random(2000) < 0.1, 0.7 * watts, watts) * (
+        1 + rng.normal(0, 0.01, 2000)
+    )  # some are slower
     assert measured_lag_us(since_us, watts, 1000) == pytest.approx(lag_us, rel=0.2)
 
 
@@ -319,7 +370,11 @@ def test_power_that_settles_later_than_planned_is_searched_for_and_said(
     assert later > 0
     assert one.steady_from > found.plans[0].steady_from
     assert one.executions == one.steady_from + AFTER
-    (said,) = [line.text for line in record_document(found).closing[0].lines if "more than planned" in line.text]
+    (said,) = [
+        line.text
+        for line in record_document(found).closing[0].lines
+        if "more than planned" in line.text
+    ]
     assert str(later) in said
 
 
@@ -332,7 +387,9 @@ def test_power_that_settles_later_than_planned_is_searched_for_and_said(
         ("op,dtype_a,m,n,k,colour", "512,512,64,blue", "colour"),
     ],
 )
-def test_a_kernel_that_would_not_be_recorded_is_told_before(tmp_path: Path, head: str, cells: str, said: str) -> None:
+def test_a_kernel_that_would_not_be_recorded_is_told_before(
+    tmp_path: Path, head: str, cells: str, said: str
+) -> None:
     text = f"{head}\ngemm,bf16,512,512,512{',red' if 'colour' in head else ''}\ngemm,bf16,{cells}\n"
     (tmp_path / "kernels.csv").write_text(text)
     with pytest.raises(DataError, match=said):
@@ -342,16 +399,18 @@ def test_a_kernel_that_would_not_be_recorded_is_told_before(tmp_path: Path, head
 
 def test_a_kernel_may_run_several_times_before_the_next(tmp_path: Path) -> None:
     listed = tmp_path / "kernels.csv"
-    pd.DataFrame({"op": "gemm", "dtype_a": "bf16", "m": [2048, 4096], "n": [2048, 4096], "k": [2048, 4096]}).to_csv(
-        listed, index=False
-    )
+    pd.DataFrame(
+        {"op": "gemm", "dtype_a": "bf16", "m": [2048, 4096], "n": [2048, 4096], "k": [2048, 4096]}
+    ).to_csv(listed, index=False)
     found = record(listed, out=tmp_path / "out", runs=2, sequence=[[1, 1, 1, 2]])
     assert found.protocols[2].kernel == "3*1, 2 in turn"
     rows = pd.read_csv(found.files[1])
     turns = rows[rows["run"] == rows["run"].max()]
     first, second = turns["kernel"].unique()
     assert turns["kernel"].tolist() == [first, first, first, second] * found.protocols[2].executions
-    assert turns.loc[turns["kernel"] == first, "execution"].tolist() == [*range(1, 3 * len(turns) // 4 + 1)]
+    assert turns.loc[turns["kernel"] == first, "execution"].tolist() == [
+        *range(1, 3 * len(turns) // 4 + 1)
+    ]
     steady = turns.groupby("kernel")["steady_from"].first()
     assert steady[first] == 3 * (steady[second] - 1) + 1
     check_executions(rows)

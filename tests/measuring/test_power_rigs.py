@@ -28,7 +28,12 @@ from flopcast.measuring.power_rigs import (
 )
 
 AMD = [{"gpu": 0, "power": {"socket_power": {"value": 612, "unit": "W"}, "gfx_voltage": "N/A"}}]
-ROCM = {"card0": {"Current Socket Graphics Package Power (W)": "388.0", "sclk clock speed:": "(2100Mhz)"}}
+ROCM = {
+    "card0": {
+        "Current Socket Graphics Package Power (W)": "388.0",
+        "sclk clock speed:": "(2100Mhz)",
+    }
+}
 HANGS = 3600.0
 """Seconds without a reading after which a test has failed."""
 TOLD = {AMD_SMI: (json.dumps(AMD), 612.0), ROCM_SMI: (json.dumps(ROCM), 388.0)}
@@ -73,7 +78,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 class Card:
     """PyTorch on a GPU of a vendor whose work takes no time, but what the world's clock says."""
 
-    def __init__(self, hip: str | None = "7.0", uuid: str | None = None, world: World | None = None) -> None:
+    def __init__(
+        self, hip: str | None = "7.0", uuid: str | None = None, world: World | None = None
+    ) -> None:
         card = self
 
         class Event:
@@ -90,7 +97,9 @@ class Card:
                 return float(later.at - self.at) / 1e6
 
         properties = SimpleNamespace(uuid=uuid) if uuid else SimpleNamespace()
-        cuda = SimpleNamespace(get_device_properties=lambda index: properties, Event=Event, synchronize=lambda: None)
+        cuda = SimpleNamespace(
+            get_device_properties=lambda index: properties, Event=Event, synchronize=lambda: None
+        )
         self.torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(hip=hip))
         self.is_gpu, self.index, self.gpu_name, self.restored = True, 0, "Some GPU", 0
         self.restore = lambda: setattr(card, "restored", card.restored + 1)
@@ -105,7 +114,9 @@ def program(folder: Path, name: str, printed: str) -> None:
 
 
 @pytest.mark.parametrize("logger", [AMD_SMI, ROCM_SMI])
-def test_the_tools_of_amd_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str) -> None:
+def test_the_tools_of_amd_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logger: str
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
@@ -160,7 +171,10 @@ def test_the_kernels_file_is_read_of_the_gpu_at_its_address(tmp_path: Path) -> N
 
 
 def test_nvml_tells_every_sample_of_its_driver_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = [SimpleNamespace(timeStamp=at, sampleValue=SimpleNamespace(uiVal=700_500 + at)) for at in (20, 40)]
+    kept = [
+        SimpleNamespace(timeStamp=at, sampleValue=SimpleNamespace(uiVal=700_500 + at))
+        for at in (20, 40)
+    ]
 
     class Error(OSError):
         pass
@@ -239,10 +253,14 @@ def test_a_logger_that_fails_or_falls_silent_is_told() -> None:
     slow.close()
 
 
-def test_a_train_on_a_gpu_is_on_the_clock_of_the_cpu(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def test_a_train_on_a_gpu_is_on_the_clock_of_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
     made = []
     monkeypatch.setattr(module, "Operands", lambda backend, seed: seed)
-    monkeypatch.setattr(module, "build", lambda operands, row: lambda: (made.append(row), world.sleep(0.002)))
+    monkeypatch.setattr(
+        module, "build", lambda operands, row: lambda: (made.append(row), world.sleep(0.002))
+    )
     card = Card(world=world)
     rig = TorchRig(card, lambda: 500.0, 500.0, seed=7)  # type: ignore[arg-type]
     rig.use(({"op": "gemm", "dtype_a": "bf16"}, 2))
@@ -257,16 +275,22 @@ def test_a_train_on_a_gpu_is_on_the_clock_of_the_cpu(monkeypatch: pytest.MonkeyP
     ends = [start + launches * 2_000_000 for launches in (0, 2, 4, 6)]
     for found, expected in zip(train.executions, itertools.pairwise(ends), strict=True):
         assert found == pytest.approx(expected, abs=1000)
-    assert all(of == next_start for (_, of), (next_start, _) in itertools.pairwise(train.executions))
+    assert all(
+        of == next_start for (_, of), (next_start, _) in itertools.pairwise(train.executions)
+    )
     assert train.readings[-1][0] >= train.executions[-1][1] > train.readings[-2][0]
     assert card.restored == 1
 
 
-def test_kernels_run_in_turn_each_in_its_own_precision(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+def test_kernels_run_in_turn_each_in_its_own_precision(
+    monkeypatch: pytest.MonkeyPatch, world: World
+) -> None:
     made = list[str]()
     monkeypatch.setattr(module, "Operands", lambda backend, seed: seed)
     monkeypatch.setattr(
-        module, "build", lambda operands, row: lambda: (made.append(row["dtype_a"]), world.sleep(0.001))
+        module,
+        "build",
+        lambda operands, row: lambda: (made.append(row["dtype_a"]), world.sleep(0.001)),
     )
     card = Card(world=world)
     card.multiply_as = lambda dtype: made.append(f"as {dtype}")
@@ -292,4 +316,6 @@ def test_a_kernel_that_does_not_run_is_named(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_counter_is_put_on_the_clock_of_the_cpu() -> None:
     pairs = [(0, 1_000_000, 10_000), (10_000_000, 11_000_000, 10_000)]
-    assert counter_to_cpu(pairs, [0.0, 5e6, 1e7]) == pytest.approx([1_005_000, 6_005_000, 11_005_000], abs=1000)
+    assert counter_to_cpu(pairs, [0.0, 5e6, 1e7]) == pytest.approx(
+        [1_005_000, 6_005_000, 11_005_000], abs=1000
+    )

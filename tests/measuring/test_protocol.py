@@ -43,9 +43,16 @@ class FakeClock:
 class FakeTimer:
     """Samples from a given series of microseconds, each costing its own time on the clock."""
 
-    def __init__(self, series: Iterable[float], clock: FakeClock | None = None, cost_us: float = 0.0) -> None:
+    def __init__(
+        self, series: Iterable[float], clock: FakeClock | None = None, cost_us: float = 0.0
+    ) -> None:
         self._series: Iterator[float] = iter(series)
-        self.clock, self.cost_us, self.cold, self.most_calls = clock or FakeClock(), cost_us, False, 4096
+        self.clock, self.cost_us, self.cold, self.most_calls = (
+            clock or FakeClock(),
+            cost_us,
+            False,
+            4096,
+        )
         self.late, self.late_blocks = 0, 0
         self.asked: list[tuple[int, int]] = []
 
@@ -60,7 +67,9 @@ class FakeTimer:
 def steady(microseconds: float, spread: float, seed: int = 0) -> itertools.chain[float]:
     """Return endless samples: a normal deviation relative to the median."""
     rng = np.random.default_rng(seed)
-    return itertools.chain.from_iterable(microseconds * (1 + spread * rng.standard_normal(1000)) for _ in range(10_000))
+    return itertools.chain.from_iterable(
+        microseconds * (1 + spread * rng.standard_normal(1000)) for _ in range(10_000)
+    )
 
 
 def nothing() -> None:
@@ -108,7 +117,12 @@ def test_a_kernel_too_slow_for_the_least_repeats_ends_when_patience_does() -> No
 def test_one_call_longer_than_the_limit_is_one_sample_after_one_call_of_warming_up() -> None:
     timer = FakeTimer(steady(100e6, 0.01))
     found = visit(timer, nothing, RULE, clock=timer.clock)
-    assert (found.ended, len(found.samples_us), found.warmup_samples, found.warm) == (TIME, 1, 1, False)
+    assert (found.ended, len(found.samples_us), found.warmup_samples, found.warm) == (
+        TIME,
+        1,
+        1,
+        False,
+    )
     assert [count for count, _ in timer.asked] == [1, 1]
 
 
@@ -129,7 +143,9 @@ def test_a_call_longer_than_the_allowance_of_the_warm_up_still_has_its_least_rep
 
 
 @pytest.mark.parametrize(("late", "microseconds"), [(0, 100.0), (1, 100.0), (1, 0.3e6)])
-def test_late_samples_are_counted_but_not_those_of_the_warm_up(late: int, microseconds: float) -> None:
+def test_late_samples_are_counted_but_not_those_of_the_warm_up(
+    late: int, microseconds: float
+) -> None:
     timer = FakeTimer(steady(microseconds, 1e-3))
     timer.late_blocks = late
     found = visit(timer, nothing, RULE, clock=timer.clock)
@@ -194,7 +210,9 @@ def test_the_median_is_as_close_to_the_truth_as_the_rule_promises() -> None:
         found = visit(timer, nothing, Rule(rounds=1, seconds=100.0), clock=timer.clock)
         assert found.ended == INTERVAL
         inside += abs(np.median(found.samples_us) / 1000 - 1) <= 0.01
-    assert inside >= 45  # 95 % promised, a little less because looking repeatedly stops at lucky moments
+    assert (
+        inside >= 45
+    )  # 95 % promised, a little less because looking repeatedly stops at lucky moments
 
 
 @pytest.mark.parametrize(
@@ -214,7 +232,9 @@ def three(middles_us: list[float], *, count: int = 400) -> list[FloatArray]:
     return [middle * (1 + 1e-3 * rng.standard_normal(count)) for middle in middles_us]
 
 
-def simulated(between: float, rows: int, *, visits: int = 3, seed: int = 0) -> tuple[list[FloatArray], FloatArray]:
+def simulated(
+    between: float, rows: int, *, visits: int = 3, seed: int = 0
+) -> tuple[list[FloatArray], FloatArray]:
     """Return samples whose visits deviate by so much from a truth of 100 us, and their rows."""
     rng = np.random.default_rng(seed)
     middles = TRUTH_US * np.exp(between * rng.standard_normal(rows * visits))
@@ -223,20 +243,28 @@ def simulated(between: float, rows: int, *, visits: int = 3, seed: int = 0) -> t
 
 
 def test_visits_that_differ_widen_the_interval() -> None:
-    (row,) = row_statistics(three([90.0, 100.0, 110.0]), [0, 0, 0], level=0.95, threshold=7.0).to_dict("records")
+    (row,) = row_statistics(
+        three([90.0, 100.0, 110.0]), [0, 0, 0], level=0.95, threshold=7.0
+    ).to_dict("records")
     assert row["duration_us"] == pytest.approx(100.0, rel=1e-3)
     assert row["interval_low_us"] < 85
     assert row["interval_high_us"] > 115
 
 
 def test_visits_that_agree_have_the_interval_of_their_samples() -> None:
-    found = row_statistics([TRUTH_US + np.arange(-9.0, 10.0)] * 3, [0, 0, 0], level=0.95, threshold=7.0)
+    found = row_statistics(
+        [TRUTH_US + np.arange(-9.0, 10.0)] * 3, [0, 0, 0], level=0.95, threshold=7.0
+    )
     # 57 samples: the 21st and the 37th smallest enclose the median with 95 %; each value stands three times
-    assert found[["duration_us", "interval_low_us", "interval_high_us"]].to_numpy().tolist() == [[100.0, 97.0, 103.0]]
+    assert found[["duration_us", "interval_low_us", "interval_high_us"]].to_numpy().tolist() == [
+        [100.0, 97.0, 103.0]
+    ]
 
 
 def test_a_visit_unlike_the_others_is_no_outlier() -> None:
-    (row,) = row_statistics(three([100.0, 100.1, 130.0]), [0, 0, 0], level=0.95, threshold=7.0).to_dict("records")
+    (row,) = row_statistics(
+        three([100.0, 100.1, 130.0]), [0, 0, 0], level=0.95, threshold=7.0
+    ).to_dict("records")
     assert (row["repeats"], row["outliers"]) == (1200, 0)
     assert row["duration_us"] == pytest.approx(100.1, rel=1e-3)
     assert row["interval_high_us"] > 130
@@ -249,12 +277,16 @@ def test_outliers_are_told_within_each_visit() -> None:
 
 
 def test_a_visit_of_many_samples_counts_once() -> None:
-    found = row_statistics([[1.0] * 9, [2.0] * 9, [3.0] * 500], [4, 4, 4], level=0.95, threshold=7.0)
+    found = row_statistics(
+        [[1.0] * 9, [2.0] * 9, [3.0] * 500], [4, 4, 4], level=0.95, threshold=7.0
+    )
     assert found["duration_us"].to_dict() == {4: 2.0}
 
 
 def test_a_single_visit_has_the_interval_of_its_samples_and_few_samples_none() -> None:
-    found = row_statistics([np.arange(1.0, 7.0), np.arange(1.0, 6.0)], [0, 1], level=0.95, threshold=7.0)
+    found = row_statistics(
+        [np.arange(1.0, 7.0), np.arange(1.0, 6.0)], [0, 1], level=0.95, threshold=7.0
+    )
     assert found["interval_low_us"].iloc[0] == 1.0
     assert found["interval_high_us"].iloc[0] == 6.0
     assert found[["interval_low_us", "interval_high_us"]].iloc[1].isna().all()
@@ -281,5 +313,9 @@ def test_visits_of_two_percent_are_rarely_known_to_one() -> None:
 
 
 def test_the_wider_half_of_the_interval_counts() -> None:
-    rows = {"duration_us": [100, 200, 9.5], "interval_low_us": [99, 190, 9.5], "interval_high_us": [102, 204, 9.5]}
+    rows = {
+        "duration_us": [100, 200, 9.5],
+        "interval_low_us": [99, 190, 9.5],
+        "interval_high_us": [102, 204, 9.5],
+    }
     assert half_widths(pd.DataFrame(rows)).tolist() == pytest.approx([0.02, 0.05, 0.0])

@@ -37,22 +37,53 @@ PLAN = Plan(ROWS, [Device("CPU-1T", 1), Device("CPU-2T", 2)], Rule(rounds=2), pa
 
 
 def visit(
-    row: int, samples: list[float], *, turn: int = 1, campaign: int = 1, device: str = "CPU-1T", **more: Any
+    row: int,
+    samples: list[float],
+    *,
+    turn: int = 1,
+    campaign: int = 1,
+    device: str = "CPU-1T",
+    **more: Any,
 ) -> dict[str, Any]:
-    found = {"pass": campaign, "round": turn, "row": row, "device": device, "samples_us": samples, "calls": 1}
-    return {**found, "warmup_samples": 5, "warm": True, "ended": "interval", "late": 0, "clock_us": 0.1, **more}
+    found = {
+        "pass": campaign,
+        "round": turn,
+        "row": row,
+        "device": device,
+        "samples_us": samples,
+        "calls": 1,
+    }
+    return {
+        **found,
+        "warmup_samples": 5,
+        "warm": True,
+        "ended": "interval",
+        "late": 0,
+        "clock_us": 0.1,
+        **more,
+    }
 
 
 def test_a_row_is_the_median_of_its_visits_without_their_outliers() -> None:
-    visits = [visit(0, [10.0, 11.0, 12.0]), visit(0, [13.0, 14.0, 15.0, 14.0, 40.0], turn=2, calls=3, warm=False)]
+    visits = [
+        visit(0, [10.0, 11.0, 12.0]),
+        visit(0, [13.0, 14.0, 15.0, 14.0, 40.0], turn=2, calls=3, warm=False),
+    ]
     (row,) = measurement_table(PLAN, visits).to_dict("records")
     # second visit: median 14, MAD 1; 40 is 26 MAD away, 13 one. Left are 10 11 12 and 13 14 14 15, median 13
-    assert (row["duration_us"], row["spread_us"], row["repeats"], row["outliers"]) == (12.5, 1.0, 7, 1)
+    assert (row["duration_us"], row["spread_us"], row["repeats"], row["outliers"]) == (
+        12.5,
+        1.0,
+        7,
+        1,
+    )
     (single,) = measurement_table(PLAN, [visit(0, [10.0])]).to_dict("records")
     assert (single["duration_us"], single["repeats"]) == (10.0, 1)
     assert np.isnan(single["spread_us"])
     # visits of 11 and 14: t(0.975, 1) = 12.706, ln 14/11 = 0.2412, half-width 12.706 x 0.1206 of the logarithm
-    assert (row["interval_low_us"], row["interval_high_us"]) == pytest.approx((2.682, 57.43), rel=1e-3)
+    assert (row["interval_low_us"], row["interval_high_us"]) == pytest.approx(
+        (2.682, 57.43), rel=1e-3
+    )
     assert (row["rounds"], row["calls_per_sample"], row["warmed_up"]) == (2, 2.0, False)
     assert (row["device"], row["op"], row["m"], row["cache"], row["campaign"]) == (
         "CPU-1T",
@@ -72,10 +103,22 @@ STEADY = [100.0] * 20
         ([visit(0, STEADY), visit(0, STEADY, turn=2, ended="time")], "interval"),
         ([visit(0, [100.0, 110.0] * 20)], "unfinished"),
         ([visit(0, STEADY)], "unfinished"),
-        ([visit(0, [100.0, 110.0] * 20, ended="repeats"), visit(0, [100.0, 110.0] * 9, turn=2, ended="time")], "time"),
-        ([visit(0, [100.0, 110.0] * 20, ended="repeats"), visit(0, [100.0, 110.0] * 9, turn=2)], "repeats"),
+        (
+            [
+                visit(0, [100.0, 110.0] * 20, ended="repeats"),
+                visit(0, [100.0, 110.0] * 9, turn=2, ended="time"),
+            ],
+            "time",
+        ),
+        (
+            [visit(0, [100.0, 110.0] * 20, ended="repeats"), visit(0, [100.0, 110.0] * 9, turn=2)],
+            "repeats",
+        ),
         ([visit(0, [100.0] * 20), visit(0, [105.0] * 20, turn=2)], "rounds differ"),
-        ([visit(0, [90.0] * 20), visit(0, STEADY, turn=2), visit(0, [110.0] * 20, turn=3)], "rounds differ"),
+        (
+            [visit(0, [90.0] * 20), visit(0, STEADY, turn=2), visit(0, [110.0] * 20, turn=3)],
+            "rounds differ",
+        ),
         ([visit(0, [100.0]), visit(0, [100.0], turn=2, ended="time")], "time"),
     ],
 )
@@ -98,7 +141,11 @@ def test_rows_stand_in_the_order_of_the_grid_pass_by_pass() -> None:
 
 
 def test_readings_are_medians_and_missing_where_nothing_told() -> None:
-    visits = [visit(0, STEADY, power_w=70.0), visit(0, STEADY, turn=2, power_w=90.0), visit(1, STEADY)]
+    visits = [
+        visit(0, STEADY, power_w=70.0),
+        visit(0, STEADY, turn=2, power_w=90.0),
+        visit(1, STEADY),
+    ]
     table = measurement_table(PLAN, visits)
     assert table["power_w"].tolist()[0] == 80.0
     assert np.isnan(table["power_w"].tolist()[1])
@@ -106,7 +153,10 @@ def test_readings_are_medians_and_missing_where_nothing_told() -> None:
 
 
 def test_the_share_of_the_clock_and_of_late_samples() -> None:
-    visits = [visit(0, STEADY, late=5, clock_us=0.4, calls=2), visit(0, STEADY, turn=2, clock_us=0.8, calls=4)]
+    visits = [
+        visit(0, STEADY, late=5, clock_us=0.4, calls=2),
+        visit(0, STEADY, turn=2, clock_us=0.8, calls=4),
+    ]
     (row,) = measurement_table(PLAN, visits).to_dict("records")
     assert row["late_share"] == 5 / 40
     assert row["clock_share"] == 0.6 / (3 * 100.0)  # medians of the visits
@@ -120,11 +170,16 @@ def test_a_cold_plan_and_a_function_are_named() -> None:
     assert (row["cache"], row["kernel"]) == ("cold", "mine:gemm")
 
 
-def test_parameters_of_a_function_are_columns_and_make_kernels_that_are_not_merged(tmp_path: Path) -> None:
+def test_parameters_of_a_function_are_columns_and_make_kernels_that_are_not_merged(
+    tmp_path: Path,
+) -> None:
     rows = [{**ROWS[0], "block_size": size, "mode": "fast"} for size in (64, 128)]
     plan = Plan(rows, PLAN.devices, PLAN.rule, function="mine:gemm")
     table = measurement_table(plan, [visit(0, STEADY), visit(1, [200.0] * 9)])
-    assert table["kernel"].tolist() == ["mine:gemm block_size=64 mode=fast", "mine:gemm block_size=128 mode=fast"]
+    assert table["kernel"].tolist() == [
+        "mine:gemm block_size=64 mode=fast",
+        "mine:gemm block_size=128 mode=fast",
+    ]
     write_table(table, {}, tmp_path / "runs.csv")
     again = read([tmp_path / "runs.csv"]).frame
     assert again[["block_size", "mode"]].to_numpy().tolist() == [[64, "fast"], [128, "fast"]]
@@ -156,11 +211,15 @@ def test_differences_of_what_was_measured_twice_by_hand() -> None:
 def test_equal_rows_of_one_pass_are_no_passes_to_compare() -> None:
     row = {"op": "gemm", "m": 4}
     plan = Plan([row, row], PLAN.devices, PLAN.rule)
-    assert pass_differences(measurement_table(plan, [visit(0, STEADY), visit(1, [200.0] * 9)])).empty
+    assert pass_differences(
+        measurement_table(plan, [visit(0, STEADY), visit(1, [200.0] * 9)])
+    ).empty
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-def test_the_table_is_read_as_measurements_with_its_provenance_beside(suffix: str, tmp_path: Path) -> None:
+def test_the_table_is_read_as_measurements_with_its_provenance_beside(
+    suffix: str, tmp_path: Path
+) -> None:
     visits = [
         visit(row, [7.0 + row] * 9, campaign=campaign, device=device)
         for campaign in (1, 2)
@@ -190,7 +249,9 @@ def test_what_was_measured_cold_is_not_merged_with_what_was_measured_warm(tmp_pa
     assert measured[["cache", "duration_us"]].to_numpy().tolist() == [["warm", 7.0], ["cold", 10.0]]
 
 
-@pytest.mark.parametrize(("name", "message"), [("runs.txt", r".parquet or .csv"), ("there.csv", "exists")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("runs.txt", r".parquet or .csv"), ("there.csv", "exists")]
+)
 def test_places_that_cannot_be_written_are_refused(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "there.csv").touch()
     with pytest.raises(DataError, match=message):
@@ -221,5 +282,8 @@ def test_rows_whose_times_are_hardly_known_or_hold_more_than_the_kernel_are_coun
     wide = table.assign(interval_high_us=[102.0, 310.0, 9000.0])
     assert doubts(wide) == [remark("times-hardly-known", rows=2, of=3, limit=0.5)]
     slow = table.assign(clock_share=[0.03, 0.5, 0.0], late_share=[0.2, 0.0, 0.0])
-    expected = [remark("launches-late", rows=1, of=3, limit=0.1), remark("clock-in-samples", rows=2, of=3, limit=0.02)]
+    expected = [
+        remark("launches-late", rows=1, of=3, limit=0.1),
+        remark("clock-in-samples", rows=2, of=3, limit=0.02),
+    ]
     assert doubts(slow) == expected

@@ -13,7 +13,8 @@ from flopcast.table.measurements import REFUSED, judge
 
 
 @pytest.mark.parametrize(
-    ("row", "text"), [({"a": "x"}, "x"), ({"a": None}, ""), ({"a": float("nan")}, ""), ({}, ""), ({"a": 3}, "3")]
+    ("row", "text"),
+    [({"a": "x"}, "x"), ({"a": None}, ""), ({"a": float("nan")}, ""), ({}, ""), ({"a": 3}, "3")],
 )
 def test_a_missing_word_is_empty(row: dict[str, object], text: str) -> None:
     assert word(row, "a") == text
@@ -33,7 +34,9 @@ def test_what_is_no_size_is_refused(value: object) -> None:
 def test_rows_in_words() -> None:
     row = {"op": "gemm", "dtype_a": "bf16", "m": 16.0, "n": 4096, "k": 7168, "scale_block": ""}
     assert described(row) == "gemm bf16 m=16 n=4096 k=7168"
-    assert "measured: known here" in str(unknown({"op": "softmax", "variant": "odd"}, "variant", "log"))
+    assert "measured: known here" in str(
+        unknown({"op": "softmax", "variant": "odd"}, "variant", "log")
+    )
 
 
 GRIDS = [(name, gpu, ranks) for name in SUITES for gpu, ranks in ((False, 1), (True, 1), (True, 8))]
@@ -52,7 +55,10 @@ def test_small_is_a_part_of_full_with_every_operator_and_format() -> None:
     full, small = (suite_rows(name, gpu=True) for name in ("full", "small"))
     assert all(row in full for row in small)
     assert len(small) < len(full) / 5
-    kinds = [{(row["op"], row.get("variant", ""), row["dtype_a"]) for row in rows} for rows in (full, small)]
+    kinds = [
+        {(row["op"], row.get("variant", ""), row["dtype_a"]) for row in rows}
+        for rows in (full, small)
+    ]
     assert kinds[0] == kinds[1]
 
 
@@ -77,7 +83,13 @@ def test_messages_are_shared_out_evenly_among_any_number_of_gpus() -> None:
 
 
 def test_names_of_families_and_operators_are_understood() -> None:
-    assert operators(["norm", "gelu"]) == {"layer_norm", "rms_norm", "batch_norm", "batch_norm_inference", "gelu"}
+    assert operators(["norm", "gelu"]) == {
+        "layer_norm",
+        "rms_norm",
+        "batch_norm",
+        "batch_norm_inference",
+        "gelu",
+    }
     assert "gemm" in operators(None)
 
 
@@ -87,7 +99,10 @@ def test_names_of_families_and_operators_are_understood() -> None:
         (lambda: suite_rows("huge", gpu=False), r"preset.*'huge'"),
         (lambda: suite_rows("small", gpu=False, families=["gem"]), r"op.*'gem'"),
         (lambda: suite_rows("small", gpu=True, families=["collective"]), "two GPUs or more"),
-        (lambda: suite_rows("fingrav", gpu=False, families=["cross_entropy"]), "choose other kernels"),
+        (
+            lambda: suite_rows("fingrav", gpu=False, families=["cross_entropy"]),
+            "choose other kernels",
+        ),
     ],
 )
 def test_wrong_names_are_refused(call: object, message: str) -> None:
@@ -97,5 +112,9 @@ def test_wrong_names_are_refused(call: object, message: str) -> None:
 
 def test_the_published_kernels_of_power_need_several_gpus_for_their_collectives() -> None:
     alone, both = (suite_rows("fingrav", gpu=True, ranks=ranks) for ranks in (1, 8))
-    assert {(row["m"], row["n"]) for row in alone} == {(m, n) for m in (2048, 4096, 8192) for n in (1, m)}
-    assert [row["variant"] for row in both if row["op"] == "collective"] == ["all_gather"] * 4 + ["all_reduce"] * 4
+    assert {(row["m"], row["n"]) for row in alone} == {
+        (m, n) for m in (2048, 4096, 8192) for n in (1, m)
+    }
+    assert [row["variant"] for row in both if row["op"] == "collective"] == ["all_gather"] * 4 + [
+        "all_reduce"
+    ] * 4

@@ -44,7 +44,9 @@ class FakeBench:
     It is its own clock: a sample takes `SAMPLE_S`, whatever it says.
     """
 
-    def __init__(self, fail: int = 0, stop: int = 0, error: str = "no such layout", *, lost: bool = False) -> None:
+    def __init__(
+        self, fail: int = 0, stop: int = 0, error: str = "no such layout", *, lost: bool = False
+    ) -> None:
         self.cost_us, self.cold, self.most_calls, self.late = 0.0, False, 1, 0
         self.built: list[tuple[int, int]] = []
         self.fail, self.stop, self.threads, self.rows, self.now = fail, stop, 1, 0, 0.0
@@ -72,8 +74,16 @@ class FakeBench:
         return np.full(count, 10.0 * self.rows / self.threads)
 
 
-def session(bench: FakeBench, *, journal: Journal | None = None, passes: int = 2, **others: Any) -> Session:
-    return Session(Plan(ROWS, DEVICES, QUICK, passes=passes, seed=5), bench, journal, clock=lambda: bench.now, **others)
+def session(
+    bench: FakeBench, *, journal: Journal | None = None, passes: int = 2, **others: Any
+) -> Session:
+    return Session(
+        Plan(ROWS, DEVICES, QUICK, passes=passes, seed=5),
+        bench,
+        journal,
+        clock=lambda: bench.now,
+        **others,
+    )
 
 
 def test_every_row_is_visited_on_every_device_in_every_round_of_every_pass() -> None:
@@ -94,7 +104,10 @@ def test_the_order_is_random_differs_by_round_and_follows_from_the_seed() -> Non
     steps = list(plan.steps())
     assert steps == list(plan.steps())
     assert len(steps) == len(plan) == 200
-    rounds = [tuple(row for p, r, row in steps if (p, r) == key) for key in ((1, 1), (1, 2), (2, 1), (2, 2))]
+    rounds = [
+        tuple(row for p, r, row in steps if (p, r) == key)
+        for key in ((1, 1), (1, 2), (2, 1), (2, 2))
+    ]
     assert len(set(rounds)) == 4
     assert all(sorted(order) == list(range(50)) for order in rounds)
     assert tuple(range(50)) not in rounds
@@ -112,7 +125,9 @@ def test_a_row_that_fails_is_told_once_and_not_tried_again() -> None:
     run = session(bench)
     run.run()
     assert [rows for rows, _ in bench.built].count(3) == 1
-    assert failed_rows(run) == [{"row": "softmax fp32 rows=3 cols=8", "reason": "RuntimeError: no such layout"}]
+    assert failed_rows(run) == [
+        {"row": "softmax fp32 rows=3 cols=8", "reason": "RuntimeError: no such layout"}
+    ]
     assert bench.recovered == 1
     assert {v["row"] for v in run.visits} == {0, 1, 3}
     assert unmeasured(run) == []
@@ -157,8 +172,14 @@ def journaled(tmp_path: Path, bench: FakeBench, *, resume: bool) -> Session:
     return run
 
 
-def test_what_ran_out_of_memory_is_tried_again_when_resumed_and_nothing_else_that_failed(tmp_path: Path) -> None:
-    first = journaled(tmp_path, FakeBench(fail=3, error="CUDA out of memory. Tried to allocate 2 GiB"), resume=False)
+def test_what_ran_out_of_memory_is_tried_again_when_resumed_and_nothing_else_that_failed(
+    tmp_path: Path,
+) -> None:
+    first = journaled(
+        tmp_path,
+        FakeBench(fail=3, error="CUDA out of memory. Tried to allocate 2 GiB"),
+        resume=False,
+    )
     assert first.failures == {2: "RuntimeError: CUDA out of memory. Tried to allocate 2 GiB"}
     second = journaled(tmp_path, FakeBench(fail=3), resume=True)
     assert second.failures == {2: "RuntimeError: no such layout"}
@@ -166,7 +187,9 @@ def test_what_ran_out_of_memory_is_tried_again_when_resumed_and_nothing_else_tha
     assert third.failures == second.failures
 
 
-def test_a_row_that_takes_the_device_with_it_ends_the_run_and_is_not_the_journals(tmp_path: Path) -> None:
+def test_a_row_that_takes_the_device_with_it_ends_the_run_and_is_not_the_journals(
+    tmp_path: Path,
+) -> None:
     bench = FakeBench(fail=3, lost=True)
     run = journaled(tmp_path, bench, resume=False)
     assert (run.ended, run.failures) == (LOST, {})
@@ -205,7 +228,9 @@ class Unsteady(FakeBench):
         return super().samples(call, count, calls) * (1.05 if odd and self.rows in (2, 3) else 1.0)
 
 
-def test_a_budget_buys_more_visits_of_rows_that_are_not_known_well_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_buys_more_visits_of_rows_that_are_not_known_well_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("flopcast.measuring.session.MOST_VISITS", 5)
     bench = Unsteady()
     run = session(bench, passes=1)
@@ -244,7 +269,10 @@ def test_further_visits_are_the_same_when_the_measurement_is_resumed(tmp_path: P
     bench.built = [(visit["row"] + 1, 0) for visit in first.visits[:: len(DEVICES)]]
     second = session(bench, journal=Journal(tmp_path / "j", plan, resume=True), passes=1)
     second.run(budget_seconds=1e9)
-    steps = [[(v["pass"], v["round"], v["row"], v["device"]) for v in run.visits] for run in (whole, second)]
+    steps = [
+        [(v["pass"], v["round"], v["row"], v["device"]) for v in run.visits]
+        for run in (whole, second)
+    ]
     assert steps[0] == steps[1]
 
 
@@ -283,7 +311,9 @@ def test_progress_and_readings_are_passed_on() -> None:
     assert {(v["late"], v["clock_us"]) for v in run.visits} == {(0, 0.0)}
     assert told[0][2].startswith("softmax fp32 rows=")
     assert {v["power_w"] for v in run.visits} == {70.0}
-    assert under_load == pytest.approx([SAMPLE_S] * 8 * len(DEVICES))  # one more sample, that no visit has
+    assert under_load == pytest.approx(
+        [SAMPLE_S] * 8 * len(DEVICES)
+    )  # one more sample, that no visit has
 
 
 def test_steps_are_on_disk_as_they_come_and_are_read_again(tmp_path: Path) -> None:

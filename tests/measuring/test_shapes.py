@@ -28,7 +28,9 @@ def test_every_workload_has_flops_and_bytes() -> None:
     assert (work.flops >= 0).all()
 
 
-@pytest.mark.parametrize("shape", [s for s in shapes() if s["op"] == "conv" and s["dtype_a"] == "fp32"][::3], ids=str)
+@pytest.mark.parametrize(
+    "shape", [s for s in shapes() if s["op"] == "conv" and s["dtype_a"] == "fp32"][::3], ids=str
+)
 def test_the_output_of_a_convolution_follows_from_its_input(shape: dict[str, Any]) -> None:
     out = (shape["in_h"] + 2 * shape["pad_h"] - shape["fil_h"]) // shape["stride_h"] + 1
     assert (shape["out_h"], shape["out_w"]) == (out, out)

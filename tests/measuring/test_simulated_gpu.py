@@ -14,7 +14,9 @@ def test_power_rises_to_its_level_and_is_idle_before() -> None:
     gpu = SimulatedGPU(1000.0, 0)
     gpu.use((GEMM, 1))
     train = gpu.train(60, 20_000.0, (0, 0))
-    begin, end = (moment + OFFSET_NS for moment in (train.executions[0][0], train.executions[-1][1]))
+    begin, end = (
+        moment + OFFSET_NS for moment in (train.executions[0][0], train.executions[-1][1])
+    )
     stamps, watts = (np.array(column) for column in zip(*train.readings, strict=True))
     assert watts[stamps < begin] == pytest.approx(IDLE_W, rel=0.05)
     late = (stamps > begin + 5e6) & (stamps < end)
@@ -57,7 +59,11 @@ def test_what_computes_loads_the_compute_dies_and_what_moves_data_memory_and_the
     gpu = SimulatedGPU(1000.0, 0)
     assert sum(IDLE_OF_W.values()) == IDLE_W
     largest = []
-    for row in (GEMM, {"op": "add", "dtype_a": "fp32", "rows": 2**14, "cols": 2**14}, collective("all_reduce", 2**29)):
+    for row in (
+        GEMM,
+        {"op": "add", "dtype_a": "fp32", "rows": 2**14, "cols": 2**14},
+        collective("all_reduce", 2**29),
+    ):
         gpu.use((row, 1))
         above_w = dict(gpu.loads[0].above_w)
         assert sum(above_w.values()) == pytest.approx(2 * above_w["total"])
@@ -66,7 +72,13 @@ def test_what_computes_loads_the_compute_dies_and_what_moves_data_memory_and_the
 
 
 def collective(variant: str, message_bytes: int) -> dict[str, object]:
-    return {"op": "collective", "variant": variant, "dtype_a": "bf16", "message_bytes": message_bytes, "ranks": 8}
+    return {
+        "op": "collective",
+        "variant": variant,
+        "dtype_a": "bf16",
+        "message_bytes": message_bytes,
+        "ranks": 8,
+    }
 
 
 def test_small_collectives_take_their_latency_and_large_ones_the_links() -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flopcast.measuring.timing import MOST_CALLS, MOST_HOLD_US, EventTimer, HostTimer, calls_per_sample
+from flopcast.measuring.timing import (
+    MOST_CALLS,
+    MOST_HOLD_US,
+    EventTimer,
+    HostTimer,
+    calls_per_sample,
+)
 
 
 class Nanoseconds:
@@ -84,8 +90,12 @@ def test_the_clocks_cost_is_its_own_time_or_its_step(cost: int, step: int, expec
     assert HostTimer(clock=Nanoseconds(cost, step)).cost_us == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("nanoseconds", "calls"), [(100, 128), (1000, 8), (7900, 2), (8000, 1), (10**6, 1)])
-def test_samples_hold_so_many_calls_that_the_clock_costs_half_a_percent(nanoseconds: int, calls: int) -> None:
+@pytest.mark.parametrize(
+    ("nanoseconds", "calls"), [(100, 128), (1000, 8), (7900, 2), (8000, 1), (10**6, 1)]
+)
+def test_samples_hold_so_many_calls_that_the_clock_costs_half_a_percent(
+    nanoseconds: int, calls: int
+) -> None:
     clock = Nanoseconds(cost=40)
     timer = HostTimer(clock=clock)
     found = calls_per_sample(timer, clock.spend(nanoseconds))

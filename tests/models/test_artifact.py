@@ -20,7 +20,11 @@ X = pd.DataFrame(rng.uniform(1, 9, (60, 3)), columns=["host_us", "log_m", "dtype
 X.loc[5, "log_m"] = np.nan
 y = (X["host_us"] * 0.1 + X["dtype=fp8"]).to_numpy()
 UNITS = {"host_us": "µs", "log_m": "", "dtype=fp8": ""}
-MANIFEST = {"features": describe_features(X, UNITS), "data_sha256": "ab" * 32, "recipe": {"op": ["gemm"], "seed": 0}}
+MANIFEST = {
+    "features": describe_features(X, UNITS),
+    "data_sha256": "ab" * 32,
+    "recipe": {"op": ["gemm"], "seed": 0},
+}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +54,9 @@ def put(model: Path, data: bytes) -> None:
 
 def test_a_model_comes_back_with_its_manifest(original):
     artifact = load(original)
-    np.testing.assert_array_equal(artifact.predict(X), ExtraTreesRegressor(5, random_state=0).fit(X, y).predict(X))
+    np.testing.assert_array_equal(
+        artifact.predict(X), ExtraTreesRegressor(5, random_state=0).fit(X, y).predict(X)
+    )
     assert artifact.feature_names == list(X.columns)
     assert artifact.manifest["schema"] == 3
     assert artifact.manifest["recipe"] == {"op": ["gemm"], "seed": 0}
@@ -77,7 +83,9 @@ def test_probes_are_rows_and_points_between_them_in_full_precision(original):
 
 def test_a_single_row_is_enough_of_a_probe(tmp_path):
     save(tmp_path, ExtraTreesRegressor(2, random_state=0).fit(X, y), MANIFEST, X.iloc[4:5])
-    np.testing.assert_array_equal(np.array(load(tmp_path).manifest["probes"]["rows"], dtype=float), X.iloc[4:5])
+    np.testing.assert_array_equal(
+        np.array(load(tmp_path).manifest["probes"]["rows"], dtype=float), X.iloc[4:5]
+    )
 
 
 def test_the_same_model_gives_the_same_bytes(original, tmp_path):
@@ -240,7 +248,9 @@ def test_what_is_no_plain_file_of_the_folder_is_not_read(model, tmp_path, name, 
         path.mkdir()
     else:
         path.symlink_to("/dev/zero" if kind == "device" else tmp_path / name)
-    with pytest.raises(ArtifactError, match=r"leads out of its folder|is not a plain file|Is a directory"):
+    with pytest.raises(
+        ArtifactError, match=r"leads out of its folder|is not a plain file|Is a directory"
+    ):
         load(model)
 
 

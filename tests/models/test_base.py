@@ -18,7 +18,9 @@ HANGS = 3600
 
 
 def blas_threads() -> set[int]:
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
 
 
 def test_the_last_of_overlapping_calls_lifts_the_limit() -> None:
@@ -76,13 +78,18 @@ def test_one_weight_is_that_of_every_row() -> None:
 def test_rows_without_weight_are_left_out_and_the_others_numbered_anew() -> None:
     folds = [(np.array([0, 1, 2]), np.array([3, 4])), (np.array([2, 3, 4]), np.array([0, 1]))]
     found = weighted_folds(folds, [1.0, 0.0, 2.0, 0.5, 0.0], 3, None, 0)
-    assert [(train.tolist(), valid.tolist()) for train, valid in found] == [([0, 1], [2]), ([1, 2], [0])]
+    assert [(train.tolist(), valid.tolist()) for train, valid in found] == [
+        ([0, 1], [2]),
+        ([1, 2], [0]),
+    ]
 
 
 @pytest.mark.parametrize("weight", [None, 3.0, np.ones(10)])
 def test_equal_weights_leave_the_folds_alone(weight: object) -> None:
     expected = inner_folds(3, 10, None, 1)
-    for (train, valid), (a, b) in zip(weighted_folds(3, weight, 10, None, 1), expected, strict=True):
+    for (train, valid), (a, b) in zip(
+        weighted_folds(3, weight, 10, None, 1), expected, strict=True
+    ):
         np.testing.assert_array_equal(train, a)
         np.testing.assert_array_equal(valid, b)
 
@@ -97,7 +104,10 @@ def test_a_model_with_rows_of_no_weight_is_one_without_them() -> None:
 
 def test_a_fold_without_training_or_validation_rows_is_left_out() -> None:
     groups, weight = np.repeat([0, 1, 2], 4), np.repeat([1.0, 0.0, 1.0], 4)
-    found = {tuple(valid.tolist()): train.tolist() for train, valid in weighted_folds(3, weight, 8, groups, 0)}
+    found = {
+        tuple(valid.tolist()): train.tolist()
+        for train, valid in weighted_folds(3, weight, 8, groups, 0)
+    }
     assert found == {(0, 1, 2, 3): [4, 5, 6, 7], (4, 5, 6, 7): [0, 1, 2, 3]}
 
 

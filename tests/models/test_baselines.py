@@ -15,9 +15,18 @@ from sklearn.model_selection import KFold, cross_val_predict
 
 from flopcast.models import baselines
 from flopcast.models.base import selected_features
-from flopcast.models.baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio, fit_terms, weighted_median
+from flopcast.models.baselines import (
+    AdditiveTime,
+    Affine,
+    AnalyticLaw,
+    ConstantRatio,
+    fit_terms,
+    weighted_median,
+)
 
-TIMES = pd.DataFrame({"size": [1.0, 2.0, 3.0], "host_us": [10.0, 20.0, 40.0], "law": [5.0, 9.0, 21.0]})
+TIMES = pd.DataFrame(
+    {"size": [1.0, 2.0, 3.0], "host_us": [10.0, 20.0, 40.0], "law": [5.0, 9.0, 21.0]}
+)
 
 
 def test_law_is_its_column() -> None:
@@ -29,13 +38,20 @@ def test_law_is_its_column() -> None:
 
 @pytest.mark.parametrize("column", ["roofline", 3])
 def test_missing_column_is_named(column: str | int) -> None:
-    with pytest.raises(ValueError, match=f"no column {column!r}, which ConstantRatio reads: it has size, host_us, law"):
+    with pytest.raises(
+        ValueError,
+        match=f"no column {column!r}, which ConstantRatio reads: it has size, host_us, law",
+    ):
         ConstantRatio(column).fit(TIMES, [1.0, 2.0, 3.0])
 
 
 def test_other_columns_may_be_missing() -> None:
     X = TIMES.assign(size=np.nan)
-    assert ConstantRatio("host_us").fit(X, [5.0, 10.0, 20.0]).predict(X).tolist() == [5.0, 10.0, 20.0]
+    assert ConstantRatio("host_us").fit(X, [5.0, 10.0, 20.0]).predict(X).tolist() == [
+        5.0,
+        10.0,
+        20.0,
+    ]
     with pytest.raises(ValueError, match=r"'size'.*NaN"):
         ConstantRatio("size").fit(X, [1.0, 2.0, 3.0])
 
@@ -52,7 +68,9 @@ def test_ratio_and_line_are_optimal(seed: int) -> None:
     y = rng.choice([3.0, 0.0, -1.0]) + x * rng.lognormal(0, 0.5, size=25)
     y = np.maximum(y, 0.1)
     ratio = ConstantRatio().fit(x[:, None], y)
-    assert relative_l1(y, ratio.predict(x[:, None])) == pytest.approx(min(relative_l1(y, r * x) for r in y / x))
+    assert relative_l1(y, ratio.predict(x[:, None])) == pytest.approx(
+        min(relative_l1(y, r * x) for r in y / x)
+    )
     lines = [(0.0, r) for r in y / x] + [(a, 0.0) for a in y]
     for i, j in combinations(range(25), 2):
         slope = (y[j] - y[i]) / (x[j] - x[i])
@@ -65,7 +83,9 @@ def test_ratio_and_line_are_optimal(seed: int) -> None:
 
 
 @pytest.mark.parametrize("repeated", [False, True])
-def test_the_line_of_many_rows_is_that_of_the_whole_program(repeated: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_of_many_rows_is_that_of_the_whole_program(
+    repeated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(5)
     x = rng.lognormal(3, 2, 9000)
     y = 3 + 2 * x * rng.lognormal(0, 0.4, 9000)
@@ -101,7 +121,9 @@ def test_zero_targets_are_refused(model: ConstantRatio | Affine) -> None:
 def test_line_on_amd_pairs_is_within_ten_percent(shared_data: Path) -> None:
     """MI300X to MI355X, FP8 block-scale GEMM: a two-parameter line beats FLOPS scaling (about 30 %)."""
     files = [shared_data / "aiter" / "a8w8_blockscale_tuned_gemm.csv"]
-    files += sorted((shared_data / "aiter" / "model_configs").glob("a8w8_blockscale_tuned_gemm_*.csv"))
+    files += sorted(
+        (shared_data / "aiter" / "model_configs").glob("a8w8_blockscale_tuned_gemm_*.csv")
+    )
     rows = pd.concat([pd.read_csv(file) for file in files]).query("us > 0")
     shape = ["M", "N", "K"]
     host = rows[(rows["gfx"] == "gfx942") & (rows["cu_num"] == 304)].groupby(shape)["us"].median()
@@ -110,18 +132,27 @@ def test_line_on_amd_pairs_is_within_ten_percent(shared_data: Path) -> None:
     y = pairs["target_us"].to_numpy()
     folds = KFold(10, shuffle=True, random_state=0)
     error = {
-        type(model).__name__: 100 * relative_l1(y, cross_val_predict(model, pairs[["host_us"]], y, cv=folds)) / len(y)
+        type(model).__name__: 100
+        * relative_l1(y, cross_val_predict(model, pairs[["host_us"]], y, cv=folds))
+        / len(y)
         for model in (ConstantRatio(), Affine())
     }
     assert error["Affine"] < 10.2
     assert error["Affine"] < error["ConstantRatio"] < 20
 
 
-@given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 3)), min_size=1, max_size=20), st.floats(-6, 6))
-def test_the_weighted_median_minimises_absolute_deviations(pairs: list[tuple[float, float]], other: float) -> None:
+@given(
+    st.lists(st.tuples(st.floats(-5, 5), st.floats(0.1, 3)), min_size=1, max_size=20),
+    st.floats(-6, 6),
+)
+def test_the_weighted_median_minimises_absolute_deviations(
+    pairs: list[tuple[float, float]], other: float
+) -> None:
     values, weights = np.array(pairs).T
     middle = weighted_median(values, weights)
-    assert np.sum(weights * np.abs(values - middle)) <= np.sum(weights * np.abs(values - other)) + 1e-9
+    assert (
+        np.sum(weights * np.abs(values - middle)) <= np.sum(weights * np.abs(values - other)) + 1e-9
+    )
 
 
 def test_hand_solved_line_with_an_outlier_keeps_the_line() -> None:
@@ -138,7 +169,9 @@ def test_close_to_the_exact_linear_program() -> None:
     y = terms @ [1.0, 0.5, 0.0, 2.0] * np.exp(0.2 * rng.normal(size=80))
     relative = terms / y[:, None]
     cost = np.r_[np.zeros(4), np.ones(160)]
-    exact = linprog(cost, A_eq=np.hstack([relative, np.eye(80), -np.eye(80)]), b_eq=np.ones(80), method="highs")
+    exact = linprog(
+        cost, A_eq=np.hstack([relative, np.eye(80), -np.eye(80)]), b_eq=np.ones(80), method="highs"
+    )
     found = np.abs(relative @ fit_terms(terms, y) - 1).sum()
     assert exact.fun <= found + 1e-9
     assert found == pytest.approx(exact.fun, rel=2e-3)
@@ -153,12 +186,16 @@ def test_coefficients_are_never_negative_and_predictions_positive() -> None:
 
 def test_a_prediction_is_at_least_a_tenth_of_the_least_time_seen() -> None:
     x = np.arange(1.0, 9.0)[:, None]
-    assert AdditiveTime().fit(x, 5 * x[:, 0]).predict([[0.0], [4.0]]) == pytest.approx([0.5, 20.0], rel=1e-3)
+    assert AdditiveTime().fit(x, 5 * x[:, 0]).predict([[0.0], [4.0]]) == pytest.approx(
+        [0.5, 20.0], rel=1e-3
+    )
 
 
 def test_known_law_is_extrapolated_ten_times_beyond_the_data() -> None:
     rng = np.random.default_rng(0)
-    work = pd.DataFrame({"compute.target_us": rng.uniform(1, 50, 200), "memory.target_us": rng.uniform(1, 50, 200)})
+    work = pd.DataFrame(
+        {"compute.target_us": rng.uniform(1, 50, 200), "memory.target_us": rng.uniform(1, 50, 200)}
+    )
     truth = 4 + 1.5 * work["compute.target_us"] + 0.7 * work["memory.target_us"]
     model = AdditiveTime(["compute.target_us", "memory.target_us"]).fit(
         work, truth * np.exp(0.05 * rng.normal(size=200))

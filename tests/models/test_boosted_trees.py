@@ -25,7 +25,11 @@ def test_the_text_written_anew_predicts_the_same() -> None:
 def test_hubers_loss_is_the_mean_of_what_lies_close_and_counts_what_does_not_by_its_side() -> None:
     rows = np.repeat([[0.0], [1.0]], 200, axis=0)
     y = np.r_[np.full(100, 1.0), np.full(80, 1.04), np.full(20, 9.0), np.full(200, 5.0)]
-    found = Boosted(loss="huber", max_leaves=2, n_trees=400, learning_rate=0.5).fit(rows, y).predict([[0.0]])[0]
+    found = (
+        Boosted(loss="huber", max_leaves=2, n_trees=400, learning_rate=0.5)
+        .fit(rows, y)
+        .predict([[0.0]])[0]
+    )
     # zero of 100 (c - 1) + 80 (c - 1.04) - 20 * 0.1
     assert found == pytest.approx((100 + 80 * 1.04 + 2) / 180, abs=1e-3)
     with pytest.raises(ValueError, match="loss"):
@@ -35,7 +39,9 @@ def test_hubers_loss_is_the_mean_of_what_lies_close_and_counts_what_does_not_by_
 def test_hubers_loss_reaches_targets_that_lie_far_apart() -> None:
     rows, y = np.repeat([[0.0], [1.0]], 200, axis=0), np.repeat([0.0, 4.0], 200)
     found = Boosted(loss="huber", max_leaves=2, n_trees=100).fit(rows, y).predict([[0.0], [1.0]])
-    np.testing.assert_allclose(found, [0.0, 4.0], atol=0.05)  # by steps of 0.007 at most it would move by 0.7
+    np.testing.assert_allclose(
+        found, [0.0, 4.0], atol=0.05
+    )  # by steps of 0.007 at most it would move by 0.7
 
 
 def test_a_prediction_by_blocks_of_trees_is_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,12 +56,16 @@ def test_rows_and_columns_give_the_same_trees(monkeypatch: pytest.MonkeyPatch) -
     y = X[:, 0] * X[:, 1]
     by_columns = Boosted(n_trees=20, tree_features=0.7).fit(X, y).predict(X)
     monkeypatch.setattr(learners, "BY_ROWS", 10)
-    np.testing.assert_allclose(Boosted(n_trees=20, tree_features=0.7).fit(X, y).predict(X), by_columns, rtol=1e-12)
+    np.testing.assert_allclose(
+        Boosted(n_trees=20, tree_features=0.7).fit(X, y).predict(X), by_columns, rtol=1e-12
+    )
 
 
 def test_a_tree_that_is_a_single_leaf_is_fine() -> None:
     text = Boosted(n_trees=2).fit(X, np.ones(200)).text_
-    np.testing.assert_array_equal(lightgbm.Booster(model_str=checked(text, 3)).predict(X[:2]), [1.0, 1.0])
+    np.testing.assert_array_equal(
+        lightgbm.Booster(model_str=checked(text, 3)).predict(X[:2]), [1.0, 1.0]
+    )
 
 
 def line(name: str) -> str:

@@ -14,7 +14,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from flopcast.models.base import fit, inner_folds, selected_features
 from flopcast.models.baselines import AdditiveTime, Affine, AnalyticLaw, ConstantRatio
-from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, PrecisionTransfer, Transfer
+from flopcast.models.ensembles import (
+    CrossFitted,
+    GeometricStack,
+    LogResidual,
+    PrecisionTransfer,
+    Transfer,
+)
 from flopcast.models.learners import MLP, Boosted, Forest
 from flopcast.models.linear.least_squares import NNLS, OLS
 from flopcast.models.linear.regularised import ElasticNet, Lasso
@@ -40,7 +46,11 @@ NON_NEGATIVE: dict[str, Any] = {
     "ElasticNet/NNLS": ElasticNet(positive=True, n_alphas=8, cv=3),
     "RelativeError(NNLS)": RelativeError(NNLS()),
 }
-ONE_COLUMN: dict[str, Any] = {"AnalyticLaw": AnalyticLaw(), "ConstantRatio": ConstantRatio(), "Affine": Affine()}
+ONE_COLUMN: dict[str, Any] = {
+    "AnalyticLaw": AnalyticLaw(),
+    "ConstantRatio": ConstantRatio(),
+    "Affine": Affine(),
+}
 LINEAR: dict[str, Any] = {
     "OLS": OLS(),
     **STEPWISE,
@@ -59,7 +69,9 @@ COMPOSED: dict[str, Any] = {
     "LogResidual": SMALL,
     "Corrected": Corrected(),
     "GeometricStack": GeometricStack([("additive", AdditiveTime()), ("residual", SMALL)], cv=2),
-    "Pooled": Pooled([("additive", AdditiveTime()), ("smooth", LogResidual(learner=Smooth()))], cv=2),
+    "Pooled": Pooled(
+        [("additive", AdditiveTime()), ("smooth", LogResidual(learner=Smooth()))], cv=2
+    ),
     "CrossFitted": CrossFitted(SMALL, cv=2),
     "Transfer": Transfer(CrossFitted(SMALL, cv=2), SMALL),
     "PrecisionTransfer": PrecisionTransfer(CrossFitted(SMALL, cv=2), SMALL),
@@ -103,7 +115,9 @@ SEEDED = (
 
 
 def over(models: dict[str, Any]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("model", [pytest.param(clone(m), id=name) for name, m in models.items()])
+    return pytest.mark.parametrize(
+        "model", [pytest.param(clone(m), id=name) for name, m in models.items()]
+    )
 
 
 @pytest.fixture
@@ -141,18 +155,24 @@ def test_predictions_scale_with_the_unit_of_time(model: Any, rows: tuple) -> Non
     np.testing.assert_allclose(in_ns, 1024.0 * model.fit(X, y).predict(X), rtol=1e-8)
 
 
-@over({name: model for name, model in ALL.items() if name not in ("AnalyticLaw", "Pooled")})  # in time, in octaves
+@over(
+    {name: model for name, model in ALL.items() if name not in ("AnalyticLaw", "Pooled")}
+)  # in time, in octaves
 def test_predictions_do_not_depend_on_the_units_of_columns(model: Any, rows: tuple) -> None:
     X, y = rows
     other = X * 2.0 ** np.array([10, -20, 3, 0, 30, -7])
-    np.testing.assert_allclose(clone(model).fit(other, y).predict(other), model.fit(X, y).predict(X), rtol=1e-8)
+    np.testing.assert_allclose(
+        clone(model).fit(other, y).predict(other), model.fit(X, y).predict(X), rtol=1e-8
+    )
 
 
 @over({name: model for name, model in ALL.items() if not any(seeded in name for seeded in SEEDED)})
 def test_predictions_do_not_depend_on_the_order_of_rows(model: Any, rows: tuple) -> None:
     X, y = rows
     order = np.random.default_rng(1).permutation(len(y))
-    np.testing.assert_allclose(clone(model).fit(X.iloc[order], y[order]).predict(X), model.fit(X, y).predict(X))
+    np.testing.assert_allclose(
+        clone(model).fit(X.iloc[order], y[order]).predict(X), model.fit(X, y).predict(X)
+    )
 
 
 @over(NON_NEGATIVE)
@@ -218,7 +238,9 @@ def test_inner_folds_hold_out_whole_groups() -> None:
     for train, valid in folds:
         assert not set(groups[train]) & set(groups[valid])
     one_group = inner_folds(5, 40, np.full(40, "a"))
-    assert [valid.tolist() for _, valid in one_group] == [valid.tolist() for _, valid in inner_folds(5, 40)]
+    assert [valid.tolist() for _, valid in one_group] == [
+        valid.tolist() for _, valid in inner_folds(5, 40)
+    ]
     assert len(inner_folds(5, 3)) == 3
 
 

@@ -26,8 +26,12 @@ from flopcast.models.target_space import LogTarget
 
 def _wavy(n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame({"work": rng.uniform(5, 100, n), "kind": rng.integers(0, 3, n).astype(float)})
-    return frame, (2 + 0.5 * frame["work"].to_numpy()) * np.array([0.8, 1.0, 1.3])[frame["kind"].astype(int)]
+    frame = pd.DataFrame(
+        {"work": rng.uniform(5, 100, n), "kind": rng.integers(0, 3, n).astype(float)}
+    )
+    return frame, (2 + 0.5 * frame["work"].to_numpy()) * np.array([0.8, 1.0, 1.3])[
+        frame["kind"].astype(int)
+    ]
 
 
 def test_a_learner_of_nothing_leaves_the_base() -> None:
@@ -46,18 +50,25 @@ def test_the_residual_is_learnt() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [LogResidual(learner=ExtraTreesRegressor(20, random_state=0)), LogTarget(Forest(max_trees=64))]
+    "model",
+    [LogResidual(learner=ExtraTreesRegressor(20, random_state=0)), LogTarget(Forest(max_trees=64))],
 )
-def test_the_last_digits_of_times_do_not_choose_between_equal_splits(model: LogResidual | LogTarget) -> None:
+def test_the_last_digits_of_times_do_not_choose_between_equal_splits(
+    model: LogResidual | LogTarget,
+) -> None:
     rng = np.random.default_rng(0)
     m, n = 2.0 ** rng.integers(0, 12, 120), 2.0 ** rng.integers(8, 13, 120)
 
     def sizes(m: np.ndarray, n: np.ndarray) -> pd.DataFrame:
-        return pd.DataFrame({"work": m * n, "m": m, "log_m": np.log2(m), "n": n, "log_n": np.log2(n)})
+        return pd.DataFrame(
+            {"work": m * n, "m": m, "log_m": np.log2(m), "n": n, "log_n": np.log2(n)}
+        )
 
     y = (3 + 1e-3 * m * n) * rng.lognormal(0, 0.2, 120)
     nudged = y * (1 + 1e-14 * rng.integers(-3, 4, 120))
-    one, other = (model.fit(sizes(m, n), times).predict(sizes(1.5 * m, 1.5 * n)) for times in (y, nudged))
+    one, other = (
+        model.fit(sizes(m, n), times).predict(sizes(1.5 * m, 1.5 * n)) for times in (y, nudged)
+    )
     np.testing.assert_array_equal(one, other)
 
 
@@ -74,7 +85,10 @@ def test_a_ratio_column_enters_as_logarithm_over_the_base() -> None:
     X, y = _wavy(300, 0)
     X["other_us"] = y * 1.01
     with_ratio = LogResidual(
-        AdditiveTime(["work"]), ExtraTreesRegressor(50, random_state=0), columns=["work"], ratios=["other_us"]
+        AdditiveTime(["work"]),
+        ExtraTreesRegressor(50, random_state=0),
+        columns=["work"],
+        ratios=["other_us"],
     )
     new, truth = _wavy(100, 1)
     new["other_us"] = truth * 1.01
@@ -83,14 +97,21 @@ def test_a_ratio_column_enters_as_logarithm_over_the_base() -> None:
 
 @pytest.mark.parametrize(
     ("n", "groups", "fits"),
-    [(1000, None, 6), (9001, None, 2), (9001, np.arange(9001) % 900, 2), (9001, np.arange(9001) % 150, 3)],
+    [
+        (1000, None, 6),
+        (9001, None, 2),
+        (9001, np.arange(9001) % 900, 2),
+        (9001, np.arange(9001) % 150, 3),
+    ],
 )
 def test_weights_are_learnt_from_as_many_rows_and_groups_as_are_enough(
     n: int, groups: np.ndarray | None, fits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
     fit = AnalyticLaw.fit
-    monkeypatch.setattr(AnalyticLaw, "fit", lambda self, X, y: seen.append(len(y)) or fit(self, X, y))
+    monkeypatch.setattr(
+        AnalyticLaw, "fit", lambda self, X, y: seen.append(len(y)) or fit(self, X, y)
+    )
     y = np.random.default_rng(0).uniform(1, 9, n)
     stack = GeometricStack([("law", AnalyticLaw())], cv=5 if n < 2000 else 3)
     assert stack.fit(y[:, None], y, groups).weights_ == {"law": 1.0}
@@ -106,7 +127,10 @@ def test_weights_of_hand_made_predictions() -> None:
 
 def test_a_few_wild_predictions_do_not_take_the_weight_of_a_model() -> None:
     log_y = np.log(np.linspace(1, 50, 60))
-    mostly_right, always_off = np.where(np.arange(60) % 20, 0.0, 3.0), np.where(np.arange(60) % 2, 0.4, -0.4)
+    mostly_right, always_off = (
+        np.where(np.arange(60) % 20, 0.0, 3.0),
+        np.where(np.arange(60) % 2, 0.4, -0.4),
+    )
     assert simplex_weights(log_y[:, None] + np.c_[mostly_right, always_off], log_y)[0] > 0.95
 
 
@@ -120,7 +144,9 @@ def test_weights_are_on_the_simplex_whatever_the_predictions() -> None:
 
 def test_equal_weights_give_the_geometric_mean() -> None:
     X, y = np.array([[1.0, 4.0], [4.0, 9.0], [3.0, 27.0]]), np.array([1.0, 2.0, 3.0])
-    model = GeometricStack([("a", AnalyticLaw(0)), ("b", AnalyticLaw(1))], learn_weights=False).fit(X, y)
+    model = GeometricStack([("a", AnalyticLaw(0)), ("b", AnalyticLaw(1))], learn_weights=False).fit(
+        X, y
+    )
     assert model.predict(X) == pytest.approx([2.0, 6.0, 9.0])
 
 
@@ -133,7 +159,10 @@ def test_groups_take_weight_from_a_learner_that_only_knows_their_rows() -> None:
     X = np.column_stack([work, 1000.0 * groups])
     neighbour = LogResidual(AnalyticLaw(0), KNeighborsRegressor(3))
     stack = GeometricStack([("law", AnalyticLaw(0)), ("neighbour", neighbour)])
-    shuffled, grouped = stack.fit(X, y).weights_["neighbour"], stack.fit(X, y, groups=groups).weights_["neighbour"]
+    shuffled, grouped = (
+        stack.fit(X, y).weights_["neighbour"],
+        stack.fit(X, y, groups=groups).weights_["neighbour"],
+    )
     assert shuffled > 0.9
     assert grouped < 0.5
 
@@ -177,9 +206,14 @@ def _rows(n: int, paired: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def _model() -> Transfer:
-    shape = CrossFitted(LogResidual(AdditiveTime(["work"]), ExtraTreesRegressor(10, random_state=0)), cv=3)
+    shape = CrossFitted(
+        LogResidual(AdditiveTime(["work"]), ExtraTreesRegressor(10, random_state=0)), cv=3
+    )
     second = LogResidual(
-        AdditiveTime(["host_us"]), ExtraTreesRegressor(20, random_state=0), columns=["host_us"], ratios=[SHAPE_TIME]
+        AdditiveTime(["host_us"]),
+        ExtraTreesRegressor(20, random_state=0),
+        columns=["host_us"],
+        ratios=[SHAPE_TIME],
     )
     return Transfer(shape, second, shape_columns=["work", "step"])
 
@@ -216,7 +250,9 @@ def _campaigns(n: int, paired: int, seed: int) -> tuple[pd.DataFrame, np.ndarray
     """Two searches found kernels, one of them twice as slow; pairs have each step from one of them."""
     X, y = _rows(n, paired, seed)
     pairs_are = np.where(X["step"] < 2, "a", "b")
-    found = np.where(np.arange(n) < paired, pairs_are, np.random.default_rng(seed).choice(["a", "b"], n))
+    found = np.where(
+        np.arange(n) < paired, pairs_are, np.random.default_rng(seed).choice(["a", "b"], n)
+    )
     return X, y * np.where(found == "b", 2.0, 1.0), found
 
 
@@ -224,13 +260,18 @@ def test_a_campaign_that_the_shape_tells_is_told_apart() -> None:
     X, y, campaigns = _campaigns(400, 60, 0)
     new, truth, _ = _campaigns(100, 100, 1)
     told = _model().fit(X, y, campaigns=campaigns)
-    untold, grouped = _model().fit(X, y), _model().fit(X, y, groups=X["step"].to_numpy(), campaigns=campaigns)
+    untold, grouped = (
+        _model().fit(X, y),
+        _model().fit(X, y, groups=X["step"].to_numpy(), campaigns=campaigns),
+    )
     assert told.campaigns_ == ["a", "b"]
     assert untold.campaigns_ == grouped.campaigns_ == []  # the shape of a new group does not tell
     error, without = (np.abs(np.log(model.shape_model_.predict(model.shapes(new.to_numpy())) / truth)).mean()
                       for model in (told, untold))  # fmt: skip
     assert error < 0.25 * without
-    np.testing.assert_array_equal(from_bytes(to_bytes(told), "file").predict(new), told.predict(new))
+    np.testing.assert_array_equal(
+        from_bytes(to_bytes(told), "file").predict(new), told.predict(new)
+    )
 
 
 def test_the_campaign_of_a_new_group_is_that_of_most_groups_of_its_hosts_campaign() -> None:
@@ -240,17 +281,30 @@ def test_the_campaign_of_a_new_group_is_that_of_most_groups_of_its_hosts_campaig
         told[f"host_campaign={name}"] = np.where(paired, rows, np.nan)
     groups = (X["step"] * 100 + np.arange(400) % 8).to_numpy()
     model = _model().fit(told, y, groups=groups, campaigns=campaigns)
-    counted = [[len(np.unique(groups[paired & first])), 0], [0, len(np.unique(groups[paired & ~first]))]]
+    counted = [
+        [len(np.unique(groups[paired & first])), 0],
+        [0, len(np.unique(groups[paired & ~first]))],
+    ]
     assert model.host_campaigns_ == pytest.approx(np.array(counted))
-    new = pd.DataFrame([[9.0, 9.0, 7.0, 1, 0], [9.0, 9.0, 7.0, 0, 1], [9.0, 9.0, 7.0, 0, 0]], columns=told.columns)
+    new = pd.DataFrame(
+        [[9.0, 9.0, 7.0, 1, 0], [9.0, 9.0, 7.0, 0, 1], [9.0, 9.0, 7.0, 0, 0]], columns=told.columns
+    )
     seen = model.shapes(new.to_numpy())
-    assert seen[["campaign=a", "campaign=b"]].to_numpy().tolist() == [[1, 0], [0, 1], [0, 1]]  # the last: as most are
-    np.testing.assert_array_equal(from_bytes(to_bytes(model), "file").predict(new), model.predict(new))
+    assert seen[["campaign=a", "campaign=b"]].to_numpy().tolist() == [
+        [1, 0],
+        [0, 1],
+        [0, 1],
+    ]  # the last: as most are
+    np.testing.assert_array_equal(
+        from_bytes(to_bytes(model), "file").predict(new), model.predict(new)
+    )
 
 
 def test_rare_campaigns_have_no_column() -> None:
     X, y, campaigns = _campaigns(400, 200, 0)
-    assert _model().fit(X, y, campaigns=np.where(np.arange(400) == 3, "rare", campaigns)).campaigns_ == ["a", "b"]
+    assert _model().fit(
+        X, y, campaigns=np.where(np.arange(400) == 3, "rare", campaigns)
+    ).campaigns_ == ["a", "b"]
 
 
 def test_nan_is_refused_where_no_column_is_said_to_be_shape() -> None:
@@ -277,10 +331,15 @@ def test_what_errs_less_has_the_weight(exact: str) -> None:
 
 def test_every_group_has_the_same_say_in_what_errs_less() -> None:
     y = np.geomspace(10, 100, 84)
-    groups = np.r_[np.zeros(60), np.repeat([1.0, 2.0, 3.0], 8)]  # the host is right in the large group alone
+    groups = np.r_[
+        np.zeros(60), np.repeat([1.0, 2.0, 3.0], 8)
+    ]  # the host is right in the large group alone
     off = np.where(groups > 0, np.where(np.arange(84) % 2, 1.5, 1 / 1.5), 1.0)
     X = pd.DataFrame({"host_us": y * off, "work": y * np.where(groups > 0, 1.0, 1.3)})
-    (line, _), (grouped_line, _) = _precision().fit(X, y).variances_, _precision().fit(X, y, groups=groups).variances_
+    (line, _), (grouped_line, _) = (
+        _precision().fit(X, y).variances_,
+        _precision().fit(X, y, groups=groups).variances_,
+    )
     assert grouped_line > 4 * line
 
 
@@ -295,10 +354,14 @@ def test_weights_are_the_inverse_of_squared_errors_and_the_jackknife() -> None:
     known, average = model.variances_
     weight = known / (known + average + 3 * members.var(axis=0))
     line = np.log(model.regressor_.predict(new.assign(**{SHAPE_TIME: 1.0})))
-    assert np.log(model.predict(new)) == pytest.approx(weight * members.mean(axis=0) + (1 - weight) * line)
+    assert np.log(model.predict(new)) == pytest.approx(
+        weight * members.mean(axis=0) + (1 - weight) * line
+    )
 
 
 def test_the_second_model_is_by_default_one_whose_own_rows_tell_its_error() -> None:
     X, y = _rows(60, 40, 0)
-    assert isinstance(PrecisionTransfer(shape_columns=["work", "step"]).fit(X, y).regressor_, AdditiveTime)
+    assert isinstance(
+        PrecisionTransfer(shape_columns=["work", "step"]).fit(X, y).regressor_, AdditiveTime
+    )
     assert isinstance(Transfer(shape_columns=["work", "step"]).fit(X, y).regressor_, GeometricStack)

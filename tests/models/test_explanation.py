@@ -7,12 +7,24 @@ import pandas as pd
 import pytest
 
 from flopcast.models.baselines import AdditiveTime
-from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, PrecisionTransfer, Transfer
+from flopcast.models.ensembles import (
+    CrossFitted,
+    GeometricStack,
+    LogResidual,
+    PrecisionTransfer,
+    Transfer,
+)
 from flopcast.models.explanation import parts_of
 from flopcast.models.linear.least_squares import OLS
 
 RNG = np.random.default_rng(0)
-X = pd.DataFrame({"host_us": RNG.uniform(1, 50, 80), "work": RNG.uniform(1, 9, 80), "op=gemm": np.arange(80) % 2.0})
+X = pd.DataFrame(
+    {
+        "host_us": RNG.uniform(1, 50, 80),
+        "work": RNG.uniform(1, 9, 80),
+        "op=gemm": np.arange(80) % 2.0,
+    }
+)
 Y = (3 + 0.5 * X["host_us"] + X["work"] ** 1.5 + 2 * X["op=gemm"]).to_numpy()
 ONE = X.iloc[[5]]
 
@@ -40,12 +52,16 @@ def test_members_mix_by_their_weights() -> None:
     assert mixed == pytest.approx(model.predict(ONE)[0])
     folds = CrossFitted(AdditiveTime(), cv=3).fit(X, Y)
     parts = parts_of(folds, ONE)
-    assert np.exp(np.mean([np.log(part.value) for part in parts])) == pytest.approx(folds.predict(ONE)[0])
+    assert np.exp(np.mean([np.log(part.value) for part in parts])) == pytest.approx(
+        folds.predict(ONE)[0]
+    )
 
 
 def test_the_shape_model_comes_before_what_uses_it() -> None:
     model = Transfer(
-        CrossFitted(AdditiveTime(), cv=3), AdditiveTime(["host_us", "shape_us"]), shape_columns=["work"]
+        CrossFitted(AdditiveTime(), cv=3),
+        AdditiveTime(["host_us", "shape_us"]),
+        shape_columns=["work"],
     ).fit(X, Y)
     shape, *terms = parts_of(model, ONE)
     assert shape.kind == "shape"
@@ -54,9 +70,15 @@ def test_the_shape_model_comes_before_what_uses_it() -> None:
 
 
 def test_a_shape_model_mixed_by_precision_has_its_weight_at_the_row() -> None:
-    model = PrecisionTransfer(CrossFitted(AdditiveTime(), cv=3), AdditiveTime(["host_us"]), shape_columns=["work"])
+    model = PrecisionTransfer(
+        CrossFitted(AdditiveTime(), cv=3), AdditiveTime(["host_us"]), shape_columns=["work"]
+    )
     shape, second, *terms = parts_of(model.fit(X, Y), ONE)
-    assert (shape.kind, second.kind, shape.weight + second.weight) == ("shape", "member", pytest.approx(1))
+    assert (shape.kind, second.kind, shape.weight + second.weight) == (
+        "shape",
+        "member",
+        pytest.approx(1),
+    )
     mixed = np.exp(shape.weight * np.log(shape.value) + second.weight * np.log(second.value))
     assert mixed == pytest.approx(model.predict(ONE)[0])
     assert sum(part.value for part in terms) == pytest.approx(second.value)

@@ -24,7 +24,9 @@ def test_prefix_errors_are_those_of_forests_of_that_size(rows: tuple) -> None:
     assert list(model.oob_path_) == [2, 4, 8, 16, 32, 64]
     assert model.n_trees_ == min(model.oob_path_, key=model.oob_path_.__getitem__)
     for size in (32, 64):
-        forest = RandomForestRegressor(size, max_features=1 / 3, oob_score=True, random_state=3).fit(X, y)
+        forest = RandomForestRegressor(
+            size, max_features=1 / 3, oob_score=True, random_state=3
+        ).fit(X, y)
         assert model.oob_path_[size] == pytest.approx(np.mean((forest.oob_prediction_ - y) ** 2))
     chosen = RandomForestRegressor(model.n_trees_, max_features=1 / 3, random_state=3).fit(X, y)
     np.testing.assert_allclose(model.predict(X), chosen.predict(X))
@@ -35,7 +37,11 @@ def test_fewer_trees_are_kept_where_more_err_more() -> None:
     for seed in range(8):
         rng = np.random.default_rng(seed)
         model = Forest(max_trees=16).fit(rng.uniform(size=(12, 2)), rng.normal(size=12))
-        assert model.n_trees_ == min(model.oob_path_, key=model.oob_path_.__getitem__) == len(model.forest_.estimators_)
+        assert (
+            model.n_trees_
+            == min(model.oob_path_, key=model.oob_path_.__getitem__)
+            == len(model.forest_.estimators_)
+        )
         found.append(model.n_trees_)
     assert min(found) < max(found) == 16
 

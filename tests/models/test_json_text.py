@@ -11,8 +11,20 @@ from flopcast.output import dumps
 
 
 def test_numpy_values_are_written_as_the_python_values_they_hold():
-    value = {"a": np.float64(0.1), "b": np.int64(3), "c": np.bool_(True), "d": np.arange(3), "e": (1, "x", None)}
-    assert json.loads(dumps(value)) == {"a": 0.1, "b": 3, "c": True, "d": [0, 1, 2], "e": [1, "x", None]}
+    value = {
+        "a": np.float64(0.1),
+        "b": np.int64(3),
+        "c": np.bool_(True),
+        "d": np.arange(3),
+        "e": (1, "x", None),
+    }
+    assert json.loads(dumps(value)) == {
+        "a": 0.1,
+        "b": 3,
+        "c": True,
+        "d": [0, 1, 2],
+        "e": [1, "x", None],
+    }
 
 
 def test_floats_read_back_equal_unless_digits_are_asked_for():

@@ -43,7 +43,9 @@ def test_forward_pass_is_that_of_scikit_learn(rows: tuple) -> None:
 
 def test_seed_decides_the_fit(rows: tuple) -> None:
     X, y = rows
-    first, again, other = (MLP(max_epochs=3, random_state=seed).fit(X, y).predict(X) for seed in (1, 1, 2))
+    first, again, other = (
+        MLP(max_epochs=3, random_state=seed).fit(X, y).predict(X) for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
 

@@ -19,7 +19,15 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeRegressor
 
 from flopcast.errors import ArtifactError
-from flopcast.models import Boosted, Forest, GeometricStack, LogResidual, Stepwise, Transfer, persistence
+from flopcast.models import (
+    Boosted,
+    Forest,
+    GeometricStack,
+    LogResidual,
+    Stepwise,
+    Transfer,
+    persistence,
+)
 from flopcast.models.persistence import BLOCK, STATE, from_bytes, to_bytes
 
 rng = np.random.default_rng(0)
@@ -31,7 +39,9 @@ MODELS = {
     "random forest": RandomForestRegressor(3, random_state=0),
     "forest": Forest(max_trees=4),
     "boosted": Boosted(n_trees=3),
-    "stack": GeometricStack([("residual", LogResidual(learner=Boosted(n_trees=2))), ("line", LogResidual())], cv=2),
+    "stack": GeometricStack(
+        [("residual", LogResidual(learner=Boosted(n_trees=2))), ("line", LogResidual())], cv=2
+    ),
     "transfer": Transfer(regressor=LogResidual(learner=ExtraTreesRegressor(2, random_state=0))),
     "stepwise": Stepwise(),
 }
@@ -111,7 +121,9 @@ def put(field: str, value: float, node: int = 0) -> Callable[[Any, bytearray], N
         ("values", np.inf, 0, "no number"),
     ],
 )
-def test_a_tree_that_leads_astray_is_never_made(field: str, value: float, node: int, said: str) -> None:
+def test_a_tree_that_leads_astray_is_never_made(
+    field: str, value: float, node: int, said: str
+) -> None:
     data = to_bytes(DecisionTreeRegressor(random_state=0).fit(X, y))
     with pytest.raises(ArtifactError, match=said):
         from_bytes(changed(data, put(field, value, node)), "file")
@@ -163,7 +175,9 @@ TREE = ("state", "tree_")
         set_in("state", to=[]),
     ],
 )
-def test_a_file_that_lies_about_itself_is_refused_in_one_line(change: Callable[[Any, bytearray], None]) -> None:
+def test_a_file_that_lies_about_itself_is_refused_in_one_line(
+    change: Callable[[Any, bytearray], None],
+) -> None:
     data = to_bytes(DecisionTreeRegressor(random_state=0).fit(X, y))
     with pytest.raises(ArtifactError) as info:
         from_bytes(changed(data, change), "file")
@@ -175,10 +189,17 @@ def test_a_file_that_lies_about_itself_is_refused_in_one_line(change: Callable[[
     [
         set_in("state", "n_features_in_", to=1),
         set_in("state", "estimators_", 1, "state", "n_features_in_", to=5),
-        set_in("state", "estimators_", 1, to={"~": "object", "class": "flopcast.models.baselines.Affine", "state": {}}),
+        set_in(
+            "state",
+            "estimators_",
+            1,
+            to={"~": "object", "class": "flopcast.models.baselines.Affine", "state": {}},
+        ),
     ],
 )
-def test_a_forest_whose_trees_are_of_other_rows_is_refused(change: Callable[[Any, bytearray], None]) -> None:
+def test_a_forest_whose_trees_are_of_other_rows_is_refused(
+    change: Callable[[Any, bytearray], None],
+) -> None:
     data = to_bytes(MODELS["extra trees"].fit(X, y))
     with pytest.raises(ArtifactError, match=r"a tree is of other features|no tree"):
         from_bytes(changed(data, change), "file")
@@ -191,7 +212,9 @@ def test_a_booster_whose_text_leads_astray_is_refused() -> None:
         from_bytes(to_bytes(model), "file")
 
 
-def test_a_file_that_would_fill_the_memory_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_would_fill_the_memory_is_not_decompressed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     data = to_bytes(DecisionTreeRegressor(random_state=0).fit(X, y))
     monkeypatch.setattr(persistence, "MOST_BYTES", 1000)
     with pytest.raises(ArtifactError, match=r"[0-9,]+ bytes"):
@@ -212,7 +235,9 @@ class Foreign(RegressorMixin, BaseEstimator):
     ],
 )
 def test_what_loading_would_refuse_is_not_saved(model: Any, holds: str) -> None:
-    said = rf"^{type(model).__name__} cannot be saved: it holds \S+\.{holds}, which is not on the list"
+    said = (
+        rf"^{type(model).__name__} cannot be saved: it holds \S+\.{holds}, which is not on the list"
+    )
     with pytest.raises(ArtifactError, match=said) as info:
         to_bytes(model)
     assert "\n" not in str(info.value)
@@ -220,7 +245,9 @@ def test_what_loading_would_refuse_is_not_saved(model: Any, holds: str) -> None:
 
 def test_equal_estimators_give_equal_bytes() -> None:
     model = MODELS["extra trees"].fit(X, y)
-    assert to_bytes(pickle.loads(pickle.dumps(model))) == to_bytes(model)  # the same values at other addresses
+    assert to_bytes(pickle.loads(pickle.dumps(model))) == to_bytes(
+        model
+    )  # the same values at other addresses
     orders = [{8, 0}, {0, 8}]
     assert list(orders[0]) != list(orders[1])
     lines = [LinearRegression().fit(X, y) for _ in orders]

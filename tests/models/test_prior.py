@@ -28,7 +28,15 @@ def products(device: str, rows: int, factor: float, seed: int) -> pd.DataFrame:
     bend = np.exp(0.8 * np.sin(2 * np.log2(m)) + 0.5 * np.sin(np.log2(n)))
     time = factor * bend * (20 + m * n * k / 2e8) * np.exp(random.normal(0, 0.01, rows))
     return pd.DataFrame(
-        {"op": "gemm", "dtype_a": "bf16", "device": device, "m": m, "n": n, "k": k, "duration_us": time}
+        {
+            "op": "gemm",
+            "dtype_a": "bf16",
+            "device": device,
+            "m": m,
+            "n": n,
+            "k": k,
+            "duration_us": time,
+        }
     )
 
 
@@ -48,7 +56,9 @@ def in_a_hurry() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def prior(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    seen = pd.concat([products(name, 100, 1.0, i) for i, name in enumerate(("H100 SXM5", "B300", "L40S"))])
+    seen = pd.concat(
+        [products(name, 100, 1.0, i) for i, name in enumerate(("H100 SXM5", "B300", "L40S"))]
+    )
     place = tmp_path_factory.mktemp("prior") / "run"
     with two_folds():
         fc.train(seen, target="all", models="ExtraTrees/Residual", jobs=1).save(place)
@@ -96,7 +106,9 @@ def test_smooth_is_the_most_probable_of_its_grid_written_out() -> None:
         return 4 + np.exp(-squares / (2 * length**2)) + slope * one @ z.T
 
     found = []
-    for length, slope, spread, noise in product(Smooth.LENGTHS, Smooth.SLOPES, Smooth.SPREADS, Smooth.NOISES):
+    for length, slope, spread, noise in product(
+        Smooth.LENGTHS, Smooth.SLOPES, Smooth.SPREADS, Smooth.NOISES
+    ):
         known = spread**2 * covariance(z, length, slope) + noise**2 * np.eye(12)
         prior = sum(
             norm.logpdf(np.log(value / middle), scale=width)
@@ -104,7 +116,14 @@ def test_smooth_is_the_most_probable_of_its_grid_written_out() -> None:
         )
         probable = multivariate_normal.logpdf(y - np.median(y), cov=known) + prior
         weights = np.linalg.solve(known, y - np.median(y))
-        found.append((probable, length, slope, np.median(y) + spread**2 * covariance(new, length, slope) @ weights))
+        found.append(
+            (
+                probable,
+                length,
+                slope,
+                np.median(y) + spread**2 * covariance(new, length, slope) @ weights,
+            )
+        )
     _, length, slope, predicted = max(found, key=lambda one: one[0])
     model = Smooth().fit(x, y)
     assert (model.length_, model.slope_) == (length, slope)
@@ -118,17 +137,30 @@ def test_pooled_weights_fade_from_equal_to_the_better() -> None:
         # v is (0.6 + 0.1 n) / (6 + n) of a, and (0.6 + 0.4 n) / (6 + n) of b
         ratio = ((0.6 + 0.4 * count) / (0.6 + 0.1 * count)) ** (count / 4)
         assert model.weights_["a"] == pytest.approx(ratio / (1 + ratio))
-        assert model.predict(X) == pytest.approx(np.exp(0.1 * model.weights_["a"] - 0.4 * model.weights_["b"]))
+        assert model.predict(X) == pytest.approx(
+            np.exp(0.1 * model.weights_["a"] - 0.4 * model.weights_["b"])
+        )
 
 
 def test_a_prior_and_few_rows_are_pooled_and_it_may_know_nothing_of_them(
     prior: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ensembles, "ENOUGH_ROWS", 4)  # a pool is fitted many times here, and its parts as often
+    monkeypatch.setattr(
+        ensembles, "ENOUGH_ROWS", 4
+    )  # a pool is fitted many times here, and its parts as often
     own = products("MI300X", 12, 1.6, 4)
-    found = fc.train(own, target="MI300X", prior_run=prior, models=["Additive", "Pooled/Prior"], scheme="kfold", jobs=1)
+    found = fc.train(
+        own,
+        target="MI300X",
+        prior_run=prior,
+        models=["Additive", "Pooled/Prior"],
+        scheme="kfold",
+        jobs=1,
+    )
     assert found.selected["name"] == "Pooled/Prior"
-    strange = pd.DataFrame({"op": "softmax", "dtype_a": "bf16", "device": "MI300X", "rows": [8.0, 16.0], "cols": 64.0})
+    strange = pd.DataFrame(
+        {"op": "softmax", "dtype_a": "bf16", "device": "MI300X", "rows": [8.0, 16.0], "cols": 64.0}
+    )
     told = fc.load(prior).trained.told(strange, fc.gpu("MI300X"))
     assert told["prior_duration_us"].isna().all()
 
@@ -141,7 +173,9 @@ def test_few_rows_and_a_prior_beat_few_rows(run: fc.Run, tmp_path: Path) -> None
     found = run.predict(new.drop(columns="duration_us"))
     assert np.abs(found["predicted_us"] / new["duration_us"] - 1).mean() < 0.2
     run.save(tmp_path / "run")
-    pd.testing.assert_frame_equal(fc.load(tmp_path / "run").predict(new.drop(columns="duration_us")), found)
+    pd.testing.assert_frame_equal(
+        fc.load(tmp_path / "run").predict(new.drop(columns="duration_us")), found
+    )
     again = tmp_path / "again"
     fc.load(tmp_path / "run").save(again)
     (again / "model" / "prior" / "estimator.zip").unlink()
@@ -159,13 +193,17 @@ def test_a_prior_that_was_just_trained_is_saved_with_the_run(tmp_path: Path) -> 
 
 def test_rows_of_which_a_prior_knows_nothing_are_refused(run: fc.Run) -> None:
     with pytest.raises(DataError, match="no row can be predicted"):
-        run.predict(pd.DataFrame({"op": ["softmax"], "dtype_a": ["fp32"], "rows": [8], "cols": [512]}))
+        run.predict(
+            pd.DataFrame({"op": ["softmax"], "dtype_a": ["fp32"], "rows": [8], "cols": [512]})
+        )
 
 
 def test_a_prior_of_nothing_alike_can_lose(prior: Path) -> None:
     own = products("MI300X", 60, 1.0, 5)
     strange = own.assign(duration_us=5 + own["m"] * own["n"] * own["k"] / 1e8)
-    found = fc.train(strange, target="MI300X", prior_run=prior, models=["Additive", "Prior"], jobs=1)
+    found = fc.train(
+        strange, target="MI300X", prior_run=prior, models=["Additive", "Prior"], jobs=1
+    )
     assert found.selected["name"] != "Prior"
 
 
@@ -177,18 +215,22 @@ def test_a_prior_must_be_of_others(prior: Path, run: fc.Run) -> None:
     ):
         with pytest.raises(ParameterError, match=why):
             fc.train(products("B300", 30, 1.0, 1), target=target, prior_run=given)
-    sides = pd.concat([products(name, 30, factor, 1) for name, factor in (("MI300X", 1.0), ("MI355X", 0.6))])
+    sides = pd.concat(
+        [products(name, 30, factor, 1) for name, factor in (("MI300X", 1.0), ("MI355X", 0.6))]
+    )
     paired = fc.train(sides, host="MI300X", target="MI355X", models=["OLS"], jobs=1)
-    with pytest.raises(ParameterError, match=r"MI300X measured: train one over other devices .* without a host"):
+    with pytest.raises(
+        ParameterError, match=r"MI300X measured: train one over other devices .* without a host"
+    ):
         fc.train(products("B200", 30, 1.0, 1), target="B200", prior_run=paired)
 
 
 def test_a_curve_says_what_a_prior_is_worth(prior: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "of_prior", lambda rows: ("Prior",))
     own = products("MI300X", 120, 1.6, 3)
-    found = fc.curve(own, target="MI300X", prior_run=prior, rows=[20], draws=1, models="Additive").table.set_index(
-        "way"
-    )
+    found = fc.curve(
+        own, target="MI300X", prior_run=prior, rows=[20], draws=1, models="Additive"
+    ).table.set_index("way")
     assert found.index.tolist() == ["target alone", "with a prior"]
     assert found["e_out"]["with a prior"] < found["e_out"]["target alone"] / 2
     with pytest.raises(ParameterError, match="one device"):

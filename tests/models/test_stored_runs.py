@@ -29,7 +29,9 @@ def test_a_run_of_an_earlier_version_predicts_its_probes_and_new_rows(run: Path)
     artifact = load(run / "model")  # which holds the probes against what they were
     assert artifact.manifest["probes"]["predictions"]
     rows = pd.DataFrame([shape for shape in shapes() if shape["op"] == "softmax"])
-    made = predict(run, rows.assign(device="CPU-1T", duration_us=2 + rows["rows"] * rows["cols"] / 2000))
+    made = predict(
+        run, rows.assign(device="CPU-1T", duration_us=2 + rows["rows"] * rows["cols"] / 2000)
+    )
     columns = prediction_columns("duration_us").values()
     predicted, lower, upper = (made.frame[name].to_numpy(dtype=float) for name in columns)
     assert len(predicted) == 40

@@ -32,7 +32,11 @@ LITERATURE = {
 
 def _data(*, host: bool = True, unpaired: bool = True, n_rows: int = 400) -> Columnar:
     roles = (
-        ROLES if host else {name: role for name, role in ROLES.items() if name not in ("host_us", "law.roofline_us")}
+        ROLES
+        if host
+        else {
+            name: role for name, role in ROLES.items() if name not in ("host_us", "law.roofline_us")
+        }
     )
     shape = tuple(name for name in roles if name not in ("host_us", "law.roofline_us"))
     return Columnar(roles=roles, shape_columns=shape, n_rows=n_rows, host=host, unpaired=unpaired)
@@ -58,19 +62,30 @@ def test_the_papers_models_are_in_the_literature_suite(paper: str, count: int) -
 
 def test_learners_of_the_residual_do_not_see_the_search_of_the_hosts_kernel() -> None:
     plain = _data()
-    searched = replace(plain, roles={**ROLES, "host_campaign=a": "category", "host_campaign=b": "category"})
+    searched = replace(
+        plain, roles={**ROLES, "host_campaign=a": "category", "host_campaign=b": "category"}
+    )
     assert (plain.seen("shape_us"), searched.seen("shape_us")) == (None, [*ROLES, "shape_us"])
     found = {candidate.name: candidate.estimator for candidate in suite("default", searched)}
-    assert [found[f"{name}/Residual"].columns for name in ("BoostedTrees", "ExtraTrees")] == [list(ROLES)] * 2
-    for stack, columns in ((found["Stack"], [*ROLES]), (found["Stack/Transfer"].regressor, [*ROLES, "shape_us"])):
-        assert [part.columns for name, part in stack.parts if name in ("trees", "boosted")] == [columns] * 2
+    assert [found[f"{name}/Residual"].columns for name in ("BoostedTrees", "ExtraTrees")] == [
+        list(ROLES)
+    ] * 2
+    for stack, columns in (
+        (found["Stack"], [*ROLES]),
+        (found["Stack/Transfer"].regressor, [*ROLES, "shape_us"]),
+    ):
+        assert [part.columns for name, part in stack.parts if name in ("trees", "boosted")] == [
+            columns
+        ] * 2
 
 
 def test_models_of_unpaired_rows_and_of_a_host_need_them() -> None:
     paired = {candidate.name for candidate in suite("default", _data()) if candidate.uses_unpaired}
     assert paired == {"Mean/Transfer", "Stack/Transfer"}
     assert not any(candidate.uses_unpaired for candidate in suite("default", _data(unpaired=False)))
-    alone = next(c for c in suite("default", _data(host=False, unpaired=False)) if c.name == "Stack")
+    alone = next(
+        c for c in suite("default", _data(host=False, unpaired=False)) if c.name == "Stack"
+    )
     assert "affine" not in dict(alone.estimator.parts)
 
 
@@ -78,7 +93,9 @@ def test_names_choose_and_unknown_ones_are_listed() -> None:
     assert [c.name for c in suite("default", _data(), names=["Stack", "OLS"])] == ["OLS", "Stack"]
     with pytest.raises(DataError, match=r"'Lass'.*Lasso\?"):
         suite("default", _data(), names=["Lass"])
-    left = {c.name for c in suite("default", _data())} - {c.name for c in suite("default", _data(), without=["Stack"])}
+    left = {c.name for c in suite("default", _data())} - {
+        c.name for c in suite("default", _data(), without=["Stack"])
+    }
     assert left == {"Stack"}
     with pytest.raises(DataError, match="no model 'Stacks'"):
         suite("default", _data(), without=["Stacks"])
@@ -88,9 +105,19 @@ def test_names_choose_and_unknown_ones_are_listed() -> None:
 
 def test_what_does_not_grow_with_the_work_is_no_sum_of_times() -> None:
     roles = ROLES | {"wave_efficiency.target": "shape", "host_power_w": "additive"}
-    for host, terms in ((True, ["wave_efficiency.target", "host_power_w"]), (False, ["wave_efficiency.target"])):
+    for host, terms in (
+        (True, ["wave_efficiency.target", "host_power_w"]),
+        (False, ["wave_efficiency.target"]),
+    ):
         data = Columnar(
-            roles, ("log2.m",), 400, host=host, unpaired=False, host_time="host_power_w", noun="power", grows=False
+            roles,
+            ("log2.m",),
+            400,
+            host=host,
+            unpaired=False,
+            host_time="host_power_w",
+            noun="power",
+            grows=False,
         )
         found = {candidate.name: candidate for candidate in suite("default", data)}
         assert found["Additive"].estimator.columns == terms
@@ -126,7 +153,9 @@ def test_what_others_ask_of_a_model_is_a_property_of_it() -> None:
         selecting = {name for name, c in found.items() if c.selects_features}
         assert {"OLS/Forward/AIC", "NNLS/RFECV", "Lasso", "ElasticNet/NNLS"} <= selecting
         assert not {"OLS", "NNLS", "RandomForest", "MLP", "Stack"} & selecting
-        assert {c.family for name, c in found.items() if name.startswith("NNLS/Back")} == {"nnls/backward"}
+        assert {c.family for name, c in found.items() if name.startswith("NNLS/Back")} == {
+            "nnls/backward"
+        }
         assert {found[name].family for name in ("OLS", "MLP", "RandomForest")} == {None}
 
 

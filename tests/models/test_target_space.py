@@ -36,13 +36,17 @@ def test_relative_error_weights_by_one_over_y_squared(rows: tuple) -> None:
     )  # sum of squared relative errors, intercept too
     assert relative.coef_.shape == (4,)
     free = RelativeError(OLS()).fit(X, y)
-    assert np.mean(((y - free.predict(X)) / y) ** 2) < np.mean(((y - OLS().fit(X, y).predict(X)) / y) ** 2)
+    assert np.mean(((y - free.predict(X)) / y) ** 2) < np.mean(
+        ((y - OLS().fit(X, y).predict(X)) / y) ** 2
+    )
 
 
 def test_floor_is_a_share_of_the_smallest_time() -> None:
     X, y = [[1.0], [2.0], [3.0], [4.0]], [1.0, 11.0, 21.0, 31.0]
     assert RelativeError(OLS()).fit(X, y).predict([[-5.0]])[0] < 0
-    assert RelativeError(OLS(), floor=0.25).fit(X, y).predict([[-5.0], [4.0]]) == pytest.approx([0.25, 31])
+    assert RelativeError(OLS(), floor=0.25).fit(X, y).predict([[-5.0], [4.0]]) == pytest.approx(
+        [0.25, 31]
+    )
 
 
 def test_log_target_is_the_median_and_smearing_the_mean() -> None:
@@ -51,12 +55,16 @@ def test_log_target_is_the_median_and_smearing_the_mean() -> None:
     y = np.exp(1 + 2 * X[:, 0] + 0.8 * rng.normal(size=4000))
     at = np.array([[0.5]])
     assert LogTarget().fit(X, y).predict(at)[0] == pytest.approx(np.exp(2), rel=0.05)
-    assert LogTarget(smearing=True).fit(X, y).predict(at)[0] == pytest.approx(np.exp(2 + 0.32), rel=0.05)
+    assert LogTarget(smearing=True).fit(X, y).predict(at)[0] == pytest.approx(
+        np.exp(2 + 0.32), rel=0.05
+    )
 
 
 def test_log_target_stays_finite_and_positive() -> None:
     model = LogTarget().fit([[0.0], [1.0]], [1.0, 1e300])
-    assert model.predict([[50.0], [-50.0]]) == pytest.approx([np.exp(LARGEST_LOG), np.exp(-LARGEST_LOG)])
+    assert model.predict([[50.0], [-50.0]]) == pytest.approx(
+        [np.exp(LARGEST_LOG), np.exp(-LARGEST_LOG)]
+    )
 
 
 @pytest.mark.parametrize("wrapper", [RelativeError, LogTarget])
@@ -73,12 +81,16 @@ def test_regressor_that_cannot_weight_is_refused(rows: tuple) -> None:
 def test_names_weights_and_groups_travel_through_pipelines(rows: tuple) -> None:
     X, y = rows
     X = X.assign(log_m=np.nan)  # not among the columns chosen
-    model = make_pipeline(Columns(["host_us", "memory.*"]), RelativeError(Stepwise(criterion="bic")))
+    model = make_pipeline(
+        Columns(["host_us", "memory.*"]), RelativeError(Stepwise(criterion="bic"))
+    )
     fit(model, X, y)
     assert selected_features(model) == ["host_us"]
     inside = RelativeError(make_pipeline(Columns(["host_us"]), NNLS())).fit(X, y)
     assert selected_features(inside) == ["host_us"]
-    np.testing.assert_allclose(inside.predict(X), RelativeError(NNLS()).fit(X[["host_us"]], y).predict(X[["host_us"]]))
+    np.testing.assert_allclose(
+        inside.predict(X), RelativeError(NNLS()).fit(X[["host_us"]], y).predict(X[["host_us"]])
+    )
     groups = np.repeat(np.arange(8), 10)
     grouped = fit(RelativeError(make_pipeline(Columns(["host_us"]), Lasso())), X, y, groups)
     direct = Lasso().fit(X[["host_us"]], y, sample_weight=1 / y**2, groups=groups)
@@ -97,11 +109,19 @@ def test_missing_values_reach_a_regressor_that_takes_them(rows: tuple) -> None:
 
 def test_columns_by_name_and_prefix(rows: tuple) -> None:
     X, y = rows
-    assert Columns(["log_m", "host_us"]).fit(X).get_feature_names_out().tolist() == ["host_us", "log_m"]
+    assert Columns(["log_m", "host_us"]).fit(X).get_feature_names_out().tolist() == [
+        "host_us",
+        "log_m",
+    ]
     assert Columns(["host*", "dtype=*"]).fit_transform(X).columns.tolist() == ["host_us"]
     assert Columns().fit_transform(X).shape == (80, 3)
-    assert Columns(["host_us"]).fit_transform(X.to_numpy()).shape == (80, 3)  # no names to choose by
-    scaled = make_pipeline(StandardScaler().set_output(transform="pandas"), Columns(["log_m"]), OLS()).fit(X, y)
+    assert Columns(["host_us"]).fit_transform(X.to_numpy()).shape == (
+        80,
+        3,
+    )  # no names to choose by
+    scaled = make_pipeline(
+        StandardScaler().set_output(transform="pandas"), Columns(["log_m"]), OLS()
+    ).fit(X, y)
     assert selected_features(scaled) == ["log_m"]
 
 

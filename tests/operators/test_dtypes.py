@@ -6,7 +6,12 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.operators.work import DTYPES, canonical_dtype, canonical_dtypes, dtypes_in_kernel_names
+from flopcast.operators.work import (
+    DTYPES,
+    canonical_dtype,
+    canonical_dtypes,
+    dtypes_in_kernel_names,
+)
 
 
 @pytest.mark.parametrize(

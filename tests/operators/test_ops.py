@@ -66,7 +66,9 @@ def test_absent_dimensions_and_precisions_take_their_stated_defaults():
     assert whole["scale_block"].tolist() == ["", ""]
     assert whole["dtype_b"].tolist() == ["fp8", "int4"]
     assert whole["dtype_out"].tolist() == ["bf16", "bf16"]
-    sdpa = pd.DataFrame({"op": "attention", "heads": [8.0, 8.0], "kv_heads": [np.nan, 2.0], "dtype_a": "fp16"})
+    sdpa = pd.DataFrame(
+        {"op": "attention", "heads": [8.0, 8.0], "kv_heads": [np.nan, 2.0], "dtype_a": "fp16"}
+    )
     whole = op_of("attention").complete(sdpa)
     assert whole["kv_heads"].tolist() == [8, 2]
     assert whole["causal"].tolist() == [0, 0]
@@ -75,13 +77,18 @@ def test_absent_dimensions_and_precisions_take_their_stated_defaults():
 
 def test_flags_may_be_words_or_booleans():
     for yes in (True, "True", "true", 1, 1.0):
-        for column in (pd.Series([yes, None], dtype=object), pd.Series([yes, yes]).where([True, False])):
+        for column in (
+            pd.Series([yes, None], dtype=object),
+            pd.Series([yes, yes]).where([True, False]),
+        ):
             frame = pd.DataFrame({"causal": column, "heads": 1.0, "dtype_a": "fp16"})
             assert op_of("attention").complete(frame)["causal"].tolist() == [1, 0]
 
 
 def test_a_word_that_is_no_number_is_not_taken_for_missing():
-    frame = pd.DataFrame({"causal": ["", "maybe"], "heads": 1.0, "dtype_a": "fp16", "source": ["f:2", "f:3"]})
+    frame = pd.DataFrame(
+        {"causal": ["", "maybe"], "heads": 1.0, "dtype_a": "fp16", "source": ["f:2", "f:3"]}
+    )
     with pytest.raises(DataError, match=r"causal.*'maybe'.*f:3"):
         op_of("attention").complete(frame)
 
@@ -100,7 +107,9 @@ def test_a_word_that_is_no_number_is_not_taken_for_missing():
     ],
 )
 def test_arithmetic_runs_at_the_wider_operand(a: str, b: str, expected: str):
-    assert op_of("gemm").compute_dtype(pd.DataFrame({"dtype_a": [a], "dtype_b": [b]})).tolist() == [expected]
+    assert op_of("gemm").compute_dtype(pd.DataFrame({"dtype_a": [a], "dtype_b": [b]})).tolist() == [
+        expected
+    ]
 
 
 def test_vector_operators_compute_in_single_precision_or_double():
@@ -134,19 +143,33 @@ def test_work_of_a_mixed_table_is_that_of_each_row():
 
 
 def test_default_groups_are_readable():
-    assert group_labels(MIXED).tolist() == ["softmax 128", "gemm 4096x7168", "copy 3", "gemm 7168x2048"]
+    assert group_labels(MIXED).tolist() == [
+        "softmax 128",
+        "gemm 4096x7168",
+        "copy 3",
+        "gemm 7168x2048",
+    ]
     huge = pd.DataFrame({"op": ["add"], "cols": [12345678.0], "rows": [1.0], "dtype_a": "fp32"})
     assert group_labels(huge).tolist() == ["add 12345678"]
 
 
 def test_convolution_groups_ignore_batch_precision_direction_and_layout():
-    conv = {"op": "conv", "in_channels": 64, "in_h": 56, "in_w": 56, "out_channels": 64, "out_h": 56, "out_w": 56}
+    conv = {
+        "op": "conv",
+        "in_channels": 64,
+        "in_h": 56,
+        "in_w": 56,
+        "out_channels": 64,
+        "out_h": 56,
+        "out_w": 56,
+    }
     conv |= {"fil_h": 3, "fil_w": 3, "pad_h": 1, "pad_w": 1}
     frame = pd.DataFrame(
         [
             conv | {"batch": 1, "direction": "F", "dtype_a": "fp16", "layout": "NCHW"},
             conv | {"batch": 256, "direction": "W", "dtype_a": "fp32", "layout": "NHWC"},
-            conv | {"batch": 1, "direction": "F", "dtype_a": "fp16", "layout": "NCHW", "stride_h": 2},
+            conv
+            | {"batch": 1, "direction": "F", "dtype_a": "fp16", "layout": "NCHW", "stride_h": 2},
         ]
     )
     first, twin, strided = group_labels(frame)
@@ -155,7 +178,9 @@ def test_convolution_groups_ignore_batch_precision_direction_and_layout():
 
 
 def test_missing_dimensions_are_named_five_at_most_with_their_place():
-    frame = pd.DataFrame({"op": "conv", "direction": "F", "dtype_a": "fp16", "source": ["a.csv:2", "a.csv:3"]})
+    frame = pd.DataFrame(
+        {"op": "conv", "direction": "F", "dtype_a": "fp16", "source": ["a.csv:2", "a.csv:3"]}
+    )
     with pytest.raises(DataError, match=r"in_channels.*out_channels.*1.*2.*rows.*a.csv:2"):
         op_of("conv").flops(frame)
     many = frame.assign(groups=np.nan, batch=4)
@@ -166,7 +191,18 @@ def test_missing_dimensions_are_named_five_at_most_with_their_place():
 
 def test_a_zero_dimension_is_refused_not_computed():
     with pytest.raises(DataError, match=r"gemm.*m >= 1.*\(f:9\)"):
-        work_of(pd.DataFrame({"op": "gemm", "m": [1, 0], "n": 8, "k": 8, "dtype_a": "fp16", "source": ["f:8", "f:9"]}))
+        work_of(
+            pd.DataFrame(
+                {
+                    "op": "gemm",
+                    "m": [1, 0],
+                    "n": 8,
+                    "k": 8,
+                    "dtype_a": "fp16",
+                    "source": ["f:8", "f:9"],
+                }
+            )
+        )
 
 
 def test_unknown_precision_is_refused():
@@ -210,7 +246,9 @@ def test_a_dimension_is_of_one_kind_and_has_an_example_where_it_must_be_there():
 
 
 def test_no_two_files_have_an_operator_or_a_call_of_one_name():
-    files = [import_module(f"{kinds.__name__}.{found.name}") for found in iter_modules(kinds.__path__)]
+    files = [
+        import_module(f"{kinds.__name__}.{found.name}") for found in iter_modules(kinds.__path__)
+    ]
     assert sum(len(file.OPERATORS) for file in files) == len(OPS)
     assert sum(len(getattr(file, "ATEN", ())) for file in files) == len(ATEN)
     assert sum(len(op.aliases) for op in OPS.values()) == len(ALIASES)

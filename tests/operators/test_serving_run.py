@@ -20,4 +20,6 @@ def test_work_is_that_of_one_gpu_while_a_request_is_under_way() -> None:
 
 
 def test_the_same_setting_of_another_engine_is_another_problem() -> None:
-    assert {"engine", "engine_version", "client", "concurrency", "apart"} <= set(OPS["serving"].identity)
+    assert {"engine", "engine_version", "client", "concurrency", "apart"} <= set(
+        OPS["serving"].identity
+    )

@@ -12,7 +12,15 @@ SDPA = op_of("attention")
 
 
 def sdpa(**columns: object) -> pd.DataFrame:
-    row = {"op": "attention", "dtype_a": "fp16", "batch": 2, "heads": 32, "seq_q": 512, "seq_kv": 512, "head_dim": 128}
+    row = {
+        "op": "attention",
+        "dtype_a": "fp16",
+        "batch": 2,
+        "heads": 32,
+        "seq_q": 512,
+        "seq_kv": 512,
+        "head_dim": 128,
+    }
     return pd.DataFrame([row | columns])
 
 
@@ -29,8 +37,12 @@ def test_causal_halves_the_square_and_spares_nothing_of_one_token():
 @pytest.mark.parametrize(("seq_q", "seq_kv"), [(64, 64), (16, 256), (100, 130), (300, 200)])
 def test_causal_fraction_is_the_area_below_the_diagonal(seq_q: int, seq_kv: int):
     query, key = np.mgrid[:seq_q, :seq_kv] + 0.5
-    kept = ((key - seq_kv <= query - seq_q).mean() + (key - seq_kv < query - seq_q).mean()) / 2  # the diagonal is half
-    fraction = SDPA.flops(sdpa(seq_q=seq_q, seq_kv=seq_kv, causal=1)) / SDPA.flops(sdpa(seq_q=seq_q, seq_kv=seq_kv))
+    kept = (
+        (key - seq_kv <= query - seq_q).mean() + (key - seq_kv < query - seq_q).mean()
+    ) / 2  # the diagonal is half
+    fraction = SDPA.flops(sdpa(seq_q=seq_q, seq_kv=seq_kv, causal=1)) / SDPA.flops(
+        sdpa(seq_q=seq_q, seq_kv=seq_kv)
+    )
     assert fraction == pytest.approx(kept, abs=1e-12)
 
 

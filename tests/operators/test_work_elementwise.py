@@ -11,7 +11,9 @@ ELEMENTWISE, GATHER = op_of("elementwise"), op_of("gather")
 
 
 def rows(**columns: object) -> pd.DataFrame:
-    return pd.DataFrame([{"op": "elementwise", "dtype_a": "bf16", "rows": 40, "cols": 30, "inputs": 2} | columns])
+    return pd.DataFrame(
+        [{"op": "elementwise", "dtype_a": "bf16", "rows": 40, "cols": 30, "inputs": 2} | columns]
+    )
 
 
 def test_operands_have_the_size_of_the_result_unless_told():
@@ -32,7 +34,9 @@ def test_operands_and_result_may_differ_in_precision():
 
 
 def test_a_gather_moves_its_rows_and_reads_its_indices():
-    frame = pd.DataFrame({"op": ["gather"], "rows": 40, "cols": 30, "dtype_a": "bf16", "dtype_b": "int64"})
+    frame = pd.DataFrame(
+        {"op": ["gather"], "rows": 40, "cols": 30, "dtype_a": "bf16", "dtype_b": "int64"}
+    )
     assert GATHER.flops(frame) == 0
     assert GATHER.bytes(frame) == 40 * (30 * 2 * 2 + 8)
     assert GATHER.gemm_view(frame).iloc[0].tolist() == [1, 40, 30, 1]
@@ -42,4 +46,6 @@ def test_absent_sizes_of_operands_stay_absent_and_none_is_a_size():
     raw = rows(device="MI300X", duration_us=1.0, source="t:1")
     assert clean(raw).frame["elements_b"].isna().all()
     assert clean(raw.assign(elements_b=0.0)).rejected.empty
-    assert clean(raw.assign(elements_b=-1.0)).rejected["reason"].tolist() == ["dimension-not-positive"]
+    assert clean(raw.assign(elements_b=-1.0)).rejected["reason"].tolist() == [
+        "dimension-not-positive"
+    ]

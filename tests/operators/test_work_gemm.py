@@ -36,7 +36,12 @@ def test_each_operand_crosses_the_memory_once(a: str, b: str, out: str, expected
 @pytest.mark.parametrize(
     ("block", "a", "b", "expected"),
     [
-        ("1x128", "fp8", "fp8", 4 * 16 * 4 + 4 * 2 * 4),  # A 16 x 512/128, B 256/128 x 512/128, fp32
+        (
+            "1x128",
+            "fp8",
+            "fp8",
+            4 * 16 * 4 + 4 * 2 * 4,
+        ),  # A 16 x 512/128, B 256/128 x 512/128, fp32
         ("1x32", "fp4", "fp4", (16 + 256) * 16),  # one byte per 32 of k
         ("1x32", "bf16", "int4", 256 * 16 * 2),  # bf16 scales of the weights alone
         ("1x16", "fp4", "fp4", (16 + 256) * 32 + 8),
@@ -48,7 +53,10 @@ def test_each_operand_crosses_the_memory_once(a: str, b: str, out: str, expected
 )
 def test_scales_are_counted(block: str, a: str, b: str, expected: float):
     plain = gemm(dtype_a=a, dtype_b=b)
-    assert op_of("gemm").bytes(plain.assign(scale_block=block)) - op_of("gemm").bytes(plain) == expected
+    assert (
+        op_of("gemm").bytes(plain.assign(scale_block=block)) - op_of("gemm").bytes(plain)
+        == expected
+    )
 
 
 def test_ragged_blocks_count_whole():
@@ -58,7 +66,10 @@ def test_ragged_blocks_count_whole():
 
 
 def test_batches_have_operands_of_their_own_and_groups_only_weights():
-    single, batched = op_of("gemm").bytes(gemm()), op_of("batched_gemm").bytes(gemm("batched_gemm", batch=5))
+    single, batched = (
+        op_of("gemm").bytes(gemm()),
+        op_of("batched_gemm").bytes(gemm("batched_gemm", batch=5)),
+    )
     assert batched == 5 * single
     grouped = op_of("grouped_gemm")
     assert grouped.bytes(gemm("grouped_gemm", batch=1)) == single
@@ -67,8 +78,18 @@ def test_batches_have_operands_of_their_own_and_groups_only_weights():
 
 
 def test_views():
-    assert op_of("batched_gemm").gemm_view(gemm("batched_gemm", batch=5)).iloc[0].tolist() == [5, 16, 256, 512]
-    assert op_of("grouped_gemm").gemm_view(gemm("grouped_gemm", batch=4)).iloc[0].tolist() == [4, 4, 256, 512]
+    assert op_of("batched_gemm").gemm_view(gemm("batched_gemm", batch=5)).iloc[0].tolist() == [
+        5,
+        16,
+        256,
+        512,
+    ]
+    assert op_of("grouped_gemm").gemm_view(gemm("grouped_gemm", batch=4)).iloc[0].tolist() == [
+        4,
+        4,
+        256,
+        512,
+    ]
 
 
 def test_unknown_scales_are_refused():

@@ -50,7 +50,9 @@ def test_what_the_links_of_one_rank_of_four_carry(name: str, share: float):
 
 
 def test_a_kernel_has_a_launch_and_unknown_work():
-    frame = pd.DataFrame({"op": ["kernel"], "variant": "attn_fwd", "workgroups": 304, "threads": 256})
+    frame = pd.DataFrame(
+        {"op": ["kernel"], "variant": "attn_fwd", "workgroups": 304, "threads": 256}
+    )
     work = work_of(frame)
     assert np.isnan([work.flops[0], work.bytes[0]]).all()
     assert [work.batch[0], work.m[0], work.n[0], work.k[0]] == [1, 304, 256, 1]
@@ -68,14 +70,18 @@ def test_groups_are_by_kernel_and_by_collective_and_ranks():
             "ranks": [np.nan, np.nan, 8.0, 8.0],
         }
     )
-    assert group_labels(frame).tolist() == ["kernel a", "kernel b"] + ["collective allreduce of 8"] * 2
+    assert (
+        group_labels(frame).tolist() == ["kernel a", "kernel b"] + ["collective allreduce of 8"] * 2
+    )
 
 
 def test_neither_needs_a_number_format_but_others_do():
     launch = {"workgroups": 4, "threads": 64, "variant": "k"}
     rows = [{"op": "kernel", **launch}, {"op": "collective", "message_bytes": 8, "ranks": 2}]
     rows += [{"op": "copy", "rows": 1, "cols": 8}, {"op": "kernel", "threads": 64}]
-    raw = pd.DataFrame(rows).assign(device="MI300X", duration_us=1.0, source=["t:1", "t:2", "t:3", "t:4"])
+    raw = pd.DataFrame(rows).assign(
+        device="MI300X", duration_us=1.0, source=["t:1", "t:2", "t:3", "t:4"]
+    )
     cleaned = clean(raw)
     assert cleaned.frame["op"].tolist() == ["kernel", "collective"]
     assert cleaned.frame["variant"].tolist() == ["k", ""]

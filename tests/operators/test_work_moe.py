@@ -13,7 +13,15 @@ MOE = op_of("moe")
 
 
 def moe(**columns: object) -> pd.DataFrame:
-    row = {"op": "moe", "dtype_a": "bf16", "tokens": 5, "model_dim": 256, "inter_dim": 128, "experts": 8, "topk": 2}
+    row = {
+        "op": "moe",
+        "dtype_a": "bf16",
+        "tokens": 5,
+        "model_dim": 256,
+        "inter_dim": 128,
+        "experts": 8,
+        "topk": 2,
+    }
     return pd.DataFrame([row | {"gated": 1} | columns])
 
 
@@ -30,7 +38,9 @@ def test_one_token_touches_topk_experts_and_many_touch_all():
 
 def test_expected_experts_agree_with_a_simulation():
     draw = np.random.default_rng(0)
-    counts = [len({e for _ in range(5) for e in draw.choice(8, 2, replace=False)}) for _ in range(4000)]
+    counts = [
+        len({e for _ in range(5) for e in draw.choice(8, 2, replace=False)}) for _ in range(4000)
+    ]
     assert experts_touched(moe()) == pytest.approx(np.mean(counts), abs=0.05)
 
 

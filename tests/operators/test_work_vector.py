@@ -43,7 +43,9 @@ def test_work_of_40_rows_of_30(op: str, flops: float, elements: float):
 
 
 def test_the_result_may_have_another_precision():
-    frame = pd.DataFrame({"op": ["copy"], "rows": 4, "cols": 8, "dtype_a": "fp32", "dtype_out": "bf16"})
+    frame = pd.DataFrame(
+        {"op": ["copy"], "rows": 4, "cols": 8, "dtype_a": "fp32", "dtype_out": "bf16"}
+    )
     assert op_of("copy").bytes(frame) == 32 * 4 + 32 * 2
 
 

@@ -20,7 +20,9 @@ def pairs(count: int = 100, *, drift: float = 50e-6, seed: int = 0) -> pd.DataFr
     issued = np.arange(count) * 10_000_000
     delay = rng.lognormal(np.log(6000), 0.5, count)
     gpu = (issued + delay * rng.random(count)) * (1 + drift) + 3_000_000
-    return pd.DataFrame({"gpu_ns": EPOCH + gpu.astype(int), "cpu_ns": EPOCH + issued, "delay_ns": delay.astype(int)})
+    return pd.DataFrame(
+        {"gpu_ns": EPOCH + gpu.astype(int), "cpu_ns": EPOCH + issued, "delay_ns": delay.astype(int)}
+    )
 
 
 def test_offset_and_drift_are_found() -> None:
@@ -35,7 +37,9 @@ def test_offset_and_drift_are_found() -> None:
 
 
 def test_two_exact_pairs_give_the_line_to_the_nanosecond() -> None:
-    table = pd.DataFrame({"gpu_ns": [EPOCH, EPOCH + 1_000_100], "cpu_ns": [5, 1_000_005], "delay_ns": [0, 0]})
+    table = pd.DataFrame(
+        {"gpu_ns": [EPOCH, EPOCH + 1_000_100], "cpu_ns": [5, 1_000_005], "delay_ns": [0, 0]}
+    )
     clocks = fit_clocks(table)
     assert clocks.to_cpu_ns(np.array([EPOCH, EPOCH + 2_000_200])).tolist() == [5, 2_000_005]
     assert np.isnan(clocks.residual_ns)
@@ -74,13 +78,19 @@ def test_one_pair_gives_a_constant_offset() -> None:
     assert (clocks.slope, clocks.drift_known, clocks.outliers) == (1.0, False, ())
     assert np.isnan(clocks.drift_ppm)
     assert clocks.offset_ns == pytest.approx(3_000_000, abs=clocks.bound_ns + 1)
-    assert constant_offset(pairs()).to_cpu_ns(pairs()["gpu_ns"].to_numpy())[-1] - pairs()["cpu_ns"].iloc[-1] > 40_000
+    assert (
+        constant_offset(pairs()).to_cpu_ns(pairs()["gpu_ns"].to_numpy())[-1]
+        - pairs()["cpu_ns"].iloc[-1]
+        > 40_000
+    )
 
 
 def test_times_beyond_the_pairs_are_told() -> None:
     table = pairs(3)
     clocks = fit_clocks(table)
-    times = np.array([table["gpu_ns"][0] - 1, table["gpu_ns"][0], table["gpu_ns"][2], table["gpu_ns"][2] + 1])
+    times = np.array(
+        [table["gpu_ns"][0] - 1, table["gpu_ns"][0], table["gpu_ns"][2], table["gpu_ns"][2] + 1]
+    )
     assert clocks.extrapolated(times).tolist() == [True, False, False, True]
 
 
@@ -109,7 +119,9 @@ def test_many_pairs_are_as_good_as_few() -> None:
     assert fit_clocks(pairs(2000)).drift_ppm == pytest.approx(50, abs=0.05)
 
 
-@pytest.mark.parametrize(("count", "most_ppm"), [(2, 60), (3, 60), (4, 60), (10, 30), (20, 10), (201, 0.5)])
+@pytest.mark.parametrize(
+    ("count", "most_ppm"), [(2, 60), (3, 60), (4, 60), (10, 30), (20, 10), (201, 0.5)]
+)
 def test_the_drift_is_believed_as_far_as_the_pairs_tell_it(count: int, most_ppm: float) -> None:
     misses, errors, ends = [], [], []
     for seed in range(15):
@@ -119,7 +131,9 @@ def test_the_drift_is_believed_as_far_as_the_pairs_tell_it(count: int, most_ppm:
         misses.append(clocks.drift_ppm - truth.drift_ppm)
         errors.append(clocks.drift_error_ppm)
         at_end = EPOCH + (last - EPOCH - 1e3 * truth.offset_us) / (1 + 1e-6 * truth.drift_ppm)
-        ends.append((clocks.to_cpu_ns(np.array([last]))[0] - at_end) / clocks.error_ns(np.array([last]))[0])
+        ends.append(
+            (clocks.to_cpu_ns(np.array([last]))[0] - at_end) / clocks.error_ns(np.array([last]))[0]
+        )
     assert np.sqrt(np.mean(np.square(misses))) < most_ppm
     assert np.max(np.abs(misses)) < 2 * max(most_ppm, np.mean(errors))
     assert 0.2 < np.sqrt(np.mean(np.square(ends))) < 1.5
@@ -173,12 +187,16 @@ def test_tables_that_do_not_meet(simulation: Simulation) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_pairs_may_all_lie_before_the_log(simulation: Simulation, measured: Measured, count: int) -> None:
+def test_pairs_may_all_lie_before_the_log(
+    simulation: Simulation, measured: Measured, count: int
+) -> None:
     before = simulation.pairs.head(count).copy()
     before[["gpu_ns", "cpu_ns"]] -= 1_000_000_000
     found = synchronise(simulation.log, simulation.executions, before)
     assert found.extrapolated.all()
-    assert np.abs(found.times_ns - measured.times_ns).max() < 200_000  # 50 ppm of 2 s, and the drift of few pairs
+    assert (
+        np.abs(found.times_ns - measured.times_ns).max() < 200_000
+    )  # 50 ppm of 2 s, and the drift of few pairs
 
 
 def test_the_step_of_the_time_stamps_is_told(simulation: Simulation, measured: Measured) -> None:

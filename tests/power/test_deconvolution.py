@@ -24,7 +24,9 @@ def equations(measured: Measured, window_us: float = 1000, warm: int = 3) -> Win
 def solved(scenario: Scenario) -> tuple[Deconvolved, Truth]:
     simulation = simulate(scenario)
     measured = synchronise(simulation.log, simulation.executions, simulation.pairs)
-    found = deconvolve(equations(measured, scenario.window_us), measured.power_w["total"].to_numpy())
+    found = deconvolve(
+        equations(measured, scenario.window_us), measured.power_w["total"].to_numpy()
+    )
     assert found is not None
     return found, simulation.truth
 
@@ -54,7 +56,9 @@ def test_windows_that_see_other_executions_are_left_out(measured: Measured) -> N
     some = rows["run"].isin(rows["run"].unique()[::2])
     beside = windows(measured.times_ns, rows[some], rows[~some], 1e6)
     assert 0 < len(beside.reading) < len(alone.reading)
-    wide = windows(measured.times_ns, rows[some], rows[~some], 1e9)  # a second: it reaches into other runs
+    wide = windows(
+        measured.times_ns, rows[some], rows[~some], 1e9
+    )  # a second: it reaches into other runs
     assert set(wide.run) == {0}  # only idle time lies before the first
 
 

@@ -9,7 +9,9 @@ from flopcast.power.energy import PHASES, design, find_pauses, kernel_energy, po
 WIDE = 1.05 / 0.95
 
 
-def readings(runs: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def readings(
+    runs: int = 100, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Two readings of 2 % noise per run on a rising curve of 500 W on average; times of 100 us ± 5 %, some slow."""
     rng = np.random.default_rng(seed)
     run, phase = np.repeat(np.arange(runs), 2), rng.random(2 * runs)
@@ -19,20 +21,31 @@ def readings(runs: int = 100, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np
 
 
 def test_constant_power_is_exact() -> None:
-    found = kernel_energy(np.arange(6), np.linspace(0, 1, 6), np.full(6, 500.0), np.full(6, 100.0), WIDE, replicates=50)
+    found = kernel_energy(
+        np.arange(6),
+        np.linspace(0, 1, 6),
+        np.full(6, 500.0),
+        np.full(6, 100.0),
+        WIDE,
+        replicates=50,
+    )
     assert (found.mean_w, found.energy_j) == pytest.approx((500, 0.05))
     assert (found.lower_j, found.upper_j) == pytest.approx((0.05, 0.05))
 
 
 def test_the_time_of_two_runs_is_the_mean_of_both() -> None:
     run, phase = np.repeat([0, 1], 4), np.tile(np.linspace(0, 1, 4), 2)
-    found = kernel_energy(run, phase, np.full(8, 500.0), np.array([100.0, 200.0]), np.inf, replicates=20)
+    found = kernel_energy(
+        run, phase, np.full(8, 500.0), np.array([100.0, 200.0]), np.inf, replicates=20
+    )
     assert found.energy_j == pytest.approx(500 * 150e-6)
 
 
 def test_readings_that_crowd_do_not_count_more() -> None:
     phase = np.concatenate([np.linspace(0, 1, 50), np.full(200, 0.9)])
-    found = kernel_energy(np.arange(250), phase, 400 + 200 * phase, np.full(250, 100.0), WIDE, replicates=1)
+    found = kernel_energy(
+        np.arange(250), phase, 400 + 200 * phase, np.full(250, 100.0), WIDE, replicates=1
+    )
     assert found.mean_w == pytest.approx(500, abs=0.5)
 
 
@@ -53,18 +66,28 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 
 def test_one_run_has_no_interval() -> None:
-    found = kernel_energy(np.zeros(8, dtype=int), np.linspace(0, 1, 8), np.full(8, 500.0), np.array([100.0]), WIDE)
+    found = kernel_energy(
+        np.zeros(8, dtype=int), np.linspace(0, 1, 8), np.full(8, 500.0), np.array([100.0]), WIDE
+    )
     assert found.energy_j == pytest.approx(0.05)
     assert np.isnan([found.lower_j, found.upper_j]).all()
 
 
 def test_replicates_without_a_reading_are_left_out() -> None:
     rng = np.random.default_rng(0)
-    phase, power, times = np.linspace(0, 1, 6), 500 + rng.normal(0, 5, 6), 100 * np.exp(rng.normal(0, 0.01, 200))
-    run = np.array([3, 3, 9, 9, 20, 20])  # one replicate in twenty draws none of the three runs with readings
+    phase, power, times = (
+        np.linspace(0, 1, 6),
+        500 + rng.normal(0, 5, 6),
+        100 * np.exp(rng.normal(0, 0.01, 200)),
+    )
+    run = np.array(
+        [3, 3, 9, 9, 20, 20]
+    )  # one replicate in twenty draws none of the three runs with readings
     found = kernel_energy(run, phase, power, times, WIDE)
     assert found.lower_j < found.energy_j < found.upper_j
-    two_ways = np.where(np.arange(200) < 101, 100.0, 200.0)  # of most replicates the golden runs have no reading
+    two_ways = np.where(
+        np.arange(200) < 101, 100.0, 200.0
+    )  # of most replicates the golden runs have no reading
     alone = kernel_energy(np.full(6, 3), phase, power, two_ways, WIDE)
     assert alone.energy_j == pytest.approx(0.05, rel=0.02)
     assert np.isnan([alone.lower_j, alone.upper_j]).all()
@@ -73,7 +96,10 @@ def test_replicates_without_a_reading_are_left_out() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("runs", "margin"), [(200, 0.05), (200, 0.02), (50, 0.05)])
 def test_intervals_hold_as_often_as_they_say(runs: int, margin: float) -> None:
-    found = [kernel_energy(*readings(runs, seed), 1 + margin, replicates=300, level=0.9) for seed in range(60)]
+    found = [
+        kernel_energy(*readings(runs, seed), 1 + margin, replicates=300, level=0.9)
+        for seed in range(60)
+    ]
     covered = np.mean([one.lower_j <= 0.05 <= one.upper_j for one in found])
     assert 0.85 <= covered <= 0.99
 
@@ -86,7 +112,15 @@ def test_pauses_and_idle_readings_are_found() -> None:
     found = find_pauses(TIMES, np.array([1, 2, 11]), EXECUTIONS, 100)
     assert found.filled == pytest.approx([0.5, 0.8, 0.5])
     assert found.share == pytest.approx(0.4)
-    assert TIMES[found.idle].tolist() == [500, 600, 700, 800, 900, 1000, 1100]  # after the run, before the next
+    assert TIMES[found.idle].tolist() == [
+        500,
+        600,
+        700,
+        800,
+        900,
+        1000,
+        1100,
+    ]  # after the run, before the next
 
 
 def test_few_readings_between_runs_are_helped_by_those_around() -> None:

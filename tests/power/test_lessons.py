@@ -23,7 +23,9 @@ Made = Callable[..., KernelPower]
 def made(profile: KernelPower) -> Made:
     """Return what makes a profile of a kernel that draws so many watts of each component."""
 
-    def kernel(name: str, kernel_us: float = 100.0, facts: Facts = NOTHING, **watts: float) -> KernelPower:
+    def kernel(
+        name: str, kernel_us: float = 100.0, facts: Facts = NOTHING, **watts: float
+    ) -> KernelPower:
         parts = {}
         for component, level in watts.items():
             part = profile.components[component]
@@ -37,14 +39,21 @@ def made(profile: KernelPower) -> Made:
 
 def collectives(made: Made, times_us: dict[int, float], launches: int = 1) -> Lessons:
     sizes = [
-        made(f"{size}", launches * time, Facts(bytes=size, launches=launches, collective="all_reduce"), total=200.0)
+        made(
+            f"{size}",
+            launches * time,
+            Facts(bytes=size, launches=launches, collective="all_reduce"),
+            total=200.0,
+        )
         for size, time in times_us.items()
     ]
     return learn(sizes)
 
 
 def test_a_collective_whose_time_does_not_grow_is_bound_by_latency(made: Made) -> None:
-    found = collectives(made, {size: 20 + size / 2e5 for size in (2**16, 2**17, 2**29, 2**30)}, launches=2)
+    found = collectives(
+        made, {size: 20 + size / 2e5 for size in (2**16, 2**17, 2**29, 2**30)}, launches=2
+    )
     assert found.kernels["bound"].tolist() == ["latency-bound"] * 2 + ["bandwidth-bound"] * 2
     (row,) = found.collectives.to_dict("records")
     assert (row["latency_us"], row["bandwidth_gbs"]) == (pytest.approx(20), pytest.approx(200))
@@ -53,7 +62,10 @@ def test_a_collective_whose_time_does_not_grow_is_bound_by_latency(made: Made) -
 
 
 def test_two_sizes_tell_and_one_does_not(made: Made) -> None:
-    flat, steep = collectives(made, {2**16: 20.0, 2**17: 19.9}), collectives(made, {2**29: 2000.0, 2**30: 4000.0})
+    flat, steep = (
+        collectives(made, {2**16: 20.0, 2**17: 19.9}),
+        collectives(made, {2**29: 2000.0, 2**30: 4000.0}),
+    )
     assert flat.kernels["bound"].tolist() == ["latency-bound"] * 2
     assert steep.kernels["bound"].tolist() == ["bandwidth-bound"] * 2
     alone = collectives(made, {2**16: 20.0})
@@ -62,7 +74,9 @@ def test_two_sizes_tell_and_one_does_not(made: Made) -> None:
 
 def test_the_dominant_component_and_achieved_throughput(made: Made) -> None:
     facts = Facts(flops=1e12, bytes=1e9, balance=250, launches=3)
-    (row,) = learn([made("gemm", 6000.0, facts, total=500.0, xcd=300.0, hbm=80.0)]).kernels.to_dict("records")
+    (row,) = learn([made("gemm", 6000.0, facts, total=500.0, xcd=300.0, hbm=80.0)]).kernels.to_dict(
+        "records"
+    )
     assert (row["bound"], row["dominant"], row["dominant_share"]) == ("compute-bound", "xcd", 0.6)
     assert (row["flops_per_byte"], row["tflops"]) == (1000, pytest.approx(500))
     (row,) = learn([made("gemm", total=500.0)]).kernels.to_dict("records")
@@ -71,12 +85,20 @@ def test_the_dominant_component_and_achieved_throughput(made: Made) -> None:
 
 def test_the_component_whose_power_follows_throughput(made: Made) -> None:
     kernels = [
-        made(f"{tflops}", 1.0, Facts(flops=1e6 * tflops), xcd=100 + 0.5 * tflops, hbm=200 - 20 * (at % 2))
+        made(
+            f"{tflops}",
+            1.0,
+            Facts(flops=1e6 * tflops),
+            xcd=100 + 0.5 * tflops,
+            hbm=200 - 20 * (at % 2),
+        )
         for at, tflops in enumerate((10, 200, 390, 600))
     ]
     found = learn([*kernels, made("copy", xcd=10.0, hbm=10.0)]).throughput.set_index("component")
     assert found["follows"].to_dict() == {"xcd": True, "hbm": False}
-    assert found.loc["xcd", ["kernels", "slope_w", "rest_w", "correlation"]].tolist() == pytest.approx([4, 0.5, 100, 1])
+    assert found.loc[
+        "xcd", ["kernels", "slope_w", "rest_w", "correlation"]
+    ].tolist() == pytest.approx([4, 0.5, 100, 1])
     assert learn(kernels[:2]).throughput.empty
 
 
@@ -88,10 +110,17 @@ def test_kernels_that_load_different_components_complement_each_other(made: Made
         made("idle", total=80.0, xcd=20.0, hbm=10.0),  # leaves room, but loads nothing
     ]
     (pair,) = learn(kernels).complements.to_dict("records")
-    assert (pair["kernel"], pair["peak"], pair["other"], pair["other_peak"]) == ("gemm", "xcd", "copy", "hbm")
+    assert (pair["kernel"], pair["peak"], pair["other"], pair["other_peak"]) == (
+        "gemm",
+        "xcd",
+        "copy",
+        "hbm",
+    )
     assert (pair["busiest"], pair["together"]) == ("hbm", pytest.approx(1.25))
     assert learn([made("a", total=500.0), made("b", total=50.0)]).complements.empty
-    silent = learn([made("gemm", xcd=500.0, hbm=50.0, iod=0.0), made("copy", xcd=100.0, hbm=200.0, iod=0.0)])
+    silent = learn(
+        [made("gemm", xcd=500.0, hbm=50.0, iod=0.0), made("copy", xcd=100.0, hbm=200.0, iod=0.0)]
+    )
     assert len(silent.complements) == 1  # a component that never draws says nothing
 
 
@@ -128,4 +157,6 @@ def test_runs_alone_and_among_others_are_told_apart(simulation: Simulation) -> N
     assert found.loc[found["isolated"].eq("gemm"), "run"].max() == 49
     everywhere = rows.assign(kernel=np.where(rows["execution"].eq(2), "copy", "gemm"))
     assert set(apart(group_runs(everywhere))["kernel"]) == {"copy", "gemm"}
-    pd.testing.assert_series_equal(apart(simulation.executions)["kernel"], simulation.executions["kernel"])
+    pd.testing.assert_series_equal(
+        apart(simulation.executions)["kernel"], simulation.executions["kernel"]
+    )

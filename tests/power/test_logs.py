@@ -11,7 +11,14 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.power.logs import csv_cells, gpus_in_bursts, monitor_cells, power_log, read_power_log, whole_lines
+from flopcast.power.logs import (
+    csv_cells,
+    gpus_in_bursts,
+    monitor_cells,
+    power_log,
+    read_power_log,
+    whole_lines,
+)
 from flopcast.power.readings import read_log
 from flopcast.remarks import remark
 
@@ -32,11 +39,20 @@ def log(folder: Path, content: str, **more: Any) -> pd.DataFrame:
 
 def test_nvidia_smi_has_units_in_cells_words_for_numbers_and_local_time(tmp_path: Path) -> None:
     found = log(tmp_path, NVIDIA)
-    told = {"format": "nvidia-smi CSV", "power": "not stated", "clock": "local time", "left_out": 1, "cut": 0}
+    told = {
+        "format": "nvidia-smi CSV",
+        "power": "not stated",
+        "clock": "local time",
+        "left_out": 1,
+        "cut": 0,
+    }
     assert found.attrs == {**told, "decimal_commas": ()}
     assert found["time_ns"].tolist() == [1692915564_420_000_000, 1692915565_421_000_000]
     assert found["time_ns"].dtype == "int64"
-    assert found[["gpu", "component", "power_w"]].to_numpy().tolist() == [[0, "total", 63.12], [0, "total", 310.5]]
+    assert found[["gpu", "component", "power_w"]].to_numpy().tolist() == [
+        [0, "total", 63.12],
+        [0, "total", 310.5],
+    ]
     assert found["clock_mhz"].tolist()[0] == 1410
     assert found["clock_mhz"].isna().tolist() == [False, True]
     assert found["utilisation"].tolist() == [0.0, 0.97]
@@ -44,7 +60,9 @@ def test_nvidia_smi_has_units_in_cells_words_for_numbers_and_local_time(tmp_path
     assert found["temperature_c"].tolist() == [31, 33]
 
 
-def test_nvidia_smi_without_units_and_with_the_instantaneous_power_beside_the_average(tmp_path: Path) -> None:
+def test_nvidia_smi_without_units_and_with_the_instantaneous_power_beside_the_average(
+    tmp_path: Path,
+) -> None:
     content = (
         "timestamp, power.draw.average [W], power.draw.instant [W]\n"
         "2023/08/24 22:19:24.420, 63.12, 70\n2023/08/24 22:19:24.520, 64.12, 71\n"
@@ -52,7 +70,10 @@ def test_nvidia_smi_without_units_and_with_the_instantaneous_power_beside_the_av
     found = log(tmp_path, content)
     assert found.attrs["power"] == "instantaneous"
     assert found["power_w"].tolist() == [70, 71]
-    assert log(tmp_path, content.replace("70", "[N/A]").replace("71", "[N/A]")).attrs["power"] == "average"
+    assert (
+        log(tmp_path, content.replace("70", "[N/A]").replace("71", "[N/A]")).attrs["power"]
+        == "average"
+    )
 
 
 def test_a_reading_without_power_is_kept_on_demand() -> None:
@@ -69,10 +90,20 @@ def test_a_reading_without_power_is_kept_on_demand() -> None:
 
 
 def test_the_clock_of_older_amd_smi(tmp_path: Path) -> None:
-    clock = {"gfx": {"cur_clk": {"value": 2100, "unit": "MHz"}, "max_clk": 2500}, "mem": {"cur_clk": 900}}
-    gpu = {"gpu": 0, "power": {"average_socket_power": 400}, "clock": clock, "temperature": {"junction": 61}}
+    clock = {
+        "gfx": {"cur_clk": {"value": 2100, "unit": "MHz"}, "max_clk": 2500},
+        "mem": {"cur_clk": 900},
+    }
+    gpu = {
+        "gpu": 0,
+        "power": {"average_socket_power": 400},
+        "clock": clock,
+        "temperature": {"junction": 61},
+    }
     found = log(tmp_path, json.dumps([gpu]))
-    assert found[["clock_mhz", "memory_clock_mhz", "temperature_c"]].to_numpy().tolist() == [[2100, 900, 61]]
+    assert found[["clock_mhz", "memory_clock_mhz", "temperature_c"]].to_numpy().tolist() == [
+        [2100, 900, 61]
+    ]
 
 
 def test_milliwatts_are_watts_and_other_units_are_refused(tmp_path: Path) -> None:
@@ -88,10 +119,26 @@ def test_milliwatts_are_watts_and_other_units_are_refused(tmp_path: Path) -> Non
 
 
 def amd(number: int, **power: Any) -> dict[str, Any]:
-    clock = {"gfx_0": {"clk": {"value": 2100, "unit": "MHz"}}, "mem_0": {"clk": {"value": 1300, "unit": "MHz"}}}
-    usage = {"gfx_activity": {"value": 98, "unit": "%"}, "gfx_busy_inst": {"xcp_0": [{"value": 1, "unit": "%"}, "N/A"]}}
-    temperature = {"edge": "N/A", "hotspot": {"value": 61, "unit": "C"}, "mem": {"value": 50, "unit": "C"}}
-    return {"gpu": number, "power": power, "clock": clock, "usage": usage, "temperature": temperature}
+    clock = {
+        "gfx_0": {"clk": {"value": 2100, "unit": "MHz"}},
+        "mem_0": {"clk": {"value": 1300, "unit": "MHz"}},
+    }
+    usage = {
+        "gfx_activity": {"value": 98, "unit": "%"},
+        "gfx_busy_inst": {"xcp_0": [{"value": 1, "unit": "%"}, "N/A"]},
+    }
+    temperature = {
+        "edge": "N/A",
+        "hotspot": {"value": 61, "unit": "C"},
+        "mem": {"value": 50, "unit": "C"},
+    }
+    return {
+        "gpu": number,
+        "power": power,
+        "clock": clock,
+        "usage": usage,
+        "temperature": temperature,
+    }
 
 
 def test_amd_smi_json_as_a_list_or_wrapped_or_one_document_after_the_other(tmp_path: Path) -> None:
@@ -99,7 +146,11 @@ def test_amd_smi_json_as_a_list_or_wrapped_or_one_document_after_the_other(tmp_p
     gpus = [amd(0, socket_power=socket), amd(1, socket_power="N/A")]
     expected = [0, 612.0, 2100.0, 1300.0, 61.0, 0.98]
     columns = ["gpu", "power_w", "clock_mhz", "memory_clock_mhz", "temperature_c", "utilisation"]
-    for document in (json.dumps(gpus), json.dumps({"gpu_data": gpus}), json.dumps(gpus[:1]) + "\n" + json.dumps([])):
+    for document in (
+        json.dumps(gpus),
+        json.dumps({"gpu_data": gpus}),
+        json.dumps(gpus[:1]) + "\n" + json.dumps([]),
+    ):
         found = log(tmp_path, document)
         assert found[columns].to_numpy().tolist() == [expected]
         assert found.attrs["clock"] == "none"
@@ -111,8 +162,12 @@ def test_amd_smi_json_as_a_list_or_wrapped_or_one_document_after_the_other(tmp_p
 
 def test_amd_smi_json_takes_the_power_that_the_gpu_measures(tmp_path: Path) -> None:
     watts = {"value": 500, "unit": "W"}
-    mi300 = log(tmp_path, json.dumps([amd(0, current_socket_power=watts, average_socket_power="N/A")]))
-    mi200 = log(tmp_path, json.dumps([amd(0, current_socket_power="N/A", average_socket_power=watts)]))
+    mi300 = log(
+        tmp_path, json.dumps([amd(0, current_socket_power=watts, average_socket_power="N/A")])
+    )
+    mi200 = log(
+        tmp_path, json.dumps([amd(0, current_socket_power="N/A", average_socket_power=watts)])
+    )
     assert (mi300.attrs["power"], mi200.attrs["power"]) == ("instantaneous", "average")
     assert mi300["power_w"].tolist() == mi200["power_w"].tolist() == [500.0]
 
@@ -131,17 +186,25 @@ def test_each_gpu_has_the_power_that_it_states(tmp_path: Path) -> None:
 
 def test_lists_in_cells_count_by_their_first_number_as_those_of_json_do(tmp_path: Path) -> None:
     header = "timestamp,gpu,socket_power,gfx_0_clk\n"
-    found = log(tmp_path, header + "1700000000,0,\"[171, 172]\",[2100, 2101]\n1700000001,0,[N/A, 172],['N/A']\n")
+    found = log(
+        tmp_path,
+        header + "1700000000,0,\"[171, 172]\",[2100, 2101]\n1700000001,0,[N/A, 172],['N/A']\n",
+    )
     assert found["power_w"].tolist() == [171, 172]
     assert found["clock_mhz"].tolist()[0] == 2100
     assert found["clock_mhz"].isna().tolist() == [False, True]
 
 
 @pytest.mark.parametrize(("apart_ms", "gpus"), [(3, 2), (0, 2), (2, 4)])
-def test_several_gpus_that_nothing_tells_apart_are_refused(tmp_path: Path, apart_ms: int, gpus: int) -> None:
+def test_several_gpus_that_nothing_tells_apart_are_refused(
+    tmp_path: Path, apart_ms: int, gpus: int
+) -> None:
     header, lines = "timestamp, power.draw [W]\n", []
     for reading in range(9):
-        lines += [f"2023/11/14 22:13:20.{100 * reading + apart_ms * one:03d}, {50 + one} W\n" for one in range(gpus)]
+        lines += [
+            f"2023/11/14 22:13:20.{100 * reading + apart_ms * one:03d}, {50 + one} W\n"
+            for one in range(gpus)
+        ]
     with pytest.raises(DataError, match=f"{gpus} GPUs.* index "):
         log(tmp_path, header + "".join(lines))
     assert len(log(tmp_path, header + "".join(lines[::gpus]))) == 9
@@ -173,17 +236,23 @@ def test_amd_smi_monitor_is_text_with_units_apart_from_numbers(tmp_path: Path) -
         log(tmp_path, "GPU  POWER\n  0\n")
 
 
-def test_rocm_smi_has_text_and_one_of_two_keys_and_a_second_die_without_power(tmp_path: Path) -> None:
+def test_rocm_smi_has_text_and_one_of_two_keys_and_a_second_die_without_power(
+    tmp_path: Path,
+) -> None:
     csv = (
         "device,Temperature (Sensor junction) (C),Average Graphics Package Power (W),GPU use (%)\n"
         "card0,35.0,190.0,50\ncard1,37.0,N/A (Secondary die),0\n"
     )
     found = log(tmp_path, csv)
-    assert found[["gpu", "power_w", "temperature_c", "utilisation"]].to_numpy().tolist() == [[0, 190.0, 35.0, 0.5]]
+    assert found[["gpu", "power_w", "temperature_c", "utilisation"]].to_numpy().tolist() == [
+        [0, 190.0, 35.0, 0.5]
+    ]
     told = {"format": "rocm-smi CSV", "power": "average", "clock": "none", "left_out": 1, "cut": 0}
     assert found.attrs == {**told, "decimal_commas": ()}
     key = "Current Socket Graphics Package Power (W)"
-    found = log(tmp_path, json.dumps({"card3": {key: "612.0"}, "system": {"Driver version": "6.8"}}))
+    found = log(
+        tmp_path, json.dumps({"card3": {key: "612.0"}, "system": {"Driver version": "6.8"}})
+    )
     assert (found["gpu"].tolist(), found["power_w"].tolist()) == ([3], [612.0])
     assert found.attrs["power"] == "instantaneous"
 
@@ -205,16 +274,23 @@ def test_gpus_without_a_number_are_told_apart_by_name(tmp_path: Path, name: str)
     [
         ("timestamp, power.draw [W]\n1, 63.00 W\n2, 64.00 W\n3, 6", [63, 64]),
         ("GPU  POWER\n  0  171 W\n  1  172 W\n  2", [171, 172]),
-        ('[{"gpu": 0, "socket_power": "5 W"}]\n[{"gpu": 0, "socket_power": "6 W"}]\n[{"gpu": 0, "soc', [5, 6]),
+        (
+            '[{"gpu": 0, "socket_power": "5 W"}]\n[{"gpu": 0, "socket_power": "6 W"}]\n[{"gpu": 0, "soc',
+            [5, 6],
+        ),
     ],
 )
-def test_a_log_that_breaks_off_is_read_up_to_there(tmp_path: Path, content: str, power: list[float]) -> None:
+def test_a_log_that_breaks_off_is_read_up_to_there(
+    tmp_path: Path, content: str, power: list[float]
+) -> None:
     found = log(tmp_path, content)
     assert (found["power_w"].tolist(), found.attrs["cut"]) == (power, 1)
 
 
 def test_generic_csv_has_components(tmp_path: Path) -> None:
-    found = log(tmp_path, "gpu_ns,component,power_w\n10,total,500\n10,XCD,400\n20,total,510\n20,XCD,410\n")
+    found = log(
+        tmp_path, "gpu_ns,component,power_w\n10,total,500\n10,XCD,400\n20,total,510\n20,XCD,410\n"
+    )
     assert found[["time_ns", "component", "power_w"]].to_numpy().tolist()[1] == [10, "xcd", 400.0]
     assert found.attrs["clock"] == "gpu"
 
@@ -231,7 +307,9 @@ def test_decimal_commas_are_read(tmp_path: Path, content: str) -> None:
     found = log(tmp_path, content)
     assert found["power_w"].tolist() == [310.5, 311.0]
     assert found.attrs["decimal_commas"]
-    (tmp_path / "own.csv").write_text("gpu_ns;power_w\n1000000;310,5\n2000000;311\n", encoding="utf-8")
+    (tmp_path / "own.csv").write_text(
+        "gpu_ns;power_w\n1000000;310,5\n2000000;311\n", encoding="utf-8"
+    )
     own = read_log(tmp_path / "own.csv")
     assert own.readings["power_w"].tolist() == [310.5, 311.0]
     assert own.notes == (remark("decimal-commas", columns=("power_w",)),)
@@ -286,11 +364,23 @@ def test_real_logs(shared_data: Path, name: str, power: list[float], gpus: list[
 
 
 def test_commas_in_lists_and_quotes_do_not_part_cells() -> None:
-    assert csv_cells("1, ['N/A', 0],\"[{'a': 1, 'b': 2}]\" ,x,") == ["1", "['N/A', 0]", "[{'a': 1, 'b': 2}]", "x", ""]
+    assert csv_cells("1, ['N/A', 0],\"[{'a': 1, 'b': 2}]\" ,x,") == [
+        "1",
+        "['N/A', 0]",
+        "[{'a': 1, 'b': 2}]",
+        "x",
+        "",
+    ]
 
 
 def test_a_number_and_its_unit_are_one_value_of_the_monitor() -> None:
-    assert monitor_cells("   0  171 W     32 °C  N/A  283/196300 MB") == ["0", "171 W", "32 °C", "N/A", "283/196300 MB"]
+    assert monitor_cells("   0  171 W     32 °C  N/A  283/196300 MB") == [
+        "0",
+        "171 W",
+        "32 °C",
+        "N/A",
+        "283/196300 MB",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -303,8 +393,14 @@ def test_a_number_and_its_unit_are_one_value_of_the_monitor() -> None:
         ("2025/08/24 22:19:26.420, 311.25 W", 0),
     ],
 )
-def test_a_last_line_that_a_stopped_logger_has_not_finished_is_left_out(last: str, cut: int) -> None:
-    whole = ["time, power", "2025/08/24 22:19:24.420, 310.50 W", "2025/08/24 22:19:25.420, 300.00 W"]
+def test_a_last_line_that_a_stopped_logger_has_not_finished_is_left_out(
+    last: str, cut: int
+) -> None:
+    whole = [
+        "time, power",
+        "2025/08/24 22:19:24.420, 310.50 W",
+        "2025/08/24 22:19:25.420, 300.00 W",
+    ]
     found, count = whole_lines("\n".join([*whole, last]))
     assert (found, count) == (whole if cut else [*whole, last.strip()], cut)
 
@@ -336,7 +432,9 @@ def test_one_gpu_may_jitter(seed: int) -> None:
     rng = np.random.default_rng(seed)
     assert gpus_in_bursts(np.cumsum(rng.exponential(100 * MS, 500)).astype(int)) == 1
     assert gpus_in_bursts(np.arange(500) * 100 * MS + rng.integers(-40, 40, 500) * MS) == 1
-    assert gpus_in_bursts(np.cumsum(rng.choice([0, 1, 1, 1, 2], 500)) * MS) == 1  # faster than its stamps
+    assert (
+        gpus_in_bursts(np.cumsum(rng.choice([0, 1, 1, 1, 2], 500)) * MS) == 1
+    )  # faster than its stamps
     assert gpus_in_bursts(np.cumsum(rng.choice([20, 100], 500)) * MS) == 1
 
 

@@ -37,7 +37,12 @@ def profiled(scenario: Scenario, **options: object) -> tuple[KernelPower, Truth]
     """Return the profile of the total power of a simulated measurement, and the truth."""
     found = simulate(scenario)
     measured = synchronise(found.log, found.executions, found.pairs)
-    options = {"window_us": scenario.window_us, "components": ["total"], "replicates": 30, **options}
+    options = {
+        "window_us": scenario.window_us,
+        "components": ["total"],
+        "replicates": 30,
+        **options,
+    }
     return profile_kernel(measured, **options), found.truth  # type: ignore[arg-type]
 
 
@@ -96,11 +101,17 @@ def test_only_golden_runs_are_stitched(profile: KernelPower) -> None:
     table = profile.runs.table
     assert set(profile.components["total"].ssp.readings["run"]) <= set(profile.runs.kept)
     assert sum(profile.runs.removed.values()) == len(table) - len(profile.runs.kept) > 20
-    assert profile.runs.high_us / profile.runs.low_us == pytest.approx(profile.runs.ratio) == 1.05 / 0.95
+    assert (
+        profile.runs.high_us / profile.runs.low_us
+        == pytest.approx(profile.runs.ratio)
+        == 1.05 / 0.95
+    )
 
 
 def test_run_times_without_a_usual_one_are_told(profile: KernelPower) -> None:
-    result, _ = profiled(Scenario(kernel_us=600, outliers=1, slowdown=(1, 10), runs=120, executions=8), replicates=1)
+    result, _ = profiled(
+        Scenario(kernel_us=600, outliers=1, slowdown=(1, 10), runs=120, executions=8), replicates=1
+    )
     assert len(result.runs.kept) < 30
     assert remark("power-no-usual-time", golden=len(result.runs.kept), runs=120) in result.notes
     assert "power-no-usual-time" not in codes(profile)
@@ -112,7 +123,10 @@ def test_outlier_executions_have_a_profile_of_their_own() -> None:
     slower, _ = profiled(scenario, rank=2)
     assert slower.kernel_us == pytest.approx(1.525 * golden.kernel_us, rel=0.02)
     assert slower.runs.removed[FULLER_BIN] == len(golden.runs.kept)
-    assert slower.components["total"].energy.energy_j > 1.05 * golden.components["total"].energy.energy_j
+    assert (
+        slower.components["total"].energy.energy_j
+        > 1.05 * golden.components["total"].energy.energy_j
+    )
     assert not set(slower.runs.kept) & set(golden.runs.kept)
 
 
@@ -135,9 +149,13 @@ def test_a_fall_alone_is_no_rise_although_the_window_fills() -> None:
     found = simulate(Scenario(executions=40, runs=60, jitter=0.02))
     measured = synchronise(found.log, found.executions, found.pairs)
     begun = np.unique(measured.executions["run_start_ns"])
-    since_us = (measured.times_ns - begun[np.searchsorted(begun, measured.times_ns).clip(1) - 1]) / 1e3
+    since_us = (
+        measured.times_ns - begun[np.searchsorted(begun, measured.times_ns).clip(1) - 1]
+    ) / 1e3
     falling = measured.power_w.mul(1 - 0.2 * np.clip(since_us / 4800, 0, 1), axis=0)
-    result = profile_kernel(replace(measured, power_w=falling), window_us=1000, components=["total"], replicates=1)
+    result = profile_kernel(
+        replace(measured, power_w=falling), window_us=1000, components=["total"], replicates=1
+    )
     throttling = result.components["total"].throttling
     assert (throttling.found, throttling.fall_percent > 8) == (False, True)
 
@@ -150,7 +168,9 @@ def test_the_window_may_be_left_out(measured: Measured) -> None:
 
 
 @pytest.mark.parametrize(("lost", "told"), [(slice(0, 0), []), (slice(None, None, 3), [1 / 3])])
-def test_a_log_that_lacks_readings_says_so(measured: Measured, lost: slice, told: list[float]) -> None:
+def test_a_log_that_lacks_readings_says_so(
+    measured: Measured, lost: slice, told: list[float]
+) -> None:
     kept = np.delete(np.arange(len(measured.times_ns)), lost)
     fewer = replace(
         measured,
@@ -160,16 +180,22 @@ def test_a_log_that_lacks_readings_says_so(measured: Measured, lost: slice, told
         power_w=measured.power_w.iloc[kept].reset_index(drop=True),
     )
     result = profile_kernel(fewer, window_us=1000, components=["total"], replicates=1)
-    found = [dict(note.values)["share"] for note in result.notes if note.code == "power-log-incomplete"]
+    found = [
+        dict(note.values)["share"] for note in result.notes if note.code == "power-log-incomplete"
+    ]
     assert found == pytest.approx(told, abs=0.05)
 
 
-def test_readings_that_are_not_of_the_kernel_are_told(measured: Measured, profile: KernelPower) -> None:
+def test_readings_that_are_not_of_the_kernel_are_told(
+    measured: Measured, profile: KernelPower
+) -> None:
     """Spikes, and a clock that jumps half-way, gave another power without a word."""
     assert "power-readings-scatter" not in codes(profile)
     spikes = measured.power_w.copy()
     spikes.iloc[::50] = 6553.5
-    jumped = measured.times_ns + np.where(np.arange(len(measured.times_ns)) > len(measured.times_ns) // 2, 50e6, 0)
+    jumped = measured.times_ns + np.where(
+        np.arange(len(measured.times_ns)) > len(measured.times_ns) // 2, 50e6, 0
+    )
     for wrong in (replace(measured, power_w=spikes), replace(measured, times_ns=jumped)):
         found = profile_kernel(wrong, window_us=1000, within=MIDDLE, replicates=200)
         assert "power-readings-scatter" in codes(found)
@@ -186,11 +212,21 @@ def test_the_published_number_of_executions_may_fall_short() -> None:
     result, truth = profiled(Scenario(kernel_us=250, executions=4, warm=()))
     assert (result.ssp_execution, result.filled) == (4, pytest.approx(0.75, abs=0.01))
     before_run = pytest.approx(0.25, abs=0.01)
-    assert result.notes[0] == remark("power-window-not-filled", execution=4, before_run=before_run, filled_from=6)
+    assert result.notes[0] == remark(
+        "power-window-not-filled", execution=4, before_run=before_run, filled_from=6
+    )
     total, mean_w = result.components["total"], truth.power_w(PHASES).mean()
-    assert total.energy.energy_j == pytest.approx(truth.energy_j(), rel=0.02)  # freed of what lies before the run
+    assert total.energy.energy_j == pytest.approx(
+        truth.energy_j(), rel=0.02
+    )  # freed of what lies before the run
     assert total.deconvolved is not None
-    assert total.ssp.mean_w < 0.93 * mean_w < 0.96 * mean_w < total.deconvolved.power_w.mean() < 1.04 * mean_w
+    assert (
+        total.ssp.mean_w
+        < 0.93 * mean_w
+        < 0.96 * mean_w
+        < total.deconvolved.power_w.mean()
+        < 1.04 * mean_w
+    )
 
 
 def test_too_few_executions_are_an_error() -> None:
@@ -203,7 +239,9 @@ def test_too_few_executions_are_an_error() -> None:
 def test_pauses_are_noticed() -> None:
     result, _ = profiled(Scenario(gap_us=20))
     assert result.isolation == "isolated-with-pauses"
-    assert result.notes[-1] == remark("power-pauses-corrected", pauses=1 - result.alone, window_stated=True)
+    assert result.notes[-1] == remark(
+        "power-pauses-corrected", pauses=1 - result.alone, window_stated=True
+    )
 
 
 @pytest.mark.parametrize(("gap_us", "window_us"), [(20, 1000), (80, 1000), (20, 300)])
@@ -220,12 +258,19 @@ def test_of_an_unknown_window_the_interval_holds_both_answers() -> None:
         result, truth = profiled(replace(scenario, window_us=window_us), window_us=None)
         energy = result.components["total"].energy
         assert energy.lower_j < truth.energy_j() < energy.upper_j
-        assert remark("power-pauses-corrected", pauses=1 - result.alone, window_stated=False) in result.notes
+        assert (
+            remark("power-pauses-corrected", pauses=1 - result.alone, window_stated=False)
+            in result.notes
+        )
 
 
-def test_without_readings_between_runs_energy_is_left_with_a_wider_interval(simulation: Simulation) -> None:
+def test_without_readings_between_runs_energy_is_left_with_a_wider_interval(
+    simulation: Simulation,
+) -> None:
     rows = simulation.executions.copy()
-    rows["end_ns"] -= 12_000  # of each 120 us: pauses within the runs, none between them that the log shows
+    rows["end_ns"] -= (
+        12_000  # of each 120 us: pauses within the runs, none between them that the log shows
+    )
     measured = synchronise(simulation.log, rows, simulation.pairs)
     busy = np.ones(len(measured.times_ns), dtype=bool)
     busy[find_pauses(measured.times_ns, np.array([0]), measured.executions, 1e6).idle] = False
@@ -237,7 +282,8 @@ def test_without_readings_between_runs_energy_is_left_with_a_wider_interval(simu
         power_w=measured.power_w[busy].reset_index(drop=True),
     )
     known, unknown = (
-        profile_kernel(one, components=["total"], window_us=1000, replicates=100) for one in (measured, busy_only)
+        profile_kernel(one, components=["total"], window_us=1000, replicates=100)
+        for one in (measured, busy_only)
     )
     low, high = unknown.components["total"].energy, known.components["total"].energy
     assert low.energy_j < 0.95 * high.energy_j < high.upper_j < low.upper_j
@@ -247,7 +293,9 @@ def test_without_readings_between_runs_energy_is_left_with_a_wider_interval(simu
 @pytest.fixture
 def no_more_than_energy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the spline and the window's removal, which take half of the time and which energy does not need."""
-    monkeypatch.setattr(module, "spline", lambda phase, power_w, at: np.full(len(at), power_w.mean()))
+    monkeypatch.setattr(
+        module, "spline", lambda phase, power_w, at: np.full(len(at), power_w.mean())
+    )
     monkeypatch.setattr(module, "deconvolve", lambda *given, **options: None)
 
 
@@ -258,7 +306,9 @@ def test_energy_and_its_interval_hold_with_pauses() -> None:
     for gap_us in (0, 5):
         relative = []
         for seed in range(100, 115):
-            result, truth = profiled(Scenario(gap_us=gap_us, jitter=0.02, seed=seed), replicates=200)
+            result, truth = profiled(
+                Scenario(gap_us=gap_us, jitter=0.02, seed=seed), replicates=200
+            )
             energy, true = result.components["total"].energy, truth.energy_j()
             relative.append(energy.energy_j / true - 1)
             covered.append(energy.lower_j <= true <= energy.upper_j)
@@ -270,7 +320,9 @@ def interleaved(simulation: Simulation) -> Measured:
     """Every second execution is of another kernel."""
     rows = simulation.executions.drop(columns="execution")
     names = np.where(np.arange(len(rows)) % 2, "copy", "gemm")
-    rows = rows.assign(kernel=names, **{"class": np.where(names == "copy", "memory-bound", "compute-bound")})
+    rows = rows.assign(
+        kernel=names, **{"class": np.where(names == "copy", "memory-bound", "compute-bound")}
+    )
     return synchronise(simulation.log, rows, simulation.pairs)
 
 
@@ -282,7 +334,10 @@ def test_time_stamps_too_coarse_for_the_kernel_are_refused() -> None:
         profile_kernel(synchronise(log, found.executions, found.pairs), window_us=0)
     fine = found.log.assign(gpu_ns=found.log["gpu_ns"] // 100_000 * 100_000)
     assert profile_kernel(
-        synchronise(fine, found.executions, found.pairs), window_us=0, replicates=1, components=["total"]
+        synchronise(fine, found.executions, found.pairs),
+        window_us=0,
+        replicates=1,
+        components=["total"],
     ).kernel_us == pytest.approx(2500, rel=0.03)
 
 
@@ -290,7 +345,10 @@ def test_a_kernel_too_short_for_a_published_margin_is_told(simulation: Simulatio
     rows = simulation.executions.copy()
     rows["end_ns"] = rows["start_ns"] + (rows["end_ns"] - rows["start_ns"]) // 6
     result = profile_kernel(
-        synchronise(simulation.log, rows, simulation.pairs), components=["total"], window_us=0, replicates=1
+        synchronise(simulation.log, rows, simulation.pairs),
+        components=["total"],
+        window_us=0,
+        replicates=1,
     )
     assert 19 < result.kernel_us < 21
     assert remark("power-margin-assumed", margin=0.05, shortest_us=25) in result.notes
@@ -301,7 +359,11 @@ def test_interleaved_kernels_are_told(simulation: Simulation) -> None:
     with pytest.raises(ParameterError, match="kernel"):
         profile_kernel(mixed)
     result = profile_kernel(mixed, "copy", components=["total"], window_us=1000, replicates=1)
-    assert (result.kernel, result.facts.bound, result.isolation) == ("copy", "memory-bound", "interleaved")
+    assert (result.kernel, result.facts.bound, result.isolation) == (
+        "copy",
+        "memory-bound",
+        "interleaved",
+    )
     assert result.others == pytest.approx(0.5, abs=0.05)
     assert result.notes[0] == remark("power-of-mixture", others=result.others)
     energy = result.components["total"].energy
@@ -309,9 +371,13 @@ def test_interleaved_kernels_are_told(simulation: Simulation) -> None:
     assert result.components["total"].deconvolved is None
 
 
-def test_paths_may_be_texts_and_profiles_are_shown_as_rows(simulation: Simulation, tmp_path: Path) -> None:
+def test_paths_may_be_texts_and_profiles_are_shown_as_rows(
+    simulation: Simulation, tmp_path: Path
+) -> None:
     names = [str(tmp_path / f"{name}.csv") for name in ("log", "executions", "clocks")]
-    for name, table in zip(names, (simulation.log, simulation.executions, simulation.pairs), strict=True):
+    for name, table in zip(
+        names, (simulation.log, simulation.executions, simulation.pairs), strict=True
+    ):
         table.to_csv(name, index=False)
     found = profile_files(*names, window_us=1000, component=["total"])
     assert len(repr(found).splitlines()) == 3
@@ -383,7 +449,10 @@ def test_no_total_no_shares(profile: KernelPower) -> None:
 
 
 def test_classes_are_means_over_kernels(profile: KernelPower) -> None:
-    kernels = [replace(profile, kernel=name, facts=Facts(label)) for name, label in (("a", "x"), ("b", "x"), ("c", ""))]
+    kernels = [
+        replace(profile, kernel=name, facts=Facts(label))
+        for name, label in (("a", "x"), ("b", "x"), ("c", ""))
+    ]
     found = compare_classes(compare(kernels))
     assert found["kernels"].tolist() == [2] * 4
     assert found["ssp_w"][0] == pytest.approx(profile.components["total"].ssp.mean_w)
@@ -408,10 +477,14 @@ def test_executions_may_state_from_where_power_is_steady(simulation: Simulation)
         synchronise(simulation.log, simulation.executions.assign(steady_from=0), simulation.pairs)
 
 
-def test_power_over_the_whole_run_rises_while_the_window_fills(measured: Measured, profile: KernelPower) -> None:
+def test_power_over_the_whole_run_rises_while_the_window_fills(
+    measured: Measured, profile: KernelPower
+) -> None:
     told = profile.components["total"].by_execution
     assert (
-        told["readings"].sum() == len(profile.components["total"].run) > len(profile.components["total"].ssp.readings)
+        told["readings"].sum()
+        == len(profile.components["total"].run)
+        > len(profile.components["total"].ssp.readings)
     )
     assert told["execution"].tolist() == sorted(told["execution"])
     before = told["mean_w"][told["start_us"] < profile.window_us - profile.kernel_us].to_numpy()
@@ -421,9 +494,13 @@ def test_power_over_the_whole_run_rises_while_the_window_fills(measured: Measure
 
 
 def test_each_step_left_out_changes_the_profile(measured: Measured, simulation: Simulation) -> None:
-    found = without_steps(measured, "gemm", window_us=1000, within=MIDDLE, components=["total"], replicates=10)
+    found = without_steps(
+        measured, "gemm", window_us=1000, within=MIDDLE, components=["total"], replicates=10
+    )
     truth = simulation.truth.averaged_w(PHASES)
-    whole = profile_kernel(measured, window_us=1000, within=MIDDLE, components=["total"], replicates=10)
+    whole = profile_kernel(
+        measured, window_us=1000, within=MIDDLE, components=["total"], replicates=10
+    )
     off = {"everything": rms_percent(whole.components["total"].ssp.polynomial_w, truth)}
     for case, one in found.items():
         assert isinstance(one, KernelPower)

@@ -10,7 +10,13 @@ import pytest
 
 from flopcast.benchmarks.power_simulator import Simulation
 from flopcast.errors import DataError, ParameterError
-from flopcast.power.readings import check_clock_pairs, check_executions, check_power_log, facts_of, read_log
+from flopcast.power.readings import (
+    check_clock_pairs,
+    check_executions,
+    check_power_log,
+    facts_of,
+    read_log,
+)
 from flopcast.readers.base import LINE
 from flopcast.remarks import remark
 
@@ -20,23 +26,32 @@ MS = 1_000_000
 def log(**columns: object) -> pd.DataFrame:
     """Five readings, 1 ms apart, of two components."""
     stamps = np.arange(5) * MS + 1_700_000_000_000_000_001
-    parts = [pd.DataFrame({"gpu_ns": stamps, "component": name, "power_w": 300.0}) for name in ("total", "hbm")]
+    parts = [
+        pd.DataFrame({"gpu_ns": stamps, "component": name, "power_w": 300.0})
+        for name in ("total", "hbm")
+    ]
     return pd.concat(parts, ignore_index=True).assign(**columns)
 
 
 def executions(**columns: object) -> pd.DataFrame:
     start = np.arange(4) * 150_000
-    return pd.DataFrame({"start_ns": start, "end_ns": start + 120_000, "kernel": "gemm"}).assign(**columns)
+    return pd.DataFrame({"start_ns": start, "end_ns": start + 120_000, "kernel": "gemm"}).assign(
+        **columns
+    )
 
 
 def pairs(**columns: object) -> pd.DataFrame:
-    return pd.DataFrame({"gpu_ns": [10, 20, 30], "cpu_ns": [110, 120, 130], "delay_ns": [5, 5, 5]}).assign(**columns)
+    return pd.DataFrame(
+        {"gpu_ns": [10, 20, 30], "cpu_ns": [110, 120, 130], "delay_ns": [5, 5, 5]}
+    ).assign(**columns)
 
 
 def test_nanoseconds_since_1970_stay_exact() -> None:
     as_text = log().astype(str)
     assert check_power_log(as_text)["gpu_ns"].tolist() == log()["gpu_ns"].tolist()
-    assert check_power_log(log().drop(columns="component").head(5))["component"].unique().tolist() == ["total"]
+    assert check_power_log(log().drop(columns="component").head(5))[
+        "component"
+    ].unique().tolist() == ["total"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +148,11 @@ NVIDIA = "timestamp, index, power.draw.instant [W]\n"
 def smi(tmp_path: Path) -> Path:
     """Readings of two GPUs, 20 ms apart."""
     path = tmp_path / "smi.csv"
-    rows = [f"2025/08/24 22:19:24.{20 * i:03d}, {gpu}, {300 + gpu} W\n" for i in range(5) for gpu in (0, 1)]
+    rows = [
+        f"2025/08/24 22:19:24.{20 * i:03d}, {gpu}, {300 + gpu} W\n"
+        for i in range(5)
+        for gpu in (0, 1)
+    ]
     path.write_text(NVIDIA + "".join(rows))
     return path
 
@@ -151,7 +170,9 @@ def test_csv_and_parquet_are_read_alike(simulation: Simulation, tmp_path: Path) 
         found = read_log(path)
         assert (found.clock, found.notes) == ("gpu", ())
         assert found.readings["gpu_ns"].tolist() == simulation.log["gpu_ns"].tolist()
-        assert found.readings["power_w"].to_numpy() == pytest.approx(simulation.log["power_w"].to_numpy())
+        assert found.readings["power_w"].to_numpy() == pytest.approx(
+            simulation.log["power_w"].to_numpy()
+        )
 
 
 def test_a_log_of_a_tool_is_read(smi: Path) -> None:
@@ -163,7 +184,10 @@ def test_a_log_of_a_tool_is_read(smi: Path) -> None:
 
 def test_readings_within_a_stamp_of_whole_seconds_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "amd.csv"
-    path.write_text("timestamp,gpu,socket_power\n" + "".join(f"{1700000000 + i // 2},0,{500 + i}\n" for i in range(6)))
+    path.write_text(
+        "timestamp,gpu,socket_power\n"
+        + "".join(f"{1700000000 + i // 2},0,{500 + i}\n" for i in range(6))
+    )
     with pytest.raises(DataError, match=r"amd\.csv"):
         read_log(path)
 
@@ -179,7 +203,9 @@ def test_the_gpu_of_an_own_table_is_chosen_too(tmp_path: Path) -> None:
     path = tmp_path / "two.csv"
     path.write_text(
         "gpu_ns,GPU,power_w\n"
-        + "".join(f"{i * 1_000_000 + gpu},{gpu},{100 + 400 * gpu}\n" for i in range(5) for gpu in (0, 1))
+        + "".join(
+            f"{i * 1_000_000 + gpu},{gpu},{100 + 400 * gpu}\n" for i in range(5) for gpu in (0, 1)
+        )
     )
     assert read_log(path, 1).readings["power_w"].tolist() == [500.0] * 5
     with pytest.raises(ParameterError, match=r"gpu.*GPUs.*two\.csv"):
@@ -199,7 +225,10 @@ def test_what_is_left_out_is_told(smi: Path, tmp_path: Path) -> None:
     smi.write_text(whole[: whole.rindex(",") + 3])
     found = read_log(smi, 1)
     assert len(found.readings) == 2
-    assert found.notes == (remark("power-log-readings-without-power", readings=2), remark("power-log-cut-off"))
+    assert found.notes == (
+        remark("power-log-readings-without-power", readings=2),
+        remark("power-log-cut-off"),
+    )
     own = tmp_path / "own.csv"
     own.write_text("gpu_ns,power_w\n0,500\n1000000,500\n2000000,5")
     assert (len(read_log(own).readings), len(read_log(own).notes)) == (2, 1)
@@ -231,7 +260,11 @@ def test_readings_that_failed_are_left_out(tmp_path: Path) -> None:
     """A logger that could not read writes 0, or 65535; one of them in fifty moves power by several per cent."""
     own = tmp_path / "own.csv"
     parts = [(0, 500, 300), (1, 0, 0), (2, 500, 65535), (3, 500, 300)]
-    lines = [f"{at}000000,{name},{w}" for at, *both in parts for name, w in zip(("total", "xcd"), both, strict=True)]
+    lines = [
+        f"{at}000000,{name},{w}"
+        for at, *both in parts
+        for name, w in zip(("total", "xcd"), both, strict=True)
+    ]
     own.write_text("\n".join(["gpu_ns,component,power_w", *lines, ""]))
     found = read_log(own)
     assert found.readings["gpu_ns"].tolist() == [0, 0, 3_000_000, 3_000_000]

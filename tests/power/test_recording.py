@@ -18,14 +18,28 @@ from flopcast.remarks import remark
 def test_the_published_table(kernel_us: float, runs: int, margin: float, logs: int) -> None:
     chosen = plan(kernel_us, 1000)
     assert chosen.row is not None
-    assert (chosen.row.runs, chosen.row.margin, chosen.logs, chosen.repeats) == (runs, margin, logs, 1)
+    assert (chosen.row.runs, chosen.row.margin, chosen.logs, chosen.repeats) == (
+        runs,
+        margin,
+        logs,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
     ("kernel_us", "interval_us", "executions", "filled"),
-    [(40, 1000, 25, 26), (120, 1000, 9, 10), (250, 1000, 4, 5), (0.1 * 3, 0.9, 4, 4), (600, 1000, 4, 4), (80, 0, 4, 4)],
+    [
+        (40, 1000, 25, 26),
+        (120, 1000, 9, 10),
+        (250, 1000, 4, 5),
+        (0.1 * 3, 0.9, 4, 4),
+        (600, 1000, 4, 4),
+        (80, 0, 4, 4),
+    ],
 )
-def test_executions_per_run(kernel_us: float, interval_us: float, executions: int, filled: int) -> None:
+def test_executions_per_run(
+    kernel_us: float, interval_us: float, executions: int, filled: int
+) -> None:
     chosen = plan(kernel_us, interval_us)
     assert (chosen.published, chosen.executions_filled) == (executions, filled)
     assert (chosen.steady_from, chosen.executions) == (filled, filled)  # of a lag that is not known
@@ -46,21 +60,31 @@ def test_what_the_figures_do_not_say_is_said() -> None:
     assert {"runs": 200, "wanted": 12, "needed": 500}.items() <= slow[0].values.items()
 
 
-@pytest.mark.parametrize(("kernel_us", "interval_us"), [(0, 1), (-1, 1), (float("nan"), 1), (1, -1), (1, float("inf"))])
+@pytest.mark.parametrize(
+    ("kernel_us", "interval_us"), [(0, 1), (-1, 1), (float("nan"), 1), (1, -1), (1, float("inf"))]
+)
 def test_times_out_of_range(kernel_us: float, interval_us: float) -> None:
     with pytest.raises(ParameterError, match="must"):
         plan(kernel_us, interval_us)
 
 
-@pytest.mark.parametrize(("window_us", "lag_us"), [(1000, 400), (1000, 3000), (20_000, 50), (100, 100)])
-def test_power_is_steady_when_all_but_little_of_its_rise_is_read(window_us: float, lag_us: float) -> None:
+@pytest.mark.parametrize(
+    ("window_us", "lag_us"), [(1000, 400), (1000, 3000), (20_000, 50), (100, 100)]
+)
+def test_power_is_steady_when_all_but_little_of_its_rise_is_read(
+    window_us: float, lag_us: float
+) -> None:
     after_us = steady_after_us(window_us, lag_us)
     assert read_share(np.array([after_us]), window_us, lag_us) >= 1 - MISSED - 1e-9
     if lag_us > MISSED * window_us:
         assert read_share(np.array([after_us]), window_us, lag_us) == pytest.approx(1 - MISSED)
-    steps = (np.arange(200_000) + 0.5) / 200_000  # the mean over the window of what rises exponentially
+    steps = (
+        np.arange(200_000) + 0.5
+    ) / 200_000  # the mean over the window of what rises exponentially
     read = 1 - np.exp(-(after_us - window_us * steps) / lag_us)
-    assert read_share(np.array([after_us]), window_us, lag_us) == pytest.approx(read.mean(), abs=1e-6)
+    assert read_share(np.array([after_us]), window_us, lag_us) == pytest.approx(
+        read.mean(), abs=1e-6
+    )
 
 
 def test_executions_go_on_until_lag_and_board_have_settled() -> None:
@@ -75,7 +99,9 @@ def test_executions_go_on_until_lag_and_board_have_settled() -> None:
     assert plan(32, 1000, lag_us=1e-320) == replace(plan(32, 1000, lag_us=0), lag_us=1e-320)
 
 
-@pytest.mark.parametrize("times", [{"lag_us": -1}, {"lag_us": float("inf")}, {"settling_us": float("nan")}])
+@pytest.mark.parametrize(
+    "times", [{"lag_us": -1}, {"lag_us": float("inf")}, {"settling_us": float("nan")}]
+)
 def test_lags_out_of_range(times: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match=next(iter(times))):
         plan(32, 1000, **times)

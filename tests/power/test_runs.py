@@ -7,10 +7,19 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.power.runs import OTHER_TIME, TOO_FEW, covered_share, golden_runs, group_runs, readings_of_interest
+from flopcast.power.runs import (
+    OTHER_TIME,
+    TOO_FEW,
+    covered_share,
+    golden_runs,
+    group_runs,
+    readings_of_interest,
+)
 
 
-def executions(times_us: list[list[float]], *, gap_us: float = 1, pause_us: float = 5000) -> pd.DataFrame:
+def executions(
+    times_us: list[list[float]], *, gap_us: float = 1, pause_us: float = 5000
+) -> pd.DataFrame:
     """Runs of executions of the given times."""
     rows, at = [], 0.0
     for run in times_us:
@@ -35,7 +44,9 @@ def test_one_run_alone_shows_no_pause() -> None:
 
 
 def test_runs_and_numbers_given_are_kept() -> None:
-    rows = group_runs(executions([[100, 100], [100]]).assign(run=["b", "b", "a"], execution=[4, 5, 4]))
+    rows = group_runs(
+        executions([[100, 100], [100]]).assign(run=["b", "b", "a"], execution=[4, 5, 4])
+    )
     assert (rows["run"].tolist(), rows["execution"].tolist()) == (["b", "b", "a"], [4, 5, 4])
 
 
@@ -63,7 +74,12 @@ def test_golden_runs_are_counted_and_the_others_listed() -> None:
     found = golden_runs(rows)
     assert found.kept.tolist() == [0, 1, 2, 3, 4, 5, 7]
     assert found.removed == {OTHER_TIME: 1, TOO_FEW: 1}
-    assert found.table.loc[6].to_dict() == {"run": 6, "time_us": 150.0, "golden": False, "reason": OTHER_TIME}
+    assert found.table.loc[6].to_dict() == {
+        "run": 6,
+        "time_us": 150.0,
+        "golden": False,
+        "reason": OTHER_TIME,
+    }
     assert (found.margin, found.kernel_us) == (0.05, 100)
     assert not found.margin_assumed
     everything = golden_runs(rows, margin=math.inf)
@@ -83,7 +99,14 @@ def test_below_the_published_table_the_margin_of_its_first_row_is_taken_and_told
 
 
 def three_executions() -> pd.DataFrame:
-    rows = pd.DataFrame({"start_ns": [1000, 2000, 9000], "end_ns": [1800, 3000, 9500], "kernel": "a", "run": [0, 0, 1]})
+    rows = pd.DataFrame(
+        {
+            "start_ns": [1000, 2000, 9000],
+            "end_ns": [1800, 3000, 9500],
+            "kernel": "a",
+            "run": [0, 0, 1],
+        }
+    )
     return group_runs(rows)
 
 

@@ -8,7 +8,9 @@ from flopcast.power.profile import detect_throttling
 
 def readings(level: list[float], noise: float = 10.0) -> tuple[np.ndarray, np.ndarray]:
     execution = np.tile(np.arange(1, len(level) + 1), 30)
-    return execution, np.array(level)[execution - 1] + np.random.default_rng(0).normal(0, noise, len(execution))
+    return execution, np.array(level)[execution - 1] + np.random.default_rng(0).normal(
+        0, noise, len(execution)
+    )
 
 
 def test_a_rise_and_then_a_fall_is_throttling() -> None:
@@ -18,7 +20,9 @@ def test_a_rise_and_then_a_fall_is_throttling() -> None:
     assert found.fall_percent == pytest.approx(13, abs=2)
 
 
-@pytest.mark.parametrize("level", [[300, 400, 500, 600, 600], [600, 550, 500, 450], [500] * 8, [300, 500, 495, 490]])
+@pytest.mark.parametrize(
+    "level", [[300, 400, 500, 600, 600], [600, 550, 500, 450], [500] * 8, [300, 500, 495, 490]]
+)
 def test_a_rise_a_fall_or_neither_is_not(level: list[float]) -> None:
     assert not detect_throttling(*readings(level)).found
 

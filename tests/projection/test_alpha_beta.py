@@ -57,7 +57,9 @@ def test_the_limit_belongs_to_the_shorter_protocol() -> None:
 def test_the_time_waits_until_the_next_line_has_caught_up() -> None:
     slow = Protocol(from_bytes=0.0, base_us=50.0, step_us=0.0, efficiency=0.1)
     link = Link(("G",), "all_reduce", "ring", (slow, LONG), ranks=(2,))
-    assert link.time_us("all_reduce", [1e6, 2e6, 1e7], 2, 100.0).tolist() == pytest.approx([150.0, 150.0, 150.0])
+    assert link.time_us("all_reduce", [1e6, 2e6, 1e7], 2, 100.0).tolist() == pytest.approx(
+        [150.0, 150.0, 150.0]
+    )
     assert link.time_us("all_reduce", 2e7, 2, 100.0) == pytest.approx(14 + 250)
 
 
@@ -78,7 +80,9 @@ def test_an_infinite_efficiency_means_bytes_cost_nothing() -> None:
     size=st.floats(1, 1e10),
     more=st.floats(1, 100),
     ranks=st.integers(2, 64),
-    lines=st.lists(st.tuples(st.floats(0, 50), st.floats(0, 5), st.floats(0.01, 1)), min_size=1, max_size=3),
+    lines=st.lists(
+        st.tuples(st.floats(0, 50), st.floats(0, 5), st.floats(0.01, 1)), min_size=1, max_size=3
+    ),
 )
 def test_larger_messages_and_groups_never_take_less_time(
     size: float, more: float, ranks: int, lines: list[tuple[float, float, float]]
@@ -91,7 +95,9 @@ def test_larger_messages_and_groups_never_take_less_time(
     assert link.time_us("all_reduce", size, ranks + 1, 300.0) >= least * (1 - 1e-12)
 
 
-@pytest.mark.parametrize("figures", [(-1.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, 0.0), (0.0, 0.0, float("inf"))])
+@pytest.mark.parametrize(
+    "figures", [(-1.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, 0.0), (0.0, 0.0, float("inf"))]
+)
 def test_a_protocol_takes_time(figures: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="Protocol"):
         Protocol(0.0, *figures)
@@ -142,12 +148,16 @@ def test_untuned_numbers_of_ranks_have_fewer_rings_and_each_carries_less() -> No
 def test_a_switch_that_adds_takes_long_all_reduces_of_many_ranks() -> None:
     link = replace(LINK, nvls=Nvls(from_ranks=8, base_us=100.0, efficiency=0.9))
     ring = LINK.time_us("all_reduce", [1e6, 1e8], 8, 100.0)
-    assert link.time_us("all_reduce", [1e6, 1e8], 8, 100.0).tolist() == pytest.approx([ring[0], 100 + 1e8 / 90e3])
-    assert [float(part[1]) for part in link.parts_us("all_reduce", [1e6, 1e8], 8, 100.0)] == pytest.approx(
-        [100, 1e8 / 90e3]
+    assert link.time_us("all_reduce", [1e6, 1e8], 8, 100.0).tolist() == pytest.approx(
+        [ring[0], 100 + 1e8 / 90e3]
     )
+    assert [
+        float(part[1]) for part in link.parts_us("all_reduce", [1e6, 1e8], 8, 100.0)
+    ] == pytest.approx([100, 1e8 / 90e3])
     for collective, ranks in (("all_reduce", 4), ("all_gather", 8)):
-        assert link.time_us(collective, 1e8, ranks, 100.0) == LINK.time_us(collective, 1e8, ranks, 100.0)
+        assert link.time_us(collective, 1e8, ranks, 100.0) == LINK.time_us(
+            collective, 1e8, ranks, 100.0
+        )
 
 
 def test_what_tree_rounds_and_bruck_come_to_by_hand() -> None:
@@ -159,7 +169,9 @@ def test_what_tree_rounds_and_bruck_come_to_by_hand() -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather(algorithm: str) -> None:
     ranks = np.arange(2, 17)
-    both = [cost_terms(algorithm, collective, ranks) for collective in ("reduce_scatter", "all_gather")]
+    both = [
+        cost_terms(algorithm, collective, ranks) for collective in ("reduce_scatter", "all_gather")
+    ]
     for whole, first, second in zip(cost_terms(algorithm, "all_reduce", ranks), *both, strict=True):
         np.testing.assert_allclose(whole, first + second)
 
@@ -167,7 +179,9 @@ def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather(algorithm: str) -> 
 @pytest.mark.parametrize("algorithm", [name for name in ALGORITHMS if name != "mesh"])
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @given(ranks=st.integers(2, 512))
-def test_more_ranks_never_take_fewer_steps_or_bytes(algorithm: str, collective: str, ranks: int) -> None:
+def test_more_ranks_never_take_fewer_steps_or_bytes(
+    algorithm: str, collective: str, ranks: int
+) -> None:
     steps, volume = cost_terms(algorithm, collective, [ranks, ranks + 1])
     assert steps[0] >= 1
     assert volume[0] >= 0.5
@@ -179,7 +193,9 @@ def test_two_ranks_exchange_halves_once_whatever_the_algorithm(algorithm: str) -
     assert [term.tolist() for term in cost_terms(algorithm, "all_gather", [2])] == [[1.0], [0.5]]
 
 
-@pytest.mark.parametrize(("algorithm", "collective"), [("torus", "all_reduce"), ("ring", "alltoallw")])
+@pytest.mark.parametrize(
+    ("algorithm", "collective"), [("torus", "all_reduce"), ("ring", "alltoallw")]
+)
 def test_unknown_names_are_refused(algorithm: str, collective: str) -> None:
     with pytest.raises(ValueError, match="cost_terms"):
         cost_terms(algorithm, collective, 4)
@@ -203,8 +219,14 @@ def test_unknown_names_are_refused(algorithm: str, collective: str) -> None:
         ("send", "send_recv"),
         ("recv", "send_recv"),
         ("irecvAnySource", "send_recv"),
-        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)", "all_reduce"),
-        ("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "reduce_scatter"),
+        (
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
+            "all_reduce",
+        ),
+        (
+            "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "reduce_scatter",
+        ),
         ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "send_recv"),
         ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", ""),
         ("resend_buffers", ""),
@@ -220,5 +242,7 @@ def test_a_canonical_name_stands_for_itself() -> None:
 
 
 def test_the_arguments_come_before_the_kernels_name() -> None:
-    table = pd.DataFrame({"collective": ["broadcast", ""], "name": ["ncclDevKernel_AllGather_RING_LL()"] * 2})
+    table = pd.DataFrame(
+        {"collective": ["broadcast", ""], "name": ["ncclDevKernel_AllGather_RING_LL()"] * 2}
+    )
     assert collectives_of(table.set_axis([7, 3])).to_dict() == {7: "broadcast", 3: "all_gather"}

@@ -40,7 +40,9 @@ def projected(**columns: Any) -> tuple[pd.DataFrame, pd.Series]:
             "group_size": [pd.NA, 8, pd.NA],
             **columns,
         }
-    ).assign(projected_us=[9.4, 30.0, 5.0], flops=[1e9, np.nan, 0.0], bytes_moved=[2e6, np.nan, 1e6])
+    ).assign(
+        projected_us=[9.4, 30.0, 5.0], flops=[1e9, np.nan, 0.0], bytes_moved=[2e6, np.nan, 1e6]
+    )
     return table, pd.Series([1_000_000, 1_010_400, 1_050_000])
 
 
@@ -48,14 +50,21 @@ def test_nodes_are_read_as_they_were_written(tmp_path: Path) -> None:
     sent = {"collective": "all_gather", "message_bytes": 8e6, "ranks": 8}
     long = "k" * 300
     nodes = read(
-        tmp_path, task(long, 0, 2.6), task("all", 2.6, 9, 0, **sent), task("cpu", 9, 9.3, 0, 1, on_cpu=True)
+        tmp_path,
+        task(long, 0, 2.6),
+        task("all", 2.6, 9, 0, **sent),
+        task("cpu", 9, 9.3, 0, 1, on_cpu=True),
     ).nodes
     assert nodes["name"].tolist() == [long, "all", "cpu"]
     assert nodes["waits"].tolist() == [(), (0,), (0, 1)]
     assert nodes["duration_us"].fillna(0).tolist() == [3, 6, 0]
     assert nodes["on_cpu"].tolist() == [False, False, True]
     row = nodes.iloc[1]
-    assert (row["collective"], row["collective_bytes"], row["group_size"]) == ("allgather", 8_000_000, 8)
+    assert (row["collective"], row["collective_bytes"], row["group_size"]) == (
+        "allgather",
+        8_000_000,
+        8,
+    )
 
 
 def test_an_activity_waits_for_its_queue_and_for_what_ended_before_an_idle_time() -> None:
@@ -74,7 +83,10 @@ def test_an_activity_waits_for_its_queue_and_for_what_ended_before_an_idle_time(
 
 
 def test_rounding_does_not_add_up(tmp_path: Path) -> None:
-    tasks = [task("k", 0.4 * place, 0.4 * (place + 1), *([place - 1] if place else [])) for place in range(1000)]
+    tasks = [
+        task("k", 0.4 * place, 0.4 * (place + 1), *([place - 1] if place else []))
+        for place in range(1000)
+    ]
     assert read(tmp_path, *tasks).nodes["duration_us"].sum() == 400
 
 
@@ -83,7 +95,9 @@ def test_a_collective_of_one_rank_is_computation() -> None:
     assert [one.collective for one in tasks] == [""] * 5
 
 
-def test_each_rank_has_its_file_and_one_without_a_message_size_is_computation(tmp_path: Path) -> None:
+def test_each_rank_has_its_file_and_one_without_a_message_size_is_computation(
+    tmp_path: Path,
+) -> None:
     table, start = projected(rank=[5, 3, 5], collective_bytes=pd.NA)
     ranks = tasks_of(table, start)
     assert {rank: len(tasks) for rank, tasks in ranks.items()} == {3: 2, 5: 3}

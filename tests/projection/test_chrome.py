@@ -64,7 +64,9 @@ def calls() -> pd.DataFrame:
     )
 
 
-def write(path: Path, activities: pd.DataFrame, *times: np.ndarray, **options: Any) -> dict[str, Any]:
+def write(
+    path: Path, activities: pd.DataFrame, *times: np.ndarray, **options: Any
+) -> dict[str, Any]:
     write_chrome(path, activities, *times, host="MI300X", target="MI355X", **options)
     raw = path.read_bytes()
     return json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
@@ -83,7 +85,11 @@ def events_of(document: dict[str, Any], phase: str) -> list[dict[str, Any]]:
 def named(document: dict[str, Any], kind: str) -> dict[int, str]:
     """Return the name of each process or thread by its number."""
     number = "pid" if kind == "process_name" else "tid"
-    return {event[number]: event["args"]["name"] for event in events_of(document, "M") if event["name"] == kind}
+    return {
+        event[number]: event["args"]["name"]
+        for event in events_of(document, "M")
+        if event["name"] == kind
+    }
 
 
 def test_the_file_says_what_it_is(document: dict[str, Any]) -> None:
@@ -94,7 +100,9 @@ def test_the_file_says_what_it_is(document: dict[str, Any]) -> None:
 
 
 def test_activities_have_projected_times_and_say_why(document: dict[str, Any]) -> None:
-    gemm, copy, reduction = (event for event in events_of(document, "X") if event["cat"] != "projected call")
+    gemm, copy, reduction = (
+        event for event in events_of(document, "X") if event["cat"] != "projected call"
+    )
     assert gemm == {
         "ph": "X", "name": "void gemm<float>()", "cat": "projected kernel", "pid": gemm["pid"], "tid": gemm["tid"],
         "ts": 2.001, "dur": 2.0,
@@ -115,12 +123,20 @@ def test_devices_and_streams_have_names(document: dict[str, Any]) -> None:
     assert list(named(document, "thread_name").values()) == [
         "CPU thread 0", "CPU thread 1", "MI355X (projected) stream 3", "MI355X (projected) stream 7",
     ]  # fmt: skip
-    labels = {event["args"]["labels"] for event in events_of(document, "M") if event["name"] == "process_labels"}
+    labels = {
+        event["args"]["labels"]
+        for event in events_of(document, "M")
+        if event["name"] == "process_labels"
+    }
     assert labels == {"projected from MI300X", "projected from the host of MI300X"}
 
 
 def test_every_event_is_drawn_in_a_named_row(document: dict[str, Any]) -> None:
-    threads = {(event["pid"], event["tid"]) for event in events_of(document, "M") if event["name"] == "thread_name"}
+    threads = {
+        (event["pid"], event["tid"])
+        for event in events_of(document, "M")
+        if event["name"] == "thread_name"
+    }
     drawn = [event for event in document["traceEvents"] if event["ph"] != "M"]
     assert {(event["pid"], event["tid"]) for event in drawn} == threads
     assert not {pid for pid, _ in threads} & {tid for _, tid in threads}
@@ -139,7 +155,9 @@ def test_a_call_points_at_each_activity_it_launched(document: dict[str, Any]) ->
 
 
 def test_of_calls_that_begin_together_the_enclosing_one_is_first(document: dict[str, Any]) -> None:
-    found = [event["name"] for event in events_of(document, "X") if event["cat"] == "projected call"]
+    found = [
+        event["name"] for event in events_of(document, "X") if event["cat"] == "projected call"
+    ]
     assert found == ["hipGraphLaunch", "hipInner", "hipStreamSynchronize"]
 
 
@@ -167,11 +185,18 @@ def test_activities_that_overlap_on_one_stream_get_rows_of_their_own(tmp_path: P
 
 
 def test_what_is_unknown_of_a_device_is_called_so(tmp_path: Path) -> None:
-    document = write(tmp_path / "out.json", table(gpu=pd.NA, stream=[pd.NA] * 3, rank=[0, 0, 1]), START_NS, DURATION_NS)
+    document = write(
+        tmp_path / "out.json",
+        table(gpu=pd.NA, stream=[pd.NA] * 3, rank=[0, 0, 1]),
+        START_NS,
+        DURATION_NS,
+    )
     assert list(named(document, "process_name").values()) == [
         "MI355X (projected), GPU unknown, rank 0", "MI355X (projected), GPU unknown, rank 1",
     ]  # fmt: skip
-    assert list(named(document, "thread_name").values()) == ["MI355X (projected) stream unknown"] * 2
+    assert (
+        list(named(document, "thread_name").values()) == ["MI355X (projected) stream unknown"] * 2
+    )
 
 
 def test_compressed_files_hold_the_same_and_are_the_same_each_time(tmp_path: Path) -> None:
@@ -188,8 +213,16 @@ def test_many_chunks_make_one_ordered_list(tmp_path: Path) -> None:
     rows = 2 * CHUNK + 7
     rng = np.random.default_rng(0)
     start = BASE_NS + rng.permutation(rows) * 1_000
-    columns = {"kind": "kernel", "name": "k", "stream": 0, "start_ns": start, "duration_ns": np.full(rows, 900)}
-    document = write(tmp_path / "out.json", dispatch_table(columns, rows), start, np.full(rows, 1_000))
+    columns = {
+        "kind": "kernel",
+        "name": "k",
+        "stream": 0,
+        "start_ns": start,
+        "duration_ns": np.full(rows, 900),
+    }
+    document = write(
+        tmp_path / "out.json", dispatch_table(columns, rows), start, np.full(rows, 1_000)
+    )
     stamps = [event["ts"] for event in events_of(document, "X")]
     assert stamps == [float(i) for i in range(rows)]
 
@@ -208,7 +241,9 @@ def test_a_trace_without_activities_is_an_empty_list(tmp_path: Path) -> None:
 
 
 def test_calls_of_another_process_launched_nothing() -> None:
-    mine = calls().assign(process=pd.array([6240, 1, pd.NA], dtype="Int64"), correlation=[12, 11, 12])
+    mine = calls().assign(
+        process=pd.array([6240, 1, pd.NA], dtype="Int64"), correlation=[12, 11, 12]
+    )
     activity, call = launches(table(), mine)
     assert (activity.tolist(), call.tolist()) == ([2], [2])
 
@@ -223,7 +258,9 @@ def test_the_path_must_say_json(tmp_path: Path) -> None:
         write(tmp_path / "out.trace", projected(), START_NS, DURATION_NS)
 
 
-def test_a_failure_leaves_the_previous_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_previous_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = write(tmp_path / "out.json", projected(), START_NS, DURATION_NS)
 
     def fail(*_: object, **__: object) -> None:
@@ -244,7 +281,9 @@ def test_a_failure_leaves_the_previous_file(tmp_path: Path, monkeypatch: pytest.
         ((START_NS, -DURATION_NS), "a projected duration is negative"),
     ],
 )
-def test_times_are_integers_one_per_activity(tmp_path: Path, times: tuple[np.ndarray, ...], message: str) -> None:
+def test_times_are_integers_one_per_activity(
+    tmp_path: Path, times: tuple[np.ndarray, ...], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         write(tmp_path / "out.json", projected(), *times)
 
@@ -253,19 +292,29 @@ def test_times_are_integers_one_per_activity(tmp_path: Path, times: tuple[np.nda
 def test_a_projection_is_never_read_as_a_measurement(tmp_path: Path, rows: int) -> None:
     """Short files hold an arrow in what is looked at to recognise them, long ones do not."""
     many = pd.concat([projected()] * (rows // 3), ignore_index=True)
-    write(tmp_path / "out.json", many, np.resize(START_NS, rows), np.resize(DURATION_NS, rows), calls=calls())
+    write(
+        tmp_path / "out.json",
+        many,
+        np.resize(START_NS, rows),
+        np.resize(DURATION_NS, rows),
+        calls=calls(),
+    )
     found = [result for _, result in read_traces([tmp_path])]
     assert all(isinstance(result, TraceFailure) or result.dispatches.empty for result in found)
 
 
-def test_a_real_trace_keeps_every_activity_and_launch(kineto: Callable[[str], Annotated], tmp_path: Path) -> None:
+def test_a_real_trace_keeps_every_activity_and_launch(
+    kineto: Callable[[str], Annotated], tmp_path: Path
+) -> None:
     annotated = kineto("pairs_mi300/gaunernst_bert-small-uncased__1016001")
     activities = annotated.dispatches
     times = activities["start_ns"].to_numpy(), activities["duration_ns"].to_numpy()
     document = write(tmp_path / "out.json.gz", activities, *times, calls=annotated.calls)
     slices = events_of(document, "X")
     assert len(slices) == len(activities) + len(annotated.calls)
-    assert len(events_of(document, "s")) == len(events_of(document, "f")) == activities["linked"].sum()
+    assert (
+        len(events_of(document, "s")) == len(events_of(document, "f")) == activities["linked"].sum()
+    )
     gpu = [event for event in slices if event["cat"] != "projected call"]
     assert all(event["args"]["measured_duration_us"] == event["dur"] for event in gpu)
 
@@ -291,7 +340,10 @@ def test_there_are_no_more_rows_than_events_at_once(events: list[tuple[int, int,
     found = lanes(queues, starts, ends)
     for queue in np.unique(queues):
         own = queues == queue
-        running = [int((own & (starts <= now) & ((ends > now) | (starts == now))).sum()) for now in starts[own]]
+        running = [
+            int((own & (starts <= now) & ((ends > now) | (starts == now))).sum())
+            for now in starts[own]
+        ]
         assert found[own].max() < max(running)
 
 

@@ -21,10 +21,15 @@ from flopcast.traces.summary import annotate
 US = 1000
 
 
-def profiled(label: str, *launches: tuple[str, int, int], step_count: int | None = 1, **columns: Any) -> Profiled:
+def profiled(
+    label: str, *launches: tuple[str, int, int], step_count: int | None = 1, **columns: Any
+) -> Profiled:
     """Return a trace of kernels of (name, start, duration), times in us."""
     names, starts, durations = zip(*launches, strict=True)
-    times = {"start_ns": [start * US for start in starts], "duration_ns": [duration * US for duration in durations]}
+    times = {
+        "start_ns": [start * US for start in starts],
+        "duration_ns": [duration * US for duration in durations],
+    }
     table = dispatch_table({"kind": "kernel", "name": list(names), **times, **columns})
     return Profiled(label, table, step_count=step_count)
 
@@ -59,17 +64,34 @@ def test_without_the_unprofiled_time_the_shortest_kernels_are_a_weaker_sign() ->
 
 def test_times_of_modules_are_compared_call_by_call() -> None:
     """Two steps of a product and a sum; in line the product takes 240 µs of 280, the sum is none of the modules."""
-    rows = [make(500 * step + start, us) for step in range(2) for make, start, us in ((gemm, 0, 300), (add, 310, 20))]
+    rows = [
+        make(500 * step + start, us)
+        for step in range(2)
+        for make, start, us in ((gemm, 0, 300), (add, 310, 20))
+    ]
     whole = Profiled.of("trace", trace(rows), 2)
-    product = {"device": "MI300X", "op": "gemm", "m": 4096, "n": 4096, "k": 4096, "dtype_a": "bf16", "outer": False}
+    product = {
+        "device": "MI300X",
+        "op": "gemm",
+        "m": 4096,
+        "n": 4096,
+        "k": 4096,
+        "dtype_a": "bf16",
+        "outer": False,
+    }
     model = {"device": "MI300X", "op": "application", "variant": "Model", "outer": True}
-    table = pd.DataFrame([model | {"duration_us": 280.0}, product | {"duration_us": 240.0}]).assign(repeats=2)
+    table = pd.DataFrame([model | {"duration_us": 280.0}, product | {"duration_us": 240.0}]).assign(
+        repeats=2
+    )
     inline = Profiled.of_inline("times.csv", table)
     found = fidelity([whole, inline], unprofiled_us=290)
     assert found.best == "times.csv"
     assert [one.times.end_to_end_per_step_us for one in found.traces] == [415.0, 280.0]
     assert [one.times.steps for one in found.traces] == [2, 2]
-    assert [one.agreement.ratio for one in found.traces if one.agreement] == [pytest.approx(300 / 240), 1]
+    assert [one.agreement.ratio for one in found.traces if one.agreement] == [
+        pytest.approx(300 / 240),
+        1,
+    ]
     assert [one.agreement.matched for one in found.traces if one.agreement] == [2, 2]
     assert [note.code for note in found.notes] == ["matched-by-calls"]
     with pytest.raises(DataError, match="no operator of one shape"):
@@ -99,7 +121,9 @@ def test_kernels_are_held_against_those_of_the_believed_trace() -> None:
 
 
 def test_overhead_is_told_per_step_and_as_the_cpu_saw_it() -> None:
-    steps = pd.DataFrame({"step": [1, 2], "start_ns": [0, 60 * US], "duration_ns": [66 * US, 66 * US]})
+    steps = pd.DataFrame(
+        {"step": [1, 2], "start_ns": [0, 60 * US], "duration_ns": [66 * US, 66 * US]}
+    )
     rows = profiled("t", ("gemm", 0, 40), ("gemm", 70, 40), step=[1, 2]).activities
     [trace] = fidelity([Profiled("t", rows, steps)], unprofiled_us=50).traces
     assert (trace.overhead, trace.cpu_overhead) == pytest.approx((10, 32))
@@ -118,7 +142,9 @@ def test_kernels_without_a_duration_have_no_ratio() -> None:
     agreement = found.traces[1].agreement
     assert agreement is not None
     assert (agreement.matched, agreement.ratio) == (3, 1)
-    nothing = fidelity([profiled("a", ("f", 0, 1), ("g", 1, 0)), profiled("b", ("f", 0, 0), ("g", 1, 1))], 1)
+    nothing = fidelity(
+        [profiled("a", ("f", 0, 1), ("g", 1, 0)), profiled("b", ("f", 0, 0), ("g", 1, 1))], 1
+    )
     assert [trace.agreement and trace.agreement.ratio for trace in nothing.traces] == [None, None]
     assert {row["ratio"] for row in fidelity_json(nothing)["kernels"]} == {None}
 
@@ -126,7 +152,12 @@ def test_kernels_without_a_duration_have_no_ratio() -> None:
 def test_what_limits_the_comparison_is_noted() -> None:
     assert fidelity([LIGHT, SERIAL]).notes == ()
     two = profiled(
-        "two", ("ns::gemm<1>()", 0, 40), ("norm", 5, 10), ("ns::gemm<2>()", 50, 40), stream=[1, 2, 1], gpu=[0, 1, 0]
+        "two",
+        ("ns::gemm<1>()", 0, 40),
+        ("norm", 5, 10),
+        ("ns::gemm<2>()", 50, 40),
+        stream=[1, 2, 1],
+        gpu=[0, 1, 0],
     )
     once = profiled("once", ("gemm", 0, 40), ("norm", 50, 10))
     notes = fidelity([once, two]).notes
@@ -138,7 +169,11 @@ def test_what_limits_the_comparison_is_noted() -> None:
 def test_everything_is_json() -> None:
     found = fidelity([SERIAL, LIGHT], unprofiled_us=100)
     text = json.loads(json.dumps(fidelity_json(found), allow_nan=False))
-    assert (text["schema"], text["best"], text["basis"]) == (1, "light", "nearest to the unprofiled time")
+    assert (text["schema"], text["best"], text["basis"]) == (
+        1,
+        "light",
+        "nearest to the unprofiled time",
+    )
     assert text["traces"][1]["end_to_end_per_step_us"] == 110
     assert text["traces"][0]["agreement"]["ratio"] == pytest.approx(0.9)
     assert text["kernels"][0]["kernel"] == "gemm"
@@ -171,7 +206,9 @@ FILLS = [("fill", 0, 1)]
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_compared_is_refused(traces: list[Profiled], unprofiled_us: float | None, message: str) -> None:
+def test_what_cannot_be_compared_is_refused(
+    traces: list[Profiled], unprofiled_us: float | None, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         fidelity(traces, unprofiled_us)
 
@@ -185,7 +222,9 @@ def test_a_trace_slowed_by_a_factor_shows_that_factor(durations: list[int], fact
         for place, (start, duration) in enumerate(zip(starts, durations, strict=True))
     ]
     plain = profiled("plain", *launches)
-    slow = profiled("slow", *((name, factor * start, factor * duration) for name, start, duration in launches))
+    slow = profiled(
+        "slow", *((name, factor * start, factor * duration) for name, start, duration in launches)
+    )
     alone = starts[-1] + durations[-1]
     for traces in ([plain, slow], [slow, plain]):
         found = fidelity(traces, alone)
@@ -200,7 +239,11 @@ def test_a_trace_slowed_by_a_factor_shows_that_factor(durations: list[int], fact
 def of_files(data: Path, *names: str, step_count: int | None = None) -> list[Profiled]:
     read = [trace for name in names for trace in read_traces([data / "profiles" / name])]
     assert not any(isinstance(trace, TraceFailure) for _, trace in read)
-    return [Profiled.of(label, trace, step_count) for label, trace in read if not isinstance(trace, TraceFailure)]
+    return [
+        Profiled.of(label, trace, step_count)
+        for label, trace in read
+        if not isinstance(trace, TraceFailure)
+    ]
 
 
 def agreements(found: Fidelity) -> list[tuple[int, float, float | None]]:
@@ -211,10 +254,14 @@ def agreements(found: Fidelity) -> list[tuple[int, float, float | None]]:
     ]
 
 
-def test_two_runs_of_one_program_under_rocprof_with_and_without_template_arguments(shared_data: Path) -> None:
+def test_two_runs_of_one_program_under_rocprof_with_and_without_template_arguments(
+    shared_data: Path,
+) -> None:
     """A thousand equal stencils take 1.4 % longer in the run whose names were cut."""
     folder = "rocprof_v1v2/finite-difference"
-    traces = of_files(shared_data, f"{folder}/results.csv", f"{folder}/kernel1_results.db", step_count=1000)
+    traces = of_files(
+        shared_data, f"{folder}/results.csv", f"{folder}/kernel1_results.db", step_count=1000
+    )
     found = fidelity(traces, unprofiled_us=2640)
     assert found.best == "results.csv"
     assert [trace.overhead for trace in found.traces] == pytest.approx([0.342, 1.486], abs=0.001)
@@ -223,9 +270,14 @@ def test_two_runs_of_one_program_under_rocprof_with_and_without_template_argumen
     assert found.notes == (remark("names-cut"),)
 
 
-def test_counting_other_counters_leaves_the_kernels_of_one_program_as_they_are(shared_data: Path) -> None:
+def test_counting_other_counters_leaves_the_kernels_of_one_program_as_they_are(
+    shared_data: Path,
+) -> None:
     folder = "rocprofv3/csv_real_rdna35"
-    names = (f"{folder}/decode_fetch_counter_collection.csv", f"{folder}/decode_stall_counter_collection.csv")
+    names = (
+        f"{folder}/decode_fetch_counter_collection.csv",
+        f"{folder}/decode_stall_counter_collection.csv",
+    )
     found = fidelity(of_files(shared_data, *names))
     assert found.basis is Basis.SHORTEST
     assert [(matched, share) for matched, share, _ in agreements(found)] == [(34, 1.0), (34, 1.0)]
@@ -233,7 +285,9 @@ def test_counting_other_counters_leaves_the_kernels_of_one_program_as_they_are(s
 
 
 def test_steps_of_a_real_trace(shared_data: Path) -> None:
-    [trace] = fidelity(of_files(shared_data, "kineto/other/mi300_resnet_act_checkpoint.json.gz"), 16_000).traces
+    [trace] = fidelity(
+        of_files(shared_data, "kineto/other/mi300_resnet_act_checkpoint.json.gz"), 16_000
+    ).traces
     assert (trace.times.steps, trace.times.kernels) == (3, 2238)
     assert trace.times.end_to_end_us == pytest.approx(56517.603, abs=1e-3)
     assert (trace.overhead, trace.cpu_overhead) == pytest.approx((17.745, -0.307), abs=1e-3)
@@ -242,7 +296,10 @@ def test_steps_of_a_real_trace(shared_data: Path) -> None:
 def table(*activities: tuple[int, int], **columns: Any) -> pd.DataFrame:
     """Return activities of (start, duration) in us."""
     starts, durations = zip(*activities, strict=True)
-    times = {"start_ns": [start * US for start in starts], "duration_ns": [duration * US for duration in durations]}
+    times = {
+        "start_ns": [start * US for start in starts],
+        "duration_ns": [duration * US for duration in durations],
+    }
     return dispatch_table({"kind": "kernel", "name": "k", **times, **columns})
 
 
@@ -252,26 +309,48 @@ def test_kernels_gaps_and_end_to_end() -> None:
     times = trace_times(Profiled("t", rows))
     assert (times.kernels, times.kernel_us) == (2, 10)
     assert (times.busy_us, times.gaps_us, times.end_to_end_us) == (12, 12, 24)
-    assert (times.gpus, times.steps, times.cpu_step_us, times.end_to_end_per_step_us) == (1, None, None, None)
+    assert (times.gpus, times.steps, times.cpu_step_us, times.end_to_end_per_step_us) == (
+        1,
+        None,
+        None,
+        None,
+    )
 
 
 def test_steps_are_those_with_activities_and_what_is_outside_them_is_left_out() -> None:
-    steps = pd.DataFrame({"step": [3, 4, 5], "start_ns": [0, 1, 2], "duration_ns": [7 * US, 9 * US, 100 * US]})
+    steps = pd.DataFrame(
+        {"step": [3, 4, 5], "start_ns": [0, 1, 2], "duration_ns": [7 * US, 9 * US, 100 * US]}
+    )
     rows = table((-50, 5), (0, 4), (10, 4), step=[None, 3, 4])
     times = trace_times(Profiled("t", rows, steps))
-    assert (times.kernels, times.steps, times.end_to_end_us, times.end_to_end_per_step_us) == (2, 2, 14, 7)
+    assert (times.kernels, times.steps, times.end_to_end_us, times.end_to_end_per_step_us) == (
+        2,
+        2,
+        14,
+        7,
+    )
     assert times.cpu_step_us == 8
 
 
 def test_the_number_of_steps_given_is_for_the_whole_trace() -> None:
-    times = trace_times(Profiled("t", table((0, 4), (10, 4), (20, 4), step=[None, 3, 3]), step_count=3))
+    times = trace_times(
+        Profiled("t", table((0, 4), (10, 4), (20, 4), step=[None, 3, 3]), step_count=3)
+    )
     assert (times.kernels, times.steps, times.end_to_end_per_step_us) == (3, 3, 8)
 
 
 def test_of_several_gpus_the_longest_counts_and_idle_ones_do_not() -> None:
-    rows = table((0, 10), (0, 4), (16, 4), (0, 99), gpu=[0, 1, 1, 2], kind=["kernel"] * 3 + ["memcpy"])
+    rows = table(
+        (0, 10), (0, 4), (16, 4), (0, 99), gpu=[0, 1, 1, 2], kind=["kernel"] * 3 + ["memcpy"]
+    )
     times = trace_times(Profiled("t", rows))
-    assert (times.gpus, times.kernels, times.kernel_us, times.gaps_us, times.end_to_end_us) == (2, 2, 8, 12, 20)
+    assert (times.gpus, times.kernels, times.kernel_us, times.gaps_us, times.end_to_end_us) == (
+        2,
+        2,
+        8,
+        12,
+        20,
+    )
 
 
 def test_negative_durations_count_as_none() -> None:

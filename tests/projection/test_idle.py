@@ -31,7 +31,9 @@ def test_an_idle_head_is_cut_and_said() -> None:
 
 
 def test_an_idle_tail_is_cut_and_said() -> None:
-    found = result_of("t", trace([*WORK, add(40_000, 4, called=39_990.0)]), HOST, TARGET, samples=16)
+    found = result_of(
+        "t", trace([*WORK, add(40_000, 4, called=39_990.0)]), HOST, TARGET, samples=16
+    )
     assert found.projection.measured_us == pytest.approx(9000)
     (tail,) = (one for one in found.first if one.code == "idle-tail")
     assert tail.values["idle_us"] == 21_000

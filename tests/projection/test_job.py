@@ -22,19 +22,28 @@ TRANSFER_NS = 400_000
 CLOCKS = (1_700_000_000_000_000_000, 5_000_000, 0)
 
 
-def job_of(work_ns: list[list[int]], clocks: tuple[int, ...] = CLOCKS, **columns: Any) -> list[tuple[str, Annotated]]:
+def job_of(
+    work_ns: list[list[int]], clocks: tuple[int, ...] = CLOCKS, **columns: Any
+) -> list[tuple[str, Annotated]]:
     """Return the traces of ranks that work and meet in an all-reduce, again and again, each on a clock of its own."""
     now, rows = [0] * len(work_ns), [[] for _ in work_ns]
     for step in zip(*work_ns, strict=True):
         start = [begin + work for begin, work in zip(now, step, strict=True)]
         end = max(start) + TRANSFER_NS
         for rank, work in enumerate(step):
-            rows[rank] += [("work", now[rank], work), ("ncclDevKernel_Generic_1", start[rank], end - start[rank])]
+            rows[rank] += [
+                ("work", now[rank], work),
+                ("ncclDevKernel_Generic_1", start[rank], end - start[rank]),
+            ]
         now = [end] * len(now)
-    return [(f"r{rank}.json", _trace(rank, own, clocks[rank], columns)) for rank, own in enumerate(rows)]
+    return [
+        (f"r{rank}.json", _trace(rank, own, clocks[rank], columns)) for rank, own in enumerate(rows)
+    ]
 
 
-def _trace(rank: int, rows: list[tuple[str, int, int]], clock: int, columns: dict[str, Any]) -> Annotated:
+def _trace(
+    rank: int, rows: list[tuple[str, int, int]], clock: int, columns: dict[str, Any]
+) -> Annotated:
     name, start, duration = zip(*rows, strict=True)
     meets = ["nccl" in one for one in name]
     table = dispatch_table(
@@ -61,13 +70,19 @@ def kept(**changes: Any) -> Laws:
 
 
 def wait_us(job: Job) -> list[list[float]]:
-    return job.waits.pivot_table(index="rank", columns="meeting", values="wait_us").to_numpy().tolist()
+    return (
+        job.waits.pivot_table(index="rank", columns="meeting", values="wait_us").to_numpy().tolist()
+    )
 
 
 def test_the_wait_found_is_the_delay_of_the_straggler() -> None:
     job = project_job(job_of(straggling(late_ns=150_000)), MI300X, MI300X, kept())
     assert wait_us(job) == [[150.0] * 6, [150.0] * 6, [0.0] * 6]
-    assert job.split["measured_waiting_us"].tolist() == job.split["waiting_us"].tolist() == [900.0, 900.0, 0.0]
+    assert (
+        job.split["measured_waiting_us"].tolist()
+        == job.split["waiting_us"].tolist()
+        == [900.0, 900.0, 0.0]
+    )
     assert job.split["last"].tolist() == [0, 0, 6]
     assert job.split["late_us"].tolist() == [0.0, 0.0, 900.0]
     assert job.measured_us == job.projected_us == job.published_us == 6 * (450 + 400)
@@ -93,7 +108,9 @@ def test_the_measured_durations_give_the_measured_times() -> None:
 
 
 def test_a_faster_network_shortens_transfers_and_no_waiting() -> None:
-    target = replace(MI300X, name="faster links", based_on="MI300X", link_bw_gbs=2 * 448.0, p2p_uni_gbs=128.0)
+    target = replace(
+        MI300X, name="faster links", based_on="MI300X", link_bw_gbs=2 * 448.0, p2p_uni_gbs=128.0
+    )
     job = project_job(job_of(straggling()), MI300X, target, Laws(compute="kept"))
     assert wait_us(job) == [[pytest.approx(150.0)] * 6, [pytest.approx(150.0)] * 6, [0.0] * 6]
     assert job.waits["transfer_us"].max() < 0.6 * 400
@@ -115,7 +132,11 @@ def test_a_faster_straggler_lets_the_others_wait_less() -> None:
     job = project_job(job_of(straggling()), MI300X, MI300X, kept())
     activities = job.projections[2].activities
     activities["factor"] = np.where(activities["name"] == "work", 350 / 450, 1.0)
-    assert wait_us(job) == [[pytest.approx(50.0)] * 6, [pytest.approx(50.0)] * 6, [pytest.approx(0.0)] * 6]
+    assert wait_us(job) == [
+        [pytest.approx(50.0)] * 6,
+        [pytest.approx(50.0)] * 6,
+        [pytest.approx(0.0)] * 6,
+    ]
     assert job.projected_us == pytest.approx(6 * (350 + 400))
 
 
@@ -123,9 +144,13 @@ def test_overlapped_waiting_is_hidden_by_computation() -> None:
     """A kernel on another stream runs while a collective waits: the moment counts as computation."""
     traces = job_of(straggling(steps=1))
     table = traces[0][1].dispatches
-    extra = table.iloc[[0]].assign(start_ns=table["start_ns"].iloc[1], duration_ns=100_000, stream=7)
+    extra = table.iloc[[0]].assign(
+        start_ns=table["start_ns"].iloc[1], duration_ns=100_000, stream=7
+    )
     both = pd.concat([table, extra], ignore_index=True)
-    job = project_job([("a", replace(traces[0][1], dispatches=both)), *traces[1:]], MI300X, MI300X, kept())
+    job = project_job(
+        [("a", replace(traces[0][1], dispatches=both)), *traces[1:]], MI300X, MI300X, kept()
+    )
     assert job.split["waiting_us"].tolist() == [50.0, 150.0, 0.0]
     assert job.split["computation_us"].tolist() == [400.0, 300.0, 450.0]
 
@@ -133,17 +158,26 @@ def test_overlapped_waiting_is_hidden_by_computation() -> None:
 def test_what_the_producer_counts_matches_traces_that_begin_at_different_steps() -> None:
     traces = job_of(straggling(steps=4))
     counted = [
-        trace.dispatches.assign(group_number=pd.array([None, 1, None, 2, None, 3, None, 4], dtype="Int64"))
+        trace.dispatches.assign(
+            group_number=pd.array([None, 1, None, 2, None, 3, None, 4], dtype="Int64")
+        )
         for _, trace in traces
     ]
     counted[1] = counted[1].iloc[2:].reset_index(drop=True)
-    given = [(label, replace(trace, dispatches=rows)) for (label, trace), rows in zip(traces, counted, strict=True)]
+    given = [
+        (label, replace(trace, dispatches=rows))
+        for (label, trace), rows in zip(traces, counted, strict=True)
+    ]
     job = project_job(given, MI300X, MI300X, kept())
     assert job.waits.groupby("meeting")["rank"].size().tolist() == [2, 3, 3, 3]
 
 
 def _shorter(traces: list[tuple[str, Annotated]]) -> list[tuple[str, Annotated]]:
-    return [traces[0], (traces[1][0], replace(traces[1][1], dispatches=traces[1][1].dispatches.iloc[:6])), traces[2]]
+    return [
+        traces[0],
+        (traces[1][0], replace(traces[1][1], dispatches=traces[1][1].dispatches.iloc[:6])),
+        traces[2],
+    ]
 
 
 def test_traces_that_end_early_match_as_far_as_they_go() -> None:
@@ -168,7 +202,10 @@ def test_groups_that_cannot_be_told_apart_are_one_line() -> None:
     unnamed = job_of(straggling(), group_name="", group_ranks="", group_size=[None, 2] * 6)
     with pytest.raises(DataError, match=r"3 traces.* 2 ranks"):
         project_job(unnamed, MI300X, MI300X, kept())
-    assert project_job(unnamed[:2], MI300X, MI300X, kept()).split["waiting_us"].tolist() == [0.0, 0.0]
+    assert project_job(unnamed[:2], MI300X, MI300X, kept()).split["waiting_us"].tolist() == [
+        0.0,
+        0.0,
+    ]
 
 
 def test_orders_that_contradict_each_other_are_one_line() -> None:
@@ -191,7 +228,9 @@ def test_what_is_sent_by_collective_and_pair() -> None:
     assert np.nanmax(pairs) == pytest.approx(each / 2)
     assert communication_table(job.projections[0].activities.iloc[:0]).empty
     kinds = job.collectives
-    assert kinds[["count", "members", "wait_us", "transfer_us"]].to_numpy().tolist() == [[6, 3, 100.0, 400.0]]
+    assert kinds[["count", "members", "wait_us", "transfer_us"]].to_numpy().tolist() == [
+        [6, 3, 100.0, 400.0]
+    ]
 
 
 def test_a_transfer_changes_alike_however_long_a_rank_waits_for_it() -> None:
@@ -204,4 +243,6 @@ def test_a_transfer_changes_alike_however_long_a_rank_waits_for_it() -> None:
         transfer = job.waits["transfer_us"]
         assert transfer.to_numpy() == pytest.approx(transfer.iloc[0], rel=1e-3)
         assert transfer.iloc[0] < TRANSFER_NS / 1e3
-    assert long.waits["transfer_us"].iloc[0] == pytest.approx(short.waits["transfer_us"].iloc[0], rel=1e-3)
+    assert long.waits["transfer_us"].iloc[0] == pytest.approx(
+        short.waits["transfer_us"].iloc[0], rel=1e-3
+    )

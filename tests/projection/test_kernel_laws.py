@@ -27,7 +27,15 @@ from flopcast.projection.kernel_laws import (
 )  # fmt: skip
 from flopcast.remarks import remark
 from flopcast.table.problems import pair as pair_rows
-from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
+from flopcast.tests.projection.oracles.activities import (
+    HOST,
+    TARGET,
+    activities,
+    copy,
+    gemm,
+    kernel,
+    relu,
+)
 from flopcast.traces.classes import op_classes
 from flopcast.traces.summary import Annotated
 
@@ -41,7 +49,15 @@ class Twice:
     """A run that predicts twice the measured time of every product of matrices, within a factor e either way."""
 
     recipe = FeatureRecipe(
-        columns=(), roles={}, units={}, levels={}, constant={}, redundant={}, skipped={}, host=HOST, target=TARGET
+        columns=(),
+        roles={},
+        units={},
+        levels={},
+        constant={},
+        redundant={},
+        skipped={},
+        host=HOST,
+        target=TARGET,
     )
 
     def predict(self, rows: pd.DataFrame, level: float) -> pd.DataFrame:
@@ -69,7 +85,9 @@ def test_factors_are_aligned_with_the_activities() -> None:
 
 
 def test_the_error_of_the_law_used_is_told() -> None:
-    found = compute_factors(activities(gemm(*LARGE), relu(9, 9), kernel()), find("MI300X"), find("MI355X"), "flops")
+    found = compute_factors(
+        activities(gemm(*LARGE), relu(9, 9), kernel()), find("MI300X"), find("MI355X"), "flops"
+    )
     assert found["sigma"].round(3).tolist()[:1] == [round(float(np.hypot(0.32, 0.15)), 3)]
     assert found["law"].tolist() == ["flops", "bandwidth", "bandwidth"]
     assert found["sigma"][1] == pytest.approx(np.hypot(0.10, 0.07))
@@ -89,11 +107,17 @@ def test_corrections_multiply_the_classes_that_have_one() -> None:
 
 def test_a_run_goes_before_the_law_where_it_applies() -> None:
     table = activities(gemm(*LARGE, us=50), relu(9, 9), kernel())
-    found = compute_factors(table, HOST, TARGET, "affine", run=Twice(), corrections={"gemm": Correction(9.0, 0.1, 3)})
+    found = compute_factors(
+        table, HOST, TARGET, "affine", run=Twice(), corrections={"gemm": Correction(9.0, 0.1, 3)}
+    )
     law = compute_factors(table, HOST, TARGET, "affine")
     assert found["law"].tolist() == ["model", "affine", "affine"]
     assert found["factor"].tolist() == [2.0, *law["factor"][1:]]
-    assert [[reason.code for reason in why] for why in found["why"]] == [[], ["unlike-training"], ["model-then-law"]]
+    assert [[reason.code for reason in why] for why in found["why"]] == [
+        [],
+        ["unlike-training"],
+        ["model-then-law"],
+    ]
     assert found["why"][2][0].values["law"] == (NO_WORK,)
     assert found["sigma"][0] == pytest.approx(1 / 1.645, rel=1e-3)
     assert found["bound"].tolist() == law["bound"].tolist()
@@ -101,7 +125,9 @@ def test_a_run_goes_before_the_law_where_it_applies() -> None:
 
 def test_stated_fixed_times_are_used() -> None:
     none = {"AMD": Overhead(0, 0, inside=True), "NVIDIA": Overhead(0, 0, inside=False)}
-    assert compute_factors(activities(gemm(*LARGE)), HOST, TARGET, overhead=none)["factor"].tolist() == [2.0]
+    assert compute_factors(activities(gemm(*LARGE)), HOST, TARGET, overhead=none)[
+        "factor"
+    ].tolist() == [2.0]
 
 
 def test_an_unknown_law_is_refused() -> None:
@@ -115,7 +141,9 @@ def test_the_default_law_is_within_15_percent_on_every_pair_of_models(
 ) -> None:
     folders = {"MI300X": "pairs_mi300", "H100 SXM5": "pairs_h100"}
     traces = {device: kineto(f"{folder}/{name}").dispatches for device, folder in folders.items()}
-    tables = {device: rows[rows["linked"] & rows["kind"].eq("kernel")] for device, rows in traces.items()}
+    tables = {
+        device: rows[rows["linked"] & rows["kind"].eq("kernel")] for device, rows in traces.items()
+    }
     for host, target in (("MI300X", "H100 SXM5"), ("H100 SXM5", "MI300X")):
         found = compute_factors(tables[host], find(host), find(target))
         projected = float((found["factor"] * tables[host]["duration_ns"]).sum())
@@ -144,7 +172,9 @@ def error(law: str, op_class: str, host: str) -> LawError:
 
 
 def sigma(law: str, op_class: str, *devices: object) -> float:
-    return float(sigmas(np.array([op_class], dtype=object), np.array([law], dtype=object), *devices)[0])
+    return float(
+        sigmas(np.array([op_class], dtype=object), np.array([law], dtype=object), *devices)[0]
+    )
 
 
 def test_what_was_measured_between_the_architectures_counts_there_and_back() -> None:
@@ -156,7 +186,9 @@ def test_what_was_measured_between_the_architectures_counts_there_and_back() -> 
 def test_elsewhere_all_that_was_measured_counts() -> None:
     both = [error("affine", "gemm", host).sigma for host in ("CDNA1", "CDNA3")]
     assert sigma("affine", "gemm", MI300X, H100) == pytest.approx(np.sqrt(np.mean(np.square(both))))
-    assert sigma("affine", "gemm", replace(H100, arch=""), H100) == sigma("affine", "gemm", MI300X, H100)
+    assert sigma("affine", "gemm", replace(H100, arch=""), H100) == sigma(
+        "affine", "gemm", MI300X, H100
+    )
 
 
 def test_what_nobody_measured_is_not_known_and_equal_devices_agree() -> None:

@@ -13,7 +13,13 @@ def kernels(*launches: tuple[str, int, int], **columns: Any) -> pd.DataFrame:
     """Return kernels of (name, start, duration)."""
     names, starts, durations = zip(*launches, strict=True)
     return dispatch_table(
-        {"kind": "kernel", "name": list(names), "start_ns": list(starts), "duration_ns": list(durations), **columns}
+        {
+            "kind": "kernel",
+            "name": list(names),
+            "start_ns": list(starts),
+            "duration_ns": list(durations),
+            **columns,
+        }
     )
 
 
@@ -39,7 +45,9 @@ def test_what_one_of_three_lacks_is_not_matched() -> None:
 
 
 def test_uneven_kernels_are_told_by_their_share_of_the_time() -> None:
-    matching = match_kernels([kernels(("a", 0, 30), ("b", 50, 5)), kernels(("a", 0, 30), ("b", 50, 5), ("b", 60, 10))])
+    matching = match_kernels(
+        [kernels(("a", 0, 30), ("b", 50, 5)), kernels(("a", 0, 30), ("b", 50, 5), ("b", 60, 10))]
+    )
     assert matching.uneven_share == 20 / 80
 
 
@@ -72,7 +80,11 @@ def test_names_are_compared_without_what_profilers_put_around_them() -> None:
 
 
 def test_names_are_cut_to_the_function_where_a_trace_has_no_more() -> None:
-    one = kernels(("void ns::f<float>(int*)", 0, 1), ("Cijk_MT64x64", 5, 9), ("void ns::f<double>(int*)", 1, 2))
+    one = kernels(
+        ("void ns::f<float>(int*)", 0, 1),
+        ("Cijk_MT64x64", 5, 9),
+        ("void ns::f<double>(int*)", 1, 2),
+    )
     two = kernels(("f", 0, 3), ("f", 1, 4), ("Cijk_MT64x64.kd", 5, 8))
     assert found(one, two) == [("f", [1, 3]), ("f", [2, 4]), ("Cijk_MT64x64", [9, 8])]
     assert match_kernels([one, two]).cut
@@ -80,7 +92,10 @@ def test_names_are_cut_to_the_function_where_a_trace_has_no_more() -> None:
 
 
 def test_function_names() -> None:
-    assert function_name("void check_kernel<double>(int*, double const*)".removeprefix("void ")) == "check_kernel"
+    assert (
+        function_name("void check_kernel<double>(int*, double const*)".removeprefix("void "))
+        == "check_kernel"
+    )
     assert function_name("(anonymous namespace)::f(int)") == "f"
     assert function_name("_ZN2ns1fEv") == "_ZN2ns1fEv"
 

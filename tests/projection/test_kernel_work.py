@@ -18,7 +18,15 @@ from flopcast.projection.kernel_laws import (
     of_activities,
     of_pairs,
 )
-from flopcast.tests.projection.oracles.activities import HOST, TARGET, activities, copy, gemm, kernel, relu
+from flopcast.tests.projection.oracles.activities import (
+    HOST,
+    TARGET,
+    activities,
+    copy,
+    gemm,
+    kernel,
+    relu,
+)
 from flopcast.traces.classes import op_classes
 from flopcast.traces.summary import Annotated
 
@@ -26,11 +34,19 @@ AMD = OVERHEADS["AMD"]
 
 
 def test_work_is_that_of_the_table_and_unknown_where_nobody_knows_it() -> None:
-    table = activities(gemm(64, 32, 16, us=3), kernel(), relu(8, 4, dtype="fp32"), gemm(64, 32, 16), copy("HtoD", 100))
+    table = activities(
+        gemm(64, 32, 16, us=3),
+        kernel(),
+        relu(8, 4, dtype="fp32"),
+        gemm(64, 32, 16),
+        copy("HtoD", 100),
+    )
     rows = of_activities(table, AMD)
     assert rows.known.tolist() == [True, False, True, True, True]
     assert rows.unknown.tolist() == [None, NO_WORK, None, None, None]
-    np.testing.assert_array_equal(rows.work.flops, [2 * 64 * 32 * 16, np.nan, 32, 2 * 64 * 32 * 16, 0])
+    np.testing.assert_array_equal(
+        rows.work.flops, [2 * 64 * 32 * 16, np.nan, 32, 2 * 64 * 32 * 16, 0]
+    )
     np.testing.assert_array_equal(rows.work.bytes[[0, 2, 4]], table["bytes_moved"].iloc[[0, 2, 4]])
     assert rows.work.dtype.tolist() == ["bf16", "", "fp32", "bf16", "fp32"]
     assert rows.work.unit.tolist() == ["matrix", "", "vector", "matrix", "vector"]
@@ -69,9 +85,15 @@ def test_no_activities_have_no_rows() -> None:
 
 
 def test_measured_rows_count_as_measured_alone() -> None:
-    table = pd.DataFrame({"op": ["gemm"], "dtype_a": "fp8", "m": 8, "n": 4, "k": 2, "host_duration_us": 7.0})
+    table = pd.DataFrame(
+        {"op": ["gemm"], "dtype_a": "fp8", "m": 8, "n": 4, "k": 2, "host_duration_us": 7.0}
+    )
     rows = of_pairs(table)
-    assert (rows.op_class.tolist(), rows.host_us.tolist(), rows.queued.tolist()) == (["gemm"], [7.0], [False])
+    assert (rows.op_class.tolist(), rows.host_us.tolist(), rows.queued.tolist()) == (
+        ["gemm"],
+        [7.0],
+        [False],
+    )
     assert rows.work.flops.tolist() == [2 * 8 * 4 * 2]
     with pytest.raises(DataError, match="host_duration_us"):
         of_pairs(table.assign(host_duration_us=0.0))
@@ -107,7 +129,10 @@ def test_an_unknown_vendor_has_the_overhead_of_the_other_device() -> None:
 
 @pytest.mark.parametrize(
     ("overhead", "gaps_ns", "queued"),
-    [(AMD, [0, 1, 160, 161, 2000], [True, True, True, False, False]), (NVIDIA, [0, 2600, 2601], [True, True, False])],
+    [
+        (AMD, [0, 1, 160, 161, 2000], [True, True, True, False, False]),
+        (NVIDIA, [0, 2600, 2601], [True, True, False]),
+    ],
 )
 def test_an_activity_was_waiting_if_no_more_than_a_dispatch_went_by(
     overhead: Overhead, gaps_ns: list[int], queued: list[bool]
@@ -118,7 +143,11 @@ def test_an_activity_was_waiting_if_no_more_than_a_dispatch_went_by(
 
 
 def test_queues_wait_for_themselves_only() -> None:
-    table = activities(kernel(us=5, start_ns=1000), kernel(us=5, start_ns=6000, stream=8), kernel(us=1, start_ns=6000))
+    table = activities(
+        kernel(us=5, start_ns=1000),
+        kernel(us=5, start_ns=6000, stream=8),
+        kernel(us=1, start_ns=6000),
+    )
     assert is_queued(table, AMD).tolist() == [False, False, True]
 
 
@@ -127,9 +156,14 @@ def _tenth(trace: Annotated, queued: bool) -> tuple[float, float]:
     table = trace.dispatches[trace.dispatches["kind"] == "kernel"].sort_values("start_ns")
     group = table.groupby(["gpu", "stream"])
     gap_ns = (
-        table["start_ns"] - (table["start_ns"] + table["duration_ns"]).groupby([table["gpu"], table["stream"]]).shift()
+        table["start_ns"]
+        - (table["start_ns"] + table["duration_ns"])
+        .groupby([table["gpu"], table["stream"]])
+        .shift()
     )
-    small = (table[["grid_x", "grid_y", "grid_z"]].astype(float).prod(axis=1) <= 16) & (group.cumcount() > 0)
+    small = (table[["grid_x", "grid_y", "grid_z"]].astype(float).prod(axis=1) <= 16) & (
+        group.cumcount() > 0
+    )
     own = gap_ns.le(160) if queued else gap_ns.gt(3000)
     times_us = table["duration_ns"][small & own] / 1e3
     return float(times_us.quantile(0.1)), float(gap_ns[gap_ns.between(161, 5000)].median()) / 1e3

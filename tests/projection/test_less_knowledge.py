@@ -20,14 +20,24 @@ from flopcast.tests.projection.oracles.traces import add, all_reduce, busy, gemm
 from flopcast.traces.dispatches import empty_calls
 from flopcast.traces.summary import Annotated
 
-DEVICES = [("MI300X", "MI355X"), ("MI355X", "MI300X"), ("H100", "MI300X"), ("MI300X", "H100"), ("B200", "MI300X")]
-SAMPLED = 0.97  # of a width is left by chance where other factors take other dimensions of the sample
+DEVICES = [
+    ("MI300X", "MI355X"),
+    ("MI355X", "MI300X"),
+    ("H100", "MI300X"),
+    ("MI300X", "H100"),
+    ("B200", "MI300X"),
+]
+SAMPLED = (
+    0.97  # of a width is left by chance where other factors take other dimensions of the sample
+)
 
 
 def reach(traced: Annotated, host: GPU, target: GPU) -> tuple[float, int]:
     """Return half the interval over the nominal time, and the place of its accuracy band."""
     found = uncertainty_of(project_trace(traced, host, target), samples=1024)
-    return found.half_width, int(np.searchsorted(BANDS, 100 * found.half_width / SAMPLED, side="right"))
+    return found.half_width, int(
+        np.searchsorted(BANDS, 100 * found.half_width / SAMPLED, side="right")
+    )
 
 
 def forgotten(traced: Annotated) -> Iterator[tuple[str, Annotated]]:
@@ -66,7 +76,12 @@ def test_calls_launches_and_shapes(name: str, devices: tuple[str, str]) -> None:
 @pytest.mark.parametrize("devices", [*DEVICES, ("MI300X", "MI325X")])
 @pytest.mark.parametrize("column", ["collective", "collective_bytes", "group_size"])
 def test_what_a_collective_is(column: str, devices: tuple[str, str]) -> None:
-    rows = [gemm(0, 300), all_reduce(310, 700, message=2**28), gemm(1020, 300), all_reduce(1330, 60, message=2**20)]
+    rows = [
+        gemm(0, 300),
+        all_reduce(310, 700, message=2**28),
+        gemm(1020, 300),
+        all_reduce(1330, 60, message=2**20),
+    ]
     whole = trace(rows)
     table = whole.dispatches
     nothing = "" if column == "collective" else None
@@ -81,8 +96,15 @@ def test_what_a_collective_is(column: str, devices: tuple[str, str]) -> None:
 @pytest.mark.parametrize("ranks", [16, 64, 72])
 @pytest.mark.parametrize("message", [2**9, 2**24, 2**30])
 @pytest.mark.parametrize("target", ["MI300X", "MI355X"])
-def test_the_message_of_a_collective_among_more_ranks(target: str, message: int, ranks: int) -> None:
-    rows = [gemm(0, 300), all_reduce(310, 700, message=message), gemm(1020, 300), all_reduce(1330, 60, message=message)]
+def test_the_message_of_a_collective_among_more_ranks(
+    target: str, message: int, ranks: int
+) -> None:
+    rows = [
+        gemm(0, 300),
+        all_reduce(310, 700, message=message),
+        gemm(1020, 300),
+        all_reduce(1330, 60, message=message),
+    ]
     whole = trace(rows)
     nothing = whole.dispatches["collective_bytes"].mask(whole.dispatches["collective"] != "")
     less = replace(whole, dispatches=whole.dispatches.assign(collective_bytes=nothing))
@@ -113,7 +135,9 @@ def test_real_traces(shared_data: Path) -> None:
         assert all(after >= SAMPLED * before for before, after in pairwise(widths)), found
 
 
-def test_the_kernels_of_a_launch_bound_trace_alone_hold_the_measured_time(shared_data: Path) -> None:
+def test_the_kernels_of_a_launch_bound_trace_alone_hold_the_measured_time(
+    shared_data: Path,
+) -> None:
     (path,) = (shared_data / "profiles" / "kineto" / "pairs_mi300").glob("*bert*")
     ((_, traced),) = traces_of([path], Options(calls=True))
     alone = replace(traced, calls=empty_calls(), dispatches=traced.dispatches.assign(linked=False))

@@ -16,7 +16,14 @@ from flopcast.traces.dispatches import dispatch_table
 def kernels(names: str | list[str], **columns: object) -> pd.DataFrame:
     """Return launches one after the other, 1 µs each."""
     start = [2000 * place for place in range(len(names))]
-    given = {"kind": "kernel", "name": list(names), "start_ns": start, "duration_ns": 1000, "source": "t:1", "gpu": 0}
+    given = {
+        "kind": "kernel",
+        "name": list(names),
+        "start_ns": start,
+        "duration_ns": 1000,
+        "source": "t:1",
+        "gpu": 0,
+    }
     return dispatch_table({**given, **columns})
 
 
@@ -27,24 +34,36 @@ def planned(plan: PassPlan) -> list[list[object]]:
 def test_kernels_that_run_equally_often_share_a_pass() -> None:
     plan = plan_passes(kernels("abcbadb"), kernels_per_pass=2, steps=10)
     assert planned(plan) == [[1, "b", 3, 30], [1, "a", 2, 20], [2, "c", 1, 10], [2, "d", 1, 10]]
-    assert (plan.passes, [note.code for note in plan.notes]) == (2, ["passes-planned", "filters-with-counters"])
+    assert (plan.passes, [note.code for note in plan.notes]) == (
+        2,
+        ["passes-planned", "filters-with-counters"],
+    )
     assert plan.kernels["time_us"].tolist() == [3, 2, 1, 1]
 
 
 def test_steps_of_the_trace_are_told_from_what_runs_before() -> None:
     """a once before, then twice a step; i is not launched in a step at all."""
     full = kernels("iaaabaab", step=[None, None, 1, 1, 1, 2, 2, 2])
-    assert planned(plan_passes(full, steps=10)) == [[1, "a", 2, 21], [1, "b", 1, 10], [1, "i", 0, 1]]
+    assert planned(plan_passes(full, steps=10)) == [
+        [1, "a", 2, 21],
+        [1, "b", 1, 10],
+        [1, "i", 0, 1],
+    ]
 
 
 def test_a_list_of_names_is_one_step_and_ranks_run_the_same() -> None:
-    assert planned(plan_passes(pd.DataFrame({"name": ["a", "b", "a"]}), steps=3)) == [[1, "a", 2, 6], [1, "b", 1, 3]]
+    assert planned(plan_passes(pd.DataFrame({"name": ["a", "b", "a"]}), steps=3)) == [
+        [1, "a", 2, 6],
+        [1, "b", 1, 3],
+    ]
     assert planned(plan_passes(kernels("aaa", rank=[0, 1, 1]), steps=3)) == [[1, "a", 2, 6]]
 
 
 def test_the_command_of_a_pass_finds_its_kernels_alone() -> None:
     names = ["void ns::f<float, 4>(float*, int)", "g[x]"]
-    words = shlex.split(command(plan_passes(kernels(names), steps=7), 1, counters="SQ_WAVES GRBM_COUNT"))
+    words = shlex.split(
+        command(plan_passes(kernels(names), steps=7), 1, counters="SQ_WAVES GRBM_COUNT")
+    )
     assert words[:4] == ["rocprofv3", "--pmc", "SQ_WAVES", "GRBM_COUNT"]
     assert words[words.index("--kernel-iteration-range") + 1] == "[1-7]"
     assert words[-2:] == ["--", "PROGRAM"]
@@ -80,7 +99,9 @@ def test_what_was_recorded_is_proved_launch_by_launch() -> None:
         ["a", 4],
         ["b", 1],
     ]
-    assert proof(plan, {"one": kernels("aaaa"), "two": kernels("bb"), "others": kernels("c")}).complete
+    assert proof(
+        plan, {"one": kernels("aaaa"), "two": kernels("bb"), "others": kernels("c")}
+    ).complete
 
 
 def test_every_rank_must_have_all_kernels() -> None:

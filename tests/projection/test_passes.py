@@ -19,7 +19,10 @@ US = 1000
 def trace(*launches: tuple[str, int, int], **columns: Any) -> Annotated:
     """Return a trace of kernels of (name, start, duration), times in µs."""
     names, starts, durations = zip(*launches, strict=True)
-    times = {"start_ns": [start * US for start in starts], "duration_ns": [duration * US for duration in durations]}
+    times = {
+        "start_ns": [start * US for start in starts],
+        "duration_ns": [duration * US for duration in durations],
+    }
     kernels = {"kind": "kernel", "name": list(names), "source": "t:1", "gpu": 0, **times, **columns}
     return annotate(Trace(dispatch_table(kernels)))
 
@@ -41,8 +44,17 @@ def test_what_follows_a_kernel_follows_it_still() -> None:
     assert times_us(found.trace) == [[0, 30], [40, 10], [60, 20]]
     assert found.kernels.to_numpy().tolist() == [["a", 2, 2, 80, 0, 50], ["b", 1, 0, 10, 10, 10]]
     told = found.note.values
-    assert (found.note.code, told["kernels"], told["of"], told["unmeasured"]) == ("durations-of-passes", 2, 3, 1)
-    assert (told["first"], told["time_share"], told["ratio"]) == (("b",), pytest.approx(8 / 9), pytest.approx(6 / 9))
+    assert (found.note.code, told["kernels"], told["of"], told["unmeasured"]) == (
+        "durations-of-passes",
+        2,
+        3,
+        1,
+    )
+    assert (told["first"], told["time_share"], told["ratio"]) == (
+        ("b",),
+        pytest.approx(8 / 9),
+        pytest.approx(6 / 9),
+    )
 
 
 def test_the_durations_of_the_trace_itself_change_nothing() -> None:
@@ -73,8 +85,18 @@ def test_steps_that_differ_are_no_executions_of_one_another() -> None:
 
 def test_times_of_modules_go_to_the_calls_of_their_operator_and_shape() -> None:
     """Products that took 300 µs took 240 in line, with a helper kernel of the same call in proportion."""
-    whole = oracles.trace([oracles.gemm(0, 300, called=-9), oracles.add(400, 20), oracles.gemm(500, 300, called=490)])
-    row = {"device": "MI300X", "op": "gemm", "m": 4096, "n": 4096, "k": 4096, "dtype_a": "bf16", "repeats": 9}
+    whole = oracles.trace(
+        [oracles.gemm(0, 300, called=-9), oracles.add(400, 20), oracles.gemm(500, 300, called=490)]
+    )
+    row = {
+        "device": "MI300X",
+        "op": "gemm",
+        "m": 4096,
+        "n": 4096,
+        "k": 4096,
+        "dtype_a": "bf16",
+        "repeats": 9,
+    }
     inline = pd.DataFrame([row | {"duration_us": time} for time in (230.0, 240.0, 260.0)])
     found = with_durations(whole, inline)
     assert found.trace.dispatches["duration_ns"].tolist() == [240 * US, 20 * US, 240 * US]
@@ -92,7 +114,9 @@ def test_one_gpu_serves_all_and_several_go_by_their_order() -> None:
 
 
 def test_names_meet_however_the_profilers_spell_them() -> None:
-    short = with_durations(trace(("ns::f<1>()", 0, 40), ("ns::f<2>()", 50, 40)), passes(("f", 1, 1.0), ("f", 2, 2.0)))
+    short = with_durations(
+        trace(("ns::f<1>()", 0, 40), ("ns::f<2>()", 50, 40)), passes(("f", 1, 1.0), ("f", 2, 2.0))
+    )
     assert short.trace.dispatches["duration_ns"].tolist() == [US, 2 * US]
     with pytest.raises(DataError, match=r"'f<1>' and 'f<2>'"):
         with_durations(trace(("f", 0, 40)), passes(("f<1>", 1, 1.0), ("f<2>", 1, 2.0)))
@@ -106,7 +130,10 @@ def test_names_meet_however_the_profilers_spell_them() -> None:
         (passes(("a", 0, 1.0)), "row 1"),
         (passes(("a", 1, 1.0), ("a", 2, -1.0)), "row 2"),
         (passes(("c", 1, 1.0)), "no kernel of the durations"),
-        (passes(*(("a", place, 1.0) for place in range(1, 4))), "'a' runs 3 times in the durations, 2 times"),
+        (
+            passes(*(("a", place, 1.0) for place in range(1, 4))),
+            "'a' runs 3 times in the durations, 2 times",
+        ),
         (passes(("a", 1, 1.0), ("a", 1, 1.0), device_number=[0, 1]), "2 GPUs for a trace of 1"),
     ],
 )
@@ -117,6 +144,11 @@ def test_what_contradicts_the_trace_is_refused(durations: pd.DataFrame, message:
 
 def test_another_launch_is_another_program() -> None:
     full = trace(("a", 0, 40), grid_x=8, grid_y=1, grid_z=1, block_x=64, block_y=1, block_z=1)
-    assert with_durations(full, passes(("a", 1, 1.0), workgroups=8.0, threads=64.0)).note.values["kernels"] == 1
+    assert (
+        with_durations(full, passes(("a", 1, 1.0), workgroups=8.0, threads=64.0)).note.values[
+            "kernels"
+        ]
+        == 1
+    )
     with pytest.raises(DataError, match=r"'a'.*8.*9"):
         with_durations(full, passes(("a", 1, 1.0), workgroups=9.0))

@@ -20,7 +20,9 @@ LEFT = KEPT + 1  # the first stands for itself
 Rows = list[dict[str, object]]
 
 
-def steps(count: int, begin: float = 1000.0, called: float = 0.0, size: int = 4096, jitter: float = 0.02) -> Rows:
+def steps(
+    count: int, begin: float = 1000.0, called: float = 0.0, size: int = 4096, jitter: float = 0.02
+) -> Rows:
     """Return steps of a busy queue, their collective beside it, launched 1000 µs apart; times differ from step to step.
 
     The CPU runs ahead: the steps take longer than that.
@@ -30,7 +32,11 @@ def steps(count: int, begin: float = 1000.0, called: float = 0.0, size: int = 40
         at = called + 1000.0 * number
         for place, make in enumerate((gemm, add, gemm, gemm, add)):
             time = (600.0 if make is gemm else 60.0) * (1 + jitter * random.standard_normal())
-            rows.append(make(now, time, called=at + 10.0 * place, **({"size": size} if make is gemm else {})))
+            rows.append(
+                make(
+                    now, time, called=at + 10.0 * place, **({"size": size} if make is gemm else {})
+                )
+            )
             now += time
         rows.append(all_reduce(now - 200, 150 + 5 * random.random(), stream=1, called=at + 60))
     return rows
@@ -43,7 +49,9 @@ def folded(found: Annotated) -> Folded:
 
 
 def both(found: Annotated, laws: Laws | None = None) -> tuple[Result, Result]:
-    return tuple(result_of("t", found, HOST, TARGET, laws, samples=32, phases=one) for one in (True, False))  # type: ignore[return-value]
+    return tuple(
+        result_of("t", found, HOST, TARGET, laws, samples=32, phases=one) for one in (True, False)
+    )  # type: ignore[return-value]
 
 
 def off(found: Result, whole: Result) -> float:
@@ -70,10 +78,14 @@ def test_tables_are_of_the_whole_trace() -> None:
         assert quick.classes[name].tolist() == pytest.approx(whole.classes[name].tolist(), rel=near)
     for name in ("measured_us", "published_us", "projected_us"):
         assert quick.totals[name].tolist() == pytest.approx(whole.totals[name].tolist(), rel=0.01)
-    assert quick.sent[["collective", "count", "sent_bytes"]].equals(whole.sent[["collective", "count", "sent_bytes"]])
+    assert quick.sent[["collective", "count", "sent_bytes"]].equals(
+        whole.sent[["collective", "count", "sent_bytes"]]
+    )
     assert quick.split.equals(whole.split)
     assert quick.path == pytest.approx(whole.path, abs=0.05)
-    assert quick.path_kernels["path_us"].sum() == pytest.approx(whole.path_kernels["path_us"].sum(), rel=0.02)
+    assert quick.path_kernels["path_us"].sum() == pytest.approx(
+        whole.path_kernels["path_us"].sum(), rel=0.02
+    )
     assert quick.uncertainty.lower_us == pytest.approx(whole.uncertainty.lower_us, rel=0.01)
 
 
@@ -87,7 +99,10 @@ def test_projected_to_itself_a_folded_trace_takes_what_was_measured(gaps: str) -
 
 
 def test_what_does_not_repeat_is_kept() -> None:
-    head, tail = [gemm(0, 500, size=1024, called=-50), add(600, 30, called=-40)], [gemm(200_000, 900, size=512)]
+    head, tail = (
+        [gemm(0, 500, size=1024, called=-50), add(600, 30, called=-40)],
+        [gemm(200_000, 900, size=512)],
+    )
     short = folded(trace([*head, *steps(40), *tail]))
     left = short.trace.dispatches
     assert len(left) == len(head) + 6 * LEFT + len(tail)
@@ -127,7 +142,10 @@ def test_a_step_of_other_shapes_is_odd_too() -> None:
 
 
 def test_a_kernel_replaced_for_good_begins_another_phase() -> None:
-    rows = [add(30.0 * place, 20, size=1000 + place % 6, name=f"kernel {place % 6}") for place in range(6 * 40)]
+    rows = [
+        add(30.0 * place, 20, size=1000 + place % 6, name=f"kernel {place % 6}")
+        for place in range(6 * 40)
+    ]
     for row in rows[6 * 20 + 2 :: 6]:
         row["name"] = "a faster one"
     short = folded(trace(rows))
@@ -141,7 +159,10 @@ def test_a_kernel_replaced_for_good_begins_another_phase() -> None:
 
 
 def test_a_name_that_differs_now_and_then_does_not_end_a_phase() -> None:
-    rows = [add(30.0 * place, 20, size=1000 + place % 12, name=f"kernel {place % 12}") for place in range(12 * 40)]
+    rows = [
+        add(30.0 * place, 20, size=1000 + place % 12, name=f"kernel {place % 12}")
+        for place in range(12 * 40)
+    ]
     for number in (7, 20, 33):
         rows[12 * number + 4]["name"] = "a variant"
     short = folded(trace(rows))
@@ -162,7 +183,10 @@ def test_numbers_of_dispatches_give_the_order_where_queues_overlap() -> None:
 
 
 def test_nothing_repeats_and_all_is_projected() -> None:
-    rows = [gemm(1000.0 * number, 300, size=256 * (number + 1), name=f"kernel {number}") for number in range(40)]
+    rows = [
+        gemm(1000.0 * number, 300, size=256 * (number + 1), name=f"kernel {number}")
+        for number in range(40)
+    ]
     assert fold(trace(rows)) is None
     quick, whole = both(trace(rows))
     assert quick.phases is None
@@ -174,7 +198,9 @@ def test_nothing_repeats_and_all_is_projected() -> None:
 def test_parts_of_a_graph_are_not_cut() -> None:
     whole = trace(steps(40))
     alike = whole.dispatches.assign(correlation=0)
-    calls = whole.calls.assign(correlation=pd.array([0, *range(100, 99 + len(whole.calls))], dtype="Int64"))
+    calls = whole.calls.assign(
+        correlation=pd.array([0, *range(100, 99 + len(whole.calls))], dtype="Int64")
+    )
     assert fold(replace(whole, dispatches=alike, calls=calls)) is None
 
 
@@ -196,7 +222,9 @@ def test_without_calls_of_the_cpu_starts_give_the_order() -> None:
 @pytest.mark.parametrize(("repeats", "folds"), [(30, True), (29, False)])
 def test_gpus_must_repeat_equally_often(repeats: int, folds: bool) -> None:
     one, other = trace(steps(30, jitter=0)).dispatches, trace(steps(repeats, jitter=0)).dispatches
-    table = pd.concat([one, other.assign(gpu=pd.array([1] * len(other), dtype="Int64"))], ignore_index=True)
+    table = pd.concat(
+        [one, other.assign(gpu=pd.array([1] * len(other), dtype="Int64"))], ignore_index=True
+    )
     found = replace(trace(steps(30, jitter=0), launched=False), dispatches=table)
     short = fold(found)
     assert (short is not None) == folds

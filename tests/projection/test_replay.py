@@ -105,7 +105,13 @@ def test_samples_are_replays_of_their_own() -> None:
 
 def test_without_calls_gaps_are_kept() -> None:
     table = dispatch_table(
-        {"kind": "kernel", "name": "k", "start_ns": [0, 20, 50], "duration_ns": [10, 20, 5], "stream": 0}
+        {
+            "kind": "kernel",
+            "name": "k",
+            "start_ns": [0, 20, 50],
+            "duration_ns": [10, 20, 5],
+            "stream": 0,
+        }
     )
     graph = build(table, empty_calls())
     times = replay(graph, np.array([100.0, 1.0, 5.0]))
@@ -113,7 +119,9 @@ def test_without_calls_gaps_are_kept() -> None:
 
 
 def test_what_overlaps_on_a_queue_keeps_its_share() -> None:
-    table = dispatch_table({"kind": "kernel", "name": "k", "start_ns": [0, 25], "duration_ns": [100, 10], "stream": 0})
+    table = dispatch_table(
+        {"kind": "kernel", "name": "k", "start_ns": [0, 25], "duration_ns": [100, 10], "stream": 0}
+    )
     graph = build(table, empty_calls())
     assert replay(graph, np.array([200.0, 10.0])).start_ns[0].tolist() == [0.0, 50.0]
 
@@ -146,7 +154,9 @@ def test_a_thread_that_paused_for_another_goes_on_after_it() -> None:
 
 
 def test_activities_that_do_not_fit_are_refused() -> None:
-    table = dispatch_table({"kind": "kernel", "name": "k", "start_ns": [0], "duration_ns": [1], "stream": 0})
+    table = dispatch_table(
+        {"kind": "kernel", "name": "k", "start_ns": [0], "duration_ns": [1], "stream": 0}
+    )
     graph = build(table, empty_calls())
     with pytest.raises(ValueError, match=r"2 .*1 "):
         replay(graph, np.ones(2))
@@ -169,12 +179,18 @@ def test_shared_traces_replay_to_themselves_and_have_a_path_as_long(
         assert np.abs(times.start_ns[0] - graph.start_ns).max() < 0.5, label
         linked = trace.dispatches["linked"].to_numpy(dtype=bool)[graph.rows]
         rows = trace.dispatches.iloc[graph.rows][linked]
-        span = (rows["start_ns"] + rows["duration_ns"]).max() - rows["start_ns"].min() if linked.any() else pd.NA
+        span = (
+            (rows["start_ns"] + rows["duration_ns"]).max() - rows["start_ns"].min()
+            if linked.any()
+            else pd.NA
+        )
         if linked.any():
             assert times.span_us(linked)[0] == pytest.approx(span / 1000, rel=1e-9), label
         path, gaps = critical_path(graph, times), gap_table(graph)
         assert path["end_ns"].iloc[-1] == pytest.approx(graph.end_ns.max()), label
-        hole = np.abs(path["begin_ns"].to_numpy()[1:] - path["end_ns"].to_numpy()[:-1]).max(initial=0.0)
+        hole = np.abs(path["begin_ns"].to_numpy()[1:] - path["end_ns"].to_numpy()[:-1]).max(
+            initial=0.0
+        )
         assert hole < 1.0, label
         assert set(gaps["cause"]) <= set(CAUSES)
         assert (gaps["gap_ns"] > 0).all()
@@ -194,7 +210,9 @@ def test_a_queue_without_launches_follows_what_ended_before_it_on_its_device() -
     )
 
 
-def launched(names: list[str], threads: list[int], begin: list[int], duration: list[int]) -> pd.DataFrame:
+def launched(
+    names: list[str], threads: list[int], begin: list[int], duration: list[int]
+) -> pd.DataFrame:
     """Return calls in microseconds; each has the correlation of its place."""
     return call_table(
         {
@@ -219,8 +237,12 @@ def activities(
 
 
 def test_an_asynchronous_fill_that_ends_in_time_by_chance_is_no_wait() -> None:
-    calls = launched(["hipLaunchKernel", "hipMemsetAsync", "hipLaunchKernel"], [0, 0, 0], [0, 40, 60], [5, 12, 5])
-    table = activities(["kernel", "memset", "kernel"], ["k", "Memset", "k"], [10, 48, 70], [20, 2, 5], [0, 1, 2])
+    calls = launched(
+        ["hipLaunchKernel", "hipMemsetAsync", "hipLaunchKernel"], [0, 0, 0], [0, 40, 60], [5, 12, 5]
+    )
+    table = activities(
+        ["kernel", "memset", "kernel"], ["k", "Memset", "k"], [10, 48, 70], [20, 2, 5], [0, 1, 2]
+    )
     graph = build(table, calls)
     times = replay(graph, np.array([500_000.0, 2_000.0, 5_000.0]))
     assert times.call_ns(graph)[0].tolist() == graph.calls.start_ns.tolist()
@@ -235,7 +257,9 @@ def test_a_call_of_another_thread_does_not_make_a_thread_forget_its_wait() -> No
     assert later[2] == pytest.approx(200_000)
 
 
-INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 2)), min_size=1, max_size=25)
+INTERVALS = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(0, 2)), min_size=1, max_size=25
+)
 
 
 def totals_of(
@@ -245,7 +269,9 @@ def totals_of(
     start, duration = graph.start_ns[counted], graph.duration_ns[counted]
     measured_us = float((start + duration).max() - start.min()) / 1000
     replayed_us = float(replay(graph, projected_ns).span_us(counted)[0])
-    return totals_us(duration, projected_ns[counted], own, np.ones(len(own)), measured_us, replayed_us, idle=idle)
+    return totals_us(
+        duration, projected_ns[counted], own, np.ones(len(own)), measured_us, replayed_us, idle=idle
+    )
 
 
 def graph_of(rows: list[tuple[int, int, int]]) -> Graph:
@@ -262,10 +288,14 @@ def graph_of(rows: list[tuple[int, int, int]]) -> Graph:
 
 
 @given(INTERVALS)
-def test_own_times_cover_the_busy_time_once_and_the_lower_rank_first(rows: list[tuple[int, int, int]]) -> None:
+def test_own_times_cover_the_busy_time_once_and_the_lower_rank_first(
+    rows: list[tuple[int, int, int]],
+) -> None:
     start, duration, rank = (np.array(column) for column in zip(*rows, strict=True))
     own = own_time(start.astype(float), duration.astype(float), rank)
-    table = dispatch_table({"kind": "kernel", "name": "k", "start_ns": start, "duration_ns": duration})
+    table = dispatch_table(
+        {"kind": "kernel", "name": "k", "start_ns": start, "duration_ns": duration}
+    )
     assert (own >= 0).all()
     assert own.sum() == busy_ns(table)
     for level in range(3):
@@ -298,7 +328,9 @@ def test_each_way_counts_overlap_as_it_says() -> None:
     totals = totals_of(graph, np.array([50.0, 100.0, 20.0]), rank, everything)
     assert totals["sum"] == pytest.approx((50 + 100 + 20 + 50) / 1000)
     assert totals["overlap"] == pytest.approx((50 + 50 + 20 + 50) / 1000)
-    assert totals["replay"] == pytest.approx(170 / 1000)  # without calls nothing ties the queues: 50, gap 100, 20
+    assert totals["replay"] == pytest.approx(
+        170 / 1000
+    )  # without calls nothing ties the queues: 50, gap 100, 20
     halved = totals_of(graph, np.array([50.0, 100.0, 20.0]), rank, everything, idle=0.5)
     assert totals["sum"] - halved["sum"] == pytest.approx(25 / 1000)
 

@@ -41,7 +41,9 @@ def tables(
     count, span = int(rng.integers(2, 40)), int(rng.choice([2_000, 20_000, 200_000, 2_000_000]))
     start = rng.integers(0, span, count) // grid * grid
     duration = rng.integers(0 if zero else 1, max(2, span // 8), count) // grid * grid
-    duration = np.where(zero & (rng.random(count) < 0.3), 0, np.maximum(duration, 0 if zero else grid))
+    duration = np.where(
+        zero & (rng.random(count) < 0.3), 0, np.maximum(duration, 0 if zero else grid)
+    )
     correlation = np.arange(count)
     if rng.random() < 0.3:  # a graph: one call launches several
         correlation[rng.random(count) < 0.3] = rng.integers(0, count)
@@ -67,7 +69,9 @@ def tables(
     if rng.random() < 0.5:  # most calls come before what they launch
         shift = rng.integers(-skew, skew + 1, number) - rng.integers(0, span // 20 + 1, number)
         begin = start[rng.integers(0, count, number)] + shift
-    launched = np.where(rng.random(number) < 0.8, rng.integers(0, count, number), 10_000 + np.arange(number))
+    launched = np.where(
+        rng.random(number) < 0.8, rng.integers(0, count, number), 10_000 + np.arange(number)
+    )
     calls = call_table(
         {
             "name": rng.choice(NAMES, number),
@@ -82,14 +86,22 @@ def tables(
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 5), marks=pytest.mark.long)], ids=str)
+@pytest.mark.parametrize(
+    "seeds", [range(3), pytest.param(range(3, 5), marks=pytest.mark.long)], ids=str
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_the_table_the_replay_is_the_measurement_and_keeps_every_dependency(kind: str, seeds: range) -> None:
+def test_whatever_the_table_the_replay_is_the_measurement_and_keeps_every_dependency(
+    kind: str, seeds: range
+) -> None:
     for seed in seeds:
         graph = build(*tables(np.random.default_rng(seed), **KINDS[kind]))
         same = replay(graph, graph.duration_ns)
-        np.testing.assert_allclose(same.start_ns[0], graph.start_ns, atol=1e-3, err_msg=f"{kind}, seed {seed}")
-        np.testing.assert_allclose(same.run_ns[0], graph.runs.begin_ns, atol=1e-3, err_msg=f"{kind}, seed {seed}")
+        np.testing.assert_allclose(
+            same.start_ns[0], graph.start_ns, atol=1e-3, err_msg=f"{kind}, seed {seed}"
+        )
+        np.testing.assert_allclose(
+            same.run_ns[0], graph.runs.begin_ns, atol=1e-3, err_msg=f"{kind}, seed {seed}"
+        )
         stretch = np.exp(np.random.default_rng(seed).normal(0, 1, (3, len(graph))))
         times = replay(graph, graph.duration_ns * stretch, np.array([0.5, 1.0, 2.0]))
         for sample in range(3):
@@ -105,7 +117,10 @@ def check(graph: Graph, times: Times, duration: np.ndarray, sample: int, label: 
     over = end[graph.other] + graph.delay_ns
     assert (start[waits] >= over[waits] - 1e-3).all(), label
     path = critical_path(graph, times, sample)
-    assert np.abs(path["begin_ns"].to_numpy()[1:] - path["end_ns"].to_numpy()[:-1]).max(initial=0.0) < 1, label
+    assert (
+        np.abs(path["begin_ns"].to_numpy()[1:] - path["end_ns"].to_numpy()[:-1]).max(initial=0.0)
+        < 1
+    ), label
     if len(path):
         assert path["begin_ns"].iloc[0] == pytest.approx(start.min(), abs=1), label
         assert path["end_ns"].iloc[-1] == pytest.approx(end.max(), abs=1), label

@@ -18,7 +18,9 @@ def path_of(graph: Graph) -> pd.DataFrame:
 
 
 def by_kind(path: pd.DataFrame) -> dict[str, float]:
-    length: dict[str, float] = (path["end_ns"] - path["begin_ns"]).groupby(path["kind"]).sum().to_dict()
+    length: dict[str, float] = (
+        (path["end_ns"] - path["begin_ns"]).groupby(path["kind"]).sum().to_dict()
+    )
     return length
 
 
@@ -27,7 +29,9 @@ def test_the_path_has_no_holes_and_the_length_of_the_trace(steps: list[Step]) ->
     recording = run(steps, durations_of(steps))
     graph = build(recording.activities, recording.calls)
     path = path_of(graph)
-    np.testing.assert_allclose(path["begin_ns"].to_numpy()[1:], path["end_ns"].to_numpy()[:-1], atol=1e-6)
+    np.testing.assert_allclose(
+        path["begin_ns"].to_numpy()[1:], path["end_ns"].to_numpy()[:-1], atol=1e-6
+    )
     assert path["begin_ns"].iloc[0] == pytest.approx(graph.start_ns.min(), abs=1e-6)
     assert path["end_ns"].iloc[-1] == pytest.approx(graph.end_ns.max())
 
@@ -56,11 +60,15 @@ def test_a_wait_leads_the_path_back_to_the_gpu() -> None:
 
 
 def test_gaps_have_causes() -> None:
-    program = settled([Step(0, 0, 200_000), Step(0, -1), Step(30_000, 0, 1_000), Step(90_000, 0, 1_000)])
+    program = settled(
+        [Step(0, 0, 200_000), Step(0, -1), Step(30_000, 0, 1_000), Step(90_000, 0, 1_000)]
+    )
     recording = run(program, durations_of(program))
     gaps = gap_table(build(recording.activities, recording.calls))
     assert gaps["cause"].tolist()[-2:] == ["synchronisation", "launch-bound"]
     assert (gaps["cause"] == "dispatch").sum() >= 35
     waiting = [Step(1_000, 0, 300_000), Step(1_000, 1, 20_000), Step(1_000, 1, 5_000, after=0)]
     recording = run(waiting, durations_of(waiting))
-    assert gap_table(build(recording.activities, recording.calls))["cause"].tolist() == ["dependency"]
+    assert gap_table(build(recording.activities, recording.calls))["cause"].tolist() == [
+        "dependency"
+    ]

@@ -45,7 +45,9 @@ def test_classes_add_up_to_all_activities() -> None:
     for name in ("measured_us", "projected_us"):
         assert table[name].sum() == pytest.approx(projection.activities[name].sum())
     assert table["published_us"].sum() == pytest.approx(published.activities["projected_us"].sum())
-    assert table["factor"].to_numpy() == pytest.approx((table["projected_us"] / table["measured_us"]).to_numpy())
+    assert table["factor"].to_numpy() == pytest.approx(
+        (table["projected_us"] / table["measured_us"]).to_numpy()
+    )
 
 
 def test_a_class_without_time_has_no_factor() -> None:
@@ -73,7 +75,12 @@ def test_gaps_by_cause() -> None:
 
 def test_steps_are_what_was_launched_in_them() -> None:
     steps = pd.DataFrame({"step": [4, 5], "start_ns": [0, 1], "duration_ns": [1, 1]})
-    rows = [gemm(0, 300, step=4), gemm(300, 300, step=4, called=10), gemm(1000, 300, step=5), add(2000, 5)]
+    rows = [
+        gemm(0, 300, step=4),
+        gemm(300, 300, step=4, called=10),
+        gemm(1000, 300, step=5),
+        add(2000, 5),
+    ]
     projection, _ = both(trace(rows, steps=steps))
     table = step_table(projection)
     assert table["step"].tolist() == [4, 5]
@@ -99,7 +106,9 @@ def test_other_laws_and_remarks_on_those_asked_for_are_told_apart() -> None:
 
 def test_collectives_and_corrections_have_the_law_asked_for() -> None:
     found = trace([gemm(0, 300), all_reduce(400, 500)])
-    projection, _ = both(found, Laws(corrections={"gemm": Correction(0.5, 0.1, 9)}, communication="kept"))
+    projection, _ = both(
+        found, Laws(corrections={"gemm": Correction(0.5, 0.1, 9)}, communication="kept")
+    )
     assert projection.activities["law"].tolist() == ["affine+correction", "kept"]
     assert not other_law(projection).any()
     kept, _ = both(trace([all_reduce(400, 500, ranks=16)]))
@@ -136,7 +145,10 @@ def test_shares_of_the_path_add_up_and_name_the_pace() -> None:
     full = projected(busy())
     assert sum(path_shares(full.path).values()) == pytest.approx(1)
     assert path_shares(full.measured_path)["activity"] == pytest.approx(1)
-    assert (verdict(full).code, verdict(full).values["after"]) == ("gpu-sets-pace", pytest.approx(0, abs=0.005))
+    assert (verdict(full).code, verdict(full).values["after"]) == (
+        "gpu-sets-pace",
+        pytest.approx(0, abs=0.005),
+    )
     empty = projected(idle())
     assert cpu_share(empty.path) > 0.9
     assert (verdict(empty).code, verdict(empty).values["already"]) == ("launch-bound", True)
@@ -155,7 +167,11 @@ def test_without_calls_the_pace_is_not_known() -> None:
 
 def test_the_path_is_that_of_its_kernels() -> None:
     """A collective that a product hides is not on it; the table is out of order."""
-    rows = [add(600, 20, called=30), gemm(0, 500, called=-20), all_reduce(100, 300, stream=1, called=-10)]
+    rows = [
+        add(600, 20, called=30),
+        gemm(0, 500, called=-20),
+        all_reduce(100, 300, stream=1, called=-10),
+    ]
     projection = projected(trace(rows), Laws(compute="kept", communication="kept"))
     on_path = critical_us(projection)
     assert on_path.tolist() == [20, 500, 0]

@@ -13,7 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flopcast.errors import DataError
-from flopcast.projection.split import CATEGORIES, DEVICE, MEASURES, STEP, STREAM, categories, time_split
+from flopcast.projection.split import (
+    CATEGORIES,
+    DEVICE,
+    MEASURES,
+    STEP,
+    STREAM,
+    categories,
+    time_split,
+)
 from flopcast.traces.dispatches import dispatch_table
 from flopcast.traces.summary import Annotated
 
@@ -40,7 +48,9 @@ def whole(rows: pd.DataFrame, **options: Any) -> dict[str, float]:
     return {str(name).removesuffix("_us"): value for name, value in part.items()}
 
 
-def parts(computation: float, exposed: float, copy: float, idle: float, total: float) -> dict[str, float]:
+def parts(
+    computation: float, exposed: float, copy: float, idle: float, total: float
+) -> dict[str, float]:
     return {
         "computation": computation, "exposed_communication": exposed, "exposed_copy": copy,
         "busy": computation + exposed + copy, "idle": idle, "total": total,
@@ -50,27 +60,63 @@ def parts(computation: float, exposed: float, copy: float, idle: float, total: f
 def test_computation_hides_communication_and_both_hide_copies() -> None:
     """Compute 10-20, communication 15-30, copies 5-12 and 28-40: exposed are 20-30, 5-10 and 30-40."""
     found = whole(
-        table(("compute", 10, 10), ("communication", 15, 15), ("copy", 5, 7), ("copy", 28, 12), ("copy", 50, 1))
+        table(
+            ("compute", 10, 10),
+            ("communication", 15, 15),
+            ("copy", 5, 7),
+            ("copy", 28, 12),
+            ("copy", 50, 1),
+        )
     )
     expected = parts(10, 10, 5 + 10 + 1, 10, 46)
-    assert found == {**expected, "communication": 15, "copy": 7 + 12 + 1, "overlapped_communication": 5}
+    assert found == {
+        **expected,
+        "communication": 15,
+        "copy": 7 + 12 + 1,
+        "overlapped_communication": 5,
+    }
 
 
 def test_nested_and_repeated_intervals_count_once() -> None:
     found = whole(
-        table(("compute", 0, 100), ("compute", 10, 5), ("communication", 20, 60), ("compute", 0, 100), ("copy", 5, 1))
+        table(
+            ("compute", 0, 100),
+            ("compute", 10, 5),
+            ("communication", 20, 60),
+            ("compute", 0, 100),
+            ("copy", 5, 1),
+        )
     )
-    assert found == {**parts(100, 0, 0, 0, 100), "communication": 60, "copy": 1, "overlapped_communication": 60}
+    assert found == {
+        **parts(100, 0, 0, 0, 100),
+        "communication": 60,
+        "copy": 1,
+        "overlapped_communication": 60,
+    }
 
 
 def test_touching_intervals_leave_no_gap_and_hide_nothing() -> None:
-    found = whole(table(("compute", 0, 10), ("communication", 10, 10), ("copy", 20, 10), ("compute", 30, 10)))
-    assert found == {**parts(20, 10, 10, 0, 40), "communication": 10, "copy": 10, "overlapped_communication": 0}
+    found = whole(
+        table(("compute", 0, 10), ("communication", 10, 10), ("copy", 20, 10), ("compute", 30, 10))
+    )
+    assert found == {
+        **parts(20, 10, 10, 0, 40),
+        "communication": 10,
+        "copy": 10,
+        "overlapped_communication": 0,
+    }
 
 
 def test_zero_and_negative_durations_take_no_time_and_hide_nothing() -> None:
-    rows = table(("compute", 5, 0), ("communication", 0, 10), ("compute", 8, -4), ("compute", 20, -1))
-    assert whole(rows) == {**parts(0, 10, 0, 10, 20), "communication": 10, "copy": 0, "overlapped_communication": 0}
+    rows = table(
+        ("compute", 5, 0), ("communication", 0, 10), ("compute", 8, -4), ("compute", 20, -1)
+    )
+    assert whole(rows) == {
+        **parts(0, 10, 0, 10, 20),
+        "communication": 10,
+        "copy": 0,
+        "overlapped_communication": 0,
+    }
 
 
 def test_an_end_beyond_63_bits_takes_no_time() -> None:
@@ -104,7 +150,10 @@ def test_each_stream_device_and_step_is_looked_at_alone() -> None:
 
 
 def test_what_was_launched_outside_all_steps_is_a_part_of_its_own() -> None:
-    found = time_split(table(("compute", 0, 1), ("compute", 5, 2), ("compute", 9, 3), step=[None, 3, None]), ["step"])
+    found = time_split(
+        table(("compute", 0, 1), ("compute", 5, 2), ("compute", 9, 3), step=[None, 3, None]),
+        ["step"],
+    )
     assert found["step"].isna().tolist() == [False, True]
     assert found["busy_us"].tolist() == [2, 4]
 
@@ -142,20 +191,26 @@ def test_categories_by_argument_class_and_name() -> None:
 
 
 def test_known_classes_are_believed_and_the_index_kept() -> None:
-    rows = table(("compute", 0, 1), ("compute", 1, 1)).assign(kernel_class=["communication", "other"])
+    rows = table(("compute", 0, 1), ("compute", 1, 1)).assign(
+        kernel_class=["communication", "other"]
+    )
     found = categories(rows.set_axis([7, 3]))
     assert found.to_dict() == {7: "communication", 3: "compute"}
 
 
 ACTIVITIES = st.lists(
-    st.tuples(st.sampled_from(CATEGORIES), st.integers(0, 60), st.integers(-3, 25), st.integers(0, 2)),
+    st.tuples(
+        st.sampled_from(CATEGORIES), st.integers(0, 60), st.integers(-3, 25), st.integers(0, 2)
+    ),
     min_size=1,
     max_size=25,
 )
 
 
 def streams(activities: list[tuple[str, int, int, int]]) -> pd.DataFrame:
-    return table(*(activity[:3] for activity in activities), stream=[activity[3] for activity in activities])
+    return table(
+        *(activity[:3] for activity in activities), stream=[activity[3] for activity in activities]
+    )
 
 
 @given(ACTIVITIES)
@@ -163,15 +218,31 @@ def test_the_parts_add_up_and_agree_with_counting_every_microsecond(
     activities: list[tuple[str, int, int, int]],
 ) -> None:
     found = whole(streams(activities))
-    assert found["computation"] + found["exposed_communication"] + found["exposed_copy"] == found["busy"]
+    assert (
+        found["computation"] + found["exposed_communication"] + found["exposed_copy"]
+        == found["busy"]
+    )
     assert found["busy"] + found["idle"] == found["total"]
     running = {kind: np.zeros(100, dtype=bool) for kind in CATEGORIES}
     for kind, start, duration, _ in activities:
         running[kind][start : start + max(duration, 0)] = True
     compute, communication, copy = (running[kind] for kind in CATEGORIES)
-    counted = (compute, communication & ~compute, copy & ~communication & ~compute, communication, copy)
+    counted = (
+        compute,
+        communication & ~compute,
+        copy & ~communication & ~compute,
+        communication,
+        copy,
+    )
     assert [int(moments.sum()) for moments in counted] == [
-        found[name] for name in ("computation", "exposed_communication", "exposed_copy", "communication", "copy")
+        found[name]
+        for name in (
+            "computation",
+            "exposed_communication",
+            "exposed_copy",
+            "communication",
+            "copy",
+        )
     ]
     assert found["overlapped_communication"] == (communication & compute).sum()
 
@@ -205,7 +276,10 @@ TABLES = {
     "other/vllm_decode_full_graph_execution": "inference/vllm_decode_full",
     "other/vllm_prefilldecode_piecewise_graph_execution": "inference/vllm_prefilldecode_piecewise",
 }
-RECOMPUTE = "other/mi300_resnet_act_checkpoint", "mi300/resnet_act_checkpoint_recompute_perf_report_csvs"
+RECOMPUTE = (
+    "other/mi300_resnet_act_checkpoint",
+    "mi300/resnet_act_checkpoint_recompute_perf_report_csvs",
+)
 THEIRS = {
     "computation_us": "computation_time",
     "exposed_communication_us": "exposed_comm_time",
@@ -236,7 +310,9 @@ def test_the_split_is_that_of_the_reference_tables(
 ) -> None:
     theirs = reference(shared_data, TABLES[trace]).set_index("type")["time ms"] * US
     ours = time_split(kineto(trace).dispatches, linked_only=True, fills="compute").loc[0]
-    assert [ours[name] for name in THEIRS] == pytest.approx([theirs[name] for name in THEIRS.values()], abs=WITHIN_US)
+    assert [ours[name] for name in THEIRS] == pytest.approx(
+        [theirs[name] for name in THEIRS.values()], abs=WITHIN_US
+    )
 
 
 def test_recomputed_activations_apart_are_those_of_the_reference_table(
@@ -246,16 +322,31 @@ def test_recomputed_activations_apart_are_those_of_the_reference_table(
     trace, folder = RECOMPUTE
     rows = kineto(trace).dispatches.query("kind != 'memset'")
     again = recomputed(shared_data / KINETO / f"{trace}.json.gz")
-    ours = time_split(rows.assign(is_recompute=rows["correlation"].isin(again)), ["is_recompute"], linked_only=True)
-    theirs = reference(shared_data, folder).pivot_table(index="is_recompute", columns="type", values="time ms") * US
+    ours = time_split(
+        rows.assign(is_recompute=rows["correlation"].isin(again)),
+        ["is_recompute"],
+        linked_only=True,
+    )
+    theirs = (
+        reference(shared_data, folder).pivot_table(
+            index="is_recompute", columns="type", values="time ms"
+        )
+        * US
+    )
     assert ours["is_recompute"].tolist() == theirs.index.tolist() == [False, True]
     assert ours["communication_us"].max() > ours["overlapped_communication_us"].max() > 8000
-    assert ours[list(THEIRS)].to_numpy() == pytest.approx(theirs[list(THEIRS.values())].to_numpy(), abs=WITHIN_US)
+    assert ours[list(THEIRS)].to_numpy() == pytest.approx(
+        theirs[list(THEIRS.values())].to_numpy(), abs=WITHIN_US
+    )
 
 
 def recomputed(path: Path) -> set[int]:
     """Return the correlations of what was launched while PyTorch recomputed a checkpointed forward pass."""
-    events = [event for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"] if "dur" in event]
+    events = [
+        event
+        for event in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        if "dur" in event
+    ]
     spans = [
         (event["tid"], event["ts"], event["ts"] + event["dur"])
         for event in events
@@ -265,5 +356,7 @@ def recomputed(path: Path) -> set[int]:
         event["args"]["correlation"]
         for event in events
         if event["cat"] == "cuda_runtime"
-        and any(thread == event["tid"] and start <= event["ts"] <= end for thread, start, end in spans)
+        and any(
+            thread == event["tid"] and start <= event["ts"] <= end for thread, start, end in spans
+        )
     }

@@ -29,9 +29,16 @@ def roofline(gpu: GPU) -> dict[str, Any]:
     """1.2 ms of copies on an MI300X, and a GEMM of 1 ms that half its memory bandwidth would feed."""
     reference = find("MI300X")
     memory = reference.require("memory_bw_gbs") / gpu.require("memory_bw_gbs")
-    copies, gemm = 1200 * memory, max(500 * memory, 1000 * reference.peak_tflops("fp16") / gpu.peak_tflops("fp16"))
+    copies, gemm = (
+        1200 * memory,
+        max(500 * memory, 1000 * reference.peak_tflops("fp16") / gpu.peak_tflops("fp16")),
+    )
     total = copies + gemm
-    share = {"memory": 1.0} if gemm == 500 * memory else {"memory": copies / total, "compute": gemm / total}
+    share = (
+        {"memory": 1.0}
+        if gemm == 500 * memory
+        else {"memory": copies / total, "compute": gemm / total}
+    )
     return {"end_to_end_us": total, "time_us": {"copy": copies, "gemm": gemm}, "share": share}
 
 
@@ -83,11 +90,15 @@ def test_a_range_has_both_ends_and_even_steps(start: int, length: int, step: int
     assert 0 < points[-1] - points[-2] <= step
 
 
-@given(gpu=st.sampled_from([find("MI300X"), find("H100 SXM")]), figure=st.sampled_from(sorted(SWEPT)))
+@given(
+    gpu=st.sampled_from([find("MI300X"), find("H100 SXM")]), figure=st.sampled_from(sorted(SWEPT))
+)
 def test_one_figure_changes_and_no_other(gpu: GPU, figure: str) -> None:
     changed = swept(gpu, figure, 4242)
     assert own_value(changed, figure) == 4242
-    others = set(SWEPT) - ({"link_bw_gbs", "p2p_uni_gbs"} if figure in ("link_bw_gbs", "p2p_uni_gbs") else {figure})
+    others = set(SWEPT) - (
+        {"link_bw_gbs", "p2p_uni_gbs"} if figure in ("link_bw_gbs", "p2p_uni_gbs") else {figure}
+    )
     assert all(own_value(changed, other) == own_value(gpu, other) for other in others)
     assert changed.name == f"{gpu.name} with {figure} = 4242"
     assert (changed.arch, changed.aliases, changed.confidence) == (gpu.arch, (), "")
@@ -110,14 +121,20 @@ def test_sweeps_below_each_other_have_the_same_bounds() -> None:
 
     def evaluate(gpu: GPU) -> dict[str, Any]:
         found = roofline(gpu)
-        return found if gpu.tdp_w == find("MI300X").tdp_w else {**found, "share": {"link": 1.0}, "time_us": {"x": 1.0}}
+        return (
+            found
+            if gpu.tdp_w == find("MI300X").tdp_w
+            else {**found, "share": {"link": 1.0}, "time_us": {"x": 1.0}}
+        )
 
     plans = [parse_sweep("tdp_w=1,2"), parse_sweep("memory_bw_gbs=1000:9000:2000")]
     found = stacked([sweep(find("MI300X"), plan, evaluate) for plan in plans])
     assert not found.drop(columns="current").isna().any(axis=None)
-    assert [(change.before, change.after) for change in changes_of_bound(found) if change.figure != "tdp_w"] == [
-        ("memory", "compute")
-    ]
+    assert [
+        (change.before, change.after)
+        for change in changes_of_bound(found)
+        if change.figure != "tdp_w"
+    ] == [("memory", "compute")]
 
 
 def test_its_own_value_is_the_gpu_itself() -> None:

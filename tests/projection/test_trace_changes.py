@@ -23,8 +23,13 @@ US = 1000
 def trace(*launches: tuple[str, int, int], **columns: Any) -> Annotated:
     """Return a trace of kernels of (name, start, duration), times in µs."""
     names, starts, durations = zip(*launches, strict=True)
-    times = {"start_ns": [start * US for start in starts], "duration_ns": [duration * US for duration in durations]}
-    return annotate(Trace(dispatch_table({"kind": "kernel", "name": list(names), **times, **columns})))
+    times = {
+        "start_ns": [start * US for start in starts],
+        "duration_ns": [duration * US for duration in durations],
+    }
+    return annotate(
+        Trace(dispatch_table({"kind": "kernel", "name": list(names), **times, **columns}))
+    )
 
 
 def changes(before: Annotated, after: Annotated) -> TraceChanges:
@@ -35,7 +40,9 @@ BEFORE = (("gemm_a", 0, 40), ("norm", 50, 10), ("gemm_a", 70, 40), ("old", 110, 
 
 
 def test_every_call_is_added_removed_faster_slower_or_the_same_and_the_parts_add_up() -> None:
-    after = trace(("gemm_a", 0, 30), ("norm", 30, 12), ("gemm_a", 45, 30), ("new", 80, 7), ("norm", 90, 12))
+    after = trace(
+        ("gemm_a", 0, 30), ("norm", 30, 12), ("gemm_a", 45, 30), ("new", 80, 7), ("norm", 90, 12)
+    )
     found = changes(trace(*BEFORE), after)
     names = found.calls["kernel"].fillna(found.calls["kernel_after"])
     assert dict(zip(names, found.calls["outcome"], strict=True)) == {
@@ -77,7 +84,10 @@ def test_parts_add_up_where_activities_overlap_on_several_streams() -> None:
     rng = np.random.default_rng(0)
 
     def random_trace() -> Annotated:
-        launches = [(f"k{rng.integers(6)}", int(rng.integers(500)), int(rng.integers(1, 60))) for _ in range(40)]
+        launches = [
+            (f"k{rng.integers(6)}", int(rng.integers(500)), int(rng.integers(1, 60)))
+            for _ in range(40)
+        ]
         return trace(*launches, stream=rng.integers(3, size=40).astype(str).tolist())
 
     for _ in range(5):
@@ -86,7 +96,11 @@ def test_parts_add_up_where_activities_overlap_on_several_streams() -> None:
 
 
 def test_a_trace_without_kernels_is_refused() -> None:
-    copies = annotate(Trace(dispatch_table({"kind": ["copy"], "name": ["c"], "start_ns": [0], "duration_ns": [5]})))
+    copies = annotate(
+        Trace(
+            dispatch_table({"kind": ["copy"], "name": ["c"], "start_ns": [0], "duration_ns": [5]})
+        )
+    )
     with pytest.raises(DataError, match="no kernels"):
         changes(trace(*BEFORE), copies)
 
@@ -101,7 +115,9 @@ def test_the_document_says_how_much_and_where_from() -> None:
 
 def test_calls_of_real_traces_are_matched_by_shape(shared_data: Path) -> None:
     name = "facebook_timesformer-base-finetuned-k400__1016002.json.gz"
-    found = fc.compare(*(shared_data / "profiles" / "kineto" / f"pairs_{gpu}" / name for gpu in ("mi300", "h100")))
+    found = fc.compare(
+        *(shared_data / "profiles" / "kineto" / f"pairs_{gpu}" / name for gpu in ("mi300", "h100"))
+    )
     assert sum(found.found.parts.values()) == pytest.approx(found.found.change_us)
     by_outcome = found.table.groupby("outcome")["time_us"].sum()
     assert by_outcome["removed"] < 0.01 * by_outcome.sum()

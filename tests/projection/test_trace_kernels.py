@@ -10,7 +10,12 @@ from flopcast.projection.result import result_of
 from flopcast.projection.roofs import rates_of
 from flopcast.projection.whole_trace import Projection, project_trace
 from flopcast.report.html import page
-from flopcast.report.projection import cpu_operations, kernel_table, projection_document, unknown_work
+from flopcast.report.projection import (
+    cpu_operations,
+    kernel_table,
+    projection_document,
+    unknown_work,
+)
 from flopcast.tests.projection.oracles.traces import add, gemm, trace
 
 HOST, TARGET = find("MI300X"), find("MI355X")
@@ -43,7 +48,9 @@ def test_what_nobody_knows_the_work_of_is_told() -> None:
     document = projection_document(result)
     found = document.data["unknown_work"]
     assert [row["name"] for row in found["kernels"]] == ["mystery_kernel<&>"]
-    share = projection.activities["projected_us"].iloc[3] / projection.activities["projected_us"].sum()
+    share = (
+        projection.activities["projected_us"].iloc[3] / projection.activities["projected_us"].sum()
+    )
     assert found["share"] == pytest.approx(share)
     text = page(document)
     assert "mystery_kernel&lt;&amp;&gt;" in text

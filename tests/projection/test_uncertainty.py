@@ -59,7 +59,9 @@ def test_a_sum_has_the_shares_of_its_parts(of_sum: Uncertainty) -> None:
     variances = PARTS_US**2 * np.exp(SIGMAS**2) * np.expm1(SIGMAS**2)
     shares = of_sum.tornado.set_index("name")["share"]
     assert of_sum.nominal_us == 1000
-    assert [shares[f"class {i}"] for i in range(4)] == pytest.approx(variances / variances.sum(), abs=0.02)
+    assert [shares[f"class {i}"] for i in range(4)] == pytest.approx(
+        variances / variances.sum(), abs=0.02
+    )
     assert shares.sum() == pytest.approx(1, abs=0.01)
 
 
@@ -83,8 +85,15 @@ def test_a_factor_that_shortens_has_its_low_above_its_high() -> None:
 
 
 def test_a_known_factor_changes_nothing() -> None:
-    found = propagate(linear(np.array([60.0, 40.0])), [Factor("a", "law", 0.1), Factor("b", "law", 0.0)])
-    assert found.tornado.loc[1, ["name", "low_us", "high_us", "share"]].tolist() == ["b", 100, 100, 0]
+    found = propagate(
+        linear(np.array([60.0, 40.0])), [Factor("a", "law", 0.1), Factor("b", "law", 0.0)]
+    )
+    assert found.tornado.loc[1, ["name", "low_us", "high_us", "share"]].tolist() == [
+        "b",
+        100,
+        100,
+        0,
+    ]
 
 
 def test_without_factors_the_projection_is_certain() -> None:
@@ -95,7 +104,9 @@ def test_without_factors_the_projection_is_certain() -> None:
 
 
 def test_the_nominal_time_is_inside_where_every_draw_is_worse() -> None:
-    found = propagate(lambda draws: 100 + 50 * np.abs(np.log(draws[:, 0])), [Factor("a", "law", 1.0)])
+    found = propagate(
+        lambda draws: 100 + 50 * np.abs(np.log(draws[:, 0])), [Factor("a", "law", 1.0)]
+    )
     assert found.lower_us == found.nominal_us == 100
     assert found.median_us > 100
 
@@ -117,7 +128,9 @@ def test_more_samples_converge() -> None:
 def test_results_depend_on_the_seed_alone_and_scale_with_time(seed: int, scale: float) -> None:
     factors = factors_of(SIGMAS)
     whole = propagate(lambda draws: (draws * PARTS_US).sum(axis=1), factors, seed=seed, samples=32)
-    cut = propagate(lambda draws: scale * (draws * PARTS_US).sum(axis=1), factors, seed=seed, samples=32)
+    cut = propagate(
+        lambda draws: scale * (draws * PARTS_US).sum(axis=1), factors, seed=seed, samples=32
+    )
     for name in ("nominal_us", "median_us", "lower_us", "upper_us"):
         assert getattr(cut, name) == pytest.approx(scale * getattr(whole, name), rel=1e-9)
     assert cut.tornado["share"].tolist() == pytest.approx(whole.tornado["share"].tolist(), abs=1e-6)
@@ -134,7 +147,14 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize(
     ("relative", "band"),
-    [(0, "<5 %"), (0.05, "5-10 %"), (0.19, "10-20 %"), (0.35, "20-50 %"), (0.7, "50-100 %"), (1, ">100 %")],
+    [
+        (0, "<5 %"),
+        (0.05, "5-10 %"),
+        (0.19, "10-20 %"),
+        (0.35, "20-50 %"),
+        (0.7, "50-100 %"),
+        (1, ">100 %"),
+    ],
 )
 def test_bands(relative: float, band: str) -> None:
     assert accuracy_band(relative) == band
@@ -234,7 +254,9 @@ def test_what_only_acts_together_is_nobodys(scores: np.ndarray) -> None:
 def test_a_maximum_is_explained_by_what_it_depends_on(scores: np.ndarray) -> None:
     """E[max(x, y) | x] = x cdf(x) + pdf(x); its variance, integrated with scipy's quad, over 1 - 1/pi is 0.426."""
     x, y, _ = scores.T
-    assert first_order_shares(scores, 10 + np.maximum(x, y)) == pytest.approx([0.426, 0.426, 0], abs=0.01)
+    assert first_order_shares(scores, 10 + np.maximum(x, y)) == pytest.approx(
+        [0.426, 0.426, 0], abs=0.01
+    )
 
 
 def test_few_rows_lower_the_degree(scores: np.ndarray) -> None:

@@ -43,13 +43,18 @@ def test_a_stated_speed_of_the_cpu_is_known_better_but_not_exactly() -> None:
     sigmas = {}
     for stated in (None, 1.1):
         projection = project_trace(idle(), HOST, TARGET, Laws(cpu_speed=stated))
-        (sigmas[stated],) = (factor.sigma for factor in sources_of(projection) if factor.name == CPU)
+        (sigmas[stated],) = (
+            factor.sigma for factor in sources_of(projection) if factor.name == CPU
+        )
     assert sigmas == {None: CPU_SIGMA, 1.1: CPU_STATED_SIGMA}
 
 
 def test_what_the_user_states_goes_first() -> None:
     projection = project_trace(busy(), HOST, TARGET)
-    found = {factor.name: factor for factor in sources_of(projection, {"gemm": 0.5, CPU: 0.0, "memory_bw_gbs": 0.05})}
+    found = {
+        factor.name: factor
+        for factor in sources_of(projection, {"gemm": 0.5, CPU: 0.0, "memory_bw_gbs": 0.05})
+    }
     assert found["gemm"].sigma == 0.5
     assert CPU not in found
     assert found["memory_bw_gbs"].group == "spec"
@@ -57,7 +62,9 @@ def test_what_the_user_states_goes_first() -> None:
 
 
 def test_a_law_nobody_measured_is_uncertain() -> None:
-    projection = project_trace(trace([gemm(0, 10), all_reduce(20, 10, message=2**20)]), HOST, TARGET)
+    projection = project_trace(
+        trace([gemm(0, 10), all_reduce(20, 10, message=2**20)]), HOST, TARGET
+    )
     projection.activities["sigma"] = float("nan")
     assert {factor.sigma for factor in sources_of(projection) if factor.name != CPU} == {UNMEASURED}
 
@@ -80,11 +87,17 @@ def test_an_idle_queue_spreads_with_the_cpu() -> None:
 
 def test_the_memory_bandwidth_concerns_what_it_bounds() -> None:
     projection = project_trace(busy(), HOST, TARGET, Laws(compute="roofline"))
-    found = uncertainty_of(projection, {"gemm": 0.0, "elementwise": 0.0, CPU: 0.0, "memory_bw_gbs": 0.1})
+    found = uncertainty_of(
+        projection, {"gemm": 0.0, "elementwise": 0.0, CPU: 0.0, "memory_bw_gbs": 0.1}
+    )
     (row,) = found.tornado.to_dict("records")
-    adds = projection.activities.loc[projection.activities["op_class"] == "elementwise", "projected_us"].sum()
+    adds = projection.activities.loc[
+        projection.activities["op_class"] == "elementwise", "projected_us"
+    ].sum()
     assert row["name"] == "memory_bw_gbs"
-    assert row["low_us"] - found.nominal_us == pytest.approx(adds * (math.exp(0.1 * 1.6449) - 1), rel=1e-3)
+    assert row["low_us"] - found.nominal_us == pytest.approx(
+        adds * (math.exp(0.1 * 1.6449) - 1), rel=1e-3
+    )
 
 
 def test_a_figure_moves_times_as_the_law_lets_it() -> None:
@@ -93,7 +106,9 @@ def test_a_figure_moves_times_as_the_law_lets_it() -> None:
     rows = [add(0, 6, size=6_000_000), all_reduce(100, 700, message=2**28), copied]
     projection = project_trace(trace(rows), HOST, TARGET)
     groups = np.arange(3)
-    faster = project_trace(trace(rows), HOST, swept(TARGET, "memory_bw_gbs", 8000 * 1.01)).activities["projected_us"]
+    faster = project_trace(
+        trace(rows), HOST, swept(TARGET, "memory_bw_gbs", 8000 * 1.01)
+    ).activities["projected_us"]
     slope = np.log(faster / projection.activities["projected_us"]).to_numpy() / np.log(1.01)
     found = exponents(projection, "memory_bw_gbs", groups)
     assert found == pytest.approx(slope, abs=0.01)
@@ -107,9 +122,15 @@ def test_a_figure_moves_times_as_the_law_lets_it() -> None:
 
 
 def test_a_group_has_the_exponent_of_its_time() -> None:
-    projection = project_trace(trace([gemm(0, 300), add(400, 100)]), HOST, TARGET, Laws(compute="roofline"))
-    adds = projection.activities["projected_us"].iloc[1] / projection.activities["projected_us"].sum()
-    assert exponents(projection, "memory_bw_gbs", np.zeros(2, dtype=int)) == pytest.approx([-adds], rel=0.01)
+    projection = project_trace(
+        trace([gemm(0, 300), add(400, 100)]), HOST, TARGET, Laws(compute="roofline")
+    )
+    adds = (
+        projection.activities["projected_us"].iloc[1] / projection.activities["projected_us"].sum()
+    )
+    assert exponents(projection, "memory_bw_gbs", np.zeros(2, dtype=int)) == pytest.approx(
+        [-adds], rel=0.01
+    )
 
 
 def test_the_uncertainty_of_a_figure_that_is_not_published_cannot_be_propagated() -> None:
@@ -144,25 +165,41 @@ def test_a_share_that_is_missing_widens_the_interval_in_proportion() -> None:
 def test_gaps_of_unknown_cause_spread_the_end_and_never_vanish_below_nothing() -> None:
     projection = project_trace(replace(idle(), calls=empty_calls()), HOST, TARGET)
     found = uncertainty_of(projection, {"elementwise": 0.0}, samples=1024)
-    assert found.upper_us / found.nominal_us == pytest.approx(math.exp(GAP_SIGMA * 1.6449), rel=0.02)
+    assert found.upper_us / found.nominal_us == pytest.approx(
+        math.exp(GAP_SIGMA * 1.6449), rel=0.02
+    )
     assert found.tornado["name"].tolist() == [GAPS]
 
 
 def test_kernels_without_a_class_have_a_name() -> None:
-    projection = project_trace(trace([gemm(0, 50), {"start": 99, "duration": 50, "name": "mystery"}]), HOST, TARGET)
+    projection = project_trace(
+        trace([gemm(0, 50), {"start": 99, "duration": 50, "name": "mystery"}]), HOST, TARGET
+    )
     assert names_of(projection)[:2] == ["gemm", "unknown"]
-    (found,) = (factor for factor in sources_of(projection, {"unknown": 0.4}) if factor.name == "unknown")
+    (found,) = (
+        factor for factor in sources_of(projection, {"unknown": 0.4}) if factor.name == "unknown"
+    )
     assert found.sigma == 0.4
 
 
 def test_what_a_sigma_rests_on_is_told() -> None:
-    projection = project_trace(trace([gemm(0, 10), gemm(20, 10), add(40, 10), all_reduce(60, 10)]), HOST, TARGET)
+    projection = project_trace(
+        trace([gemm(0, 10), gemm(20, 10), add(40, 10), all_reduce(60, 10)]), HOST, TARGET
+    )
     projection.activities["sigma"] = [0.1, float("nan"), float("nan"), 0.2]
     found = class_sigmas(projection, {"elementwise": 0.3}).set_index("op_class")
-    assert found["basis"].to_dict() == {"collective": "measured", "elementwise": "stated", "gemm": "partly assumed"}
+    assert found["basis"].to_dict() == {
+        "collective": "measured",
+        "elementwise": "stated",
+        "gemm": "partly assumed",
+    }
     assert found.loc["gemm", "sigma"] == pytest.approx(math.hypot(0.1, UNMEASURED) / math.sqrt(2))
     assert found["kind"].tolist() == ["communication", "law", "law"]
-    assert class_sigmas(projection).set_index("op_class").loc["elementwise"].tolist() == ["law", UNMEASURED, "assumed"]
+    assert class_sigmas(projection).set_index("op_class").loc["elementwise"].tolist() == [
+        "law",
+        UNMEASURED,
+        "assumed",
+    ]
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:

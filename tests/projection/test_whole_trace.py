@@ -26,7 +26,9 @@ def test_on_the_same_gpu_nothing_changes(make: object, laws: Laws) -> None:
     found: Annotated = make()  # type: ignore[operator]
     projection = project_trace(found, HOST, HOST, laws)
     assert (projection.activities["factor"] == 1).all()
-    assert projection.totals == pytest.approx(dict.fromkeys(("sum", "overlap", "replay"), projection.measured_us))
+    assert projection.totals == pytest.approx(
+        dict.fromkeys(("sum", "overlap", "replay"), projection.measured_us)
+    )
 
 
 def test_the_published_methodology_scales_kernels_by_peaks_and_keeps_gaps() -> None:
@@ -92,13 +94,18 @@ def test_a_kernel_that_waited_for_a_collective_of_its_queue_was_waiting() -> Non
     rows: list[dict[str, object]] = []
     for number in range(10):
         now = 50.0 * number
-        rows += [all_reduce(now, 20, called=number - 500.5), add(now + 20, 30, called=number - 500.0)]
+        rows += [
+            all_reduce(now, 20, called=number - 500.5),
+            add(now + 20, 30, called=number - 500.0),
+        ]
     alone = [row for row in rows if "collective" not in row]
     found = project_trace(trace(rows), HOST, OTHER)
     computes = found.activities["category"] == "compute"
     assert found.activities.loc[computes, "queued"].all()
     apart = project_trace(trace(alone), HOST, OTHER).activities["factor"].iloc[1]
-    assert found.activities.loc[computes, "factor"].to_numpy() == pytest.approx(apart - 2.3 / 30, rel=0.03)
+    assert found.activities.loc[computes, "factor"].to_numpy() == pytest.approx(
+        apart - 2.3 / 30, rel=0.03
+    )
 
 
 def test_without_durations_there_is_nothing_to_project() -> None:
@@ -136,7 +143,9 @@ def test_what_was_launched_before_the_trace_does_not_count_but_holds_up() -> Non
     projection = project_trace(trace(rows), HOST, TARGET, Laws(compute="flops"))
     assert projection.counted.tolist() == [False, True, True]
     assert projection.measured_us == 600
-    assert projection.totals["sum"] == pytest.approx(2 * 300 * HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16"))
+    assert projection.totals["sum"] == pytest.approx(
+        2 * 300 * HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16")
+    )
 
 
 @pytest.mark.parametrize("figure", ["memory_bw_gbs", "peak_tflops.bf16_matrix", "link_bw_gbs"])

@@ -25,9 +25,13 @@ SIZE = 64_000_000
 
 
 def sent(*rows: tuple[str, int | None, int | None, str]) -> pd.DataFrame:
-    table = pd.DataFrame(rows, columns=["collective", "collective_bytes", "group_size", "group_name"])
+    table = pd.DataFrame(
+        rows, columns=["collective", "collective_bytes", "group_size", "group_name"]
+    )
     integers = dict.fromkeys(["collective_bytes", "group_size", "duration_ns"], "Int64")
-    return table.assign(name="ncclDevKernel_Generic_1", duration_ns=1000, group_ranks="").astype(integers)
+    return table.assign(name="ncclDevKernel_Generic_1", duration_ns=1000, group_ranks="").astype(
+        integers
+    )
 
 
 def test_nothing_changes_in_the_same_world() -> None:
@@ -40,7 +44,9 @@ def test_nothing_changes_in_the_same_world() -> None:
 def test_within_a_node_it_is_the_law_of_the_links() -> None:
     table = sent(("allreduce", SIZE, 8, "0"), ("allreduce", 1000, 4, "1"))
     other = communication_factors(table, MI300X, H100)
-    assert world_factors(table, MI300X, H100, World())["factor"].tolist() == pytest.approx(other["factor"].tolist())
+    assert world_factors(table, MI300X, H100, World())["factor"].tolist() == pytest.approx(
+        other["factor"].tolist()
+    )
 
 
 def test_two_levels_by_hand() -> None:
@@ -49,7 +55,9 @@ def test_two_levels_by_hand() -> None:
     near = float(collective_us(MI300X, "all_reduce", SIZE, 8))
     by_hand = near + 2 * (SIZE / 8) / 2 / 25e3 + 2 * 7.0
     assert float(collective_us(MI300X, "all_reduce", SIZE, 16, network)) == pytest.approx(by_hand)
-    three = near + 2 * (SIZE / 8) * 2 / 3 / 25e3 + 2 * 2 * 7.0  # of three nodes two steps each way, as of four
+    three = (
+        near + 2 * (SIZE / 8) * 2 / 3 / 25e3 + 2 * 2 * 7.0
+    )  # of three nodes two steps each way, as of four
     assert float(collective_us(MI300X, "all_reduce", SIZE, 24, network)) == pytest.approx(three)
     table = sent(("allreduce", SIZE, 8, "0"))
     found = world_factors(table, MI300X, MI300X, World(network, network, ranks=16))
@@ -75,13 +83,22 @@ def test_the_latency_of_a_step_is_stated() -> None:
 def test_messages_keep_what_a_rank_holds() -> None:
     """On a flat network volumes grow as (n - 1) / n, so large messages take little longer at any number of ranks."""
     flat = Network(node_gpus=None, link_latency_us=0.001)
-    table = sent(*((name, 10**10, 8, "0") for name in ("allreduce", "_allgather_base", "_reduce_scatter_base")))
+    table = sent(
+        *(
+            (name, 10**10, 8, "0")
+            for name in ("allreduce", "_allgather_base", "_reduce_scatter_base")
+        )
+    )
     found = world_factors(table, MI300X, MI300X, World(flat, flat, ranks=64))
     assert found["factor"].tolist() == pytest.approx([(63 / 64) / (7 / 8)] * 3, rel=1e-3)
 
 
 def test_groups_of_all_ranks_grow_and_others_where_they_are_named() -> None:
-    table = sent(("allreduce", SIZE, 16, "world"), ("allreduce", SIZE, 2, "data"), ("allreduce", SIZE, 8, "tensor"))
+    table = sent(
+        ("allreduce", SIZE, 16, "world"),
+        ("allreduce", SIZE, 2, "data"),
+        ("allreduce", SIZE, 8, "tensor"),
+    )
     assert World(ranks=64).ranks_of(table).tolist() == [64, 2, 8]
     assert World(ranks=64, grows=("data",)).ranks_of(table).tolist() == [64, 8, 8]
     assert World(ranks=64, grows=("2",)).ranks_of(table).tolist() == [64, 8, 8]
@@ -108,7 +125,12 @@ def test_what_cannot_be_known_is_asked(world: dict[str, object], name: str) -> N
 
 
 def test_what_the_trace_does_not_say_is_kept_with_a_reason() -> None:
-    table = sent(("allreduce", None, 8, ""), ("", 8, 8, ""), ("allreduce", 8, None, ""), ("allreduce", 8, 1, ""))
+    table = sent(
+        ("allreduce", None, 8, ""),
+        ("", 8, 8, ""),
+        ("allreduce", 8, None, ""),
+        ("allreduce", 8, 1, ""),
+    )
     found = world_factors(table, MI300X, MI355X, World(ranks=16))
     assert found["law"].tolist() == ["kept"] * 4
     assert found["factor"].tolist() == [1.0] * 4
@@ -122,12 +144,16 @@ def test_no_collectives_no_rows() -> None:
 def test_waiting_is_what_the_model_does_not_explain() -> None:
     table = sent(("allreduce", SIZE, 8, "0"), ("allreduce", SIZE, 8, "0"))
     network = Network(node_gpus=None)
-    was, now = (float(collective_us(MI300X, "all_reduce", SIZE, ranks, network)) for ranks in (8, 64))
+    was, now = (
+        float(collective_us(MI300X, "all_reduce", SIZE, ranks, network)) for ranks in (8, 64)
+    )
     measured_us = np.array([10 * was, was / 2])
     table["duration_ns"] = pd.array((1e3 * measured_us).round(), dtype="Int64")
     world = World(network, network, ranks=64)
     found = world_factors(table, MI300X, MI300X, world)
-    assert (found["factor"] * measured_us).tolist() == pytest.approx([9 * was + now, now / 2], rel=1e-6)
+    assert (found["factor"] * measured_us).tolist() == pytest.approx(
+        [9 * was + now, now / 2], rel=1e-6
+    )
 
 
 def test_ranks_that_lie_apart_meet_over_the_network() -> None:
@@ -137,8 +163,12 @@ def test_ranks_that_lie_apart_meet_over_the_network() -> None:
     table["group_ranks"] = ["0,8", "0,1,2,3,4,5,6,7"]
     by_hand = 2 * SIZE / 2 / 25e3 + 2 * 7.0
     within = float(collective_us(MI300X, "all_reduce", SIZE, 8))
-    assert model_us(placed_messages(table), MI300X, network).tolist() == pytest.approx([by_hand, within])
-    found = world_factors(table, MI300X, MI300X, World(network, network.changed("network_gbs", 50.0)))
+    assert model_us(placed_messages(table), MI300X, network).tolist() == pytest.approx(
+        [by_hand, within]
+    )
+    found = world_factors(
+        table, MI300X, MI300X, World(network, network.changed("network_gbs", 50.0))
+    )
     assert found["factor"].tolist() == pytest.approx([(SIZE / 50e3 + 14.0) / by_hand, 1.0])
 
 

@@ -31,7 +31,13 @@ LATENT = {
     "op_name": "mla_generation", "mla_dtype": "bfloat16", "kv_cache_dtype": "bfloat16", "num_heads": 64,
     "batch_size": 4, "isl": 1, "tp_size": 2, "step": 1023, "latency": 0.05,
 }  # fmt: skip
-NCCL = {"op_name": "all_reduce", "nccl_dtype": "half", "num_gpus": 8, "message_size": 2**20, "latency": 0.1}
+NCCL = {
+    "op_name": "all_reduce",
+    "nccl_dtype": "half",
+    "num_gpus": 8,
+    "message_size": 2**20,
+    "latency": 0.1,
+}
 DEEPEP = {
     "op_name": "normal", "node_num": 2, "hidden_size": 2048, "num_token": 16, "num_topk": 8, "num_experts": 128,
     "dispatch_sms": 4, "dispatch_transmit_us": 31.0, "dispatch_notify_us": 2.0, "combine_sms": 4,
@@ -44,31 +50,55 @@ RECURRENT = {
 
 
 def table(
-    folder: Path, kind: str, *rows: dict[str, Any], device: str = H100, engine: str = "VLLM", kernel: str = "knl"
+    folder: Path,
+    kind: str,
+    *rows: dict[str, Any],
+    device: str = H100,
+    engine: str = "VLLM",
+    kernel: str = "knl",
 ) -> Path:
     """Write a table as the producer has it, in the folder of its GPU, engine and version."""
     place = folder / device.replace(" ", "_") / kind / engine / "0.24.0"
     place.mkdir(parents=True, exist_ok=True)
     own = {"framework": engine, "version": "0.24.0", "device": device, "kernel_source": kernel}
-    pd.DataFrame([own | row for row in rows]).to_parquet(place / f"{kind}_perf.parquet", index=False)
+    pd.DataFrame([own | row for row in rows]).to_parquet(
+        place / f"{kind}_perf.parquet", index=False
+    )
     return place / f"{kind}_perf.parquet"
 
 
 def make_all(folder: Path) -> None:
     """Write tables of several kinds into one folder."""
-    rows = {"gemm": GEMM, "moe": MOE, "generation_attention": ATTENTION, "wideep_deepep_normal": DEEPEP}
+    rows = {
+        "gemm": GEMM,
+        "moe": MOE,
+        "generation_attention": ATTENTION,
+        "wideep_deepep_normal": DEEPEP,
+    }
     for kind, row in rows.items():
         table(folder, kind, row, row).rename(folder / f"{kind}_perf.parquet")
 
 
 def test_a_product_has_its_formats_scales_and_microseconds(tmp_path: Path) -> None:
-    words = {"bfloat16": ("bf16", "bf16", ""), "fp8_block": ("fp8", "fp8", "1x128"), "nvfp4": ("fp4", "fp4", "1x16")}
+    words = {
+        "bfloat16": ("bf16", "bf16", ""),
+        "fp8_block": ("fp8", "fp8", "1x128"),
+        "nvfp4": ("fp4", "fp4", "1x16"),
+    }
     words["int8_wo"] = ("bf16", "int8", "token")
     frame = fc.read(table(tmp_path, "gemm", *(GEMM | {"gemm_dtype": word} for word in words))).frame
-    assert list(zip(frame["dtype_a"], frame["dtype_b"], frame["scale_block"], strict=True)) == list(words.values())
+    assert list(zip(frame["dtype_a"], frame["dtype_b"], frame["scale_block"], strict=True)) == list(
+        words.values()
+    )
     assert frame["duration_us"].tolist() == pytest.approx([25.0] * 4)
     first = frame.iloc[0]
-    named = {"op": "gemm", "device": "H100 SXM5", "engine": "vllm", "release": "0.24.0", "kernel_source": "knl"}
+    named = {
+        "op": "gemm",
+        "device": "H100 SXM5",
+        "engine": "vllm",
+        "release": "0.24.0",
+        "kernel_source": "knl",
+    }
     assert {name: first[name] for name in named} == named
     assert first["source"].endswith("gemm_perf.parquet:1")
 
@@ -89,7 +119,9 @@ def test_experts_shared_out_and_cut_are_a_part_of_the_work(tmp_path: Path) -> No
 
 
 def test_decoding_looks_back_on_the_cache(tmp_path: Path) -> None:
-    frame = fc.read(table(tmp_path, "generation_attention", ATTENTION, ATTENTION | {"window_size": 128})).frame
+    frame = fc.read(
+        table(tmp_path, "generation_attention", ATTENTION, ATTENTION | {"window_size": 128})
+    ).frame
     assert frame[["seq_q", "seq_kv", "causal"]].iloc[0].tolist() == [1, 1024, 1]
     long, short = work_of(frame).flops
     assert long == pytest.approx(4 * 8 * 32 * 1024 * 128, rel=1e-3)
@@ -102,9 +134,19 @@ def test_decoding_looks_back_on_the_cache(tmp_path: Path) -> None:
     ("new", "keys", "window"), [(64, 64, 16), (64, 200, 16), (64, 200, 170), (5, 5, 9), (7, 30, 0)]
 )
 def test_a_window_keeps_what_each_query_looks_back_on(new: int, keys: int, window: int) -> None:
-    seen = np.arange(keys - new, keys) + 0.5  # the middle of a query: as the formulas without a window count
+    seen = (
+        np.arange(keys - new, keys) + 0.5
+    )  # the middle of a query: as the formulas without a window count
     kept = np.minimum(seen, window) if window else seen
-    row = {"op": "attention", "dtype_a": "bf16", "batch": 1, "heads": 1, "head_dim": 1, "causal": 1, "window": window}
+    row = {
+        "op": "attention",
+        "dtype_a": "bf16",
+        "batch": 1,
+        "heads": 1,
+        "head_dim": 1,
+        "causal": 1,
+        "window": window,
+    }
     flops = OPS["attention"].flops(pd.DataFrame([row | {"seq_q": new, "seq_kv": keys}]))[0]
     assert flops == pytest.approx(4 * kept.sum(), rel=0.01)
 
@@ -133,7 +175,10 @@ def test_layers_known_to_have_no_gate_have_none_but_by_kernels_measured_with_one
         "latent": (1024, 2688, 512),
         "wide": (8192, 5120, 512),
     }
-    layers = [dict(zip(("hidden_size", "inter_size", "num_experts"), size, strict=True)) for size in sizes.values()]
+    layers = [
+        dict(zip(("hidden_size", "inter_size", "num_experts"), size, strict=True))
+        for size in sizes.values()
+    ]
     rows = [MOE | layer | {"moe_dtype": "bfloat16", "version": release} for layer in layers]
     frame = fc.read(table(tmp_path, "moe", *rows, kernel=kernel)).frame
     own = {name for name, flag in zip(sizes, frame["gated"], strict=True) if flag}
@@ -142,7 +187,12 @@ def test_layers_known_to_have_no_gate_have_none_but_by_kernels_measured_with_one
 
 def test_messages_are_counted_in_elements(tmp_path: Path) -> None:
     row = fc.read(table(tmp_path, "nccl", NCCL, engine="TRTLLM", kernel="NCCL")).frame.iloc[0]
-    assert (row["message_bytes"], row["ranks"], row["variant"], row["engine"]) == (2**21, 8, "all_reduce", "nccl")
+    assert (row["message_bytes"], row["ranks"], row["variant"], row["engine"]) == (
+        2**21,
+        8,
+        "all_reduce",
+        "nccl",
+    )
     assert row["duration_us"] == pytest.approx(100)
 
 
@@ -167,7 +217,13 @@ def test_times_in_microseconds_are_those(tmp_path: Path) -> None:
         "transmit_us": 43.5, "notify_us": 0.5, "latency": 44.0,
     }  # fmt: skip
     assert fc.read(table(tmp_path, "moe_a2a", exchange)).frame["duration_us"].tolist() == [44]
-    dense = {"op_name": "mlp", "quant_type": "fp8_block", "num_token": 2, "hidden_size": 256, "intermediate_size": 64}
+    dense = {
+        "op_name": "mlp",
+        "quant_type": "fp8_block",
+        "num_token": 2,
+        "hidden_size": 256,
+        "intermediate_size": 64,
+    }
     frame = fc.read(table(tmp_path / "b", "wideep_context_mlp", dense | {"avg_ms": 0.04})).frame
     assert frame["duration_us"].tolist() == pytest.approx([40])
     assert work_of(frame).flops[0] == 2 * 2 * 256 * 64 * 3
@@ -187,7 +243,9 @@ def test_an_unknown_format_is_an_error(tmp_path: Path) -> None:
         fc.read(table(tmp_path, "gemm", GEMM, GEMM | {"gemm_dtype": "fp7"}))
 
 
-@pytest.mark.parametrize(("kind", "code"), [("mamba9", "unknown-table"), ("dsa_context_module", "module-table")])
+@pytest.mark.parametrize(
+    ("kind", "code"), [("mamba9", "unknown-table"), ("dsa_context_module", "module-table")]
+)
 def test_tables_without_an_operator_are_named(tmp_path: Path, kind: str, code: str) -> None:
     table(tmp_path, kind, GEMM, GEMM)
     table(tmp_path, "gemm", GEMM)
@@ -210,11 +268,17 @@ def test_tables_that_no_condition_asks_for_are_not_read(tmp_path: Path) -> None:
 
 
 def test_a_pair_of_devices_leaves_the_tables_of_others_unread(tmp_path: Path) -> None:
-    rows = [GEMM | {"m": 2**power, "n": n, "latency": 0.01 * power} for power in range(3, 9) for n in (256, 512)]
+    rows = [
+        GEMM | {"m": 2**power, "n": n, "latency": 0.01 * power}
+        for power in range(3, 9)
+        for n in (256, 512)
+    ]
     for device in (H100, B200):
         table(tmp_path, "gemm", *rows, device=device)
     table(tmp_path, "gemm", GEMM | {"gemm_dtype": "fp7"}, device="NVIDIA B300")
-    found = fc.train(tmp_path, host="H100", target="B200", models="Additive", scheme="kfold", jobs=1)
+    found = fc.train(
+        tmp_path, host="H100", target="B200", models="Additive", scheme="kfold", jobs=1
+    )
     assert (len(found.dataset), len(found.measured.files)) == (12, 2)
     with pytest.raises(DataError, match="MI300X"):
         fc.train(tmp_path, target="MI300X", models="Additive", jobs=1)
@@ -258,7 +322,11 @@ def test_a_folder_of_tables_is_counted_by_operator_device_and_engine(tmp_path: P
     table(tmp_path, "gemm", GEMM, GEMM, device=B200, engine="SGLang")
     (tmp_path / "README.md").write_text("words", encoding="utf-8")
     found = fc.ingest(tmp_path)
-    counts = {(one["table"], row["device"]): row["rows"] for one in found.to_dict()["tables"] for row in one["rows"]}
+    counts = {
+        (one["table"], row["device"]): row["rows"]
+        for one in found.to_dict()["tables"]
+        for row in one["rows"]
+    }
     assert counts == {
         ("gemm", "H100 SXM5"): 2, ("gemm", "B200 (HGX)"): 2, ("moe", "H100 SXM5"): 2,
         ("generation_attention", "H100 SXM5"): 2, ("wideep_deepep_normal", "H100 SXM5"): 4,
@@ -290,11 +358,16 @@ def test_a_condition_that_no_file_meets_is_named_with_what_there_is(
     ("where", "says"),
     [
         (["op=gem"], "no row has op=gem: op is gemm, serving"),
-        (["op=gemm", "release=0.1"], "no row has release=0.1 after the other conditions: there release is 0.24.0"),
+        (
+            ["op=gemm", "release=0.1"],
+            "no row has release=0.1 after the other conditions: there release is 0.24.0",
+        ),
         (["engine=x"], "no row has engine=x: engine is vllm, sglang"),
     ],
 )
-def test_served_runs_beside_the_tables_do_not_answer_for_them(where: list[str], says: str, tmp_path: Path) -> None:
+def test_served_runs_beside_the_tables_do_not_answer_for_them(
+    where: list[str], says: str, tmp_path: Path
+) -> None:
     table(tmp_path, "gemm", GEMM)
     table(tmp_path, "gemm", GEMM, device=B200)
     (tmp_path / "silicon_sample.csv").write_text(SAMPLE, encoding="utf-8")
@@ -314,11 +387,18 @@ def test_served_runs_beside_the_tables_do_not_make_all_of_them_rows(tmp_path: Pa
     (tmp_path / "silicon_sample.csv").write_text(SAMPLE, encoding="utf-8")
     runs = fc.ingest(tmp_path / "silicon_sample.csv").rows
     found = fc.ingest(tmp_path)
-    assert (found.rows, sum(sum(one.rows.values()) for one in found.tables), runs > 0) == (3 + runs, 3, True)
+    assert (found.rows, sum(sum(one.rows.values()) for one in found.tables), runs > 0) == (
+        3 + runs,
+        3,
+        True,
+    )
     assert {one.op for one in found.profile} == {"serving"}
     shown = " ".join(printed(found.document()).split())
     assert f"3 measured times in 2 tables of 2 GPUs; {runs} measurement" in shown
-    assert "--where op=gemm --where engine=vllm --host 'H100 SXM5' --target 'B200 (HGX)' --quick" in shown
+    assert (
+        "--where op=gemm --where engine=vllm --host 'H100 SXM5' --target 'B200 (HGX)' --quick"
+        in shown
+    )
 
 
 def test_engines_are_called_as_people_do() -> None:
@@ -333,7 +413,9 @@ def test_engines_are_called_as_people_do() -> None:
 def test_parquet_of_no_known_format_says_what_it_has_and_lacks(tmp_path: Path) -> None:
     place = tmp_path / "a.parquet"
     pd.DataFrame({"speed": [1], "gpu": ["MI300X"]}).to_parquet(place)
-    with pytest.raises(DataError, match=r"Parquet with the columns speed.*gpu.*lacks a duration.*op"):
+    with pytest.raises(
+        DataError, match=r"Parquet with the columns speed.*gpu.*lacks a duration.*op"
+    ):
         fc.read(place)
 
 
@@ -342,4 +424,6 @@ def test_a_column_called_as_number_formats_are_must_be_known(tmp_path: Path) -> 
     for name in ("gemm_dtype", "weight_precision", "AccDType"):
         with pytest.raises(DataError, match=name):
             fc.read(pd.DataFrame([row | {name: "bf16"}]))
-    assert fc.read(pd.DataFrame([row | {"precision": "bf16"}])).frame["dtype_a"].tolist() == ["bf16"]
+    assert fc.read(pd.DataFrame([row | {"precision": "bf16"}])).frame["dtype_a"].tolist() == [
+        "bf16"
+    ]

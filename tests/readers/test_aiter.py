@@ -24,7 +24,9 @@ def read_table(folder: Path, name: str, header: str, *rows: str, **defaults: str
     return read([file], defaults=defaults)
 
 
-def fmoe(cus: str = "80", q_type: str = "per_1x128", act: str = "Silu", weight: str = "0", tag: str = "") -> str:
+def fmoe(
+    cus: str = "80", q_type: str = "per_1x128", act: str = "Silu", weight: str = "0", tag: str = ""
+) -> str:
     fp8 = "torch.float8_e4m3fnuz"
     return (
         f"{cus},8,64,32,16,2,ActivationType.{act},torch.bfloat16,{fp8},{fp8},QuantType.{q_type},1,{weight},"
@@ -106,7 +108,9 @@ def fmoe(cus: str = "80", q_type: str = "per_1x128", act: str = "Silu", weight: 
         ),
     ],
 )  # fmt: skip
-def test_every_header(tmp_path: Path, name: str, header: str, row: str, expected: dict[str, object]) -> None:
+def test_every_header(
+    tmp_path: Path, name: str, header: str, row: str, expected: dict[str, object]
+) -> None:
     measured = read_table(tmp_path, name, header, row)
     assert measured.rejected.empty
     found = measured.frame.iloc[0]
@@ -116,17 +120,26 @@ def test_every_header(tmp_path: Path, name: str, header: str, row: str, expected
 
 
 def test_columns_are_found_in_any_order_and_case(tmp_path: Path) -> None:
-    row = read_table(tmp_path, "a8w8_tuned_gemm.csv", "US,KernelName,k,n,m,CU_NUM,GFX", "5,knl,3,2,1,304,gfx942").frame
-    assert row[["m", "n", "k", "duration_us", "device"]].to_numpy().tolist() == [[1, 2, 3, 5, "MI300X"]]
+    row = read_table(
+        tmp_path, "a8w8_tuned_gemm.csv", "US,KernelName,k,n,m,CU_NUM,GFX", "5,knl,3,2,1,304,gfx942"
+    ).frame
+    assert row[["m", "n", "k", "duration_us", "device"]].to_numpy().tolist() == [
+        [1, 2, 3, 5, "MI300X"]
+    ]
 
 
 def test_failed_rows_are_refused_by_line(tmp_path: Path) -> None:
     rows = [
-        f"gfx942,304,{m},512,64,ck,8,3,{us},knl,0,0,0" for m, us in ((1, "0.0"), (2, 7), (3, -1), (4, "inf"), (5, ""))
+        f"gfx942,304,{m},512,64,ck,8,3,{us},knl,0,0,0"
+        for m, us in ((1, "0.0"), (2, 7), (3, -1), (4, "inf"), (5, ""))
     ]
-    measured = read_table(tmp_path, "a8w8_blockscale_tuned_gemm.csv", GEMM, *rows, "1,2,3,4,5,6,7,8,9,10,11,12,13,14")
+    measured = read_table(
+        tmp_path, "a8w8_blockscale_tuned_gemm.csv", GEMM, *rows, "1,2,3,4,5,6,7,8,9,10,11,12,13,14"
+    )
     assert measured.frame["m"].tolist() == [2.0]
-    assert dict(zip(measured.rejected["source"].str[-1], measured.rejected["reason"], strict=True)) == {
+    assert dict(
+        zip(measured.rejected["source"].str[-1], measured.rejected["reason"], strict=True)
+    ) == {
         "2": "zero-duration",
         "4": "negative-duration",
         "5": "infinite-duration",
@@ -135,7 +148,9 @@ def test_failed_rows_are_refused_by_line(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(("cus", "device"), [("80", "MI308X"), ("304", "MI300X"), ("256", "MI355X")])
+@pytest.mark.parametrize(
+    ("cus", "device"), [("80", "MI308X"), ("304", "MI300X"), ("256", "MI355X")]
+)
 def test_a_missing_gfx_id_is_guessed_with_a_note(tmp_path: Path, cus: str, device: str) -> None:
     measured = read_table(tmp_path, "tuned_fmoe.csv", FMOE, fmoe(cus))
     assert measured.frame["device"].tolist() == [device]
@@ -157,32 +172,49 @@ def test_an_unknown_count_of_units_without_gfx_id_has_no_device(tmp_path: Path) 
 def test_activation_weighting_and_tag_are_variants_not_repeats(tmp_path: Path) -> None:
     rows = [fmoe(), fmoe(act="Gelu"), fmoe(weight="1"), fmoe(tag="flydsl_fallback"), fmoe()]
     frame = read_table(tmp_path, "tuned_fmoe.csv", FMOE, *rows).frame
-    assert frame["variant"].tolist() == ["silu", "gelu", "silu doweight_stage1", "silu flydsl_fallback"]
+    assert frame["variant"].tolist() == [
+        "silu",
+        "gelu",
+        "silu doweight_stage1",
+        "silu flydsl_fallback",
+    ]
     assert frame["repeats"].tolist() == [2.0, 1.0, 1.0, 1.0]
 
 
 def test_two_campaigns_on_one_problem_are_repeats(tmp_path: Path) -> None:
     for name, us, kernel in (("a", 10, "slow"), ("b", 8, "fast")):
         row = f"gfx942,304,16,512,7168,ck,8,3,{us},{kernel},1,1,0.0"
-        (tmp_path / f"{name}_a8w8_blockscale_tuned_gemm.csv").write_text(f"{GEMM}\n{row}\n", encoding="utf-8")
+        (tmp_path / f"{name}_a8w8_blockscale_tuned_gemm.csv").write_text(
+            f"{GEMM}\n{row}\n", encoding="utf-8"
+        )
     row = read([tmp_path]).frame.iloc[0]
-    assert (row["duration_us"], row["spread_us"], row["repeats"], row["kernel"]) == (9.0, 1.0, 2.0, "fast")
+    assert (row["duration_us"], row["spread_us"], row["repeats"], row["kernel"]) == (
+        9.0,
+        1.0,
+        2.0,
+        "fast",
+    )
     assert row["campaign"] == "a_a8w8_blockscale_tuned_gemm + b_a8w8_blockscale_tuned_gemm"
 
 
 def test_without_a_family_in_the_name_the_kernels_tell(tmp_path: Path) -> None:
-    rows = [f"gfx942,304,{m},512,64,ck,8,3,6,{k},1,1,0" for m, k in ((1, "a8w8_blockscale_1x128x128_v1"), (2, "other"))]
+    rows = [
+        f"gfx942,304,{m},512,64,ck,8,3,6,{k},1,1,0"
+        for m, k in ((1, "a8w8_blockscale_1x128x128_v1"), (2, "other"))
+    ]
     measured = read_table(tmp_path, "mine.csv", GEMM, *rows)
     assert measured.frame["family"].tolist() == ["a8w8_blockscale"] * 2
-    assert [note.values["family"] for note in measured.notes if note.code == "gemm-family-by-kernels"] == [
-        "a8w8_blockscale"
-    ]
+    assert [
+        note.values["family"] for note in measured.notes if note.code == "gemm-family-by-kernels"
+    ] == ["a8w8_blockscale"]
 
 
 def test_an_unknown_family_has_the_number_format_that_the_user_states(tmp_path: Path) -> None:
     row = "gfx942,304,1,512,64,ck,8,3,6,knl,1,1,0"
     measured = read_table(tmp_path, "mine.csv", GEMM, row, dtype_a="int8")
-    assert measured.frame[["family", "dtype_a", "dtype_b"]].to_numpy().tolist() == [["", "int8", "int8"]]
+    assert measured.frame[["family", "dtype_a", "dtype_b"]].to_numpy().tolist() == [
+        ["", "int8", "int8"]
+    ]
 
 
 def test_gated_delta_files_are_skipped_with_a_note(tmp_path: Path) -> None:
@@ -195,17 +227,24 @@ def test_gated_delta_files_are_skipped_with_a_note(tmp_path: Path) -> None:
     )
     measured = read([tmp_path])
     assert measured.frame["op"].tolist() == ["gemm"]
-    assert remark("gated-delta-skipped", rows=1, files=("q_chunk_gdn_h_opt_tuned.csv",)) in measured.notes
+    assert (
+        remark("gated-delta-skipped", rows=1, files=("q_chunk_gdn_h_opt_tuned.csv",))
+        in measured.notes
+    )
 
 
 def test_files_of_which_nothing_was_timed_are_an_error_with_its_notes(tmp_path: Path) -> None:
     file = tmp_path / "q_chunk_gdn_h_opt_tuned.csv"
-    file.write_text("gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,bf16,128,128,64,32,16,2048,1,64,147.9\n")
+    file.write_text(
+        "gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,bf16,128,128,64,32,16,2048,1,64,147.9\n"
+    )
     with pytest.raises(NoMeasurementsError, match="no measurements") as caught:
         read([file])
     assert [note.code for note in caught.value.notes] == ["gated-delta-skipped"]
 
 
-@pytest.mark.parametrize("header", ["gfx,cu_num,M,N,K", "op,M,N,K,us", "gfx,us,kernelName", "M,N,K,us,kernelName", ""])
+@pytest.mark.parametrize(
+    "header", ["gfx,cu_num,M,N,K", "op,M,N,K,us", "gfx,us,kernelName", "M,N,K,us,kernelName", ""]
+)
 def test_other_headers_are_not_aiters(header: str) -> None:
     assert not AiterReader().sniff(Path("tuned_gemm.csv"), f"{header}\n1,2,3\n".encode())

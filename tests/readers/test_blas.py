@@ -14,7 +14,9 @@ from flopcast.remarks import remark
 
 def test_rows_for_columns_keeps_the_product() -> None:
     """C[2, 3] = A[2, 5] B[5, 3] by columns is C'[3, 2] = B'[3, 5] A'[5, 2] by rows."""
-    blas = pd.DataFrame({"M": [2], "N": [3], "K": [5], "type_a": ["w"], "type_b": ["x"], "type_c": ["y"]})
+    blas = pd.DataFrame(
+        {"M": [2], "N": [3], "K": [5], "type_a": ["w"], "type_b": ["x"], "type_c": ["y"]}
+    )
     assert row_major(blas).iloc[0].to_dict() == {
         "m": 3, "n": 2, "k": 5, "dtype_a": "x", "dtype_b": "w", "dtype_out": "y",
     }  # fmt: skip
@@ -34,9 +36,20 @@ def test_rows_for_columns_keeps_the_product() -> None:
         ("tn", ("", "", ""), ""),
     ],
 )
-def test_padding_names_matrices_with_gaps(trans: str, leading: tuple[str | None, ...], expected: str) -> None:
+def test_padding_names_matrices_with_gaps(
+    trans: str, leading: tuple[str | None, ...], expected: str
+) -> None:
     lda, ldb, ldc = leading
-    row = {"M": "2", "N": "3", "K": "5", "trans_a": trans[0], "trans_b": trans[1], "lda": lda, "ldb": ldb, "ldc": ldc}
+    row = {
+        "M": "2",
+        "N": "3",
+        "K": "5",
+        "trans_a": trans[0],
+        "trans_b": trans[1],
+        "lda": lda,
+        "ldb": ldb,
+        "ldc": ldc,
+    }
     assert padding(pd.DataFrame([row], dtype=object)).tolist() == [expected]
 
 

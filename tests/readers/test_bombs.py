@@ -42,7 +42,9 @@ def test_a_text_that_all_rows_of_a_table_share_is_counted_in_each(tmp_path: Path
 
 def test_texts_that_rows_share_are_read_as_any(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
-    column = pa.DictionaryArray.from_arrays(pa.array([0, None, 1] * 4_000, pa.int32()), ["a" * 50_000, "b"])
+    column = pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 1] * 4_000, pa.int32()), ["a" * 50_000, "b"]
+    )
     pq.write_table(pa.table({"name": column, "m": np.arange(12_000)}), path, store_schema=False)
     frame = read_parquet(path)
     assert frame["name"].str.len().iloc[:3].tolist()[::2] == [50_000, 1]
@@ -71,7 +73,9 @@ ARRAY = '{"~":"array","dtype":"<f8","shape":[16384],"order":"C","at":0}'
         (packed(**{f"m{place}": b"" for place in range(200)}), "directory"),
     ],
 )  # fmt: skip
-def test_a_model_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch, data: bytes, said: str) -> None:
+def test_a_model_is_refused_before_it_is_unpacked(
+    monkeypatch: pytest.MonkeyPatch, data: bytes, said: str
+) -> None:
     monkeypatch.setattr(persistence, "MOST_BYTES", 2**20)
     monkeypatch.setattr(persistence, "_MOST_ITEMS", 2**16)
     with pytest.raises(ArtifactError, match=said):

@@ -36,11 +36,21 @@ def touch(path: Path, content: str = "x") -> Path:
 def test_folders_are_searched_in_a_fixed_order_without_hidden_files(tmp_path: Path) -> None:
     for name in ("b.csv", "a/z.csv", "a/b/c.csv", ".hidden", ".git/config", "a.csv"):
         touch(tmp_path / name)
-    assert [file.label for file in find_files([tmp_path])] == ["a/b/c.csv", "a/z.csv", "a.csv", "b.csv"]
+    assert [file.label for file in find_files([tmp_path])] == [
+        "a/b/c.csv",
+        "a/z.csv",
+        "a.csv",
+        "b.csv",
+    ]
 
 
 def test_installed_software_is_not_searched_unless_it_is_named(tmp_path: Path) -> None:
-    software = ("env/pyvenv.cfg", "env/lib/x.csv", "conda/conda-meta/x.json", "web/node_modules/x.csv")
+    software = (
+        "env/pyvenv.cfg",
+        "env/lib/x.csv",
+        "conda/conda-meta/x.json",
+        "web/node_modules/x.csv",
+    )
     for name in ("mine.csv", *software):
         touch(tmp_path / name)
     assert [file.label for file in find_files([tmp_path])] == ["mine.csv"]
@@ -109,7 +119,10 @@ def test_an_empty_file_has_no_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_delimiters(delimiter: str) -> None:
     table = parse_csv(f"a{delimiter} b \n1{delimiter}2\n", "x.csv")
-    assert {name: values.tolist() for name, values in table.columns.items()} == {"a": ["1"], "b": ["2"]}
+    assert {name: values.tolist() for name, values in table.columns.items()} == {
+        "a": ["1"],
+        "b": ["2"],
+    }
     assert csv_header(f"a{delimiter} b \n1".encode()) == ["a", "b"]
 
 

@@ -74,7 +74,10 @@ def test_a_block(tmp_path: Path) -> None:
 
 
 def test_several_blocks_with_other_lines_between(tmp_path: Path) -> None:
-    first = block() + "    --Solution index: 71243\n    --Solution name:  Cijk_Alik_Bljk_BBS_BH_MT64x16\n"
+    first = (
+        block()
+        + "    --Solution index: 71243\n    --Solution name:  Cijk_Alik_Bljk_BBS_BH_MT64x16\n"
+    )
     second = "[1]" + block(n="32", us="11.5").removeprefix("[0]") + "    --Solution index: 71300\n"
     found = rows(tmp_path, log_of(first, "Is supported 1 / Total solutions: 2\n\n", second))
     assert [(row["m"], row["duration_us"], row["kernel"]) for row in found] == [
@@ -128,14 +131,18 @@ def test_the_older_columns(tmp_path: Path) -> None:
         ({"transA": "N", "transB": "T", "lda": "4096", "ldb": "16"}, {"layout": "nt", "variant": ""}),
     ],
 )  # fmt: skip
-def test_what_tells_problems_apart(tmp_path: Path, changes: dict[str, str], expected: dict[str, object]) -> None:
+def test_what_tells_problems_apart(
+    tmp_path: Path, changes: dict[str, str], expected: dict[str, object]
+) -> None:
     (row,) = rows(tmp_path, log_of(block(**changes)))
     assert {name: row[name] for name in expected} == expected
 
 
 def test_the_winner_is_counted_once(tmp_path: Path) -> None:
     slow = values(us="12.5")
-    log = log_of(f"{HEADER}\n{values()}\n[1]{HEADER[3:]}\n{slow}\nWinner:\n{HEADER[4:]}\n{values()}\n")
+    log = log_of(
+        f"{HEADER}\n{values()}\n[1]{HEADER[3:]}\n{slow}\nWinner:\n{HEADER[4:]}\n{values()}\n"
+    )
     table = read(tmp_path, log)
     assert table.rows["duration_us"].tolist() == ["10.0911", "12.5"]
     assert table.notes == [Note(remark("winners-repeated"), 1)]
@@ -207,7 +214,13 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"m,n,k,us\n1,2,3,4\n", b"transA,transB,m,n,k,rocblas-Gflops\n", b"transA and us\n", b"hipblaslt-Gflops\x00"],
+    [
+        b"",
+        b"m,n,k,us\n1,2,3,4\n",
+        b"transA,transB,m,n,k,rocblas-Gflops\n",
+        b"transA and us\n",
+        b"hipblaslt-Gflops\x00",
+    ],
 )
 def test_others_are_declined(content: bytes) -> None:
     assert not HipblasltReader().sniff(Path("bench.log"), content)

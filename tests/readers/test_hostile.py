@@ -40,7 +40,9 @@ def read_beside_a_sound_file(folder: Path, name: str, content: bytes) -> Measure
 
 
 def test_a_lone_carriage_return_ends_a_line(tmp_path: Path) -> None:
-    found = read_beside_a_sound_file(tmp_path, "a.csv", (HEADER + ROW + ROW.replace(",16,", ",16\r,") + ROW).encode())
+    found = read_beside_a_sound_file(
+        tmp_path, "a.csv", (HEADER + ROW + ROW.replace(",16,", ",16\r,") + ROW).encode()
+    )
     assert found.unreadable == ()
     assert found.rejected["source"].tolist() == ["a.csv:3", "a.csv:4"]
     old_mac = (HEADER + ROW).replace("\n", "\r").encode()
@@ -66,7 +68,9 @@ def test_parquet_is_read_by_its_own_schema(tmp_path: Path) -> None:
     table = pa.Table.from_pandas(pd.read_csv(io.StringIO(HEADER + ROW)))
     binary = table.set_column(7, "kernel", pa.array([b"k\xff"]))
     for metadata in (b"{", b"[]", b'{"index_columns": [7], "columns": 5, "column_indexes": null}'):
-        frame = read([parquet(tmp_path, binary.replace_schema_metadata({b"pandas": metadata}))]).frame
+        frame = read(
+            [parquet(tmp_path, binary.replace_schema_metadata({b"pandas": metadata}))]
+        ).frame
         assert frame[["m", "kernel"]].to_numpy().tolist() == [[16, r"k\xff"]]
     with pytest.raises(DataError, match="'us' more than once"):
         read([parquet(tmp_path, table.append_column("us", table["us"]))])
@@ -77,7 +81,9 @@ def test_parquet_is_read_by_its_own_schema(tmp_path: Path) -> None:
 
 def test_columns_that_are_small_in_the_file_and_large_in_memory_are_refused(tmp_path: Path) -> None:
     rows = 4_000_000
-    path = parquet(tmp_path, pa.table({name: np.full(rows, 16, np.int8) for name in ("m", "n", "k")}))
+    path = parquet(
+        tmp_path, pa.table({name: np.full(rows, 16, np.int8) for name in ("m", "n", "k")})
+    )
     assert path.stat().st_size < 100_000
     with pytest.raises(DataError, match="GiB"):
         read([path], options=Options(max_bytes=2**26))
@@ -86,7 +92,9 @@ def test_columns_that_are_small_in_the_file_and_large_in_memory_are_refused(tmp_
 def test_a_name_that_no_tool_writes_is_refused(tmp_path: Path) -> None:
     lines = "".join(f"-{i}" for i in (56, 28)) + "-3x5-128-28-14-16-1x2-2x2-1x1-0-NCHW-FP16-F="
     found = read_beside_a_sound_file(
-        tmp_path, "gfx942130.HIP.fdb.txt", f"64{lines}{'x' * 200_000}:0.5,0,x;One:0.5,0,x\n".encode()
+        tmp_path,
+        "gfx942130.HIP.fdb.txt",
+        f"64{lines}{'x' * 200_000}:0.5,0,x;One:0.5,0,x\n".encode(),
     )
     assert found.rejected_by_reason == {"long-text": 1}
     assert found.rejected["detail"].str.len().max() < 300
@@ -95,7 +103,10 @@ def test_a_name_that_no_tool_writes_is_refused(tmp_path: Path) -> None:
 def test_a_name_of_five_megabytes_costs_its_activity_alone(tmp_path: Path) -> None:
     event = {"ph": "X", "cat": "kernel", "ts": 1, "dur": 2, "args": {"device": 0}}
     long = {**event, "name": "x" * 5_000_000}
-    sound = [{**event, "name": name, "ts": 10 * place} for place, name in enumerate(("k1", "k2"), start=1)]
+    sound = [
+        {**event, "name": name, "ts": 10 * place}
+        for place, name in enumerate(("k1", "k2"), start=1)
+    ]
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": [sound[0], long, sound[1]]}), encoding="utf-8")
     [(_, trace)] = read_traces([path])
@@ -104,12 +115,16 @@ def test_a_name_of_five_megabytes_costs_its_activity_alone(tmp_path: Path) -> No
     [told] = [finding for finding in trace.findings if finding.code == "long-name"]
     assert (told.severity, told.count, told.source) == ("error", 1, "t.json:2")
     assert told.remark.values["letters"] == 5_000_000
-    found = read_beside_a_sound_file(tmp_path, "t.json", json.dumps({"traceEvents": [long]}).encode())
+    found = read_beside_a_sound_file(
+        tmp_path, "t.json", json.dumps({"traceEvents": [long]}).encode()
+    )
     assert [why.startswith("t.json:1: ") and "5000000" in why for why in found.unreadable] == [True]
 
 
 def test_dimensions_beyond_every_memory_are_refused(tmp_path: Path) -> None:
-    found = read_beside_a_sound_file(tmp_path, "a.csv", (HEADER + ROW.replace("7168", "1e15")).encode())
+    found = read_beside_a_sound_file(
+        tmp_path, "a.csv", (HEADER + ROW.replace("7168", "1e15")).encode()
+    )
     assert found.rejected_by_reason == {"huge-dimension": 1}
 
 
@@ -123,7 +138,9 @@ SAMPLES = [(target, files) for target in (*TABLES, *TRACES) for files in seeds()
 
 
 @pytest.mark.parametrize(("target", "files"), SAMPLES)
-def test_the_limit_of_sizes_holds_for_every_reader(tmp_path: Path, target: str, files: Files) -> None:
+def test_the_limit_of_sizes_holds_for_every_reader(
+    tmp_path: Path, target: str, files: Files
+) -> None:
     write(tmp_path, {name: gzip.compress(content) for name, content in files.items()})
     found = [trace for _, trace in read_traces([tmp_path], options=Options(max_bytes=20))]
     if target in TABLES and "few.csv" not in files:  # it has no column `op`
@@ -131,7 +148,11 @@ def test_the_limit_of_sizes_holds_for_every_reader(tmp_path: Path, target: str, 
             read([tmp_path], options=Options(max_bytes=20))
     elif target in TRACES and target != "rocprofiler-compute":  # some of its files are too small
         assert found
-        assert ["raise the limit" in str(failure.error) for failure in found if isinstance(failure, TraceFailure)]
+        assert [
+            "raise the limit" in str(failure.error)
+            for failure in found
+            if isinstance(failure, TraceFailure)
+        ]
 
 
 @pytest.mark.parametrize(("target", "files"), SAMPLES)
@@ -140,7 +161,10 @@ def test_no_two_readers_recognise_one_file(tmp_path: Path, target: str, files: F
     special = [reader for reader in readers() if not getattr(reader, "fallback", False)]
     for file in find_files([tmp_path]):
         names = [reader.name for reader in special if reader.sniff(file.path, head(file.path))]
-        assert len(names) == (not (target.startswith("tidy") or file.label == "et.json")), (file.label, names)
+        assert len(names) == (not (target.startswith("tidy") or file.label == "et.json")), (
+            file.label,
+            names,
+        )
 
 
 def test_names_of_files_that_are_not_utf8_are_shown(tmp_path: Path) -> None:
@@ -149,7 +173,11 @@ def test_names_of_files_that_are_not_utf8_are_shown(tmp_path: Path) -> None:
         file.write((HEADER + ROW + ROW.replace("16", "x")).encode())
     found = read([tmp_path])
     texts = [*found.frame["source"], *found.frame["campaign"], *found.rejected["source"]]
-    assert [text.encode().decode() for text in texts] == [r"caf\udce9.csv:2", r"caf\udce9", r"caf\udce9.csv:3"]
+    assert [text.encode().decode() for text in texts] == [
+        r"caf\udce9.csv:2",
+        r"caf\udce9",
+        r"caf\udce9.csv:3",
+    ]
     with open(name, "wb") as file:
         file.write(b"nothing")
     with pytest.raises(DataError) as refused:
@@ -173,14 +201,18 @@ def test_a_table_of_aiter_without_names_of_kernels_is_read(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("value", ["9" * 4000, "9" * 5000, "1e400", "nan", "-1", "[" * 2000])
 def test_figures_of_a_gpu_that_cannot_be_are_one_line(tmp_path: Path, value: str) -> None:
-    (tmp_path / "gpu.toml").write_text(f'based_on = "MI300X"\nmemory_bw_gbs = {value}\n', encoding="utf-8")
+    (tmp_path / "gpu.toml").write_text(
+        f'based_on = "MI300X"\nmemory_bw_gbs = {value}\n', encoding="utf-8"
+    )
     with pytest.raises(DataError) as refused:
         find(tmp_path / "gpu.toml")
     assert len(str(refused.value)) < 500
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("row", ["1,1e400", "1,500_", "1,5__0", "99999999999999999999,5", "9" * 5000 + ",5"])
+@pytest.mark.parametrize(
+    "row", ["1,1e400", "1,500_", "1,5__0", "99999999999999999999,5", "9" * 5000 + ",5"]
+)
 def test_readings_of_power_that_cannot_be_are_one_line(tmp_path: Path, row: str) -> None:
     (tmp_path / "p.csv").write_text(f"time_ns,power_w\n{row}\n", encoding="utf-8")
     with pytest.raises(DataError) as refused:
@@ -196,20 +228,28 @@ def test_json_that_python_does_not_decode_is_one_line(tmp_path: Path, value: str
 
 
 def test_a_spread_that_cannot_be_costs_its_row(tmp_path: Path) -> None:
-    content = HEADER.replace("kernel", "spread_us") + ROW.replace("knl", "-1e400") + ROW.replace("knl", "-1")
+    content = (
+        HEADER.replace("kernel", "spread_us")
+        + ROW.replace("knl", "-1e400")
+        + ROW.replace("knl", "-1")
+    )
     found = read_beside_a_sound_file(tmp_path, "a.csv", content.encode())
     assert found.rejected_by_reason == {"impossible-spread": 2}
 
 
 def test_parquet_whose_text_is_none_is_one_line(tmp_path: Path) -> None:
-    foreign = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(np.int32([0, 4])), pa.py_buffer(b"gem\xf5")])
+    foreign = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.int32([0, 4])), pa.py_buffer(b"gem\xf5")]
+    )
     path = parquet(tmp_path, pa.table({"op": foreign, "device": ["MI300X"], "m": [1], "us": [1.0]}))
     found = read_beside_a_sound_file(tmp_path, path.name, path.read_bytes())
     assert [why.startswith(f"{path}: ") for why in found.unreadable] == [True]
 
 
 def test_a_header_that_is_one_field_of_megabytes_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "results.csv").write_bytes(b'Index,KernelName,gpu-id,queue-id,"' + b"x" * 200_000 + b'"\n0,knl,0,0,1\n')
+    (tmp_path / "results.csv").write_bytes(
+        b'Index,KernelName,gpu-id,queue-id,"' + b"x" * 200_000 + b'"\n0,knl,0,0,1\n'
+    )
     file = DataFile(tmp_path / "results.csv", "results.csv", named=True)
     with pytest.raises(DataError, match="first line"):
         read_table(file, Options({}, {}))

@@ -12,7 +12,11 @@ from flopcast.errors import DataError
 
 HEADS = ("Name", "Self CPU %", "Self CPU", "Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg", "# of Calls",
          "Input Shapes")  # fmt: skip
-MM, ADDMM, SOFTMAX = "[[64, 128], [128, 256]]", "[[64], [64, 256], [256, 64], [], []]", "[[64, 64], [], []]"
+MM, ADDMM, SOFTMAX = (
+    "[[64, 128], [128, 256]]",
+    "[[64], [64, 256], [256, 64], [], []]",
+    "[[64, 64], [], []]",
+)
 ROWS = (
     ("aten::matmul", "1%", "5us", "0.000us", "0%", "1.1ms", "0us", "5", MM),
     ("aten::mm", "1%", "5us", "1.100ms", "60%", "1.1ms", "1us", "5", MM),
@@ -28,25 +32,47 @@ def table(rows: tuple[tuple[str, ...], ...], heads: tuple[str, ...] = HEADS) -> 
     """Return a table as PyTorch 2.15 lays it out: rules, heads to the right, and two blanks between columns."""
     widths = [34, *[12] * (len(heads) - 2), 40]
     rule = "  ".join("-" * width for width in widths)
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows)]
-    return "\n".join(["a line of a log", rule, lines[0], rule, *lines[1:], rule, "Self CUDA time total: 1.8ms", ""])
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (heads, *rows)
+    ]
+    return "\n".join(
+        [
+            "a line of a log",
+            rule,
+            lines[0],
+            rule,
+            *lines[1:],
+            rule,
+            "Self CUDA time total: 1.8ms",
+            "",
+        ]
+    )
 
 
 def test_operators_with_time_and_shapes_are_rows_of_their_mean(tmp_path: Path) -> None:
     file = tmp_path / "averages.txt"
     file.write_text(table(ROWS))
     found = fc.read(file, default=STATED)
-    assert found.frame[["op", "m", "n", "k", "duration_us", "repeats", "source"]].to_numpy().tolist() == [
+    assert found.frame[
+        ["op", "m", "n", "k", "duration_us", "repeats", "source"]
+    ].to_numpy().tolist() == [
         ["gemm", 64, 256, 128, pytest.approx(220.0), 5, "averages.txt:6"],
         ["gemm", 64, 64, 256, pytest.approx(20.0), 4, "averages.txt:7"],
     ]
-    assert found.rejected["source"].tolist() == ["averages.txt:8", "averages.txt:9"]  # what the shapes do not tell
+    assert found.rejected["source"].tolist() == [
+        "averages.txt:8",
+        "averages.txt:9",
+    ]  # what the shapes do not tell
 
 
 @pytest.mark.parametrize(
-    ("lacking", "told"), [("Self CUDA", "time on a GPU"), ("Input Shapes", "group_by_input_shape"), ("", "dtype_a=")]
+    ("lacking", "told"),
+    [("Self CUDA", "time on a GPU"), ("Input Shapes", "group_by_input_shape"), ("", "dtype_a=")],
 )
-def test_what_is_missing_is_said_with_how_to_export_it(tmp_path: Path, lacking: str, told: str) -> None:
+def test_what_is_missing_is_said_with_how_to_export_it(
+    tmp_path: Path, lacking: str, told: str
+) -> None:
     frame = pd.DataFrame(ROWS, columns=list(HEADS)).drop(columns=lacking or [])
     file = tmp_path / "averages.txt"
     file.write_text(table(tuple(frame.itertuples(index=False, name=None)), tuple(frame)))

@@ -11,7 +11,9 @@ from flopcast.readers import Measurements, read
 from flopcast.table.problems import best_kernel
 
 F2 = "64-56-28-3x5-128-28-14-16-1x2-2x2-1x1-0-NCHW-FP16-F"
-SOLVERS = "One:0.5,1024,miopenConvolutionFwdAlgoGEMM;Two<3-2>:2e-1,0,miopenConvolutionFwdAlgoWinograd"
+SOLVERS = (
+    "One:0.5,1024,miopenConvolutionFwdAlgoGEMM;Two<3-2>:2e-1,0,miopenConvolutionFwdAlgoWinograd"
+)
 
 
 def read_lines(folder: Path, *lines: str, name: str = "gfx942130.HIP.fdb.txt") -> Measurements:
@@ -46,9 +48,13 @@ def test_a_forward_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("direction", ["B", "W"])
-def test_backward_keys_hold_dy_first_and_are_the_same_forward_problem(tmp_path: Path, direction: str) -> None:
+def test_backward_keys_hold_dy_first_and_are_the_same_forward_problem(
+    tmp_path: Path, direction: str
+) -> None:
     key = f"128-28-14-3x5-64-56-28-16-1x2-2x2-1x1-0-NCHW-FP16-{direction}"
-    backward, forward = read_lines(tmp_path, f"{key}=One:0.5,0,x", f"{F2}=One:0.5,0,x").frame.to_dict("records")
+    backward, forward = read_lines(
+        tmp_path, f"{key}=One:0.5,0,x", f"{F2}=One:0.5,0,x"
+    ).frame.to_dict("records")
     different = {name for name in forward if str(forward[name]) != str(backward[name])}
     assert different == {"direction", "source"}
 
@@ -56,7 +62,19 @@ def test_backward_keys_hold_dy_first_and_are_the_same_forward_problem(tmp_path: 
 def test_a_key_in_three_dimensions_with_groups_and_dilation(tmp_path: Path) -> None:
     key = "32-9-56-28-2x3x3-64-4-52-24-8-0x0x0-2x1x1-1x2x2-0-NCDHW-BF16-F_g4"
     row = read_lines(tmp_path, f"{key}=One:0.5,0,x").frame.iloc[0]
-    names = ("groups", "layout", "dtype_a", "in_d", "in_h", "out_d", "out_w", "fil_d", "stride_d", "stride_h", "dil_h")
+    names = (
+        "groups",
+        "layout",
+        "dtype_a",
+        "in_d",
+        "in_h",
+        "out_d",
+        "out_w",
+        "fil_d",
+        "stride_d",
+        "stride_h",
+        "dil_h",
+    )
     assert [row[name] for name in names] == [4, "NCDHW", "bf16", 9, 56, 4, 24, 2, 2, 1, 2]
 
 

@@ -55,7 +55,9 @@ def test_what_waits_for_what(tmp_path: Path) -> None:
         ("", (), 5e-3, 1),
     ]
     assert layers[0].message_bytes == 8000
-    found = forecast({"model": tmp_path / "lu.trace", "gpu": "MI300X", "gpus": 2, "time_unit": "1Gf"})
+    found = forecast(
+        {"model": tmp_path / "lu.trace", "gpu": "MI300X", "gpus": 2, "time_unit": "1Gf"}
+    )
     assert found.predicted == pytest.approx(3.0)
 
 
@@ -63,10 +65,16 @@ def test_what_waits_for_what(tmp_path: Path) -> None:
     ("text", "seconds"),
     [
         # each rank is the slower one once: neither alone takes 2 s
-        ("0 compute 1e9\n0 allreduce 1 0\n0 compute 5e8\n1 compute 5e8\n1 allreduce 1 0\n1 compute 1e9\n", 2.0),
+        (
+            "0 compute 1e9\n0 allreduce 1 0\n0 compute 5e8\n1 compute 5e8\n1 allreduce 1 0\n1 compute 1e9\n",
+            2.0,
+        ),
         # a pipeline: the second rank has nothing to do before the first sends
         ("0 compute 1e9\n0 send 1 0 8\n1 recv 0 0 8\n1 compute 5e8\n", 1.5),
-        ("0 compute 1e9\n0 isend 1 0 8\n0 wait\n1 irecv 0 0 8\n1 compute 2e8\n1 wait\n1 compute 5e8\n", 1.5),
+        (
+            "0 compute 1e9\n0 isend 1 0 8\n0 wait\n1 irecv 0 0 8\n1 compute 2e8\n1 wait\n1 compute 5e8\n",
+            1.5,
+        ),
         ("0 compute 1e9\n1 compute 1.5e9\n", 1.5),
     ],
 )
@@ -78,10 +86,14 @@ def test_all_ranks_are_played(tmp_path: Path, text: str, seconds: float) -> None
 
 def test_a_message_that_no_rank_sends_is_said(tmp_path: Path) -> None:
     graph = read_layers(written(tmp_path, "0 init\n0 recv 1 0 8\n0 compute 1e9\n"), unit="1Gf")
-    assert [one.values["messages"] for one in graph.remarks if one.code == "messages-unmatched"] == [1]
+    assert [
+        one.values["messages"] for one in graph.remarks if one.code == "messages-unmatched"
+    ] == [1]
 
 
-def test_messages_without_partners_widen_the_interval_up_to_one_rank_after_the_other(tmp_path: Path) -> None:
+def test_messages_without_partners_widen_the_interval_up_to_one_rank_after_the_other(
+    tmp_path: Path,
+) -> None:
     """The second rank may wait for the first, or not, whichever end of their message the trace lacks."""
     ends = "0 send 1 0 8\n", "1 recv 0 0 8\n"
     text = "0 init\n1 init\n0 compute 1e9\n{}{}1 compute 5e8\n"
@@ -89,7 +101,9 @@ def test_messages_without_partners_widen_the_interval_up_to_one_rank_after_the_o
     assert known.spread == 0
     for lone in (ends[0], ""), ("", ends[1]):
         unknown = read_layers(written(tmp_path, text.format(*lone)), unit="1Gf")
-        assert [one.values["messages"] for one in unknown.remarks if one.code == "messages-unmatched"] == [1]
+        assert [
+            one.values["messages"] for one in unknown.remarks if one.code == "messages-unmatched"
+        ] == [1]
         assert math.exp(1.6449 * unknown.spread) == pytest.approx(1.5, rel=1e-3)
 
 
@@ -105,14 +119,20 @@ def test_ranks_that_are_not_in_the_trace_widen_the_interval(
     tmp_path: Path, text: str, missing: int, times: float
 ) -> None:
     graph = read_layers(written(tmp_path, f"0 init\n{text}"), unit="1Gf")
-    assert [one.values["ranks"] for one in graph.remarks if one.code == "ranks-missing"] == [missing]
+    assert [one.values["ranks"] for one in graph.remarks if one.code == "ranks-missing"] == [
+        missing
+    ]
     assert math.exp(1.6449 * graph.spread) == pytest.approx(times, rel=1e-3)
 
 
 def test_an_index_names_a_file_for_each_rank(tmp_path: Path) -> None:
     (tmp_path / "lu_files").mkdir()
     for rank in (0, 1):
-        written(tmp_path / "lu_files", f"{rank} init\n{rank} compute {rank + 1}e9\n", f"{rank}_rank-{rank}.txt")
+        written(
+            tmp_path / "lu_files",
+            f"{rank} init\n{rank} compute {rank + 1}e9\n",
+            f"{rank}_rank-{rank}.txt",
+        )
     index = written(tmp_path, "lu_files/0_rank-0.txt\nlu_files/1_rank-1.txt\n", "lu.txt")
     assert is_graph(index)
     assert sorted(read_mpi_trace(index).ranks) == [0, 1]
@@ -135,7 +155,10 @@ def test_the_size_of_an_all_reduce_counts_all_ranks(tmp_path: Path) -> None:
     second = PRINTED.replace("  0  ", "  1  ")
     trace = read_mpi_trace(written(tmp_path, PRINTED + second))
     assert {
-        one.message_bytes for actions in trace.ranks.values() for one in actions if one.collective == "ALLREDUCE"
+        one.message_bytes
+        for actions in trace.ranks.values()
+        for one in actions
+        if one.collective == "ALLREDUCE"
     } == {8}
 
 
@@ -161,7 +184,9 @@ def test_amounts_need_a_speed(tmp_path: Path, unit: str) -> None:
         read_layers(written(tmp_path, "0 init\n0 compute 1e9\n"), unit=unit)
 
 
-@pytest.mark.parametrize("text", ["0 init\n0 send 1\n", "0 init\n0 compute nan\n", "0 init\n0 finalize\n"])
+@pytest.mark.parametrize(
+    "text", ["0 init\n0 send 1\n", "0 init\n0 compute nan\n", "0 init\n0 finalize\n"]
+)
 def test_what_cannot_be_read_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(DataError):
         read_mpi_trace(written(tmp_path, text))

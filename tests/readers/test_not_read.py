@@ -19,13 +19,19 @@ NCCL = {
     "identifier": "nccl-tests structured output",
     "benchmark": [{"33554432": {"oop_time": 1494.3, "oop_algbw": 22.5, "ip_time": 1459.6}}],
 }
-PLACES = {"config": {"ngpus": 8}, "results": [{"size": 8, "out_of_place": {"time": 10.1, "alg_bw": 0.1}}]}
-CSV = (
-    "numCycle,name,nodes,ranks,size,type,redop,inPlace,time,algBw,busBw,#wrong\n0,AllReduce,1,8,8,float,sum,0,9,1,1,0\n"
-)
+PLACES = {
+    "config": {"ngpus": 8},
+    "results": [{"size": 8, "out_of_place": {"time": 10.1, "alg_bw": 0.1}}],
+}
+CSV = "numCycle,name,nodes,ranks,size,type,redop,inPlace,time,algBw,busBw,#wrong\n0,AllReduce,1,8,8,float,sum,0,9,1,1,0\n"
 BLOCK = "Starting main benchmark run...\n============ Serving Benchmark Result ============\nSuccessful requests: 9\n"
-CHROME = {"displayTimeUnit": "ns", "traceEvents": [{"ph": "X", "pid": 1, "tid": 1, "ts": 1.0, "dur": 5.0, "name": "x"}]}
-ONNX = [{"cat": "Session", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "ph": "X", "name": "model_loading"}]
+CHROME = {
+    "displayTimeUnit": "ns",
+    "traceEvents": [{"ph": "X", "pid": 1, "tid": 1, "ts": 1.0, "dur": 5.0, "name": "x"}],
+}
+ONNX = [
+    {"cat": "Session", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "ph": "X", "name": "model_loading"}
+]
 
 
 @pytest.mark.parametrize(
@@ -37,10 +43,16 @@ ONNX = [{"cat": "Session", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "ph": "X", "na
         (json.dumps(PLACES), "JSON of nccl-tests"),
         (BLOCK, "--save-result"),
         (json.dumps({"avg_latency": 1.2, "latencies": [1.1, 1.3]}), "vllm bench latency"),
-        (json.dumps({"elapsed_time": 9.0, "num_requests": 9, "requests_per_second": 1.0}), "throughput"),
+        (
+            json.dumps({"elapsed_time": 9.0, "num_requests": 9, "requests_per_second": 1.0}),
+            "throughput",
+        ),
         (json.dumps(CHROME), "neither torch.profiler nor rocprof"),
         (json.dumps(ONNX), "ONNX Runtime"),
-        (json.dumps({"architectures": ["LlamaForCausalLM"], "hidden_size": 4096}), "configuration of a model"),
+        (
+            json.dumps({"architectures": ["LlamaForCausalLM"], "hidden_size": 4096}),
+            "configuration of a model",
+        ),
         ("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 9\n", "git lfs pull"),
         ("==PROF== Connected to process 1\n==PROF== Disconnected\n", "ncu --csv"),
         ("\x00\x01\x02", "binary"),

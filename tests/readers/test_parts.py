@@ -20,12 +20,21 @@ def write_runs(folder: Path, files: int = 5) -> Path:
     folder.mkdir()
     rng = np.random.default_rng(0)
     for number in range(files):
-        gemm = pd.DataFrame({"m": rng.choice([16, 64, 256], 40), "n": 1024, "k": rng.choice([64, 128], 40)})
-        gemm = gemm.assign(
-            op="gemm", device=rng.choice(["MI300X", "MI355X"], 40), dtype=rng.choice(["bf16", "fp8"], 40)
+        gemm = pd.DataFrame(
+            {"m": rng.choice([16, 64, 256], 40), "n": 1024, "k": rng.choice([64, 128], 40)}
         )
-        softmax = pd.DataFrame({"op": "softmax", "rows": 64, "cols": rng.choice([128, 256], 10), "device": "MI300X"})
-        rows = pd.concat([gemm, softmax.assign(dtype="fp16")][: 1 + number % 2 + (number == 0)], ignore_index=True)
+        gemm = gemm.assign(
+            op="gemm",
+            device=rng.choice(["MI300X", "MI355X"], 40),
+            dtype=rng.choice(["bf16", "fp8"], 40),
+        )
+        softmax = pd.DataFrame(
+            {"op": "softmax", "rows": 64, "cols": rng.choice([128, 256], 10), "device": "MI300X"}
+        )
+        rows = pd.concat(
+            [gemm, softmax.assign(dtype="fp16")][: 1 + number % 2 + (number == 0)],
+            ignore_index=True,
+        )
         rows["kernel"] = rng.choice(["a", "b"], len(rows))
         rows["duration_us"] = rng.choice([5.0, 6.5, 7.0, 9.25], len(rows))
         if number % 2:
@@ -47,14 +56,18 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("where", "each"), [(None, True), (["m=16..64", "dtype_a=bf16"], False)])
-def test_the_merged_table_is_that_of_memory(dataset: Path, where: list[str] | None, each: bool) -> None:
+def test_the_merged_table_is_that_of_memory(
+    dataset: Path, where: list[str] | None, each: bool
+) -> None:
     options = Options(each=each)
     at_once = read([dataset / "parts"], where=where, options=options)
     for size in (2**15, 2**40):  # several files, and one for all
         found = read_dataset([dataset], where=where, options=options, at_once=size)
         pd.testing.assert_frame_equal(found.frame, at_once.frame)
         assert found.frame.to_csv() == at_once.frame.to_csv()
-        assert {note.code for note in found.notes} >= {note.code for note in at_once.notes} - {"files-excluded"}
+        assert {note.code for note in found.notes} >= {note.code for note in at_once.notes} - {
+            "files-excluded"
+        }
         pd.testing.assert_frame_equal(found.irregular, at_once.irregular)
         lost = [sorted(map(tuple, one.rejected.to_numpy())) for one in (found, at_once)]
         assert lost[0] == lost[1]
@@ -77,7 +90,9 @@ def test_equal_problems_have_equal_hashes_in_other_tables() -> None:
     assert problem_hashes(one).tolist() == hashes[rows["op"] == "gemm"].tolist()
 
 
-def test_a_dataset_is_whole_or_not_there_and_replaces_an_older_one(dataset: Path, tmp_path: Path) -> None:
+def test_a_dataset_is_whole_or_not_there_and_replaces_an_older_one(
+    dataset: Path, tmp_path: Path
+) -> None:
     runs, out = dataset.parent / "runs", tmp_path / "out"
     (tmp_path / "bad.csv").write_text("device,op,us\nMI300X,gemm,1\n")
     fc.ingest([runs / "0.csv", runs / "1.csv"], out=out, parts=True, jobs=1)

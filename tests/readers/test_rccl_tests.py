@@ -19,15 +19,9 @@ TABLE = """\
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
 """
-SMALL = (
-    "         8          2     float     sum  -1    18.28    0.00    0.00       0    17.91    0.00    0.00     N/A\n"
-)
-MIDDLE = (
-    "  16777216    4194304     float     sum  -1    148.2  113.21  198.11       0    150.1  111.77  195.61       0\n"
-)
-LARGE = (
-    "2147483648  536870912  bfloat16     sum  -1    11890  180.61  316.07       0    11905  180.38  315.67       0\n"
-)
+SMALL = "         8          2     float     sum  -1    18.28    0.00    0.00       0    17.91    0.00    0.00     N/A\n"
+MIDDLE = "  16777216    4194304     float     sum  -1    148.2  113.21  198.11       0    150.1  111.77  195.61       0\n"
+LARGE = "2147483648  536870912  bfloat16     sum  -1    11890  180.61  316.07       0    11905  180.38  315.67       0\n"
 END = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 123.4\n#\n"
 NAMED = "# Collective test starting: all_reduce_perf\n"
 
@@ -42,7 +36,14 @@ def ranks(number: int = 8, hosts: int = 1, device: str = "AMD Instinct MI300X") 
 
 
 def log(*lines: str, number: int = 8, hosts: int = 1, device: str = "AMD Instinct MI300X") -> str:
-    return START.format(ranks=number) + VERSION + ranks(number, hosts, device) + TABLE + "".join(lines) + END
+    return (
+        START.format(ranks=number)
+        + VERSION
+        + ranks(number, hosts, device)
+        + TABLE
+        + "".join(lines)
+        + END
+    )
 
 
 def read(folder: Path, text: str, name: str = "run.log", **defaults: str) -> RawTable:
@@ -97,7 +98,9 @@ def test_the_bandwidths_that_the_table_prints_follow_from_what_is_read(tmp_path:
         ("# Collective test starting: all_reduce_perf\n", "", "all_gather.log", "all_reduce"),
     ],
 )
-def test_where_the_collective_is_named(tmp_path: Path, before: str, after: str, name: str, expected: str) -> None:
+def test_where_the_collective_is_named(
+    tmp_path: Path, before: str, after: str, name: str, expected: str
+) -> None:
     assert read(tmp_path, before + log(SMALL) + after, name).rows["variant"].tolist()[0] == expected
 
 
@@ -128,9 +131,7 @@ def test_a_run_is_not_named_after_the_one_before(tmp_path: Path) -> None:
 
 
 def test_the_programs_name_within_a_table_starts_no_run(tmp_path: Path) -> None:
-    stray = (
-        "node00:4200:4200 [0] NCCL INFO cmdline ./build/all_reduce_perf -b 8\nnode00:4200 [0] NCCL INFO Channel 00/32\n"
-    )
+    stray = "node00:4200:4200 [0] NCCL INFO cmdline ./build/all_reduce_perf -b 8\nnode00:4200 [0] NCCL INFO Channel 00/32\n"
     rows = read(tmp_path, NAMED + log(SMALL, stray, MIDDLE)).rows
     assert rows["variant"].tolist() == ["all_reduce", "all_reduce in-place"] * 2
     assert rows["ranks"].tolist() == [8] * 4
@@ -151,16 +152,17 @@ def test_wrong_results_are_refused(tmp_path: Path, wrong: str) -> None:
 
 @pytest.mark.parametrize("right", ["0", "N/A"])
 def test_right_and_unchecked_results_are_kept(tmp_path: Path, right: str) -> None:
-    assert defects(read(tmp_path, NAMED + log(MIDDLE.replace("       0    150.1", f"  {right}    150.1")))) == []
+    assert (
+        defects(
+            read(tmp_path, NAMED + log(MIDDLE.replace("       0    150.1", f"  {right}    150.1")))
+        )
+        == []
+    )
 
 
 def test_the_older_table_has_no_root_and_an_error(tmp_path: Path) -> None:
-    header = (
-        "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
-    )
-    line = (
-        "     1048576        262144   float     sum    38.20   27.45   48.04  4e-07    37.90   27.67   48.42  4e-07\n"
-    )
+    header = "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+    line = "     1048576        262144   float     sum    38.20   27.45   48.04  4e-07    37.90   27.67   48.42  4e-07\n"
     old_ranks = "#   Rank  0 Pid  4242 on   node00 device  0 [0x07] Tesla V100-SXM2-16GB\n"
     table = read(tmp_path, NAMED + START.format(ranks=1) + old_ranks + header + line)
     assert table.rows["duration_us"].tolist() == ["38.20", "37.90"]
@@ -169,9 +171,7 @@ def test_the_older_table_has_no_root_and_an_error(tmp_path: Path) -> None:
 
 
 def test_an_error_beyond_its_bound_is_refused(tmp_path: Path) -> None:
-    header = (
-        "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
-    )
+    header = "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
     line = "     1048576        262144   float     sum    38.20   27.45   48.04  2e+01*    37.90   27.67   48.42  inf\n"
     table = read(tmp_path, NAMED + START.format(ranks=1) + header + line)
     wrong = "wrong-result"
@@ -187,7 +187,10 @@ def test_no_time_in_place(tmp_path: Path) -> None:
 
 def test_reductions_and_nodes_tell_problems_apart(tmp_path: Path) -> None:
     table = read(tmp_path, NAMED + log(SMALL.replace(" sum ", " max "), number=16, hosts=2))
-    assert table.rows["variant"].tolist() == ["all_reduce max 2 nodes", "all_reduce max 2 nodes in-place"]
+    assert table.rows["variant"].tolist() == [
+        "all_reduce max 2 nodes",
+        "all_reduce max 2 nodes in-place",
+    ]
     assert table.rows["ranks"].tolist() == [16, 16]
     assert table.rows["nodes"].tolist() == [2, 2]
 
@@ -208,15 +211,24 @@ def test_ranks_that_are_not_listed_are_not_guessed(tmp_path: Path) -> None:
 
 def test_ranks_on_different_devices(tmp_path: Path) -> None:
     table = read(
-        tmp_path, NAMED + log(SMALL).replace("[0000:07:00.0] AMD Instinct MI300X", "[0000:07:00.0] AMD Instinct MI250X")
+        tmp_path,
+        NAMED
+        + log(SMALL).replace(
+            "[0000:07:00.0] AMD Instinct MI300X", "[0000:07:00.0] AMD Instinct MI250X"
+        ),
     )
     assert table.rows["device"].tolist() == ["", ""]
     assert table.notes[0].remark == remark("ranks-on-several-devices")
 
 
-@pytest.mark.parametrize(("given", "expected"), [("f8e4m3", "fp8"), ("fp8_e5m2", "fp8_e5m2"), ("half", "half")])
+@pytest.mark.parametrize(
+    ("given", "expected"), [("f8e4m3", "fp8"), ("fp8_e5m2", "fp8_e5m2"), ("half", "half")]
+)
 def test_number_formats(tmp_path: Path, given: str, expected: str) -> None:
-    assert read(tmp_path, NAMED + log(SMALL.replace("float", given))).rows["dtype_a"].tolist() == [expected] * 2
+    assert (
+        read(tmp_path, NAMED + log(SMALL.replace("float", given))).rows["dtype_a"].tolist()
+        == [expected] * 2
+    )
 
 
 def test_lines_that_are_cut_short_are_refused_once(tmp_path: Path) -> None:
@@ -237,7 +249,8 @@ def test_a_log_that_ends_before_its_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"# size of things\n1 2 float\n", b"size,count,type\n8,2,float\n", b"\x00# nThread"]
+    "content",
+    [b"", b"# size of things\n1 2 float\n", b"size,count,type\n8,2,float\n", b"\x00# nThread"],
 )
 def test_others_are_declined(content: bytes) -> None:
     assert not RcclTestsReader().sniff(Path("all_reduce.log"), content)
@@ -250,7 +263,15 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "prefix", ["12: ", " 0: ", "[1,0]<stdout>:", "node01: ", "2026-01-02T03:04:05.678Z ", "0: [1,0]<stdout>: "]
+    "prefix",
+    [
+        "12: ",
+        " 0: ",
+        "[1,0]<stdout>:",
+        "node01: ",
+        "2026-01-02T03:04:05.678Z ",
+        "0: [1,0]<stdout>: ",
+    ],
 )
 def test_what_a_launcher_puts_before_each_line_is_passed_over(tmp_path: Path, prefix: str) -> None:
     plain = read(tmp_path, log(SMALL, MIDDLE), variant="all_reduce")
@@ -261,17 +282,25 @@ def test_what_a_launcher_puts_before_each_line_is_passed_over(tmp_path: Path, pr
 
 
 def test_a_table_may_have_no_hash(tmp_path: Path) -> None:
-    text = "\n".join(line.replace("# ", "  ", 1) for line in (NAMED + log(SMALL, MIDDLE)).splitlines())
+    text = "\n".join(
+        line.replace("# ", "  ", 1) for line in (NAMED + log(SMALL, MIDDLE)).splitlines()
+    )
     assert read(tmp_path, text).rows["duration_us"].tolist() == ["18.28", "17.91", "148.2", "150.1"]
     assert read(tmp_path, text).rows["device"].eq("AMD Instinct MI300X").all()
 
 
 def test_a_table_may_stand_behind_a_long_log(tmp_path: Path) -> None:
     file = tmp_path / "run.log"
-    file.write_text("node01:7:7 [0] NCCL INFO Channel 00/32 : 0 1 2 3\n" * 3000 + NAMED + log(SMALL), encoding="utf-8")
+    file.write_text(
+        "node01:7:7 [0] NCCL INFO Channel 00/32 : 0 1 2 3\n" * 3000 + NAMED + log(SMALL),
+        encoding="utf-8",
+    )
     with file.open("rb") as stream:
         assert RcclTestsReader().sniff(file, stream.read(65536))
-    assert RcclTestsReader().read(file, Options()).rows["duration_us"].tolist() == ["18.28", "17.91"]
+    assert RcclTestsReader().read(file, Options()).rows["duration_us"].tolist() == [
+        "18.28",
+        "17.91",
+    ]
     other = tmp_path / "other.log"
     other.write_text("node01:7:7 [0] NCCL INFO Channel 00/32 : 0 1 2 3\n" * 3000, encoding="utf-8")
     with other.open("rb") as stream:
@@ -282,16 +311,27 @@ MESSAGE = "node01:7:7 [0] NCCL INFO AllReduce: opCount 2 sendbuff 0x1\n"
 
 
 @pytest.mark.parametrize(
-    "place", [MIDDLE.index("-1") + 2, MIDDLE.index("113.21"), MIDDLE.index("150.1"), len(MIDDLE) - 1]
+    "place",
+    [MIDDLE.index("-1") + 2, MIDDLE.index("113.21"), MIDDLE.index("150.1"), len(MIDDLE) - 1],
 )
 def test_a_line_that_a_message_breaks_is_put_together(tmp_path: Path, place: int) -> None:
     broken = MIDDLE[:place] + MESSAGE + MESSAGE + MIDDLE[place:]
     table = read(tmp_path, NAMED + log(SMALL, broken, LARGE))
-    assert table.rows["duration_us"].tolist() == ["18.28", "17.91", "148.2", "150.1", "11890", "11905"]
+    assert table.rows["duration_us"].tolist() == [
+        "18.28",
+        "17.91",
+        "148.2",
+        "150.1",
+        "11890",
+        "11905",
+    ]
     assert defects(table) == []
 
 
 def test_a_line_whose_rest_is_missing_is_refused(tmp_path: Path) -> None:
     table = read(tmp_path, NAMED + log(MIDDLE[: MIDDLE.index("113.21")] + MESSAGE, LARGE))
     assert defects(table) == [("line-unlike-header", "6 values for 13 columns")]
-    assert table.rows.loc[table.rows["_defect"].eq(""), "duration_us"].tolist() == ["11890", "11905"]
+    assert table.rows.loc[table.rows["_defect"].eq(""), "duration_us"].tolist() == [
+        "11890",
+        "11905",
+    ]

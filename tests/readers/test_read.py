@@ -10,7 +10,18 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import DataError
-from flopcast.readers import Measurements, Note, Options, RawTable, Reader, formats, read, read_rows, readers, register
+from flopcast.readers import (
+    Measurements,
+    Note,
+    Options,
+    RawTable,
+    Reader,
+    formats,
+    read,
+    read_rows,
+    readers,
+    register,
+)
 from flopcast.readers.base import _READERS
 from flopcast.remarks import remark
 from flopcast.table.conditions import select
@@ -24,7 +35,12 @@ MIOPEN = "4-8-8-1x1-4-8-8-2-0x0-1x1-1x1-0-NCHW-FP16-F=One:0.5,0,x\n"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    files = {"mine.txt": TIDY, "a8w8_tuned_gemm.dat": AITER, "sub/gfx942130.log": MIOPEN, "README.md": "# Hello\n"}
+    files = {
+        "mine.txt": TIDY,
+        "a8w8_tuned_gemm.dat": AITER,
+        "sub/gfx942130.log": MIOPEN,
+        "README.md": "# Hello\n",
+    }
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content, encoding="utf-8")
@@ -33,7 +49,11 @@ def folder(tmp_path: Path) -> Path:
 
 def test_formats_are_told_by_content_and_mixed_in_one_table(folder: Path) -> None:
     measured = read([folder])
-    assert sorted(measured.frame["source"]) == ["a8w8_tuned_gemm.dat:2", "mine.txt:2", "sub/gfx942130.log:1"]
+    assert sorted(measured.frame["source"]) == [
+        "a8w8_tuned_gemm.dat:2",
+        "mine.txt:2",
+        "sub/gfx942130.log:1",
+    ]
     assert sorted(measured.frame["duration_us"]) == [4.0, 6.0, 500.0]
     assert measured.notes[-1] == remark("files-skipped", files=("README.md",))
     assert measured.frame["layout"].isna().sum() == 0
@@ -49,7 +69,9 @@ def test_columns_of_files_that_are_left_out_go_with_them(folder: Path) -> None:
 
 def test_equal_notes_of_several_files_are_one(folder: Path) -> None:
     for i in range(5):
-        (folder / f"a8w8_tuned_gemm_{i}.csv").write_text(AITER.replace(",1,", f",{i + 2},"), encoding="utf-8")
+        (folder / f"a8w8_tuned_gemm_{i}.csv").write_text(
+            AITER.replace(",1,", f",{i + 2},"), encoding="utf-8"
+        )
     notes = [note for note in read([folder]).notes if note.code == "device-by-gfx"]
     assert len(notes) == 1
     files = ("a8w8_tuned_gemm.dat", *(f"a8w8_tuned_gemm_{i}.csv" for i in range(5)))
@@ -66,7 +88,9 @@ def test_equal_notes_of_several_files_are_one(folder: Path) -> None:
         (b"PK\x03\x04\x14", "CSV"),
     ],
 )
-def test_a_named_file_of_no_known_format_is_an_error(folder: Path, content: bytes, says: str) -> None:
+def test_a_named_file_of_no_known_format_is_an_error(
+    folder: Path, content: bytes, says: str
+) -> None:
     (folder / "README.md").write_bytes(content)
     with pytest.raises(DataError, match=says):
         read([folder, folder / "README.md"])
@@ -105,7 +129,12 @@ def _own_reader() -> Iterator[None]:
 
         def read(self, path: Path, options: Options) -> RawTable:
             times = path.read_text(encoding="utf-8").splitlines()[1:]
-            rows = pd.DataFrame({"duration_us": [float(t) * 1e6 for t in times], "file_line": range(2, len(times) + 2)})
+            rows = pd.DataFrame(
+                {
+                    "duration_us": [float(t) * 1e6 for t in times],
+                    "file_line": range(2, len(times) + 2),
+                }
+            )
             rows = rows.assign(op="softmax", rows=3, cols=4, dtype_a="fp32", device="mi300x")
             return RawTable(rows, [Note(remark("made-of-lines"), len(rows))])
 
@@ -117,7 +146,9 @@ def _own_reader() -> Iterator[None]:
 def test_a_reader_of_ones_own_is_asked_before_the_general_ones(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("op,MAGIC\n0.5\n0\n", encoding="utf-8")
     measured = read([tmp_path])
-    assert measured.frame[["device", "duration_us", "source"]].to_numpy().tolist() == [["MI300X", 5e5, "x:2"]]
+    assert measured.frame[["device", "duration_us", "source"]].to_numpy().tolist() == [
+        ["MI300X", 5e5, "x:2"]
+    ]
     assert measured.rejected["source"].tolist() == ["x:3"]
     assert measured.notes == (remark("made-of-lines", rows=2, files=("x",)),)
     assert "lines" in formats().split(", ")
@@ -127,7 +158,9 @@ def test_a_reader_of_ones_own_is_asked_before_the_general_ones(tmp_path: Path) -
 
 
 def test_every_row_in_the_order_of_files_and_lines(folder: Path) -> None:
-    repeated = TIDY + "MI300X,gemm,fp16,1,2,3,0\nMI300X,gemm,fp16,1,2,3,4,9\nMI300X,gemm,fp16,1,2,3,4\n"
+    repeated = (
+        TIDY + "MI300X,gemm,fp16,1,2,3,0\nMI300X,gemm,fp16,1,2,3,4,9\nMI300X,gemm,fp16,1,2,3,4\n"
+    )
     (folder / "mine.txt").write_text(repeated, encoding="utf-8")
     (folder / "sub" / "gfx942130.log").write_text(
         MIOPEN + "not=a key\n" + MIOPEN.replace("-2-0x0", "-4-0x0"), encoding="utf-8"
@@ -149,9 +182,16 @@ def test_every_row_in_the_order_of_files_and_lines(folder: Path) -> None:
     assert "_order" not in read([folder]).frame
 
 
-def test_shapes_without_device_and_duration_are_rows_where_no_time_is_needed(tmp_path: Path) -> None:
-    (tmp_path / "x.csv").write_text("op,dtype_a,m,n,k,time\ngemm,fp8,1,2,3,\ngemm,fp8,0,2,3,7\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"column 'time' has no unit: .*; no column 'device': .*; the columns are op, "):
+def test_shapes_without_device_and_duration_are_rows_where_no_time_is_needed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "x.csv").write_text(
+        "op,dtype_a,m,n,k,time\ngemm,fp8,1,2,3,\ngemm,fp8,0,2,3,7\n", encoding="utf-8"
+    )
+    with pytest.raises(
+        DataError,
+        match=r"column 'time' has no unit: .*; no column 'device': .*; the columns are op, ",
+    ):
         read_rows([tmp_path])
     rows, _ = read_rows([tmp_path], timed=False)
     assert rows[REFUSED].tolist() == ["", "dimension-not-positive"]
@@ -175,7 +215,9 @@ def test_aiter_counts(aiter_data: Measurements) -> None:
     assert aiter_data.rejected_by_reason == {
         "zero-duration": 217, "dimension-not-positive": 26, "above-peak": 6, "infinite-duration": 1,
     }  # fmt: skip
-    assert set(aiter_data.rejected.query("reason == 'dimension-not-positive'")["detail"]) == {"topk = -1"}
+    assert set(aiter_data.rejected.query("reason == 'dimension-not-positive'")["detail"]) == {
+        "topk = -1"
+    }
     assert [note.code for note in aiter_data.notes].count("gfx-by-units") == 3
 
 
@@ -183,11 +225,14 @@ def test_aiter_block_scale_pairs(aiter_data: Measurements) -> None:
     chosen = select(aiter_data.frame, {"op": ["gemm"], "family": ["a8w8_blockscale"]})
     assert chosen["device"].value_counts().to_dict() == {"MI355X": 15364, "MI300X": 12936}
     assert not chosen["campaign"].str.contains("bpreshuffle").any()
-    assert (chosen[["dtype_a", "dtype_b", "dtype_out", "scale_block"]] == ["fp8", "fp8", "bf16", "1x128"]).all(
-        axis=None
-    )
+    assert (
+        chosen[["dtype_a", "dtype_b", "dtype_out", "scale_block"]]
+        == ["fp8", "fp8", "bf16", "1x128"]
+    ).all(axis=None)
     names = problem_columns(chosen, "gemm")
-    pairs = chosen[chosen["device"] == "MI300X"].merge(chosen[chosen["device"] == "MI355X"], on=names)
+    pairs = chosen[chosen["device"] == "MI300X"].merge(
+        chosen[chosen["device"] == "MI355X"], on=names
+    )
     assert len(pairs) == 429
     assert len(pairs.drop_duplicates(["n", "k"])) == 16
 
@@ -217,13 +262,22 @@ def test_ops_counts(shared_data: Path) -> None:
     assert measured.rejected.empty
     assert set(measured.frame["dtype_a"]) == {"fp32"}
     assert measured.frame["repeats"].value_counts().to_dict() == {1.0: 41058, 2.0: 6}
-    assert [note.values["rows"] for note in measured.notes if note.code == "fp32-assumed"] == [20736]
+    assert [note.values["rows"] for note in measured.notes if note.code == "fp32-assumed"] == [
+        20736
+    ]
 
 
 def test_rows_are_chosen_before_repeats_are_merged(tmp_path: Path) -> None:
     """A repeat of another campaign must not change, or hide, the rows of the campaign asked for."""
     for campaign, time in (("first", 10.0), ("second", 20.0)):
-        rows = {"device": ["MI300X"], "op": ["gemm"], "dtype_a": ["bf16"], "m": [16], "n": [16], "k": [16]}
+        rows = {
+            "device": ["MI300X"],
+            "op": ["gemm"],
+            "dtype_a": ["bf16"],
+            "m": [16],
+            "n": [16],
+            "k": [16],
+        }
         pd.DataFrame({**rows, "t_us": [time]}).to_csv(tmp_path / f"{campaign}.csv", index=False)
     both = read([tmp_path]).frame
     assert both["duration_us"].tolist() == [15.0]
@@ -232,9 +286,17 @@ def test_rows_are_chosen_before_repeats_are_merged(tmp_path: Path) -> None:
 
 def test_a_value_that_changes_nothing_is_told(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
-    file.write_text("device,op,dtype,m,n,k,latency_us\nMI300X,gemm,fp16,1,2,3,4\n", encoding="utf-8")
-    assert "default-unused" not in [note.code for note in read([file], defaults={"device": "mi300x"}).notes]
-    (note,) = (note for note in read([file], defaults={"device": "MI325X"}).notes if note.code == "default-unused")
+    file.write_text(
+        "device,op,dtype,m,n,k,latency_us\nMI300X,gemm,fp16,1,2,3,4\n", encoding="utf-8"
+    )
+    assert "default-unused" not in [
+        note.code for note in read([file], defaults={"device": "mi300x"}).notes
+    ]
+    (note,) = (
+        note
+        for note in read([file], defaults={"device": "MI325X"}).notes
+        if note.code == "default-unused"
+    )
     assert (note.values["column"], note.values["value"]) == ("device", "MI325X")
 
 
@@ -252,9 +314,14 @@ def test_a_table_in_memory_is_read_like_a_file(tmp_path: Path) -> None:
     )
     found = read([table]).frame
     assert found["device"].unique().tolist() == ["MI300X"]
-    assert found[["duration_us", "source"]].to_numpy().tolist() == [[1000.0, "row 1"], [2500.0, "row 2 (+1 more)"]]
+    assert found[["duration_us", "source"]].to_numpy().tolist() == [
+        [1000.0, "row 1"],
+        [2500.0, "row 2 (+1 more)"],
+    ]
     table.to_csv(tmp_path / "t.csv", index=False)
-    pd.testing.assert_series_equal(read([tmp_path / "t.csv"]).frame["duration_us"], found["duration_us"])
+    pd.testing.assert_series_equal(
+        read([tmp_path / "t.csv"]).frame["duration_us"], found["duration_us"]
+    )
     both = read([table, tmp_path / "t.csv"]).frame
     assert both["repeats"].tolist() == [2.0, 4.0]
     again = read([found]).frame
@@ -264,21 +331,24 @@ def test_a_table_in_memory_is_read_like_a_file(tmp_path: Path) -> None:
 
 def test_every_file_that_was_read_is_known_by_its_hash(tmp_path: Path) -> None:
     header = "device,op,dtype_a,m,n,k,duration_us\n"
-    texts = {"a.csv": header + "A,gemm,bf16,1,2,3,4\n", "b/a.csv": header + "B,gemm,bf16,1,2,3,4\n", "note.txt": "no"}
+    texts = {
+        "a.csv": header + "A,gemm,bf16,1,2,3,4\n",
+        "b/a.csv": header + "B,gemm,bf16,1,2,3,4\n",
+        "note.txt": "no",
+    }
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     found = read([tmp_path], where="device=A")
     expected = [
-        (name, len(texts[name]), hashlib.sha256(texts[name].encode()).hexdigest()) for name in ("a.csv", "b/a.csv")
+        (name, len(texts[name]), hashlib.sha256(texts[name].encode()).hexdigest())
+        for name in ("a.csv", "b/a.csv")
     ]
     assert [(file.name, file.size, file.sha256) for file in found.files] == expected
     assert read([found.frame]).files == ()
 
 
-SUMS = (
-    '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n"f",9,500,50.0,100,4,5,0.1\n'
-)
+SUMS = '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n"f",9,500,50.0,100,4,5,0.1\n'
 COUNTED = "Agent_Id,Dispatch_Id,Kernel_Name,Counter_Name,Counter_Value\n1,1,f,SQ_WAVES,64\n"
 NCU = (
     '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Device","CC","Section Name",'
@@ -292,14 +362,24 @@ NCU = (
     [
         ("1_kernel_stats.csv", SUMS, "sums-only.*--kernel-trace"),
         ("1_counter_collection.csv", COUNTED, "counters-without-times.*--kernel-trace"),
-        ("counters.csv", "Index,KernelName,gpu-id,grd,wgr,SQ_WAVES\n0,f,0,64,64,1\n", "counters-without-times"),
+        (
+            "counters.csv",
+            "Index,KernelName,gpu-id,grd,wgr,SQ_WAVES\n0,f,0,64,64,1\n",
+            "counters-without-times",
+        ),
         ("run.nsys-rep", "\x01\x02", "nsys export --type sqlite"),
         ("run.ncu-rep", "NVR\x00", "ncu --import"),
         ("ncu.csv", NCU, "--section LaunchStats"),
-        ("ort.json", '[{"cat" : "Session","pid" :1,"ph" : "X","name" :"model_loading"}]', "ONNX Runtime"),
+        (
+            "ort.json",
+            '[{"cat" : "Session","pid" :1,"ph" : "X","name" :"model_loading"}]',
+            "ONNX Runtime",
+        ),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told_for_what_it_is(tmp_path: Path, name: str, content: str, says: str) -> None:
+def test_a_file_that_cannot_be_used_is_told_for_what_it_is(
+    tmp_path: Path, name: str, content: str, says: str
+) -> None:
     file = tmp_path / name
     file.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=says) as refused:

@@ -113,7 +113,9 @@ def make(path: Path, *processes: Process, suffixed: bool = True, extra: str = ""
                 db.executemany(f'INSERT INTO "rocpd_{name}{suffix}" VALUES ({marks})', filled[name])
         if suffixed:
             for name in TABLES:
-                parts = [f'SELECT * FROM "rocpd_{name}_{p.guid.replace("-", "_")}"' for p in processes]
+                parts = [
+                    f'SELECT * FROM "rocpd_{name}_{p.guid.replace("-", "_")}"' for p in processes
+                ]
                 db.execute(f"CREATE VIEW rocpd_{name} AS {' UNION ALL '.join(parts)}")
         db.execute(KERNELS_VIEW)
         db.executescript(extra.replace("@", "_" + GUIDS[0].replace("-", "_") if suffixed else ""))
@@ -183,11 +185,15 @@ def test_counters_are_columns_of_their_dispatch(trace: Trace) -> None:
     assert counters.fillna(-1).to_numpy().tolist() == [[-1, -1], [64, 10], [32, -1], [-1, -1]]
 
 
-def test_values_of_several_instances_are_summed_and_reported_and_samples_left_out(tmp_path: Path) -> None:
+def test_values_of_several_instances_are_summed_and_reported_and_samples_left_out(
+    tmp_path: Path,
+) -> None:
     extra = f"""INSERT INTO "rocpd_pmc_event@" VALUES (9, '{GUIDS[0]}', 1, 2, 5.0), (10, '{GUIDS[0]}', 77, 1, 300.0)"""
     trace = read(make(tmp_path / "a.db", MI300X, extra=extra))
     assert trace.dispatches.loc[1, "counter.TCC_HIT"] == 15
-    assert [(f.code, f.count) for f in trace.findings if f.code != "dropped-by-view"] == [("counter-instances", 1)]
+    assert [(f.code, f.count) for f in trace.findings if f.code != "dropped-by-view"] == [
+        ("counter-instances", 1)
+    ]
     assert trace.notes == [remark("values-of-no-dispatch", values=1)]
 
 
@@ -208,29 +214,35 @@ def test_processes_with_the_same_ids_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_a_launch_of_another_process_links_nothing(tmp_path: Path) -> None:
-    table = read(make(tmp_path / "a.db", MI300X, MI355X, extra='DELETE FROM "rocpd_region@"')).dispatches
+    table = read(
+        make(tmp_path / "a.db", MI300X, MI355X, extra='DELETE FROM "rocpd_region@"')
+    ).dispatches
     assert table.groupby("process")["linked"].sum().tolist() == [0, 2]
 
 
 def test_views_that_cover_one_process_only_lose_nothing(tmp_path: Path) -> None:
-    narrow = (
-        'DROP VIEW rocpd_kernel_dispatch; CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM "rocpd_kernel_dispatch@"'
-    )
+    narrow = 'DROP VIEW rocpd_kernel_dispatch; CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM "rocpd_kernel_dispatch@"'
     assert len(read(make(tmp_path / "a.db", MI300X, MI355X, extra=narrow)).dispatches) == 8
 
 
 def test_rows_without_a_guid_are_told_by_their_table(tmp_path: Path) -> None:
-    table = read(make(tmp_path / "a.db", MI300X, MI355X, extra='UPDATE "rocpd_event@" SET guid = NULL')).dispatches
+    table = read(
+        make(tmp_path / "a.db", MI300X, MI355X, extra='UPDATE "rocpd_event@" SET guid = NULL')
+    ).dispatches
     assert table.groupby("process")["linked"].sum().tolist() == [2, 2]
 
 
 def test_tables_without_a_suffix_are_read_as_well(tmp_path: Path, trace: Trace) -> None:
     plain = read(make(tmp_path / "plain.db", MI300X, suffixed=False)).dispatches
-    pd.testing.assert_frame_equal(plain.drop(columns="source"), trace.dispatches.drop(columns="source"))
+    pd.testing.assert_frame_equal(
+        plain.drop(columns="source"), trace.dispatches.drop(columns="source")
+    )
 
 
 @pytest.mark.parametrize("streams", ["NULL", "0"])
-def test_where_no_streams_were_recorded_the_queue_tells_dispatches_apart(tmp_path: Path, streams: str) -> None:
+def test_where_no_streams_were_recorded_the_queue_tells_dispatches_apart(
+    tmp_path: Path, streams: str
+) -> None:
     extra = f"""UPDATE "rocpd_kernel_dispatch@" SET stream_id = {streams};
     UPDATE "rocpd_kernel_dispatch@" SET queue_id = 4 WHERE id = 2"""
     trace = read(make(tmp_path / "a.db", MI300X, extra=extra))
@@ -238,7 +250,9 @@ def test_where_no_streams_were_recorded_the_queue_tells_dispatches_apart(tmp_pat
     assert trace.notes == [remark("stream-is-queue")]
 
 
-def test_without_api_calls_nothing_is_linked_and_the_note_says_how_to_record_them(tmp_path: Path) -> None:
+def test_without_api_calls_nothing_is_linked_and_the_note_says_how_to_record_them(
+    tmp_path: Path,
+) -> None:
     trace = read(make(tmp_path / "a.db", MI300X, extra='DELETE FROM "rocpd_region@"'))
     assert not trace.dispatches["linked"].any()
     assert trace.notes == [remark("no-api-calls", by="rocpd")]
@@ -257,18 +271,28 @@ def test_copies_alone_and_a_copy_to_the_host(tmp_path: Path) -> None:
     UPDATE "rocpd_memory_copy@" SET dst_agent_id = 1, src_agent_id = 2;
     UPDATE "rocpd_string@" SET string = 'MEMORY_COPY_DEVICE_TO_HOST' WHERE id = 3"""
     table = read(make(tmp_path / "a.db", MI300X, extra=extra)).dispatches
-    assert table[["kind", "name", "device", "gpu"]].to_numpy().tolist() == [["memcpy", "DtoH", "MI300X", 4]]
+    assert table[["kind", "name", "device", "gpu"]].to_numpy().tolist() == [
+        ["memcpy", "DtoH", "MI300X", 4]
+    ]
 
 
-@pytest.mark.parametrize("extdata", ["", "[]", "not json", '{"cu_count": "many"}', "[" * 100000, "null"])
-def test_an_agent_without_readable_details_is_named_by_its_product(tmp_path: Path, extdata: str) -> None:
+@pytest.mark.parametrize(
+    "extdata", ["", "[]", "not json", '{"cu_count": "many"}', "[" * 100000, "null"]
+)
+def test_an_agent_without_readable_details_is_named_by_its_product(
+    tmp_path: Path, extdata: str
+) -> None:
     file = make(tmp_path / "a.db", MI300X)
     with contextlib.closing(sqlite3.connect(file.path)) as db, db:
-        db.execute(f'UPDATE "rocpd_info_agent_{GUIDS[0].replace("-", "_")}" SET extdata = ?', (extdata,))
+        db.execute(
+            f'UPDATE "rocpd_info_agent_{GUIDS[0].replace("-", "_")}" SET extdata = ?', (extdata,)
+        )
     assert read(file).dispatches["device"].unique().tolist() == ["MI300X"]
 
 
-def test_a_compressed_database_is_recognised_and_reads_the_same(tmp_path: Path, trace: Trace) -> None:
+def test_a_compressed_database_is_recognised_and_reads_the_same(
+    tmp_path: Path, trace: Trace
+) -> None:
     packed = tmp_path / "a.db.gz"
     packed.write_bytes(gzip.compress((tmp_path / "a.db").read_bytes()))
     pd.testing.assert_frame_equal(read(DataFile(packed, "a.db", True)).dispatches, trace.dispatches)

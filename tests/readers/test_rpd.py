@@ -71,17 +71,37 @@ def make(path: Path, *, version: str = "2", operators: bool = False, extra: str 
                 db.execute("INSERT INTO rocpd_api_ops (api_id, op_id) VALUES (?, ?)", (call, op))
         for call, name in calls.items():
             db.execute("INSERT INTO rocpd_api VALUES (?, 77, 78, 1, 2, ?, 1)", (call, word(name)))
-        db.execute("INSERT INTO rocpd_kernelapi VALUES (1, 3, 2, 1, 64, 1, 1, 0, 0, ?)", (word("relu"),))
-        db.execute("INSERT INTO rocpd_kernelapi VALUES (2, 1792, 782, 1, 256, 1, 1, 0, 0, ?)", (word("Cijk_MT64x64"),))
-        db.execute("INSERT INTO rocpd_kernelapi VALUES (6, 0, 1, 1, 0, 1, 1, 0, 0, ?)", (word("softmax"),))
+        db.execute(
+            "INSERT INTO rocpd_kernelapi VALUES (1, 3, 2, 1, 64, 1, 1, 0, 0, ?)", (word("relu"),)
+        )
+        db.execute(
+            "INSERT INTO rocpd_kernelapi VALUES (2, 1792, 782, 1, 256, 1, 1, 0, 0, ?)",
+            (word("Cijk_MT64x64"),),
+        )
+        db.execute(
+            "INSERT INTO rocpd_kernelapi VALUES (6, 0, 1, 1, 0, 1, 1, 0, 0, ?)", (word("softmax"),)
+        )
         db.execute("INSERT INTO rocpd_copyapi VALUES (4, 4096)")
         if operators:
-            db.executemany("INSERT INTO rocpd_api VALUES (?, 77, 78, 1, 2, ?, ?)", [(8, 15, 16), (9, 15, 17)])
             db.executemany(
-                "INSERT INTO ext_autogradapi VALUES (?, ?)", [(8, word("aten::mm")), (9, word("aten::linear"))]
+                "INSERT INTO rocpd_api VALUES (?, 77, 78, 1, 2, ?, ?)", [(8, 15, 16), (9, 15, 17)]
             )
-            stack = [(2, 2, 0), (9, 2, 2), (8, 2, 1), (9, 1, 1), (9, None, 1), (None, 3, 1), (9, 3, None)]
-            db.executemany("INSERT INTO ext_callstack (parent_id, child_id, depth) VALUES (?, ?, ?)", stack)
+            db.executemany(
+                "INSERT INTO ext_autogradapi VALUES (?, ?)",
+                [(8, word("aten::mm")), (9, word("aten::linear"))],
+            )
+            stack = [
+                (2, 2, 0),
+                (9, 2, 2),
+                (8, 2, 1),
+                (9, 1, 1),
+                (9, None, 1),
+                (None, 3, 1),
+                (9, 3, None),
+            ]
+            db.executemany(
+                "INSERT INTO ext_callstack (parent_id, child_id, depth) VALUES (?, ?, ?)", stack
+            )
         db.executescript(extra)
     return DataFile(path, path.name, True)
 
@@ -100,8 +120,24 @@ def table(tmp_path: Path) -> pd.DataFrame:
 
 
 def test_every_operation_is_a_row_in_the_order_of_time(table: pd.DataFrame) -> None:
-    assert table["kind"].tolist() == ["memcpy", "memset", "kernel", "kernel", "kernel", "kernel", "kernel"]
-    assert table["name"].tolist() == ["HtoD", "memset", "relu", "Cijk_MT64x64", "softmax", "relu", "softmax"]
+    assert table["kind"].tolist() == [
+        "memcpy",
+        "memset",
+        "kernel",
+        "kernel",
+        "kernel",
+        "kernel",
+        "kernel",
+    ]
+    assert table["name"].tolist() == [
+        "HtoD",
+        "memset",
+        "relu",
+        "Cijk_MT64x64",
+        "softmax",
+        "relu",
+        "softmax",
+    ]
     assert table["duration_ns"].tolist() == [70, 5, 50, 250, 10, 20, -10]
     assert table["source"].tolist() == [f"a.rpd:{row}" for row in (5, 6, 1, 2, 3, 4, 8)]
     assert table["bytes"].dropna().tolist() == [4096]
@@ -114,10 +150,15 @@ def test_every_operation_is_a_row_in_the_order_of_time(table: pd.DataFrame) -> N
 def test_grids_are_workgroups_whatever_the_call_takes(table: pd.DataFrame) -> None:
     launched = table[table["name"].isin(["relu", "Cijk_MT64x64"]) & table["grid_x"].notna()]
     assert launched[["grid_x", "grid_y", "grid_z"]].to_numpy().tolist() == [[3, 2, 1], [7, 782, 1]]
-    assert launched[["block_x", "block_y", "block_z"]].to_numpy().tolist() == [[64, 1, 1], [256, 1, 1]]
+    assert launched[["block_x", "block_y", "block_z"]].to_numpy().tolist() == [
+        [64, 1, 1],
+        [256, 1, 1],
+    ]
 
 
-def test_a_size_of_zero_is_not_recorded_and_a_nameless_kernel_is_named_by_its_launch(table: pd.DataFrame) -> None:
+def test_a_size_of_zero_is_not_recorded_and_a_nameless_kernel_is_named_by_its_launch(
+    table: pd.DataFrame,
+) -> None:
     last = table.iloc[-1]
     assert last["name"] == "softmax"
     assert pd.isna(last["grid_x"])
@@ -142,7 +183,11 @@ def test_markers_are_left_out_and_the_missing_device_and_grids_are_said(tmp_path
 def test_an_operation_without_a_recorded_call_is_not_linked(tmp_path: Path) -> None:
     gone = "DELETE FROM rocpd_api_ops WHERE op_id = 10; DELETE FROM rocpd_api WHERE id = 2;"
     table = read(make(tmp_path / "a.rpd", extra=gone)).dispatches
-    assert table.set_index("source").loc[["a.rpd:1", "a.rpd:2", "a.rpd:3"], "linked"].tolist() == [False, False, True]
+    assert table.set_index("source").loc[["a.rpd:1", "a.rpd:2", "a.rpd:3"], "linked"].tolist() == [
+        False,
+        False,
+        True,
+    ]
     assert len(table) == 7
 
 
@@ -153,8 +198,16 @@ def test_a_link_written_twice_does_not_double_an_operation(tmp_path: Path) -> No
 
 def test_the_operators_around_a_launch_are_taken_from_the_extensions(tmp_path: Path) -> None:
     table = read(make(tmp_path / "a.rpd", operators=True)).dispatches.set_index("source")
-    assert table.loc["a.rpd:2", ["op_name", "op_id", "op_stack"]].tolist() == ["aten::mm", 8, "aten::linear;aten::mm"]
-    assert table.loc["a.rpd:1", ["op_name", "op_id", "op_stack"]].tolist() == ["aten::linear", 9, "aten::linear"]
+    assert table.loc["a.rpd:2", ["op_name", "op_id", "op_stack"]].tolist() == [
+        "aten::mm",
+        8,
+        "aten::linear;aten::mm",
+    ]
+    assert table.loc["a.rpd:1", ["op_name", "op_id", "op_stack"]].tolist() == [
+        "aten::linear",
+        9,
+        "aten::linear",
+    ]
     assert table.loc["a.rpd:3", "op_name"] == ""
 
 
@@ -188,7 +241,9 @@ def test_the_exported_chrome_trace_is_claimed_but_not_read_twice(tmp_path: Path)
     alone = read(file)
     assert alone.dispatches.empty
     assert len(alone.notes) == 1
-    assert [len(group) for group in RpdReader().gather([file, database, DataFile(packed, "p", True)])] == [2, 1]
+    assert [
+        len(group) for group in RpdReader().gather([file, database, DataFile(packed, "p", True)])
+    ] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +267,10 @@ def test_schema_3_is_not_claimed(tmp_path: Path) -> None:
 
 
 def test_a_table_without_its_columns_is_refused(tmp_path: Path) -> None:
-    file = make(tmp_path / "a.rpd", extra='DROP TABLE rocpd_op; CREATE TABLE rocpd_op ("id" integer, "start" integer)')
+    file = make(
+        tmp_path / "a.rpd",
+        extra='DROP TABLE rocpd_op; CREATE TABLE rocpd_op ("id" integer, "start" integer)',
+    )
     with pytest.raises(DataError, match=r"a\.rpd.*rocpd_op.*'end'"):
         read(file)
 
@@ -242,10 +300,19 @@ def test_the_example_with_graphs_keeps_what_its_view_drops(shared_data: Path) ->
     assert (len(viewed), viewed["duration_ns"].sum()) == (1228, 316231882)
     assert len(kernels) - len(viewed) == 7720
     assert (viewed["op_name"] == "aten::_scaled_mm").sum() == 256
-    assert viewed.loc[viewed["name"].str.startswith("Cijk"), "grid_x"].unique().tolist() == [888, 592, 4144]
+    assert viewed.loc[viewed["name"].str.startswith("Cijk"), "grid_x"].unique().tolist() == [
+        888,
+        592,
+        4144,
+    ]
 
 
 def test_the_examples_export_is_recognised(shared_data: Path) -> None:
     folder = shared_data / "profiles" / "rpd_legacy"
-    trace = read(*(DataFile(folder / name, name, False) for name in ("matmul_result.json", "matmul_result.rpd")))
+    trace = read(
+        *(
+            DataFile(folder / name, name, False)
+            for name in ("matmul_result.json", "matmul_result.rpd")
+        )
+    )
     assert len(trace.dispatches) == 85

@@ -53,31 +53,68 @@ def read(folder: Path, record: object, **default: str) -> Any:
 
 def test_each_client_gives_its_setting_and_its_times(tmp_path: Path) -> None:
     row = read(tmp_path, VLLM).frame.iloc[0]
-    assert row[["engine", "client", "tp", "concurrency"]].tolist() == ["vllm", "vllm bench serve", 8.0, 16.0]
-    assert row[["input_len", "output_len", "ttft_ms", "tpot_ms"]].tolist() == [1024.0, 512.0, 120.0, 15.0]
+    assert row[["engine", "client", "tp", "concurrency"]].tolist() == [
+        "vllm",
+        "vllm bench serve",
+        8.0,
+        16.0,
+    ]
+    assert row[["input_len", "output_len", "ttft_ms", "tpot_ms"]].tolist() == [
+        1024.0,
+        512.0,
+        120.0,
+        15.0,
+    ]
     assert row["duration_us"] == pytest.approx((120 + 511 * 15) * 1e3)
     row = read(tmp_path, SGLANG).frame.iloc[0]
-    assert row[["model", "tp", "engine_version"]].tolist() == ["deepseek-ai/DeepSeek-V3", 8.0, "0.5.9"]
+    assert row[["model", "tp", "engine_version"]].tolist() == [
+        "deepseek-ai/DeepSeek-V3",
+        8.0,
+        "0.5.9",
+    ]
     assert row["concurrency"] == 15.0  # Little: 3 requests a second, 5 s each
     row = read(tmp_path, AIPERF, engine="trtllm").frame.iloc[0]
-    assert row[["model", "engine", "concurrency", "output_len"]].tolist() == ["Qwen/Qwen3-32B", "trtllm", 8.0, 256.0]
+    assert row[["model", "engine", "concurrency", "output_len"]].tolist() == [
+        "Qwen/Qwen3-32B",
+        "trtllm",
+        8.0,
+        256.0,
+    ]
     assert row[["ttft_ms", "tpot_ms"]].tolist() == [100.0, 12.0]
     row = read(tmp_path, [INFERENCEX]).frame.iloc[0]
     assert row[["device", "tp", "dp", "ep"]].tolist() == ["MI355X", 1.0, 8.0, 8.0]
     assert row[["ttft_ms", "tpot_ms", "output_tokens_per_s"]].tolist() == [250.0, 20.0, 3200.0]
     assert row["duration_us"] == 160e6
-    apart = {name: value for name, value in INFERENCEX.items() if name not in ("tp", "ep", "dp_attention")}
-    decode = {"decode_tp": 4, "decode_ep": 2, "decode_dp_attention": "false", "spec_decoding": "mtp", "disagg": True}
+    apart = {
+        name: value
+        for name, value in INFERENCEX.items()
+        if name not in ("tp", "ep", "dp_attention")
+    }
+    decode = {
+        "decode_tp": 4,
+        "decode_ep": 2,
+        "decode_dp_attention": "false",
+        "spec_decoding": "mtp",
+        "disagg": True,
+    }
     row = read(tmp_path, apart | decode).frame.iloc[0]
     assert row[["tp", "dp", "ep", "apart", "variant"]].tolist() == [4.0, 1.0, 2.0, "yes", "mtp"]
 
 
-SCHEDULER: dict[str, Any] = {"max_running_requests": 128, "mem_fraction_static": 0.82, "scheduler_recv_interval": 10}
+SCHEDULER: dict[str, Any] = {
+    "max_running_requests": 128,
+    "mem_fraction_static": 0.82,
+    "scheduler_recv_interval": 10,
+}
 DEEPSEEK: dict[str, Any] = INFERENCEX | {
     "hw": "b200", "model": "deepseek-ai/DeepSeek-R1-0528", "framework": "sglang", "precision": "fp4",
     "dp_attention": "false",
 }  # fmt: skip
-SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_attention": True, "kv_cache_dtype": "auto"}
+SERVER: dict[str, Any] = SGLANG["server_info"] | {
+    "dp_size": 8,
+    "enable_dp_attention": True,
+    "kv_cache_dtype": "auto",
+}
 
 
 @pytest.mark.parametrize(
@@ -99,14 +136,24 @@ SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_atten
             VLLM | {"version": "0.11.0", "dtype_kv": "fp8", "dp": "2"},
             {"engine_version": "0.11.0", "dtype_kv": "fp8", "dp": 2},
         ),
-        ({name: one for name, one in VLLM.items() if name != "tp"} | {"tensor_parallel_size": "4"}, {"tp": 4}),
+        (
+            {name: one for name, one in VLLM.items() if name != "tp"}
+            | {"tensor_parallel_size": "4"},
+            {"tp": 4},
+        ),
         # copies of the attention, replicas, and the server that writes answers
-        (SGLANG | {"server_info": SERVER}, {"tp": 1, "dp": 8, "concurrency": 15, "output_tokens_per_s": 768}),
+        (
+            SGLANG | {"server_info": SERVER},
+            {"tp": 1, "dp": 8, "concurrency": 15, "output_tokens_per_s": 768},
+        ),
         (
             SGLANG | {"server_info": SERVER | {"enable_dp_attention": False, "dp_size": 3}},
             {"tp": 8, "dp": 1, "concurrency": 5, "output_tokens_per_s": 256},
         ),
-        (SGLANG | {"server_info": {"decode": [SERVER], "prefill": [SERVER]}}, {"apart": "yes", "dp": 8}),
+        (
+            SGLANG | {"server_info": {"decode": [SERVER], "prefill": [SERVER]}},
+            {"apart": "yes", "dp": 8},
+        ),
         (SGLANG | {"server_info": SERVER | {"long": "x" * 70_000}}, {"tp": 1}),
         (
             SGLANG | {"server_info": SERVER | SCHEDULER},
@@ -116,8 +163,14 @@ SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_atten
         (DEEPSEEK, {"receive_interval": 30, "memory_percent": 85}),
         (DEEPSEEK | {"conc": 8}, {"receive_interval": 10}),
         (DEEPSEEK | {"precision": "fp8", "tp": 4}, {"receive_interval": 10, "memory_percent": 95}),
-        (DEEPSEEK | {"hw": "h200", "precision": "fp8"}, {"receive_interval": 1, "memory_percent": 82}),
-        (DEEPSEEK | {"model": "nvidia/GLM-5-NVFP4"}, {"receive_interval": 10, "memory_percent": 90}),
+        (
+            DEEPSEEK | {"hw": "h200", "precision": "fp8"},
+            {"receive_interval": 1, "memory_percent": 82},
+        ),
+        (
+            DEEPSEEK | {"model": "nvidia/GLM-5-NVFP4"},
+            {"receive_interval": 10, "memory_percent": 90},
+        ),
         (DEEPSEEK | {"framework": "vllm"}, {"receive_interval": 1}),
         (DEEPSEEK | {"dp_attention": "true"}, {"receive_interval": 1}),
         (DEEPSEEK | {"hw": "mi355x"}, {"receive_interval": 1}),
@@ -130,13 +183,19 @@ SERVER: dict[str, Any] = SGLANG["server_info"] | {"dp_size": 8, "enable_dp_atten
         (VLLM | {"model_id": "/models/Llama-3.1-70B-Instruct"}, {"layers": 80}),
     ],
 )
-def test_clients_are_read_as_they_write(tmp_path: Path, record: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_clients_are_read_as_they_write(
+    tmp_path: Path, record: dict[str, Any], expected: dict[str, Any]
+) -> None:
     row = read(tmp_path, record).frame.iloc[0]
     assert {name: row[name] for name in expected} == expected
 
 
 def test_failed_requests_are_told_of(tmp_path: Path) -> None:
-    (note,) = [note for note in read(tmp_path, VLLM | {"failed": 40}).notes if note.code == "requests-failed"]
+    (note,) = [
+        note
+        for note in read(tmp_path, VLLM | {"failed": 40}).notes
+        if note.code == "requests-failed"
+    ]
     assert "40 requests failed" in note.text
     failed = AIPERF | {"error_request_count": {"unit": "requests", "avg": 3.0}}
     assert "requests-failed" in [note.code for note in read(tmp_path, failed, engine="vllm").notes]
@@ -161,7 +220,10 @@ def test_unknown_columns_are_kept_as_labels_and_named(tmp_path: Path) -> None:
 
 
 def test_runs_that_do_not_say_their_gpus_are_named(tmp_path: Path) -> None:
-    codes = [{note.code for note in read(tmp_path, AIPERF, engine="vllm", **tp).notes} for tp in ({}, {"tp": "4"})]
+    codes = [
+        {note.code for note in read(tmp_path, AIPERF, engine="vllm", **tp).notes}
+        for tp in ({}, {"tp": "4"})
+    ]
     assert ["tp-assumed" in one for one in codes] == [True, False]
     with pytest.raises(DataError, match="give default engine=VALUE"):
         read(tmp_path, AIPERF)
@@ -203,7 +265,9 @@ def test_a_table_of_ones_own_needs_no_time_of_a_request(tmp_path: Path) -> None:
 def test_speculation_is_a_variant(tmp_path: Path) -> None:
     several = SGLANG | {"accept_length": 3.48}
     named = several | {"server_info": SGLANG["server_info"] | {"speculative_algorithm": "EAGLE"}}
-    variants = [read(tmp_path, record).frame["variant"].iloc[0] for record in (SGLANG, several, named)]
+    variants = [
+        read(tmp_path, record).frame["variant"].iloc[0] for record in (SGLANG, several, named)
+    ]
     assert variants == ["", "speculative", "eagle"]
     drafted = VLLM | {"spec_decode_acceptance_length": 2.4}
     assert read(tmp_path, drafted).frame["variant"].iloc[0] == "speculative"
@@ -227,7 +291,10 @@ def test_speculation_is_a_variant(tmp_path: Path) -> None:
 def test_what_any_client_says_of_speculation_is_understood(
     tmp_path: Path, client: dict[str, Any], said: dict[str, Any]
 ) -> None:
-    assert read(tmp_path, client | said, engine="vllm").frame["variant"].iloc[0] in ("speculative", "eagle3")
+    assert read(tmp_path, client | said, engine="vllm").frame["variant"].iloc[0] in (
+        "speculative",
+        "eagle3",
+    )
 
 
 @pytest.mark.parametrize(
@@ -237,7 +304,9 @@ def test_what_any_client_says_of_speculation_is_understood(
         {"speculative_draft_model_path": "x/y-eagle"},
     ],
 )
-def test_what_the_server_says_of_speculation_is_understood(tmp_path: Path, said: dict[str, Any]) -> None:
+def test_what_the_server_says_of_speculation_is_understood(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
     record = SGLANG | {"server_info": SGLANG["server_info"] | said}
     assert read(tmp_path, record).frame["variant"].iloc[0] == "speculative"
 
@@ -251,7 +320,9 @@ def test_what_the_server_says_of_speculation_is_understood(tmp_path: Path, said:
         {"speculative_accept_threshold_single": 1.0, "speculative_attention_mode": "prefill"},
     ],
 )
-def test_a_step_that_gives_one_token_is_no_speculation(tmp_path: Path, said: dict[str, Any]) -> None:
+def test_a_step_that_gives_one_token_is_no_speculation(
+    tmp_path: Path, said: dict[str, Any]
+) -> None:
     for client in (VLLM, SGLANG | {"server_info": SGLANG["server_info"] | said}):
         frame = read(tmp_path, client | said).frame
         assert frame.get("variant", [""])[0] == ""
@@ -259,9 +330,15 @@ def test_a_step_that_gives_one_token_is_no_speculation(tmp_path: Path, said: dic
 
 @pytest.mark.parametrize(
     "cached",
-    [{"total_cached_tokens": 90_000}, {"cached_tokens": 90_000}, {"prefix_cache_hits": 9, "prefix_cache_queries": 10}],
+    [
+        {"total_cached_tokens": 90_000},
+        {"cached_tokens": 90_000},
+        {"prefix_cache_hits": 9, "prefix_cache_queries": 10},
+    ],
 )
-def test_cached_tokens_are_held_against_those_of_the_prompts(tmp_path: Path, cached: dict[str, Any]) -> None:
+def test_cached_tokens_are_held_against_those_of_the_prompts(
+    tmp_path: Path, cached: dict[str, Any]
+) -> None:
     with pytest.raises(DataError, match="prompts-cached"):
         read(tmp_path, VLLM | cached)
     few = {name: value if name.endswith("queries") else 0 for name, value in cached.items()}
@@ -276,14 +353,22 @@ def test_cached_tokens_are_held_against_those_of_the_prompts(tmp_path: Path, cac
         {"cache_hit_rate": 0.6},
     ],
 )
-def test_prompts_that_the_cache_held_are_no_run_of_them(tmp_path: Path, hit: dict[str, Any]) -> None:
+def test_prompts_that_the_cache_held_are_no_run_of_them(
+    tmp_path: Path, hit: dict[str, Any]
+) -> None:
     with pytest.raises(DataError, match="prompts-cached"):
         read(tmp_path, AIPERF | hit)
 
 
 def test_a_few_cached_tokens_do_not_matter(tmp_path: Path) -> None:
     assert (
-        len(read(tmp_path, AIPERF | {"theoretical_prefix_cache_hit": {"unit": "%", "avg": 2.0}}, engine="vllm").frame)
+        len(
+            read(
+                tmp_path,
+                AIPERF | {"theoretical_prefix_cache_hit": {"unit": "%", "avg": 2.0}},
+                engine="vllm",
+            ).frame
+        )
         == 1
     )
 
@@ -293,7 +378,9 @@ def test_token_times_in_another_unit_than_the_head_says_are_refused(tmp_path: Pa
     head = "op,model,device,dtype_a,engine,tp,concurrency,input_len,output_len,ttft_ms,tpot_ms,output_tokens_per_s"
     setting = "serving,llama-3.1-70b,H200,fp8,vllm,8,16,1024,1024"
     file = tmp_path / "runs.csv"
-    file.write_text(f"{head}\n{setting},0.12,0.015,1024\n{setting},120,0.015,1024\n{setting},120,15,1024\n")
+    file.write_text(
+        f"{head}\n{setting},0.12,0.015,1024\n{setting},120,0.015,1024\n{setting},120,15,1024\n"
+    )
     found = fc.read(file)
     assert found.frame["tpot_ms"].tolist() == [15.0]
     assert found.rejected["reason"].tolist() == ["other-unit", "other-unit"]
@@ -312,7 +399,9 @@ def test_a_client_whose_times_contradict_its_throughput_is_refused(tmp_path: Pat
 
 
 @pytest.mark.parametrize("factor", [1 / 8, 0.5, 2.0, 8.0])
-def test_throughput_of_one_gpu_or_of_all_tokens_is_no_other_unit(tmp_path: Path, factor: float) -> None:
+def test_throughput_of_one_gpu_or_of_all_tokens_is_no_other_unit(
+    tmp_path: Path, factor: float
+) -> None:
     assert len(read(tmp_path, VLLM | {"output_throughput": 1024.0 * factor}).frame) == 1
 
 

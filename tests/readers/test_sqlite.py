@@ -23,7 +23,10 @@ def database(path: Path, *statements: str) -> DataFile:
     return DataFile(path, path.name, True)
 
 
-TABLE = ("CREATE TABLE t (id INTEGER, word TEXT, share REAL)", "INSERT INTO t VALUES (1, 'a', 0.5), (NULL, NULL, NULL)")
+TABLE = (
+    "CREATE TABLE t (id INTEGER, word TEXT, share REAL)",
+    "INSERT INTO t VALUES (1, 'a', 0.5), (NULL, NULL, NULL)",
+)
 
 
 @pytest.fixture
@@ -34,7 +37,9 @@ def file(tmp_path: Path) -> DataFile:
 def test_columns_are_typed_and_missing_values_stay_missing(file: DataFile) -> None:
     with opened(file, Options()) as db:
         assert db.tables == {"t"}
-        read = db.read("t", integers=("id", "absent"), words=("word", "no_word"), reals=("share", "no_real"))
+        read = db.read(
+            "t", integers=("id", "absent"), words=("word", "no_word"), reals=("share", "no_real")
+        )
     assert read["id"].tolist() == [1, pd.NA]
     assert read["id"].dtype == read["absent"].dtype == "Int64"
     assert read["absent"].isna().all()
@@ -45,7 +50,9 @@ def test_columns_are_typed_and_missing_values_stay_missing(file: DataFile) -> No
     assert read["row"].tolist() == [1, 2]
 
 
-def test_a_table_that_is_not_there_has_no_rows_and_one_with_other_columns_is_refused(file: DataFile) -> None:
+def test_a_table_that_is_not_there_has_no_rows_and_one_with_other_columns_is_refused(
+    file: DataFile,
+) -> None:
     with opened(file, Options()) as db:
         none = db.read("lazy", integers=("id",), words=("word",), required=("id",))
         assert none.empty
@@ -55,10 +62,15 @@ def test_a_table_that_is_not_there_has_no_rows_and_one_with_other_columns_is_ref
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [("'abc'", "'abc'"), ("1.5", "1.5"), ("x'00ff'", r"b'\\x00\\xff'"), ("1e400", "inf")]
+    ("value", "shown"),
+    [("'abc'", "'abc'"), ("1.5", "1.5"), ("x'00ff'", r"b'\\x00\\xff'"), ("1e400", "inf")],
 )
-def test_a_value_of_another_type_is_refused_with_its_place(tmp_path: Path, value: str, shown: str) -> None:
-    file = database(tmp_path / "x.db", "CREATE TABLE t (id)", f"INSERT INTO t VALUES (7), (NULL), ({value})")
+def test_a_value_of_another_type_is_refused_with_its_place(
+    tmp_path: Path, value: str, shown: str
+) -> None:
+    file = database(
+        tmp_path / "x.db", "CREATE TABLE t (id)", f"INSERT INTO t VALUES (7), (NULL), ({value})"
+    )
     message = f"table t, row 3, column id: {shown} where an integer belongs"
     with pytest.raises(DataError, match=message), opened(file, Options()) as db:
         db.read("t", integers=("id",))
@@ -66,14 +78,18 @@ def test_a_value_of_another_type_is_refused_with_its_place(tmp_path: Path, value
 
 def test_words_of_any_type_are_shown(tmp_path: Path) -> None:
     file = database(
-        tmp_path / "x.db", "CREATE TABLE t (w)", "INSERT INTO t VALUES (12), (x'61ff'), (CAST(x'62ff' AS TEXT))"
+        tmp_path / "x.db",
+        "CREATE TABLE t (w)",
+        "INSERT INTO t VALUES (12), (x'61ff'), (CAST(x'62ff' AS TEXT))",
     )
     with opened(file, Options()) as db:
         assert db.read("t", words=("w",))["w"].tolist() == ["12", r"a\xff", r"b\xff"]
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
-def test_compressed_databases_are_unpacked(file: DataFile, tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+def test_compressed_databases_are_unpacked(
+    file: DataFile, tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
     packed = tmp_path / "packed"
     packed.write_bytes(compress(file.path.read_bytes()))
     with opened(DataFile(packed, "packed", True), Options()) as db:
@@ -115,7 +131,9 @@ def test_nothing_is_written_and_a_read_only_folder_will_do(file: DataFile) -> No
         (lambda data: b"\x1f\x8b" + b"junk" * 9, "cannot be read"),
     ],
 )
-def test_damage_is_one_line_with_the_file(file: DataFile, damage: Callable[[bytes], bytes], message: str) -> None:
+def test_damage_is_one_line_with_the_file(
+    file: DataFile, damage: Callable[[bytes], bytes], message: str
+) -> None:
     file.path.write_bytes(damage(file.path.read_bytes()))
     with pytest.raises(DataError, match=message) as caught, opened(file, Options()) as db:
         db.read("t", integers=("id",))
@@ -125,7 +143,10 @@ def test_damage_is_one_line_with_the_file(file: DataFile, damage: Callable[[byte
 
 
 def test_a_file_that_is_gone_is_a_data_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"), opened(DataFile(tmp_path / "no", "no", True), Options()):
+    with (
+        pytest.raises(DataError, match="cannot be read"),
+        opened(DataFile(tmp_path / "no", "no", True), Options()),
+    ):
         pytest.fail("was opened")
 
 
@@ -140,9 +161,14 @@ def test_a_view_is_not_read_whatever_it_would_give(tmp_path: Path) -> None:
         db.read("v", integers=("id",))
 
 
-def test_what_comes_out_of_a_database_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_out_of_a_database_has_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = "INSERT INTO t VALUES (1, printf('%.*c', 2000000, 'x'), 0.5)"
-    with pytest.raises(DataError, match="too big"), opened(database(tmp_path / "l.db", *TABLE, long), Options()) as db:
+    with (
+        pytest.raises(DataError, match="too big"),
+        opened(database(tmp_path / "l.db", *TABLE, long), Options()) as db,
+    ):
         db.read("t", words=("word",))
     many = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT 20000) SELECT i, 'a', 1 FROM c"
     file = database(tmp_path / "m.db", *TABLE, f"INSERT INTO t {many}")
@@ -168,7 +194,9 @@ def test_names_are_found_in_the_head_of_what_cannot_be_opened(file: DataFile) ->
 
 def test_joined_keeps_every_left_row_once() -> None:
     left = pd.DataFrame({"k": pd.array([1, None, 2, 3], dtype="Int64"), "row": [1, 2, 3, 4]})
-    right = pd.DataFrame({"k": pd.array([2, 2, None, 1], dtype="Int64"), "w": list("abcd"), "row": [9, 9, 9, 9]})
+    right = pd.DataFrame(
+        {"k": pd.array([2, 2, None, 1], dtype="Int64"), "w": list("abcd"), "row": [9, 9, 9, 9]}
+    )
     found = joined(left, right, ["k"])
     assert found["w"].fillna("-").tolist() == ["d", "-", "a", "-"]
     assert found["row"].tolist() == [1, 2, 3, 4]
@@ -185,7 +213,9 @@ def test_activities_without_a_time_are_left_out_with_a_finding_and_impossible_on
 
 
 def test_a_duration_that_does_not_fit_is_the_longest_that_does() -> None:
-    times = pd.DataFrame({"start": [-(2**62) - 5, 2**62 + 5, 1], "end": [2**62, -(2**62), 2**63 - 1]}).astype("Int64")
+    times = pd.DataFrame(
+        {"start": [-(2**62) - 5, 2**62 + 5, 1], "end": [2**62, -(2**62), 2**63 - 1]}
+    ).astype("Int64")
     table, _ = timed(times, "x.db")
     assert table["duration_ns"].tolist() == [2**63 - 1, -(2**63), 2**63 - 2]
 
@@ -196,4 +226,6 @@ def test_a_log_with_unsaved_changes_is_reported(file: DataFile) -> None:
     log.touch()
     assert unfinished(file) == []
     log.write_bytes(b"changes")
-    assert [(finding.code, finding.severity) for finding in unfinished(file)] == [("unsaved-database", "warning")]
+    assert [(finding.code, finding.severity) for finding in unfinished(file)] == [
+        ("unsaved-database", "warning")
+    ]

@@ -18,7 +18,9 @@ from flopcast.remarks import remark
 from flopcast.table.problems import pair
 
 
-def read_csv(folder: Path, *lines: str, units: dict[str, str] | None = None, **defaults: str) -> Measurements:
+def read_csv(
+    folder: Path, *lines: str, units: dict[str, str] | None = None, **defaults: str
+) -> Measurements:
     file = folder / "mine.csv"
     file.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return read([file], units=units, defaults=defaults)
@@ -86,12 +88,16 @@ def test_names_of_other_tools_are_taken_as_they_are(
 )
 def test_the_duration_is_told_from_statistics(tmp_path: Path, columns: str, micro: float) -> None:
     values = ",".join("3456"[: columns.count(",") + 1])
-    frame = read_csv(tmp_path, f"device,op,dtype,m,n,k,{columns}", f"MI300X,gemm,fp16,1,2,3,{values}").frame
+    frame = read_csv(
+        tmp_path, f"device,op,dtype,m,n,k,{columns}", f"MI300X,gemm,fp16,1,2,3,{values}"
+    ).frame
     assert frame["duration_us"].tolist() == [micro]
 
 
 def test_levels_of_an_index_are_columns_and_complex_times_are_refused() -> None:
-    table = pd.DataFrame({"device": "MI300X", "op": "gemm", "dtype": "bf16", "m": [1, 2], "n": 3, "k": 4, "us": 5.0})
+    table = pd.DataFrame(
+        {"device": "MI300X", "op": "gemm", "dtype": "bf16", "m": [1, 2], "n": 3, "k": 4, "us": 5.0}
+    )
     found = read([table.set_index(["device", "op", "m"])]).frame
     assert (found["m"].tolist(), set(found["device"])) == ([1, 2], {"MI300X"})
     with pytest.raises(DataError, match="'us' holds complex"):
@@ -119,9 +125,13 @@ def test_the_user_states_a_unit(tmp_path: Path) -> None:
         ("time_us,x", {"tme": "us"}, r"tme=us.*'tme'"),
     ],
 )
-def test_a_unit_is_never_guessed(tmp_path: Path, columns: str, units: dict[str, str], message: str) -> None:
+def test_a_unit_is_never_guessed(
+    tmp_path: Path, columns: str, units: dict[str, str], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
-        read_csv(tmp_path, f"device,op,dtype,m,n,k,{columns}", "MI300X,gemm,fp16,1,2,3,4,5", units=units)
+        read_csv(
+            tmp_path, f"device,op,dtype,m,n,k,{columns}", "MI300X,gemm,fp16,1,2,3,4,5", units=units
+        )
 
 
 @pytest.mark.parametrize(
@@ -143,7 +153,12 @@ def test_spread_energy_and_power_have_units_too(tmp_path: Path) -> None:
         "MI300X,gemm,fp16,1,2,3,4,500,20,5000,7",
     ]
     row = read_csv(tmp_path, *lines).frame.iloc[0]
-    assert (row["duration_us"], row["spread_us"], row["energy_j"], row["power_w"]) == (4000.0, 0.5, 0.02, 5.0)
+    assert (row["duration_us"], row["spread_us"], row["energy_j"], row["power_w"]) == (
+        4000.0,
+        0.5,
+        0.02,
+        5.0,
+    )
     assert row["repeats"] == 7.0
 
 
@@ -159,7 +174,9 @@ def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
     assert found.frame["n"].tolist() == [4096.0, 4096.0]
     assert found.frame["kernel"].tolist() == ["a,1", "b,1"]
     assert found.rejected_by_reason == {"no-duration": 1}
-    assert found.notes == (remark("decimal-commas", columns=("n", "latency_ms"), rows=3, files=("mine.csv",)),)
+    assert found.notes == (
+        remark("decimal-commas", columns=("n", "latency_ms"), rows=3, files=("mine.csv",)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,15 +187,28 @@ def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
         (["1.234,5", "1,5"], "'latency_ms'"),
     ],
 )
-def test_commas_that_may_mean_two_things_are_named(tmp_path: Path, times: list[str], message: str) -> None:
-    lines = ["device;op;dtype;m;n;k;latency_ms", *(f"MI300X;gemm;fp16;1;2;3;{time}" for time in times)]
+def test_commas_that_may_mean_two_things_are_named(
+    tmp_path: Path, times: list[str], message: str
+) -> None:
+    lines = [
+        "device;op;dtype;m;n;k;latency_ms",
+        *(f"MI300X;gemm;fp16;1;2;3;{time}" for time in times),
+    ]
     with pytest.raises(DataError, match=rf"mine\.csv: .*{message}"):
         read_csv(tmp_path, *lines)
 
 
 def test_a_device_that_is_several_gpus_or_none_names_the_nearest(tmp_path: Path) -> None:
-    lines = ["device,op,dtype,m,n,k,us", "gfx942,mm,fp16,1,2,3,4", "MI300XX,mm,fp16,1,2,3,4", "A CPU,mm,fp16,1,2,3,4"]
-    notes = {note.values["device"]: note.values.get("nearest") for note in read_csv(tmp_path, *lines).notes}
+    lines = [
+        "device,op,dtype,m,n,k,us",
+        "gfx942,mm,fp16,1,2,3,4",
+        "MI300XX,mm,fp16,1,2,3,4",
+        "A CPU,mm,fp16,1,2,3,4",
+    ]
+    notes = {
+        note.values["device"]: note.values.get("nearest")
+        for note in read_csv(tmp_path, *lines).notes
+    }
     assert notes == {
         "gfx942": ("MI300A", "MI300X", "MI308X", "MI325X"),
         "MI300XX": ("MI300X", "MI350X", "MI308X"),
@@ -197,7 +227,14 @@ def test_columns_and_devices_by_their_other_names(tmp_path: Path) -> None:
         "amd instinct mi300x;BMM;BF16;4;1;2;3;5;k;9",
     ]
     row = read_csv(tmp_path, *lines).frame.iloc[0]
-    expected = {"device": "MI300X", "op": "batched_gemm", "dtype_a": "bf16", "batch": 4, "kernel": "k", "grid": 9}
+    expected = {
+        "device": "MI300X",
+        "op": "batched_gemm",
+        "dtype_a": "bf16",
+        "batch": 4,
+        "kernel": "k",
+        "grid": 9,
+    }
     assert {name: row[name] for name in expected} == expected
 
 
@@ -234,7 +271,9 @@ def test_a_models_configuration_names_the_sizes_of_experts_and_of_norms(tmp_path
 
 
 def test_the_users_number_format_stands_before_the_assumption(tmp_path: Path) -> None:
-    measured = read_csv(tmp_path, "device,op,m,n,k,us", "MI300X,gemm,1,2,3,4", dtype_a="torch.bfloat16")
+    measured = read_csv(
+        tmp_path, "device,op,m,n,k,us", "MI300X,gemm,1,2,3,4", dtype_a="torch.bfloat16"
+    )
     assert measured.frame["dtype_a"].tolist() == ["bf16"]
     assert measured.notes == ()
 
@@ -242,7 +281,10 @@ def test_the_users_number_format_stands_before_the_assumption(tmp_path: Path) ->
 def test_what_a_file_gives_is_not_overridden(tmp_path: Path) -> None:
     lines = ["device,op,dtype,m,n,k,us", "MI300X,gemm,fp16,1,2,3,4", ",gemm,,1,2,3,4"]
     frame = read_csv(tmp_path, *lines, device="MI355X", dtype_a="fp8").frame
-    assert frame[["device", "dtype_a"]].to_numpy().tolist() == [["MI300X", "fp16"], ["MI355X", "fp8"]]
+    assert frame[["device", "dtype_a"]].to_numpy().tolist() == [
+        ["MI300X", "fp16"],
+        ["MI355X", "fp8"],
+    ]
 
 
 def test_a_table_of_one_operator_may_be_named_by_the_user(tmp_path: Path) -> None:
@@ -275,7 +317,9 @@ def test_bad_fields_refuse_their_row_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_parquet_reads_like_csv_and_our_own_tables_come_back(tmp_path: Path, compress: bool) -> None:
+def test_parquet_reads_like_csv_and_our_own_tables_come_back(
+    tmp_path: Path, compress: bool
+) -> None:
     lines = [
         "device,op,dtype,m,n,k,us,tuned,outliers",
         "MI300X,gemm,fp16,1,2,3,4,True,2",
@@ -288,7 +332,9 @@ def test_parquet_reads_like_csv_and_our_own_tables_come_back(tmp_path: Path, com
         file.write_bytes(gzip.compress(file.read_bytes()))
     again = read([file]).frame
     assert again["source"].tolist() == ["own.parquet:1", "own.parquet:2"]
-    pd.testing.assert_frame_equal(again[frame.columns].drop(columns="source"), frame.drop(columns="source"))
+    pd.testing.assert_frame_equal(
+        again[frame.columns].drop(columns="source"), frame.drop(columns="source")
+    )
 
 
 def test_damaged_parquet_is_an_error_with_the_file(tmp_path: Path) -> None:
@@ -299,7 +345,9 @@ def test_damaged_parquet_is_an_error_with_the_file(tmp_path: Path) -> None:
 
 def test_texts_that_a_spreadsheet_would_run_come_back_as_they_were(tmp_path: Path) -> None:
     kernels, notes = ["=cmd|' /C calc'!A0", "-gemm", "'@x"], [-1.5, 2.0, 3.0]
-    frame = pd.DataFrame({"device": "MI300X", "op": "gemm", "dtype_a": "fp16", "m": 1, "n": 2, "k": [3, 4, 5]})
+    frame = pd.DataFrame(
+        {"device": "MI300X", "op": "gemm", "dtype_a": "fp16", "m": 1, "n": 2, "k": [3, 4, 5]}
+    )
     frame = frame.assign(kernel=kernels, duration_us=1.0, **{"+note": notes})
     write_csv(pa.Table.from_pandas(frame), tmp_path / "mine.csv")
     found = read([tmp_path / "mine.csv"]).frame
@@ -308,9 +356,13 @@ def test_texts_that_a_spreadsheet_would_run_come_back_as_they_were(tmp_path: Pat
 
 
 def test_whole_workloads_have_a_name_an_index_and_whatever_was_counted() -> None:
-    epochs = pd.DataFrame({"name": "training", "index": [0, 1, 2, 3], "batch": [8, 8, 16, 32], "loss": [4.0, 3, 2, 1]})
+    epochs = pd.DataFrame(
+        {"name": "training", "index": [0, 1, 2, 3], "batch": [8, 8, 16, 32], "loss": [4.0, 3, 2, 1]}
+    )
     sides = [
-        epochs.assign(op="epoch", device=device, epoch_ms=(epochs["batch"] + epochs["index"]) * factor)
+        epochs.assign(
+            op="epoch", device=device, epoch_ms=(epochs["batch"] + epochs["index"]) * factor
+        )
         for device, factor in (("MI300X", 2.0), ("MI355X", 1.0))
     ]
     table = fc.read(pd.concat(sides)).frame
@@ -330,11 +382,15 @@ def test_whole_workloads_have_a_name_an_index_and_whatever_was_counted() -> None
     ["total_us,calls", "Total Time (us),count", "self_cuda_time_total_us,calls", "timeout_us,x", "cpu_time_us,x",
      "predicted_us,x", "duration_us_sum,calls", "duration_us,duration_ms", "duration_us,DURATION_US"],
 )  # fmt: skip
-def test_times_that_are_not_that_of_one_call_are_not_taken_for_it(tmp_path: Path, columns: str) -> None:
+def test_times_that_are_not_that_of_one_call_are_not_taken_for_it(
+    tmp_path: Path, columns: str
+) -> None:
     with pytest.raises(DataError, match=r"give unit"):
         read_csv(tmp_path, f"device,op,dtype,m,n,k,{columns}", "MI300X,gemm,fp16,1,2,3,200,10")
 
 
 def test_a_mean_is_taken_where_a_total_stands_beside_it(tmp_path: Path) -> None:
     header = "device,op,dtype,m,n,k,total_duration_us,mean_us,calls"
-    assert read_csv(tmp_path, header, "MI300X,gemm,fp16,1,2,3,200,20,10").frame["duration_us"].tolist() == [20]
+    assert read_csv(tmp_path, header, "MI300X,gemm,fp16,1,2,3,200,20,10").frame[
+        "duration_us"
+    ].tolist() == [20]

@@ -28,7 +28,9 @@ LINES = (
 )
 
 
-def read(folder: Path, *lines: str, name: str = "tunableop_results0.csv", **defaults: str) -> list[dict[str, object]]:
+def read(
+    folder: Path, *lines: str, name: str = "tunableop_results0.csv", **defaults: str
+) -> list[dict[str, object]]:
     """Return the accepted rows."""
     table = TunableOpReader().read(write(folder, *lines, name=name), Options(defaults=defaults))
     return clean(table.rows.assign(source="x")).frame.to_dict("records")
@@ -61,7 +63,13 @@ def test_each_operator(tmp_path: Path) -> None:
     assert {name: batched[name] for name in expected} == expected
     assert (biased["op"], biased["variant"]) == ("gemm", "bias ld 7168 7168 12288")
     assert (biased["library"], biased["kernel"]) == ("hipblaslt", "Gemm_Hipblaslt_TN_220")
-    expected = {"op": "gemm", "scale_block": "token", "dtype_a": "fp8", "dtype_b": "fp8", "dtype_out": "bf16"}
+    expected = {
+        "op": "gemm",
+        "scale_block": "token",
+        "dtype_a": "fp8",
+        "dtype_b": "fp8",
+        "dtype_out": "bf16",
+    }
     assert {name: scaled[name] for name in expected} == expected
 
 
@@ -74,7 +82,9 @@ def test_blas_a_is_the_weights(tmp_path: Path) -> None:
 
 def test_devices(tmp_path: Path) -> None:
     reader = TunableOpReader()
-    file = write(tmp_path, *VALIDATORS, LINES[0], "Validator,GCN_ARCH_NAME,gfx908:sramecc+:xnack-", LINES[0])
+    file = write(
+        tmp_path, *VALIDATORS, LINES[0], "Validator,GCN_ARCH_NAME,gfx908:sramecc+:xnack-", LINES[0]
+    )
     table = reader.read(file, Options())
     assert table.rows["device"].tolist() == ["gfx942", "MI100"]
     assert table.notes == [Note(remark("device-ambiguous", gfx="gfx942"), 1)]
@@ -82,9 +92,13 @@ def test_devices(tmp_path: Path) -> None:
 
 
 def test_the_user_says_which_gfx942_it_was(tmp_path: Path) -> None:
-    table = TunableOpReader().read(write(tmp_path, *VALIDATORS, LINES[0]), Options(defaults={"device": "MI308X"}))
+    table = TunableOpReader().read(
+        write(tmp_path, *VALIDATORS, LINES[0]), Options(defaults={"device": "MI308X"})
+    )
     assert table.rows["device"].tolist() == [""]  # to be filled with what is stated
-    assert [note.remark for note in table.notes] == [remark("device-as-stated", gfx="gfx942", device="MI308X")]
+    assert [note.remark for note in table.notes] == [
+        remark("device-as-stated", gfx="gfx942", device="MI308X")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +134,11 @@ def test_the_repeated_problem_behind_the_time_is_left_alone(tmp_path: Path) -> N
 
 
 def test_untuned_problems_are_workloads_to_predict(tmp_path: Path) -> None:
-    file = write(tmp_path, "GemmTunableOp_BFloat16_TN,tn_4096_16_7168_ld_7168_7168_4096", name="tunableop_untuned0.csv")
+    file = write(
+        tmp_path,
+        "GemmTunableOp_BFloat16_TN,tn_4096_16_7168_ld_7168_7168_4096",
+        name="tunableop_untuned0.csv",
+    )
     assert TunableOpReader().sniff(file, file.read_bytes())
     table = TunableOpReader().read(file, Options(timed=False))
     rows = judge(table.rows.assign(source="x"), required=())
@@ -143,7 +161,13 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"op,m,n,k,us\ngemm,1,2,3,4\n", b"Validator,name,email\n1,2,3\n", b"\xff\xfe\x00Validator", b"a,b\n"],
+    [
+        b"",
+        b"op,m,n,k,us\ngemm,1,2,3,4\n",
+        b"Validator,name,email\n1,2,3\n",
+        b"\xff\xfe\x00Validator",
+        b"a,b\n",
+    ],
 )
 def test_others_are_declined(content: bytes) -> None:
     assert not TunableOpReader().sniff(Path("tunableop_results0.csv"), content)

@@ -31,9 +31,13 @@ def row_of(name: str, observed: np.ndarray, predicted: np.ndarray, space: str) -
     }
 
 
-def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
+def make_run(
+    rows: int = 429, models: int = 30, groups: int = 16
+) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
     rng = np.random.default_rng(0)
-    group = np.array([f"gemm<{g % 4},{128 * (g + 1)}>x{7168 if g % 2 else 2048}" for g in range(groups)])
+    group = np.array(
+        [f"gemm<{g % 4},{128 * (g + 1)}>x{7168 if g % 2 else 2048}" for g in range(groups)]
+    )
     of_row = group[np.arange(rows) % groups]
     observed = 2 + rng.lognormal(3, 1.6, rows)
     laws = {
@@ -46,19 +50,36 @@ def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict,
         for index in range(models):
             name = f"{FAMILIES[index % 7]}/{('Forward', 'Backward', '<b>Boosted</b>')[index % 3]}/{index}"
             predicted = observed * np.exp(rng.normal(0, worse * (0.06 + 0.012 * index), rows))
-            lines.append(row_of(name, observed, predicted, ("relative error", "log time", "measured time")[index % 3]))
+            lines.append(
+                row_of(
+                    name,
+                    observed,
+                    predicted,
+                    ("relative error", "log time", "measured time")[index % 3],
+                )
+            )
             table = {"row": np.arange(rows), "scheme": scheme, "model": name, "observed": observed}
             table |= {"predicted": predicted, "ape": 100 * np.abs(predicted / observed - 1)}
-            frames.append(pd.DataFrame(table | {"fold": np.arange(rows) % 10, "group": of_row, **laws}))
-        lines.append({"name": "GaussianProcess", "e_out": None, "error": "singular matrix in fold 3"})
+            frames.append(
+                pd.DataFrame(table | {"fold": np.arange(rows) % 10, "group": of_row, **laws})
+            )
+        lines.append(
+            {"name": "GaussianProcess", "e_out": None, "error": "singular matrix in fold 3"}
+        )
         lines[-2]["max_ape"] = 1.3e9
         best = min(lines[:-1], key=lambda line: line["e_out"])
-        near = [line["name"] for line in lines[:-1] if line is not best and line["e_out"] < best["e_out"] * 1.4]
+        near = [
+            line["name"]
+            for line in lines[:-1]
+            if line is not best and line["e_out"] < best["e_out"] * 1.4
+        ]
         cv.append(
             {
                 "scheme": scheme,
                 "folds": 10,
-                "baselines": [row_of(name, observed, law, "no fitting") for name, law in laws.items()],
+                "baselines": [
+                    row_of(name, observed, law, "no fitting") for name, law in laws.items()
+                ],
                 "models": lines,
                 "selected": {
                     "name": best["name"],
@@ -72,11 +93,26 @@ def make_run(rows: int = 429, models: int = 30, groups: int = 16) -> tuple[dict,
                 },
             }
         )
-    data = {"n": rows, "groups": groups, "host": "MI300X", "target": "MI355X", "metric": "duration_us"}
-    data |= {"features_available": 48, "sha256": "ab" * 32, "unpaired_host": 12000, "unpaired_target": 31}
-    data |= {"rejected": {"zero-duration": 12, "no-duration": 3}, "notes": ["fp8 <e4m3> read as fp8"]}
+    data = {
+        "n": rows,
+        "groups": groups,
+        "host": "MI300X",
+        "target": "MI355X",
+        "metric": "duration_us",
+    }
+    data |= {
+        "features_available": 48,
+        "sha256": "ab" * 32,
+        "unpaired_host": 12000,
+        "unpaired_target": 31,
+    }
+    data |= {
+        "rejected": {"zero-duration": 12, "no-duration": 3},
+        "notes": ["fp8 <e4m3> read as fp8"],
+    }
     ranking = [
-        {"feature": f"feature_{i}.target_us", "measure": "permutation importance", "value": 0.5**i} for i in range(15)
+        {"feature": f"feature_{i}.target_us", "measure": "permutation importance", "value": 0.5**i}
+        for i in range(15)
     ]
     ranking += [
         {"feature": "log_m", "measure": "p-value", "value": 1e-12},

@@ -13,7 +13,9 @@ from flopcast.report.training import training_document
 from .pages import printed
 
 
-def test_the_inlier_curve_counts_errors_within_each_threshold_and_leaves_out_what_has_none() -> None:
+def test_the_inlier_curve_counts_errors_within_each_threshold_and_leaves_out_what_has_none() -> (
+    None
+):
     chart = inlier_chart({"a": [0.0, 4.0, 4.1, np.nan, 80.0], "none": [np.nan]})
     ((name, limits, share),) = chart.curves
     assert (name, limits[2], share[0], share[2], share[-1]) == ("a", 4.0, 25.0, 50.0, 75.0)
@@ -37,7 +39,9 @@ def test_a_chart_fits_and_its_curves_are_told_apart_without_colour() -> None:
 
 def test_a_chart_is_for_terminals_and_only_on_demand(run) -> None:
     metrics = {**run[0], "model": {"name": "Stack", "scheme": "grouped"}}
-    without, drawn_too = (printed(training_document(metrics, run[1], plot=plot)) for plot in (False, True))
+    without, drawn_too = (
+        printed(training_document(metrics, run[1], plot=plot)) for plot in (False, True)
+    )
     assert "⠤o⠤" not in without
     assert "⠤o⠤" in drawn_too
     assert drawn_too.splitlines()[-1] == without.splitlines()[-1]

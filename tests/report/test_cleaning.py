@@ -28,20 +28,29 @@ from flopcast.traces.dispatches import dispatch_table, empty_steps
 def kernels(names: list[str], duration_us: np.ndarray) -> pd.DataFrame:
     duration = np.rint(duration_us * 1e3).astype(np.int64)
     start = np.cumsum(duration) - duration
-    return dispatch_table({"kind": "kernel", "name": names, "start_ns": start, "duration_ns": duration, "gpu": 0})
+    return dispatch_table(
+        {"kind": "kernel", "name": names, "start_ns": start, "duration_ns": duration, "gpu": 0}
+    )
 
 
 def cleaned() -> Cleaned:
     """Return a kernel with an outlier, one that drifts, and more kernels than a table shows."""
     rng = np.random.default_rng(0)
-    times = [*rng.normal(10, 0.1, 49), 90.0, *(np.repeat([50.0, 55.0], [30, 20]) + rng.normal(0, 1.0, 50))]
+    times = [
+        *rng.normal(10, 0.1, 49),
+        90.0,
+        *(np.repeat([50.0, 55.0], [30, 20]) + rng.normal(0, 1.0, 50)),
+    ]
     names = ["steady"] * 50 + ["a name that is longer than the column for it [" + "x" * 80] * 50
     others = [f"k{number}" for number in range(SHOWN)]
     return clean(kernels([*names, *others], np.r_[times, np.full(SHOWN, 0.5)]), empty_steps())
 
 
 def together(found: Cleaned, coverage: Coverage | None = None) -> CleanedTraces:
-    rows, rejected = pd.DataFrame(index=range(22)), pd.DataFrame({"reason": ["no-device", "no-device"]})
+    rows, rejected = (
+        pd.DataFrame(index=range(22)),
+        pd.DataFrame({"reason": ["no-device", "no-device"]}),
+    )
     return CleanedTraces(("t.json",), found, 0.95, rows, rejected, coverage, None, ())
 
 
@@ -63,7 +72,9 @@ def test_the_spread_and_the_losses_are_shown_and_long_lists_are_cut() -> None:
     assert max(map(len, text.splitlines())) <= 120
 
 
-@pytest.mark.parametrize(("width", "name"), [(80, "a n…"), (100, "a name that…"), (130, "than the co…")])
+@pytest.mark.parametrize(
+    ("width", "name"), [(80, "a n…"), (100, "a name that…"), (130, "than the co…")]
+)
 def test_the_class_of_a_kernel_is_one_word_and_its_name_gives_way(width: int, name: str) -> None:
     found = cleaned()
     report = found.report.assign(op_class="elementwise", op="batch_norm_inference")
@@ -90,7 +101,10 @@ def test_json_holds_all_kernels() -> None:
 
 
 def test_what_is_not_covered_is_shown() -> None:
-    run, full = kernels(["a"], np.ones(1)), pd.DataFrame({"name": ["a", *(f"k{i}" for i in range(SHOWN + 1))]})
+    run, full = (
+        kernels(["a"], np.ones(1)),
+        pd.DataFrame({"name": ["a", *(f"k{i}" for i in range(SHOWN + 1))]}),
+    )
     coverage = merge_coverage({"one": run}, full)
     text = shown(together(cleaned(), coverage))
     assert "21 of 22" in text

@@ -31,7 +31,9 @@ def test_workloads_are_in_order_of_size_with_the_errors_below(run, cv):
     assert observed.size == 429
     for label in (name, "FLOPS scaling"):
         ape = 100 * np.abs(values(traces[label, "y"]) / observed - 1)
-        np.testing.assert_allclose(values(traces[label, "y2"]), np.maximum(ape, 0.01), rtol=1e-2, atol=1e-3)
+        np.testing.assert_allclose(
+            values(traces[label, "y2"]), np.maximum(ape, 0.01), rtol=1e-2, atol=1e-3
+        )
     rows = next(row for row in cv["models"] if row["name"] == name)
     assert values(traces[name, "y2"]).mean() == pytest.approx(rows["e_out"], rel=1e-4)
     assert figure.layout.yaxis.type == figure.layout.yaxis2.type == "log"
@@ -84,8 +86,12 @@ def test_markup_in_names_is_text(run, cv):
 
 def test_many_workloads_are_drawn_by_webgl_and_of_very_many_some_from_the_first_to_the_last(cv):
     rows = 25_000
-    table = pd.DataFrame({"row": np.arange(rows), "scheme": "grouped", "model": cv["selected"]["name"]})
-    table = table.assign(observed=1.0 + np.arange(rows), predicted=2.0 + np.arange(rows), ape=1.0, group="g")
+    table = pd.DataFrame(
+        {"row": np.arange(rows), "scheme": "grouped", "model": cv["selected"]["name"]}
+    )
+    table = table.assign(
+        observed=1.0 + np.arange(rows), predicted=2.0 + np.arange(rows), ape=1.0, group="g"
+    )
     figure = figures.workloads(table, cv, "")
     assert [trace.type for trace in figure.data] == ["scatter", "scattergl", "scattergl"]
     observed = values(next(trace for trace in figure.data if trace.name == "observed"))
@@ -109,8 +115,14 @@ def test_a_feature_far_above_the_others_does_not_flatten_them() -> None:
     assert figure.layout.xaxis.type == "log"
     assert figure.data[0].mode == "markers+text"
     assert 10 ** figure.layout.xaxis.range[0] < 0.5 < 488 < 10 ** figure.layout.xaxis.range[1]
-    assert figures.ranking([("a", 4.0), ("b", 1.5), ("c", 0.5)], "importance").layout.xaxis.type != "log"
-    assert figures.ranking([("a", 488.0), ("b", 1.5), ("c", -0.5)], "importance").layout.xaxis.type != "log"
+    assert (
+        figures.ranking([("a", 4.0), ("b", 1.5), ("c", 0.5)], "importance").layout.xaxis.type
+        != "log"
+    )
+    assert (
+        figures.ranking([("a", 488.0), ("b", 1.5), ("c", -0.5)], "importance").layout.xaxis.type
+        != "log"
+    )
 
 
 def test_groups_have_a_bar_and_their_baselines_mark(run):
@@ -127,7 +139,11 @@ def test_of_each_kind_of_the_literature_the_best_is_drawn(run, cv):
     names = [trace.name.partition(",")[0] for trace in curves]
     best = {
         kind: min(
-            (row for row in cv["models"] if row["name"].startswith(kind) and row["e_out"] is not None),
+            (
+                row
+                for row in cv["models"]
+                if row["name"].startswith(kind) and row["e_out"] is not None
+            ),
             key=lambda row: row["e_out"],
         )["name"]
         for kind in ("OLS", "NNLS")
@@ -145,7 +161,10 @@ def test_the_order_is_of_places(run, cv):
 
 
 def test_errors_over_the_number_of_trees():
-    rows = [{"trees": n, "e_out": 30 / n, "e_in": 10 / n, "ir": {"5": n, "10": 2 * n, "20": 3 * n}} for n in (2, 4)]
+    rows = [
+        {"trees": n, "e_out": 30 / n, "e_in": 10 / n, "ir": {"5": n, "10": 2 * n, "20": 3 * n}}
+        for n in (2, 4)
+    ]
     drawn = {trace.name: values(trace).tolist() for trace in figures.trees(rows).data}
     assert drawn["E_out"] == [15.0, 7.5]
     assert drawn["within 20 %"] == [6.0, 12.0]
@@ -159,11 +178,19 @@ def test_ticks_of_logarithms_are_written_in_full(last: float, dtick: object) -> 
     assert figure.layout.yaxis.tickformat is None
 
 
-def test_bars_reach_from_the_lower_to_the_upper_limit_and_what_is_unlike_training_is_apart() -> None:
+def test_bars_reach_from_the_lower_to_the_upper_limit_and_what_is_unlike_training_is_apart() -> (
+    None
+):
     frame = pd.DataFrame(
-        {"predicted_us": [8.0, 2.0, np.nan], "lower_us": [6.0, 1.5, np.nan], "upper_us": [12.0, 3.0, np.nan]}
+        {
+            "predicted_us": [8.0, 2.0, np.nan],
+            "lower_us": [6.0, 1.5, np.nan],
+            "upper_us": [12.0, 3.0, np.nan],
+        }
     )
-    like, unlike = figures.intervals(frame.assign(extrapolated=[True, False, False]), "duration_us").data
+    like, unlike = figures.intervals(
+        frame.assign(extrapolated=[True, False, False]), "duration_us"
+    ).data
     for trace, place, bars in ((like, 1, (2.0, 1.5, 3.0)), (unlike, 2, (8.0, 6.0, 12.0))):
         (predicted,) = values(trace)
         (up,), (down,) = trace.error_y.array, trace.error_y.arrayminus
@@ -171,11 +198,24 @@ def test_bars_reach_from_the_lower_to_the_upper_limit_and_what_is_unlike_trainin
 
 
 def test_a_figure_keeps_what_it_says_and_takes_the_look_of_the_page():
-    drawn = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]), {"plot_bgcolor": "red", "xaxis": {"title": {"text": "rows"}}})
+    drawn = go.Figure(
+        go.Scatter(x=[1, 2], y=[3, 4]),
+        {"plot_bgcolor": "red", "xaxis": {"title": {"text": "rows"}}},
+    )
     look = figures.styled(drawn, 321, {"x": 0.5}, yaxis={"title": {"text": "µs"}}).layout
-    assert (look.height, look.plot_bgcolor, look.legend.x, look.legend.font.size) == (321, "rgba(0,0,0,0)", 0.5, 13)
-    assert [(axis.title.text, axis.title.font.size) for axis in (look.xaxis, look.yaxis)] == [("rows", 14), ("µs", 14)]
-    shown = figures.styled(go.Figure(layout={"legend": {"title": {"text": "was"}}}), 99, {"title": "is"}).layout
+    assert (look.height, look.plot_bgcolor, look.legend.x, look.legend.font.size) == (
+        321,
+        "rgba(0,0,0,0)",
+        0.5,
+        13,
+    )
+    assert [(axis.title.text, axis.title.font.size) for axis in (look.xaxis, look.yaxis)] == [
+        ("rows", 14),
+        ("µs", 14),
+    ]
+    shown = figures.styled(
+        go.Figure(layout={"legend": {"title": {"text": "was"}}}), 99, {"title": "is"}
+    ).layout
     assert shown.legend.title.text == "is"
 
 
@@ -183,12 +223,22 @@ def test_the_farthest_off_of_each_third_are_named() -> None:
     off = np.array([1.0, 9.0, 2.0, 3.0, np.nan, 8.0, 1.0, 1.0, 7.0])
     named = figures.farthest(np.arange(9), off, list("abcdefghi"))
     assert [(one["text"], one["x"]) for one in named] == [("b", 1), ("f", 5), ("i", 8)]
-    assert [one["y"] for one in named] == np.log10([9.0, 8.0, 7.0]).tolist()  # as plotly wants it on such an axis
+    assert [one["y"] for one in named] == np.log10(
+        [9.0, 8.0, 7.0]
+    ).tolist()  # as plotly wants it on such an axis
 
 
 def test_each_way_of_a_learning_curve_is_named_once_beside_it() -> None:
     rows = [
-        {"rows": count, "way": way, "e_out": error, "least": error, "greatest": error, "coverage": 0.9, "affine": 9.0}
+        {
+            "rows": count,
+            "way": way,
+            "e_out": error,
+            "least": error,
+            "greatest": error,
+            "coverage": 0.9,
+            "affine": 9.0,
+        }
         for way, error in (("target alone", 17.0), ("from the host", 7.0))
         for count in (10, 30)
     ]

@@ -18,24 +18,44 @@ from flopcast.report.reference import (
 
 from .pages import printed
 
-TOY = GPU(name="toy [red]", cus=608, peaks={"fp8_matrix": 1307.45, "bf16_vector": 2.0}, sources=("toy.toml",))
+TOY = GPU(
+    name="toy [red]",
+    cus=608,
+    peaks={"fp8_matrix": 1307.45, "bf16_vector": 2.0},
+    sources=("toy.toml",),
+)
 
 
 def cells(table: Table) -> dict[str, list[str]]:
     """Return the cells of each row by its first one."""
-    rows = ([cell if isinstance(cell, str) else cell.text for cell in row.cells] for row in table.rows)
+    rows = (
+        [cell if isinstance(cell, str) else cell.text for cell in row.cells] for row in table.rows
+    )
     return {first: rest for first, *rest in rows}
 
 
 def test_the_list_has_a_row_per_gpu_with_its_figures():
     rows = cells(gpu_table(all_gpus()))
     assert list(rows) == [gpu.name for gpu in all_gpus()]
-    assert rows["MI300X"] == ["CDNA3", "gfx942", "304", "1307", "2615", "163", "5325", "448", "2023", "A"]
+    assert rows["MI300X"] == [
+        "CDNA3",
+        "gfx942",
+        "304",
+        "1307",
+        "2615",
+        "163",
+        "5325",
+        "448",
+        "2023",
+        "A",
+    ]
     assert rows["MI308X"] == ["CDNA3", "gfx942", "80", "–", "–", "–", "5300", "–", "2024", "C"]
 
 
 def test_the_list_and_a_comparison_are_printed(golden: Callable[[str, str], None]):
-    golden("gpus.txt", printed(gpus_document([find("MI300X"), find("MI308X"), find("MI455X"), TOY])))
+    golden(
+        "gpus.txt", printed(gpus_document([find("MI300X"), find("MI308X"), find("MI455X"), TOY]))
+    )
     compared = gpus_document([find("MI300X"), find("MI308X"), TOY], compared=True)
     golden("gpus-compared.txt", printed(compared))
 
@@ -43,7 +63,19 @@ def test_the_list_and_a_comparison_are_printed(golden: Callable[[str, str], None
 def test_the_list_fits_eighty_columns():
     lines = printed(gpus_document(all_gpus()), 80).splitlines()
     line = next(line for line in lines if line.startswith(" MI455X"))
-    assert line.split() == ["MI455X", "CDNA5", "gfx1250", "–", "5033", "20133", "315", "23300", "1800", "2026", "C"]
+    assert line.split() == [
+        "MI455X",
+        "CDNA5",
+        "gfx1250",
+        "–",
+        "5033",
+        "20133",
+        "315",
+        "23300",
+        "1800",
+        "2026",
+        "C",
+    ]
 
 
 def test_a_comparison_shows_each_figure_with_its_ratio_to_the_first():
@@ -70,7 +102,10 @@ def test_a_gpu_alone_shows_all_its_figures():
 
 def test_rare_figures_show_where_a_gpu_has_them():
     assert "int8 vector peak" not in cells(compare_table(find("MI300X")))
-    assert cells(compare_table(find("MI300X"), find("MI50")))["int8 vector peak"][1:3] == ["not published", "53"]
+    assert cells(compare_table(find("MI300X"), find("MI50")))["int8 vector peak"][1:3] == [
+        "not published",
+        "53",
+    ]
     assert cells(compare_table(find("MI455X")))["compute units by the driver"] == ["", "256"]
     assert cells(compare_table(find("H100 SXM5")))["matrix clock"] == ["MHz", "1830"]
 

@@ -19,7 +19,9 @@ ZERO = remark("zero-duration", "activities that took no time: rows refused")
 DEVICE = canonical_device("gfx[x]")[1] or ZERO
 
 
-def overview(label: str, kernels: int, findings: Sequence[Finding] = (), device: str = "MI300X") -> Overview:
+def overview(
+    label: str, kernels: int, findings: Sequence[Finding] = (), device: str = "MI300X"
+) -> Overview:
     """Return a trace of products, and of kernels without a class."""
     classes = [("gemm", "aten::mm", 3, 1200.0), ("", UNCLASSIFIED, kernels, 100.0 * kernels)]
     unknown = [(f"kernel[{place}]_" + "x" * 60, "", 1, 100.0 - place) for place in range(kernels)]
@@ -38,14 +40,19 @@ TRACES = (
 
 
 def test_traces_losses_and_what_is_held_are_printed(golden: Callable[[str, str], None]) -> None:
-    document = ingest_document(TRACES, {"zero-duration": 4}, [DEVICE], ["c.json: no JSON"], held="7 measurements")
+    document = ingest_document(
+        TRACES, {"zero-duration": 4}, [DEVICE], ["c.json: no JSON"], held="7 measurements"
+    )
     golden("ingest.txt", printed(document))
 
 
 def test_a_page_says_first_what_there_is_and_what_to_look_at() -> None:
     (first,) = ingest_document(TRACES, {"zero-duration": 4}, [], ["c.json: no JSON"]).opening
     assert isinstance(first, Headline)
-    assert (first.medium, first.answer) == ("both", "18 kernels of 2 traces, 3.6 ms of the GPU's time")
+    assert (first.medium, first.answer) == (
+        "both",
+        "18 kernels of 2 traces, 3.6 ms of the GPU's time",
+    )
     for said in ("1 error (zero-duration)", "4 rows", "1 file"):
         assert said in first.beneath
     (clean,) = ingest_document([], {}, [], []).opening
@@ -54,7 +61,10 @@ def test_a_page_says_first_what_there_is_and_what_to_look_at() -> None:
 
 
 def test_of_tables_only_what_was_lost_is_said() -> None:
-    assert printed(ingest_document([], {}, ["a note"], [], held="1 row")).splitlines() == ["note: a note", "1 row"]
+    assert printed(ingest_document([], {}, ["a note"], [], held="1 row")).splitlines() == [
+        "note: a note",
+        "1 row",
+    ]
 
 
 def test_kernels_beyond_ten_are_summed_on_a_terminal() -> None:
@@ -66,7 +76,12 @@ def test_kernels_beyond_ten_are_summed_on_a_terminal() -> None:
 
 def test_equal_findings_stand_together_the_gravest_first() -> None:
     first, second = finding_table(TRACES).rows
-    assert [getattr(cell, "text", cell) for cell in first.cells[:4]] == ["error", "zero-duration", "4", "16.7 %"]
+    assert [getattr(cell, "text", cell) for cell in first.cells[:4]] == [
+        "error",
+        "zero-duration",
+        "4",
+        "16.7 %",
+    ]
     assert str(first.cells[4]).endswith("(a.json:7; 2 traces)")
     assert (first.cells[0].tone, second.cells[0].tone) == ("error", "soft")  # type: ignore[union-attr]
 

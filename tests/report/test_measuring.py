@@ -12,7 +12,12 @@ import pandas as pd
 from flopcast.measuring.measure import Measured
 from flopcast.remarks import remark
 from flopcast.report.document import Document, Lines
-from flopcast.report.measuring import difference_line, measurements_json, measuring_document, operator_table
+from flopcast.report.measuring import (
+    difference_line,
+    measurements_json,
+    measuring_document,
+    operator_table,
+)
 
 TABLE = pd.DataFrame(
     {
@@ -34,7 +39,12 @@ TABLE = pd.DataFrame(
 
 def measured(**changes: Any) -> Measured:
     provenance = {"refused": [], "unmeasured": 0, "workloads": 3}
-    parts = {"table": TABLE, "provenance": provenance, "differences": pd.Series(dtype=float), "failures": []}
+    parts = {
+        "table": TABLE,
+        "provenance": provenance,
+        "differences": pd.Series(dtype=float),
+        "failures": [],
+    }
     return Measured(**{**parts, "ended": "done", **changes})
 
 
@@ -49,8 +59,23 @@ def told(document: Document) -> list[str]:
 
 def test_operators_are_counted_and_how_their_rows_ended() -> None:
     table = operator_table(TABLE)
-    assert [column.head for column in table.columns][-3:] == ["ended: interval", "ended: rounds differ", "ended: time"]
-    assert table.rows[0].cells == ("CPU-1T", "gemm", "2", "100.00", "200.00", "3.50", "5.0", "1", "0", "1")
+    assert [column.head for column in table.columns][-3:] == [
+        "ended: interval",
+        "ended: rounds differ",
+        "ended: time",
+    ]
+    assert table.rows[0].cells == (
+        "CPU-1T",
+        "gemm",
+        "2",
+        "100.00",
+        "200.00",
+        "3.50",
+        "5.0",
+        "1",
+        "0",
+        "1",
+    )
 
 
 def test_failures_and_passes_are_told() -> None:
@@ -65,7 +90,9 @@ def test_doubts_notes_and_what_is_left_are_told() -> None:
     provenance = {"refused": [], "unmeasured": 1, "workloads": 3}
     once = remark("measured-once", "s.csv: 2 rows repeat", file="s.csv", rows=2)
     late = TABLE.assign(late_share=1.0)
-    doubt, note, left = told(document(table=late, ended="budget", provenance=provenance, notes=(once,)))
+    doubt, note, left = told(
+        document(table=late, ended="budget", provenance=provenance, notes=(once,))
+    )
     assert doubt.startswith("3 of 3 rows")
     assert "s.csv: 2 rows" in note
     assert all(words in left for words in ("runs.csv", "1 of 3 workloads"))

@@ -15,7 +15,12 @@ from flopcast.report.notebook import MOST, framed
 
 def test_what_is_the_same_in_every_row_is_said_once_and_what_is_empty_not_at_all() -> None:
     table = pd.DataFrame(
-        {"device": ["MI300X"] * 3, "m": [1.0, 2.0, np.nan], "empty": [None] * 3, "blank": ["", "", ""]}
+        {
+            "device": ["MI300X"] * 3,
+            "m": [1.0, 2.0, np.nan],
+            "empty": [None] * 3,
+            "blank": ["", "", ""],
+        }
     )
     page = unescape(framed("Times", table, ["a remark"]))
     assert "In every row device = MI300X." in page
@@ -49,7 +54,11 @@ def test_a_long_table_shows_rows_from_all_of_it() -> None:
 
 
 def test_names_of_the_data_are_text() -> None:
-    page = framed("<b>", pd.DataFrame({"kernel": ["</script><script>alert(1)</script>", "<img src=x>"]}), ["<i>"])
+    page = framed(
+        "<b>",
+        pd.DataFrame({"kernel": ["</script><script>alert(1)</script>", "<img src=x>"]}),
+        ["<i>"],
+    )
     inside = unescape(page.split('srcdoc="')[1].split('"')[0])
     assert all(mark not in inside for mark in ("<script>alert", "<img", "<i>", "<b>"))
 

@@ -51,7 +51,9 @@ def texts(row: Row) -> list[str]:
 
 
 def tables(document: Document) -> list[Table]:
-    return [part for section in document.sections for part in section.parts if isinstance(part, Table)]
+    return [
+        part for section in document.sections for part in section.parts if isinstance(part, Table)
+    ]
 
 
 def closing(document: Document) -> list[Line]:
@@ -74,23 +76,42 @@ def test_the_protocol_is_shown_setting_by_setting() -> None:
 
 def test_the_protocol_for_machines() -> None:
     found = plan_document(plan(120, 1000, lag_us=400)).data
-    assert (found["runs"], found["margin"], found["published"], found["executions_filled"]) == (200, 0.05, 9, 10)
-    assert (found["lag_us"], found["settling_us"], found["steady_from"], found["executions"]) == (400, 0, 24, 27)
+    assert (found["runs"], found["margin"], found["published"], found["executions_filled"]) == (
+        200,
+        0.05,
+        9,
+        10,
+    )
+    assert (found["lag_us"], found["settling_us"], found["steady_from"], found["executions"]) == (
+        400,
+        0,
+        24,
+        27,
+    )
     assert found["remarks"] == []
     unknown = json.loads(dumps(plan_document(plan(120, 1000)).data, missing=True))
     assert (unknown["lag_us"], unknown["executions"]) == (None, 10)
     assert [one["code"] for one in unknown["remarks"]] == ["power-plan-lag-unknown"]
     below = json.loads(dumps(plan_document(plan(10, 1000)).data, missing=True))
-    assert (below["runs"], below["margin"], below["logs"], below["repeats"]) == (None, None, None, 3)
+    assert (below["runs"], below["margin"], below["logs"], below["repeats"]) == (
+        None,
+        None,
+        None,
+        3,
+    )
 
 
-def test_power_is_told_with_how_it_was_measured(profiles: PowerProfiles, kernel: KernelPower) -> None:
+def test_power_is_told_with_how_it_was_measured(
+    profiles: PowerProfiles, kernel: KernelPower
+) -> None:
     document = power_document(profiles)
     components, on_page, classes = tables(document)
     assert [texts(row)[:3] for row in components.rows] == [
         [kernel.kernel, "total", "compute-bound"], ["", "hbm", "compute-bound"]
     ]  # fmt: skip
-    assert [texts(row)[0] for row in on_page.rows] == [kernel.kernel] * 2  # each by itself, so that it can be sorted
+    assert [texts(row)[0] for row in on_page.rows] == [
+        kernel.kernel
+    ] * 2  # each by itself, so that it can be sorted
     assert [row.ends for row in components.rows] == [False, True]
     assert all(len(row.cells) == len(COLUMNS) for row in components.rows)
     assert [texts(row)[:3] for row in classes.rows] == [
@@ -124,16 +145,23 @@ def test_a_page_answers_first(profiles: PowerProfiles, kernel: KernelPower) -> N
 def test_throttling_and_no_class_are_told(profiles: PowerProfiles, kernel: KernelPower) -> None:
     part = kernel.components["total"]
     hot = replace(
-        part, throttling=replace(part.throttling, found=True, peak_w=600.0, settled_w=540.0, peak_execution=3)
+        part,
+        throttling=replace(
+            part.throttling, found=True, peak_w=600.0, settled_w=540.0, peak_execution=3
+        ),
     )
     told = list(description(replace(kernel, kernel="gemm", components={"total": hot})))
     assert any(all(word in line for word in ("600.0 W", "execution 3", "10.0 %")) for line in told)
-    *_, classes = tables(power_document(replace(profiles, kernels=[replace(kernel, facts=Facts())])))
+    *_, classes = tables(
+        power_document(replace(profiles, kernels=[replace(kernel, facts=Facts())]))
+    )
     assert not classes.rows
 
 
 def test_clocks_are_said_with_their_offset_drift_and_cost() -> None:
-    pairs = pd.DataFrame({"gpu_ns": [5000, 10**9 + 5000], "cpu_ns": [0, 10**9], "delay_ns": [1000, 1000]})
+    pairs = pd.DataFrame(
+        {"gpu_ns": [5000, 10**9 + 5000], "cpu_ns": [0, 10**9], "delay_ns": [1000, 1000]}
+    )
     clocks = (fit_clocks(pairs), fit_clocks(pairs.head(1)), one_clock(0, 1))
     two, one, none = map(clock_words, clocks)
     assert all(figure in two for figure in ("4.5 µs", "2 pairs", "+0.00 ± 0.41 ppm", "1.00 µs"))
@@ -154,7 +182,12 @@ def test_the_profile_for_machines(profiles: PowerProfiles) -> None:
     assert len(profile["runs"]["list_removed"]) == sum(profile["runs"]["removed"].values())
     assert profile["runs"]["golden"] + len(profile["runs"]["list_removed"]) == 120
     assert profile["remarks"] == [
-        {"code": "power-few-runs", "runs": 120, "wanted": 200, "text": "120 runs, 200 are recommended"}
+        {
+            "code": "power-few-runs",
+            "runs": 120,
+            "wanted": 200,
+            "text": "120 runs, 200 are recommended",
+        }
     ]
     assert [row["class"] for row in found["classes"]] == ["compute-bound"] * 2
 
@@ -162,7 +195,14 @@ def test_the_profile_for_machines(profiles: PowerProfiles) -> None:
 def test_each_component_has_a_panel(kernel: KernelPower) -> None:
     figure = power_figure(kernel)
     names = [trace.name for trace in figure.data]
-    panel = ["SSE readings", "SSE polynomial", "SSP readings", "SSP polynomial", "SSP spline", "window removed"]
+    panel = [
+        "SSE readings",
+        "SSE polynomial",
+        "SSP readings",
+        "SSP polynomial",
+        "SSP spline",
+        "window removed",
+    ]
     assert names == panel * 2
     assert [trace.name for trace in figure.data if trace.showlegend] == panel
     assert [note.text for note in figure.layout.annotations] == ["total", "hbm"]
@@ -177,27 +217,44 @@ def test_what_there_is_not_is_not_drawn(kernel: KernelPower) -> None:
     assert names == ["SSP readings", "SSP polynomial", "SSP spline"]
 
 
-def test_the_whole_run_and_what_each_step_is_worth(profiles: PowerProfiles, kernel: KernelPower) -> None:
+def test_the_whole_run_and_what_each_step_is_worth(
+    profiles: PowerProfiles, kernel: KernelPower
+) -> None:
     drawn = run_figure(kernel, kernel.components)
     readings, means = drawn.data[:2]
     assert len(readings.y) == len(kernel.components["total"].run)
-    assert (len(means.x), len(drawn.layout.shapes)) == (len(kernel.components["total"].by_execution), 4)
-    few = replace(kernel, without={"without binning": kernel, "50 runs": DataError("too few readings")})
+    assert (len(means.x), len(drawn.layout.shapes)) == (
+        len(kernel.components["total"].by_execution),
+        4,
+    )
+    few = replace(
+        kernel, without={"without binning": kernel, "50 runs": DataError("too few readings")}
+    )
     document = power_document(replace(profiles, kernels=[few]))
     rows = [texts(row) for row in tables(document)[3].rows]
     assert [row[0] for row in rows] == [kernel.kernel, "everything", "without binning", "50 runs"]
     assert (rows[1][1:], rows[1][4], rows[3][-1]) == (rows[2][1:], "0.00", "too few readings")
     assert len(plots(page(document))) == 3
-    data = json.loads(dumps(power_json(replace(profiles, kernels=[few]), learn([few])), missing=True))
+    data = json.loads(
+        dumps(power_json(replace(profiles, kernels=[few]), learn([few])), missing=True)
+    )
     assert data["kernels"][0]["without"]["50 runs"] == {"reason": "too few readings"}
 
 
-def test_the_page_has_a_figure_per_kernel_and_escapes_names(profiles: PowerProfiles, kernel: KernelPower) -> None:
+def test_the_page_has_a_figure_per_kernel_and_escapes_names(
+    profiles: PowerProfiles, kernel: KernelPower
+) -> None:
     made = page(power_document(profiles))
     body = parsed(own(made))
     assert "&lt;b&gt;gemm&lt;/b&gt;" in made
     assert "gemm" not in {tag for tag, _ in body.tags}
     assert len(plots(made)) == 2
     text = " ".join(body.text).replace("\xa0", " ")
-    for words in ("FinGraV", "Energies with 90 % intervals", "golden runs of", "drift", "120 runs, 200"):
+    for words in (
+        "FinGraV",
+        "Energies with 90 % intervals",
+        "golden runs of",
+        "drift",
+        "120 runs, 200",
+    ):
         assert words in text

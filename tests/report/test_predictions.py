@@ -23,7 +23,11 @@ FACTS: dict[str, Any] = {
     "run": "runs/fp8", "model": "Stack", "host": "MI300X", "target": "MI355X", "metric": "duration_us", "level": 0.9,
     "scheme": "grouped", "other_devices": {"MI210": 1200},
 }  # fmt: skip
-BEYOND = remark("above-trained-range", "m is 32768, trained to 16384 (2x beyond)", "m is above the trained range")
+BEYOND = remark(
+    "above-trained-range",
+    "m is 32768, trained to 16384 (2x beyond)",
+    "m is above the trained range",
+)
 ZERO = row_refused("zero-duration", "0")
 
 
@@ -36,9 +40,13 @@ def predictions(count: int = 3) -> pd.DataFrame:
     return frame
 
 
-def reported(frame: pd.DataFrame, reasons: dict[int, Remark] | None = None, **facts: Any) -> dict[str, Any]:
+def reported(
+    frame: pd.DataFrame, reasons: dict[int, Remark] | None = None, **facts: Any
+) -> dict[str, Any]:
     """Return the report of predictions of which some rows have a reason."""
-    first = [reasons[row].general if reasons and row in reasons else "" for row in range(len(frame))]
+    first = [
+        reasons[row].general if reasons and row in reasons else "" for row in range(len(frame))
+    ]
     tally, words = Tally("duration_us"), pd.Series(first, dtype="str")
     for rows in (frame.index < 2, frame.index >= 2):  # as they come
         tally.add(frame[rows], words[rows])
@@ -57,14 +65,24 @@ def test_identifying_columns_are_those_with_values_and_whole_numbers_are_whole()
     for row in (rows.iloc[:1], rows.iloc[1:]):  # as they come
         identity.see(row)
     found = identity.of(rows)
-    assert found.columns.tolist() == ["op", "dtype_a", "m", "kernel", "source", "duration_us", "energy_j"]
+    assert found.columns.tolist() == [
+        "op",
+        "dtype_a",
+        "m",
+        "kernel",
+        "source",
+        "duration_us",
+        "energy_j",
+    ]
     assert found["m"].tolist() == [16, pd.NA]
     assert found["duration_us"].tolist() == [3.0, 4.5]
 
 
 def test_causes_are_the_first_reasons_without_figures_by_frequency() -> None:
     below = remark("below-trained-range", "he.host is 0.01", "he.host is below the trained range")
-    level = remark("unseen-level", "dtype fp6 was not in training (fp8)", "dtype fp6 was not in training")
+    level = remark(
+        "unseen-level", "dtype fp6 was not in training (fp8)", "dtype fp6 was not in training"
+    )
     constant = remark("was-constant", "log2.k is 11", "log2.k never varied")
     other = remark("missing-value", "n is missing")
     ways = [(below, BEYOND), (level, BEYOND), (constant,), (other,), (BEYOND,), (BEYOND,)]
@@ -74,7 +92,11 @@ def test_causes_are_the_first_reasons_without_figures_by_frequency() -> None:
     assert list(tally.report(FACTS, [])["causes"].items()) == [
         (BEYOND.general, 2), (below.general, 1), (level.general, 1), (constant.general, 1), (other.text, 1),
     ]  # fmt: skip
-    assert not any(figure in word for word in tally.report(FACTS, [])["causes"] for figure in ("0.01", "fp8", "11"))
+    assert not any(
+        figure in word
+        for word in tally.report(FACTS, [])["causes"]
+        for figure in ("0.01", "fp8", "11")
+    )
 
 
 def test_the_report_counts() -> None:
@@ -136,10 +158,15 @@ def test_a_place_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
         write_file(predictions(), {}, tmp_path / "file" / "out.csv")
 
 
-def test_the_terminal_shows_counts_causes_and_the_first_rows(golden: Callable[[str, str], None]) -> None:
+def test_the_terminal_shows_counts_causes_and_the_first_rows(
+    golden: Callable[[str, str], None],
+) -> None:
     frame = predictions(12)
     reasons = {0: BEYOND, 1: BEYOND, 2: ZERO}
-    frame.loc[:1, "extrapolated"], frame.loc[2, ["predicted_us", "lower_us", "upper_us"]] = True, np.nan
+    frame.loc[:1, "extrapolated"], frame.loc[2, ["predicted_us", "lower_us", "upper_us"]] = (
+        True,
+        np.nan,
+    )
     frame.loc[:2, "reason"] = [reason.text for reason in reasons.values()]
     golden("predict.txt", printed(predictions_document(frame, reported(frame, reasons)), 130))
 
@@ -162,4 +189,8 @@ def test_causes_beyond_three_are_summed() -> None:
 def test_without_a_host_there_is_no_measured_column() -> None:
     document = predictions_document(predictions(), reported(predictions(), host=None))
     assert document.title.startswith("MI355X, new workloads")
-    assert [column.head for column in document.opening[-1].columns[1:-1]] == ["predicted", "lower", "upper"]
+    assert [column.head for column in document.opening[-1].columns[1:-1]] == [
+        "predicted",
+        "lower",
+        "upper",
+    ]

@@ -46,7 +46,11 @@ def made(**more: Any) -> Result:
 
 def rows_of(result: Result, name: str) -> list[list[str]]:
     table = tables(result, kernel_table(result.projection, result.rates)).get(name)
-    return [] if table is None else [[str(getattr(cell, "text", cell)) for cell in row.cells] for row in table.rows]
+    return (
+        []
+        if table is None
+        else [[str(getattr(cell, "text", cell)) for cell in row.cells] for row in table.rows]
+    )
 
 
 def test_classes_say_what_their_interval_rests_on() -> None:
@@ -98,7 +102,9 @@ def test_a_table_too_wide_has_heads_of_several_lines(width: int, whole: bool) ->
 
 
 def test_the_page_has_every_table_and_a_plot_for_each_sweep() -> None:
-    document = projection_document(projected(sweeps=parse_sweeps(["memory_bw_gbs=1000,3000", "link_bw_gbs=100"])))
+    document = projection_document(
+        projected(sweeps=parse_sweeps(["memory_bw_gbs=1000,3000", "link_bw_gbs=100"]))
+    )
     text = page(document)
     assert len(document.sections) > 2
     assert all(section.heading in text for section in document.sections)
@@ -110,5 +116,7 @@ def test_classes_that_overlap_are_said_to_add_up_to_more_than_the_whole() -> Non
     beside = [gemm(0, 400), all_reduce(0, 400, stream=1)]
     behind = [gemm(0, 400), all_reduce(500, 400)]
     found = [result_of("t.json", trace(rows), HOST, TARGET) for rows in (beside, behind)]
-    shown = [tables(one, kernel_table(one.projection, one.rates))["classes"].caption for one in found]
+    shown = [
+        tables(one, kernel_table(one.projection, one.rates))["classes"].caption for one in found
+    ]
     assert [bool(caption) for caption in shown] == [True, False]

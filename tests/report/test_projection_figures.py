@@ -31,10 +31,22 @@ def traces_of(figure: go.Figure) -> dict[str, go.Scatter]:
 def test_the_curve_is_the_time_over_the_figure(frame: pd.DataFrame) -> None:
     figure = sweep_figure(frame, target="<MI355X>", marks=[Mark("MI300X & measured", 5325, 2500)])
     traces = traces_of(figure)
-    assert list(traces) == ["projected", "&lt;MI355X&gt; as it is", "MI300X &amp; measured", "memory", "launch"]
+    assert list(traces) == [
+        "projected",
+        "&lt;MI355X&gt; as it is",
+        "MI300X &amp; measured",
+        "memory",
+        "launch",
+    ]
     assert (traces["projected"].x, traces["projected"].y) == ((4000, 6000, 8000), (3.0, 2.2, 2.0))
-    assert (traces["&lt;MI355X&gt; as it is"].x, traces["&lt;MI355X&gt; as it is"].y) == ((8000,), (2.0,))
-    assert (traces["MI300X &amp; measured"].x, traces["MI300X &amp; measured"].y) == ((5325,), (2.5,))
+    assert (traces["&lt;MI355X&gt; as it is"].x, traces["&lt;MI355X&gt; as it is"].y) == (
+        (8000,),
+        (2.0,),
+    )
+    assert (traces["MI300X &amp; measured"].x, traces["MI300X &amp; measured"].y) == (
+        (5325,),
+        (2.5,),
+    )
     assert traces["projected"].hovertemplate == "%{y:.4~g} ms at %{x} GB/s<extra>projected</extra>"
     assert figure.layout.xaxis2.title.text == "memory bandwidth, GB/s"
     assert figure.layout.yaxis.title.text == "end to end, ms"

@@ -30,26 +30,42 @@ def write(folder: Path, html: str = "<p>", **changes) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def test_a_run_has_its_parts_and_reads_back(tmp_path):
     write(tmp_path / "runs" / "a", "<p>é")
-    parts = {"metrics.json", "predictions.parquet", "model/manifest.json", "report.html", "manifest.json"}
+    parts = {
+        "metrics.json",
+        "predictions.parquet",
+        "model/manifest.json",
+        "report.html",
+        "manifest.json",
+    }
     assert set(contents(tmp_path / "runs" / "a")) == parts
     assert os.listdir(tmp_path / "runs") == ["a"]
     assert (tmp_path / "runs" / "a" / "report.html").read_text(encoding="utf-8") == "<p>é"
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "runs" / "a" / "predictions.parquet"), PREDICTIONS)
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "runs" / "a" / "predictions.parquet"), PREDICTIONS
+    )
     assert read_metrics(tmp_path / "runs" / "a")["data"] == {"n": 2}
 
 
 def test_a_text_of_many_predictions_stands_once_in_their_file(tmp_path):
     texts, codes = [f"{number:0100}" for number in range(15_000)], np.tile(np.arange(15_000), 80)
-    many = pd.DataFrame({"row": codes, "predicted": 1.0, "source": pd.Categorical.from_codes(codes, texts)})
+    many = pd.DataFrame(
+        {"row": codes, "predicted": 1.0, "source": pd.Categorical.from_codes(codes, texts)}
+    )
     write(tmp_path / "a", predictions=many)
     with pq.ParquetFile(tmp_path / "a" / "predictions.parquet") as file:
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-        assert sum(group.column(2).total_uncompressed_size for group in groups) < 1.5 * 1.5e6 + 2 * len(many)
+        assert sum(
+            group.column(2).total_uncompressed_size for group in groups
+        ) < 1.5 * 1.5e6 + 2 * len(many)
         assert file.read(["source"]).to_pandas()["source"].equals(many["source"])
 
 
@@ -58,7 +74,9 @@ def test_metrics_are_rounded_sorted_and_without_nan(tmp_path):
     metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
     assert list(metrics) == ["cv", "data", "model", "schema"]
     assert metrics["schema"] == 4
-    assert metrics["cv"][0]["models"] == [{"e_in": None, "ir": {"5": 0.333333333, "10": 1.0}, "name": "OLS"}]
+    assert metrics["cv"][0]["models"] == [
+        {"e_in": None, "ir": {"5": 0.333333333, "10": 1.0}, "name": "OLS"}
+    ]
     assert list(metrics["cv"][0]["models"][0]["ir"]) == ["5", "10"]
 
 
@@ -210,7 +228,10 @@ def test_models_are_ordered_by_error_then_name_with_failures_last() -> None:
     models = [("b", 9.5, None), ("gp", None, "singular"), ("a", 9.0, None), ("c", 9.0, None)]
     rows = [{"name": name, "e_out": error, "error": why} for name, error, why in models]
     chosen = {"name": "a", "tied": ["c", "b"]}
-    found = [(row["name"], kind) for row, kind in ordered({"baselines": BASELINES, "models": rows, "selected": chosen})]
+    found = [
+        (row["name"], kind)
+        for row, kind in ordered({"baselines": BASELINES, "models": rows, "selected": chosen})
+    ]
     laws = [(row["name"], "baseline") for row in BASELINES]
     assert found == [*laws, ("a", "selected"), ("c", "tied"), ("b", "tied"), ("gp", "")]
 
@@ -222,7 +243,13 @@ def test_who_left_early_stands_last_by_how_much_worse_and_a_baseline_can_be_sele
         {"name": "network", **left, "left": {"code": "cannot-win", "folds": 2, "times": 1.5}},
         {"name": "bad", "e_out": 90.0, "left": None, "error": None},
     ]
-    found = ordered({"baselines": BASELINES[:2], "models": rows, "selected": {"name": "affine", "tied": ["affine"]}})
+    found = ordered(
+        {
+            "baselines": BASELINES[:2],
+            "models": rows,
+            "selected": {"name": "affine", "tied": ["affine"]},
+        }
+    )
     kinds = ["selected", "baseline", "", "left", "left"]
     assert [(row["name"], kind) for row, kind in found] == list(
         zip(["affine", "roofline scaling", "bad", "network", "forest"], kinds, strict=True)
@@ -231,8 +258,15 @@ def test_who_left_early_stands_last_by_how_much_worse_and_a_baseline_can_be_sele
 
 @pytest.mark.parametrize(
     ("rows", "name"),
-    [(BASELINES, "FLOPS scaling"), (BASELINES[:2], "roofline scaling"), (BASELINES[:1], "affine"), ([], None)],
+    [
+        (BASELINES, "FLOPS scaling"),
+        (BASELINES[:2], "roofline scaling"),
+        (BASELINES[:1], "affine"),
+        ([], None),
+    ],
 )
-def test_the_reference_is_flops_scaling_then_an_unfitted_law_then_any(rows: list, name: str | None) -> None:
+def test_the_reference_is_flops_scaling_then_an_unfitted_law_then_any(
+    rows: list, name: str | None
+) -> None:
     found = reference({"baselines": [*rows, {"name": "FLOPS scaling", "e_out": None}]})
     assert found == next((row for row in BASELINES if row["name"] == name), None)

@@ -50,11 +50,15 @@ GRID = np.array([16.0, 32.0, 64.0])
 
 def series(name: str, performance: list[float]) -> Curve:
     sizes = [8 * 2**i for i in range(len(performance))]
-    return curves_of(pd.DataFrame({"benchmark": name, "size": sizes, "ipc": performance, "unit": "SM"})).curves[0]
+    return curves_of(
+        pd.DataFrame({"benchmark": name, "size": sizes, "ipc": performance, "unit": "SM"})
+    ).curves[0]
 
 
 def benchmark(name: str, performance: list[float]) -> BenchmarkPrediction:
-    good = LawPrediction("straight", GRID, GRID / 8, GRID / 10, GRID / 6, (remark("no-serial-share", SERIAL),))
+    good = LawPrediction(
+        "straight", GRID, GRID / 8, GRID / 10, GRID / 6, (remark("no-serial-share", SERIAL),)
+    )
     bad = LawPrediction("broken", GRID, *[np.full(3, np.nan)] * 3, failed="needs [three] sizes")
     one = series(name, performance)
     return BenchmarkPrediction(one, (good, bad), classify(one), None, ())
@@ -64,11 +68,16 @@ def benchmark(name: str, performance: list[float]) -> BenchmarkPrediction:
 def result() -> SizePredictions:
     """Two benchmarks: one measured at the target and predicted right, one not measured there."""
     both = (benchmark("a", [1.0, 2.0, 4.0, 8.0]), benchmark("b [x]", [1.0, 2.0]))
-    return SizePredictions(both, (8, 16), (64,), 0.9, (remark("columns-not-used", "columns not used: colour"),))
+    return SizePredictions(
+        both, (8, 16), (64,), 0.9, (remark("columns-not-used", "columns not used: colour"),)
+    )
 
 
 def rows(table: Table) -> list[tuple[str, ...]]:
-    return [tuple(cell if isinstance(cell, str) else cell.text for cell in row.cells) for row in table.rows]
+    return [
+        tuple(cell if isinstance(cell, str) else cell.text for cell in row.cells)
+        for row in table.rows
+    ]
 
 
 def printed(document: Document) -> str:
@@ -105,7 +114,8 @@ def test_a_page_answers_first_beside_the_best_simple_law(result: SizePredictions
     assert (first.about, first.answer) == ("b [x] (strong), size 64", "8")
     assert "[6.4, 10.67]" in first.beneath
     found = [
-        LawSummary(law, "strong", 64, 2, 0, error, error, 1) for law, error in (("scale model", 1), ("a", 3), ("b", 2))
+        LawSummary(law, "strong", 64, 2, 0, error, error, 1)
+        for law, error in (("scale model", 1), ("a", 3), ("b", 2))
     ]
     assert simplest(found) is found[2]
 
@@ -117,7 +127,9 @@ def test_a_benchmark_is_described(result: SizePredictions) -> None:
     assert str(first.scaling) in told[0]
     cost = SimulationCost(64, 1200, 300, 200)
     *_, last = description(replace(first, cliffs=(), costs=(cost,)))
-    assert all(figure in last for figure in ("300 s", "4.0 times", "size 64", "1,200 s", "6.0 times"))
+    assert all(
+        figure in last for figure in ("300 s", "4.0 times", "size 64", "1,200 s", "6.0 times")
+    )
 
 
 def test_remarks_stand_once_and_name_their_laws_and_benchmarks(result: SizePredictions) -> None:
@@ -139,7 +151,9 @@ def test_remarks_on_many_benchmarks_count_them(result: SizePredictions) -> None:
 
 def test_what_all_simulations_cost_together_is_said(result: SizePredictions) -> None:
     cost = SimulationCost(64, 1200, 300, 200)
-    timed = replace(result, benchmarks=tuple(replace(one, costs=(cost,)) for one in result.benchmarks))
+    timed = replace(
+        result, benchmarks=tuple(replace(one, costs=(cost,)) for one in result.benchmarks)
+    )
     assert "4.00" in remarks(timed)[-1]
     (found,) = predictions_document(timed).data["simulation_speedups"]
     totals = {"target": 64, "benchmarks": 2, "together_s": 600, "target_s": 2400}
@@ -153,7 +167,12 @@ def test_without_a_measured_target_there_is_no_column_of_errors(result: SizePred
 
 def test_everything_is_printed_and_brackets_stay(result: SizePredictions) -> None:
     said = " ".join(printed(predictions_document(result)).split())
-    for words in ("b [x] (strong)", "needs [three] sizes", "Errors over the benchmarks", "Predicted from 8 and 16"):
+    for words in (
+        "b [x] (strong)",
+        "needs [three] sizes",
+        "Errors over the benchmarks",
+        "Predicted from 8 and 16",
+    ):
         assert words in said
 
 
@@ -179,7 +198,13 @@ def test_json_holds_every_prediction(result: SizePredictions) -> None:
 
 
 def test_reproduced_errors_stand_beside_the_published_ones() -> None:
-    cell = {"scenario": "strong", "target": 128, "fit": (8.0, 16.0), "predictor": "proportional", "average": 22.04}
+    cell = {
+        "scenario": "strong",
+        "target": 128,
+        "fit": (8.0, 16.0),
+        "predictor": "proportional",
+        "average": 22.04,
+    }
     cell["max"] = 113.2
     frame = pd.DataFrame(
         [
@@ -250,7 +275,11 @@ def test_the_table_of_halvings_fits_a_hundred_and_twenty_columns() -> None:
 def test_json_holds_the_models_as_gpus() -> None:
     base = find("MI300X")
     found = json.loads(dumps(configurations_document(scale_models(base), base).data, missing=True))
-    assert (found["base"], found["gpus"][1]["cus"], found["gpus"][1]["llc_mb"]) == ("MI300X", 38, 32)
+    assert (found["base"], found["gpus"][1]["cus"], found["gpus"][1]["llc_mb"]) == (
+        "MI300X",
+        38,
+        32,
+    )
     assert found["schema"] == 1
     assert "memory_bw_gbs" in found["shared"]
 
@@ -261,7 +290,8 @@ def curved() -> SizePredictions:
     sizes = np.array([8, 16, 32, 64])
     names = ("<b>a</b>", "b", "c", "d")
     parts = [
-        pd.DataFrame({"benchmark": name, "size": sizes, "ipc": sizes ** (1 - 0.05 * i)}) for i, name in enumerate(names)
+        pd.DataFrame({"benchmark": name, "size": sizes, "ipc": sizes ** (1 - 0.05 * i)})
+        for i, name in enumerate(names)
     ]
     table = curves_of(pd.concat([*parts[:3], parts[3].head(2)], ignore_index=True))
     return predict_sizes(table, [8, 16], [64])
@@ -275,17 +305,25 @@ def test_each_benchmark_has_a_panel_with_what_was_measured(curved: SizePredictio
     assert figure.layout.annotations[0].text == "&lt;b&gt;a&lt;/b&gt; (strong)"
 
 
-def test_the_leading_law_is_shown_with_its_interval_and_the_others_wait_in_the_legend(curved: SizePredictions) -> None:
+def test_the_leading_law_is_shown_with_its_interval_and_the_others_wait_in_the_legend(
+    curved: SizePredictions,
+) -> None:
     lead = leading(curved)
     figure = prediction_figure(curved, lead)
-    drawn = {trace.name for trace in figure.data if trace.mode == "lines" and trace.visible is True and trace.name}
+    drawn = {
+        trace.name
+        for trace in figure.data
+        if trace.mode == "lines" and trace.visible is True and trace.name
+    }
     assert drawn == {lead}
     shown = [trace.name for trace in figure.data if trace.showlegend]
     assert len(shown) == len(set(shown))
     assert {"measured", lead} < set(shown)
 
 
-def test_the_learned_law_leads_and_where_it_is_not_asked_for_one_with_an_interval(curved: SizePredictions) -> None:
+def test_the_learned_law_leads_and_where_it_is_not_asked_for_one_with_an_interval(
+    curved: SizePredictions,
+) -> None:
     assert leading(curved) == "scale model (learned)"
     table = curves_of(pd.DataFrame({"benchmark": "a", "size": [8, 16], "ipc": [1.0, 1.9]}))
     assert leading(predict_sizes(table, [8, 16], [64], laws=["USL", "linear", "power"])) == "linear"
@@ -325,15 +363,22 @@ def test_a_page_without_a_measured_target_says_so() -> None:
 def gone(*, predicted: float = 8.0, upper: float = np.inf) -> SizePredictions:
     """Predictions of a law that has no interval, or none at all, at the largest size."""
     one = benchmark("a", [1.0, 2.0, 4.0, 8.0])
-    figures = np.array([2.0, 4.0, predicted]), np.array([2.0, 4.0, 0.0]), np.array([2.0, 4.0, upper])
+    figures = (
+        np.array([2.0, 4.0, predicted]),
+        np.array([2.0, 4.0, 0.0]),
+        np.array([2.0, 4.0, upper]),
+    )
     law = LawPrediction("straight", GRID, *figures)
     return SizePredictions((replace(one, laws=(law, one.laws[1])),), (8, 16), (32, 64), 0.9, ())
 
 
 @pytest.mark.parametrize(
-    ("figures", "reason"), [({}, "no interval at 64"), ({"predicted": np.nan, "upper": np.nan}, "no prediction at 64")]
+    ("figures", "reason"),
+    [({}, "no interval at 64"), ({"predicted": np.nan, "upper": np.nan}, "no prediction at 64")],
 )
-def test_a_dash_has_its_reason_beside_it_and_is_null_for_machines(figures: dict[str, float], reason: str) -> None:
+def test_a_dash_has_its_reason_beside_it_and_is_null_for_machines(
+    figures: dict[str, float], reason: str
+) -> None:
     result = gone(**figures)
     law = rows(prediction_table(result))[1]
     assert "–" in law
@@ -343,7 +388,9 @@ def test_a_dash_has_its_reason_beside_it_and_is_null_for_machines(figures: dict[
     assert not any("at 32" in line for line in remarks(result))
     text = dumps(predictions_json(result), missing=True)
     assert not any(word in text for word in ("NaN", "Infinity"))
-    told = [one for one in json.loads(text)["benchmarks"][0]["predictions"] if one["law"] == "straight"]
+    told = [
+        one for one in json.loads(text)["benchmarks"][0]["predictions"] if one["law"] == "straight"
+    ]
     assert [one["upper"] is None for one in told] == [False, True]
     assert [one["predicted"] is None for one in told] == [False, "predicted" in figures]
 

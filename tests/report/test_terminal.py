@@ -26,10 +26,20 @@ from flopcast.report.document import (
     losses,
     rows,
 )
-from flopcast.report.terminal import SCREEN, WIDTH, first_screen, output, print_document, say_written, show
+from flopcast.report.terminal import (
+    SCREEN,
+    WIDTH,
+    first_screen,
+    output,
+    print_document,
+    say_written,
+    show,
+)
 
 
-def test_what_is_not_a_terminal_is_wide_enough_for_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_a_terminal_is_wide_enough_for_every_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     assert output().width == WIDTH
     monkeypatch.setenv("COLUMNS", "200")
@@ -51,7 +61,12 @@ def printed(*parts: Part, width: int = 80, title: str = "", lead: str = "") -> l
 
 
 def test_a_table_has_its_words_on_the_left_and_prints_brackets_as_they_are() -> None:
-    table = Table(columns("x [/]", numbers=["n"]), rows([("word", "1"), ("w", "100")]), "[b]a", caption="[i] of two")
+    table = Table(
+        columns("x [/]", numbers=["n"]),
+        rows([("word", "1"), ("w", "100")]),
+        "[b]a",
+        caption="[i] of two",
+    )
     found = [line for line in printed(table, width=40) if line]
     assert [line.strip() for line in (found[0], found[-1])] == ["[b]a", "[i] of two"]
     assert found[1] == " x [/]    n"
@@ -61,22 +76,31 @@ def test_a_table_has_its_words_on_the_left_and_prints_brackets_as_they_are() -> 
 def test_a_table_says_how_many_of_its_rows_are_shown() -> None:
     every = rows([("a", "1"), ("b", "2"), ("c", "3")])
     assert "worst (2 of 3)" in printed(Table(columns("x", numbers=["n"]), every, "worst", shown=2))
-    found = printed(Table(columns("x", numbers=["n"]), every, "worst", shown=2, rest=Row(("1 more", "3"))))
+    found = printed(
+        Table(columns("x", numbers=["n"]), every, "worst", shown=2, rest=Row(("1 more", "3")))
+    )
     assert "worst" in found
     assert found[-2] == " 1 more  3"
     assert printed(Table(columns("x"), ())) == []
 
 
 def test_a_table_comes_closer_where_it_is_too_wide_and_folds_its_heads_last() -> None:
-    table = Table([Column("name", "name"), Column("a long head", "number")], rows([("x" * 10, "1")]))
+    table = Table(
+        [Column("name", "name"), Column("a long head", "number")], rows([("x" * 10, "1")])
+    )
     assert " name        a long head" in printed(table, width=26)
     assert " name       a long head" in printed(table, width=25)
-    assert [line.split() for line in printed(table, width=22)[1:3]] == [["a", "long"], ["name", "head"]]
+    assert [line.split() for line in printed(table, width=22)[1:3]] == [
+        ["a", "long"],
+        ["name", "head"],
+    ]
 
 
 def test_a_row_with_fewer_cells_is_a_sentence_beneath_the_table() -> None:
     failed = Row(("GaussianProcess", Cell("failed: singular", "error")))
-    found = printed(Table(columns("model", numbers=["E_out", "E_in"]), (*rows([("OLS", "1", "2")]), failed)))
+    found = printed(
+        Table(columns("model", numbers=["E_out", "E_in"]), (*rows([("OLS", "1", "2")]), failed))
+    )
     assert found[-1] == "   GaussianProcess failed: singular"
 
 
@@ -104,7 +128,10 @@ def test_what_is_for_pages_is_left_out() -> None:
 
 
 def test_a_first_screen_has_the_answer_whole_then_what_fits_and_counts_the_rest() -> None:
-    answer, long = Lines([Line(f"answer {number}") for number in range(4)]), rows([(f"row {n}",) for n in range(40)])
+    answer, long = (
+        Lines([Line(f"answer {number}") for number in range(4)]),
+        rows([(f"row {n}",) for n in range(40)]),
+    )
     said = Lines([Line("lost " * 40, "warning"), *(Line(f"note {n}", "soft") for n in range(5))])
     table, second = Table(columns("x"), long, "long"), Table(columns("y"), long, "second")
     document = Document("title", "", [said, answer], [Section("", [table, second])])
@@ -122,7 +149,10 @@ def test_a_first_screen_has_the_answer_whole_then_what_fits_and_counts_the_rest(
 
 
 def test_what_was_written_is_one_line_whatever_the_width() -> None:
-    text, parts = io.StringIO(), [Path("folder-of-a-run") / name for name in ("a[b].json", "b.html", "c.parquet")]
+    text, parts = (
+        io.StringIO(),
+        [Path("folder-of-a-run") / name for name in ("a[b].json", "b.html", "c.parquet")],
+    )
     console = Console(file=text, width=20)
     say_written(console, *parts)
     say_written(console, parts[0], rows=2000)
@@ -135,8 +165,12 @@ def test_what_was_written_is_one_line_whatever_the_width() -> None:
 
 
 @pytest.mark.parametrize("every", [False, True])
-def test_what_writes_files_is_offered_where_none_was_written(capsys: pytest.CaptureFixture[str], every: bool) -> None:
-    document = Document("title", closing=[lines(["Next: measure more."])], offer="--out FOLDER writes the page")
+def test_what_writes_files_is_offered_where_none_was_written(
+    capsys: pytest.CaptureFixture[str], every: bool
+) -> None:
+    document = Document(
+        "title", closing=[lines(["Next: measure more."])], offer="--out FOLDER writes the page"
+    )
     show(document, every=every)
     assert capsys.readouterr().out.splitlines()[1:] == [
         "Next: measure more.",

@@ -50,15 +50,21 @@ def test_the_terminal_shows_the_answer_then_the_best_of_each_family_and_all_wher
     run, golden: Callable[[str, str], None]
 ) -> None:
     metrics = {**run[0], "model": {"name": "Stack", "scheme": "grouped"}}
-    metrics["cv"] = [{**cv, "models": [*cv["models"][:4], *cv["models"][-2:]]} for cv in run[0]["cv"]]
+    metrics["cv"] = [
+        {**cv, "models": [*cv["models"][:4], *cv["models"][-2:]]} for cv in run[0]["cv"]
+    ]
     golden(
         "train.txt",
-        printed(training_document(metrics, rank=3)) + printed(training_document(metrics, rank=3, every=True)),
+        printed(training_document(metrics, rank=3))
+        + printed(training_document(metrics, rank=3, every=True)),
     )
 
 
 def test_the_terminal_says_last_that_nothing_was_saved(run) -> None:
-    kept, lost = (printed(training_document(run[0], saved=saved)).strip().splitlines() for saved in (True, False))
+    kept, lost = (
+        printed(training_document(run[0], saved=saved)).strip().splitlines()
+        for saved in (True, False)
+    )
     assert lost[:-1] == kept
     assert "--out" in lost[-1]
 
@@ -66,10 +72,26 @@ def test_the_terminal_says_last_that_nothing_was_saved(run) -> None:
 def test_a_page_ends_with_where_its_run_comes_from(run) -> None:
     machine = {"cpu": "a <cpu>", "cores": 4, "os": "Linux", "python": "3.12.1"}
     files = [{"name": "a.csv", "bytes": 1234, "sha256": "ab" * 32}]
-    known = {"command": "fc.train()", "where": ["op=gemm"], "seed": 7, "date": "2026-01-02T03:04:05+00:00"}
-    footer = page(training_document({**run[0], "provenance": {**known, "files": files, "machine": machine}}))
+    known = {
+        "command": "fc.train()",
+        "where": ["op=gemm"],
+        "seed": 7,
+        "date": "2026-01-02T03:04:05+00:00",
+    }
+    footer = page(
+        training_document({**run[0], "provenance": {**known, "files": files, "machine": machine}})
+    )
     footer = footer.partition("<footer>")[2].partition("</footer>")[0]
-    for text in ("fc.train()", "op=gemm", "seed 7", "2026-01-02", "a &lt;cpu&gt;", "a.csv", "1,234", "ab" * 32):
+    for text in (
+        "fc.train()",
+        "op=gemm",
+        "seed 7",
+        "2026-01-02",
+        "a &lt;cpu&gt;",
+        "a.csv",
+        "1,234",
+        "ab" * 32,
+    ):
         assert text in footer
     assert "<footer>" not in page(training_document(run[0]))
 
@@ -96,7 +118,8 @@ def test_the_page_says_the_same_with_figures_and_quotes_rejected_rows(run) -> No
 
 def test_the_errors_of_a_forests_sizes_are_drawn_where_they_were_asked_for(run) -> None:
     sizes = [
-        {"trees": size, "e_out": 9.0, "e_in": 5.0, "ir": dict.fromkeys(("5", "10", "20"), 50.0)} for size in (2, 4)
+        {"trees": size, "e_out": 9.0, "e_in": 5.0, "ir": dict.fromkeys(("5", "10", "20"), 50.0)}
+        for size in (2, 4)
     ]
     metrics = {**run[0], "cv": [{**cv, "trees": sizes} for cv in run[0]["cv"]]}
     assert page(training_document(metrics, run[1].iloc[:0])).count("A forest&#39;s error") == 2
@@ -109,7 +132,11 @@ def test_without_the_rejected_rows_the_counts_of_the_metrics_are_shown(run) -> N
 @pytest.mark.no_cover
 def test_names_of_the_data_cannot_become_markup(run) -> None:
     evil = '</script><img src=x onerror="alert(1)">[/bold]'
-    metrics, predictions, rejected = copy.deepcopy(run[0]), run[1].copy(), run[2].assign(reason=evil, detail=evil)
+    metrics, predictions, rejected = (
+        copy.deepcopy(run[0]),
+        run[1].copy(),
+        run[2].assign(reason=evil, detail=evil),
+    )
     for cv in metrics["cv"]:
         cv["models"][-1]["error"] = evil
         predictions["model"] = predictions["model"].replace(cv["models"][0]["name"], evil)
@@ -119,7 +146,9 @@ def test_names_of_the_data_cannot_become_markup(run) -> None:
     predictions["group"] = evil
     predictions[evil] = predictions["observed"]
     metrics["data"] |= {"host": evil, "notes": [evil], "sha256": evil, "metric": evil}
-    metrics["groups"][0]["group"] = metrics["ranking"][0]["feature"] = metrics["ranking"][1]["measure"] = evil
+    metrics["groups"][0]["group"] = metrics["ranking"][0]["feature"] = metrics["ranking"][1][
+        "measure"
+    ] = evil
     metrics["versions"] = {evil: evil}
     document = training_document(metrics, predictions, rejected)
     found = parsed(page(document))
@@ -128,7 +157,9 @@ def test_names_of_the_data_cannot_become_markup(run) -> None:
     assert "failed: </script>" in printed(document, 300)
 
 
-@pytest.mark.parametrize("metrics", [{}, {"cv": [{"scheme": "kfold"}]}, {"data": {"target": "MI300X", "n": 3}}])
+@pytest.mark.parametrize(
+    "metrics", [{}, {"cv": [{"scheme": "kfold"}]}, {"data": {"target": "MI300X", "n": 3}}]
+)
 def test_missing_sections_are_left_out(metrics, run) -> None:
     document = training_document(metrics, run[1].iloc[:0])
     text = page(document)
@@ -138,7 +169,11 @@ def test_missing_sections_are_left_out(metrics, run) -> None:
 
 def test_baselines_come_first_then_models_by_error_then_failures(run) -> None:
     rows = model_table(run[0]["cv"][0]).rows
-    assert [texts(row)[0].strip() for row in rows[:3]] == ["FLOPS scaling", "bandwidth scaling", "roofline scaling"]
+    assert [texts(row)[0].strip() for row in rows[:3]] == [
+        "FLOPS scaling",
+        "bandwidth scaling",
+        "roofline scaling",
+    ]
     assert [row.ends for row in rows[:4]] == [False, False, True, False]
     assert [row.tone for row in rows[2:5]] == ["soft", "strong", "near"]
     assert [texts(row)[0][0] for row in rows[2:5]] == [" ", "*", "≈"]
@@ -148,12 +183,40 @@ def test_baselines_come_first_then_models_by_error_then_failures(run) -> None:
 
 
 def test_a_row_follows_the_heads_and_shows_what_is_missing() -> None:
-    row = {"name": "a", "e_out": 9.04, "e_in": 3.0, "median_ape": 5.0, "max_ape": 80.0, "ir": {"5": 60.0, "10": 80.0}}
-    row |= {"features_selected": 3, "features_available": 40, "space": "log time", "fit_seconds": 0.25}
-    early = {"name": "c", "e_out": None, "left": remark("cannot-win", "1.5 times the error of a").to_dict()}
+    row = {
+        "name": "a",
+        "e_out": 9.04,
+        "e_in": 3.0,
+        "median_ape": 5.0,
+        "max_ape": 80.0,
+        "ir": {"5": 60.0, "10": 80.0},
+    }
+    row |= {
+        "features_selected": 3,
+        "features_available": 40,
+        "space": "log time",
+        "fit_seconds": 0.25,
+    }
+    early = {
+        "name": "c",
+        "e_out": None,
+        "left": remark("cannot-win", "1.5 times the error of a").to_dict(),
+    }
     cv = {"scheme": "kfold", "models": [row | {"e_out_groups": 10.1}, {"name": "b"}, early]}
     first, second, last = model_table(cv).rows
-    assert texts(first)[1:] == ["9.0", "10.1", "3.0", "5.0", "80.0", "60.0", "80.0", "–", "3/40", "log time", "0.2"]
+    assert texts(first)[1:] == [
+        "9.0",
+        "10.1",
+        "3.0",
+        "5.0",
+        "80.0",
+        "60.0",
+        "80.0",
+        "–",
+        "3/40",
+        "log time",
+        "0.2",
+    ]
     assert texts(second)[1:] == ["–"] * 8 + ["–/–", "–", "–"]
     assert texts(last) == ["† c", "1.5 times the error of a"]
     assert len(first.cells) == len(COLUMNS)
@@ -163,30 +226,55 @@ def test_the_verdict_gives_the_honest_error_its_interval_its_baseline_and_the_ti
     worse = {**CV, "selected": {"name": "a", "e_out": 63.44, "tied": [f"m{i}" for i in range(7)]}}
     alone = {"scheme": "kfold", "selected": {"name": "a", "e_out": 5.0}}
     equal = {**CV, "selected": {"name": "a", "e_out": 6.5, "e_out_table": 6.6}}
-    told = {"better": verdict(CV), "worse": verdict(worse), "alone": verdict(alone), "equal": verdict(equal)}
+    told = {
+        "better": verdict(CV),
+        "worse": verdict(worse),
+        "alone": verdict(alone),
+        "equal": verdict(equal),
+    }
     figures = {
-        "better": [("9.4 %", "7.9 – 11.2 %", "31.7 % of FLOPS scaling", "3.4 times"), ("9.0 %",), ("c, b",)],
+        "better": [
+            ("9.4 %", "7.9 – 11.2 %", "31.7 % of FLOPS scaling", "3.4 times"),
+            ("9.0 %",),
+            ("c, b",),
+        ],
         "worse": [("63.4 %", "31.7 %", "0.50 times"), ("m4 and 2 more",)],
         "alone": [("5.0 %",)],
         "equal": [("6.5 %", "4.9 times"), ("6.6 %",)],
     }
     for case, lines in told.items():
-        missing = [[one for one in own if one not in line] for line, own in zip(lines, figures[case], strict=True)]
+        missing = [
+            [one for one in own if one not in line]
+            for line, own in zip(lines, figures[case], strict=True)
+        ]
         assert missing == [[]] * len(lines)
     assert verdict({"scheme": "kfold"}) == []
 
 
 def test_the_headline_sets_the_best_simple_rule_against_the_model() -> None:
-    scaling, line = ({"name": name, "e_out": error} for name, error in (("FLOPS scaling", 31.7), ("affine", 18.72)))
+    scaling, line = (
+        {"name": name, "e_out": error}
+        for name, error in (("FLOPS scaling", 31.7), ("affine", 18.72))
+    )
     opening = training_document({"cv": [{**CV, "baselines": [scaling, line]}]}).opening
     headline = next(part for part in opening if isinstance(part, Headline))
     assert isinstance(headline, Headline)
     assert (headline.about, headline.rival) == (scheme(CV), "affine: 18.7 %")
     assert headline.answer == "flopcast: 9.4 %"
-    for told in ("9.4 %", "7.9 – 11.2 %", "affine, by 18.7 %", "2.0 times", "FLOPS scaling by 31.7 %"):
+    for told in (
+        "9.4 %",
+        "7.9 – 11.2 %",
+        "affine, by 18.7 %",
+        "2.0 times",
+        "FLOPS scaling by 31.7 %",
+    ):
         assert told in headline.beneath
-    opening = training_document({"cv": [{"scheme": "kfold", "selected": {"name": "a", "e_out": 1.26}}]}).opening
-    alone = next(part for part in opening if isinstance(part, Headline) and part.medium == "terminal")
+    opening = training_document(
+        {"cv": [{"scheme": "kfold", "selected": {"name": "a", "e_out": 1.26}}]}
+    ).opening
+    alone = next(
+        part for part in opening if isinstance(part, Headline) and part.medium == "terminal"
+    )
     assert (alone.about, alone.answer, alone.rival) == ("shuffled workloads", "flopcast: 1.3 %", "")
 
 
@@ -195,7 +283,11 @@ def test_a_rule_that_is_as_good_is_not_distinguishable_and_a_rule_that_wins_is_t
     tied = {**CV, "baselines": [line], "selected": {**CV["selected"], "tied": ["a", "affine"]}}
     assert "not distinguishable" in answer(tied)
     assert "times" not in answer(tied)
-    wins = {**CV, "baselines": [line], "selected": {**CV["selected"], "name": "affine", "e_out": 9.5}}
+    wins = {
+        **CV,
+        "baselines": [line],
+        "selected": {**CV["selected"], "name": "affine", "e_out": 9.5},
+    }
     assert answer(wins).startswith("No model")
     assert "distinguishable" not in answer(wins)
     assert training_document({"cv": [tied]}).data["answer"] == {"grouped": answer(tied)}
@@ -205,9 +297,21 @@ def test_a_rule_that_is_as_good_is_not_distinguishable_and_a_rule_that_wins_is_t
 @pytest.mark.parametrize(
     ("data", "named", "label"),
     [
-        ({"host": "MI300X", "target": "MI355X", "metric": "duration_us"}, "MI300X → MI355X", "time, µs"),
-        ({"host": None, "target": "MI300X", "metric": "energy_j"}, "MI300X, new workloads", "energy, J"),
-        ({"host": "MI300X", "target": "MI300X", "metric": "bytes_moved"}, "MI300X, new workloads", "bytes, moved"),
+        (
+            {"host": "MI300X", "target": "MI355X", "metric": "duration_us"},
+            "MI300X → MI355X",
+            "time, µs",
+        ),
+        (
+            {"host": None, "target": "MI300X", "metric": "energy_j"},
+            "MI300X, new workloads",
+            "energy, J",
+        ),
+        (
+            {"host": "MI300X", "target": "MI300X", "metric": "bytes_moved"},
+            "MI300X, new workloads",
+            "bytes, moved",
+        ),
         ({}, "?, new workloads", "time, µs"),
     ],
 )
@@ -232,7 +336,10 @@ def test_schemes_say_what_they_leave_out() -> None:
 
 
 def test_intervals_are_given_per_scheme_or_as_a_whole() -> None:
-    schemes = {"kfold": {"coverage": 0.912, "median_relative_width": 0.21}, "grouped": {"coverage": None}}
+    schemes = {
+        "kfold": {"coverage": 0.912, "median_relative_width": 0.21},
+        "grouped": {"coverage": None},
+    }
     found = table(training_document({"intervals": {"level": 0.9, "schemes": schemes}}), "Intervals")
     assert [texts(row) for row in found.rows] == [["shuffled workloads", "91.2 %", "21.0 %"]]
     found = table(training_document({"intervals": {"level": 0.9, "coverage": 0.9}}), "Intervals")
@@ -262,5 +369,9 @@ def test_rankings_are_split_by_measure_and_cut() -> None:
 
 def test_groups_are_worst_first_and_cut_on_a_terminal(run) -> None:
     found = table(training_document(run[0]), "Groups")
-    assert (texts(found.rows[0])[2], texts(found.rows[0])[3], len(found.rows)) == ("19.0", "24.0", 16)
+    assert (texts(found.rows[0])[2], texts(found.rows[0])[3], len(found.rows)) == (
+        "19.0",
+        "24.0",
+        16,
+    )
     assert found.shown == 5

@@ -41,17 +41,27 @@ def result() -> ValidationResult:
     """Softmax is 1.3 times what bandwidth scaling says; GELU follows another law on too few rows."""
     host, target = find("MI300X"), find("MI355X")
     ratio = host.require("memory_bw_gbs") / target.require("memory_bw_gbs")
-    cells = [("softmax", rows, cols) for cols in (2048, 4096, 8192, 16384) for rows in np.geomspace(4096, 65536, 8)]
-    shapes = pd.DataFrame([*cells, ("gelu", 8192, 4096)], columns=["op", "rows", "cols"]).assign(dtype_a="bf16")
+    cells = [
+        ("softmax", rows, cols)
+        for cols in (2048, 4096, 8192, 16384)
+        for rows in np.geomspace(4096, 65536, 8)
+    ]
+    shapes = pd.DataFrame([*cells, ("gelu", 8192, 4096)], columns=["op", "rows", "cols"]).assign(
+        dtype_a="bf16"
+    )
     shapes["rows"] = shapes["rows"].round()
     host_us = (shapes["rows"] * shapes["cols"]).to_numpy() * 4 / (3000 * 1e3)
     noise = np.exp(np.random.default_rng(0).normal(0, 0.02, len(shapes)))
     sides = ((host.name, host_us), (target.name, 1.3 * ratio * host_us * noise))
-    raw = pd.concat([shapes.assign(device=name, duration_us=times) for name, times in sides], ignore_index=True)
+    raw = pd.concat(
+        [shapes.assign(device=name, duration_us=times) for name, times in sides], ignore_index=True
+    )
     frame = clean(raw.assign(source=[f"softmax.csv:{row + 2}" for row in range(len(raw))])).frame
     dataset = build_dataset(frame, host=host, target=target)
     classes = assess_scaling(dataset, replicates=200)
-    return ValidationResult(dataset, classes, 0.10, 10, 200, 0, {"zero-duration": 2}, (remark("a", "remark"),))
+    return ValidationResult(
+        dataset, classes, 0.10, 10, 200, 0, {"zero-duration": 2}, (remark("a", "remark"),)
+    )
 
 
 def cells(row: Row) -> list[str]:
@@ -86,7 +96,10 @@ def test_a_row_carries_its_figures(result: ValidationResult) -> None:
 
 def test_the_conclusion_says_what_holds_instead(result: ValidationResult) -> None:
     softmax, gelu = result.classes[1:]
-    least, flops = softmax.explanations[0], {one.law: one for one in softmax.explanations}["FLOPS scaling"]
+    least, flops = (
+        softmax.explanations[0],
+        {one.law: one for one in softmax.explanations}["FLOPS scaling"],
+    )
     told = conclusion(softmax)
     assert told.startswith(f"{softmax.name}: ")
     for one in (least, flops):
@@ -104,10 +117,14 @@ def test_the_summary_names_the_classes_of_each_outcome(result: ValidationResult)
 
 
 def test_figures_of_energy_are_in_its_unit(result: ValidationResult) -> None:
-    fitted = (replace(result.classes[1].explanations[0], law="affine", parameters={"a_j": 0.5, "b": 2.0}),)
+    fitted = (
+        replace(result.classes[1].explanations[0], law="affine", parameters={"a_j": 0.5, "b": 2.0}),
+    )
     softmax = replace(result.classes[1], metric="energy_j", explanations=fitted)
     assert "(0.5 J + 2·E_host)" in conclusion(softmax)
-    assert ("affine", "0.5 J + 2·E_host") in [(cells(row)[0].strip(), cells(row)[-1]) for row in class_rows(softmax)]
+    assert ("affine", "0.5 J + 2·E_host") in [
+        (cells(row)[0].strip(), cells(row)[-1]) for row in class_rows(softmax)
+    ]
 
 
 def test_title_and_legend_state_the_settings(result: ValidationResult) -> None:
@@ -137,8 +154,15 @@ def test_json_is_complete_and_plain(result: ValidationResult) -> None:
     assert deviation["lower"] < 1.3 < deviation["upper"]
     assert deviation["level"] == pytest.approx(0.9)
     assert law["median_ratio"] == pytest.approx(5325 / 8000, rel=1e-3)
-    assert [one["law"] for one in softmax["out_of_sample"]][-1] in {one["law"] for one in softmax["laws"]}
-    assert set(softmax["efficiency"]) == {"host_flops", "target_flops", "host_bandwidth", "target_bandwidth"}
+    assert [one["law"] for one in softmax["out_of_sample"]][-1] in {
+        one["law"] for one in softmax["laws"]
+    }
+    assert set(softmax["efficiency"]) == {
+        "host_flops",
+        "target_flops",
+        "host_bandwidth",
+        "target_bandwidth",
+    }
     assert gelu["laws"][0]["evidence"] is None
     assert gelu["out_of_sample"] == []
 
@@ -151,7 +175,10 @@ def test_the_document_answers_first(result: ValidationResult) -> None:
     best, *_ = result.classes[0].explanations
     assert head.answer.startswith(f"{best.law}: ")  # type: ignore[attr-defined]
     assert (rest.medium, [line.text for line in rest.lines]) == ("page", others)  # type: ignore[attr-defined]
-    assert (printed.medium, [line.text for line in printed.lines][: len(others)]) == ("terminal", others)  # type: ignore[attr-defined]
+    assert (printed.medium, [line.text for line in printed.lines][: len(others)]) == (
+        "terminal",
+        others,
+    )  # type: ignore[attr-defined]
     *_, lost = document.sections
     assert [(line.text, line.tone) for line in lost.parts[0].lines] == [  # type: ignore[attr-defined]
         (f"2 rows rejected: {coded('zero-duration')}", "warning"), ("note: [a] remark", "soft"),
@@ -173,14 +200,26 @@ def test_many_classes_are_counted_by_verdict(result: ValidationResult) -> None:
 def copies() -> ValidationResult:
     """Copies that take 0.8 of the host's time, in one class; and one lone softmax."""
     host, target = find("MI300X"), find("MI355X")
-    cells = [("copy", rows, cols) for cols in (2048, 4096, 8192, 16384) for rows in (4096, 16384, 65536)]
-    shapes = pd.DataFrame([*cells, ("softmax", 8192, 4096)], columns=["op", "rows", "cols"]).assign(dtype_a="bf16")
-    host_us = (shapes["rows"] * shapes["cols"]).to_numpy() / 1e6 * np.exp(np.random.default_rng(0).normal(0, 0.02, 13))
+    cells = [
+        ("copy", rows, cols) for cols in (2048, 4096, 8192, 16384) for rows in (4096, 16384, 65536)
+    ]
+    shapes = pd.DataFrame([*cells, ("softmax", 8192, 4096)], columns=["op", "rows", "cols"]).assign(
+        dtype_a="bf16"
+    )
+    host_us = (
+        (shapes["rows"] * shapes["cols"]).to_numpy()
+        / 1e6
+        * np.exp(np.random.default_rng(0).normal(0, 0.02, 13))
+    )
     sides = ((host.name, host_us), (target.name, 0.8 * host_us))
-    raw = pd.concat([shapes.assign(device=name, duration_us=times) for name, times in sides], ignore_index=True)
+    raw = pd.concat(
+        [shapes.assign(device=name, duration_us=times) for name, times in sides], ignore_index=True
+    )
     frame = clean(raw.assign(source=[f"a<b>.csv:{row + 2}" for row in range(len(raw))])).frame
     dataset = build_dataset(frame, host=host, target=target)
-    return ValidationResult(dataset, assess_scaling(dataset, replicates=100), 0.10, 10, 100, 0, {}, ())
+    return ValidationResult(
+        dataset, assess_scaling(dataset, replicates=100), 0.10, 10, 100, 0, {}, ()
+    )
 
 
 def test_the_figure_shows_every_pair_and_the_medians(copies: ValidationResult) -> None:
@@ -202,7 +241,9 @@ def test_the_figure_shows_every_pair_and_the_medians(copies: ValidationResult) -
 def test_each_button_shows_one_law(copies: ValidationResult) -> None:
     figure = deviations(copies)
     shares = [button.args[0]["visible"] for button in figure.layout.updatemenus[0].buttons]
-    assert [button.label for button in figure.layout.updatemenus[0].buttons] == list(copies.dataset.laws)
+    assert [button.label for button in figure.layout.updatemenus[0].buttons] == list(
+        copies.dataset.laws
+    )
     assert np.array(shares).sum(axis=0).tolist() == [1] * len(figure.data)
 
 
@@ -231,5 +272,10 @@ def test_each_workload_has_its_rate_below_the_roof_and_a_group_its_share() -> No
 
 
 def test_without_times_there_is_no_roof(result: ValidationResult) -> None:
-    assert roofline_figure(replace(result, dataset=replace(result.dataset, metric="energy_j"))) is None
-    assert efficiency_figure(replace(result, dataset=replace(result.dataset, metric="energy_j"))) is None
+    assert (
+        roofline_figure(replace(result, dataset=replace(result.dataset, metric="energy_j"))) is None
+    )
+    assert (
+        efficiency_figure(replace(result, dataset=replace(result.dataset, metric="energy_j")))
+        is None
+    )

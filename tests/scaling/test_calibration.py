@@ -21,15 +21,23 @@ FIVE = [curve(f"b{i}", [8, 16, 32, 64]) for i in range(5)]
 
 def test_a_case_is_cut_like_the_curve() -> None:
     (case,) = all_cases(SMALL, [curve("b", [4, 8, 16, 32])])
-    assert (case.known.sizes.tolist(), case.sizes.tolist(), case.observed.tolist()) == ([8, 16], [32], [32])
+    assert (case.known.sizes.tolist(), case.sizes.tolist(), case.observed.tolist()) == (
+        [8, 16],
+        [32],
+        [32],
+    )
 
 
 def test_curves_of_other_sizes_are_cut_to_as_many_or_fewer() -> None:
     three = curve("target", [10, 20, 40])
     found = all_cases(
-        three, [curve("a", [1, 2, 4, 8]), curve("b", [1, 2, 4]), curve("c", [1, 2]), curve("d", [10, 20])]
+        three,
+        [curve("a", [1, 2, 4, 8]), curve("b", [1, 2, 4]), curve("c", [1, 2]), curve("d", [10, 20])],
     )
-    assert [(case.known.sizes.tolist(), case.sizes.tolist()) for case in found] == [([1, 2, 4], [8]), ([1, 2], [4])]
+    assert [(case.known.sizes.tolist(), case.sizes.tolist()) for case in found] == [
+        ([1, 2, 4], [8]),
+        ([1, 2], [4]),
+    ]
 
 
 def test_the_benchmark_itself_is_left_out() -> None:
@@ -45,7 +53,9 @@ def test_cases_are_of_the_same_scenario_where_there_are_enough() -> None:
 
 
 def test_published_benchmarks_join_those_that_are_too_few() -> None:
-    assert cases_for(SMALL, None)[1] == cases_for(SMALL, [])[1] == Teachers(21, "strong", "published")
+    assert (
+        cases_for(SMALL, None)[1] == cases_for(SMALL, [])[1] == Teachers(21, "strong", "published")
+    )
     assert cases_for(SMALL, published_curves()[:3])[1] == Teachers(21, "strong", "joined")
     assert cases_for(SMALL, FIVE[:4])[1] == Teachers(25, "strong", "joined")
 
@@ -80,17 +90,26 @@ def test_a_law_that_failed_on_others_has_no_bound_there() -> None:
         Calibration(reach, scores).radius(np.array([0.5, 1.0, 1.5, 2.0, 3.0]), 0.9).tolist()
         == [0.1, 0.2] + [np.inf] * 3
     )
-    assert Calibration(np.array([]), np.array([])).radius(np.array([0.0, 1.0]), 0.9).tolist() == [0, np.inf]
+    assert Calibration(np.array([]), np.array([])).radius(np.array([0.0, 1.0]), 0.9).tolist() == [
+        0,
+        np.inf,
+    ]
 
 
 def test_intervals_have_seen_the_cliffs_that_the_user_does_not_tell_of() -> None:
     """Without miss rates beyond the sizes measured, a law's errors are those of benchmarks cut in the same way."""
-    (whole,) = (one for one in published_curves() if (one.benchmark, one.scenario) == ("unet", "strong"))
+    (whole,) = (
+        one for one in published_curves() if (one.benchmark, one.scenario) == ("unet", "strong")
+    )
     told = whole.cut([8.0, 16.0])
     assert told.mpki is not None
     untold = replace(told, mpki=told.mpki[:2], mpki_sizes=np.array([8.0, 16.0]))
     radii = {}
-    for name, curve in (("told", told), ("untold", untold), ("no rates", replace(told, mpki=None, mpki_sizes=None))):
+    for name, curve in (
+        ("told", told),
+        ("untold", untold),
+        ("no rates", replace(told, mpki=None, mpki_sizes=None)),
+    ):
         cases, _ = cases_for(curve, None)
         errors = Program(training=())._case_errors(cases)
         radii[name] = Calibration.of(cases, errors).radius(np.array([3.0]), 0.9)[0]

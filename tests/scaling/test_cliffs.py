@@ -12,14 +12,19 @@ from flopcast.scaling.curves import Curve, published_curves
 from flopcast.scaling.scaling_class import Cliff, CliffPath, cliffs
 
 
-def strong(mpki: list[float], f_mem: float | None = None, known: int = 2, sizes: list[float] | None = None) -> Curve:
+def strong(
+    mpki: list[float], f_mem: float | None = None, known: int = 2, sizes: list[float] | None = None
+) -> Curve:
     at = sizes or [8 * 2**i for i in range(len(mpki))]
     return Curve("b", "strong", "SM", at[:known], np.arange(1.0, known + 1), mpki, at, f_mem)
 
 
 def test_a_fall_by_more_than_the_threshold_is_a_cliff() -> None:
     assert cliffs([8, 16, 32], [4.0, 2.0, 0.5]) == [Cliff(16, 32, 4.0)]
-    assert cliffs([8, 16, 32], [4.0, 2.0, 0.5], threshold=1.9) == [Cliff(8, 16, 2.0), Cliff(16, 32, 4.0)]
+    assert cliffs([8, 16, 32], [4.0, 2.0, 0.5], threshold=1.9) == [
+        Cliff(8, 16, 2.0),
+        Cliff(16, 32, 4.0),
+    ]
     assert cliffs([8, 16, 32], [4.0, 2.0, 0.5], threshold=4) == []
 
 
@@ -41,11 +46,15 @@ def test_fine_steps_that_cut_a_fall_in_pieces() -> None:
 
 
 def test_a_fall_that_goes_on_beyond_the_window_is_taken_in() -> None:
-    assert cliffs([48, 64, 80, 96, 128, 160], [8.0, 8.0, 5.2, 3.3, 2.0, 2.0]) == [Cliff(64, 128, 4.0)]
+    assert cliffs([48, 64, 80, 96, 128, 160], [8.0, 8.0, 5.2, 3.3, 2.0, 2.0]) == [
+        Cliff(64, 128, 4.0)
+    ]
 
 
 def test_steps_that_nearly_double_count_as_doublings() -> None:
-    assert cliffs([38, 80, 152, 304], [5.0, 4.9, 2.3, 2.2]) == [Cliff(80, 152, pytest.approx(4.9 / 2.3))]
+    assert cliffs([38, 80, 152, 304], [5.0, 4.9, 2.3, 2.2]) == [
+        Cliff(80, 152, pytest.approx(4.9 / 2.3))
+    ]
 
 
 def test_a_step_of_two_doublings_must_fall_as_much_as_two() -> None:
@@ -63,7 +72,9 @@ def test_cliffs_do_not_overlap_and_each_falls_enough(mpki: list[float], step: fl
 
 def test_the_published_cliffs() -> None:
     found = {
-        (curve.scenario, curve.benchmark): [(c.before, c.after) for c in cliffs(curve.miss_sizes, curve.mpki)]
+        (curve.scenario, curve.benchmark): [
+            (c.before, c.after) for c in cliffs(curve.miss_sizes, curve.mpki)
+        ]
         for curve in published_curves()
     }
     assert {key: value for key, value in found.items() if value} == {

@@ -49,7 +49,9 @@ def test_the_interval_holds_the_prediction_and_grows_with_the_level(name: str) -
 @every
 def test_units_of_size_and_performance_do_not_matter(name: str) -> None:
     law = LAWS[name]().fit(GR)
-    other = replace(GR, sizes=GR.sizes * 2.5, performance=GR.performance * 1e-3, mpki_sizes=GR.miss_sizes * 2.5)
+    other = replace(
+        GR, sizes=GR.sizes * 2.5, performance=GR.performance * 1e-3, mpki_sizes=GR.miss_sizes * 2.5
+    )
     scaled = LAWS[name]().fit(other)
     assert scaled.predict(2.5 * AT) == pytest.approx(1e-3 * law.predict(AT))
     assert scaled.interval(2.5 * AT)[1] == pytest.approx(1e-3 * law.interval(AT)[1])

@@ -18,10 +18,19 @@ LAUNCH = {"workgroups": 16, "threads": 64}
 
 
 def profiled(insts: float = 1000.0) -> pd.DataFrame:
-    counters = {"SQ_INSTS": insts, "SQ_WAIT_ANY": 300.0, "SQ_WAVE_CYCLES": 400.0, "TCC_MISS_sum": 5.0}
+    counters = {
+        "SQ_INSTS": insts,
+        "SQ_WAIT_ANY": 300.0,
+        "SQ_WAVE_CYCLES": 400.0,
+        "TCC_MISS_sum": 5.0,
+    }
     named = {f"counter.{name}": value for name, value in counters.items()}
     return pd.DataFrame(
-        [{"device": "MI300X", "op": "kernel", "kernel": "copy(int*)", "duration_us": 2.0} | LAUNCH | named]
+        [
+            {"device": "MI300X", "op": "kernel", "kernel": "copy(int*)", "duration_us": 2.0}
+            | LAUNCH
+            | named
+        ]
     )
 
 
@@ -53,7 +62,10 @@ def test_a_profile_of_mi300x(shared_data: Path, tmp_path: Path) -> None:
 def test_a_profile_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     """Of several profiles the user must know which one; nothing says so but its folder."""
     whole, part = (tmp_path / name for name in ("whole", "part"))
-    for folder, frame in ((whole, profiled()), (part, profiled().drop(columns="counter.TCC_MISS_sum"))):
+    for folder, frame in (
+        (whole, profiled()),
+        (part, profiled().drop(columns="counter.TCC_MISS_sum")),
+    ):
         folder.mkdir()
         frame.to_csv(folder / "pmc.csv", index=False)
     with pytest.raises(DataError, match=r"part: lacks counters TCC_MISS_sum"):
@@ -64,7 +76,9 @@ def test_a_profile_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds profiles of MI300X, MI210"):
         counted_rows(pd.concat([profiled(), profiled().assign(device="MI210")]))
     words = ("scale", "counters", part, "--default", "device=MI210", "--out", tmp_path / "runs.csv")
-    assert [call(*words)[0] for _ in range(2)] == [0, 0], "a table of before is replaced by the same command"
+    assert [call(*words)[0] for _ in range(2)] == [0, 0], (
+        "a table of before is replaced by the same command"
+    )
     assert pd.read_csv(tmp_path / "runs.csv")["size"].tolist() == [104]
 
 
@@ -79,20 +93,34 @@ def test_rows_that_are_kept_out_are_counted(tmp_path: Path) -> None:
 
 def test_sizes_tell_profiles_apart(tmp_path: Path) -> None:
     profiled().to_csv(tmp_path / "pmc.csv", index=False)
-    for sizes, problem in (([38, 38], "both of 38"), ([0, 38], "above 0"), (None, "both of 304"), ([38], "got 1")):
+    for sizes, problem in (
+        ([38, 38], "both of 38"),
+        ([0, 38], "above 0"),
+        (None, "both of 304"),
+        ([38], "got 1"),
+    ):
         with pytest.raises(ParameterError, match=problem):
             fc.scale_counters([tmp_path, tmp_path], sizes=sizes)
     assert fc.scale_counters(tmp_path)["size"].tolist() == [304]  # a text or path is one folder
-    assert fc.scale_counters(tmp_path, fc.read(tmp_path), sizes=np.array([38, 76]))["size"].tolist() == [38, 76]
+    assert fc.scale_counters(tmp_path, fc.read(tmp_path), sizes=np.array([38, 76]))[
+        "size"
+    ].tolist() == [38, 76]
 
 
 def test_kernels_that_differ_within_their_template_stay_apart() -> None:
-    kernels = ["void f<(anonymous namespace)::add(int)>(int*)", "void f<(anonymous namespace)::mul(int)>(int*)"]
+    kernels = [
+        "void f<(anonymous namespace)::add(int)>(int*)",
+        "void f<(anonymous namespace)::mul(int)>(int*)",
+    ]
     frame = pd.concat([profiled().assign(kernel=kernel) for kernel in kernels])
-    assert counted_rows(frame)["benchmark"].tolist() == [kernel.removesuffix("(int*)") for kernel in kernels]
+    assert counted_rows(frame)["benchmark"].tolist() == [
+        kernel.removesuffix("(int*)") for kernel in kernels
+    ]
 
 
-@pytest.mark.parametrize("lines", [[1, 2, 1, 1], [3, 1, 2, 3, 2, 1], np.random.default_rng(0).integers(0, 20, 200)])
+@pytest.mark.parametrize(
+    "lines", [[1, 2, 1, 1], [3, 1, 2, 3, 2, 1], np.random.default_rng(0).integers(0, 20, 200)]
+)
 def test_stack_distances_are_those_of_a_list(lines: list[int]) -> None:
     """The definition: the place of a line in a list that moves each line touched to the front."""
     stack: list[int] = []
@@ -113,7 +141,15 @@ def test_a_loop_misses_in_every_cache_that_is_too_small_for_it(tmp_path: Path) -
         with pytest.raises(ParameterError, match="above 0"):
             miss_rates(trace, [8], [1.0], instructions=instructions)
     (tmp_path / "loop.txt").write_text("0x00 # first\n128\n\n0x0\n128\n", encoding="utf-8")
-    words = ["--sizes", "8,16", "--cache-mb", "0.0001,1", "--out", tmp_path / "misses.csv", "--json"]
+    words = [
+        "--sizes",
+        "8,16",
+        "--cache-mb",
+        "0.0001,1",
+        "--out",
+        tmp_path / "misses.csv",
+        "--json",
+    ]
     code, out, _ = call("scale", "misses", tmp_path / "loop.txt", *words)
     assert code == 0
     assert [row["mpki"] for row in json.loads(out)["rows"]] == [1000, 500]

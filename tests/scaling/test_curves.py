@@ -80,7 +80,11 @@ def test_parquet_and_compressed_csv_say_the_same(tmp_path: Path) -> None:
     expected = read_curves(path).curves
     for name in ("sizes.parquet", "sizes.csv.gz"):
         for one, other in zip(read_curves(tmp_path / name).curves, expected, strict=True):
-            assert (one.name, one.f_mem, one.simulation_time_s) == (other.name, other.f_mem, other.simulation_time_s)
+            assert (one.name, one.f_mem, one.simulation_time_s) == (
+                other.name,
+                other.f_mem,
+                other.simulation_time_s,
+            )
             np.testing.assert_array_equal(one.performance, other.performance)
             np.testing.assert_array_equal(one.mpki_sizes, other.mpki_sizes)
 
@@ -100,7 +104,10 @@ def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
 
 def test_a_name_in_two_scenarios_is_two_benchmarks(tmp_path: Path) -> None:
     text = "benchmark,scenario,size,ipc\nbfs,strong,8,1\nbfs,strong,16,2\nbfs,weak,8,1\nbfs,weak,16,2\n"
-    assert [one.name for one in read_curves(written(tmp_path, text)).curves] == ["bfs (strong)", "bfs (weak)"]
+    assert [one.name for one in read_curves(written(tmp_path, text)).curves] == [
+        "bfs (strong)",
+        "bfs (weak)",
+    ]
 
 
 def test_values_can_be_stated() -> None:
@@ -144,14 +151,19 @@ def test_targets_are_what_was_measured_beyond(tmp_path: Path) -> None:
         ("benchmark,size,ipc\na,8,1,9\n", r"sizes.csv:2"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+def test_what_cannot_be_used_is_refused_with_its_place(
+    tmp_path: Path, text: str, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         read_curves(written(tmp_path, text))
 
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing else")
-    for name, message in (("missing.csv", "no such file"), ("broken.parquet", "is not readable Parquet")):
+    for name, message in (
+        ("missing.csv", "no such file"),
+        ("broken.parquet", "is not readable Parquet"),
+    ):
         with pytest.raises(DataError, match=message):
             read_curves(tmp_path / name)
 
@@ -187,14 +199,24 @@ def test_a_frame_in_memory_is_left_as_it_is() -> None:
 
 
 CURVE = Curve(
-    "gemm", "strong", "SM", [8, 16, 32], [1.0, 2.0, 3.0], mpki=[3.0, 2.0, 1.0, 0.5], mpki_sizes=[8, 16, 32, 64]
+    "gemm",
+    "strong",
+    "SM",
+    [8, 16, 32],
+    [1.0, 2.0, 3.0],
+    mpki=[3.0, 2.0, 1.0, 0.5],
+    mpki_sizes=[8, 16, 32, 64],
 )
 
 
 def test_lists_become_arrays_and_misses_keep_their_own_sizes() -> None:
     assert CURVE.check().sizes.dtype == CURVE.mpki.dtype == np.float64
     assert CURVE.miss_sizes.tolist() == [8, 16, 32, 64]
-    assert replace(CURVE, mpki=[3.0, 2.0, 1.0], mpki_sizes=None).check().miss_sizes.tolist() == [8, 16, 32]
+    assert replace(CURVE, mpki=[3.0, 2.0, 1.0], mpki_sizes=None).check().miss_sizes.tolist() == [
+        8,
+        16,
+        32,
+    ]
 
 
 def test_a_cut_takes_performance_away_and_leaves_the_misses() -> None:
@@ -235,7 +257,12 @@ def test_sizes_to_predict_are_positive() -> None:
 
 
 def test_distance_in_doublings() -> None:
-    assert doublings_away(np.array([8.0, 16.0]), np.array([4.0, 8.0, 16.0, 64.0])).tolist() == [1, 0, 0, 2]
+    assert doublings_away(np.array([8.0, 16.0]), np.array([4.0, 8.0, 16.0, 64.0])).tolist() == [
+        1,
+        0,
+        0,
+        2,
+    ]
 
 
 def test_log_ratio_of_a_prediction_that_is_not_positive() -> None:
@@ -245,4 +272,6 @@ def test_log_ratio_of_a_prediction_that_is_not_positive() -> None:
 
 def test_between_sizes_performance_follows_power_laws() -> None:
     curve = Curve("b", "strong", "SM", [8, 32, 64], [1.0, 4.0, 4.0])
-    assert within(curve, np.array([4.0, 8.0, 16.0, 32.0, 48.0, 64.0])) == pytest.approx([0.5, 1, 2, 4, 4, 4])
+    assert within(curve, np.array([4.0, 8.0, 16.0, 32.0, 48.0, 64.0])) == pytest.approx(
+        [0.5, 1, 2, 4, 4, 4]
+    )

@@ -24,7 +24,9 @@ from flopcast.scaling.devices import (
 from flopcast.scaling.scaling_class import Growth
 from flopcast.table.measurements import clean
 
-BASE = GPU(name="toy", arch="A", cus=64, boost_mhz=1000, memory_bw_gbs=6400, peaks={"fp32_vector": 64.0})
+BASE = GPU(
+    name="toy", arch="A", cus=64, boost_mhz=1000, memory_bw_gbs=6400, peaks={"fp32_vector": 64.0}
+)
 DEVICES = [scaled(BASE, cus) for cus in (8, 16, 64)]
 POWERS = {"copy": 1.0, "softmax": 0.5, "gelu": 1.4}
 
@@ -32,14 +34,23 @@ POWERS = {"copy": 1.0, "softmax": 0.5, "gelu": 1.4}
 def frame(devices: list[GPU] = DEVICES, noise: float = 0.01) -> pd.DataFrame:
     """Return measurements of three operators whose performance grows with size to the powers above."""
     rng = np.random.default_rng(0)
-    cells = [(op, rows, cols) for op in POWERS for cols in (1024, 2048, 4096, 8192) for rows in (4096, 16384, 65536)]
+    cells = [
+        (op, rows, cols)
+        for op in POWERS
+        for cols in (1024, 2048, 4096, 8192)
+        for rows in (4096, 16384, 65536)
+    ]
     shapes = pd.DataFrame(cells, columns=["op", "rows", "cols"]).assign(dtype_a="fp32")
     work = shapes["rows"] * shapes["cols"] / 1e4
     parts = []
     for device in devices:
         assert device.cus is not None
         times = work / shapes["op"].map(lambda op, cus=device.cus: cus ** POWERS[op])
-        parts.append(shapes.assign(device=device.name, duration_us=times * np.exp(rng.normal(0, noise, len(times)))))
+        parts.append(
+            shapes.assign(
+                device=device.name, duration_us=times * np.exp(rng.normal(0, noise, len(times)))
+            )
+        )
     table = pd.concat(parts, ignore_index=True)
     return clean(table.assign(source=[f"toy.csv:{row + 2}" for row in range(len(table))])).frame
 
@@ -92,7 +103,11 @@ def test_few_groups_have_an_exponent_and_no_class() -> None:
 def test_the_law_over_size_is_judged_like_any_other(result: DeviceScaling) -> None:
     assert [verdict.dataset.target.name for verdict in result.verdicts] == ["toy at 16 CUs", "toy"]
     outcomes = {one.op: one.law(CU_LAW).verdict.outcome for one in result.verdicts[1].classes[1:]}
-    assert outcomes == {"copy": Outcome.HOLDS, "softmax": Outcome.CORRECTED, "gelu": Outcome.CORRECTED}
+    assert outcomes == {
+        "copy": Outcome.HOLDS,
+        "softmax": Outcome.CORRECTED,
+        "gelu": Outcome.CORRECTED,
+    }
     copies = next(one for one in result.verdicts[1].classes if one.op == "copy")
     assert copies.law(CU_LAW).ratio == pytest.approx(1 / 8)
 
@@ -123,9 +138,14 @@ def test_the_law_joins_the_others_where_size_is_what_devices_differ_in() -> None
 
 def test_limits_name_what_does_not_grow_with_the_units(result: DeviceScaling) -> None:
     assert (result.limits, result.notes) == ((), ("a remark",))
-    uneven = [DEVICES[0], GPU(name="toy at 16 CUs", arch="B", cus=16, boost_mhz=1500, memory_bw_gbs=800)]
+    uneven = [
+        DEVICES[0],
+        GPU(name="toy at 16 CUs", arch="B", cus=16, boost_mhz=1500, memory_bw_gbs=800),
+    ]
     between = {"first": "toy at 8 CUs", "last": "toy at 16 CUs", "units_ratio": 2.0}
-    assert [(one.code, dict(one.items)) for one in limits(common_problems(frame(DEVICES[:2]), uneven))] == [
+    assert [
+        (one.code, dict(one.items)) for one in limits(common_problems(frame(DEVICES[:2]), uneven))
+    ] == [
         ("two-sizes-only", {}),
         ("figure-out-of-proportion", {**between, "figure": "memory_bw_gbs", "ratio": 1.0}),
         ("figure-out-of-proportion", {**between, "figure": "boost_mhz", "ratio": 1.5}),
@@ -133,7 +153,9 @@ def test_limits_name_what_does_not_grow_with_the_units(result: DeviceScaling) ->
     ]
     unknown = [DEVICES[0], GPU(name="toy at 16 CUs", arch="A", cus=16)]
     told = limits(common_problems(frame(DEVICES[:2]), unknown))
-    assert remark("scaling-figure-not-published", figure="boost_mhz", device="toy at 16 CUs") in told
+    assert (
+        remark("scaling-figure-not-published", figure="boost_mhz", device="toy at 16 CUs") in told
+    )
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 def table(**curves: list[float]) -> CurveTable:
     """Return benchmarks measured at 8, 16, 32, 64."""
-    rows = [(name, 8 * 2**i, value) for name, values in curves.items() for i, value in enumerate(values)]
+    rows = [
+        (name, 8 * 2**i, value) for name, values in curves.items() for i, value in enumerate(values)
+    ]
     return curves_of(pd.DataFrame(rows, columns=["benchmark", "size", "performance"]))
 
 
@@ -79,14 +81,19 @@ def test_every_law_predicts_every_benchmark(asked: list[list[str]]) -> None:
 
 
 def test_the_summary_counts_errors_coverage_and_failures(asked: list[list[str]]) -> None:
-    found = {(one.law, one.target): one for one in summarise(predict_sizes(table(**TWO), [8, 16], [32, 64]))}
+    found = {
+        (one.law, one.target): one
+        for one in summarise(predict_sizes(table(**TWO), [8, 16], [32, 64]))
+    }
     near, far, failed = found["straight", 32], found["straight", 64], found["failing", 64]
     assert (near.average, near.maximum, near.coverage, near.benchmarks) == (0, 0, 1, 2)
     assert (far.average, far.maximum, far.coverage) == (50, 100, 0.5)
     assert (failed.benchmarks, failed.failed, np.isnan(failed.average)) == (0, 2, True)
 
 
-def test_targets_that_nobody_measured_have_predictions_and_no_errors(asked: list[list[str]]) -> None:
+def test_targets_that_nobody_measured_have_predictions_and_no_errors(
+    asked: list[list[str]],
+) -> None:
     result = predict_sizes(table(**TWO), [8, 16], [100])
     assert result.benchmarks[0].laws[0].sizes.tolist() == [16, 32, 64, 100]
     assert result.benchmarks[0].laws[0].at(100)[0] == pytest.approx(12.5)
@@ -100,7 +107,9 @@ def test_the_laws_never_see_a_size_beyond_those_to_fit(asked: list[list[str]]) -
         assert one.laws[0].at(64) == other.laws[0].at(64)
 
 
-def test_laws_learn_from_benchmarks_that_reach_beyond_the_sizes_to_fit(asked: list[list[str]]) -> None:
+def test_laws_learn_from_benchmarks_that_reach_beyond_the_sizes_to_fit(
+    asked: list[list[str]],
+) -> None:
     predict_sizes(table(**TWO, c=[1.0, 2.0]), [8, 16], [64])
     predict_sizes(table(a=[1.0, 2.0, 4.0], c=[1.0, 2.0]), [8, 16], [64])
     assert asked == [["a", "b"], []]
@@ -138,7 +147,11 @@ def test_cliffs_are_sought_where_miss_rates_are_known(asked: list[list[str]]) ->
     ],
 )
 def test_what_cannot_be_predicted_is_refused(
-    asked: list[list[str]], fit: list[float], targets: list[float], options: dict[str, Any], message: str
+    asked: list[list[str]],
+    fit: list[float],
+    targets: list[float],
+    options: dict[str, Any],
+    message: str,
 ) -> None:
     with pytest.raises(DataError, match=message):
         predict_sizes(table(**TWO), fit, targets, **options)
@@ -146,7 +159,9 @@ def test_what_cannot_be_predicted_is_refused(
 
 def test_a_line_that_falls_below_zero_predicts_nothing_there() -> None:
     curve = Curve("falls", "strong", "SM", np.array([8.0, 16.0]), np.array([100.0, 90.0]))
-    (line,) = predict_sizes(CurveTable((curve,)), [8, 16], [64, 128], laws=["linear"]).benchmarks[0].laws
+    (line,) = (
+        predict_sizes(CurveTable((curve,)), [8, 16], [64, 128], laws=["linear"]).benchmarks[0].laws
+    )
     assert line.at(64)[0] == pytest.approx(30)
     assert np.isnan(line.at(128)[0])
     assert "no-performance-left" in {note.code for note in line.notes}
@@ -154,7 +169,10 @@ def test_a_line_that_falls_below_zero_predicts_nothing_there() -> None:
 
 def test_laws_can_be_chosen_by_a_part_of_their_names(asked: list[list[str]]) -> None:
     assert predict_sizes(table(**TWO), [8, 16], [64], laws=["failing"]).names == ["failing"]
-    assert predict_sizes(table(**TWO), [8, 16], [64], laws=["FAIL", "straight"]).names == ["straight", "failing"]
+    assert predict_sizes(table(**TWO), [8, 16], [64], laws=["FAIL", "straight"]).names == [
+        "straight",
+        "failing",
+    ]
 
 
 def test_errors_are_relative_to_what_was_measured() -> None:

@@ -14,9 +14,16 @@ def test_the_curves_are_complete() -> None:
     curves = published_curves()
     assert Counter(curve.scenario for curve in curves) == {"strong": 21, "weak": 6, "chiplets": 5}
     for curve in curves:
-        expected = ("chiplet", [4, 8, 16]) if curve.scenario == "chiplets" else ("SM", [8, 16, 32, 64, 128])
+        expected = (
+            ("chiplet", [4, 8, 16])
+            if curve.scenario == "chiplets"
+            else ("SM", [8, 16, 32, 64, 128])
+        )
         assert (curve.unit, curve.sizes.tolist()) == expected
-    assert {curve.benchmark: curve.f_mem for curve in curves if curve.f_mem} == {"dct": 0.52, "fwt": 0.53}
+    assert {curve.benchmark: curve.f_mem for curve in curves if curve.f_mem} == {
+        "dct": 0.52,
+        "fwt": 0.53,
+    }
 
 
 def test_every_fact_has_arrived_unchanged(shared_data: Path) -> None:

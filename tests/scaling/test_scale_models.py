@@ -35,7 +35,9 @@ def test_program_multiplies_doubling_i_by_c_to_the_i() -> None:
 
 def test_program_multiplies_the_cliff_on_top() -> None:
     c = 2 - 1 / 0.9
-    assert Program().fit(CLIFF).predict(AT) == pytest.approx([18 * 2 * c, 18 * 4 * c**3 * 2, 18 * 8 * c**6 * 2])
+    assert Program().fit(CLIFF).predict(AT) == pytest.approx(
+        [18 * 2 * c, 18 * 4 * c**3 * 2, 18 * 8 * c**6 * 2]
+    )
 
 
 def test_program_takes_the_correction_per_doubling() -> None:

@@ -17,7 +17,13 @@ def curve(performance: np.ndarray, sizes: np.ndarray = SIZES, **more: object) ->
 
 @pytest.mark.parametrize(
     ("exponent", "kind"),
-    [(1.0, "linear"), (0.97, "linear"), (1.04, "linear"), (0.8, "sub-linear"), (1.2, "super-linear")],
+    [
+        (1.0, "linear"),
+        (0.97, "linear"),
+        (1.04, "linear"),
+        (0.8, "sub-linear"),
+        (1.2, "super-linear"),
+    ],
 )
 def test_exact_power_laws(exponent: float, kind: str) -> None:
     found = classify(curve(SIZES**exponent))
@@ -54,7 +60,10 @@ def test_two_sizes_decide_nothing() -> None:
 def test_a_cliff_among_the_sizes_is_told() -> None:
     jumped = SIZES * np.array([1, 1, 1, 1, 2.2])
     assert classify(curve(jumped, mpki=[6.0, 6, 6, 6, 1])).cliffs == (Cliff(64, 128, 6.0),)
-    assert classify(curve(jumped[:3], SIZES[:3], mpki=[6.0, 6, 6, 6, 1], mpki_sizes=SIZES)).cliffs == ()
+    assert (
+        classify(curve(jumped[:3], SIZES[:3], mpki=[6.0, 6, 6, 6, 1], mpki_sizes=SIZES)).cliffs
+        == ()
+    )
 
 
 def test_what_cannot_be_classified_is_refused() -> None:
@@ -67,12 +76,26 @@ def test_what_cannot_be_classified_is_refused() -> None:
 def test_the_published_benchmarks() -> None:
     found = {(curve.scenario, curve.benchmark): classify(curve) for curve in published_curves()}
     strong = {name: one.growth for (scenario, name), one in found.items() if scenario == "strong"}
-    assert {name for name, kind in strong.items() if kind == "super-linear"} == {"as", "va", "lu", "dct", "fwt"}
-    assert {name for name, kind in strong.items() if kind == "sub-linear"} == {"unet", "bfs", "btree", "sr", "gr"}
-    assert {name for name, kind in strong.items() if kind == "undecided"} == {"bp", "st"}
-    assert {name for (scenario, name), one in found.items() if scenario == "weak" and one.growth == "linear"} == {
-        *("bp", "btree", "as", "va")
+    assert {name for name, kind in strong.items() if kind == "super-linear"} == {
+        "as",
+        "va",
+        "lu",
+        "dct",
+        "fwt",
     }
+    assert {name for name, kind in strong.items() if kind == "sub-linear"} == {
+        "unet",
+        "bfs",
+        "btree",
+        "sr",
+        "gr",
+    }
+    assert {name for name, kind in strong.items() if kind == "undecided"} == {"bp", "st"}
+    assert {
+        name
+        for (scenario, name), one in found.items()
+        if scenario == "weak" and one.growth == "linear"
+    } == {*("bp", "btree", "as", "va")}
     assert found["strong", "res50"].p_value == pytest.approx(0.0021, abs=5e-5)
     assert [(cliff.before, cliff.after) for cliff in found["strong", "dct"].cliffs] == [(64, 128)]
 
@@ -81,7 +104,9 @@ def test_the_published_benchmarks() -> None:
 @pytest.mark.parametrize("exponent", [0.95, 1.0, 1.05])
 def test_wrong_claims_are_as_rare_as_promised(exponent: float) -> None:
     rng = np.random.default_rng(3)
-    found = [classify(curve(SIZES**exponent * np.exp(0.05 * rng.normal(size=5)))) for _ in range(500)]
+    found = [
+        classify(curve(SIZES**exponent * np.exp(0.05 * rng.normal(size=5)))) for _ in range(500)
+    ]
     covered = np.mean([one.interval[0] <= exponent <= one.interval[1] for one in found])
     assert 0.935 <= covered <= 0.965
     kinds = np.array([one.growth for one in found])

@@ -53,8 +53,13 @@ def test_two_sizes_are_met_exactly_where_growth_is_below_proportion(law: type) -
 
 def test_hand_solved_predictions_from_two_sizes() -> None:
     small = curve([10.0, 18.0], [8.0, 16.0])
-    found = {law.name: float(law().fit(small).predict(32)[0]) for law in (Proportional, Linear, Power, Logarithmic)}
-    assert found == pytest.approx({"proportional": 40, "linear": 34, "power law": 32.4, "logarithmic": 26})
+    found = {
+        law.name: float(law().fit(small).predict(32)[0])
+        for law in (Proportional, Linear, Power, Logarithmic)
+    }
+    assert found == pytest.approx(
+        {"proportional": 40, "linear": 34, "power law": 32.4, "logarithmic": 26}
+    )
     # 1/P = s + p/u: s + p = 1/10 and s + p/2 = 1/18, so p = 8/90 and s = 1/90
     amdahl = Amdahl().fit(small)
     assert amdahl.predict(32) == pytest.approx(1 / (1 / 90 + 8 / 360))
@@ -122,11 +127,17 @@ def test_the_interval_holds_residuals_and_errors_on_others() -> None:
 @pytest.mark.parametrize("law", [Linear, Amdahl, Power])
 def test_residual_intervals_cover_noise_about_a_law_that_holds(law: type) -> None:
     rng = np.random.default_rng(0)
-    truth = {Linear: lambda x: 3 * x + 5, Amdahl: lambda x: 7 / (0.01 + 0.99 / x), Power: lambda x: x**0.9}[law]
+    truth = {
+        Linear: lambda x: 3 * x + 5,
+        Amdahl: lambda x: 7 / (0.01 + 0.99 / x),
+        Power: lambda x: x**0.9,
+    }[law]
     sizes = 8.0 * np.arange(1, 9)
     inside = 0
     for _ in range(300):
-        fitted = law(training=()).fit(curve(truth(sizes) * np.exp(0.02 * rng.normal(size=8)), sizes))
+        fitted = law(training=()).fit(
+            curve(truth(sizes) * np.exp(0.02 * rng.normal(size=8)), sizes)
+        )
         lower, upper = fitted._residual_interval(np.array([128.0]), 0.9)
         inside += bool(lower[0] <= truth(128.0) * np.exp(0.02 * rng.normal()) <= upper[0])
     assert 0.86 <= inside / 300 <= 0.95
@@ -147,7 +158,9 @@ def test_free_fit_is_least_squares() -> None:
     assert found.coefficients == pytest.approx([0.7, 0.2])
     assert found.noise == pytest.approx(np.sqrt(1.8 / 2))
     assert found.freedom == 2
-    assert found.spread(np.array([[1.0, 1.5]]), np.ones(1)) == pytest.approx(found.noise * np.sqrt(1.25))
+    assert found.spread(np.array([[1.0, 1.5]]), np.ones(1)) == pytest.approx(
+        found.noise * np.sqrt(1.25)
+    )
 
 
 def test_a_parameter_held_at_zero_is_certain_and_gives_back_its_degree_of_freedom() -> None:

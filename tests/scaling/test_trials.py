@@ -46,7 +46,9 @@ def test_the_published_errors_follow_from_the_published_data(
 ) -> None:
     digits = {"average": average, "max": largest}
     for column, value in digits.items():
-        assert from_the_smallest.loc[cell, column] == pytest.approx(value, abs=0.05 if value > 4.3 else 0.005)
+        assert from_the_smallest.loc[cell, column] == pytest.approx(
+            value, abs=0.05 if value > 4.3 else 0.005
+        )
 
 
 def test_every_difference_is_explained_and_nothing_else(reproduced: pd.DataFrame) -> None:
@@ -59,7 +61,9 @@ def test_every_difference_is_explained_and_nothing_else(reproduced: pd.DataFrame
 
 
 def test_from_16_and_32_sms_the_published_averages_follow(reproduced: pd.DataFrame) -> None:
-    found = reproduced[reproduced["fit"].isin([(16.0, 32.0)])].set_index(["target", "predictor"])["average"]
+    found = reproduced[reproduced["fit"].isin([(16.0, 32.0)])].set_index(["target", "predictor"])[
+        "average"
+    ]
     published = {64: (5, 5, 5, 10, 24), 128: (10, 15, 16, 19, 50)}
     for target, averages in published.items():
         ours = sorted(found[target].drop(index="scale model (equations)"))
@@ -80,23 +84,36 @@ def test_the_chiplet_cell_that_does_not_follow_divides_by_the_prediction() -> No
 
 def test_every_published_cell_has_its_row(reproduced: pd.DataFrame) -> None:
     assert len(reproduced) == 30 + 6
-    own = {"scale model (program)", "scale model (equations)", "proportional", "linear", "power law", "logarithmic"}
+    own = {
+        "scale model (program)",
+        "scale model (equations)",
+        "proportional",
+        "linear",
+        "power law",
+        "logarithmic",
+    }
     assert set(reproduced["predictor"]) == own
 
 
 @pytest.fixture(scope="module")
 def learned() -> dict[str, pd.Series]:
-    return {s: summary(trial(published_curves(), s, 128, [LEARNED])).iloc[0] for s in ("strong", "weak")}
+    return {
+        s: summary(trial(published_curves(), s, 128, [LEARNED])).iloc[0] for s in ("strong", "weak")
+    }
 
 
-@pytest.mark.parametrize(("scenario", "average", "largest"), [("strong", 3.5, 9.0), ("weak", 1.3, 4.0)])
+@pytest.mark.parametrize(
+    ("scenario", "average", "largest"), [("strong", 3.5, 9.0), ("weak", 1.3, 4.0)]
+)
 def test_the_learned_scale_model_on_benchmarks_it_has_not_seen(
     learned: dict[str, pd.Series], scenario: str, average: float, largest: float
 ) -> None:
     row = learned[scenario]
     assert row["average"] <= average
     assert row["max"] <= largest
-    published_only = summary(trial(published_curves(), scenario, 128, [LEARNED], leave_one_out=False))
+    published_only = summary(
+        trial(published_curves(), scenario, 128, [LEARNED], leave_one_out=False)
+    )
     assert published_only["average"].tolist() == pytest.approx([row["average"]])
 
 
@@ -115,7 +132,10 @@ def test_no_law_learns_from_the_benchmark_that_it_predicts() -> None:
 
 
 def test_its_errors_are_those_of_its_docstring(learned: dict[str, pd.Series]) -> None:
-    assert [(round(f["average"], 1), round(f["max"], 1)) for f in learned.values()] == [(3.1, 8.1), (1.0, 3.2)]
+    assert [(round(f["average"], 1), round(f["max"], 1)) for f in learned.values()] == [
+        (3.1, 8.1),
+        (1.0, 3.2),
+    ]
 
 
 def test_it_learns_enough_from_benchmarks_of_the_same_scenario() -> None:
@@ -153,7 +173,10 @@ def test_a_law_without_a_prediction_stays_visible() -> None:
 
 
 def test_hand_solved_trial() -> None:
-    curves = [Curve(f"b{i}", "strong", "SM", [1, 2, 4], [1.0, 2.0, 4.0 / (1 + 0.01 * i)]) for i in range(1, 11)]
+    curves = [
+        Curve(f"b{i}", "strong", "SM", [1, 2, 4], [1.0, 2.0, 4.0 / (1 + 0.01 * i)])
+        for i in range(1, 11)
+    ]
     results = trial(curves, "strong", 4, ["proportional"])
     assert results["ape"].tolist() == pytest.approx(list(range(1, 11)))
     # of the other nine the largest is the 90 % radius: only the tenth lies outside

@@ -79,7 +79,9 @@ def test_select_says_what_there_is(where: Where, message: str) -> None:
 
 
 def test_operators_devices_and_formats_may_have_any_of_their_names() -> None:
-    table = pd.DataFrame({"op": ["gemm", "conv"], "device": ["MI300X", "gfx942"], "dtype_a": ["bf16", "fp8"]})
+    table = pd.DataFrame(
+        {"op": ["gemm", "conv"], "device": ["MI300X", "gfx942"], "dtype_a": ["bf16", "fp8"]}
+    )
     for where in ("op=aten::mm", "device=AMD_Instinct_MI300X_OAM", "dtype_a=torch.bfloat16"):
         assert select(table, where)["op"].tolist() == ["gemm"]
     assert select(table, "device=gfx942")["op"].tolist() == ["conv"]
@@ -94,7 +96,19 @@ def test_of_many_numbers_the_ends_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "where", ["gemm", "=gemm", "", ["op"], 5, [5], "m=512..16", "m=..", {"m": (5, 1)}, ["op=gemm", "m=8,4..2"]]
+    "where",
+    [
+        "gemm",
+        "=gemm",
+        "",
+        ["op"],
+        5,
+        [5],
+        "m=512..16",
+        "m=..",
+        {"m": (5, 1)},
+        ["op=gemm", "m=8,4..2"],
+    ],
 )
 def test_a_condition_that_can_hold_nothing_is_refused_before_anything_is_read(where: Any) -> None:
     with pytest.raises(ParameterError) as caught:
@@ -106,4 +120,6 @@ def test_conditions_are_told_as_they_are_given_on_the_command_line() -> None:
     where = {"op": "gemm", "m": (16, None), "kernel": "a=b", "n": {64, 32}}
     assert [str(one) for one in conditions(where)] == ["op=gemm", "m=16..", "kernel=a=b", "n=32,64"]
     assert conditions([str(one) for one in conditions(where)])[:3] == conditions(where)[:3]
-    assert conditions([" dtype_a = fp8", "kernel=a=b"]) == conditions({"dtype_a": "fp8", "kernel": "a=b"})
+    assert conditions([" dtype_a = fp8", "kernel=a=b"]) == conditions(
+        {"dtype_a": "fp8", "kernel": "a=b"}
+    )

@@ -38,7 +38,13 @@ def table(tmp_path: Path) -> Path:
 def test_each_operator_and_format_is_profiled(table: Path) -> None:
     found = read([table])
     bf16, fp8 = profiles(found.frame, found.rows_before)
-    assert (bf16.op, bf16.dtype, bf16.rows, bf16.duplicates, bf16.devices) == ("gemm", "bf16", 2, 1, {"MI300X": 2})
+    assert (bf16.op, bf16.dtype, bf16.rows, bf16.duplicates, bf16.devices) == (
+        "gemm",
+        "bf16",
+        2,
+        1,
+        {"MI300X": 2},
+    )
     assert bf16.sizes == {"m": (4096, 8192), "n": (4096, 4096), "k": (4096, 4096), "batch": (1, 1)}
     assert bf16.duration_us == pytest.approx((3 * LEAST_US, 5.5 * LEAST_US, 8 * LEAST_US))
     assert bf16.share == pytest.approx((1 / 4, (1 / 3 + 1 / 4) / 2, 1 / 3))
@@ -48,7 +54,11 @@ def test_each_operator_and_format_is_profiled(table: Path) -> None:
 
 def test_the_first_rejected_rows_of_each_reason_are_quoted(table: Path) -> None:
     found = read([table])
-    assert found.rejected_by_reason == {"dimension-not-positive": 5, "dimension-not-a-number": 1, "above-peak": 1}
+    assert found.rejected_by_reason == {
+        "dimension-not-positive": 5,
+        "dimension-not-a-number": 1,
+        "above-peak": 1,
+    }
     quoted = found.examples.groupby("reason")["source"].agg(list).to_dict()
     assert quoted == {
         "dimension-not-a-number": ["x.csv:6"],

@@ -5,14 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from flopcast.table.counters import channel_of, channels_of, counts_time, imbalance, merge_passes, summarise
+from flopcast.table.counters import (
+    channel_of,
+    channels_of,
+    counts_time,
+    imbalance,
+    merge_passes,
+    summarise,
+)
 
 NAN = float("nan")
 
 
 @pytest.mark.parametrize(
     ("name", "channel"),
-    [("TCC_HIT[3]", ("TCC_HIT", 3)), ("TCC_HIT[127]", ("TCC_HIT", 127)), ("TCC_HIT_sum", None), ("A[]", None)],
+    [
+        ("TCC_HIT[3]", ("TCC_HIT", 3)),
+        ("TCC_HIT[127]", ("TCC_HIT", 127)),
+        ("TCC_HIT_sum", None),
+        ("A[]", None),
+    ],
 )
 def test_a_channel_is_a_number_in_brackets(name: str, channel: tuple[str, int] | None) -> None:
     assert channel_of(name) == channel
@@ -78,7 +90,9 @@ def test_mean_and_variance_over_the_passes_are_known_where_these_recorded_a_disp
 
 
 def test_passes_that_share_no_dispatch_have_no_spread() -> None:
-    assert merge_passes([("A", np.array([1.0, NAN])), ("A", np.array([NAN, 2.0]))]).spread == {"A": 0.0}
+    assert merge_passes([("A", np.array([1.0, NAN])), ("A", np.array([NAN, 2.0]))]).spread == {
+        "A": 0.0
+    }
 
 
 @pytest.mark.parametrize(

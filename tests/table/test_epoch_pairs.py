@@ -22,7 +22,9 @@ def epochs(device: str, gflops: list[float]) -> pd.DataFrame:
 
 
 def both(target: list[float]) -> pd.DataFrame:
-    found = fc.read(pd.concat([epochs("MI300X", [100.0] * len(target)), epochs("H100 SXM5", target)]))
+    found = fc.read(
+        pd.concat([epochs("MI300X", [100.0] * len(target)), epochs("H100 SXM5", target)])
+    )
     return found.frame
 
 
@@ -56,7 +58,11 @@ def test_training_says_how_many_pairs_of_epochs_are_left_out() -> None:
     assert any("1 of 13 pairs of epochs" in note for note in run.metrics["data"]["notes"])
 
 
-def test_a_training_left_with_few_pairs_says_why(all_folds: Callable[[], AbstractContextManager[None]]) -> None:
-    frame = pd.concat([epochs("MI300X", [100.0] * 12), epochs("H100 SXM5", [100.0] * 4 + [300.0] * 8)])
+def test_a_training_left_with_few_pairs_says_why(
+    all_folds: Callable[[], AbstractContextManager[None]],
+) -> None:
+    frame = pd.concat(
+        [epochs("MI300X", [100.0] * 12), epochs("H100 SXM5", [100.0] * 4 + [300.0] * 8)]
+    )
     with all_folds(), pytest.raises(DataError, match=r"there are 4: 8 of 12 pairs"):
         fc.train(frame, host="MI300X", target="H100 SXM5", models=["OLS"], jobs=1)

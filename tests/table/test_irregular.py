@@ -18,7 +18,9 @@ from flopcast.tests.table.test_table import rows
 
 def table(times: list[float], by: str = "m", **more: Any) -> pd.DataFrame:
     """Return products whose size doubles, one for each time."""
-    return clean(rows(*({by: 16 * 2**i, "duration_us": time, **more} for i, time in enumerate(times)))).frame
+    return clean(
+        rows(*({by: 16 * 2**i, "duration_us": time, **more} for i, time in enumerate(times)))
+    ).frame
 
 
 def repeated(*times: float) -> pd.DataFrame:
@@ -27,7 +29,12 @@ def repeated(*times: float) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("times", "kept", "factor"),
-    [([1, 1.2, 1.25], 1.2, []), ([4, 6, 5], 5, [1.5]), ([4, 5, 4, 400], 4, []), ([1, 50], None, [])],
+    [
+        ([1, 1.2, 1.25], 1.2, []),
+        ([4, 6, 5], 5, [1.5]),
+        ([4, 5, 4, 400], 4, []),
+        ([1, 50], None, []),
+    ],
 )
 def test_repeats_that_disagree_are_named_and_contradictions_refused(
     times: list[float], kept: float | None, factor: list[float]
@@ -53,13 +60,17 @@ def test_a_spike_stays_and_is_named_with_its_factor(by: str) -> None:
 def test_what_size_explains_is_no_spike_and_ends_are_not_judged() -> None:
     assert without_spikes(table([10, 20, 40, 80, 160])).odd.empty
     assert without_spikes(table([50, 10, 11, 12, 99])).odd.empty
-    assert without_spikes(table([10, 30, 3, 35])).odd["factor"].tolist() == pytest.approx([0.1])  # 30 has none alike
+    assert without_spikes(table([10, 30, 3, 35])).odd["factor"].tolist() == pytest.approx(
+        [0.1]
+    )  # 30 has none alike
 
 
 def test_a_row_far_off_is_refused_unless_another_kernel_confirms_it() -> None:
     far = [10, 11, 2 * FAR * 12, 12, 13]
     found = without_spikes(table(far))
-    assert found.refused[["source", REFUSED]].to_numpy().tolist() == [["a.csv:4", "far-off-neighbours"]]
+    assert found.refused[["source", REFUSED]].to_numpy().tolist() == [
+        ["a.csv:4", "far-off-neighbours"]
+    ]
     assert found.places.tolist() == [0, 1, 3, 4]
     assert without_spikes(table(far), keep=["impossible"]).odd["source"].tolist() == ["a.csv:4"]
     slower = table([3 * FAR * 12], kernel="other").assign(m=64.0, source="b.csv:2")
@@ -68,7 +79,12 @@ def test_a_row_far_off_is_refused_unless_another_kernel_confirms_it() -> None:
 
 
 @settings(max_examples=50)
-@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([1, 2, 4, 8, 16, 32]), st.floats(1, 100)), max_size=18))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from([1, 2, 4, 8, 16, 32]), st.floats(1, 100)),
+        max_size=18,
+    )
+)
 def test_spikes_are_those_of_the_rule_row_by_row(found: list[tuple[int, int, float]]) -> None:
     unique = {(key, size): time for key, size, time in found}
     data = np.array([(*at, time) for at, time in unique.items()], dtype=float).reshape(-1, 3)
@@ -89,8 +105,15 @@ def test_spikes_are_those_of_the_rule_row_by_row(found: list[tuple[int, int, flo
 
 def test_training_names_spikes_and_gives_the_errors_without_them() -> None:
     found = fc.read(where={"m": (None, 64)})
-    frame = found.frame[~found.frame["source"].isin(found.irregular["source"])].reset_index(drop=True)
-    spiked = (frame["device"] == "MI355X") & (frame["n"] == 4608) & (frame["k"] == 7168) & (frame["m"] == 32)
+    frame = found.frame[~found.frame["source"].isin(found.irregular["source"])].reset_index(
+        drop=True
+    )
+    spiked = (
+        (frame["device"] == "MI355X")
+        & (frame["n"] == 4608)
+        & (frame["k"] == 7168)
+        & (frame["m"] == 32)
+    )
     assert spiked.sum() == 1
     frame.loc[spiked, "duration_us"] *= 10
     run = fc.train(frame, host="MI300X", target="MI355X", models="OLS", jobs=1)
@@ -101,7 +124,9 @@ def test_training_names_spikes_and_gives_the_errors_without_them() -> None:
         errors = {row["name"]: row["e_out"] for row in [*cv["baselines"], *cv["models"]]}
         regular = cv["regular"]
         assert (regular["irregular"], regular["rows"]) == (1, run.metrics["data"]["n"] - 1)
-        own = run.predictions[(run.predictions["scheme"] == cv["scheme"]) & (run.predictions["model"] == "OLS")]
+        own = run.predictions[
+            (run.predictions["scheme"] == cv["scheme"]) & (run.predictions["model"] == "OLS")
+        ]
         rest = own.loc[own["source"] != named["source"], "ape"]
         assert len(rest) == regular["rows"]
         assert regular["e_out"]["OLS"] == pytest.approx(rest.mean())
@@ -113,6 +138,8 @@ def test_one_row_ten_thousand_times_off_is_named_and_refused() -> None:
     frame = fc.read(where={"m": (None, 64)}).frame
     frame.loc[7, "duration_us"] *= 1e4
     found = fc.read(frame)
-    assert found.rejected[["source", "reason"]].to_numpy().tolist() == [[frame["source"][7], "stray-time"]]
+    assert found.rejected[["source", "reason"]].to_numpy().tolist() == [
+        [frame["source"][7], "stray-time"]
+    ]
     kept = fc.read(frame, keep=["impossible"])
     assert len(kept.frame) == len(frame)

@@ -12,7 +12,15 @@ from flopcast.table.problems import one_per_problem, pair, problem_ids
 
 
 def table(*rows: dict[str, object]) -> pd.DataFrame:
-    base = {"op": "gemm", "family": "", "variant": "", "kernel": "", "tuned": False, "dtype_a": "bf16", "campaign": "c"}
+    base = {
+        "op": "gemm",
+        "family": "",
+        "variant": "",
+        "kernel": "",
+        "tuned": False,
+        "dtype_a": "bf16",
+        "campaign": "c",
+    }
     base |= {"scale_block": "", "n": 64.0, "k": 64.0, "spread_us": np.nan, "repeats": 1.0}
     frame = pd.DataFrame([base | row for row in rows])
     return frame.assign(source=[f"t.csv:{i + 2}" for i in range(len(frame))])
@@ -43,8 +51,10 @@ def test_rows_of_the_same_problem_meet_in_the_targets_order():
 
 def test_stated_defaults_equal_absent_columns():
     frame = table(
-        HOST | {"m": 1.0, "duration_us": 10.0, "dtype_b": "bf16", "dtype_out": "bf16", "batch": 1.0},
-        TARGET | {"m": 1.0, "duration_us": 1.0, "dtype_b": np.nan, "dtype_out": "", "batch": np.nan},
+        HOST
+        | {"m": 1.0, "duration_us": 10.0, "dtype_b": "bf16", "dtype_out": "bf16", "batch": 1.0},
+        TARGET
+        | {"m": 1.0, "duration_us": 1.0, "dtype_b": np.nan, "dtype_out": "", "batch": np.nan},
     )
     assert pair(frame, "A", "B").report["pairs"] == 1
 
@@ -73,7 +83,9 @@ def test_the_fastest_kernel_counts_and_repeats_of_one_kernel_become_their_median
         *(TARGET | {"m": 1.0, "kernel": "z", "duration_us": t} for t in (4.0, 9.0, 5.0)),
     )
     pairs = pair(frame, "A", "B")
-    assert pairs.paired[["duration_us", "host_duration_us", "host_kernel"]].to_numpy().tolist() == [[5.0, 20.0, "y"]]
+    assert pairs.paired[["duration_us", "host_duration_us", "host_kernel"]].to_numpy().tolist() == [
+        [5.0, 20.0, "y"]
+    ]
     assert pairs.report["slower_kernels"] == 1
     assert pairs.report["merged_repeats"] == 2
 
@@ -132,7 +144,14 @@ def test_problem_ids_see_only_the_operators_own_columns():
 
 
 def test_one_per_problem_of_one_device():
-    frame = table(*(HOST | {"m": 1.0, "kernel": k, "duration_us": t} for k, t in (("x", 3.0), ("y", 2.0))))
+    frame = table(
+        *(HOST | {"m": 1.0, "kernel": k, "duration_us": t} for k, t in (("x", 3.0), ("y", 2.0)))
+    )
     best, counts = one_per_problem(frame)
     assert best["kernel"].tolist() == ["y"]
-    assert counts == {"without_metric": 0, "metric_not_positive": 0, "merged_repeats": 0, "slower_kernels": 1}
+    assert counts == {
+        "without_metric": 0,
+        "metric_not_positive": 0,
+        "merged_repeats": 0,
+        "slower_kernels": 1,
+    }

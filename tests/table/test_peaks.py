@@ -20,7 +20,9 @@ def bound(device: str = "MI300X", **row: object) -> tuple[float, str]:
     return float(found.least_us[0]), str(found.peak[0])
 
 
-def gemm(m: float, n: float, k: float, dtype: str = "bf16", device: str = "MI300X", **row: object) -> tuple[float, str]:
+def gemm(
+    m: float, n: float, k: float, dtype: str = "bf16", device: str = "MI300X", **row: object
+) -> tuple[float, str]:
     return bound(device, op="gemm", m=m, n=n, k=k, dtype_a=dtype, **row)
 
 
@@ -40,7 +42,10 @@ def conv(size: float, fil: float, stride: float = 1, **row: object) -> tuple[flo
 
 def test_arithmetic_counts_at_the_dense_peak_of_its_format() -> None:
     flops = 2 * 8192.0**3
-    assert gemm(8192, 8192, 8192) == (pytest.approx(flops / (MI300X.peaks["bf16_matrix"] * 1e6)), "bf16_matrix")
+    assert gemm(8192, 8192, 8192) == (
+        pytest.approx(flops / (MI300X.peaks["bf16_matrix"] * 1e6)),
+        "bf16_matrix",
+    )
     assert gemm(8192, 8192, 8192, "fp8")[1] == "fp8_matrix"
     assert gemm(8192, 8192, 8192, "fp64")[1] == "fp64_matrix"
 
@@ -60,8 +65,13 @@ def test_bytes_count_against_the_memory_only_beyond_the_caches() -> None:
         pytest.approx((moved - caches) / (MI300X.memory_bw_gbs * 1e3)),
         "memory_bw_gbs",
     )
-    small, peak = bound(op="relu", rows=2.0**12, cols=2.0**13)  # 128 MiB: from the last-level cache, beyond the L2
-    assert (small, peak) == (pytest.approx((128 - MI300X.l2_mb) * MIB / (MI300X.llc_bw_gbs * 1e3)), "llc_bw_gbs")
+    small, peak = bound(
+        op="relu", rows=2.0**12, cols=2.0**13
+    )  # 128 MiB: from the last-level cache, beyond the L2
+    assert (small, peak) == (
+        pytest.approx((128 - MI300X.l2_mb) * MIB / (MI300X.llc_bw_gbs * 1e3)),
+        "llc_bw_gbs",
+    )
 
 
 def test_what_fits_into_the_l2_still_enters_the_compute_units() -> None:
@@ -97,7 +107,10 @@ def test_experts_may_be_shared_and_a_lone_rank_has_nothing_to_do() -> None:
 def test_a_collective_takes_the_links_to_its_peers() -> None:
     ring = {"op": "collective", "variant": "all_reduce", "message_bytes": 2.0**30}
     one = MI300X.p2p_uni_gbs
-    assert bound(ranks=8, **ring) == (pytest.approx(2 * 7 / 8 * 2**30 / (7 * one * 1e3)), "link_bw_gbs")
+    assert bound(ranks=8, **ring) == (
+        pytest.approx(2 * 7 / 8 * 2**30 / (7 * one * 1e3)),
+        "link_bw_gbs",
+    )
     assert bound(ranks=2, **ring) == (pytest.approx(2**30 / (one * 1e3)), "link_bw_gbs")
     pair = "A100 80GB PCIe"
     assert bound(pair, ranks=2, **ring)[1] == "link_bw_gbs"
@@ -107,7 +120,10 @@ def test_a_collective_takes_the_links_to_its_peers() -> None:
 def test_unknown_devices_and_unknown_work_have_no_bound() -> None:
     assert np.isnan(gemm(64, 64, 64, device="LabChip")[0])
     assert np.isnan(bound(op="kernel", variant="stencil", workgroups=8, threads=64)[0])
-    assert gemm(8192, 8192, 64, "fp4", "MI210")[1] in ("memory_bw_gbs", LOADS)  # no peak of fp4: bytes are left
+    assert gemm(8192, 8192, 64, "fp4", "MI210")[1] in (
+        "memory_bw_gbs",
+        LOADS,
+    )  # no peak of fp4: bytes are left
 
 
 def test_every_operator_of_a_table_keeps_its_place() -> None:

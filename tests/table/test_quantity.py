@@ -13,7 +13,11 @@ from flopcast.table.measurements import Quantity, quantity
         ("duration_us", Quantity("time", "t", "us", "µs", True), "time, µs"),
         ("energy_j", Quantity("energy", "E", "j", "J", True), "energy, J"),
         ("power_w", Quantity("power", "P", "w", "W", False), "power, W"),
-        ("core_clock_mhz", Quantity("core clock", "core clock", "mhz", "mhz", False), "core clock, mhz"),
+        (
+            "core_clock_mhz",
+            Quantity("core clock", "core clock", "mhz", "mhz", False),
+            "core clock, mhz",
+        ),
         ("score", Quantity("", "", "score", "score", True), "score"),
     ],
 )

@@ -11,7 +11,14 @@ import pytest
 from flopcast.api.tables import template
 from flopcast.table.measurements import REFUSED, REFUSED_DETAIL, clean, fill_text, judge
 
-GEMM: dict[str, Any] = {"device": "MI300X", "op": "gemm", "dtype_a": "fp8", "m": "16", "n": "32", "k": "64"}
+GEMM: dict[str, Any] = {
+    "device": "MI300X",
+    "op": "gemm",
+    "dtype_a": "fp8",
+    "m": "16",
+    "n": "32",
+    "k": "64",
+}
 CONV: dict[str, Any] = {
     "device": "MI300X", "op": "conv", "dtype_a": "FP16", "direction": "F", "layout": "NCHW", "batch": 2,
     "in_channels": 4, "in_h": 8, "in_w": 8, "out_channels": 4, "out_h": 8, "out_w": 8, "fil_h": 3, "fil_w": 3,
@@ -22,7 +29,9 @@ CONV: dict[str, Any] = {
 def rows(*changes: dict[str, Any], base: dict[str, Any] = GEMM) -> pd.DataFrame:
     """Return one raw row for each change of a good row."""
     good = {**base, "duration_us": "2.5"}
-    return pd.DataFrame([{**good, "source": f"a.csv:{i + 2}", **change} for i, change in enumerate(changes)])
+    return pd.DataFrame(
+        [{**good, "source": f"a.csv:{i + 2}", **change} for i, change in enumerate(changes)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,12 +67,16 @@ def test_a_row_that_cannot_be_used_is_kept_out_with_its_reason(
 ) -> None:
     measured = clean(rows({}, change, {}))
     assert measured.frame["source"].tolist() == ["a.csv:2", "a.csv:4"]
-    assert measured.rejected.to_dict("records") == [{"source": "a.csv:3", "reason": reason, "detail": detail}]
+    assert measured.rejected.to_dict("records") == [
+        {"source": "a.csv:3", "reason": reason, "detail": detail}
+    ]
     assert measured.rejected["reason"].tolist() == [reason]
 
 
 def test_the_first_reason_counts_once() -> None:
-    measured = clean(rows({"device": "", "duration_us": "0", "m": "x"}, {"duration_us": "0", "m": "x"}))
+    measured = clean(
+        rows({"device": "", "duration_us": "0", "m": "x"}, {"duration_us": "0", "m": "x"})
+    )
     assert measured.rejected["reason"].tolist() == ["no-device", "zero-duration"]
     assert measured.frame.empty
 
@@ -71,35 +84,71 @@ def test_the_first_reason_counts_once() -> None:
 def test_clean_rows_are_typed_and_complete() -> None:
     frame = clean(rows({"repeats": None, "spread_us": "0.5"})).frame
     row = frame.iloc[0]
-    assert (row["m"], row["n"], row["k"], row["batch"], row["duration_us"]) == (16.0, 32.0, 64.0, 1.0, 2.5)
+    assert (row["m"], row["n"], row["k"], row["batch"], row["duration_us"]) == (
+        16.0,
+        32.0,
+        64.0,
+        1.0,
+        2.5,
+    )
     assert (row["dtype_a"], row["dtype_b"], row["dtype_out"]) == ("fp8", "fp8", "bf16")
-    assert (row["family"], row["variant"], row["kernel"], row["scale_block"], row["campaign"]) == ("",) * 5
+    assert (row["family"], row["variant"], row["kernel"], row["scale_block"], row["campaign"]) == (
+        "",
+    ) * 5
     assert (row["repeats"], row["spread_us"], bool(row["tuned"])) == (1.0, 0.5, False)
 
 
 def test_a_convolution_may_leave_out_depth_groups_and_dilation_and_have_no_padding() -> None:
     row = clean(rows({}, base=CONV)).frame.iloc[0]
-    implied = {"in_d": 1, "out_d": 1, "fil_d": 1, "pad_d": 0, "stride_d": 1, "dil_d": 1, "groups": 1, "dil_h": 1}
+    implied = {
+        "in_d": 1,
+        "out_d": 1,
+        "fil_d": 1,
+        "pad_d": 0,
+        "stride_d": 1,
+        "dil_d": 1,
+        "groups": 1,
+        "dil_h": 1,
+    }
     assert {name: row[name] for name in implied} == implied
     refused = clean(rows({"pad_h": -1}, {"stride_h": 0}, {"direction": ""}, base=CONV)).rejected
     assert refused["detail"].tolist() == ["pad_h = -1", "stride_h = 0", "direction"]
 
 
 @pytest.mark.parametrize(
-    ("word", "value"), [("True", 1.0), (True, 1.0), ("1", 1.0), (1, 1.0), ("false", 0.0), (0.0, 0.0)]
+    ("word", "value"),
+    [("True", 1.0), (True, 1.0), ("1", 1.0), (1, 1.0), ("false", 0.0), (0.0, 0.0)],
 )
 def test_flags_become_one_or_zero(word: object, value: float) -> None:
-    moe = {"op": "moe", "tokens": 1, "model_dim": 2, "inter_dim": 3, "experts": 4, "topk": 1, "gated": word}
+    moe = {
+        "op": "moe",
+        "tokens": 1,
+        "model_dim": 2,
+        "inter_dim": 3,
+        "experts": 4,
+        "topk": 1,
+        "gated": word,
+    }
     assert clean(rows(moe)).frame["gated"].tolist() == [value]
 
 
 def test_a_flag_that_is_neither_is_refused() -> None:
-    moe = {"op": "moe", "tokens": 1, "model_dim": 2, "inter_dim": 3, "experts": 4, "topk": 1, "gated": "perhaps"}
+    moe = {
+        "op": "moe",
+        "tokens": 1,
+        "model_dim": 2,
+        "inter_dim": 3,
+        "experts": 4,
+        "topk": 1,
+        "gated": "perhaps",
+    }
     assert clean(rows(moe)).rejected["detail"].tolist() == ["gated = perhaps"]
 
 
 def test_fill_text_leaves_numbers_missing() -> None:
-    frame = fill_text(pd.DataFrame({"word": ["a", None], "number": [1.0, np.nan], "nothing": [None, None]}))
+    frame = fill_text(
+        pd.DataFrame({"word": ["a", None], "number": [1.0, np.nan], "nothing": [None, None]})
+    )
     assert frame["word"].tolist() == ["a", ""]
     assert frame["nothing"].tolist() == ["", ""]
     assert frame["number"].isna().tolist() == [False, True]
@@ -112,7 +161,9 @@ def test_judged_rows_stay_in_their_place() -> None:
     assert judged[REFUSED].tolist() == ["", "dimension-not-a-number", "unknown-operator", ""]
     assert judged[REFUSED_DETAIL].tolist() == ["", "m = x", "gem: did you mean gemm?", ""]
     assert judged.loc[1, ["m", "n", "dtype_a"]].fillna(-1).tolist() == [-1, 7, "fp8"]
-    usable = judged[judged[REFUSED] == ""].drop(columns=[REFUSED, REFUSED_DETAIL]).reset_index(drop=True)
+    usable = (
+        judged[judged[REFUSED] == ""].drop(columns=[REFUSED, REFUSED_DETAIL]).reset_index(drop=True)
+    )
     pd.testing.assert_frame_equal(usable, clean(raw).frame)
 
 

@@ -30,7 +30,9 @@ def activity_table(names: list[str], ops: list[str], collectives: list[str]) -> 
     """Return a table of a kernel for each name, operator stack and collective."""
     last = [op.rpartition(";")[2] for op in ops]
     given = {"kind": "kernel", "op_name": last, "op_stack": ops, "collective": collectives}
-    return dispatch_table({"name": names, "start_ns": range(len(names)), "duration_ns": [10] * len(names), **given})
+    return dispatch_table(
+        {"name": names, "start_ns": range(len(names)), "duration_ns": [10] * len(names), **given}
+    )
 
 
 def class_of(name: str = "k", op: str = "", **columns: object) -> str:
@@ -48,7 +50,11 @@ class TestOperatorFirst:
         ("name", "op", "op_class"),
         [
             ("void at::native::reduce_kernel<128>", "aten::linear;aten::mm", "gemm"),
-            ("Cijk_Ailk_Bljk_HHS", "aten::conv2d;aten::_convolution;aten::miopen_convolution", "conv"),
+            (
+                "Cijk_Ailk_Bljk_HHS",
+                "aten::conv2d;aten::_convolution;aten::miopen_convolution",
+                "conv",
+            ),
             ("batched_transpose_16x32_half", "aten::layer_norm;aten::native_layer_norm", "norm"),
             ("my_kernel", "aten::linear;my_library::product", "gemm"),
             ("my_kernel", "aten::linear;aten::copy_", "copy"),
@@ -64,7 +70,9 @@ class TestOperatorFirst:
     def test_name_without_stack(self):
         assert class_of("k", op_name="aten::mm", op_stack="") == "gemm"
 
-    @pytest.mark.parametrize("region", ["Torch-Compiled Region: 0/0", "CompiledFxGraph f3", "CompiledFunctionBackward"])
+    @pytest.mark.parametrize(
+        "region", ["Torch-Compiled Region: 0/0", "CompiledFxGraph f3", "CompiledFunctionBackward"]
+    )
     def test_compiled_region_leaves_it_to_the_kernel(self, region: str):
         assert class_of("triton_poi_fused_add_0", f"vllm::moe_forward;{region}") == "elementwise"
         assert class_of("sage_fwd", region) == "attention"
@@ -78,7 +86,9 @@ class TestCopies:
     def test_alone(self, kind: str):
         assert (kernel_class_of("x", kind=kind), class_of("x", kind=kind)) == ("copy", kind)
 
-    @pytest.mark.parametrize("op", ["aten::copy_", "aten::cat", "aten::fill_", "aten::add", "aten::to;aten::resize_"])
+    @pytest.mark.parametrize(
+        "op", ["aten::copy_", "aten::cat", "aten::fill_", "aten::add", "aten::to;aten::resize_"]
+    )
     def test_under_an_operator_that_only_moves(self, op: str):
         assert class_of("DtoD", op, kind="memcpy") == "memcpy"
 
@@ -103,7 +113,9 @@ class TestKernelClass:
     def test_communication_by_name_by_arguments_and_by_operator(self):
         assert kernel_class_of("ncclDevKernel_Generic(x)", "aten::add") == "communication"
         assert kernel_class_of("my_exchange", collective="allreduce") == "communication"
-        assert kernel_class_of("my_exchange", "c10d::allreduce_;record_param_comms") == "communication"
+        assert (
+            kernel_class_of("my_exchange", "c10d::allreduce_;record_param_comms") == "communication"
+        )
 
     def test_others(self):
         assert kernel_class_of("Cijk_Ailk_Bljk_SB") == "compute"
@@ -138,7 +150,9 @@ class TestTables:
 
     def test_categories_are_read_as_words_are(self, table: pd.DataFrame):
         words = ["kind", "name", "op_name", "op_stack", "collective"]
-        pd.testing.assert_frame_equal(classify(table.astype(dict.fromkeys(words, "category"))), classify(table))
+        pd.testing.assert_frame_equal(
+            classify(table.astype(dict.fromkeys(words, "category"))), classify(table)
+        )
 
     def test_empty(self):
         found = classify(activity().iloc[:0])
@@ -164,7 +178,12 @@ class TestTables:
         assert listed["share"].isna().all()
 
     @settings(deadline=None, max_examples=5)
-    @given(words=st.lists(st.tuples(st.text(SIGNS), st.text(SIGNS), st.sampled_from(["", "broadcast"])), min_size=8))
+    @given(
+        words=st.lists(
+            st.tuples(st.text(SIGNS), st.text(SIGNS), st.sampled_from(["", "broadcast"])),
+            min_size=8,
+        )
+    )
     def test_any_words_have_a_class(self, words: list[tuple[str, str, str]]):
         names, ops, collectives = map(list, zip(*words, strict=True))
         found = classify(activity_table(names, ops, collectives))
@@ -190,7 +209,9 @@ Read = Callable[[str], Annotated]
 
 def of_names(names: list[str]) -> pd.DataFrame:
     count = len(names)
-    return dispatch_table({"kind": "kernel", "name": names, "start_ns": range(count), "duration_ns": [1] * count})
+    return dispatch_table(
+        {"kind": "kernel", "name": names, "start_ns": range(count), "duration_ns": [1] * count}
+    )
 
 
 def stem(path: Path) -> str:
@@ -213,25 +234,42 @@ class TestRealTraces:
             assert share <= 0.02, path.name
 
     def test_kernels_are_in_the_categories_of_tracelens(self, shared_data: Path, kineto: Read):
-        folders = sorted((shared_data / KINETO / "tracelens_reference_csvs").glob("*/*/kernel_summary.csv"))
+        folders = sorted(
+            (shared_data / KINETO / "tracelens_reference_csvs").glob("*/*/kernel_summary.csv")
+        )
         assert len(folders) == 8
         for csv_path in folders:
             report = pd.read_csv(csv_path).dropna(subset="Parent cpu_op")
             table = kineto(self.trace_of(shared_data, csv_path.parent)).dispatches
-            found = table["op_class"].groupby([table["op_name"].astype("str"), table["name"].astype("str")])
+            found = table["op_class"].groupby(
+                [table["op_name"].astype("str"), table["name"].astype("str")]
+            )
             ours = found.agg(lambda classes: "|".join(sorted(set(classes))))
             for category, op, kernel in zip(
-                report["Parent op category"], report["Parent cpu_op"], report["Kernel name"], strict=True
+                report["Parent op category"],
+                report["Parent cpu_op"],
+                report["Kernel name"],
+                strict=True,
             ):
                 op_class = ours[op, kernel]
-                assert op_class == EQUAL.get(category) or op_class in PART_OF.get(category, ()), (category, op, kernel)
+                assert op_class == EQUAL.get(category) or op_class in PART_OF.get(category, ()), (
+                    category,
+                    op,
+                    kernel,
+                )
 
     def test_time_per_category_is_that_of_tracelens(self, shared_data: Path, kineto: Read):
-        folders = sorted((shared_data / KINETO / "tracelens_reference_csvs").glob("*/*/ops_summary_by_category.csv"))
+        folders = sorted(
+            (shared_data / KINETO / "tracelens_reference_csvs").glob(
+                "*/*/ops_summary_by_category.csv"
+            )
+        )
         assert len(folders) == 9
         for csv_path in folders:
             report = pd.read_csv(csv_path)
-            theirs = report.groupby(report["op category"].map(EQUAL))["total_direct_kernel_time_ms"].sum()
+            theirs = report.groupby(report["op category"].map(EQUAL))[
+                "total_direct_kernel_time_ms"
+            ].sum()
             table = kineto(self.trace_of(shared_data, csv_path.parent)).dispatches
             # It counts what has a launch: on CUDA with the fills (aten::addmm), on ROCm without them.
             fills = csv_path.parent.parent.name == "h100"
@@ -244,7 +282,11 @@ class TestRealTraces:
     def trace_of(shared_data: Path, report: Path) -> str:
         """Return the name of the trace that a report of TraceLens is about: the same model on the same device."""
         device = report.parent.name
-        named = [path for path in (shared_data / KINETO).glob("*/*.json.gz") if stem(path) == stem(report)]
+        named = [
+            path
+            for path in (shared_data / KINETO).glob("*/*.json.gz")
+            if stem(path) == stem(report)
+        ]
         (found,) = [path for path in named if device in path.parent.name or device in path.name]
         return name_of(found)
 
@@ -256,7 +298,13 @@ class TestRealTraces:
             kernels = table[(table["kind"] == "kernel") & (table["op_name"] != "")]
             by_operator = kernels["op_class"]
             by_name = classify(kernels.assign(op_name="", op_stack=""))["op_class"]
-            differing = set(zip(by_operator[by_operator != by_name], by_name[by_operator != by_name], strict=True))
+            differing = set(
+                zip(
+                    by_operator[by_operator != by_name],
+                    by_name[by_operator != by_name],
+                    strict=True,
+                )
+            )
             assert differing <= {("embedding", "index")}
 
     def test_llama_cpp_by_name_alone(self, shared_data: Path):
@@ -265,7 +313,17 @@ class TestRealTraces:
             names = [row["Kernel_Name"] for row in csv.DictReader(file)]
         found = classify(of_names(names))["op_class"]
         assert (found != "").all()
-        assert {"gemm", "quantise", "norm", "attention", "ssm", "rope", "memcpy", "copy", "index"} <= set(found)
+        assert {
+            "gemm",
+            "quantise",
+            "norm",
+            "attention",
+            "ssm",
+            "rope",
+            "memcpy",
+            "copy",
+            "index",
+        } <= set(found)
 
     def test_stencils_stay_their_owner_s(self, shared_data: Path):
         path = shared_data / "profiles/rocprof_v1v2/seismic-stencils/13-12-2023_results.csv"

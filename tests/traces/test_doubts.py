@@ -15,9 +15,13 @@ from flopcast.traces.doubts import check_whole, doubts_of
 from flopcast.traces.summary import Annotated
 
 
-def with_finding(code: str, count: int, severity: Severity = "warning", share: float | None = None) -> Annotated:
+def with_finding(
+    code: str, count: int, severity: Severity = "warning", share: float | None = None
+) -> Annotated:
     """Return a trace of twenty kernels of which reading found one thing."""
-    return replace(busy(20), findings=(Finding(remark(code, "activities"), severity, count, share),))
+    return replace(
+        busy(20), findings=(Finding(remark(code, "activities"), severity, count, share),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,7 +34,9 @@ def with_finding(code: str, count: int, severity: Severity = "warning", share: f
         ("impossible-duration", 5, 0.99, 0.2),  # a damaged time has no share of the time
     ],
 )
-def test_missing_work_is_a_share_of_what_ran(code: str, count: int, share: float | None, missing: float) -> None:
+def test_missing_work_is_a_share_of_what_ran(
+    code: str, count: int, share: float | None, missing: float
+) -> None:
     doubts = doubts_of(with_finding(code, count, share=share))
     assert doubts.missing == pytest.approx(missing)
     assert doubts.untrusted == 0
@@ -39,7 +45,9 @@ def test_missing_work_is_a_share_of_what_ran(code: str, count: int, share: float
 
 
 def test_an_error_concerns_the_times_unless_it_is_of_something_else() -> None:
-    assert doubts_of(with_finding("spoiled-timestamps", 5, "error")).untrusted == pytest.approx(0.25)
+    assert doubts_of(with_finding("spoiled-timestamps", 5, "error")).untrusted == pytest.approx(
+        0.25
+    )
     assert doubts_of(with_finding("unreadable-execution-trace", 1, "error")).reach == 0
 
 

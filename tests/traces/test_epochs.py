@@ -17,8 +17,18 @@ from flopcast.traces.epochs import OUTSIDE, EpochRule, epoch_numbers, epochs, ma
 
 def run(count: int, **columns: Any) -> pd.DataFrame:
     """Return kernels of 6 us every 10 us with what `annotate` adds."""
-    common = {"kind": "kernel", "device": "MI300X", "gpu": 0, "name": "k", "linked": True, "grid_x": 4, "block_x": 64}
-    added = {name: columns.pop(name) for name in ("flops", "bytes_moved", "op_class") if name in columns}
+    common = {
+        "kind": "kernel",
+        "device": "MI300X",
+        "gpu": 0,
+        "name": "k",
+        "linked": True,
+        "grid_x": 4,
+        "block_x": 64,
+    }
+    added = {
+        name: columns.pop(name) for name in ("flops", "bytes_moved", "op_class") if name in columns
+    }
     place = np.arange(count)
     known = {**common, "start_ns": 10_000 * place, "duration_ns": np.full(count, 6_000)}
     table = dispatch_table({**known, "source": [f"t:{i}" for i in place], **columns})
@@ -44,7 +54,13 @@ def test_fixed_numbers_of_kernels_leave_out_the_rest_and_count_each_gpu() -> Non
 
 
 def test_fixed_work_cuts_where_so_many_flops_are_done() -> None:
-    assert numbers(run(5, flops=[60.0, np.nan, 60.0, 100.0, 10.0]), "flops:100") == [0, 0, 0, 1, OUTSIDE]
+    assert numbers(run(5, flops=[60.0, np.nan, 60.0, 100.0, 10.0]), "flops:100") == [
+        0,
+        0,
+        0,
+        1,
+        OUTSIDE,
+    ]
     assert numbers(run(3, flops=[950.0, 100.0, 10.0]), "flops:100") == [0, 1, OUTSIDE]
     with pytest.raises(DataError, match="FLOPs"):
         numbers(run(3, flops=np.nan), "flops:100")
@@ -64,7 +80,14 @@ def test_ranges_hold_what_starts_in_them() -> None:
     ranges["duration_ns"] = [20_000, 15_001, 10**9]
     found = epoch_numbers(run(6), EpochRule("marker", pattern="code|fill"), ranges)
     assert found.tolist() == [OUTSIDE, 0, 0, 1, 1, OUTSIDE]
-    assert epoch_numbers(run(6), EpochRule("marker", pattern="."), ranges).tolist() == [0, 1, 1, 2, 2, 0]
+    assert epoch_numbers(run(6), EpochRule("marker", pattern="."), ranges).tolist() == [
+        0,
+        1,
+        1,
+        2,
+        2,
+        0,
+    ]
     with pytest.raises(DataError, match="range, no kernel"):
         epoch_numbers(run(6), EpochRule("marker", pattern="train"), ranges)
 
@@ -83,13 +106,34 @@ def test_a_row_has_span_busy_time_work_counters_and_shares() -> None:
     table = run(4, bytes_moved=[1e6, np.nan, 2e6, 2e6], op_class=["gemm", "", "gemm", "gemm"])
     table = table.assign(**{"counter.waves": [1.0, 2.0, np.nan, np.nan]})
     first, second = epochs(table, parse_rule("kernels:2"), "train").to_dict("records")
-    assert [first[name] for name in ("op", "variant", "index", "campaign")] == ["epoch", "kernels:2", 0.0, "train"]
-    assert (first["duration_us"], first["busy_us"], first["kernels"], first["repeats"]) == (16.0, 12.0, 2, 1.0)
+    assert [first[name] for name in ("op", "variant", "index", "campaign")] == [
+        "epoch",
+        "kernels:2",
+        0.0,
+        "train",
+    ]
+    assert (first["duration_us"], first["busy_us"], first["kernels"], first["repeats"]) == (
+        16.0,
+        12.0,
+        2,
+        1.0,
+    )
     assert (first["workgroups"], first["threads"], first["source"]) == (8.0, 64.0, "t:0")
-    assert (first["flops"], first["flops_known"], first["counter.epoch.gflops"]) == (200.0, 1.0, 2e-7)
+    assert (first["flops"], first["flops_known"], first["counter.epoch.gflops"]) == (
+        200.0,
+        1.0,
+        2e-7,
+    )
     assert np.isnan(first["bytes"])
-    assert (first["bytes_known"], second["bytes"], second["counter.epoch.mbytes"]) == (0.5, 4e6, 4.0)
-    assert (first["counter.epoch.share.gemm"], first["counter.epoch.share.unclassified"]) == (0.5, 0.5)
+    assert (first["bytes_known"], second["bytes"], second["counter.epoch.mbytes"]) == (
+        0.5,
+        4e6,
+        4.0,
+    )
+    assert (first["counter.epoch.share.gemm"], first["counter.epoch.share.unclassified"]) == (
+        0.5,
+        0.5,
+    )
     assert (second["dominant"], second["dominant_share"]) == ("gemm", 1.0)
     assert first["counter.waves"] == 3.0
     assert np.isnan(second["counter.waves"])
@@ -97,7 +141,10 @@ def test_a_row_has_span_busy_time_work_counters_and_shares() -> None:
 
 def test_epochs_of_two_gpus_are_two_rows() -> None:
     found = epochs(run(4, gpu=[0, 1, 0, 1]), parse_rule("kernels:2"))
-    assert found[["index", "kernels", "source"]].to_numpy().tolist() == [[0.0, 2, "t:0"], [0.0, 2, "t:1"]]
+    assert found[["index", "kernels", "source"]].to_numpy().tolist() == [
+        [0.0, 2, "t:0"],
+        [0.0, 2, "t:1"],
+    ]
 
 
 def test_the_rows_are_a_measurement_table(tmp_path: Path) -> None:
@@ -114,7 +161,18 @@ def test_less_than_one_epoch_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["steps", "kernels:0", "kernels:1.5", "kernels:", "flops:-1", "flops:inf", "marker:", "time:3", ""]
+    "text",
+    [
+        "steps",
+        "kernels:0",
+        "kernels:1.5",
+        "kernels:",
+        "flops:-1",
+        "flops:inf",
+        "marker:",
+        "time:3",
+        "",
+    ],
 )
 def test_other_rules_are_refused(text: str) -> None:
     with pytest.raises(DataError, match=r"^epochs.*marker:REGEX"):

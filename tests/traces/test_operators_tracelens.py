@@ -26,12 +26,21 @@ def reference(folder: Path, *names: str) -> pd.DataFrame:
 
 
 def described(table: pd.DataFrame) -> pd.DataFrame:
-    sides = {"dims": "Input Dims", "types": "Input type", "strides": "Input Strides", "values": "Concrete Inputs"}
+    sides = {
+        "dims": "Input Dims",
+        "types": "Input type",
+        "strides": "Input Strides",
+        "values": "Concrete Inputs",
+    }
     lists = [
         {side: ast.literal_eval(call[f"{column}_first"]) for side, column in sides.items()}
         for call in table.to_dict("records")
     ]
-    return describe(pd.DataFrame({"op_name": table["name"], "op_inputs": [json.dumps(entry) for entry in lists]}))
+    return describe(
+        pd.DataFrame(
+            {"op_name": table["name"], "op_inputs": [json.dumps(entry) for entry in lists]}
+        )
+    )
 
 
 def theirs(table: pd.DataFrame, found: pd.DataFrame, flops: np.ndarray) -> np.ndarray:
@@ -39,7 +48,8 @@ def theirs(table: pd.DataFrame, found: pd.DataFrame, flops: np.ndarray) -> np.nd
     bias = found["variant"].eq("bias") & found["op"].eq("gemm")
     added = found["m"].mul(found["n"]).where(bias, 0).to_numpy() if "m" in found else 0
     one_of_two = (
-        table["name"].eq("aten::convolution_backward").to_numpy() & found["direction"].isin(["B", "W"]).to_numpy()
+        table["name"].eq("aten::convolution_backward").to_numpy()
+        & found["direction"].isin(["B", "W"]).to_numpy()
     )
     return (flops + added) * np.where(one_of_two, 2, 1)
 
@@ -57,14 +67,20 @@ def test_by_our_conventions_flops_agree_within_a_thousandth_but_for_a_gradient_n
     shared_data: Path,
 ):
     table = reference(
-        shared_data / "profiles/kineto/tracelens_reference_csvs", "GEMM", "SDPA_fwd", "CONV_fwd", "CONV_bwd"
+        shared_data / "profiles/kineto/tracelens_reference_csvs",
+        "GEMM",
+        "SDPA_fwd",
+        "CONV_fwd",
+        "CONV_bwd",
     )
     found = described(table)
     ratio = work_of(found).flops / (table["GFLOPS_first"].to_numpy() * 1e9)
     agree = np.abs(ratio - 1) < 1e-3
     assert len(table) == 93
     assert np.average(agree, weights=table["name_count"]) > 0.99
-    assert table.loc[~agree, "Concrete Inputs_first"].str.contains(r"\[False, True, False\]").tolist() == [True]
+    assert table.loc[~agree, "Concrete Inputs_first"].str.contains(
+        r"\[False, True, False\]"
+    ).tolist() == [True]
     assert ratio[~agree] == pytest.approx([0.5])
 
 

@@ -282,12 +282,16 @@ def test_every_rule_states_where_its_names_are_from():
 
 def test_classes_of_the_other_tables_exist():
     data = classes._data()
-    listed = {op for ops in data["kernel_classes"].values() for op in ops} | set(data["keeps_helpers"])
+    listed = {op for ops in data["kernel_classes"].values() for op in ops} | set(
+        data["keeps_helpers"]
+    )
     assert listed - {""} <= set(op_classes())
 
 
 def test_rule_of_no_class_is_refused(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(classes, "_data", lambda: {"classes": {"gemm": ""}, "rule": [{"class": "gem"}]})
+    monkeypatch.setattr(
+        classes, "_data", lambda: {"classes": {"gemm": ""}, "rule": [{"class": "gem"}]}
+    )
     classes.op_classes.cache_clear()
     try:
         with pytest.raises(ValueError, match="no class 'gem'"):

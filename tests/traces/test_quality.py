@@ -16,7 +16,11 @@ NO_STEPS = empty_steps()
 
 
 def table(starts: list[int], durations: list[int], **columns: Any) -> pd.DataFrame:
-    names = {"kind": "kernel", "name": "k", "source": [f"t.json:{i}" for i in range(1, len(starts) + 1)]}
+    names = {
+        "kind": "kernel",
+        "name": "k",
+        "source": [f"t.json:{i}" for i in range(1, len(starts) + 1)],
+    }
     return dispatch_table({**names, "start_ns": starts, "duration_ns": durations, **columns})
 
 
@@ -84,7 +88,12 @@ def test_what_may_run_at_once_is_no_overrun() -> None:
 
 
 def test_an_overrun_of_a_graph_ends_where_the_next_launch_starts() -> None:
-    rows = table([0, 60_000, 120_000, 180_000], [10**9, 50_000, 50_000, 50_000], stream=0, correlation=[7, 7, 8, 8])
+    rows = table(
+        [0, 60_000, 120_000, 180_000],
+        [10**9, 50_000, 50_000, 50_000],
+        stream=0,
+        correlation=[7, 7, 8, 8],
+    )
     assert without_overruns(rows)["duration_ns"].tolist() == [120_000, 50_000, 50_000, 50_000]
 
 
@@ -128,7 +137,11 @@ def test_repeated_and_missing_numbers_of_dispatches_are_told_for_each_process() 
 
 
 def test_counters_that_are_always_zero_are_named() -> None:
-    rows = table([0, 2000], [1000, 1003], **{"counter.A": [0.0, 0.0], "counter.B": [0.0, 1.0], "counter.C": np.nan})
+    rows = table(
+        [0, 2000],
+        [1000, 1003],
+        **{"counter.A": [0.0, 0.0], "counter.B": [0.0, 1.0], "counter.C": np.nan},
+    )
     assert found(rows, "zero-counter").remark == remark("zero-counter", counters=("counter.A",))
 
 
@@ -151,12 +164,19 @@ def test_parts_that_lie_days_apart_are_not_of_one_run() -> None:
     assert "days-apart" not in codes(whole)
     parts = table([0, 100, 2 * day, 2 * day + 100], [50, 50, 50, 50])
     assert (found(parts, "days-apart").severity, found(parts, "days-apart").count) == ("error", 1)
-    trace = Annotated(parts.assign(source=["a.csv:2", "a.csv:3", "b.csv:2", "b.csv:3"]), empty_steps(), (), ())
+    trace = Annotated(
+        parts.assign(source=["a.csv:2", "a.csv:3", "b.csv:2", "b.csv:3"]), empty_steps(), (), ()
+    )
     with pytest.raises(DataError, match=r"b\.csv:2"):
         with_possible_times(trace, "run")
     hours = table([0, 100, day / 4, day / 4 + 100], [50, 50, 50, 50])
-    assert "days-apart" not in codes(hours.assign(source=["a.csv:2", "b.csv:2", "a.csv:3", "b.csv:3"]))
-    assert found(hours.assign(source=["a.csv:2", "a.csv:3", "b.csv:2", "b.csv:3"]), "days-apart").count == 1
+    assert "days-apart" not in codes(
+        hours.assign(source=["a.csv:2", "b.csv:2", "a.csv:3", "b.csv:3"])
+    )
+    assert (
+        found(hours.assign(source=["a.csv:2", "a.csv:3", "b.csv:2", "b.csv:3"]), "days-apart").count
+        == 1
+    )
 
 
 def test_a_trace_without_time_has_no_shares() -> None:

@@ -8,7 +8,9 @@ from flopcast.traces.dispatches import empty_ranges, range_table
 
 
 def test_ranges_are_in_the_order_of_their_start_and_an_outer_one_before_an_inner() -> None:
-    found = range_table(["b", "c", "a", "d"], np.array([20, 20, 10, 20]), np.array([20, 25, 40, 20]))
+    found = range_table(
+        ["b", "c", "a", "d"], np.array([20, 20, 10, 20]), np.array([20, 25, 40, 20])
+    )
     assert found["name"].tolist() == ["a", "c", "b", "d"]
     assert found["start_ns"].tolist() == [10, 20, 20, 20]
     assert found["duration_ns"].tolist() == [30, 5, 0, 0]

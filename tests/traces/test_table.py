@@ -9,7 +9,13 @@ from flopcast.traces.dispatches import COLUMNS, Trace, counters_of, dispatch_tab
 
 def test_every_column_is_there_typed_and_missing_where_the_producer_has_none() -> None:
     table = dispatch_table(
-        {"kind": "kernel", "name": ["a", None], "start_ns": [5, 3], "duration_ns": [1, 2], "grid_x": [4, None]}
+        {
+            "kind": "kernel",
+            "name": ["a", None],
+            "start_ns": [5, 3],
+            "duration_ns": [1, 2],
+            "grid_x": [4, None],
+        }
     )
     assert tuple(table.columns) == COLUMNS
     assert table["name"].tolist() == ["a", ""]
@@ -42,23 +48,31 @@ def test_rows_go_by_position_whatever_index_a_series_brings() -> None:
 
 def test_categories_stay_categories_and_missing_ones_are_blank() -> None:
     names = pd.Categorical.from_codes([0, -1, 0], categories=["gemm"])
-    table = dispatch_table({"kind": "kernel", "name": names, "start_ns": [1, 2, 3], "duration_ns": 1})
+    table = dispatch_table(
+        {"kind": "kernel", "name": names, "start_ns": [1, 2, 3], "duration_ns": 1}
+    )
     assert table["name"].tolist() == ["gemm", "", "gemm"]
     assert isinstance(table["name"].dtype, pd.CategoricalDtype)
 
 
 def test_large_integers_keep_every_digit() -> None:
     now = 1_763_000_000_000_000_001
-    table = dispatch_table({"kind": "kernel", "name": "k", "start_ns": [now], "duration_ns": [1], "correlation": [now]})
+    table = dispatch_table(
+        {"kind": "kernel", "name": "k", "start_ns": [now], "duration_ns": [1], "correlation": [now]}
+    )
     assert (table["start_ns"][0], table["correlation"][0]) == (now, now)
 
 
 def test_a_column_of_no_known_name_is_a_mistake_of_the_reader() -> None:
     with pytest.raises(ValueError, match="has no column 'grid'"):
-        dispatch_table({"kind": "kernel", "name": "k", "start_ns": [1], "duration_ns": [1], "grid": [1]})
+        dispatch_table(
+            {"kind": "kernel", "name": "k", "start_ns": [1], "duration_ns": [1], "grid": [1]}
+        )
 
 
 def test_rows_in_order_of_their_start_ties_as_given() -> None:
-    table = dispatch_table({"kind": "kernel", "name": ["a", "b", "c"], "start_ns": [5, 3, 3], "duration_ns": [1, 1, 1]})
+    table = dispatch_table(
+        {"kind": "kernel", "name": ["a", "b", "c"], "start_ns": [5, 3, 3], "duration_ns": [1, 1, 1]}
+    )
     assert in_order(table)["name"].tolist() == ["b", "c", "a"]
     assert Trace(table).steps.empty

@@ -11,7 +11,13 @@ def table(*intervals: tuple[int, int], stream: list[int] | int = 0) -> pd.DataFr
     """Return kernels of (start, duration)."""
     starts, durations = zip(*intervals, strict=True)
     return dispatch_table(
-        {"kind": "kernel", "name": "k", "start_ns": list(starts), "duration_ns": list(durations), "stream": stream}
+        {
+            "kind": "kernel",
+            "name": "k",
+            "start_ns": list(starts),
+            "duration_ns": list(durations),
+            "stream": stream,
+        }
     )
 
 
@@ -28,7 +34,13 @@ def test_busy_does_not_depend_on_the_order_of_the_rows_nor_count_negative_times(
 
 def test_gaps_are_told_for_each_queue_and_overlaps_are_negative() -> None:
     found = table((0, 10), (13, 10), (5, 1), (20, 5), (40, 1), stream=[1, 1, 2, 1, 2])
-    assert gaps_ns(found).astype(object).where(lambda gap: gap.notna(), None).tolist() == [None, 3, None, -3, 34]
+    assert gaps_ns(found).astype(object).where(lambda gap: gap.notna(), None).tolist() == [
+        None,
+        3,
+        None,
+        -3,
+        34,
+    ]
 
 
 def test_a_long_activity_covers_all_that_start_before_its_end() -> None:

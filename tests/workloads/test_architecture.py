@@ -130,7 +130,9 @@ PUBLISHED = [
 """Published weights in billions, heads with keys, and the figures of the published configuration that decide them."""
 
 
-@pytest.mark.parametrize(("name", "billions", "kv_heads", "config"), PUBLISHED, ids=[one[0] for one in PUBLISHED])
+@pytest.mark.parametrize(
+    ("name", "billions", "kv_heads", "config"), PUBLISHED, ids=[one[0] for one in PUBLISHED]
+)
 def test_configurations_of_many_families_have_their_published_weights(
     name: str, billions: float, kv_heads: int, config: dict[str, object]
 ) -> None:
@@ -182,14 +184,19 @@ def test_a_type_that_is_not_known_is_remarked_on_with_the_keys_that_nobody_looke
         ({"layer_types": ["full_attention"] * 79 + ["conv"]}, "layer_types = 'conv'"),
         ({"layer_types": ["full_attention"] * 8}, "layer_types holds 8 values for 80 layers"),
         ({"hybrid_override_pattern": "M*X"}, "hybrid_override_pattern = 'X'"),
-        ({"block_configs": [{"attention": {"replace_with_linear": True}, "ffn": {}}]}, "replace_with_linear"),
+        (
+            {"block_configs": [{"attention": {"replace_with_linear": True}, "ffn": {}}]},
+            "replace_with_linear",
+        ),
         ({"compress_ratios": [4, 128]}, "compress_ratios"),
         ({"num_kv_shared_layers": 20}, "num_kv_shared_layers"),
         ({"quantization_config": {"quant_method": "vptq"}}, "quant_method = 'vptq'"),
         ({"quantization_config": {"quant_algo": "W3A3"}}, "quant_algo = 'W3A3'"),
     ],
 )
-def test_what_is_not_understood_is_refused_by_its_key(change: dict[str, object], named: str) -> None:
+def test_what_is_not_understood_is_refused_by_its_key(
+    change: dict[str, object], named: str
+) -> None:
     with pytest.raises(DataError, match="the one.*" + re.escape(named)):
         from_config({**CONFIG, **change}, "the one")
 
@@ -199,7 +206,18 @@ GRANITE: dict[str, object] = {
     "num_key_value_heads": 8, "intermediate_size": 8192, "shared_intermediate_size": 8192, "vocab_size": 100352,
     "mamba_n_heads": 64, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 1, "tie_word_embeddings": True,
 }  # fmt: skip
-OF_FORTY = ["mamba", "mamba", "mamba", "mamba", "mamba", "attention", "mamba", "mamba", "mamba", "mamba"] * 4
+OF_FORTY = [
+    "mamba",
+    "mamba",
+    "mamba",
+    "mamba",
+    "mamba",
+    "attention",
+    "mamba",
+    "mamba",
+    "mamba",
+    "mamba",
+] * 4
 
 
 @pytest.mark.parametrize(
@@ -209,7 +227,9 @@ OF_FORTY = ["mamba", "mamba", "mamba", "mamba", "mamba", "attention", "mamba", "
         ({"hidden_size": 2560, "num_attention_heads": 40, "layer_types": ["attention"] * 40}, 3.40),
     ],
 )
-def test_hybrids_without_experts_or_without_states_are_read(change: dict[str, object], billions: float) -> None:
+def test_hybrids_without_experts_or_without_states_are_read(
+    change: dict[str, object], billions: float
+) -> None:
     assert from_config(GRANITE | change).parameters / 1e9 == pytest.approx(billions, rel=0.01)
 
 
@@ -220,7 +240,9 @@ def test_a_state_space_is_refused_where_its_size_is_the_default_of_the_class() -
         from_config(jamba)
 
 
-@pytest.mark.parametrize("key", ["layer_group_size", "engram_layer_ids", "hyper_connections", "ngram_vocab_size"])
+@pytest.mark.parametrize(
+    "key", ["layer_group_size", "engram_layer_ids", "hyper_connections", "ngram_vocab_size"]
+)
 def test_a_key_of_layers_is_no_remark(key: str) -> None:
     with pytest.raises(DataError, match=key):
         from_config({**CONFIG, "model_type": "newmodel", key: 5})
@@ -228,30 +250,58 @@ def test_a_key_of_layers_is_no_remark(key: str) -> None:
 
 def _blocks(*sizes: tuple[int | None, float]) -> list[dict[str, object]]:
     return [
-        {"attention": {"no_op": group is None, "n_heads_in_group": group}, "ffn": {"no_op": False, "ffn_mult": width}}
+        {
+            "attention": {"no_op": group is None, "n_heads_in_group": group},
+            "ffn": {"no_op": False, "ffn_mult": width},
+        }
         for group, width in sizes
     ]
 
 
 def test_layers_need_not_be_alike() -> None:
-    searched = from_config({**CONFIG, "num_key_value_heads": None, "block_configs": _blocks((8, 5.25), (None, 0.5))})
-    assert (searched.layers, searched.attention[0].layers, searched.attention[0].kv_heads) == (2, 1, 8)
+    searched = from_config(
+        {**CONFIG, "num_key_value_heads": None, "block_configs": _blocks((8, 5.25), (None, 0.5))}
+    )
+    assert (searched.layers, searched.attention[0].layers, searched.attention[0].kv_heads) == (
+        2,
+        1,
+        8,
+    )
     assert [one.width for one in searched.dense] == [28672, 2816]
-    mixed = from_config({**CONFIG, "layer_types": ["full_attention", "sliding_attention"] * 40, "sliding_window": 512})
+    mixed = from_config(
+        {
+            **CONFIG,
+            "layer_types": ["full_attention", "sliding_attention"] * 40,
+            "sliding_window": 512,
+        }
+    )
     assert [(one.layers, one.window) for one in mixed.attention] == [(40, 0), (40, 512)]
     assert mixed.parameters == from_config(CONFIG).parameters
     linear = {"linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128}
-    hybrid = from_config({**CONFIG, **linear, "linear_num_value_heads": 32, "full_attention_interval": 4})
-    assert (hybrid.attention[0].layers, hybrid.recurrent[0].layers, hybrid.recurrent[0].state) == (20, 60, 32 * 128**2)
+    hybrid = from_config(
+        {**CONFIG, **linear, "linear_num_value_heads": 32, "full_attention_interval": 4}
+    )
+    assert (hybrid.attention[0].layers, hybrid.recurrent[0].layers, hybrid.recurrent[0].state) == (
+        20,
+        60,
+        32 * 128**2,
+    )
     one_a_layer = from_config({
         **CONFIG, "hybrid_override_pattern": "M-*-", "mamba_num_heads": 256, "mamba_head_dim": 64,
         "ssm_state_size": 256, "n_groups": 8,
     })  # fmt: skip
-    assert (one_a_layer.layers, one_a_layer.recurrent[0].inner, one_a_layer.dense[0].layers) == (4, 16384, 2)
+    assert (one_a_layer.layers, one_a_layer.recurrent[0].inner, one_a_layer.dense[0].layers) == (
+        4,
+        16384,
+        2,
+    )
 
 
 FP8 = dict.fromkeys(("attention", "output", "dense", "shared", "experts"), "fp8")
-GROUP = {"weights": {"num_bits": 4, "type": "float"}, "input_activations": {"num_bits": 4, "type": "float"}}
+GROUP = {
+    "weights": {"num_bits": 4, "type": "float"},
+    "input_activations": {"num_bits": 4, "type": "float"},
+}
 EVERY_LAYER = [f"model.layers.{place}.self_attn*" for place in range(80)]
 
 
@@ -309,11 +359,15 @@ def test_formats_may_stand_in_a_file_beside_the_configuration(tmp_path: Path) ->
     (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": stated}))
     model = find(tmp_path)
     assert (model.formats, model.kv_format) == (FP8, "fp8")
-    with pytest.raises(DataError, match=r"json: is the quantisation .* give the config\.json beside it"):
+    with pytest.raises(
+        DataError, match=r"json: is the quantisation .* give the config\.json beside it"
+    ):
         find(tmp_path / "hf_quant_config.json")
 
 
-def test_a_model_of_the_local_cache_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_the_local_cache_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "hub" / "models--some--model-9b"
     for revision, layers in (("aaa", 10), ("bbb", 20)):
         (folder / "snapshots" / revision).mkdir(parents=True)
@@ -327,7 +381,9 @@ def test_a_model_of_the_local_cache_is_found_by_its_name(tmp_path: Path, monkeyp
     assert (find("some/model-9b").layers, find("some/model-9b").name) == (10, "model-9b")
 
 
-@pytest.mark.parametrize("name", ["qwen3-8b-vision-lite", "phi-4-multimodal", "llama-3.1-8b-draft-head", "qwen3"])
+@pytest.mark.parametrize(
+    "name", ["qwen3-8b-vision-lite", "phi-4-multimodal", "llama-3.1-8b-draft-head", "qwen3"]
+)
 def test_a_name_that_goes_on_otherwise_is_another_model(name: str) -> None:
     with pytest.raises(DataError, match="unknown model"):
         find(name)
@@ -369,17 +425,31 @@ def test_models_of_equal_configuration_keep_the_name_that_was_asked(name: str, t
 
 @pytest.mark.parametrize(
     ("kind", "classes", "causal"),
-    [("deberta-v2", [], False), ("xmod", ["XmodForMaskedLM"], False), ("llama", ["LlamaForCausalLM"], True)],
+    [
+        ("deberta-v2", [], False),
+        ("xmod", ["XmodForMaskedLM"], False),
+        ("llama", ["LlamaForCausalLM"], True),
+    ],
 )
-def test_an_encoder_is_told_by_its_type_or_its_classes(kind: str, classes: list[str], causal: bool) -> None:
-    config = {"model_type": kind, "architectures": classes, "hidden_size": 768, "num_attention_heads": 12}
+def test_an_encoder_is_told_by_its_type_or_its_classes(
+    kind: str, classes: list[str], causal: bool
+) -> None:
+    config = {
+        "model_type": kind,
+        "architectures": classes,
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+    }
     assert from_config({**config, "num_hidden_layers": 12, "vocab_size": 30522}).causal is causal
 
 
 def test_a_configuration_is_called_as_its_file_or_its_folder(tmp_path: Path) -> None:
     for name in ("config.json", "other.json"):
         (tmp_path / name).write_text(json.dumps(CONFIG))
-    assert [find(tmp_path / name).name for name in ("config.json", "other.json")] == [tmp_path.name, "other"]
+    assert [find(tmp_path / name).name for name in ("config.json", "other.json")] == [
+        tmp_path.name,
+        "other",
+    ]
 
 
 def test_weights_are_the_published_ones() -> None:
@@ -395,7 +465,10 @@ def test_weights_are_the_published_ones() -> None:
         assert model.active_parameters / 1e9 == pytest.approx(active, rel=0.03), name
     text = (resources.files("flopcast.workloads") / "models.toml").read_text(encoding="utf-8")
     tables = {one["name"]: one for one in tomllib.loads(text)["model"]}
-    for name, table in tables.items():  # one in narrower formats has the weights of the one that it is `like`
+    for (
+        name,
+        table,
+    ) in tables.items():  # one in narrower formats has the weights of the one that it is `like`
         billions = tables[table.get("like", name)]["billions"]
         assert find(name).parameters / 1e9 == pytest.approx(billions, rel=0.02), name
 
@@ -414,8 +487,12 @@ def test_every_published_configuration_at_hand_is_read_or_refused_by_its_key() -
         except DataError as error:
             refused.add(str(error).partition(": ")[2].partition(" = ")[0])
             continue
-        if (stated := re.search(r"-(\d+(?:\.\d+)?)B\b(?!-16E|-128E)", file.name)) and "8x" not in file.name:
-            assert model.parameters / 1e9 == pytest.approx(float(stated[1]), rel=0.1, abs=0.3), file.name
+        if (
+            stated := re.search(r"-(\d+(?:\.\d+)?)B\b(?!-16E|-128E)", file.name)
+        ) and "8x" not in file.name:
+            assert model.parameters / 1e9 == pytest.approx(float(stated[1]), rel=0.1, abs=0.3), (
+                file.name
+            )
         assert {one.code for one in model.remarks} <= {"language-model-alone"}, file.name
     assert refused <= {"compress_ratios", "attn_res_block_size"}
 
@@ -424,7 +501,9 @@ def test_a_configuration_file_and_a_name_are_the_same_model(tmp_path: Path) -> N
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     for given in (tmp_path, tmp_path / "config.json", CONFIG):
         assert _without_name(find(given)) == _without_name(find("Llama-3.1-70B-Instruct-FP8-KV"))
-    assert _without_name(from_config(MIXTURE)) | {"formats": FP8} == _without_name(find("deepseek-ai/DeepSeek-V3"))
+    assert _without_name(from_config(MIXTURE)) | {"formats": FP8} == _without_name(
+        find("deepseek-ai/DeepSeek-V3")
+    )
 
 
 @pytest.mark.parametrize(
@@ -435,8 +514,15 @@ def test_a_configuration_file_and_a_name_are_the_same_model(tmp_path: Path) -> N
         ({"max_position_embeddings": "many", "rope_scaling": None}, 0),
     ],
 )
-def test_the_length_of_sequences_is_that_of_the_configuration(stated: dict[str, object], tokens: int) -> None:
-    small = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+def test_the_length_of_sequences_is_that_of_the_configuration(
+    stated: dict[str, object], tokens: int
+) -> None:
+    small = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     model = from_config({**small, "intermediate_size": 128, "vocab_size": 100, **stated}, "small")
     assert model.context == tokens
     assert find("llama-3.1-70b").context == find("gpt-oss-120b").context == 131_072
@@ -448,7 +534,9 @@ def test_what_a_token_leaves_in_the_cache() -> None:
     assert find("deepseek-v3").cached_per_token == 512 + 64
 
 
-@pytest.mark.parametrize("change", [{"num_attention_heads": -1}, {"num_hidden_layers": 1e15}, {"vocab_size": "many"}])
+@pytest.mark.parametrize(
+    "change", [{"num_attention_heads": -1}, {"num_hidden_layers": 1e15}, {"vocab_size": "many"}]
+)
 def test_figures_that_cannot_be_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(DataError, match=next(iter(change))):
         from_config({**CONFIG, **change})
@@ -484,6 +572,8 @@ def _without_name(model: Architecture) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("asked", "message"), [("", "holds no config.json"), ("none.json", r"none\.json: no such file")]
 )
-def test_a_folder_or_file_that_is_no_model_is_said_to_be_none(asked: str, message: str, tmp_path: Path) -> None:
+def test_a_folder_or_file_that_is_no_model_is_said_to_be_none(
+    asked: str, message: str, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match=message):
         find(tmp_path / asked)

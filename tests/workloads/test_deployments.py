@@ -15,7 +15,14 @@ from flopcast.remarks import remark
 from flopcast.report.deployments import deployments_document
 from flopcast.workloads import known_models
 from flopcast.workloads.deployments import Choice, Question, choose, surest
-from flopcast.workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, prices, quantity
+from flopcast.workloads.quantities import (
+    MILLISECONDS,
+    PER_SECOND,
+    Prices,
+    check_priced,
+    prices,
+    quantity,
+)
 from flopcast.workloads.serving_model import Served, served
 
 MI300X, H200 = find("MI300X"), find("H200")
@@ -32,7 +39,9 @@ def constant(ttft_ms: float, tpot_ms: float, spread: float = 1e-9) -> Times:
     return times
 
 
-def asked(model: str = "llama-3.1-8b", gpus: tuple[GPU, ...] = (MI300X,), **fields: object) -> Question:
+def asked(
+    model: str = "llama-3.1-8b", gpus: tuple[GPU, ...] = (MI300X,), **fields: object
+) -> Question:
     return Question(model=known_models.find(model), gpus=gpus, **{"counts": (1, 2), **fields})  # type: ignore[arg-type]
 
 
@@ -51,7 +60,15 @@ def test_a_rate_gives_the_requests_under_way_by_littles_law() -> None:
 def test_a_rate_beyond_the_most_requests_of_an_instance_needs_replicas() -> None:
     times = constant(100.0, 10.0)
     found = choose(
-        asked(rate=12.0, output_len=101, counts=(1, 2, 4), tp=(1,), concurrency=(1, 4, 8), dtypes=("bf16",)), times
+        asked(
+            rate=12.0,
+            output_len=101,
+            counts=(1, 2, 4),
+            tp=(1,),
+            concurrency=(1, 4, 8),
+            dtypes=("bf16",),
+        ),
+        times,
     )
     carried = found.ways.set_index("gpus")["holds"]  # one carries 8 / 1.1 a second
     assert carried.to_dict() == {1: 0.0, 2: 1.0, 4: 1.0}
@@ -59,23 +76,30 @@ def test_a_rate_beyond_the_most_requests_of_an_instance_needs_replicas() -> None
     assert not np.isfinite(found.ways.set_index("gpus").loc[1, "ttft_ms"])
 
 
-@pytest.mark.parametrize(("limits", "share"), [({"ttft_ms": 100.0}, 0.5), ({"ttft_ms": 100.0, "tpot_ms": 10.0}, 0.25)])
+@pytest.mark.parametrize(
+    ("limits", "share"), [({"ttft_ms": 100.0}, 0.5), ({"ttft_ms": 100.0, "tpot_ms": 10.0}, 0.25)]
+)
 @pytest.mark.parametrize("rate", [None, 1.0])
 def test_the_share_that_holds_is_that_of_the_distribution(
     limits: dict[str, float], share: float, rate: float | None
 ) -> None:
     found = choose(asked(**limits, rate=rate), constant(100.0, 10.0, spread=0.3))
     assert found.best["holds"].to_numpy() == pytest.approx(share, abs=0.03)
-    assert np.log(found.best["ttft_ms_upper"] / found.best["ttft_ms_lower"]).to_numpy() == pytest.approx(
-        2 * 1.645 * 0.3, rel=0.05
-    )
+    assert np.log(
+        found.best["ttft_ms_upper"] / found.best["ttft_ms_lower"]
+    ).to_numpy() == pytest.approx(2 * 1.645 * 0.3, rel=0.05)
 
 
 def test_the_cheapest_that_holds_is_first_and_costs_its_gpus_over_its_tokens() -> None:
     price = Prices({"MI300X": 2.0, "H200 SXM": 4.0})
     both = asked(gpus=(H200, MI300X), rate=4.0, output_len=101, price=price, ttft_ms=200.0)
     best = choose(both, constant(100.0, 10.0)).best
-    assert best[["gpu", "gpus"]].to_numpy().tolist() == [["MI300X", 1], ["H200 SXM", 1], ["MI300X", 2], ["H200 SXM", 2]]
+    assert best[["gpu", "gpus"]].to_numpy().tolist() == [
+        ["MI300X", 1],
+        ["H200 SXM", 1],
+        ["MI300X", 2],
+        ["H200 SXM", 2],
+    ]
     assert best.loc[0, "cost_per_million"] == pytest.approx(2.0 / 3600 / 404 * 1e6)
 
 
@@ -83,7 +107,9 @@ def test_the_cheapest_that_holds_is_first_and_costs_its_gpus_over_its_tokens() -
 def by_the_law() -> Choice:
     price = Prices({"": 2.0})
     gpus = (MI300X, H200, find("MI355X"))
-    return choose(asked("gpt-oss-120b", gpus, counts=(1, 2, 8, 16), tpot_ms=50.0, price=price), served)
+    return choose(
+        asked("gpt-oss-120b", gpus, counts=(1, 2, 8, 16), tpot_ms=50.0, price=price), served
+    )
 
 
 def test_fronts_hold_what_nothing_of_the_same_gpu_beats(by_the_law: Choice) -> None:
@@ -107,12 +133,21 @@ def test_ways_that_are_all_slow_are_told_of_without_limits_and_compared_with_the
     slow = choose(asked(concurrency=(4,)), constant(100.0, 110.0))
     assert set(slow.best["pace_ms"]) == {np.inf}
     assert deployments_document(slow, 0.9).opening[0].about == "most tokens per GPU at any pace"
-    assert choose(asked(concurrency=(4,), tpot_ms=200.0), constant(100.0, 110.0)).best["holds"].iloc[0] > 0.9
+    assert (
+        choose(asked(concurrency=(4,), tpot_ms=200.0), constant(100.0, 110.0)).best["holds"].iloc[0]
+        > 0.9
+    )
 
 
 def test_intervals_hold_their_middle_and_costs_follow_from_tokens(by_the_law: Choice) -> None:
     ways = by_the_law.ways
-    for name in ("ttft_ms", "tpot_ms", "tokens_per_s_per_gpu", "tokens_per_s_per_user", "cost_per_million"):
+    for name in (
+        "ttft_ms",
+        "tpot_ms",
+        "tokens_per_s_per_gpu",
+        "tokens_per_s_per_user",
+        "cost_per_million",
+    ):
         assert (ways[f"{name}_lower"] <= ways[name]).all()
         assert (ways[name] <= ways[f"{name}_upper"]).all()
     tokens = 2.0 / 3600 * 1e6 / ways["cost_per_million"]
@@ -148,7 +183,11 @@ def test_weights_without_units_are_read_narrow_and_computed_in_16_bits() -> None
 
 def test_formats_are_those_published_and_those_the_gpu_has_units_for() -> None:
     def formats(model: str, gpu: str, **fields: object) -> set[str]:
-        return set(choose(asked(model, (find(gpu),), counts=(8,), **fields), constant(1.0, 1.0)).ways["dtype"])
+        return set(
+            choose(asked(model, (find(gpu),), counts=(8,), **fields), constant(1.0, 1.0)).ways[
+                "dtype"
+            ]
+        )
 
     assert formats("llama-3.1-8b", "MI300X") == {"bf16", "fp8"}
     assert formats("llama-3.1-8b", "A100 80GB SXM4") == {"bf16"}
@@ -158,7 +197,9 @@ def test_formats_are_those_published_and_those_the_gpu_has_units_for() -> None:
 
 
 def test_what_has_no_room_is_left_out_and_what_has_none_anywhere_refused() -> None:
-    found = choose(asked("llama-3.1-405b", (H200,), counts=(1, 2, 4, 8), dtypes=("bf16",)), constant(1.0, 1.0))
+    found = choose(
+        asked("llama-3.1-405b", (H200,), counts=(1, 2, 4, 8), dtypes=("bf16",)), constant(1.0, 1.0)
+    )
     assert set(found.ways["gpus"]) == {8}
     with pytest.raises(DataError, match="GiB are missing on each of 1 GPUs"):
         choose(asked("llama-3.1-405b", (H200,), counts=(1,)), constant(1.0, 1.0))
@@ -177,7 +218,10 @@ def test_an_engine_is_left_out_where_it_does_not_run() -> None:
 
 def test_what_is_said_of_one_gpu_names_it_and_of_all_is_said_once() -> None:
     def times(rows: pd.DataFrame, gpu: GPU) -> Served:
-        notes = (remark("all", "fitted"), *([remark("amd", "wider")] if gpu.vendor == "AMD" else []))
+        notes = (
+            remark("all", "fitted"),
+            *([remark("amd", "wider")] if gpu.vendor == "AMD" else []),
+        )
         return replace(constant(1.0, 1.0)(rows, gpu), remarks=notes)
 
     notes = choose(asked(gpus=(MI300X, H200), dtypes=("bf16",)), times).remarks
@@ -255,7 +299,9 @@ def test_fewer_requests_under_way_are_surer_where_the_most_barely_hold() -> None
 
 def test_what_cannot_end_the_requests_gives_the_tokens_that_it_ends() -> None:
     price = Prices({"": 2.0})
-    question = asked(counts=(1,), rate=12.0, output_len=101, concurrency=(1, 8), dtypes=("bf16",), price=price)
+    question = asked(
+        counts=(1,), rate=12.0, output_len=101, concurrency=(1, 8), dtypes=("bf16",), price=price
+    )
     one = choose(question, constant(100.0, 10.0)).best.loc[0]
     assert one["tokens_per_s_per_gpu"] == pytest.approx(8 / 1.1 * 101)
     assert one["cost_per_million"] == pytest.approx(2.0 / 3600 / (8 / 1.1 * 101) * 1e6)
@@ -275,7 +321,9 @@ def test_requests_under_way_that_no_pace_tells_of_are_named() -> None:
 
 def test_sequences_that_a_model_is_not_configured_for_are_named() -> None:
     for tokens, codes in ((131_072, []), (131_073, ["beyond-context"])):
-        question = asked(counts=(1,), input_len=tokens - 10, output_len=10, tpot_ms=50.0, dtypes=("bf16",))
+        question = asked(
+            counts=(1,), input_len=tokens - 10, output_len=10, tpot_ms=50.0, dtypes=("bf16",)
+        )
         notes = choose(question, constant(100.0, 10.0)).remarks
         assert [note.code for note in notes if note.code == "beyond-context"] == codes
 
@@ -285,7 +333,13 @@ def test_own_runs_say_how_experts_are_shared_out_unless_that_is_asked() -> None:
         measured = (rows["tp"] == 2) & (rows["ep"] == 1) & (rows["concurrency"] == 4)
         return replace(constant(100.0, 10.0)(rows, gpu), own=tuple(measured.tolist()))
 
-    mixture = {"model": "gpt-oss-120b", "counts": (2,), "concurrency": (4, 64), "tp": (2,), "dtypes": ("fp4",)}
+    mixture = {
+        "model": "gpt-oss-120b",
+        "counts": (2,),
+        "concurrency": (4, 64),
+        "tp": (2,),
+        "dtypes": ("fp4",),
+    }
     found = choose(asked(**mixture), times)
     assert set(found.ways["ep"]) == {1}
     assert "own-ep" in {one.code for one in found.remarks}

@@ -14,11 +14,25 @@ from flopcast.benchmarks.forecast_releases import RUNS, fitted, in_order, publis
 from flopcast.errors import FlopcastError, ParameterError
 from flopcast.tests.commands.running import call
 from flopcast.workloads import known_models
-from flopcast.workloads.forecasting import BEYOND, OTHER_MODEL, OTHER_RELEASE, forecast, forecast_all, roofline_s
+from flopcast.workloads.forecasting import (
+    BEYOND,
+    OTHER_MODEL,
+    OTHER_RELEASE,
+    forecast,
+    forecast_all,
+    roofline_s,
+)
 from flopcast.workloads.releases import RESIDUAL, as_rows
 from flopcast.workloads.setting import complete
 
-ASKED = {"model": "llama-3.1-70b", "gpu": "MI300X", "gpus": 8, "dtype": "fp8", "input_len": 512, "output_len": 256}
+ASKED = {
+    "model": "llama-3.1-70b",
+    "gpu": "MI300X",
+    "gpus": 8,
+    "dtype": "fp8",
+    "input_len": 512,
+    "output_len": 256,
+}
 SERVED = {**ASKED, "kind": "throughput", "num_prompts": 200, "max_num_seqs": 200}
 
 
@@ -33,13 +47,19 @@ def width(**asked: Any) -> float:
 
 @pytest.mark.parametrize("model", ["llama-3.1-70b", "qwen3-235b-a22b", "qwen3-32b"])
 @pytest.mark.parametrize("gpu", ["MI300X", "H200"])
-@pytest.mark.parametrize("work", [{"batch": 1}, {"num_prompts": 500, "kind": "throughput"}], ids=["batch", "requests"])
-def test_less_knowledge_never_narrows_a_forecast(model: str, gpu: str, work: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "work", [{"batch": 1}, {"num_prompts": 500, "kind": "throughput"}], ids=["batch", "requests"]
+)
+def test_less_knowledge_never_narrows_a_forecast(
+    model: str, gpu: str, work: dict[str, Any]
+) -> None:
     setting = {"model": model, "gpu": gpu, "gpus": 8, "tp": 8, "dtype": "fp8", **work}
     setting |= {"input_len": 1024, "output_len": 512}
     named, unnamed = width(**setting, release="vllm-0.10.0"), width(**setting)
     assert named <= unnamed * (1 + 1e-9)
-    assert named <= width(**setting, release="vllm-0.10.0", node_gpus=4) * (1 + 1e-9)  # what nodes are joined by
+    assert named <= width(**setting, release="vllm-0.10.0", node_gpus=4) * (
+        1 + 1e-9
+    )  # what nodes are joined by
     assert unnamed <= width(**setting, node_gpus=4) * (1 + 1e-9)
 
 
@@ -51,7 +71,14 @@ def test_more_work_takes_longer(field: str) -> None:
 
 @pytest.mark.parametrize(("gpu", "node"), [("MI300A", 4), ("MI300X", 8), ("GB200", 72)])
 def test_a_node_has_as_many_gpus_as_its_figures_say(gpu: str, node: int) -> None:
-    setting = {"model": "llama-3.1-8b", "gpu": gpu, "gpus": 8, "batch": 8, "input_len": 128, "output_len": 128}
+    setting = {
+        "model": "llama-3.1-8b",
+        "gpu": gpu,
+        "gpus": 8,
+        "batch": 8,
+        "input_len": 128,
+        "output_len": 128,
+    }
     assert complete(setting).node_gpus == node
     assert complete(setting | {"node_gpus": 2}).node_gpus == 2
     assert complete(setting).tp == min(node, 8)
@@ -59,7 +86,9 @@ def test_a_node_has_as_many_gpus_as_its_figures_say(gpu: str, node: int) -> None
 
 def test_parts_add_up_and_lie_in_their_intervals() -> None:
     found = _answer(release="vllm-0.8.5")
-    assert sum(middle for middle, _, _ in found.parts.values()) == pytest.approx(found.predicted, rel=0.02)
+    assert sum(middle for middle, _, _ in found.parts.values()) == pytest.approx(
+        found.predicted, rel=0.02
+    )
     assert all(low <= middle <= high for middle, low, high in found.parts.values())
     assert found.lower < found.predicted < found.upper
     assert found.details["energy_j"] == pytest.approx(found.details["power_w"] * found.predicted)
@@ -76,12 +105,18 @@ def test_the_interval_widens_with_the_distance() -> None:
     farther, any_release = _answer(release="vllm-0.8.5", gpu="MI355X"), _answer()
     assert near.half_width < far.half_width
     assert near.half_width < any_release.half_width < farther.half_width
-    assert (near.sure(0.1), far.sure(0.01), farther.sure(0.9)) == ("reached", "not reached", "unknown")
+    assert (near.sure(0.1), far.sure(0.01), farther.sure(0.9)) == (
+        "reached",
+        "not reached",
+        "unknown",
+    )
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:
     assert _answer() == _answer()
-    assert forecast({**ASKED, "batch": 8}, seed=1).predicted == pytest.approx(_answer().predicted, rel=0.01)
+    assert forecast({**ASKED, "batch": 8}, seed=1).predicted == pytest.approx(
+        _answer().predicted, rel=0.01
+    )
 
 
 def test_what_does_not_fit_has_no_time_but_a_way_out() -> None:
@@ -91,7 +126,9 @@ def test_what_does_not_fit_has_no_time_but_a_way_out() -> None:
     assert found.reason.code == "does-not-fit"
     assert found.reason.values["needed_tp"] == 8
     assert found.sure(0.5) == "unknown"
-    assert forecast({**ASKED, "batch": 8, "model": "llama-3.1-405b", "dtype": "bf16", "gpus": 8}).fits
+    assert forecast(
+        {**ASKED, "batch": 8, "model": "llama-3.1-405b", "dtype": "bf16", "gpus": 8}
+    ).fits
 
 
 def test_sequences_that_have_no_room_wait() -> None:
@@ -135,7 +172,15 @@ def test_all_that_is_missing_is_named_at_once() -> None:
 
 def test_requests_that_wait_for_memory_take_longer_than_their_share() -> None:
     roomy, tight = (
-        forecast({**SERVED, "model": "llama-3.1-405b", "input_len": 8192, "num_prompts": 400, "gpus": gpus})
+        forecast(
+            {
+                **SERVED,
+                "model": "llama-3.1-405b",
+                "input_len": 8192,
+                "num_prompts": 400,
+                "gpus": gpus,
+            }
+        )
         for gpus in (8, 4)
     )
     assert tight.details["sequences_at_once"] < roomy.details["sequences_at_once"]
@@ -162,7 +207,14 @@ def test_the_largest_step_has_no_more_tokens_than_there_are() -> None:
     assert complete({**ASKED, "batch": 8}).max_batched_tokens == 8 * 512
     assert complete({**ASKED, "batch": 8, "input_len": 32768}).max_batched_tokens == 65536
     assert complete({**ASKED, "batch": 8, "max_batched_tokens": 8192}).max_batched_tokens == 8192
-    small = {**ASKED, "model": "llama-3.1-8b", "gpu": "RTX 4090", "gpus": 1, "dtype": "bf16", "batch": 1}
+    small = {
+        **ASKED,
+        "model": "llama-3.1-8b",
+        "gpu": "RTX 4090",
+        "gpus": 1,
+        "dtype": "bf16",
+        "batch": 1,
+    }
     assert forecast(small).fits
     stated = forecast({**small, "max_batched_tokens": 65536})
     assert stated.fits is False
@@ -172,7 +224,10 @@ def test_the_largest_step_has_no_more_tokens_than_there_are() -> None:
 
 def test_the_number_format_in_a_name_is_taken() -> None:
     asked = {name: value for name, value in ASKED.items() if name != "dtype"} | {"batch": 8}
-    formats = [complete({**asked, "model": f"Llama-3.1-70B{end}"}).dtype for end in ("", "-Instruct", "-FP8-KV")]
+    formats = [
+        complete({**asked, "model": f"Llama-3.1-70B{end}"}).dtype
+        for end in ("", "-Instruct", "-FP8-KV")
+    ]
     assert formats == ["bf16", "bf16", "fp8"]
 
 
@@ -218,7 +273,10 @@ NETWORKS = ({"node_gpus": 16}, {"network_gbs": 10}, {"network_gbs": 100})
         ({"kind": "training", "global_batch": 9, "seq_len": 128}, "global_batch"),
         ({"model": "mixtral-8x7b", "gpus": 1, "ep": 8, "dtype": "bf16"}, "ep"),
         ({"model": "bert-large", "gpus": 1, "dtype": "bf16"}, "output_len"),
-        ({"kind": "training", "global_batch": 8, "seq_len": 128, "pp": 8, "interleave": 11}, "interleave"),
+        (
+            {"kind": "training", "global_batch": 8, "seq_len": 128, "pp": 8, "interleave": 11},
+            "interleave",
+        ),
     ],
 )
 def test_what_cannot_be_names_its_parameter(change: dict[str, Any], parameter: str) -> None:
@@ -250,7 +308,9 @@ def runs(shared_data: Any) -> tuple[pd.DataFrame, np.ndarray]:
     return table, rows_of(table)
 
 
-def _errors(runs: tuple[pd.DataFrame, np.ndarray], train: np.ndarray, test: np.ndarray) -> np.ndarray:
+def _errors(
+    runs: tuple[pd.DataFrame, np.ndarray], train: np.ndarray, test: np.ndarray
+) -> np.ndarray:
     """Return forecast over measured, less one, of some runs by the constants of others."""
     table, rows = runs
     release = fitted(table[train], rows[train], "trial")
@@ -260,7 +320,10 @@ def _errors(runs: tuple[pd.DataFrame, np.ndarray], train: np.ndarray, test: np.n
 def test_one_model_forecasts_the_other(runs: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, _ = runs
     latency = (table["kind"] == "inference").to_numpy()
-    for learnt, asked, most in (("llama-3.1-70b", "llama-3.1-405b", 0.05), ("llama-3.1-405b", "llama-3.1-70b", 0.08)):
+    for learnt, asked, most in (
+        ("llama-3.1-70b", "llama-3.1-405b", 0.05),
+        ("llama-3.1-405b", "llama-3.1-70b", 0.08),
+    ):
         errors = []
         for name in in_order(table["release"]):
             here = latency & (table["release"] == name).to_numpy()
@@ -280,7 +343,9 @@ def test_one_release_forecasts_the_next(runs: tuple[pd.DataFrame, np.ndarray]) -
         errors.append(_errors(runs, train, test))
         release = fitted(table[train], rows[train], "trial")
         shares = rows[test] * np.exp(release.mean)
-        own = np.sqrt(np.sum((shares / shares.sum(axis=1, keepdims=True) @ release.root) ** 2, axis=1))
+        own = np.sqrt(
+            np.sum((shares / shares.sum(axis=1, keepdims=True) @ release.root) ** 2, axis=1)
+        )
         half = 1.645 * np.sqrt(own**2 + RESIDUAL**2 + OTHER_RELEASE**2)
         inside.append(np.abs(np.log1p(errors[-1])) <= half)
         assert np.exp(half).max() - 1 <= 0.16
@@ -288,7 +353,9 @@ def test_one_release_forecasts_the_next(runs: tuple[pd.DataFrame, np.ndarray]) -
     assert 0.85 <= np.mean(np.concatenate(inside)) <= 0.97
 
 
-def test_throughput_from_latencies_and_from_the_other_model(runs: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_throughput_from_latencies_and_from_the_other_model(
+    runs: tuple[pd.DataFrame, np.ndarray],
+) -> None:
     table, _ = runs
     latency, of = (table["kind"] == "inference").to_numpy(), table["model"].to_numpy()
     same, other = [], []
@@ -339,7 +406,9 @@ def test_peak_rates_alone_counted_by_hand() -> None:
     assert _answer().details["roofline_s"] < _answer().lower
 
 
-def test_peak_rates_alone_read_the_weights_of_every_replica_and_the_experts_that_are_visited() -> None:
+def test_peak_rates_alone_read_the_weights_of_every_replica_and_the_experts_that_are_visited() -> (
+    None
+):
     one, eight = (complete({**ASKED, "gpus": n, "tp": 1, "batch": n}) for n in (1, 8))
     assert roofline_s(eight) == pytest.approx(roofline_s(one))
     short = {**ASKED, "model": "mixtral-8x7b", "gpus": 1, "input_len": 1}
@@ -354,7 +423,9 @@ def test_a_checkpoint_is_forecast_in_the_formats_it_is_published_in() -> None:
     assert own.setting is not None
     assert (own.setting.dtype, own.setting.kv_dtype) == ("fp4", "bf16")
     # 114.7e9 weights of experts in 4.25 bits, 2.1e9 others in 16: what its files hold
-    assert own.memory["weights"] == pytest.approx((114.7 * 4.25 / 8 + 2.1 * 2) * 1e9 / 2**30, rel=0.01)
+    assert own.memory["weights"] == pytest.approx(
+        (114.7 * 4.25 / 8 + 2.1 * 2) * 1e9 / 2**30, rel=0.01
+    )
     wide = forecast({**work, "model": "gpt-oss-120b", "dtype": "bf16", "gpus": 2})
     assert wide.memory["weights"] * 2 == pytest.approx(116.8 * 2e9 / 2**30, rel=0.01)
     assert forecast({**work, "model": "deepseek-r1", "gpus": 8}).memory["weights"] < 90
@@ -362,18 +433,31 @@ def test_a_checkpoint_is_forecast_in_the_formats_it_is_published_in() -> None:
 
 def test_weights_without_units_are_read_narrow_and_computed_wide() -> None:
     work = {"model": "llama-3.1-8b", "gpu": "MI300X", "input_len": 2000, "output_len": 1}
-    narrow, wide = (forecast({**work, "batch": 64, "dtype": name, "kv_dtype": "bf16"}) for name in ("fp4", "bf16"))
+    narrow, wide = (
+        forecast({**work, "batch": 64, "dtype": name, "kv_dtype": "bf16"})
+        for name in ("fp4", "bf16")
+    )
     assert [note.code for note in narrow.remarks if note.code == "widened"] == ["widened"]
-    assert narrow.parts["products"][0] == pytest.approx(wide.parts["products"][0], rel=0.05)  # computing takes as long
+    assert narrow.parts["products"][0] == pytest.approx(
+        wide.parts["products"][0], rel=0.05
+    )  # computing takes as long
     few = {**work, "batch": 1, "input_len": 1, "output_len": 100, "kv_dtype": "bf16"}
     narrow, wide = (forecast({**few, "dtype": name}) for name in ("fp4", "bf16"))
-    assert narrow.parts["products"][0] < 0.55 * wide.parts["products"][0]  # of which the output matrix stays wide
+    assert (
+        narrow.parts["products"][0] < 0.55 * wide.parts["products"][0]
+    )  # of which the output matrix stays wide
     old = forecast({**work, "gpu": "A100 80GB SXM4", "batch": 1, "dtype": "fp8"})
     assert old.reason is None
 
 
 def test_a_model_of_every_kind_of_layer_is_forecast() -> None:
     work = {"gpu": "MI300X", "gpus": 1, "batch": 8, "input_len": 30_000, "output_len": 200}
-    found = {name: forecast({**work, "model": name}) for name in known_models.names() if name != "bert-large"}
-    assert not [name for name, one in found.items() if one.reason and one.reason.code != "does-not-fit"]
+    found = {
+        name: forecast({**work, "model": name})
+        for name in known_models.names()
+        if name != "bert-large"
+    }
+    assert not [
+        name for name, one in found.items() if one.reason and one.reason.code != "does-not-fit"
+    ]
     assert found["qwen3.5-27b"].parts["cache"][0] < 0.5 * found["qwen3-32b"].parts["cache"][0]

@@ -27,9 +27,13 @@ def test_the_gpus_together_hold_every_weight(name: str) -> None:
         copied = sum(one.weights for one in cut.matrices if not one.cut)
         for one in (one for one in model.attention if one.latent is None and tp > one.kv_heads):
             keys = one.head_dim + (0 if one.one_projection else one.value)
-            copied += one.layers / model.layers * keys * model.hidden * (tp - one.kv_heads) / (tp - 1)
+            copied += (
+                one.layers / model.layers * keys * model.hidden * (tp - one.kv_heads) / (tp - 1)
+            )
         held = cut.weights * tp - (tp - 1) * copied
-        assert held * model.layers == pytest.approx(stored, rel=1e-3)  # widths that tp does not divide are rounded up
+        assert held * model.layers == pytest.approx(
+            stored, rel=1e-3
+        )  # widths that tp does not divide are rounded up
 
 
 def test_experts_are_cut_over_groups() -> None:
@@ -47,11 +51,18 @@ def test_the_experts_do_the_same_work_however_they_are_cut(tp: int, ep: int) -> 
     cut = layer(model, tp, ep).experts
     assert cut is not None
     each = sum(one.outputs * one.inputs for one in cut.matrices)
-    assert cut.visits(64) * each * tp == pytest.approx(64 * model.experts_per_token * model.expert_parameters)
+    assert cut.visits(64) * each * tp == pytest.approx(
+        64 * model.experts_per_token * model.expert_parameters
+    )
 
 
 def test_heads_with_keys_are_cut_whole_or_copied() -> None:
-    config = {"hidden_size": 3072, "num_hidden_layers": 2, "num_attention_heads": 24, "num_key_value_heads": 8}
+    config = {
+        "hidden_size": 3072,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 24,
+        "num_key_value_heads": 8,
+    }
     model = find({**config, "vocab_size": 1000})
     for tp in (2, 8, 24):
         check_split(model, tp)
@@ -88,7 +99,9 @@ def test_a_window_bounds_what_is_kept_read_and_computed() -> None:
     # of 1000 new tokens in a window of 128 the first 128 see all before them
     near, far = 128 * 128 / 2 + 872 * 128, 1000**2 / 2
     assert attention_flop(model, 1000, 1000, 1) == pytest.approx(4 * 64 * 64 * (near + far) / 2)
-    assert attention_flop(model, 1, 5000, 1) == pytest.approx(4 * 64 * 64 * (128 + 4999.5) / 2, rel=1e-4)
+    assert attention_flop(model, 1, 5000, 1) == pytest.approx(
+        4 * 64 * 64 * (128 + 4999.5) / 2, rel=1e-4
+    )
 
 
 def test_sparse_attention_keeps_all_and_reads_what_it_picks() -> None:

@@ -76,7 +76,9 @@ def test_hybrids_and_what_files_omit_have_their_published_weights_and_cache(
     assert model.cached_per_token * model.layers == pytest.approx(cached)
     assert sum(one.layers for one in model.recurrent) == recurrent
     work = {"batch": 1, "input_len": 64, "output_len": 8}
-    assert forecast({"model": model, "gpu": "MI300X", "gpus": 8, "tp": 8, "dtype": "fp8", **work}).fits
+    assert forecast(
+        {"model": model, "gpu": "MI300X", "gpus": 8, "tp": 8, "dtype": "fp8", **work}
+    ).fits
 
 
 def _codes(model: Architecture) -> list[str]:
@@ -115,15 +117,24 @@ def test_the_whole_model_says_whether_its_matrices_are_tied_before_its_language_
 
 
 def test_keys_of_the_whole_do_not_reach_its_language_model() -> None:
-    whole = {"model_type": "musicflamingo", "head_dim": 1280, "text_config": {"model_type": "qwen2", **SMALL}}
+    whole = {
+        "model_type": "musicflamingo",
+        "head_dim": 1280,
+        "text_config": {"model_type": "qwen2", **SMALL},
+    }
     assert from_config(whole).head_dim == 64
 
 
 def test_what_is_omitted_is_the_default_of_the_class_and_null_is_not() -> None:
-    assert from_config({"model_type": "gemma2", **SMALL, "hidden_activation": "gelu"}).head_dim == 256
+    assert (
+        from_config({"model_type": "gemma2", **SMALL, "hidden_activation": "gelu"}).head_dim == 256
+    )
     mistral = {"model_type": "mistral", **SMALL}
     del mistral["num_key_value_heads"]
-    assert (from_config(mistral).kv_heads, from_config({**mistral, "num_key_value_heads": None}).kv_heads) == (8, 16)
+    assert (
+        from_config(mistral).kv_heads,
+        from_config({**mistral, "num_key_value_heads": None}).kv_heads,
+    ) == (8, 16)
     assert from_config(mistral).attention[0].window == 4096
     assert from_config({**mistral, "sliding_window": None}).attention[0].window == 0
 
@@ -150,21 +161,31 @@ def test_a_key_that_says_something_of_the_layers_and_is_not_understood_is_refuse
 
 def test_other_keys_that_nobody_looked_at_are_named() -> None:
     model = from_config({**LLAMA, "use_the_new_way": True, "rope_theta": 1e4})
-    assert [str(one) for one in model.remarks] == ["its configuration was read, without looking at use_the_new_way"]
+    assert [str(one) for one in model.remarks] == [
+        "its configuration was read, without looking at use_the_new_way"
+    ]
     assert not from_config({**LLAMA, "use_the_new_way": False}).remarks
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"linear_attn_config": {**KIMI["linear_attn_config"], "full_attn_layers": [4]}}, "kda_layers"),
-        ({"linear_attn_config": {**KIMI["linear_attn_config"], "gate_rank": 64}}, "linear_attn_config: gate_rank"),
+        (
+            {"linear_attn_config": {**KIMI["linear_attn_config"], "full_attn_layers": [4]}},
+            "kda_layers",
+        ),
+        (
+            {"linear_attn_config": {**KIMI["linear_attn_config"], "gate_rank": 64}},
+            "linear_attn_config: gate_rank",
+        ),
         ({"linear_attn_config": {"kda_layers": [1]}}, "linear_attn_config"),
         ({"linear_attn_config": None, "layer_types": ["hybrid"] * 27}, "layer_types = 'hybrid'"),
         ({"num_experts_per_token": None}, "num_experts_per_tok"),
     ],
 )
-def test_what_is_not_understood_of_linear_attention_is_refused(change: dict[str, Any], named: str) -> None:
+def test_what_is_not_understood_of_linear_attention_is_refused(
+    change: dict[str, Any], named: str
+) -> None:
     with pytest.raises(DataError, match=re.escape(named)):
         from_config({**KIMI, **change})
 
@@ -176,18 +197,25 @@ def test_what_is_not_understood_of_linear_attention_is_refused(change: dict[str,
         ({"model_type": "albert", **SMALL}, "model_type = 'albert'"),
         ({"model_type": "opt", **SMALL, "word_embed_proj_dim": 512}, "word_embed_proj_dim"),
         ({**LLAMA, "zero_expert_num": 8}, "zero_expert_num"),
-        ({**LLAMA, "per_layer_config": {"3": {"intermediate_size": 64}}}, "per_layer_config: intermediate_size"),
+        (
+            {**LLAMA, "per_layer_config": {"3": {"intermediate_size": 64}}},
+            "per_layer_config: intermediate_size",
+        ),
         ({**LLAMA, "per_layer_config": {"3": {"head_dim": [64]}}}, "per_layer_config: head_dim"),
         ({"model_type": "bamba", **SMALL, "attn_layer_indices": 5}, "attn_layer_indices"),
     ],
 )
-def test_what_is_known_not_to_be_counted_is_refused_by_its_key(config: dict[str, Any], named: str) -> None:
+def test_what_is_known_not_to_be_counted_is_refused_by_its_key(
+    config: dict[str, Any], named: str
+) -> None:
     with pytest.raises(DataError, match=re.escape(named)):
         from_config(config)
 
 
 def test_layers_may_differ_by_their_number() -> None:
-    model = from_config({**LLAMA, "per_layer_config": {"07": {"head_dim": 128}, "03": {"head_dim": 128}}})
+    model = from_config(
+        {**LLAMA, "per_layer_config": {"07": {"head_dim": 128}, "03": {"head_dim": 128}}}
+    )
     assert sorted((one.layers, one.head_dim) for one in model.attention) == [(2, 128), (6, 64)]
 
 
@@ -213,7 +241,9 @@ PARTLY = {
 """Of types whose class has more weights than are counted: what a remark says of them."""
 
 
-def test_every_type_of_transformers_has_the_weights_of_its_class_or_a_remark_or_is_refused() -> None:
+def test_every_type_of_transformers_has_the_weights_of_its_class_or_a_remark_or_is_refused() -> (
+    None
+):
     outcomes: Counter[str] = Counter()
     refusals: list[str] = []
     for row in _counts():
@@ -236,13 +266,17 @@ def test_every_type_of_transformers_has_the_weights_of_its_class_or_a_remark_or_
     assert [one for one in refusals if not named.search(one)] == []
 
 
-def test_every_key_of_a_class_changes_the_weights_as_it_does_there_or_is_remarked_on_or_refused() -> None:
+def test_every_key_of_a_class_changes_the_weights_as_it_does_there_or_is_remarked_on_or_refused() -> (
+    None
+):
     outcomes: Counter[str] = Counter()
     for row in _counts():
         if not row["changed"]:
             continue
         kind = model_types.find(row["type"])
-        if kind is None or row["type"] == "helium":  # whose class multiplies only heads that make up its width
+        if (
+            kind is None or row["type"] == "helium"
+        ):  # whose class multiplies only heads that make up its width
             continue
         stated = {key: value for key, value in kind.keys.items() if value is not None}
         for usual, own in kind.names.items():

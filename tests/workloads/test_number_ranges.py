@@ -46,7 +46,10 @@ def test_configurations_of_models(tmp_path: Path, key: str) -> None:
 
 
 def test_more_layers_than_any_model_has_are_not_counted_one_by_one(tmp_path: Path) -> None:
-    _refused(find, _write(tmp_path / "config.json", json.dumps(CONFIG | {"num_hidden_layers": 9_000_000})))
+    _refused(
+        find,
+        _write(tmp_path / "config.json", json.dumps(CONFIG | {"num_hidden_layers": 9_000_000})),
+    )
 
 
 @pytest.mark.parametrize(

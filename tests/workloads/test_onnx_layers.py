@@ -24,13 +24,20 @@ def onnx() -> Any:
     return pytest.importorskip("onnx", reason="onnx is not installed (pip install flopcast[onnx])")
 
 
-def layer(op: str, inputs: list[tuple[int, ...]], output: tuple[int, ...], **attributes: Any) -> dict[str, Any]:
+def layer(
+    op: str, inputs: list[tuple[int, ...]], output: tuple[int, ...], **attributes: Any
+) -> dict[str, Any]:
     """Return the layer of one node on values of fp16."""
     names = [f"in{place}" for place in range(len(inputs))]
-    values = {name: Value(dims, "fp16") for name, dims in zip([*names, "out"], [*inputs, output], strict=True)}
+    values = {
+        name: Value(dims, "fp16")
+        for name, dims in zip([*names, "out"], [*inputs, output], strict=True)
+    }
     node = OnnxNode(op, "", tuple(names), ("out",), attributes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "read_onnx", lambda path, dims: OnnxModel((node,), values, frozenset()))
+        patch.setattr(
+            module, "read_onnx", lambda path, dims: OnnxModel((node,), values, frozenset())
+        )
         (found,), _ = onnx_layers(Path("model.onnx"))
     assert found["dtype_a"] == "fp16"
     frame = pd.DataFrame([found]).drop(columns=["name", "after"]).assign(source="test")
@@ -90,18 +97,24 @@ def test_layers_wait_for_the_values_they_need(monkeypatch: pytest.MonkeyPatch) -
         OnnxNode("Relu", "", ("unknown",), ("f",)),
     )
     values = {name: Value((4, 8), "fp16") for name in "xabcdvwe"}
-    monkeypatch.setattr(module, "read_onnx", lambda path, dims: OnnxModel(nodes, values, frozenset({"w", "sizes"})))
+    monkeypatch.setattr(
+        module, "read_onnx", lambda path, dims: OnnxModel(nodes, values, frozenset({"w", "sizes"}))
+    )
     layers, (lost,) = onnx_layers(Path("x.onnx"))
     assert [(one["name"], one["after"]) for one in layers] == [
         ("first", []), ("Relu 4", ["first"]), ("sum", ["Relu 4", "first"]),
     ]  # fmt: skip
     assert (lost.values["calls"], lost.values["share"], lost.values["by"]) == (2, 0.4, "calls")
-    monkeypatch.setattr(module, "read_onnx", lambda path, dims: OnnxModel(nodes[2:3], {}, frozenset()))
+    monkeypatch.setattr(
+        module, "read_onnx", lambda path, dims: OnnxModel(nodes[2:3], {}, frozenset())
+    )
     with pytest.raises(DataError, match="no node"):
         onnx_layers(Path("x.onnx"))
 
 
-def test_without_the_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     (tmp_path / "m.onnx").write_bytes(b"")
     with pytest.raises(FlopcastError, match="flopcast\\[onnx\\]"):
@@ -131,12 +144,18 @@ def write_model(onnx: Any, folder: Path) -> Path:
         make.make_node("ConstantOfShape", ["huge"], ["zeros"]),  # nobody makes it
     ]
     given, made = (
-        make.make_tensor_value_info(name, kind.FLOAT16, dims) for name, dims in (("x", ["batch", 16]), ("u", None))
+        make.make_tensor_value_info(name, kind.FLOAT16, dims)
+        for name, dims in (("x", ["batch", 16]), ("u", None))
     )
     huge = onnx.helper.make_tensor("huge", kind.INT64, [3], [2**20] * 3)
     graph = make.make_graph(nodes, "g", [given], [made], [half, parts, huge])
     path = folder / "model.onnx"
-    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17), make.make_opsetid("mine", 1)]), path)
+    onnx.save(
+        make.make_model(
+            graph, opset_imports=[make.make_opsetid("", 17), make.make_opsetid("mine", 1)]
+        ),
+        path,
+    )
     return path
 
 
@@ -147,7 +166,12 @@ def test_a_model_with_a_free_size(onnx: Any, tmp_path: Path) -> None:
     assert [(one.name, one.op, one.after) for one in found.layers] == [
         ("product", "gemm", ()), ("Transpose 5", "copy", (0,)),
     ]  # fmt: skip
-    assert [found.layers[0].sizes[name] for name in ("m", "n", "k", "dtype_a")] == [6, 32, 16, "fp16"]
+    assert [found.layers[0].sizes[name] for name in ("m", "n", "k", "dtype_a")] == [
+        6,
+        32,
+        16,
+        "fp16",
+    ]
     assert [one.values["named"] for one in found.remarks] == [("1 Own",)]
     assert forecast({"model": path, "gpu": "MI300X", "dims": "batch=6"}).predicted > 0
     for wrong in ({}, {"batch": 6, "sequence": 3}):

@@ -18,23 +18,54 @@ from flopcast.workloads.layer_graph import is_graph, read_layers
 def _placement(**changes: Any) -> dict[str, Any]:
     """Return a graph for device placement: two towers of 2 and 3 that meet in one of 5, which only the CPU can run."""
     nodes = [
-        {"id": 7, "name": "left", "supportedOnFpga": 1, "cpuLatency": 20.0, "fpgaLatency": 2.0, "isBackwardNode": 0},
+        {
+            "id": 7,
+            "name": "left",
+            "supportedOnFpga": 1,
+            "cpuLatency": 20.0,
+            "fpgaLatency": 2.0,
+            "isBackwardNode": 0,
+        },
         {"id": 3, "name": "right", "supportedOnFpga": True, "cpuLatency": 30.0, "fpgaLatency": 3.0},
-        {"id": 5, "name": "end", "supportedOnFpga": 0, "cpuLatency": 5.0, "fpgaLatency": 0.1, "isBackwardNode": True},
+        {
+            "id": 5,
+            "name": "end",
+            "supportedOnFpga": 0,
+            "cpuLatency": 5.0,
+            "fpgaLatency": 0.1,
+            "isBackwardNode": True,
+        },
     ]
-    edges = [{"sourceId": 7, "destId": 5, "cost": 1.0}, {"sourceId": 3, "destId": 5, "cost": 1.0, "size": 64.0}]
-    return {"maxSizePerFPGA": 1e9, "maxFPGAs": 2, "maxCPUs": 1, "nodes": nodes, "edges": edges, **changes}
+    edges = [
+        {"sourceId": 7, "destId": 5, "cost": 1.0},
+        {"sourceId": 3, "destId": 5, "cost": 1.0, "size": 64.0},
+    ]
+    return {
+        "maxSizePerFPGA": 1e9,
+        "maxFPGAs": 2,
+        "maxCPUs": 1,
+        "nodes": nodes,
+        "edges": edges,
+        **changes,
+    }
 
 
 def _parallel() -> dict[str, Any]:
     def times(**by_degree: list[float]) -> dict[str, Any]:
-        return {degree[1:]: [{"timePerSample": time} for time in found] for degree, found in by_degree.items()}
+        return {
+            degree[1:]: [{"timePerSample": time} for time in found]
+            for degree, found in by_degree.items()
+        }
 
     nodes = [
         {"id": 0, "name": "tensor", "TMPCs": times(t1=[0.0, 0.0], t2=[0.0])},
         {"id": 1, "name": "tensor", "TMPCs": times(t1=[0.030, 0.041], t2=[0.018])},
     ]
-    return {"maxDevices": 10, "nodes": nodes, "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 8192.0}]}
+    return {
+        "maxDevices": 10,
+        "nodes": nodes,
+        "edges": [{"sourceId": 0, "destId": 1, "communicationCost": 8192.0}],
+    }
 
 
 def test_a_placement_takes_the_times_of_the_device_that_can_run_a_node(tmp_path: Path) -> None:
@@ -54,7 +85,9 @@ def test_a_placement_takes_the_times_of_the_device_that_can_run_a_node(tmp_path:
 
 
 @pytest.mark.parametrize(("tp", "seconds"), [(1, 0.030), (2, 0.018)])
-def test_a_node_runs_as_the_fastest_of_the_degree_that_is_asked_for(tp: int, seconds: float) -> None:
+def test_a_node_runs_as_the_fastest_of_the_degree_that_is_asked_for(
+    tp: int, seconds: float
+) -> None:
     found = forecast({"model": _parallel(), "gpu": "MI300X", "time_unit": "s", "tp": tp})
     assert found.predicted == pytest.approx(seconds)
     assert [one.name for one in found.layers] == ["tensor 0", "tensor 1"]
@@ -119,7 +152,9 @@ def test_a_graph_without_nodes_is_none() -> None:
 
 def test_times_of_another_gpu_go_between_the_ratios_of_peaks_and_of_memories() -> None:
     given = {"model": _placement(), "time_unit": "ms", "gpu": "MI355X", "dtype": "bf16"}
-    plain, moved, same = (forecast({**given, "measured_on": host}) for host in (None, "MI300X", "MI355X"))
+    plain, moved, same = (
+        forecast({**given, "measured_on": host}) for host in (None, "MI300X", "MI355X")
+    )
     host, target = find("MI300X"), find("MI355X")
     peaks = host.peak_tflops("bf16") / target.peak_tflops("bf16")
     memories = host.require("memory_bw_gbs") / target.require("memory_bw_gbs")

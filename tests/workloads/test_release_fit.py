@@ -19,7 +19,9 @@ from flopcast.workloads.releases import (
 ABOUT = {"name": "made up", "gpu": "MI300X", "models": ("a", "a", "b"), "source": "synthetic"}
 
 
-def _runs(count: int, truth: np.ndarray, seed: int, noise: float = RESIDUAL) -> tuple[np.ndarray, np.ndarray]:
+def _runs(
+    count: int, truth: np.ndarray, seed: int, noise: float = RESIDUAL
+) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     parts = rng.lognormal(0, 1.5, (count, len(CONSTANTS)))
     return parts, parts @ np.exp(truth) * np.exp(rng.normal(0, noise, count))
@@ -39,7 +41,9 @@ def test_the_spread_covers_the_truth() -> None:
         truth = prior.root @ rng.standard_normal(len(CONSTANTS))
         found = calibrate(*_runs(20, truth, seed), **ABOUT)
         inside.append(np.linalg.norm(np.linalg.solve(found.root, found.mean - truth)) ** 2)
-    assert np.mean(inside) == pytest.approx(len(CONSTANTS), rel=0.3)  # chi-squared with as many degrees of freedom
+    assert np.mean(inside) == pytest.approx(
+        len(CONSTANTS), rel=0.3
+    )  # chi-squared with as many degrees of freedom
 
 
 def test_two_runs_sharpen_another_release() -> None:
@@ -47,7 +51,9 @@ def test_two_runs_sharpen_another_release() -> None:
     truth = start.mean + 0.2 * np.eye(len(CONSTANTS))[0]
     parts, seconds = _runs(2, truth, 3, noise=0.001)
     sharper = calibrate(parts, seconds, **ABOUT, prior=start)
-    before, after = (np.abs(np.log(parts @ np.exp(mean) / seconds)).mean() for mean in (start.mean, sharper.mean))
+    before, after = (
+        np.abs(np.log(parts @ np.exp(mean) / seconds)).mean() for mean in (start.mean, sharper.mean)
+    )
     assert after < before
     assert np.trace(sharper.root @ sharper.root.T) < np.trace(start.root @ start.root.T)
 

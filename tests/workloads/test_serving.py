@@ -24,7 +24,9 @@ def run(**other: Any) -> dict[str, Any]:
 
 
 def test_figures_follow_from_the_name_and_what_a_row_states_is_kept() -> None:
-    rows = pd.DataFrame([run(), run(model="deepseek-ai/DeepSeek-R1", parameters=7e11), run(model="no such model")])
+    rows = pd.DataFrame(
+        [run(), run(model="deepseek-ai/DeepSeek-R1", parameters=7e11), run(model="no such model")]
+    )
     found, why = described(rows)
     assert found["parameters"].iloc[0] == pytest.approx(70.6e9, rel=0.01)
     assert found["parameters"].iloc[1] == 7e11
@@ -47,15 +49,24 @@ def test_runs_of_unknown_models_and_impossible_ones_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("column", "other"),
-    [("tpot_ms", {"tpot_ms": 0.012}), ("ttft_ms", {"ttft_ms": 0.1}), ("tpot_ms", {"tpot_ms": 0.012, "ttft_ms": 0.1})],
+    [
+        ("tpot_ms", {"tpot_ms": 0.012}),
+        ("ttft_ms", {"ttft_ms": 0.1}),
+        ("tpot_ms", {"tpot_ms": 0.012, "ttft_ms": 0.1}),
+    ],
 )
-def test_a_token_or_prompt_faster_than_its_weights_and_flops_is_refused(column: str, other: dict[str, float]) -> None:
+def test_a_token_or_prompt_faster_than_its_weights_and_flops_is_refused(
+    column: str, other: dict[str, float]
+) -> None:
     """A token of 70 GB of weights takes at least 1.7 ms of 8 GPUs of 5.3 TB/s."""
     found = fc.read(pd.DataFrame([run(), run(concurrency=16, **other)]))
     assert found.frame["tpot_ms"].tolist() == [12.0]
     assert found.rejected["reason"].tolist() == ["above-peak"]
     assert found.rejected["detail"].str.startswith(f"{column} is").all()
-    assert len(fc.read(pd.DataFrame([run(), run(concurrency=16, **other)]), keep=["impossible"]).frame) == 2
+    assert (
+        len(fc.read(pd.DataFrame([run(), run(concurrency=16, **other)]), keep=["impossible"]).frame)
+        == 2
+    )
 
 
 def test_drafted_tokens_may_be_faster_than_the_weights_are_read() -> None:
@@ -81,12 +92,16 @@ def sample() -> pd.DataFrame:
     frame = described(pd.DataFrame(rows))[0]
     law = steps(complete(frame)).law("tpot_ms", frame["output_len"].to_numpy(dtype=float))
     assert law is not None
-    return pd.DataFrame(rows).assign(tpot_ms=1.5 * law * np.exp(0.02 * rng.standard_normal(len(rows))))
+    return pd.DataFrame(rows).assign(
+        tpot_ms=1.5 * law * np.exp(0.02 * rng.standard_normal(len(rows)))
+    )
 
 
 def test_a_run_is_trained_over_all_gpus_and_predicts_one_it_has_not_seen() -> None:
     table = sample()
-    trained = fc.train(table, target="all", metric="tpot_ms", group="device", models=["Additive"], jobs=1)
+    trained = fc.train(
+        table, target="all", metric="tpot_ms", group="device", models=["Additive"], jobs=1
+    )
     errors = trained.table.query("scheme == 'grouped'").set_index("name")["e_out"]
     assert errors["sum of parts"] == pytest.approx(100 / 3, rel=0.1)
     assert errors["Additive"] < 5
@@ -97,8 +112,12 @@ def test_a_run_is_trained_over_all_gpus_and_predicts_one_it_has_not_seen() -> No
 
 
 @pytest.mark.parametrize("target", ["all", "H200 SXM"])
-def test_a_rule_that_reads_no_feature_is_saved_where_it_is_selected(target: str, tmp_path: Path) -> None:
-    trained = fc.train(sample(), target=target, metric="tpot_ms", group="model", models=["Lasso"], jobs=1)
+def test_a_rule_that_reads_no_feature_is_saved_where_it_is_selected(
+    target: str, tmp_path: Path
+) -> None:
+    trained = fc.train(
+        sample(), target=target, metric="tpot_ms", group="model", models=["Lasso"], jobs=1
+    )
     name = trained.selected["name"]
     assert name in ("constant ratio", "affine")
     assert trained.model.name == name
@@ -107,9 +126,15 @@ def test_a_rule_that_reads_no_feature_is_saved_where_it_is_selected(target: str,
     for one in (trained, fc.load(tmp_path / "run")):
         found = one.predict(asked)
         np.testing.assert_allclose(found["predicted_ms"], found[name], rtol=1e-3)
-        assert (found["predicted_ms"] / found["sum of parts"]).to_numpy() == pytest.approx(1.5, rel=0.05)
-        assert (found["upper_ms"] < 1.5 * found["lower_ms"]).all()  # of its own errors, which are of 2 %
-    assert not [column for column in trained.dataset.X if column.startswith("rule.")]  # no model was told
+        assert (found["predicted_ms"] / found["sum of parts"]).to_numpy() == pytest.approx(
+            1.5, rel=0.05
+        )
+        assert (
+            found["upper_ms"] < 1.5 * found["lower_ms"]
+        ).all()  # of its own errors, which are of 2 %
+    assert not [
+        column for column in trained.dataset.X if column.startswith("rule.")
+    ]  # no model was told
 
 
 def test_an_engine_reduces_short_messages_on_new_gpus_faster_than_their_library() -> None:
@@ -119,5 +144,8 @@ def test_an_engine_reduces_short_messages_on_new_gpus_faster_than_their_library(
     engine = sources.collective_us(gpu, "all_reduce", sizes, 8, ONE_NODE, engine=True)
     assert (engine < 0.7 * library).all()
     known = fc.gpu("MI300X")
-    same = [sources.collective_us(known, "all_reduce", sizes, 8, ONE_NODE, engine=which) for which in (True, False)]
+    same = [
+        sources.collective_us(known, "all_reduce", sizes, 8, ONE_NODE, engine=which)
+        for which in (True, False)
+    ]
     np.testing.assert_array_equal(*same)

@@ -53,7 +53,10 @@ def small() -> ServingModel:
     """The law of the model that ships, with 150 of its runs, which move it little and are trusted everywhere."""
     whole = shipped()
     keep = np.arange(0, len(whole.runs), len(whole.runs) // 150)
-    fits = {name: replace(fit, weights=fit.weights[keep] / 100, trust={}) for name, fit in whole.fits.items()}
+    fits = {
+        name: replace(fit, weights=fit.weights[keep] / 100, trust={})
+        for name, fit in whole.fits.items()
+    }
     return ServingModel(whole.runs.iloc[keep].reset_index(drop=True), fits, whole.about)
 
 
@@ -66,7 +69,10 @@ def test_the_file_is_small_and_says_where_it_is_from() -> None:
 
 def test_answers_say_what_they_rest_on_and_are_as_wide() -> None:
     known = (
-        shipped().runs.query("engine_version != '' and apart == '' and concurrency == 4").iloc[[0]].assign(op="serving")
+        shipped()
+        .runs.query("engine_version != '' and apart == '' and concurrency == 4")
+        .iloc[[0]]
+        .assign(op="serving")
     )
     new = [
         ({}, KNOWN),
@@ -89,11 +95,15 @@ def test_answers_say_what_they_rest_on_and_are_as_wide() -> None:
 
 def test_a_gpu_of_ones_own_is_of_its_maker() -> None:
     own = replace(find("MI355X"), name="MI375X")
-    assert shipped().served(asked({"device": "MI375X"}), own).basis == (f"{NEW_GPU} and {NEW_RELEASE}",)
+    assert shipped().served(asked({"device": "MI375X"}), own).basis == (
+        f"{NEW_GPU} and {NEW_RELEASE}",
+    )
 
 
 def test_more_requests_take_longer_and_more_gpus_are_faster() -> None:
-    found = shipped().served(asked({"concurrency": 4}, {"concurrency": 64}, {"concurrency": 4, "tp": 2}))
+    found = shipped().served(
+        asked({"concurrency": 4}, {"concurrency": 64}, {"concurrency": 4, "tp": 2})
+    )
     assert found.tpot_ms[1] > found.tpot_ms[0]
     assert found.tpot_ms[2] > found.tpot_ms[0]
     assert found.ttft_ms[1] > found.ttft_ms[0]
@@ -108,7 +118,9 @@ def test_what_is_not_known_has_no_time() -> None:
 def test_own_runs_of_a_release_answer_a_question_that_names_none() -> None:
     measured = asked(*({"engine_version": "0.99.0", "concurrency": one} for one in (4, 64)))
     blind = shipped().served(measured)
-    own = shipped().calibrated(measured.assign(tpot_ms=0.6 * blind.tpot_ms, ttft_ms=0.6 * blind.ttft_ms))
+    own = shipped().calibrated(
+        measured.assign(tpot_ms=0.6 * blind.tpot_ms, ttft_ms=0.6 * blind.ttft_ms)
+    )
     found = own.served(asked({"concurrency": 4}, {"concurrency": 64}))
     assert found.basis == (TWO_RUNS, TWO_RUNS)
     np.testing.assert_allclose(found.tpot_ms / blind.tpot_ms, 0.6, rtol=0.05)
@@ -116,7 +128,8 @@ def test_own_runs_of_a_release_answer_a_question_that_names_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "growth"), [("concurrency", (0.2, 0.4)), ("input_len", (0.1, 0.2)), ("output_len", (0.1, 0.2))]
+    ("column", "growth"),
+    [("concurrency", (0.2, 0.4)), ("input_len", (0.1, 0.2)), ("output_len", (0.1, 0.2))],
 )
 def test_more_than_any_run_of_the_model_had_is_told_with_wider_intervals(
     column: str, growth: tuple[float, float]
@@ -126,7 +139,9 @@ def test_more_than_any_run_of_the_model_had_is_told_with_wider_intervals(
     found = shipped().served(asked(*settings))
     for spread, grown in zip((found.tpot_spread, found.ttft_spread), growth, strict=True):
         assert spread[0] == spread[1]
-        np.testing.assert_allclose(np.square(spread[2:]) - spread[1] ** 2, np.square([grown, 2 * grown]))
+        np.testing.assert_allclose(
+            np.square(spread[2:]) - spread[1] ** 2, np.square([grown, 2 * grown])
+        )
     (note,) = [note for note in found.remarks if note.code == "beyond-measured"]
     assert note.values == {column: most}
 
@@ -146,13 +161,24 @@ def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_
     assert isinstance(own, ServingModel)
     assert own.about["refused"] == {}
     table = tmp_path / "run.csv"
-    more = {"device": "MI300X", "op": "serving", "model": "llama-3.1-70b", "dtype_a": "fp8", "tp": 8, "input_len": 1024}
+    more = {
+        "device": "MI300X",
+        "op": "serving",
+        "model": "llama-3.1-70b",
+        "dtype_a": "fp8",
+        "tp": 8,
+        "input_len": 1024,
+    }
     more |= {"output_len": 1024, "engine": "vllm", "users": 64, "ttft_ms": 200.0, "tpot_ms": 30.0}
     pd.DataFrame([more]).to_csv(table, index=False)
-    both = calibrate([file, table], prior=str(prior), default=stated, rename={"users": "concurrency"})
+    both = calibrate(
+        [file, table], prior=str(prior), default=stated, rename={"users": "concurrency"}
+    )
     assert isinstance(both, ServingModel)
     assert sorted(both.runs["concurrency"][-2:]) == [4, 64]
-    file.write_text(json.dumps([run, run | {"model_id": "llama-99b"}, run | {"mean_ttft_ms": -90.0}]))
+    file.write_text(
+        json.dumps([run, run | {"model_id": "llama-99b"}, run | {"mean_ttft_ms": -90.0}])
+    )
     refused = calibrate(file, prior=str(prior), default=stated).about["refused"]
     assert refused == {"unknown-model": 1, "no-token-times": 1}
     assert own.runs.iloc[-1][["device", "dtype_a", "tp"]].tolist() == ["MI300X", "fp8", 8]
@@ -168,8 +194,14 @@ STATED = {"device": "H200", "tp": "8", "dtype_a": "fp4"}
 def client_runs(folder: Path, **times: Sequence[float]) -> list[Path]:
     """Write what a client with random lengths does: their means differ from run to run."""
     files = []
-    for place, (users, prompts, answers) in enumerate([(4, 37_080, 36_720), (64, 590_080, 590_080)]):
-        run = CLIENT | {"max_concurrency": users, "num_prompts": 10 * users, "completed": 10 * users}
+    for place, (users, prompts, answers) in enumerate(
+        [(4, 37_080, 36_720), (64, 590_080, 590_080)]
+    ):
+        run = CLIENT | {
+            "max_concurrency": users,
+            "num_prompts": 10 * users,
+            "completed": 10 * users,
+        }
         run |= {"total_input_tokens": prompts, "total_output_tokens": answers}
         run |= {name: values[place] for name, values in times.items()}
         files.append(folder / f"c{users}.json")
@@ -189,17 +221,32 @@ def test_own_runs_whose_mean_lengths_differ_a_little_are_of_one_setting(tmp_path
         assert found.basis == (TWO_RUNS, TWO_RUNS)
         assert found.tpot_ms == pytest.approx([11.58, 19.88], rel=0.03 if prompt < 950 else 0.06)
         assert found.ttft_ms == pytest.approx([156.9, 595.5], rel=0.1)
-    cuts = asked(*(setting | {"input_len": 922, "output_len": 922} | one for one in ({}, {"ep": 8}, {"tp": 4})))
+    cuts = asked(
+        *(
+            setting | {"input_len": 922, "output_len": 922} | one
+            for one in ({}, {"ep": 8}, {"tp": 4})
+        )
+    )
     assert own.served(cuts).own == (True, False, False)
-    others = ({"input_len": 8 * 922}, {"output_len": 8 * 922}, {"tp": 4}, {"ep": 8}, {"engine": "sglang"})
-    far = own.served(asked(*(setting | {"input_len": 922, "output_len": 922} | one for one in others)))
+    others = (
+        {"input_len": 8 * 922},
+        {"output_len": 8 * 922},
+        {"tp": 4},
+        {"ep": 8},
+        {"engine": "sglang"},
+    )
+    far = own.served(
+        asked(*(setting | {"input_len": 922, "output_len": 922} | one for one in others))
+    )
     assert TWO_RUNS not in far.basis
     assert (far.tpot_spread > found.tpot_spread.max()).all()
 
 
 def test_what_lies_between_own_runs_is_as_near_with_lengths_drawn_as_with_equal_ones() -> None:
     drawn = ((610, 422), (496, 510), (500, 505))
-    users = [{"concurrency": n, "model": "qwen3-235b-a22b", "device": "MI300X"} for n in (1, 16, 100)]
+    users = [
+        {"concurrency": n, "model": "qwen3-235b-a22b", "device": "MI300X"} for n in (1, 16, 100)
+    ]
     found = []
     for lengths in (drawn, ((535, 479),) * 3):
         runs = asked(
@@ -224,10 +271,19 @@ def test_repeats_of_one_run_are_not_two_runs(small: ServingModel) -> None:
 
 
 def test_runs_with_one_of_the_times_are_taken_and_tell_of_that_alone(tmp_path: Path) -> None:
-    setting = RUN | {"model": "gpt-oss-120b", "dtype_a": "fp4", "dtype_b": "fp4", "input_len": 922, "output_len": 922}
+    setting = RUN | {
+        "model": "gpt-oss-120b",
+        "dtype_a": "fp4",
+        "dtype_b": "fp4",
+        "input_len": 922,
+        "output_len": 922,
+    }
     row = asked(setting | {"concurrency": 16})
     plain = shipped().served(row)
-    for given, other, values in (("tpot", "ttft", [11.58, 19.88]), ("ttft", "tpot", [156.9, 595.5])):
+    for given, other, values in (
+        ("tpot", "ttft", [11.58, 19.88]),
+        ("ttft", "tpot", [156.9, 595.5]),
+    ):
         files = client_runs(tmp_path, **{f"mean_{given}_ms": values})
         table = pd.DataFrame([setting | {"concurrency": 32, f"{given}_ms": values[1] - 1}])
         own = calibrate([*files, table], default=STATED)
@@ -236,14 +292,23 @@ def test_runs_with_one_of_the_times_are_taken_and_tell_of_that_alone(tmp_path: P
         found = own.served(row)
         assert getattr(found, f"{given}_spread")[0] < getattr(plain, f"{given}_spread")[0]
         assert getattr(found, f"{other}_spread")[0] == getattr(plain, f"{other}_spread")[0]
-        assert getattr(found, f"{other}_ms")[0] == pytest.approx(getattr(plain, f"{other}_ms")[0], rel=0.3)
+        assert getattr(found, f"{other}_ms")[0] == pytest.approx(
+            getattr(plain, f"{other}_ms")[0], rel=0.3
+        )
 
 
 def test_less_knowledge_never_narrows_an_interval() -> None:
     known = shipped().runs.query("engine_version != '' and apart == '' and concurrency == 4")
     known = known.iloc[[0, -1]].assign(op="serving")
-    named = [{"engine_version": "0.19.1"}, {"model": "mixtral-8x7b"}, {"input_len": 3000}, {"device": "MI355X"}]
-    rows = pd.concat([known, asked(*named, {"concurrency": 4096}, {"tp": 4, "ep": 4})], ignore_index=True)
+    named = [
+        {"engine_version": "0.19.1"},
+        {"model": "mixtral-8x7b"},
+        {"input_len": 3000},
+        {"device": "MI355X"},
+    ]
+    rows = pd.concat(
+        [known, asked(*named, {"concurrency": 4096}, {"tp": 4, "ep": 4})], ignore_index=True
+    )
     ends = [rows.assign(concurrency=many, tpot_ms=30.0, ttft_ms=300.0).iloc[2:] for many in (4, 64)]
     own = [shipped(), shipped().calibrated(ends[0]), shipped().calibrated(pd.concat(ends))]
     unnamed = rows.assign(engine_version="")
@@ -288,16 +353,22 @@ def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -
     assert own.served(other).tpot_ms == pytest.approx(small.served(other).tpot_ms, rel=0.15)
 
 
-def test_between_two_slow_runs_more_requests_are_not_faster_per_token(small: ServingModel, tmp_path: Path) -> None:
+def test_between_two_slow_runs_more_requests_are_not_faster_per_token(
+    small: ServingModel, tmp_path: Path
+) -> None:
     users = asked(*({"concurrency": 2**n} for n in range(8)))
     before = small.served(users)
-    ends = users.iloc[[0, 6]].assign(tpot_ms=1.18 * before.tpot_ms[[0, 6]], ttft_ms=before.ttft_ms[[0, 6]])
+    ends = users.iloc[[0, 6]].assign(
+        tpot_ms=1.18 * before.tpot_ms[[0, 6]], ttft_ms=before.ttft_ms[[0, 6]]
+    )
     small.calibrated(ends).save(tmp_path / "own.parquet")
     own = load(tmp_path / "own.parquet")
     after = own.served(users).tpot_ms
     assert (np.diff(after) >= -1e-9).all()
     assert after[[0, 6]] == pytest.approx(ends["tpot_ms"].to_numpy(), rel=0.01)
-    faster = users.iloc[[2]].assign(tpot_ms=0.9 * after[2])  # a third run says otherwise, and is heeded
+    faster = users.iloc[[2]].assign(
+        tpot_ms=0.9 * after[2]
+    )  # a third run says otherwise, and is heeded
     assert own.calibrated(faster).served(users).tpot_ms[2] < 0.95 * after[0]
 
 
@@ -310,7 +381,9 @@ def test_far_beyond_its_own_runs_a_setting_is_as_sure_as_without_them(small: Ser
     assert after.tpot_spread[1] < before.tpot_spread[1]
     assert (after.tpot_spread <= before.tpot_spread * (1 + 1e-9)).all()
     near = asked({"concurrency": 24, "model": "mixtral-8x7b"})
-    assert "no own run of the setting has more than 16 requests" in " ".join(map(str, own.served(near).remarks))
+    assert "no own run of the setting has more than 16 requests" in " ".join(
+        map(str, own.served(near).remarks)
+    )
 
 
 def test_a_request_that_is_alone_waits_for_no_prompt_while_its_answer_is_written() -> None:
@@ -357,7 +430,9 @@ def test_a_covariance_is_one(small: ServingModel) -> None:
         fit = small.fits[name]
         shares = summed(points, fit, name)[1]
         found = covariance(points, points, shares, shares, fit)
-        assert found == pytest.approx(covariance(points, replace(points), shares, shares, fit))  # not by its mirror
+        assert found == pytest.approx(
+            covariance(points, replace(points), shares, shares, fit)
+        )  # not by its mirror
         assert found == pytest.approx(found.T)
         assert np.linalg.eigvalsh(found).min() > -1e-8 * len(found)
         for term in ("run", "configuration"):  # alone, each counts for those of one name
@@ -379,12 +454,16 @@ def test_kernels_that_reach_less_make_answers_slower(small: ServingModel) -> Non
     assert ratio[2] == pytest.approx(1.0, rel=1e-2)
 
 
-def test_a_saved_model_says_the_same_and_another_file_is_refused(small: ServingModel, tmp_path: Path) -> None:
+def test_a_saved_model_says_the_same_and_another_file_is_refused(
+    small: ServingModel, tmp_path: Path
+) -> None:
     replace(small, slower={"few|H200 SXM||": 0.25}).save(tmp_path / "own.parquet")
     assert load(tmp_path / "own.parquet").slower == {"few|H200 SXM||": 0.25}
     small.save(tmp_path / "own.parquet")
     again = load(tmp_path / "own.parquet")
-    assert again.served(asked({})).tpot_ms == pytest.approx(small.served(asked({})).tpot_ms, rel=1e-3)
+    assert again.served(asked({})).tpot_ms == pytest.approx(
+        small.served(asked({})).tpot_ms, rel=1e-3
+    )
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "foreign.parquet")
     for name in ("foreign.parquet", "none.parquet"):
         with pytest.raises(DataError, match="no model of serving"):
@@ -396,21 +475,28 @@ def test_runs_of_a_table_are_added_by_calibrate_and_read_by_forecast(
 ) -> None:
     monkeypatch.setattr("flopcast.api.forecasting.shipped", lambda: small)
     pd.DataFrame(
-        [RUN | {"model": "mixtral-8x7b", "concurrency": n, "ttft_ms": 100.0, "tpot_ms": 20.0} for n in (4, 64)]
+        [
+            RUN | {"model": "mixtral-8x7b", "concurrency": n, "ttft_ms": 100.0, "tpot_ms": 20.0}
+            for n in (4, 64)
+        ]
     ).to_csv(tmp_path / "runs.csv", index=False)
     own = calibrate(tmp_path / "runs.csv")
     assert isinstance(own, ServingModel)
     own.save(tmp_path / "own.parquet")
     asked_of = {"gpu": "H200", "gpus": 8, "tp": 8, "dtype": "fp8", "concurrency": [4, 64]}
     found = forecast("mixtral-8x7b", release=str(tmp_path / "own.parquet"), **asked_of)
-    assert found.ways.query("tp == 8 and ep == 1")["tpot_ms"].to_numpy() == pytest.approx(20.0, rel=0.25)
+    assert found.ways.query("tp == 8 and ep == 1")["tpot_ms"].to_numpy() == pytest.approx(
+        20.0, rel=0.25
+    )
     with pytest.raises(DataError, match="no model of serving"):
         forecast("mixtral-8x7b", release=str(tmp_path / "runs.parquet"), **asked_of)
 
 
 def test_trees_answer_for_first_tokens_where_something_is_new() -> None:
     whole = shipped()
-    alone = replace(whole, fits={name: replace(fit, trees=None) for name, fit in whole.fits.items()})
+    alone = replace(
+        whole, fits={name: replace(fit, trees=None) for name, fit in whole.fits.items()}
+    )
     known = whole.runs.query("engine_version != '' and apart == ''").iloc[[0]].assign(op="serving")
     rows = pd.concat([known, asked({"model": "mixtral-8x7b"})], ignore_index=True)
     with_trees, without = whole.served(rows), alone.served(rows)
@@ -419,7 +505,14 @@ def test_trees_answer_for_first_tokens_where_something_is_new() -> None:
 
 
 @pytest.mark.parametrize(
-    "nodes", [[(0, 0, 1.0)], [(0, 2, 1.0), (-1, 0, 1.0)], [(-1, 0, np.inf)], [], [(99, 1, 1.0), (-1, 0, 1.0)]]
+    "nodes",
+    [
+        [(0, 0, 1.0)],
+        [(0, 2, 1.0), (-1, 0, 1.0)],
+        [(-1, 0, np.inf)],
+        [],
+        [(99, 1, 1.0), (-1, 0, 1.0)],
+    ],
 )
 def test_trees_that_lead_nowhere_are_refused(nodes: list[tuple[int, int, float]]) -> None:
     said = Trees(np.array(nodes, NODE), np.zeros(1, np.intp), ()).to_json()
@@ -429,7 +522,9 @@ def test_trees_that_lead_nowhere_are_refused(nodes: list[tuple[int, int, float]]
 
 def test_trees_are_the_same_once_read() -> None:
     trees = Trees(
-        np.array([(0, 2, 1.0), (-1, 0, 3.0), (-1, 0, 5.0)], NODE), np.zeros(1, np.intp), (("engine", "vllm"),)
+        np.array([(0, 2, 1.0), (-1, 0, 3.0), (-1, 0, 5.0)], NODE),
+        np.zeros(1, np.intp),
+        (("engine", "vllm"),),
     )
     again = Trees.from_json(trees.to_json())
     assert again.predicted(np.array([[0.5], [1.5]])).tolist() == [3.0, 5.0]
@@ -455,7 +550,13 @@ def test_times_a_thousand_times_off_are_refused_for_what_they_are(
 
 @pytest.mark.parametrize("users", [(4,), (4, 64)])
 def test_more_requests_than_own_runs_had_are_not_served_faster(users: tuple[int, ...]) -> None:
-    setting = RUN | {"model": "gpt-oss-120b", "dtype_a": "fp4", "dtype_b": "fp4", "input_len": 922, "output_len": 922}
+    setting = RUN | {
+        "model": "gpt-oss-120b",
+        "dtype_a": "fp4",
+        "dtype_b": "fp4",
+        "input_len": 922,
+        "output_len": 922,
+    }
     runs = asked(*(setting | {"concurrency": one} for one in users))
     slow = runs.assign(tpot_ms=3.0 * shipped().served(runs).tpot_ms, ttft_ms=500.0)
     beyond = asked(*(setting | {"concurrency": max(users) * times} for times in (1, 2, 4, 16)))

@@ -32,7 +32,15 @@ def test_hpcg_without_spread_is_its_product() -> None:
 
 
 def test_hpl_without_losses_reaches_the_peak() -> None:
-    found = hpl(GCD, 64, product=SURE, panel_share=SURE, network_gbs=Spread(1e9, 0.0), noise=0.0, machine=SURE)
+    found = hpl(
+        GCD,
+        64,
+        product=SURE,
+        panel_share=SURE,
+        network_gbs=Spread(1e9, 0.0),
+        noise=0.0,
+        machine=SURE,
+    )
     assert found.shares["update"] == pytest.approx(1.0)
     assert found.predicted == pytest.approx(64 * 23.9e12, rel=0.02)
 
@@ -87,17 +95,29 @@ def test_hpl_mxp_holds_frontiers_scores() -> None:
 def test_a_kernel_without_losses_by_hand(name: str, devices: int, seconds: float) -> None:
     n = 24 if name == "dslash" else 256
     flop = {"stencil": 8 * n**3, "fft": 5 * n**3 * 24, "dslash": 1320 * n**4}[name]
-    found = kernel(name, GCD, devices, points=n, stream=SURE, kernel_share=SURE, network_gbs=Spread(20.0, 0.0))
+    found = kernel(
+        name, GCD, devices, points=n, stream=SURE, kernel_share=SURE, network_gbs=Spread(20.0, 0.0)
+    )
     assert found.predicted == found.lower == pytest.approx(flop / seconds)
 
 
 def test_devices_of_one_node_send_over_their_own_links() -> None:
     """The network between nodes had 20 GB/s for two GPUs of a box too: 919 GFLOP/s of a transform."""
-    for gpu, devices, gbs in (("MI300X", 2, 64), ("MI300X", 8, 448), ("MI300X", 9, 20), ("MI300A", 5, 20)):
+    for gpu, devices, gbs in (
+        ("MI300X", 2, 64),
+        ("MI300X", 8, 448),
+        ("MI300X", 9, 20),
+        ("MI300A", 5, 20),
+    ):
         assert kernel("fft", gpu, devices, points=512).inputs["network_gbs"] == pytest.approx(gbs)
         assert hpl(gpu, devices).inputs["network_gbs"] == pytest.approx(gbs)
-    assert kernel("fft", "GB300 (per GPU)", 72, points=512).inputs["network_gbs"] == pytest.approx(900)
-    assert kernel("fft", "MI300X", 8, points=512, network_gbs=Spread(20.0, 0.1)).inputs["network_gbs"] == 20.0
+    assert kernel("fft", "GB300 (per GPU)", 72, points=512).inputs["network_gbs"] == pytest.approx(
+        900
+    )
+    assert (
+        kernel("fft", "MI300X", 8, points=512, network_gbs=Spread(20.0, 0.1)).inputs["network_gbs"]
+        == 20.0
+    )
     assert "links-unknown" in {one.code for one in hpl("Max 1550", 6).remarks}
     assert rated(find("Max 1550")) == 52.4
 
@@ -161,7 +181,8 @@ def test_machines_that_cannot_be(parameter: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameter", "value"), [("stream", Spread(5.0, 0.0)), ("scaling", Spread(0.9, 2.0)), ("interval", 0.0)]
+    ("parameter", "value"),
+    [("stream", Spread(5.0, 0.0)), ("scaling", Spread(0.9, 2.0)), ("interval", 0.0)],
 )
 def test_streams_that_cannot_be(parameter: str, value: Any) -> None:
     with pytest.raises(ParameterError) as caught:

@@ -15,21 +15,45 @@ from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.layer_graph import LayerGraph, is_graph, read_layers
 
 
-def call(number: int, name: str, *shapes: list[int], parent: int = 1, memory: int = 0, **tags: Any) -> dict[str, Any]:
+def call(
+    number: int, name: str, *shapes: list[int], parent: int = 1, memory: int = 0, **tags: Any
+) -> dict[str, Any]:
     """Return a call on fp16 tensors of these shapes, all in one storage."""
     tensor = [number, memory or number, 0, 1, 2, "cuda:0"]
-    inputs = {"values": [tensor for _ in shapes], "shapes": shapes, "types": ["Tensor(c10::Half)" for _ in shapes]}
-    attrs = [{"name": key, "type": "", "value": value} for key, value in {"rf_id": number, **tags}.items()]
-    return {"id": number, "name": name, "ctrl_deps": parent, "inputs": inputs, "outputs": {}, "attrs": attrs}
+    inputs = {
+        "values": [tensor for _ in shapes],
+        "shapes": shapes,
+        "types": ["Tensor(c10::Half)" for _ in shapes],
+    }
+    attrs = [
+        {"name": key, "type": "", "value": value}
+        for key, value in {"rf_id": number, **tags}.items()
+    ]
+    return {
+        "id": number,
+        "name": name,
+        "ctrl_deps": parent,
+        "inputs": inputs,
+        "outputs": {},
+        "attrs": attrs,
+    }
 
 
 def message(number: int, elements: int, memory: int = 0) -> dict[str, Any]:
     size = {"in_msg_nelems": elements, "out_msg_nelems": elements, "dtype": "Half", "pg_size": 8}
-    return call(number, "record_param_comms", [elements], memory=memory, collective_name="allreduce", **size)
+    return call(
+        number, "record_param_comms", [elements], memory=memory, collective_name="allreduce", **size
+    )
 
 
 def written(folder: Path, *nodes: dict[str, Any]) -> Path:
-    root = {"id": 1, "name": "[pytorch|profiler|execution_trace|process]", "ctrl_deps": 1, "inputs": {}, "attrs": []}
+    root = {
+        "id": 1,
+        "name": "[pytorch|profiler|execution_trace|process]",
+        "ctrl_deps": 1,
+        "inputs": {},
+        "attrs": [],
+    }
     path = folder / "et.json"
     text = {"schema": "1.1.0-chakra.0.0.4", "pid": 1, "nodes": [root, *nodes]}
     path.write_text(json.dumps(text), encoding="utf-8")
@@ -113,7 +137,9 @@ def test_a_forecast_goes_out_as_chakra_and_comes_back(tmp_path: Path) -> None:
     ]
     found = fc.forecast({"layers": layers}, gpu="MI300X", gpus=8)
     found.save_chakra(tmp_path / "out")
-    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == [f"chakra.{rank}.et" for rank in range(8)]
+    assert sorted(one.name for one in (tmp_path / "out").iterdir()) == [
+        f"chakra.{rank}.et" for rank in range(8)
+    ]
     back = fc.forecast(tmp_path / "out" / "chakra.7.et", gpu="MI300X", gpus=8)
     assert back.answers[0].predicted == pytest.approx(found.answers[0].predicted, rel=1e-3)
     assert [one.code for one in back.answers[0].remarks] == ["times-of-trace", "layers-by-source"]
@@ -123,7 +149,10 @@ def test_the_interval_of_a_forecast_goes_out_and_comes_back(tmp_path: Path) -> N
     moved = {"layers": [{"name": "a", "time_us": 10_000}, {"name": "b", "time_us": 50_000}]}
     found = fc.forecast(moved, gpu="MI355X", measured_on="MI300X")
     found.save_chakra(tmp_path / "out")
-    (before,), (after,) = found.answers, fc.forecast(tmp_path / "out" / "chakra.0.et", gpu="MI355X").answers
+    (before,), (after,) = (
+        found.answers,
+        fc.forecast(tmp_path / "out" / "chakra.0.et", gpu="MI355X").answers,
+    )
     assert before.half_width > 0.3
     assert (after.lower, after.upper) == pytest.approx((before.lower, before.upper), rel=0.02)
 
@@ -135,7 +164,9 @@ def test_the_command_writes_chakra_and_names_its_options(tmp_path: Path) -> None
     assert (tmp_path / "out" / "chakra.0.et").is_file()
     refused = running.call("forecast", path, "--gpu", "MI300X", "--dims", "batch=8")
     assert (refused.exit_code, "--dims" in refused.output) == (2, True)
-    refused = running.call("forecast", path, "--gpu", "MI300X,MI355X", "--chakra", tmp_path / "other")
+    refused = running.call(
+        "forecast", path, "--gpu", "MI300X,MI355X", "--chakra", tmp_path / "other"
+    )
     assert (refused.exit_code, "--chakra must be" in refused.output) == (2, True)
 
 

@@ -37,20 +37,31 @@ def test_products_take_three_passes_and_a_fourth_when_recomputed() -> None:
     plain, again = _parts(), _parts(recompute="full")
     half = _parts(recompute="full", recompute_layers=16)
     assert again["products"] / plain["products"] == pytest.approx(4 / 3, rel=0.02)
-    assert half["products"] - plain["products"] == pytest.approx((again["products"] - plain["products"]) / 2)
+    assert half["products"] - plain["products"] == pytest.approx(
+        (again["products"] - plain["products"]) / 2
+    )
     flop = 6 * (6.74e9 - 2 * 4096 * 32000) * 16 * 4096
-    assert flop / plain["products"] / 1e12 == pytest.approx(600, rel=0.15)  # achieved, of 1307 TFLOP/s
+    assert flop / plain["products"] / 1e12 == pytest.approx(
+        600, rel=0.15
+    )  # achieved, of 1307 TFLOP/s
 
 
 def test_the_bubble_shrinks_with_micro_batches_and_interleaving() -> None:
-    few, many = training_parts(complete(PIPED)), training_parts(complete({**PIPED, "global_batch": 64}))
+    few, many = (
+        training_parts(complete(PIPED)),
+        training_parts(complete({**PIPED, "global_batch": 64})),
+    )
     assert few["pipeline"] / sum(few.values()) > many["pipeline"] / sum(many.values())
     interleaved = training_parts(complete({**PIPED, "interleave": 2}))
-    assert few["pipeline"] / 2 < interleaved["pipeline"] < few["pipeline"]  # half the bubble, twice the messages
+    assert (
+        few["pipeline"] / 2 < interleaved["pipeline"] < few["pipeline"]
+    )  # half the bubble, twice the messages
 
 
 def test_gpus_that_share_a_sequence_sum_their_gradients_and_share_the_states() -> None:
-    replicas, sequences = (_parts(gpus=8, zero=1, **way) for way in ({"dp": 8}, {"cp": 8, "seq_len": 32768}))
+    replicas, sequences = (
+        _parts(gpus=8, zero=1, **way) for way in ({"dp": 8}, {"cp": 8, "seq_len": 32768})
+    )
     assert sequences["gradients"] == pytest.approx(replicas["gradients"])
     assert sequences["optimizer"] == pytest.approx(replicas["optimizer"])
 
@@ -66,7 +77,12 @@ def test_the_count_by_hand_repeats_a_published_one() -> None:
 
     Counted were 3433 TFLOP, hence 153 s. The configuration was not published; with L H s = 2^26 the count fits.
     """
-    sizes = {"hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 16, "intermediate_size": 10752}
+    sizes = {
+        "hidden_size": 2048,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 16,
+        "intermediate_size": 10752,
+    }
     sizes |= {"vocab_size": 32000}
     model = from_config(sizes)
     assert model.parameters / 1e9 == pytest.approx(1.46, abs=0.005)
@@ -123,7 +139,9 @@ FOUNDRY = (
 MPT = {"30b": (7168, 48, 56), "13b": (5120, 40, 40), "7b": (4096, 32, 32), "1b": (2048, 24, 16)}
 
 
-def foundry(gpu: str, name: str, seq: int, micro: int, accumulated: int, recompute: str) -> dict[str, Any]:
+def foundry(
+    gpu: str, name: str, seq: int, micro: int, accumulated: int, recompute: str
+) -> dict[str, Any]:
     width, layers, heads = MPT[name]
     attention = Attention(layers=layers, heads=heads, kv_heads=heads, head_dim=width // heads)
     dense = Dense(layers=layers, width=4 * width)
@@ -138,7 +156,9 @@ def foundry(gpu: str, name: str, seq: int, micro: int, accumulated: int, recompu
     }  # fmt: skip
 
 
-def test_a_framework_as_it_comes_lies_within_the_interval_and_one_run_of_it_narrows_that(tmp_path: Path) -> None:
+def test_a_framework_as_it_comes_lies_within_the_interval_and_one_run_of_it_narrows_that(
+    tmp_path: Path,
+) -> None:
     cases = [(foundry(*case), case[3] * case[4] * case[2] / speed) for *case, speed in FOUNDRY]
     answers = [forecast(case) for case, _ in cases]
     for answer, (_, seconds) in zip(answers, cases, strict=True):
@@ -151,18 +171,30 @@ def test_a_framework_as_it_comes_lies_within_the_interval_and_one_run_of_it_narr
     assert isinstance(release, Release)
     own.write_text(as_toml(release))
     after = [forecast(case | {"release": str(own)}) for case, _ in of_h100]
-    missed = [answer.predicted / seconds for answer, (_, seconds) in zip(after, of_h100, strict=True)]
+    missed = [
+        answer.predicted / seconds for answer, (_, seconds) in zip(after, of_h100, strict=True)
+    ]
     assert missed[5] == pytest.approx(1.0, abs=0.05)
     assert np.median(np.abs(np.log(missed))) < 0.15  # 0.31 before
-    inside = [one.lower < seconds < one.upper for one, (_, seconds) in zip(after, of_h100, strict=True)]
+    inside = [
+        one.lower < seconds < one.upper for one, (_, seconds) in zip(after, of_h100, strict=True)
+    ]
     assert np.mean(inside) >= 0.8
     for one, before in zip(after, answers, strict=False):
         assert one.upper / one.lower < before.upper / before.lower
 
 
 @pytest.mark.parametrize("slower", [0.9, 1.5, 2.3])
-def test_one_run_on_one_gpu_says_how_slow_a_framework_is_on_eight(tmp_path: Path, slower: float) -> None:
-    step = {"model": "llama-3.1-8b", "gpu": "MI300X", "global_batch": 16, "micro_batch": 2, "seq_len": 4096}
+def test_one_run_on_one_gpu_says_how_slow_a_framework_is_on_eight(
+    tmp_path: Path, slower: float
+) -> None:
+    step = {
+        "model": "llama-3.1-8b",
+        "gpu": "MI300X",
+        "global_batch": 16,
+        "micro_batch": 2,
+        "seq_len": 4096,
+    }
     step |= {"kind": "training", "dtype": "bf16"}
     alone, eight = step | {"gpus": 1, "recompute": "full"}, step | {"gpus": 8, "zero": 3}
     release = calibrate(pd.DataFrame([alone | {"measured": slower * forecast(alone).predicted}]))
@@ -200,13 +232,24 @@ def test_megatron_on_a100_without_any_fit(shared_data: Path) -> None:
 
 def test_adapters_on_more_memory_and_more_nodes(shared_data: Path) -> None:
     table = pd.read_csv(shared_data / "workloads" / "mlperf_training_steps.csv")
-    measured = table[table["benchmark"] == "llama2_70b_lora"].set_index("system")["throughput_tracked_median_samples_s"]
-    base = {**STEP, "model": "llama-2-70b", "dtype": "fp8", "global_batch": 8, "seq_len": 8192, "lora": True}
+    measured = table[table["benchmark"] == "llama2_70b_lora"].set_index("system")[
+        "throughput_tracked_median_samples_s"
+    ]
+    base = {
+        **STEP,
+        "model": "llama-2-70b",
+        "dtype": "fp8",
+        "global_batch": 8,
+        "seq_len": 8192,
+        "lora": True,
+    }
 
     def rate(**changes: Any) -> float:
         return 8.0 / forecast({**base, **changes}).predicted
 
-    assert forecast({**base, "gpus": 8}).fits is False  # which is why some layers are recomputed on MI300X
+    assert (
+        forecast({**base, "gpus": 8}).fits is False
+    )  # which is why some layers are recomputed on MI300X
     host = rate(gpus=8, recompute="full", recompute_layers=21)
     ratio = measured["MI325X_EPYC_9575F_pytorch"] / measured["MI300X_EPYC_9575F_pytorch"]
     assert rate(gpus=8, gpu="MI325X") / host == pytest.approx(ratio, rel=0.05)
@@ -217,14 +260,16 @@ def test_adapters_on_more_memory_and_more_nodes(shared_data: Path) -> None:
 
 def test_peaks_by_schedule_leave_one_out(shared_data: Path) -> None:
     """Fixed part, activations, and what first and last stage on one GPU add: from four of five peaks, the fifth."""
-    table = pd.read_csv(shared_data / "workloads" / "primus_training_mi300x_mi325x_mi355x.csv").dropna(
-        subset="max_mem_gb"
-    )
+    table = pd.read_csv(
+        shared_data / "workloads" / "primus_training_mi300x_mi325x_mi355x.csv"
+    ).dropna(subset="max_mem_gb")
     found = []
     for row in table.itertuples():
         schedule = str(row.schedule).removesuffix("-interleaved")
         interleave = int(row.vpp) if schedule == "1f1b" else 1
-        step = complete({**PIPED, "global_batch": 64, "schedule": schedule, "interleave": interleave})
+        step = complete(
+            {**PIPED, "global_batch": 64, "schedule": schedule, "interleave": interleave}
+        )
         found.append([1.0, under_way(step), float(schedule != "1f1b")])
     inputs, measured = np.array(found), table["max_mem_gb"].to_numpy()
     for left in range(len(measured)):

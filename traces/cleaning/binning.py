@@ -1,7 +1,8 @@
 """Execution-time binning: of many runs of a kernel, those that took the time most runs took are the golden ones.
 
-FinGraV (Singhania, Aga, Ibrahim, *FinGraV: Methodology for Fine-Grain GPU Power Visibility and Insights*, ISPASS 2025)
-keeps the runs of the fullest bin of execution times, so that readings of several runs may be put together.
+FinGraV (Singhania, Aga, Ibrahim, *FinGraV: Methodology for Fine-Grain GPU Power Visibility and
+Insights*, ISPASS 2025) keeps the runs of the fullest bin of execution times, so that readings of
+several runs may be put together.
 """
 
 from __future__ import annotations
@@ -65,10 +66,11 @@ def golden_runs(
 ) -> GoldenRuns:
     """Return the runs of the fullest bin of execution times (see `fullest_bins`), or of the next ones.
 
-    ``durations_us`` are positive; a bin holds times within ``margin`` of each other, or of its middle (``within``), by
-    default the published margin of the median time; ``inf`` keeps every run. Of ``rank`` 2 is the fullest bin of the
-    runs that the fullest leaves, and so on. A DataError says that there are no runs, or none of that rank, a time is
-    not positive, or no margin is given for a kernel of under 25 us; a ParameterError that a parameter is out of range.
+    ``durations_us`` are positive; a bin holds times within ``margin`` of each other, or of its
+    middle (``within``), by default the published margin of the median time; ``inf`` keeps every
+    run. Of ``rank`` 2 is the fullest bin of the runs that the fullest leaves, and so on. A
+    DataError says that there are no runs, or none of that rank, a time is not positive, or no
+    margin is given for a kernel of under 25 us; a ParameterError that a parameter is out of range.
 
     >>> golden_runs([30.0, 30.6, 31.0, 36.0, 29.8]).kept.tolist()
     [True, True, True, False, True]
@@ -79,7 +81,9 @@ def golden_runs(
     if not len(times) or not np.all(np.isfinite(times) & (times > 0)):
         raise DataError("execution-time binning needs positive times: leave out runs without one")
     if margin is None and (margin := margin_of(float(np.median(times)))) is None:
-        raise DataError(f"no margin is published for kernels under {MARGINS[0][0]:g} µs: state one, e.g. 0.05")
+        raise DataError(
+            f"no margin is published for kernels under {MARGINS[0][0]:g} µs: state one, e.g. 0.05"
+        )
     if rank < 1:
         raise ParameterError("bin_rank", f"must be 1 (the fullest bin) or more, got {rank}")
     ratio, fuller = bin_ratio(margin, within), np.zeros(len(times), dtype=np.bool_)
@@ -104,31 +108,44 @@ def fullest_bin(times: FloatArray, ratio: float) -> tuple[float, float]:
     return float(low[0]), float(high[0])
 
 
-def fullest_bins(times: FloatArray, weights: FloatArray, ratio: float) -> tuple[FloatArray, FloatArray]:
+def fullest_bins(
+    times: FloatArray, weights: FloatArray, ratio: float
+) -> tuple[FloatArray, FloatArray]:
     """Return the bounds of the fullest bin of each sample, low and high of shape (b,).
 
-    ``times`` are of shape (n,), ``weights`` say how often each occurs in each sample, shape (b, n). The longest
-    time of a bin is at most ``ratio`` times its shortest (`bin_ratio`).
+    ``times`` are of shape (n,), ``weights`` say how often each occurs in each sample, shape (b, n).
+    The longest time of a bin is at most ``ratio`` times its shortest (`bin_ratio`).
 
-    Bins may start or end at any time, so that none is cut in two by a grid. Bins whose counts differ from the highest
-    by no more than the standard deviation of the difference of two such counts (√2n, of Poisson counts of n) are as
-    full, and of those the middle one is taken: a run more or less then does not move it far. Only bins are looked at
-    that the fullest (of several the one of the shortest times) slides to through bins as full: what lies beyond is
-    another way of running, however frequent.
+    Bins may start or end at any time, so that none is cut in two by a grid. Bins whose counts
+    differ from the highest by no more than the standard deviation of the difference of two such
+    counts (√2n, of Poisson counts of n) are as full, and of those the middle one is taken: a run
+    more or less then does not move it far. Only bins are looked at that the fullest (of several the
+    one of the shortest times) slides to through bins as full: what lies beyond is another way of
+    running, however frequent.
     """
     if ratio == np.inf:
         return np.zeros(len(weights)), np.full(len(weights), np.inf)
     ordered = np.sort(times)
-    low, high = np.concatenate([ordered / ratio, ordered]), np.concatenate([ordered, ordered * ratio])
+    low, high = (
+        np.concatenate([ordered / ratio, ordered]),
+        np.concatenate([ordered, ordered * ratio]),
+    )
     order = np.argsort(low, kind="stable")
     low, high = low[order], high[order]
-    reached = np.pad(np.cumsum(weights[:, np.argsort(times, kind="stable")], axis=1), ((0, 0), (1, 0)))
-    until, before = np.searchsorted(ordered, high, side="right"), np.searchsorted(ordered, low, side="left")
+    reached = np.pad(
+        np.cumsum(weights[:, np.argsort(times, kind="stable")], axis=1), ((0, 0), (1, 0))
+    )
+    until, before = (
+        np.searchsorted(ordered, high, side="right"),
+        np.searchsorted(ordered, low, side="left"),
+    )
     count = reached[:, until] - reached[:, before]
     most, fullest = count.max(axis=1, keepdims=True), count.argmax(axis=1)[:, None]
     # no more than a quarter below, so that a few runs spread out are not all as full as each other
     short = count < most - np.minimum(np.sqrt(2 * most), most / 4)
-    stretch = np.cumsum(np.concatenate([[False], low[1:] > high[:-1]]))  # no bin slides over a gap wider than itself
+    stretch = np.cumsum(
+        np.concatenate([[False], low[1:] > high[:-1]])
+    )  # no bin slides over a gap wider than itself
     short |= stretch != stretch[fullest]
     place = np.arange(len(low))
     first = np.where(short & (place < fullest), place, -1).max(axis=1) + 1

@@ -1,12 +1,13 @@
 """Runs of one program put together place by place: what they cover, and the counters of several passes.
 
-A place is a kernel in the program: its name and the number of its occurrence, the same in every run. Runs that each
-profile a part of the kernels, or collect other counters, have nothing else in common: times differ, and the numbers of
-dispatches count what a run leaves out.
+A place is a kernel in the program: its name and the number of its occurrence, the same in every
+run. Runs that each profile a part of the kernels, or collect other counters, have nothing else in
+common: times differ, and the numbers of dispatches count what a run leaves out.
 
-`merge_coverage` serves kernels that are timed a few at a time, since a profiler that times everything slows everything:
-the whole is only trustworthy once each place is covered by at least one run. `join_passes` puts the counters of several
-passes on the same dispatches, with how far passes that counted the same thing differ.
+`merge_coverage` serves kernels that are timed a few at a time, since a profiler that times
+everything slows everything: the whole is only trustworthy once each place is covered by at least
+one run. `join_passes` puts the counters of several passes on the same dispatches, with how far
+passes that counted the same thing differ.
 """
 
 from __future__ import annotations
@@ -32,16 +33,28 @@ PLACE = ("rank", "device_number", "name", "occurrence")  # columns that make a p
 def places_of(table: pd.DataFrame) -> pd.DataFrame:
     """Return the place of every kernel of a run's dispatch table, indexed as in it, in the order of their start.
 
-    The columns are `rank` (-1 where there is none), `device_number` (GPUs counted from 0 in the order of their numbers,
-    per rank), `name`, `occurrence` (from 1 on), `workgroups` and `threads` of the launch (NaN where not recorded),
-    `duration_us`, `source`.
+    The columns are `rank` (-1 where there is none), `device_number` (GPUs counted from 0 in the
+    order of their numbers, per rank), `name`, `occurrence` (from 1 on), `workgroups` and `threads`
+    of the launch (NaN where not recorded), `duration_us`, `source`.
     """
     kernels = table[table["kind"].astype(str) == KERNEL]
     kernels = kernels.iloc[np.argsort(kernels["start_ns"].to_numpy(), kind="stable")]
     rank = kernels["rank"].fillna(-1).astype(np.int64)
-    device = kernels["gpu"].fillna(-1).astype(np.int64).groupby(rank).rank(method="dense").astype(np.int64) - 1
+    device = (
+        kernels["gpu"]
+        .fillna(-1)
+        .astype(np.int64)
+        .groupby(rank)
+        .rank(method="dense")
+        .astype(np.int64)
+        - 1
+    )
     name = kernels["name"].astype(str)
-    occurrence = name.groupby(codes_of([rank, device, name])).cumcount() + 1 if len(name) else name.astype(np.int64)
+    occurrence = (
+        name.groupby(codes_of([rank, device, name])).cumcount() + 1
+        if len(name)
+        else name.astype(np.int64)
+    )
     launch = {stem: launch_product(kernels, stem) for stem in ("grid", "block")}
     return pd.DataFrame(
         {
@@ -61,10 +74,12 @@ def places_of(table: pd.DataFrame) -> pd.DataFrame:
 def every_place(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the places of several runs of one program below each other, `run` the name of each.
 
-    A DataError says that two runs launch the kernel of one place differently: they are not the same program, or not the
-    same input.
+    A DataError says that two runs launch the kernel of one place differently: they are not the same
+    program, or not the same input.
     """
-    every = pd.concat([places_of(table).assign(run=run) for run, table in runs.items()], ignore_index=True)
+    every = pd.concat(
+        [places_of(table).assign(run=run) for run, table in runs.items()], ignore_index=True
+    )
     check_launches(every)
     return every
 
@@ -80,10 +95,14 @@ def check_launches(every: pd.DataFrame) -> None:
         if not differs.any():
             continue
         row = every[differs].iloc[0]
-        same = every[(every[list(PLACE)] == row[list(PLACE)]).all(axis=1) & every[column].notna()].iloc[0]
+        same = every[
+            (every[list(PLACE)] == row[list(PLACE)]).all(axis=1) & every[column].notna()
+        ].iloc[0]
         raise DataError(
-            f"kernel {row['name']!r}, occurrence {row['occurrence']}: {column} {same[column]:g} in {same['run']} "
-            f"({same['source']}), {row[column]:g} in {row['run']} ({row['source']}): give runs of one program on the "
+            f"kernel {row['name']!r}, occurrence {row['occurrence']}: {column} {same[column]:g} "
+            f"in {same['run']} "
+            f"({same['source']}), {row[column]:g} in {row['run']} ({row['source']}): give runs of "
+            "one program on the "
             "same input"
         )
 
@@ -95,11 +114,13 @@ _NAMED = 3
 class Coverage:
     """What several runs cover together."""
 
-    # one row per place that a run has: `rank`, `device_number`, `name`, `occurrence`, `workgroups`, `threads`, `runs`
-    # (that have it), `duration_us` (median over them), `spread_us` (MAD; NaN for one run), `source`
+    # one row per place that a run has: `rank`, `device_number`, `name`, `occurrence`, `workgroups`,
+    # `threads`, `runs` (that have it), `duration_us` (median over them), `spread_us` (MAD; NaN for
+    # one run), `source`
     places: pd.DataFrame
-    # kernels not covered: `rank`, `device_number`, `name`, `covered` and `wanted` (occurrences), `run` ("" for all
-    # together, against the full list; else a run that has fewer occurrences than another)
+    # kernels not covered: `rank`, `device_number`, `name`, `covered` and `wanted` (occurrences),
+    # `run` ("" for all together, against the full list; else a run that has fewer occurrences than
+    # another)
     missing: pd.DataFrame
     proved: bool  # whether there was a full list to prove it against
 
@@ -121,27 +142,37 @@ class Coverage:
         if self.proved:
             of = f"{gaps} of {count + gaps} kernels of the full list"
             text = f"coverage incomplete: {of} are not measured ({names})"
-            return remark("coverage-incomplete", text, missing=gaps, kernels=count + gaps, first=first)
+            return remark(
+                "coverage-incomplete", text, missing=gaps, kernels=count + gaps, first=first
+            )
         if gaps:
-            text = f"coverage not proved: no full list, and runs differ in how often they have {names}"
+            text = (
+                f"coverage not proved: no full list, and runs differ in how often they have {names}"
+            )
             return remark("coverage-uneven", text, first=first)
-        text = f"coverage not proved: no full list; the runs have {count} kernels together and agree on them"
+        text = (
+            f"coverage not proved: no full list; the runs have {count} kernels together and agree "
+            "on them"
+        )
         return remark("coverage-unproved", text, kernels=count)
 
 
 def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None = None) -> Coverage:
     """Return what several runs of one program measure together, place by place.
 
-    Each run is a dispatch table. ``full`` has every kernel of the program: the dispatch table of a run that left
-    nothing out, or any table with `name`, one row per launch. Without it the union of the runs is the best there is,
-    and nothing is proved: `missing` then has the runs that know a kernel, but fewer occurrences of it than another run.
+    Each run is a dispatch table. ``full`` has every kernel of the program: the dispatch table of a
+    run that left nothing out, or any table with `name`, one row per launch. Without it the union of
+    the runs is the best there is, and nothing is proved: `missing` then has the runs that know a
+    kernel, but fewer occurrences of it than another run.
 
-    Raises DataError: there are no kernels; two runs, or a run and the full one, launch the kernel of a place
-    differently, or a run has a kernel more often than the full list.
+    Raises DataError: there are no kernels; two runs, or a run and the full one, launch the kernel
+    of a place differently, or a run has a kernel more often than the full list.
     """
     every = every_place(runs) if runs else pd.DataFrame()
     if every.empty:
-        raise DataError("no kernels to put together: give runs of one program that each profile some")
+        raise DataError(
+            "no kernels to put together: give runs of one program that each profile some"
+        )
     keys = list(PLACE)
     grouped = every.groupby(keys, sort=False)
     deviation = (every["duration_us"] - grouped["duration_us"].transform("median")).abs()
@@ -154,7 +185,9 @@ def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None =
     )
     spread = deviation.groupby([every[key] for key in keys], sort=False).median()
     places = places.assign(spread_us=spread.where(places["runs"] > 1)).reset_index()
-    return Coverage(places, _uneven(every) if full is None else _missing(every, full), full is not None)
+    return Coverage(
+        places, _uneven(every) if full is None else _missing(every, full), full is not None
+    )
 
 
 def _counts(table: pd.DataFrame, keys: list[str]) -> pd.Series:
@@ -170,13 +203,17 @@ def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     else:
         keys, wanted = ["name"], full.groupby("name", sort=False).size()
     if keys == ["name"] and len(every[["rank", "device_number"]].drop_duplicates()) > 1:
-        raise DataError("a list of names says nothing of several GPUs: give the trace of a full run instead")
+        raise DataError(
+            "a list of names says nothing of several GPUs: give the trace of a full run instead"
+        )
     covered = _counts(every, keys)
     extra = covered[covered > wanted.reindex(covered.index).fillna(0)]
     if len(extra):
         name = extra.index[0] if keys == ["name"] else extra.index[0][-1]
         has = int(wanted.reindex(extra.index).fillna(0).iloc[0])
-        raise DataError(f"kernel {name!r} runs {int(extra.iloc[0])} times, but {has} times in the full list")
+        raise DataError(
+            f"kernel {name!r} runs {int(extra.iloc[0])} times, but {has} times in the full list"
+        )
     have = covered.reindex(wanted.index).fillna(0)
     table = pd.DataFrame({"covered": have, "wanted": wanted}).astype(np.int64)
     found = table[table["covered"] < table["wanted"]].reset_index().assign(run="")
@@ -188,29 +225,36 @@ def _uneven(every: pd.DataFrame) -> pd.DataFrame:
     keys = list(PLACE[:-1])
     own = _counts(every, [*keys, "run"]).rename("covered").reset_index()
     own["wanted"] = own.groupby(keys, sort=False)["covered"].transform("max")
-    return own[own["covered"] < own["wanted"]].reset_index(drop=True)[[*keys, "covered", "wanted", "run"]]
+    return own[own["covered"] < own["wanted"]].reset_index(drop=True)[
+        [*keys, "covered", "wanted", "run"]
+    ]
 
 
 @dataclass(frozen=True)
 class Joined:
     """Dispatches with the counters of every pass.
 
-    `counters` has one row per counter: `counter`, `passes` (that recorded it), `dispatches` (with a value), `compared`
-    (with two values or more), `median_cv` and `max_cv` (standard deviation over mean of a dispatch, over those
-    compared; NaN where none is).
+    `counters` has one row per counter: `counter`, `passes` (that recorded it), `dispatches` (with a
+    value), `compared` (with two values or more), `median_cv` and `max_cv` (standard deviation over
+    mean of a dispatch, over those compared; NaN where none is).
     """
 
-    dispatches: dict[str, pd.DataFrame]  # the runs whose times count, each with the counters of all passes
+    dispatches: dict[
+        str, pd.DataFrame
+    ]  # the runs whose times count, each with the counters of all passes
     counters: pd.DataFrame
-    notes: tuple[Remark, ...]  # ``passes-joined``, and ``times-of-runs-without-counters`` where there are such runs
+    notes: tuple[
+        Remark, ...
+    ]  # ``passes-joined``, and ``times-of-runs-without-counters`` where there are such runs
 
 
 def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
     """Return the runs with the counters of all of them, joined by place (`places_of`): never by time, nor by number.
 
-    Times are those of the runs without counters where there are any: collecting counters runs kernels one at a time and
-    stretches them. The counters of a dispatch then come from several runs: they were never true together. A DataError
-    says that no run has counters, or that two runs contradict each other about a place.
+    Times are those of the runs without counters where there are any: collecting counters runs
+    kernels one at a time and stretches them. The counters of a dispatch then come from several
+    runs: they were never true together. A DataError says that no run has counters, or that two runs
+    contradict each other about a place.
     """
     counted = {run: table for run, table in runs.items() if counters_of(table)}
     if not counted:
@@ -230,7 +274,10 @@ def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
     merged = merge_passes(columns)
     known = pd.DataFrame(merged.columns)
     found = {run: _with(table, index, known) for run, table in timed.items()}
-    text = f"counters of {len(counted)} passes joined by kernel and order: they were not measured together"
+    text = (
+        f"counters of {len(counted)} passes joined by kernel and order: they were not measured "
+        "together"
+    )
     notes = [remark("passes-joined", text, passes=len(counted))]
     if timed is not counted:
         text = f"times are those of {len(timed)} runs without counters"
@@ -247,7 +294,9 @@ def _with(table: pd.DataFrame, index: pd.MultiIndex, known: pd.DataFrame) -> pd.
 
 
 def _differences(
-    columns: list[tuple[str, FloatArray]], variance: Mapping[str, np.ndarray], mean: Mapping[str, np.ndarray]
+    columns: list[tuple[str, FloatArray]],
+    variance: Mapping[str, np.ndarray],
+    mean: Mapping[str, np.ndarray],
 ) -> pd.DataFrame:
     rows = []
     for name in dict.fromkeys(name for name, _ in columns):

@@ -1,10 +1,10 @@
 """Cleaning from end to end: impossible times, steps, warm-up, outliers, and what hangs on them.
 
-Activities of one run or of several (`repeats.pool`) enter `clean`; those that can be trusted leave it, and the others
-with the reason why they were left out: a code of this module, of `quality.IMPOSSIBLE` or of `steady_state`.
-Annotated traces of repeated runs, or of runs of one program to be joined, enter `CleanedTraces.of`; rows of the
-measurement table leave it, one per kernel and problem or one per epoch, with what the runs cover and how far their
-counters differ.
+Activities of one run or of several (`repeats.pool`) enter `clean`; those that can be trusted leave
+it, and the others with the reason why they were left out: a code of this module, of
+`quality.IMPOSSIBLE` or of `steady_state`. Annotated traces of repeated runs, or of runs of one
+program to be joined, enter `CleanedTraces.of`; rows of the measurement table leave it, one per
+kernel and problem or one per epoch, with what the runs cover and how far their counters differ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,16 @@ from ..quality import IMPOSSIBLE, impossible
 from ..summary import Annotated, measurements
 from .binning import MARGINS, golden_runs, margin_of
 from .joining import Coverage, Joined, join_passes, merge_coverage
-from .repeats import OF_RUN, pool, repeat_codes, resolutions_ns, rest_of_calls, runs_of, series_codes, spread_report
+from .repeats import (
+    OF_RUN,
+    pool,
+    repeat_codes,
+    resolutions_ns,
+    rest_of_calls,
+    runs_of,
+    series_codes,
+    spread_report,
+)
 from .robust import LEAST, THRESHOLD, mad_filter
 from .steady_state import LEAST_KEPT, STABLE, select_steps, step_range, warm_up
 
@@ -38,27 +47,36 @@ OUTLIER = "outlier"
 NOT_GOLDEN = "not-in-fullest-bin"
 OF_CALL = "rest-of-call"
 _MUCH = 0.05  # share of the time from which outliers are worth a word
-_MANY, _LEAST_MANY = 0.1, 3  # share of a kernel's repeats, and number, from which outliers are a second way of running
+_MANY, _LEAST_MANY = (
+    0.1,
+    3,
+)  # share of a kernel's repeats, and number, from which outliers are a second way of running
 
 
 @dataclass(frozen=True)
 class CleanOptions:
     """What to leave out.
 
-    `golden` keeps only the fullest execution-time bin of each kernel (`binning`); kernels under 25 us, for which no
-    margin is published, keep all.
+    `golden` keeps only the fullest execution-time bin of each kernel (`binning`); kernels under 25
+    us, for which no margin is published, keep all.
     """
 
-    mad: float | None = THRESHOLD  # MAD that repeats may lie from their median; None: no outlier filter
+    mad: float | None = (
+        THRESHOLD  # MAD that repeats may lie from their median; None: no outlier filter
+    )
     steps: str = STABLE  # "stable", "all" or "A:B" (`steady_state.select_steps`)
-    warm_up: bool = True  # whether the first repeats of a series that has not settled yet are left out
+    warm_up: bool = (
+        True  # whether the first repeats of a series that has not settled yet are left out
+    )
     golden: bool = False
     level: float = 0.95  # of the intervals reported
 
     def check(self) -> None:
         """Refuse what is impossible, before anything is read: a ParameterError names ``mad`` or ``steps``."""
         if self.mad is not None and not 0 < self.mad < np.inf:
-            raise ParameterError("mad", f"must be 0 or more, got {self.mad:g}: {THRESHOLD:g} is usual")
+            raise ParameterError(
+                "mad", f"must be 0 or more, got {self.mad:g}: {THRESHOLD:g} is usual"
+            )
         step_range(self.steps)
 
 
@@ -67,11 +85,13 @@ class Cleaned:
     """What is left, and what is not."""
 
     dispatches: pd.DataFrame  # the activities kept, columns, index and order as given
-    # the others, in the order given, same index: `reason` (a code), `source`, `device`, `kind`, `name`, `run`, `step`,
-    # `duration_us`; of outliers `median_us` of their kernel and `limit_us`, the distance from it that was accepted
+    # the others, in the order given, same index: `reason` (a code), `source`, `device`, `kind`,
+    # `name`, `run`, `step`, `duration_us`; of outliers `median_us` of their kernel and `limit_us`,
+    # the distance from it that was accepted
     removed: pd.DataFrame
     report: pd.DataFrame  # one row per kernel (see `repeats.spread_report`)
-    # the steps of every run and why they are left out (see `steady_state.StepSelection`), `run` before them
+    # the steps of every run and why they are left out (see `steady_state.StepSelection`), `run`
+    # before them
     steps: pd.DataFrame
     # those of `steady_state.StepSelection`, and ``kernels-not-settled``, ``kernels-run-two-ways``,
     # ``outliers-take-time``, ``kernels-below-binning``
@@ -80,7 +100,10 @@ class Cleaned:
     @property
     def removed_by_reason(self) -> dict[str, int]:
         """Number of activities left out for each reason, most frequent first."""
-        return {str(reason): int(count) for reason, count in self.removed["reason"].value_counts().items()}
+        return {
+            str(reason): int(count)
+            for reason, count in self.removed["reason"].value_counts().items()
+        }
 
 
 @dataclass
@@ -100,46 +123,67 @@ class _Verdict:
         self.reason[rows & self.kept] = reason
 
 
-def clean(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions | None = None) -> Cleaned:
+def clean(
+    dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions | None = None
+) -> Cleaned:
     """Return the activities that can be trusted, the others with their reason, and the spread of each kernel.
 
-    In this order: activities of no, negative or impossible time; steps (run by run); the warm-up of each kernel on
-    each GPU in each run; outliers among the repeats of a kernel, all runs together; on demand all but the fullest bin;
-    and the other kernels of an operator's call that has lost one, whose time would not be the call's any more.
+    In this order: activities of no, negative or impossible time; steps (run by run); the warm-up of
+    each kernel on each GPU in each run; outliers among the repeats of a kernel, all runs together;
+    on demand all but the fullest bin; and the other kernels of an operator's call that has lost
+    one, whose time would not be the call's any more.
 
-    The dispatch table has best the operators of `summary.annotate`; it, and ``steps`` (`Annotated.steps`), are of
-    several runs if they have the column `run` (`repeats.pool`). A ParameterError says that an option is impossible, a
-    DataError that there is nothing to clean, or nothing left.
+    The dispatch table has best the operators of `summary.annotate`; it, and ``steps``
+    (`Annotated.steps`), are of several runs if they have the column `run` (`repeats.pool`). A
+    ParameterError says that an option is impossible, a DataError that there is nothing to clean, or
+    nothing left.
     """
     options = options or CleanOptions()
     options.check()
     count = len(dispatches)
     if not count:
         raise DataError("nothing to clean: no activity of a GPU is recorded")
-    verdict = _Verdict(np.full(count, "", dtype=object), np.full(count, np.nan), np.full(count, np.nan))
+    verdict = _Verdict(
+        np.full(count, "", dtype=object), np.full(count, np.nan), np.full(count, np.nan)
+    )
     duration = dispatches["duration_ns"].to_numpy(dtype=np.int64)
     damage = impossible(dispatches)
     for code in IMPOSSIBLE:
         verdict.remove(damage == code, code)
     chosen = _steps(dispatches, steps, options, verdict)
     repeats, resolution = repeat_codes(dispatches), resolutions_ns(dispatches)
-    unsettled = _warm_up(dispatches, repeats, resolution, verdict) if options.warm_up else np.zeros(0, dtype=np.int64)
+    unsettled = (
+        _warm_up(dispatches, repeats, resolution, verdict)
+        if options.warm_up
+        else np.zeros(0, dtype=np.int64)
+    )
     if options.mad is not None:
         _outliers(dispatches, repeats, resolution, options.mad, verdict)
     if options.golden:
         _golden(duration, repeats, verdict)
     verdict.remove(rest_of_calls(dispatches, ~verdict.kept), OF_CALL)
     if not verdict.kept.any():
-        why = ", ".join(f"{reason}: {n}" for reason, n in pd.Series(verdict.reason).value_counts().items())
+        why = ", ".join(
+            f"{reason}: {n}" for reason, n in pd.Series(verdict.reason).value_counts().items()
+        )
         raise DataError(f"cleaning leaves nothing ({why}): choose other steps or a larger MAD")
     report = spread_report(
-        dispatches, repeats, verdict.reason, resolution_ns=resolution, unsettled=unsettled, level=options.level
+        dispatches,
+        repeats,
+        verdict.reason,
+        resolution_ns=resolution,
+        unsettled=unsettled,
+        level=options.level,
     )
     removed = _removed(dispatches, verdict)
-    return Cleaned(dispatches[verdict.kept], removed, report, chosen, tuple(dict.fromkeys(verdict.notes)))
+    return Cleaned(
+        dispatches[verdict.kept], removed, report, chosen, tuple(dict.fromkeys(verdict.notes))
+    )
 
 
-def _steps(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions, verdict: _Verdict) -> pd.DataFrame:
+def _steps(
+    dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions, verdict: _Verdict
+) -> pd.DataFrame:
     """Choose the steps of every run; return them."""
     runs, of_steps = runs_of(dispatches), runs_of(steps)
     parts = []
@@ -155,7 +199,9 @@ def _steps(dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions,
     return pd.concat(parts, ignore_index=True)[[OF_RUN, "step", "activities", "span_us", "reason"]]
 
 
-def _warm_up(dispatches: pd.DataFrame, repeats: IntArray, resolution: IntArray, verdict: _Verdict) -> IntArray:
+def _warm_up(
+    dispatches: pd.DataFrame, repeats: IntArray, resolution: IntArray, verdict: _Verdict
+) -> IntArray:
     """Leave out the warm-up of each series; return the kernels with a series that has not settled."""
     rows = np.flatnonzero(verdict.kept)
     series = series_codes(dispatches, repeats)[rows]
@@ -181,11 +227,20 @@ def _warm_up(dispatches: pd.DataFrame, repeats: IntArray, resolution: IntArray, 
 
 
 def _outliers(
-    dispatches: pd.DataFrame, repeats: IntArray, resolution: IntArray, threshold: float, verdict: _Verdict
+    dispatches: pd.DataFrame,
+    repeats: IntArray,
+    resolution: IntArray,
+    threshold: float,
+    verdict: _Verdict,
 ) -> None:
-    duration, names = dispatches["duration_ns"].to_numpy(dtype=np.int64), dispatches["name"].to_numpy()
+    duration, names = (
+        dispatches["duration_ns"].to_numpy(dtype=np.int64),
+        dispatches["name"].to_numpy(),
+    )
     rows = np.flatnonzero(verdict.kept)
-    found = mad_filter(duration[rows], threshold, floor=resolution[rows], groups=repeats[rows], least=LEAST)
+    found = mad_filter(
+        duration[rows], threshold, floor=resolution[rows], groups=repeats[rows], least=LEAST
+    )
     outlier = np.zeros(len(duration), dtype=bool)
     outlier[rows[found.removed]] = True
     verdict.median_us[outlier] = found.median[found.removed] / 1e3
@@ -194,15 +249,21 @@ def _outliers(
     lost, count = (np.bincount(repeats[of], minlength=1) for of in (np.flatnonzero(outlier), rows))
     if twofold := int(((lost > _MANY * count[: len(lost)]) & (lost >= _LEAST_MANY)).sum()):
         text = (
-            f"{counted(twofold, 'kernel loses', 'kernels lose')} over {100 * _MANY:.0f} % of the repeats as outliers: "
+            f"{counted(twofold, 'kernel loses', 'kernels lose')} over {100 * _MANY:.0f} % of the "
+            "repeats as outliers: "
             "these are no accidents but a second mode, look at them before you trust the median"
         )
         verdict.notes.append(remark("kernels-run-two-ways", text, kernels=twofold, share=_MANY))
     share = duration[outlier].sum() / max(int(duration[rows].sum()), 1)
     if share > _MUCH:
         worst = names[np.argmax(np.bincount(repeats, weights=duration * outlier)[repeats])]
-        text = f"outliers take {100 * share:.0f} % of the time, {str(worst)[:60]} most of it: look at it"
-        verdict.notes.append(remark("outliers-take-time", text, share=float(share), kernel=str(worst)))
+        text = (
+            f"outliers take {100 * share:.0f} % of the time, {str(worst)[:60]} most of it: look "
+            "at it"
+        )
+        verdict.notes.append(
+            remark("outliers-take-time", text, share=float(share), kernel=str(worst))
+        )
 
 
 def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
@@ -222,7 +283,9 @@ def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
         least_us = MARGINS[0][0]
         which = counted(short, "kernel keeps", "kernels keep")
         text = f"{which} all runs: no binning margin is published below {least_us:g} µs"
-        verdict.notes.append(remark("kernels-below-binning", text, kernels=short, least_us=least_us))
+        verdict.notes.append(
+            remark("kernels-below-binning", text, kernels=short, least_us=least_us)
+        )
 
 
 def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
@@ -249,8 +312,8 @@ def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
 class CleanedTraces:
     """What cleaning made of several traces.
 
-    `coverage` is there where a full list was given to prove it against, or runs were joined; `joined`, the counters of
-    several passes, where these were joined.
+    `coverage` is there where a full list was given to prove it against, or runs were joined;
+    `joined`, the counters of several passes, where these were joined.
     """
 
     sources: tuple[str, ...]
@@ -260,7 +323,9 @@ class CleanedTraces:
     rejected: pd.DataFrame  # its rows that are no measurements
     coverage: Coverage | None
     joined: Joined | None
-    remarks: tuple[Remark, ...]  # ``cut-by-ranges``, what the readers remark, and what `joined` does
+    remarks: tuple[
+        Remark, ...
+    ]  # ``cut-by-ranges``, what the readers remark, and what `joined` does
     unreadable: tuple[str, ...] = ()  # what was no trace, and why
     doubts: tuple[Remark, ...] = ()  # what reading found of the traces (``trace-finding``)
 
@@ -278,17 +343,22 @@ class CleanedTraces:
     ) -> Self:
         """Clean traces, by label, together (several are repeated runs), and summarise what is left as measurements.
 
-        With ``join`` they are runs of one program that profile different kernels or counters: they are matched kernel
-        by kernel, must not contradict each other, and counters go to every run with times; ``full`` then has every
-        kernel of the program (`joining.merge_coverage`). A ``rule`` gives a row for each epoch instead of each operator
-        and shape; only the steps count: an epoch without some of its kernels is none, so outliers and warm-up stay in.
+        With ``join`` they are runs of one program that profile different kernels or counters: they
+        are matched kernel by kernel, must not contradict each other, and counters go to every run
+        with times; ``full`` then has every kernel of the program (`joining.merge_coverage`). A
+        ``rule`` gives a row for each epoch instead of each operator and shape; only the steps
+        count: an epoch without some of its kernels is none, so outliers and warm-up stay in.
         ``campaigns`` are names in the table by label, ``unreadable`` goes along.
         """
         if rule is not None:
             options = CleanOptions(None, options.steps, False, False, options.level)
         tables = {label: trace.dispatches for label, trace in traces.items()}
         coverage = merge_coverage(tables, full) if join or full is not None else None
-        joined = join_passes(tables) if join and any(counters_of(table) for table in tables.values()) else None
+        joined = (
+            join_passes(tables)
+            if join and any(counters_of(table) for table in tables.values())
+            else None
+        )
         tables = tables if joined is None else joined.dispatches
         steps = pool([traces[label].steps for label in tables])
         cleaned = clean(pool(list(tables.values())), steps, options)
@@ -304,12 +374,22 @@ class CleanedTraces:
                 continue
             parts.append(epochs(own, rule, campaign, ranges=ranges))
             if count := len(matching(ranges, rule)):
-                text = f"{label}: cut by the user's ranges that {rule} matches, {count} of {len(ranges)}"
-                values = {"label": label, "rule": str(rule), "matched": count, "ranges": len(ranges)}
+                text = (
+                    f"{label}: cut by the user's ranges that {rule} matches, {count} of "
+                    f"{len(ranges)}"
+                )
+                values = {
+                    "label": label,
+                    "rule": str(rule),
+                    "matched": count,
+                    "ranges": len(ranges),
+                }
                 remarks.append(remark("cut-by-ranges", text, **values))
         rows = usable(pd.concat(parts, ignore_index=True))
         frame = fill_text(rows.frame)
-        if rule is None and len(frame):  # one row for each kernel on each problem, as `ingest` writes them
+        if rule is None and len(
+            frame
+        ):  # one row for each kernel on each problem, as `ingest` writes them
             frame = fill_text(merge_duplicates(frame))
         remarks += [note for label in tables for note in traces[label].notes]
         remarks += [] if joined is None else joined.notes
@@ -319,10 +399,20 @@ class CleanedTraces:
             each
             for label, trace in traces.items()
             for each in doubts_of(trace, label if several else "").remarks
-            if coverage is None or each.values["finding"].code != "dropped-dispatches"  # what the coverage says
+            if coverage is None
+            or each.values["finding"].code != "dropped-dispatches"  # what the coverage says
         )
         return cls(
-            tuple(traces), cleaned, options.level, frame, rows.rejected, coverage, joined, told, unreadable, doubts
+            tuple(traces),
+            cleaned,
+            options.level,
+            frame,
+            rows.rejected,
+            coverage,
+            joined,
+            told,
+            unreadable,
+            doubts,
         )
 
     @property

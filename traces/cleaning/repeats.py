@@ -1,8 +1,9 @@
 """Which activities repeat each other, and how far the repeats of each kernel spread once they are cleaned.
 
-Repeats are the same kernel, launched the same way, for the same problem, on the same kind of GPU (`repeat_codes`);
-those on one GPU in one run are a series, which has a warm-up (`series_codes`). `spread_report` is what cleaning says of
-each kernel: its median and how well it is known, and what was left out of its repeats.
+Repeats are the same kernel, launched the same way, for the same problem, on the same kind of GPU
+(`repeat_codes`); those on one GPU in one run are a series, which has a warm-up (`series_codes`).
+`spread_report` is what cleaning says of each kernel: its median and how well it is known, and what
+was left out of its repeats.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from ..quality import resolution_ns
 from .robust import MAD_TO_SIGMA, drift_of_medians, repeat_intervals
 
 OF_RUN = "run"
-"""Column that numbers the runs of a program where several are put together; one run where it is absent. It is not
-`operators.RUN`, which numbers the repeats of a problem."""
+"""Column that numbers the runs of a program where several are put together; one run where it is
+absent. It is not `operators.RUN`, which numbers the repeats of a problem."""
 LAUNCH = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _WHAT = ("device", "kind", "name", *LAUNCH, "collective", "collective_bytes", "group_size", "bytes")
 _SIZES = tuple(dict.fromkeys(size for op in OPS.values() for size in op.dims if size not in WORDS))
@@ -28,19 +29,26 @@ _ALONE = ("", UNKNOWN, "collective")
 
 def pool(tables: list[pd.DataFrame]) -> pd.DataFrame:
     """Return the tables of several runs as one, `run` their number from 0 on."""
-    return pd.concat([table.assign(**{OF_RUN: number}) for number, table in enumerate(tables)], ignore_index=True)
+    return pd.concat(
+        [table.assign(**{OF_RUN: number}) for number, table in enumerate(tables)], ignore_index=True
+    )
 
 
 def runs_of(table: pd.DataFrame) -> IntArray:
     """Return the run of each row."""
-    return table[OF_RUN].to_numpy(dtype=np.int64) if OF_RUN in table else np.zeros(len(table), dtype=np.int64)
+    return (
+        table[OF_RUN].to_numpy(dtype=np.int64)
+        if OF_RUN in table
+        else np.zeros(len(table), dtype=np.int64)
+    )
 
 
 def repeat_codes(table: pd.DataFrame) -> IntArray:
     """Return a number for each row of a dispatch table, equal for repeats.
 
-    Repeats agree in device, kind, name, grid, block, message or bytes, and, where `summary.annotate` has found them, in
-    operator, variant, formats and dimensions. Runs, processes and queues do not tell repeats apart.
+    Repeats agree in device, kind, name, grid, block, message or bytes, and, where
+    `summary.annotate` has found them, in operator, variant, formats and dimensions. Runs, processes
+    and queues do not tell repeats apart.
     """
     names = [name for name in dict.fromkeys((*_WHAT, *WORDS, *_SIZES)) if name in table]
     return codes_of(table[name] for name in names)
@@ -54,7 +62,11 @@ def series_codes(table: pd.DataFrame, repeats: IntArray) -> IntArray:
 def resolutions_ns(table: pd.DataFrame) -> IntArray:
     """Return the step of the clock behind each row's duration (`quality.resolution_ns` of its device and run)."""
     duration = table["duration_ns"].to_numpy(dtype=np.int64)
-    codes = codes_of([table["device"], pd.Series(runs_of(table))]) if len(table) else np.zeros(0, dtype=np.int64)
+    codes = (
+        codes_of([table["device"], pd.Series(runs_of(table))])
+        if len(table)
+        else np.zeros(0, dtype=np.int64)
+    )
     steps = np.zeros(len(table), dtype=np.int64)
     for code in np.unique(codes):
         own = codes == code
@@ -91,15 +103,18 @@ def spread_report(
 ) -> pd.DataFrame:
     """Return one row per kernel, the one that takes most time first; its number is the index.
 
-    Every activity of the table has the number of its kernel (`repeat_codes`), the ``reason`` why it was left out, ""
-    where it is kept, and the step of the clock behind its duration: intervals reach at least half a step on either side
-    of the median. ``unsettled`` are kernels of which a series has not settled.
+    Every activity of the table has the number of its kernel (`repeat_codes`), the ``reason`` why it
+    was left out, "" where it is kept, and the step of the clock behind its duration: intervals
+    reach at least half a step on either side of the median. ``unsettled`` are kernels of which a
+    series has not settled.
 
-    The columns are `device`, `kind`, `kernel_class`, `op_class`, `op`, `variant`, `dtype_a`, `name` where the table has
-    them, `grid`, `block` ("8x1x1"); `measured`, `n` (kept), `median_us`, `mad_us`, `robust_cv` (1.4826 MAD / median),
-    `lower_us`, `upper_us`, `level` (see `robust.repeat_intervals`; NaN for too few repeats), `drift_us` and `drifts`
-    (second half in time against the first: `robust.drift_of_medians`, more than a step of the clock), `resolution_us`,
-    `total_us` (of those kept), `settled`; ``removed.REASON`` counts what was left out.
+    The columns are `device`, `kind`, `kernel_class`, `op_class`, `op`, `variant`, `dtype_a`, `name`
+    where the table has them, `grid`, `block` ("8x1x1"); `measured`, `n` (kept), `median_us`,
+    `mad_us`, `robust_cv` (1.4826 MAD / median), `lower_us`, `upper_us`, `level` (see
+    `robust.repeat_intervals`; NaN for too few repeats), `drift_us` and `drifts` (second half in
+    time against the first: `robust.drift_of_medians`, more than a step of the clock),
+    `resolution_us`, `total_us` (of those kept), `settled`; ``removed.REASON`` counts what was left
+    out.
     """
     first = table.iloc[np.unique(repeats, return_index=True)[1]] if len(table) else table
     words = {name: first[name].astype(str).to_numpy() for name in _TEXT if name in table}
@@ -127,7 +142,8 @@ def spread_report(
         "upper_us": found["upper"].clip(lower=found["median"] + half_us),
         "level": found["level"],
         "drift_us": drift["drift"],
-        "drifts": drift["drifts"] * (drift["drift"].abs() > 2 * half_us + _ROUNDING_US),  # missing stays missing
+        "drifts": drift["drifts"]
+        * (drift["drift"].abs() > 2 * half_us + _ROUNDING_US),  # missing stays missing
         "resolution_us": 2 * half_us,
         "total_us": np.bincount(repeats[kept], weights=duration_us[kept], minlength=len(first)),
         "settled": ~np.isin(np.arange(len(first)), unsettled),
@@ -144,4 +160,6 @@ def _sides(first: pd.DataFrame, stem: str) -> ObjectArray:
     """Return grids or blocks as words, "" where they are not recorded."""
     columns = [first[name].astype("Int64") for name in LAUNCH if name.startswith(stem)]
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return np.array(["x".join(str(side) for side in row if side is not pd.NA) for row in rows], dtype=object)
+    return np.array(
+        ["x".join(str(side) for side in row if side is not pd.NA) for row in rows], dtype=object
+    )

@@ -1,9 +1,10 @@
 """Robust statistics of repeated times: outliers by the MAD, medians with intervals, and drift within a series.
 
-Kernel times are skewed, have several peaks and follow each other, so nothing here takes them for normal or independent:
-`mad_filter` says which repeats lie too far from the others, `median_intervals` how well the median of independent
-repeats is known, `part_intervals` and `repeat_intervals` how well that of repeats which are alike within a run, and
-`drift_of_medians` whether the second half of a series differs from the first.
+Kernel times are skewed, have several peaks and follow each other, so nothing here takes them for
+normal or independent: `mad_filter` says which repeats lie too far from the others,
+`median_intervals` how well the median of independent repeats is known, `part_intervals` and
+`repeat_intervals` how well that of repeats which are alike within a run, and `drift_of_medians`
+whether the second half of a series differs from the first.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from ...errors import ParameterError
 THRESHOLD = 7.0  # MAD on either side of the median, as in the protocol of 100 repeated runs that this filter is from
 LEAST = 5
 """Repeats from which an outlier can be seen: of four values, two may be outliers and the median between the camps."""
-MAD_TO_SIGMA = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
+MAD_TO_SIGMA = (
+    1.4826  # standard deviation of a normal distribution over its median absolute deviation
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,9 @@ class MadFilter:
     removed: IntArray  # positions of the outliers
     median: FloatArray
     mad: FloatArray  # median absolute deviation
-    limit: FloatArray  # the distance from the median that is accepted (inf where nothing can be told)
+    limit: (
+        FloatArray  # the distance from the median that is accepted (inf where nothing can be told)
+    )
 
 
 def mad_filter(
@@ -45,22 +50,29 @@ def mad_filter(
 ) -> MadFilter:
     """Return which values lie within `threshold` MAD of the median of their group.
 
-    The MAD is the plain median of ``|x - median|``, not scaled to a normal deviation: 7 MAD are 4.7 standard
-    deviations of a normal sample, one value in 400 000.
+    The MAD is the plain median of ``|x - median|``, not scaled to a normal deviation: 7 MAD are 4.7
+    standard deviations of a normal sample, one value in 400 000.
 
-    A clock that ticks in coarse steps makes the MAD of stable repeats zero, and every other tick an outlier. The MAD is
-    therefore taken to be at least `floor`, the clock's resolution (`traces.quality.resolution_ns`), one for all or one
-    for each value. Where both are zero, nothing says how far apart honest repeats lie, and all are kept; so are groups
-    (numbered from 0 on; all values are one by default) of fewer than `least`. A ParameterError says that the threshold
-    is not positive.
+    A clock that ticks in coarse steps makes the MAD of stable repeats zero, and every other tick an
+    outlier. The MAD is therefore taken to be at least `floor`, the clock's resolution
+    (`traces.quality.resolution_ns`), one for all or one for each value. Where both are zero,
+    nothing says how far apart honest repeats lie, and all are kept; so are groups (numbered from 0
+    on; all values are one by default) of fewer than `least`. A ParameterError says that the
+    threshold is not positive.
 
     >>> mad_filter([10.0, 11.0, 10.5, 10.2, 30.0]).removed.tolist()
     [4]
     """
     if not threshold > 0:
-        raise ParameterError("threshold", f"must be above 0 MAD, got {threshold:g}: {THRESHOLD:g} is usual")
+        raise ParameterError(
+            "threshold", f"must be above 0 MAD, got {threshold:g}: {THRESHOLD:g} is usual"
+        )
     data = pd.Series(np.asarray(values, dtype=np.float64))
-    codes = np.zeros(len(data), dtype=np.int64) if groups is None else np.asarray(groups, dtype=np.int64)
+    codes = (
+        np.zeros(len(data), dtype=np.int64)
+        if groups is None
+        else np.asarray(groups, dtype=np.int64)
+    )
     median = data.groupby(codes).transform("median")
     distance = (data - median).abs()
     mad = distance.groupby(codes).transform("median").to_numpy()
@@ -78,13 +90,15 @@ LEAST_BLOCKS, BLOCKS = 4, 10
 def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
     """Return the median of each group (numbered from 0 on) with a distribution-free interval.
 
-    The interval goes from the l-th smallest to the l-th largest value, l the largest rank whose coverage
-    ``1 - 2 P(B <= l - 1)``, B binomial of n trials and probability 1/2, is at least `level` (Hahn & Meeker,
-    *Statistical Intervals*, 1991, section 5.2). A bootstrap would be no help to smaller samples: resampling five
-    values cannot leave their range, which holds the median with 93.8 % only.
+    The interval goes from the l-th smallest to the l-th largest value, l the largest rank whose
+    coverage ``1 - 2 P(B <= l - 1)``, B binomial of n trials and probability 1/2, is at least
+    `level` (Hahn & Meeker, *Statistical Intervals*, 1991, section 5.2). A bootstrap would be no
+    help to smaller samples: resampling five values cannot leave their range, which holds the median
+    with 93.8 % only.
 
-    One row per group number that occurs (the index): `n`, `median`, `mad` (median absolute deviation), `lower`, `upper`
-    and `level`, the coverage the interval really has; the last three are NaN for groups that are too small for `level`.
+    One row per group number that occurs (the index): `n`, `median`, `mad` (median absolute
+    deviation), `lower`, `upper` and `level`, the coverage the interval really has; the last three
+    are NaN for groups that are too small for `level`.
 
     >>> median_intervals([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0] * 6).round(3).to_numpy().tolist()
     [[6.0, 3.5, 1.5, 1.0, 6.0, 0.969]]
@@ -115,7 +129,9 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
 
 def interval_ranks(sizes: IntArray, level: float) -> IntArray:
     """Return the largest rank whose interval covers the median with ``level``, for each size; 0 where there is none."""
-    rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(np.int64)  # first of P(B <= rank) >= the tail
+    rank = np.asarray(binom.ppf((1.0 - level) / 2.0, sizes, 0.5)).astype(
+        np.int64
+    )  # first of P(B <= rank) >= the tail
     exceeds = binom.cdf(rank, sizes, 0.5) > (1.0 - level) / 2.0
     return np.where(exceeds, rank, rank + 1)
 
@@ -123,12 +139,16 @@ def interval_ranks(sizes: IntArray, level: float) -> IntArray:
 def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
     """Return the interval of each group's median from the medians of its parts alone: runs, visits, stretches of time.
 
-    It is that of the mean of ``ln(median)`` over R parts, by Student's t with R - 1 degrees of freedom. One row per
-    group number that occurs (the index): `n`, the parts; `lower` and `upper`, NaN where there is one part only, or one
-    whose median is not positive.
+    It is that of the mean of ``ln(median)`` over R parts, by Student's t with R - 1 degrees of
+    freedom. One row per group number that occurs (the index): `n`, the parts; `lower` and `upper`,
+    NaN where there is one part only, or one whose median is not positive.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = pd.Series(np.log(np.asarray(medians))).groupby(np.asarray(groups)).agg(["size", "mean", "std"])
+        found = (
+            pd.Series(np.log(np.asarray(medians)))
+            .groupby(np.asarray(groups))
+            .agg(["size", "mean", "std"])
+        )
         count = found["size"].to_numpy()
         quantile = t.ppf(0.5 + level / 2.0, np.maximum(count - 1, 1))
         half = quantile * found["std"] / np.sqrt(count)
@@ -141,19 +161,22 @@ def repeat_intervals(
 ) -> pd.DataFrame:
     """Return the median of each group with an interval that counts how alike repeats are that lie close together.
 
-    Repeats of one run share clock, placement and neighbours, and those that follow each other more so: taken for
-    independent draws, they know the median less well than they claim. The interval is therefore the widest of three:
+    Repeats of one run share clock, placement and neighbours, and those that follow each other more
+    so: taken for independent draws, they know the median less well than they claim. The interval is
+    therefore the widest of three:
 
-    - that of independent repeats (`median_intervals`), in logarithms ``sqrt((1 + r) / (1 - r))`` times as wide, r the
-      autocorrelation at lag one within the series, its bias of ``-(1 + 4 r) / n`` undone (Marriott & Pope, Biometrika
-      41, 1954), 0 where it is negative and at most what leaves one independent repeat;
-    - that of the medians of `LEAST_BLOCKS` to `BLOCKS` stretches of each series, sqrt(n) of n repeats (batch means:
-      Law & Carson, Oper. Res. 27, 1979), for likeness that lasts longer than a lag tells;
+    - that of independent repeats (`median_intervals`), in logarithms ``sqrt((1 + r) / (1 - r))``
+      times as wide, r the autocorrelation at lag one within the series, its bias of ``-(1 + 4 r) /
+      n`` undone (Marriott & Pope, Biometrika 41, 1954), 0 where it is negative and at most what
+      leaves one independent repeat;
+    - that of the medians of `LEAST_BLOCKS` to `BLOCKS` stretches of each series, sqrt(n) of n
+      repeats (batch means: Law & Carson, Oper. Res. 27, 1979), for likeness that lasts longer than
+      a lag tells;
     - that of the medians of the runs, where there are several.
 
-    Values are positive, those of a series in the order they were measured; each has the number of its group, its series
-    (which belongs to one group) and its run. Columns are those of `median_intervals`, whose `level` is that of
-    independent repeats.
+    Values are positive, those of a series in the order they were measured; each has the number of
+    its group, its series (which belongs to one group) and its run. Columns are those of
+    `median_intervals`, whose `level` is that of independent repeats.
     """
     data, codes, own = (pd.Series(np.asarray(each)) for each in (values, groups, series))
     found = median_intervals(data, codes, level)
@@ -167,8 +190,12 @@ def repeat_intervals(
         (count > 0, [pd.Series(np.asarray(runs))]),
     ):
         medians = data[rows].groupby([codes[rows], *(each[rows] for each in part)]).median()
-        between = part_intervals(medians, medians.index.get_level_values(0), level).reindex(found.index)
-        lower = lower.where(~(between["lower"] < lower), between["lower"])  # NaN of a single part changes nothing
+        between = part_intervals(medians, medians.index.get_level_values(0), level).reindex(
+            found.index
+        )
+        lower = lower.where(
+            ~(between["lower"] < lower), between["lower"]
+        )  # NaN of a single part changes nothing
         upper = upper.where(~(between["upper"] > upper), between["upper"])
     return found.assign(lower=lower, upper=upper)
 
@@ -188,15 +215,16 @@ def _stretch(logs: pd.Series, codes: pd.Series, series: pd.Series) -> pd.Series:
 def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
     """Return by how much the second half of each group lies above the first, and whether that is more than chance.
 
-    If each of two independent intervals holds its median with a probability of sqrt(`level`), both do with `level`, and
-    the difference then lies between ``lower2 - upper1`` and ``upper2 - lower1``. This is wider than it need be for one
-    smooth peak, but holds for every distribution. Kernel times often have two peaks (a cache warm or cold, one clock or
-    another), between which the median jumps from sample to sample; intervals that read the variance of the median off
-    the values next to it (Price & Bonett, J. Stat. Comput. Simul. 72, 2002) are then far too narrow.
+    If each of two independent intervals holds its median with a probability of sqrt(`level`), both
+    do with `level`, and the difference then lies between ``lower2 - upper1`` and ``upper2 -
+    lower1``. This is wider than it need be for one smooth peak, but holds for every distribution.
+    Kernel times often have two peaks (a cache warm or cold, one clock or another), between which
+    the median jumps from sample to sample; intervals that read the variance of the median off the
+    values next to it (Price & Bonett, J. Stat. Comput. Simul. 72, 2002) are then far too narrow.
 
-    Values are in the order they were measured. One row per group number that occurs (the index): `drift`, and `drifts`,
-    1.0 where the interval does not hold zero, 0.0 where it does; both NaN for groups of which a half is too small for
-    the level (fewer than 7 values at 95 %).
+    Values are in the order they were measured. One row per group number that occurs (the index):
+    `drift`, and `drifts`, 1.0 where the interval does not hold zero, 0.0 where it does; both NaN
+    for groups of which a half is too small for the level (fewer than 7 values at 95 %).
     """
     codes = np.asarray(groups, dtype=np.int64)
     place = pd.Series(codes).groupby(codes)
@@ -210,4 +238,6 @@ def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     )
     known = first["lower"].notna().to_numpy() & second["lower"].notna().to_numpy()
     drifts = np.where(known, apart.astype(np.float64), np.nan)
-    return pd.DataFrame({"drift": np.where(known, drift, np.nan), "drifts": drifts}, index=pd.Index(numbers))
+    return pd.DataFrame(
+        {"drift": np.where(known, drift, np.nan), "drifts": drifts}, index=pd.Index(numbers)
+    )

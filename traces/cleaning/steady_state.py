@@ -1,8 +1,8 @@
 """The steady state of a run: the profiler's steps that are whole and usual, and the repeats after the warm-up.
 
-`select_steps` chooses among the steps of one run: the first and the last, partial and outlying ones are left out.
-`warm_up` says how many of the first repeats of a series were measured before it had settled. A reason for leaving
-something out is a code of this module (`OUTSIDE` and those after it).
+`select_steps` chooses among the steps of one run: the first and the last, partial and outlying ones
+are left out. `warm_up` says how many of the first repeats of a series were measured before it had
+settled. A reason for leaving something out is a code of this module (`OUTSIDE` and those after it).
 """
 
 from __future__ import annotations
@@ -34,35 +34,47 @@ _RANGE = re.compile(r"(\d{0,9}):(\d{0,9})")
 class StepSelection:
     """The steps of a run and which of them are kept.
 
-    Notes are ``few-steps-kept`` (fewer than `PROTOCOL`), ``too-few-steps-to-trim``, ``no-activity-in-steps``.
+    Notes are ``few-steps-kept`` (fewer than `PROTOCOL`), ``too-few-steps-to-trim``,
+    ``no-activity-in-steps``.
     """
 
-    steps: pd.DataFrame  # `step`, `activities`, `span_us` (first start to last end on the GPU), `reason` ("": kept)
+    steps: (
+        pd.DataFrame
+    )  # `step`, `activities`, `span_us` (first start to last end on the GPU), `reason` ("": kept)
     reason: ObjectArray  # why each activity is left out, "" where it is not; shape (n_dispatches,)
     notes: tuple[Remark, ...]
 
 
 def select_steps(
-    dispatches: pd.DataFrame, steps: pd.DataFrame, rule: str = STABLE, *, threshold: float = THRESHOLD
+    dispatches: pd.DataFrame,
+    steps: pd.DataFrame,
+    rule: str = STABLE,
+    *,
+    threshold: float = THRESHOLD,
 ) -> StepSelection:
     """Return which steps of one run are kept.
 
-    "stable" leaves out the activities outside of every step, the first and the last step (of five or more), steps with
-    fewer than 90 % of the median number of activities, and steps whose span on the GPU is an outlier (`mad_filter`).
-    "all" keeps everything. "A:B" keeps the steps from number A to number B, both included; either may be left out.
+    "stable" leaves out the activities outside of every step, the first and the last step (of five
+    or more), steps with fewer than 90 % of the median number of activities, and steps whose span on
+    the GPU is an outlier (`mad_filter`). "all" keeps everything. "A:B" keeps the steps from number
+    A to number B, both included; either may be left out.
 
-    ``steps`` are `Annotated.steps`. A ParameterError (``steps``) says that the rule is none of the three, or names
-    steps of a run that has none, or other ones.
+    ``steps`` are `Annotated.steps`. A ParameterError (``steps``) says that the rule is none of the
+    three, or names steps of a run that has none, or other ones.
     """
     wanted = step_range(rule)
     keep_all = np.full(len(dispatches), "", dtype=object)
     if steps.empty:
         if wanted is not None:
-            raise ParameterError("steps", f"{rule}: no steps are recorded: keep all, or record with torch's schedule")
+            raise ParameterError(
+                "steps", f"{rule}: no steps are recorded: keep all, or record with torch's schedule"
+            )
         return StepSelection(_summary(dispatches, steps), keep_all, ())
     table = _summary(dispatches, steps)
     if table.empty and wanted is None:
-        note = remark("no-activity-in-steps", "no activity was launched in a recorded step: all are kept")
+        note = remark(
+            "no-activity-in-steps", "no activity was launched in a recorded step: all are kept"
+        )
         return StepSelection(table, keep_all, (note,))
     if rule == ALL:
         return StepSelection(table, keep_all, _notes(table, rule))
@@ -141,7 +153,9 @@ def _notes(table: pd.DataFrame, rule: str) -> tuple[Remark, ...]:
 
 BATCH = 5
 LEAST_KEPT = 10  # repeats that must be left
-TOLERANCE = 0.02  # change of the median, relative to it, that counts: less is not worth losing repeats for
+TOLERANCE = (
+    0.02  # change of the median, relative to it, that counts: less is not worth losing repeats for
+)
 _SIGNIFICANCE = 1e-3
 _SLACK = 2.0
 
@@ -150,8 +164,8 @@ _SLACK = 2.0
 class WarmUp:
     """Where a series settles.
 
-    Where what is left still changes from its first half to its second, nothing is left out, because no part of the
-    series can be said to be the steady state.
+    Where what is left still changes from its first half to its second, nothing is left out, because
+    no part of the series can be said to be the steady state.
     """
 
     count: int  # repeats at the beginning to leave out
@@ -161,17 +175,20 @@ class WarmUp:
 def warm_up(values: ArrayLike, *, floor: float = 0.0, least_kept: int = LEAST_KEPT) -> WarmUp:
     """Return how many of the first values, durations in the order they were measured, are warm-up.
 
-    MSER-5 (White, *An effective truncation heuristic for bias reduction in simulation output*, Simulation 69, 1997;
-    White, Cobb & Spratt, WSC 2000): of k batches of five values, the first d <= k / 2 are cut so that
-    ``sum over j > d of (z_j - mean)^2 / (k - d)^2`` is smallest. Three changes make it fit for measured times:
+    MSER-5 (White, *An effective truncation heuristic for bias reduction in simulation output*,
+    Simulation 69, 1997; White, Cobb & Spratt, WSC 2000): of k batches of five values, the first d
+    <= k / 2 are cut so that ``sum over j > d of (z_j - mean)^2 / (k - d)^2`` is smallest. Three
+    changes make it fit for measured times:
 
-    - z is the median of a batch, not its mean, and a batch that stands out from both its neighbours has the median of
-      the three (Hampel), so that outliers do not move it. A single slow first call is no warm-up for this rule: it is
-      an outlier (`robust.mad_filter`).
-    - MSER cuts a little too much by chance. The first d within twice the minimum is taken, and a cut counts only if
-      what it removes differs from what it keeps: by a rank test (Mann-Whitney, 0.1 %), and in the median by more than
-      `floor`, the resolution of the clock, and by more than `TOLERANCE`.
-    - A series whose kept part differs in the same way between its first and its second half has not settled at all.
+    - z is the median of a batch, not its mean, and a batch that stands out from both its neighbours
+      has the median of the three (Hampel), so that outliers do not move it. A single slow first
+      call is no warm-up for this rule: it is an outlier (`robust.mad_filter`).
+    - MSER cuts a little too much by chance. The first d within twice the minimum is taken, and a
+      cut counts only if what it removes differs from what it keeps: by a rank test (Mann-Whitney,
+      0.1 %), and in the median by more than `floor`, the resolution of the clock, and by more than
+      `TOLERANCE`.
+    - A series whose kept part differs in the same way between its first and its second half has not
+      settled at all.
 
     ``least_kept`` values must be left; of fewer than twice as many nothing is said (0, settled).
     """

@@ -32,11 +32,15 @@ def test_nearly_equal_columns_are_followed_through(noise: float) -> None:
 def test_factorises_only_where_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     factorise = deflation._factorise
-    monkeypatch.setattr(deflation, "_factorise", lambda A, b: calls.append(A.shape) or factorise(A, b))
+    monkeypatch.setattr(
+        deflation, "_factorise", lambda A, b: calls.append(A.shape) or factorise(A, b)
+    )
     X, y, w = wild_counters(5, 60, 30, extras=False)
     eliminate_free(centred(X, y, w), 1)
     assert len(calls) == 1
-    eliminate_free(centred(X[:20], y[:20], w[:20]), 1)  # once for all columns, once where they become independent
+    eliminate_free(
+        centred(X[:20], y[:20], w[:20]), 1
+    )  # once for all columns, once where they become independent
     assert [shape[1] for shape in calls[1:]] == [30, 19]
 
 
@@ -47,16 +51,30 @@ def test_wide_and_narrow_fits_agree(seed: int, n: int, extras: bool) -> None:
     problem, every = centred(X, y, w), np.arange(X.shape[1])
     wide, narrow = deflation.WideFit.of(problem, every), deflation.NarrowFit.of(problem, every)
     for j in np.random.default_rng(seed).permutation(X.shape[1])[:-1]:
-        wide, narrow = (fit.without(int(np.flatnonzero(fit.columns == j)[0])) for fit in (wide, narrow))
-        expected = np.linalg.lstsq(problem.A[:, narrow.columns[narrow.alive]], problem.b, rcond=CUT_OFF)[0]
+        wide, narrow = (
+            fit.without(int(np.flatnonzero(fit.columns == j)[0])) for fit in (wide, narrow)
+        )
+        expected = np.linalg.lstsq(
+            problem.A[:, narrow.columns[narrow.alive]], problem.b, rcond=CUT_OFF
+        )[0]
         for fit in (wide, narrow):
-            np.testing.assert_allclose(fit.t[fit.alive], expected, atol=1e-7 * np.abs(expected).max() + 1e-12)
+            np.testing.assert_allclose(
+                fit.t[fit.alive], expected, atol=1e-7 * np.abs(expected).max() + 1e-12
+            )
 
 
 @pytest.mark.parametrize(
-    "limits", [{"_SHRUNK": 2.0, "_CHECK": 1}, {"_GROWN": 0.0}, {"_FREE": 2.0}, {"_DEPENDENT": 2.0, "_INDEPENDENT": 0.0}]
+    "limits",
+    [
+        {"_SHRUNK": 2.0, "_CHECK": 1},
+        {"_GROWN": 0.0},
+        {"_FREE": 2.0},
+        {"_DEPENDENT": 2.0, "_INDEPENDENT": 0.0},
+    ],
 )
-def test_factorising_more_often_changes_nothing(limits: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_factorising_more_often_changes_nothing(
+    limits: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, y, w = wild_counters(9, 12, 40, extras=False)
     problem = centred(X, y, w)
     expected = eliminate_free(problem, 1)

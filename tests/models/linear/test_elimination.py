@@ -58,7 +58,9 @@ def slow_bounded(X: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.integers(0, 10_000), st.integers(4, 30), st.integers(2, 30), st.booleans())
-def test_free_path_is_that_of_a_decomposition_at_every_step(seed: int, n: int, p: int, extras: bool) -> None:
+def test_free_path_is_that_of_a_decomposition_at_every_step(
+    seed: int, n: int, p: int, extras: bool
+) -> None:
     X, y, w = wild_counters(seed, n, p, extras)
     path = eliminate_free(centred(X, y, w), 1)
     slow = slow_free(X, y, w)
@@ -108,4 +110,6 @@ def test_the_last_of_equals_goes() -> None:
     assert weakest(np.array([1.0, 0.5, 2.0, 0.5 * (1 - 1e-12), 3.0])) == 3
     assert weakest(np.array([0.0, 1e-17, np.inf, 1.0])) == 1
     for p in (3, 20):
-        assert eliminate_free(centred(np.ones((5, p)), np.arange(5.0), np.ones(5)), 1).columns.tolist() == [0]
+        assert eliminate_free(
+            centred(np.ones((5, p)), np.arange(5.0), np.ones(5)), 1
+        ).columns.tolist() == [0]

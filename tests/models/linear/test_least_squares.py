@@ -32,8 +32,12 @@ def test_ols_equals_statsmodels(rows: tuple, weighted: bool) -> None:
 def test_collinear_columns_share_the_effect_and_have_no_p_value() -> None:
     rng = np.random.default_rng(2)
     x, z = rng.normal(size=(2, 30))
-    model = OLS().fit(np.column_stack([x, 1000 * x, z, np.zeros(30)]), 4 * x + z + 0.1 * rng.normal(size=30))
-    assert model.coef_[0] == pytest.approx(1000 * model.coef_[1])  # least norm in units of each column's length
+    model = OLS().fit(
+        np.column_stack([x, 1000 * x, z, np.zeros(30)]), 4 * x + z + 0.1 * rng.normal(size=30)
+    )
+    assert model.coef_[0] == pytest.approx(
+        1000 * model.coef_[1]
+    )  # least norm in units of each column's length
     assert np.isnan(model.p_values_).tolist() == [True, True, False, True]
     assert model.coef_[3] == 0
     assert model.rank_ == 2
@@ -93,7 +97,11 @@ def test_nnls_equals_scipy(shape: tuple[int, int], seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("weight", "message"),
-    [([1.0, -1.0, 1.0], "non-negative"), ([0.0, 0.0, 0.0], "not all zero"), ([1.0, 1.0], r"shape \(3,\)")],
+    [
+        ([1.0, -1.0, 1.0], "non-negative"),
+        ([0.0, 0.0, 0.0], "not all zero"),
+        ([1.0, 1.0], r"shape \(3,\)"),
+    ],
 )
 def test_bad_weights_are_refused(weight: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):

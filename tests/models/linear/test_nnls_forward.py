@@ -52,7 +52,9 @@ def test_counters_of_few_causes_are_selected_as_by_the_plain_search(
 def test_nearly_equal_columns_are_left_to_the_active_set(refits: list[int]) -> None:
     rng = np.random.default_rng(0)
     base = rng.uniform(size=(30, 3))
-    X = np.column_stack([base, base @ rng.uniform(-1, 1, size=(3, 5)) + 1e-6 * rng.normal(size=(30, 5))])
+    X = np.column_stack(
+        [base, base @ rng.uniform(-1, 1, size=(3, 5)) + 1e-6 * rng.normal(size=(30, 5))]
+    )
     y = X @ rng.normal(1, 1, size=8) + 1e-3 * rng.normal(size=30)
     path, slow = whole(X, y), slow_path(X, y, np.ones(30), "nnls", "forward", 0)
     parts_at(path.order, slow, 1e-8, 1e-13 * float(y @ y))
@@ -102,17 +104,27 @@ def check(factor: ChosenFactor, of: Triangular, used: list[int], idle: list[int]
     np.testing.assert_allclose(factor.residual(), off(b, used), atol=1e-8)
     np.testing.assert_allclose(factor.gradient, A.T @ off(b, used), atol=1e-8)
     np.testing.assert_allclose(factor.gradient_beyond, A.T @ off(b, chosen), atol=1e-8)
-    np.testing.assert_allclose(factor.lengths[others], np.sum(off(A, used) ** 2, axis=0)[others], atol=1e-10)
-    np.testing.assert_allclose(factor.lengths_beyond[others], np.sum(off(A, chosen) ** 2, axis=0)[others], atol=1e-10)
+    np.testing.assert_allclose(
+        factor.lengths[others], np.sum(off(A, used) ** 2, axis=0)[others], atol=1e-10
+    )
+    np.testing.assert_allclose(
+        factor.lengths_beyond[others], np.sum(off(A, chosen) ** 2, axis=0)[others], atol=1e-10
+    )
     assert np.isinf(factor.lengths[chosen]).all()
     assert factor.rss == pytest.approx(float(np.sum(off(b, used) ** 2)), rel=1e-9)
     gram = factor.inverse @ factor.inverse.T
-    np.testing.assert_allclose(gram @ A[:, factor.columns].T @ A[:, factor.columns], np.eye(len(gram)), atol=1e-6)
+    np.testing.assert_allclose(
+        gram @ A[:, factor.columns].T @ A[:, factor.columns], np.eye(len(gram)), atol=1e-6
+    )
     for column in others:
         np.testing.assert_allclose(
-            factor.beyond_idle(column), off(A, used)[:, factor.columns[factor.used :]].T @ A[:, column], atol=1e-8
+            factor.beyond_idle(column),
+            off(A, used)[:, factor.columns[factor.used :]].T @ A[:, column],
+            atol=1e-8,
         )
-    np.testing.assert_allclose(factor.orthogonal(others, factor.used).T, off(A, used)[:, others], atol=1e-8)
+    np.testing.assert_allclose(
+        factor.orthogonal(others, factor.used).T, off(A, used)[:, others], atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("own", [1.0, 0.1, 1e-3])
@@ -174,7 +186,9 @@ def test_the_criterion_counts_columns_not_positive_coefficients(
     n, k = 80, 2.0 if criterion == "aic" else math.log(80)
     rng = np.random.default_rng(7)
     a, b, c, error = *rng.uniform(size=(3, n)), 0.01 * rng.normal(size=n)
-    X = np.column_stack([a + b + error, a, b, c])  # the first enters, and is at zero beside the next two
+    X = np.column_stack(
+        [a + b + error, a, b, c]
+    )  # the first enters, and is at zero beside the next two
     y = a + 1.1 * b - 0.01 * c - 0.5 * error + 2
     model = Stepwise(base="nnls", direction=direction, criterion=criterion).fit(X, y)
     moved = [int(step[3:]) for step in model.steps_]

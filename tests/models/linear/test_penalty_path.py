@@ -24,9 +24,13 @@ def counters(seed: int, n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
     return (X - X.mean(axis=0)) / np.where(scale < 1e-12, 1.0, scale), (y - y.mean()) / y.std()
 
 
-def slow_path(X: np.ndarray, y: np.ndarray, alphas: np.ndarray, mix: float, positive: bool) -> np.ndarray:
+def slow_path(
+    X: np.ndarray, y: np.ndarray, alphas: np.ndarray, mix: float, positive: bool
+) -> np.ndarray:
     """Return the solutions of scikit-learn's coordinate descent, stopped early or not."""
-    return enet_path(X, y, l1_ratio=mix, alphas=alphas, positive=positive, tol=1e-6, max_iter=300)[1]
+    return enet_path(X, y, l1_ratio=mix, alphas=alphas, positive=positive, tol=1e-6, max_iter=300)[
+        1
+    ]
 
 
 def objective(G: np.ndarray, c: np.ndarray, u: np.ndarray, alpha: float, mix: float) -> float:
@@ -35,7 +39,13 @@ def objective(G: np.ndarray, c: np.ndarray, u: np.ndarray, alpha: float, mix: fl
 
 @pytest.mark.filterwarnings("ignore:Objective did not converge")
 @settings(deadline=None, derandomize=True, max_examples=60)
-@given(st.integers(0, 10_000), st.integers(5, 40), st.integers(2, 40), st.sampled_from([1.0, 0.5, 0.1]), st.booleans())
+@given(
+    st.integers(0, 10_000),
+    st.integers(5, 40),
+    st.integers(2, 40),
+    st.sampled_from([1.0, 0.5, 0.1]),
+    st.booleans(),
+)
 def test_every_penalty_is_solved(seed: int, n: int, p: int, mix: float, positive: bool) -> None:
     X, y = counters(seed, n, p)
     G, c = X.T @ X / n, X.T @ y / n
@@ -48,7 +58,9 @@ def test_every_penalty_is_solved(seed: int, n: int, p: int, mix: float, positive
         u, inside = solver.u, solver.u != 0
         pull = c - G @ u - alpha * (1 - mix) * u
         np.testing.assert_allclose(pull[inside], alpha * mix * np.sign(u[inside]), rtol=2e-6)
-        assert np.max((pull if positive else np.abs(pull))[~inside], initial=0.0) <= alpha * mix * (1 + 2e-6)
+        assert np.max((pull if positive else np.abs(pull))[~inside], initial=0.0) <= alpha * mix * (
+            1 + 2e-6
+        )
         assert u.min() >= 0 or not positive
         assert objective(G, c, u, alpha, mix) <= objective(G, c, reference, alpha, mix) + 1e-10
 
@@ -90,4 +102,7 @@ def test_a_drifted_inverse_is_computed_anew() -> None:
 
 def test_too_few_steps_are_told() -> None:
     X, y = counters(2, 40, 10)
-    assert ActiveSet(X.T @ X / 40, X.T @ y / 40, positive=False).solve(1e-4, 0.0, 1e-6, 2) == (2, False)
+    assert ActiveSet(X.T @ X / 40, X.T @ y / 40, positive=False).solve(1e-4, 0.0, 1e-6, 2) == (
+        2,
+        False,
+    )

@@ -30,7 +30,9 @@ def test_copies_are_found_but_not_multiples_nor_other_columns_of_equal_sum() -> 
 def rows() -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.uniform(size=(30, 3)), columns=["a", "b", "c"])
-    return X.assign(seven=7.0, again=X["a"], zero=0.0), 1 + X["a"].to_numpy() + 0.1 * rng.normal(size=30)
+    return X.assign(seven=7.0, again=X["a"], zero=0.0), 1 + X["a"].to_numpy() + 0.1 * rng.normal(
+        size=30
+    )
 
 
 MODELS = (OLS(), NNLS(), Stepwise(), Stepwise(base="nnls", direction="backward"))

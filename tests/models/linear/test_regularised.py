@@ -43,7 +43,9 @@ def test_solution_fulfils_the_optimality_conditions(positive: bool, mix: float, 
     X = rng.uniform(size=(50, 8)) * 10.0 ** rng.integers(-3, 4, size=8)
     w = rng.uniform(0.2, 2, size=50)
     y = (X / X.std(axis=0)) @ rng.normal(size=8) + rng.choice([-4, 4]) + rng.normal(size=50)
-    model = ElasticNet(positive=positive, l1_ratio=mix, tol=1e-12, n_alphas=15, eps=1e-2).fit(X, y, sample_weight=w)
+    model = ElasticNet(positive=positive, l1_ratio=mix, tol=1e-12, n_alphas=15, eps=1e-2).fit(
+        X, y, sample_weight=w
+    )
     scale = np.sqrt(np.average((X - np.average(X, axis=0, weights=w)) ** 2, axis=0, weights=w))
     unit = np.sqrt(np.average((y - np.average(y, weights=w)) ** 2, weights=w))
     u, residual = model.coef_ * scale / unit, (y - model.predict(X)) / unit
@@ -68,7 +70,9 @@ def test_bounded_intercept_is_met_in_the_tests_above() -> None:
     assert model.coef_[0] > 0
 
 
-@pytest.mark.parametrize("model", [Lasso(), Lasso(positive=True), ElasticNet(), ElasticNet(positive=True)])
+@pytest.mark.parametrize(
+    "model", [Lasso(), Lasso(positive=True), ElasticNet(), ElasticNet(positive=True)]
+)
 def test_finds_the_columns_that_matter(model: Lasso | ElasticNet, rows: tuple) -> None:
     model.fit(*rows)
     assert {"x2", "x5"} <= set(model.selected_features_)
@@ -111,7 +115,9 @@ def test_copies_and_constants_change_nothing(positive: bool) -> None:
     X, y = counters(1)
     model = Lasso(positive=positive, cv=3).fit(X, y)
     with pytest.warns(DroppedColumns, match=r"x120.*x121"):
-        twice = Lasso(positive=positive, cv=3).fit(np.hstack([X, 3 * X, np.ones((30, 1)), X[:, :1]]), y)
+        twice = Lasso(positive=positive, cv=3).fit(
+            np.hstack([X, 3 * X, np.ones((30, 1)), X[:, :1]]), y
+        )
     np.testing.assert_allclose(twice.cv_error_path_, model.cv_error_path_, rtol=1e-6)
     assert twice.selected_features_ == model.selected_features_
 
@@ -133,7 +139,9 @@ def test_groups_are_held_out_whole(rows: tuple) -> None:
     groups = np.repeat(np.arange(9), 10)
     explicit = list(GroupKFold(5).split(X, groups=groups))
     grouped = Lasso().fit(X, y, groups=groups)
-    np.testing.assert_array_equal(grouped.cv_error_path_, Lasso(cv=explicit).fit(X, y).cv_error_path_)
+    np.testing.assert_array_equal(
+        grouped.cv_error_path_, Lasso(cv=explicit).fit(X, y).cv_error_path_
+    )
     shuffled = Lasso(cv=KFold(5, shuffle=True, random_state=0)).fit(X, y)
     np.testing.assert_array_equal(shuffled.cv_error_path_, Lasso().fit(X, y).cv_error_path_)
     assert (grouped.cv_error_path_ != shuffled.cv_error_path_).any()

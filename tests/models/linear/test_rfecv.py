@@ -23,11 +23,18 @@ from flopcast.models.linear.rfecv import RFECV
 def rows() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(8)
     factors = rng.lognormal(size=(80, 5))
-    X = factors @ rng.gamma(0.5, size=(5, 20)) * rng.lognormal(0, 0.2, size=(80, 20)) * 10.0 ** rng.uniform(0, 9, 20)
+    X = (
+        factors
+        @ rng.gamma(0.5, size=(5, 20))
+        * rng.lognormal(0, 0.2, size=(80, 20))
+        * 10.0 ** rng.uniform(0, 9, 20)
+    )
     return X, factors.sum(axis=1) * rng.lognormal(0, 0.1, size=80)
 
 
-def slow_path(base: str, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> list[tuple[list[int], OLS | NNLS]]:
+def slow_path(
+    base: str, X: np.ndarray, y: np.ndarray, w: np.ndarray
+) -> list[tuple[list[int], OLS | NNLS]]:
     """Return the columns and the fit of every step from all columns to one."""
     columns, path = list(range(X.shape[1])), []
     mean = np.average(X, axis=0, weights=w)
@@ -100,7 +107,9 @@ def test_equals_scikit_learn(rows: tuple) -> None:
         cv=folds,
     ).fit(X, y)
     model = RFECV(cv=folds).fit(X, y)
-    np.testing.assert_allclose(model.cv_error_path_[::-1], -4 * peer.cv_results_["mean_test_score"] / len(y))
+    np.testing.assert_allclose(
+        model.cv_error_path_[::-1], -4 * peer.cv_results_["mean_test_score"] / len(y)
+    )
     assert model.selected_features_ == [f"x{j}" for j in np.flatnonzero(peer.support_)]
 
 
@@ -116,7 +125,9 @@ def test_counters_may_come_in_any_unit_and_order(seed: int, base: str) -> None:
     other = RFECV(base=base, cv=3).fit((X * units)[:, order], y)
     np.testing.assert_allclose(other.cv_error_path_, model.cv_error_path_, rtol=1e-6)
     np.testing.assert_allclose(other.predict((X * units)[:, order]), model.predict(X), rtol=1e-6)
-    assert other.selected_features_ == [f"x{j}" for j in range(40) if f"x{order[j]}" in model.selected_features_]
+    assert other.selected_features_ == [
+        f"x{j}" for j in range(40) if f"x{order[j]}" in model.selected_features_
+    ]
 
 
 @pytest.mark.parametrize("base", ["ols", "nnls"])
@@ -135,7 +146,8 @@ def test_groups_are_held_out_whole() -> None:
     y = X[:, 0] + rng.normal(size=60)
     one_out = [(np.flatnonzero(groups != name), np.flatnonzero(groups == name)) for name in "abcd"]
     np.testing.assert_allclose(
-        RFECV(cv=10).fit(X, y, groups=groups).cv_error_path_, RFECV(cv=one_out).fit(X, y).cv_error_path_
+        RFECV(cv=10).fit(X, y, groups=groups).cv_error_path_,
+        RFECV(cv=one_out).fit(X, y).cv_error_path_,
     )
 
 

@@ -80,7 +80,9 @@ LONG_STEP_OF_R = {
 def waves(n: int = 120, p: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return X, y and weights by a formula that any language can repeat."""
     i = np.arange(1, n + 1)
-    X = np.column_stack([np.sin(i * np.sqrt(j) * 1.7) + 0.3 * np.sin(i * 0.9) for j in range(1, p + 1)])
+    X = np.column_stack(
+        [np.sin(i * np.sqrt(j) * 1.7) + 0.3 * np.sin(i * 0.9) for j in range(1, p + 1)]
+    )
     y = 3 + 2 * X[:, 0] - 1.5 * X[:, 3] + 0.8 * X[:, 6] + 0.2 * X[:, 8] + 0.9 * np.sin(0.37 * i**2)
     return X, y, 1.0 + i % 5
 
@@ -88,11 +90,15 @@ def waves(n: int = 120, p: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray
 @pytest.mark.parametrize(("direction", "criterion", "weighted"), STEP_OF_R)
 def test_sequence_and_criterion_equal_r(direction: str, criterion: str, weighted: bool) -> None:
     X, y, w = waves()
-    model = Stepwise(direction=direction, criterion=criterion).fit(X, y, sample_weight=w if weighted else None)
+    model = Stepwise(direction=direction, criterion=criterion).fit(
+        X, y, sample_weight=w if weighted else None
+    )
     order, values = STEP_OF_R[direction, criterion, weighted]
     sign = "+" if direction == "forward" else "-"
     assert model.steps_ == [f"{sign} {name}" for name in order.split()]
-    np.testing.assert_allclose(model.criterion_path_, [float(value) for value in values.split()], atol=1e-6)
+    np.testing.assert_allclose(
+        model.criterion_path_, [float(value) for value in values.split()], atol=1e-6
+    )
     assert model.selected_features_ == ["x0", "x3", "x6", "x8"]
 
 
@@ -102,7 +108,9 @@ def test_a_long_sequence_equals_r(direction: str, criterion: str) -> None:
     model = Stepwise(direction=direction, criterion=criterion).fit(X, y)
     order, values = LONG_STEP_OF_R[direction, criterion]
     assert [step[2:] for step in model.steps_] == order.split()
-    np.testing.assert_allclose(model.criterion_path_, [float(value) for value in values.split()], atol=1e-6)
+    np.testing.assert_allclose(
+        model.criterion_path_, [float(value) for value in values.split()], atol=1e-6
+    )
 
 
 def slow_rss(X: np.ndarray, y: np.ndarray, w: np.ndarray, columns: list[int], base: str) -> float:
@@ -122,7 +130,11 @@ def slow_search(
 
     def value(columns: list[int]) -> float:
         edf = len(columns) + 1
-        return inf if edf >= len(y) else len(y) * log(slow_rss(X, y, w, columns, base) / len(y)) + k * edf
+        return (
+            inf
+            if edf >= len(y)
+            else len(y) * log(slow_rss(X, y, w, columns, base) / len(y)) + k * edf
+        )
 
     p = X.shape[1]
     columns = [] if direction == "forward" else list(range(p))
@@ -147,7 +159,9 @@ def slow_search(
 @pytest.mark.parametrize("criterion", ["aic", "bic"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("base", ["ols", "nnls"])
-def test_fast_search_equals_slow_search(base: str, direction: str, criterion: str, seed: int) -> None:
+def test_fast_search_equals_slow_search(
+    base: str, direction: str, criterion: str, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(40, 9))
     X[:, 8] = X[:, :2].sum(axis=1) + 0.1 * X[:, 8]
@@ -179,7 +193,9 @@ def wide(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("base", ["ols", "nnls"])
-def test_more_columns_than_rows_leaves_a_residual_degree_of_freedom(base: str, direction: str) -> None:
+def test_more_columns_than_rows_leaves_a_residual_degree_of_freedom(
+    base: str, direction: str
+) -> None:
     X, y = wide()
     model = Stepwise(base=base, direction=direction).fit(X, y)
     assert 0 < len(model.selected_features_) <= 13
@@ -189,10 +205,14 @@ def test_more_columns_than_rows_leaves_a_residual_degree_of_freedom(base: str, d
 
 def test_backward_begins_where_one_residual_degree_of_freedom_is_left() -> None:
     model = Stepwise(direction="backward").fit(*wide())
-    assert len(model.selected_features_) + len(model.steps_) == 13  # 15 rows, less intercept, less one
+    assert (
+        len(model.selected_features_) + len(model.steps_) == 13
+    )  # 15 rows, less intercept, less one
     assert model.edf_path_[0] == 14
     corrected = Stepwise(direction="backward", criterion="aicc").fit(*wide())
-    assert len(corrected.selected_features_) + len(corrected.steps_) == 11  # AICc has no value before
+    assert (
+        len(corrected.selected_features_) + len(corrected.steps_) == 11
+    )  # AICc has no value before
     assert corrected.edf_path_[0] == 12
     assert np.isfinite(corrected.criterion_path_).all()
 
@@ -224,7 +244,9 @@ def test_the_paths_are_those_of_the_criterion(base: str, direction: str) -> None
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("base", ["ols", "nnls"])
-def test_one_path_serves_all_criteria(base: str, direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_path_serves_all_criteria(
+    base: str, direction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first of the criteria to stop leaves a path that the next one continues: to the same bits as a new one."""
     X, y, w = waves()
     alone = {}
@@ -238,7 +260,9 @@ def test_one_path_serves_all_criteria(base: str, direction: str, monkeypatch: py
         for name in names:
             shared = clone(alone[name]).fit(X.copy(), y, w, memo=paths)
             for attribute in ("coef_", "criterion_path_", "rss_path_"):
-                np.testing.assert_array_equal(getattr(shared, attribute), getattr(alone[name], attribute))
+                np.testing.assert_array_equal(
+                    getattr(shared, attribute), getattr(alone[name], attribute)
+                )
         assert made == [base]
     Stepwise(base=base, direction=direction).fit(X, 2 * y, w, memo=paths)
     assert made == [base, base]
@@ -271,7 +295,9 @@ def test_collinear_copies_are_chosen_once() -> None:
     for direction in ("forward", "backward"):
         with pytest.warns(DroppedColumns, match="x25"):
             model = Stepwise(direction=direction).fit(doubled, y)
-        np.testing.assert_allclose(model.predict(doubled), Stepwise(direction=direction).fit(X, y).predict(X))
+        np.testing.assert_allclose(
+            model.predict(doubled), Stepwise(direction=direction).fit(X, y).predict(X)
+        )
         assert len(model.selected_features_) == 4
 
 
@@ -304,7 +330,9 @@ def test_backward_elimination_does_not_stop_at_columns_that_could_stand_in() -> 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("base", ["ols", "nnls"])
 @pytest.mark.parametrize(("slope", "level"), [(4.0, 1.0), (0.0, 0.0), (0.0, 1.0)])
-def test_perfect_and_constant_targets(base: str, direction: str, slope: float, level: float) -> None:
+def test_perfect_and_constant_targets(
+    base: str, direction: str, slope: float, level: float
+) -> None:
     X = np.random.default_rng(8).uniform(size=(30, 4))
     y = slope * X[:, 1] + level
     model = Stepwise(base=base, direction=direction).fit(X, y)
@@ -313,7 +341,9 @@ def test_perfect_and_constant_targets(base: str, direction: str, slope: float, l
         assert model.selected_features_ == ["x1"]
 
 
-@pytest.mark.parametrize("parameters", [{"base": "ridge"}, {"direction": "both"}, {"criterion": "cp"}])
+@pytest.mark.parametrize(
+    "parameters", [{"base": "ridge"}, {"direction": "both"}, {"criterion": "cp"}]
+)
 def test_unknown_options_are_refused(parameters: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=f"must be .* got .*{next(iter(parameters.values()))}"):
         Stepwise(**parameters).fit([[1.0], [2.0], [4.0]], [1.0, 2.0, 3.0])
@@ -337,7 +367,9 @@ def test_backward_elimination_of_repeats_does_not_depend_on_the_order_of_columns
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(20, 40)), 4, axis=0)
     y = 3 * X[:, 30] + 2 * X[:, 39] + 0.1 * rng.normal(size=80)
-    here, there = (Stepwise(direction="backward", criterion="bic").fit(A, y) for A in (X, X[:, ::-1]))
+    here, there = (
+        Stepwise(direction="backward", criterion="bic").fit(A, y) for A in (X, X[:, ::-1])
+    )
     assert here.criterion_path_[-1] == pytest.approx(there.criterion_path_[-1])
     assert {"x30", "x39"} < set(here.selected_features_)
 
@@ -354,7 +386,9 @@ def test_aicc_is_that_of_hurvich_and_tsai_less_what_all_models_share() -> None:
 
 
 def test_aicc_tends_to_aic_and_is_above_it() -> None:
-    many, few = (Criterion.named("aicc", n)(1.0, 6) - Criterion.named("aic", n)(1.0, 6) for n in (10**6, 20))
+    many, few = (
+        Criterion.named("aicc", n)(1.0, 6) - Criterion.named("aic", n)(1.0, 6) for n in (10**6, 20)
+    )
     assert 0 < many < 1e-3
     assert few > 5
 
@@ -385,7 +419,9 @@ def test_equal_rows_have_the_same_path_and_others_another() -> None:
     assert Memo().of("kind", rows, list) is not path
 
 
-def test_paths_reach_the_search_through_wrappers_and_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_reach_the_search_through_wrappers_and_pipelines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     X = np.random.default_rng(0).uniform(1, 2, (30, 4))
     y, made, paths = X[:, 0] + 2 * X[:, 1], list[str](), Memo()
     monkeypatch.setattr(stepwise, "new_path", lambda *rest: made.append(rest[3]) or new_path(*rest))

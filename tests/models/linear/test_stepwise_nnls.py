@@ -19,7 +19,11 @@ ANY = settings(max_examples=15, deadline=None, database=None, derandomize=True)
 
 def whole(problem: Problem, direction: str, most: int) -> NonNegativeForward | NonNegativeBackward:
     reduced = with_intercept(*problem)
-    path = NonNegativeForward(reduced) if direction == "forward" else NonNegativeBackward(reduced, most)
+    path = (
+        NonNegativeForward(reduced)
+        if direction == "forward"
+        else NonNegativeBackward(reduced, most)
+    )
     while path.reaches(len(path.order) + 1):
         pass
     return path
@@ -32,7 +36,9 @@ def compare(problem: Problem, direction: str, most: int) -> int:
     rounding = 1e-13 * float(np.sum(w * y**2))
     assert path.columns.tolist() == slow.start
     steps = parts_at(path.order, slow, 1e-8, rounding)
-    np.testing.assert_allclose(path.rss[: steps + 1], slow.rss[: steps + 1], rtol=1e-8, atol=rounding)
+    np.testing.assert_allclose(
+        path.rss[: steps + 1], slow.rss[: steps + 1], rtol=1e-8, atol=rounding
+    )
     return steps
 
 
@@ -54,7 +60,9 @@ def test_columns_and_an_intercept_that_change_places(seed: int, level: float) ->
     """Sums and differences of columns, signs of both kinds, and an intercept that zero bounds or not."""
     rng = np.random.default_rng(seed)
     base = rng.uniform(size=(30, 6))
-    X = np.column_stack([base, base @ rng.uniform(-1, 1, size=(6, 6)) + 0.05 * rng.normal(size=(30, 6))])
+    X = np.column_stack(
+        [base, base @ rng.uniform(-1, 1, size=(6, 6)) + 0.05 * rng.normal(size=(30, 6))]
+    )
     y = base @ rng.normal(0.3, 1, size=6) + 0.1 * rng.normal(size=30) + level
     for direction in ("forward", "backward"):
         compare((X, y, np.ones(30)), direction, 28)
@@ -83,7 +91,10 @@ def test_columns_at_zero_are_removed_first_in_their_order() -> None:
 def test_backward_begins_with_forward_where_too_many_are_positive() -> None:
     rng = np.random.default_rng(2)
     X, y = rng.uniform(size=(12, 40)), rng.uniform(1, 9, size=12)
-    forward, backward = whole((X, y, np.ones(12)), "forward", 0), whole((X, y, np.ones(12)), "backward", 3)
+    forward, backward = (
+        whole((X, y, np.ones(12)), "forward", 0),
+        whole((X, y, np.ones(12)), "backward", 3),
+    )
     assert backward.columns.tolist() == sorted(forward.order[:3])
 
 
@@ -99,7 +110,9 @@ def test_neither_units_nor_the_order_of_columns_matter() -> None:
         np.testing.assert_allclose(shuffled.rss, path.rss)
         moved, other = path.order, order[shuffled.order].tolist()
         if direction == "backward":  # columns at zero leave in their order
-            idle = sum(after == before for before, after in zip(path.rss, path.rss[1:], strict=False))
+            idle = sum(
+                after == before for before, after in zip(path.rss, path.rss[1:], strict=False)
+            )
             first = next(step for step, rss in enumerate(path.rss) if rss > path.rss[0]) - 1
             assert idle >= first
             assert set(moved[:first]) == set(other[:first])
@@ -122,7 +135,9 @@ def choose(values: list[float], bounds: list[float], known: list[bool]) -> tuple
 
 
 def test_only_trials_whose_bound_can_win_are_fitted() -> None:
-    assert choose([-1.0, -5.0, -2.0, -3.0], [-4.0, -6.0, -9.0, -3.0], [False, True, False, True]) == (1, [2])
+    assert choose(
+        [-1.0, -5.0, -2.0, -3.0], [-4.0, -6.0, -9.0, -3.0], [False, True, False, True]
+    ) == (1, [2])
 
 
 def test_a_fit_that_wins() -> None:

@@ -19,7 +19,11 @@ ANY = settings(max_examples=60, deadline=None, database=None, derandomize=True)
 def compare(problem: Problem, direction: str, most: int, close: float = 1e-8) -> int:
     """Check a whole path against the slow one, up to ties; return the number of steps compared."""
     X, y, w = problem
-    path = forward_path(centred(X, y, w, 4.0)) if direction == "forward" else backward_path(centred(X, y, w), most)
+    path = (
+        forward_path(centred(X, y, w, 4.0))
+        if direction == "forward"
+        else backward_path(centred(X, y, w), most)
+    )
     while path.reaches(len(path.order) + 1):
         pass
     slow, rounding = slow_path(X, y, w, "ols", direction, most), 1e-13 * float(np.sum(w * y**2))
@@ -27,7 +31,9 @@ def compare(problem: Problem, direction: str, most: int, close: float = 1e-8) ->
         assert len(path.columns) == len(slow.start)
         return 0
     steps = parts_at(path.order, slow, close, rounding)
-    np.testing.assert_allclose(path.rss[: steps + 1], slow.rss[: steps + 1], rtol=close, atol=rounding)
+    np.testing.assert_allclose(
+        path.rss[: steps + 1], slow.rss[: steps + 1], rtol=close, atol=rounding
+    )
     return steps
 
 
@@ -82,7 +88,9 @@ def test_neither_units_nor_the_order_of_columns_matter(problem: Problem, seed: i
         assert (scaled.order, scaled.rss) == (path.order, path.rss)
         shuffled.reaches(1)
         if path.columns.tolist() == sorted(order[shuffled.columns].tolist()) and len(path.rss) > 1:
-            assert shuffled.rss[1] == pytest.approx(path.rss[1], rel=1e-7, abs=1e-12 * float(np.sum(w * y**2)))
+            assert shuffled.rss[1] == pytest.approx(
+                path.rss[1], rel=1e-7, abs=1e-12 * float(np.sum(w * y**2))
+            )
 
 
 @ANY

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flopcast.models.linear.triangular import Face, centred, minimum_norm, non_negative, upper_triangle, with_intercept
+from flopcast.models.linear.triangular import (
+    Face,
+    centred,
+    minimum_norm,
+    non_negative,
+    upper_triangle,
+    with_intercept,
+)
 from flopcast.tests.models.linear.oracles.problems import Problem, counters
 from flopcast.tests.models.linear.oracles.slow_stepwise import lawson_hanson
 
@@ -59,7 +66,9 @@ def test_both_ways_to_solve_agree(rows: tuple, monkeypatch: pytest.MonkeyPatch) 
     problem = centred(*rows)
     columns = np.array([2, 0, 3])
     by_qr = minimum_norm(problem, columns)
-    monkeypatch.setattr("flopcast.models.linear.triangular.dtrtri", lambda R: (R, 1))  # as if singular
+    monkeypatch.setattr(
+        "flopcast.models.linear.triangular.dtrtri", lambda R: (R, 1)
+    )  # as if singular
     by_svd = minimum_norm(problem, columns)
     for a, b in zip(by_qr, by_svd, strict=True):
         np.testing.assert_allclose(a, b)
@@ -85,7 +94,9 @@ def test_collinear_columns_are_solved_for_the_least_norm(rows: tuple) -> None:
 def test_it_is_optimal_on_any_design(seed: int, n: int, p: int, copies: int, noise: float) -> None:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-0.2, 1, size=(n, p)) * 10.0 ** rng.integers(-6, 6, size=p)
-    X = np.column_stack([X, 2 * X[:, rng.integers(p, size=copies)] * (1 + noise * rng.normal(size=(n, copies)))])
+    X = np.column_stack(
+        [X, 2 * X[:, rng.integers(p, size=copies)] * (1 + noise * rng.normal(size=(n, copies)))]
+    )
     y = rng.normal(size=n) + rng.uniform(-1, 2)
     problem = with_intercept(X, y, np.ones(n))
     t = non_negative(problem)
@@ -93,7 +104,9 @@ def test_it_is_optimal_on_any_design(seed: int, n: int, p: int, copies: int, noi
     scale = np.linalg.norm(problem.b)
     assert t.min() >= 0
     assert np.abs(gradient[t > 0]).max(initial=0) <= 1e-8 * scale
-    assert gradient.max() <= 1e-6 * scale  # a column within 1e-7 of the span of the others may be left out
+    assert (
+        gradient.max() <= 1e-6 * scale
+    )  # a column within 1e-7 of the span of the others may be left out
 
 
 @settings(max_examples=60, deadline=None, database=None, derandomize=True)
@@ -104,8 +117,15 @@ def test_all_starts_lead_to_the_same_fit(problem: Problem, seed: int) -> None:
     q = reduced.A.shape[1]
     rounding = 1e-13 * float(reduced.b @ reduced.b)
     plain = reduced.rss(lawson_hanson(reduced.A, reduced.b))
-    for start in (None, np.zeros(q), rng.uniform(size=q), np.where(rng.random(q) < 0.2, rng.uniform(size=q), 0.0)):
-        assert reduced.rss(non_negative(reduced, start=start)) == pytest.approx(plain, rel=1e-8, abs=rounding)
+    for start in (
+        None,
+        np.zeros(q),
+        rng.uniform(size=q),
+        np.where(rng.random(q) < 0.2, rng.uniform(size=q), 0.0),
+    ):
+        assert reduced.rss(non_negative(reduced, start=start)) == pytest.approx(
+            plain, rel=1e-8, abs=rounding
+        )
 
 
 def test_warm_start_gives_the_same_fit() -> None:
@@ -127,7 +147,9 @@ def test_columns_not_allowed_stay_out() -> None:
 def test_a_face_knows_its_factors() -> None:
     rng = np.random.default_rng(7)
     X = rng.normal(size=(30, 6))
-    problem = with_intercept(np.column_stack([X, X[:, 0] + X[:, 1]]), rng.normal(size=30), np.ones(30))
+    problem = with_intercept(
+        np.column_stack([X, X[:, 0] + X[:, 1]]), rng.normal(size=30), np.ones(30)
+    )
     face = Face(problem, [1, 2])
     assert face.add(4)
     assert not face.add(7)  # the sum of the first two

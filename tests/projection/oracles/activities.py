@@ -24,7 +24,9 @@ TARGET = GPU(
 _TYPES = {"bf16": "c10::BFloat16", "fp32": "float", "fp64": "double"}
 
 
-def gemm(m: int, n: int, k: int, *, us: float = 100.0, dtype: str = "bf16", **columns: Any) -> dict[str, Any]:
+def gemm(
+    m: int, n: int, k: int, *, us: float = 100.0, dtype: str = "bf16", **columns: Any
+) -> dict[str, Any]:
     """Return a kernel of ``aten::mm`` on (m, k) and (k, n)."""
     return _call("aten::mm", [[m, k], [k, n]], dtype, us, **columns)
 
@@ -36,7 +38,9 @@ def relu(*shape: int, us: float = 100.0, dtype: str = "bf16", **columns: Any) ->
 
 def softmax(*shape: int, us: float = 100.0, **columns: Any) -> dict[str, Any]:
     """Return a kernel of ``aten::_softmax`` along the last dimension."""
-    return _call("aten::_softmax", [list(shape), [], []], "bf16", us, ["", "-1", "False"], **columns)
+    return _call(
+        "aten::_softmax", [list(shape), [], []], "bf16", us, ["", "-1", "False"], **columns
+    )
 
 
 def kernel(name: str = "who_knows", us: float = 100.0, **columns: Any) -> dict[str, Any]:
@@ -51,7 +55,14 @@ def copy(direction: str, size: int = 10**6, us: float = 100.0) -> dict[str, Any]
 
 def activities(*rows: dict[str, Any]) -> pd.DataFrame:
     """Return an annotated dispatch table; each row its own call, 1 ms after the one before unless it says when."""
-    plain = {"kind": "kernel", "device": HOST.name, "process": 1, "gpu": 0, "stream": 7, "linked": True}
+    plain = {
+        "kind": "kernel",
+        "device": HOST.name,
+        "process": 1,
+        "gpu": 0,
+        "stream": 7,
+        "linked": True,
+    }
     filled = [
         {**plain, "start_ns": 10**6 * place, "op_id": place, "source": f"trace.json:{place}"} | row
         for place, row in enumerate(rows, start=1)
@@ -62,9 +73,19 @@ def activities(*rows: dict[str, Any]) -> pd.DataFrame:
 
 
 def _call(
-    op: str, dims: list[list[int]], dtype: str, us: float, values: list[str] | None = None, **columns: Any
+    op: str,
+    dims: list[list[int]],
+    dtype: str,
+    us: float,
+    values: list[str] | None = None,
+    **columns: Any,
 ) -> dict[str, Any]:
     types = [_TYPES[dtype] if size else "Scalar" for size in dims]
-    inputs = {"dims": dims, "types": types, "strides": [[]] * len(dims), "values": values or [""] * len(dims)}
+    inputs = {
+        "dims": dims,
+        "types": types,
+        "strides": [[]] * len(dims),
+        "values": values or [""] * len(dims),
+    }
     plain = {"name": "k", "duration_ns": round(1000 * us), "op_name": op, "op_stack": op}
     return plain | {"op_inputs": json.dumps(inputs)} | columns

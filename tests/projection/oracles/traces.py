@@ -13,7 +13,11 @@ US = 1000
 
 
 def trace(
-    rows: list[dict[str, object]], *, device: str = "MI300X", launched: bool = True, steps: pd.DataFrame | None = None
+    rows: list[dict[str, object]],
+    *,
+    device: str = "MI300X",
+    launched: bool = True,
+    steps: pd.DataFrame | None = None,
 ) -> Annotated:
     """Return an annotated trace; `start` and `duration` are in µs, launches take 2 µs and 5 µs more to take effect."""
     count = len(rows)
@@ -42,7 +46,10 @@ def trace(
     calls = call_table(
         {
             "name": ["hipLaunchKernel"] * count,
-            "start_ns": [round(float(str(row.get("called", float(str(row["start"])) - 7))) * US) for row in rows],
+            "start_ns": [
+                round(float(str(row.get("called", float(str(row["start"])) - 7))) * US)
+                for row in rows
+            ],
             "duration_ns": [2 * US] * count,
             "process": [1] * count,
             "thread": [0] * count,
@@ -56,17 +63,33 @@ def trace(
 def gemm(start: float, duration: float, size: int = 4096, **more: object) -> dict[str, object]:
     """Return a product of square bf16 matrices."""
     inputs = {"dims": [[size, size], [size, size]], "types": ["c10::BFloat16", "c10::BFloat16"]}
-    return {"start": start, "duration": duration, "op": "aten::mm", "inputs": inputs, "name": "Cijk_Ailk_BBS", **more}
+    return {
+        "start": start,
+        "duration": duration,
+        "op": "aten::mm",
+        "inputs": inputs,
+        "name": "Cijk_Ailk_BBS",
+        **more,
+    }
 
 
 def add(start: float, duration: float, size: int = 10_000_000, **more: object) -> dict[str, object]:
     """Return the sum of two bf16 vectors."""
     inputs = {"dims": [[size], [size]], "types": ["c10::BFloat16", "c10::BFloat16"]}
     name = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>>"
-    return {"start": start, "duration": duration, "op": "aten::add", "inputs": inputs, "name": name, **more}
+    return {
+        "start": start,
+        "duration": duration,
+        "op": "aten::add",
+        "inputs": inputs,
+        "name": name,
+        **more,
+    }
 
 
-def all_reduce(start: float, duration: float, message: int = 2**26, **more: object) -> dict[str, object]:
+def all_reduce(
+    start: float, duration: float, message: int = 2**26, **more: object
+) -> dict[str, object]:
     """Return an all-reduce of eight ranks."""
     return {
         "start": start, "duration": duration, "name": "ncclDevKernel_Generic", "collective": "allreduce",

@@ -51,7 +51,11 @@ def node(number: int, name: str, *more: bytes, kind: int = 4) -> bytes:
 
 
 def operator(number: int, name: str, rf_id: int, *more: bytes) -> bytes:
-    tags = [attribute("is_cpu_op", BOOL, 1), attribute("rf_id", INT64, rf_id), attribute("seq_id", INT64, -1)]
+    tags = [
+        attribute("is_cpu_op", BOOL, 1),
+        attribute("rf_id", INT64, rf_id),
+        attribute("seq_id", INT64, -1),
+    ]
     return node(number, name, *more, *(field(10, tag) for tag in tags))
 
 
@@ -81,7 +85,9 @@ def read_nodes(*nodes: bytes) -> ExecutionTrace:
 
 
 def test_nodes_and_header(tmp_path: Path) -> None:
-    message = operator(216, "aten::mul(1)", 110, field(4, varint(3)), field(7, 318), field(8, ARGUMENTS))
+    message = operator(
+        216, "aten::mul(1)", 110, field(4, varint(3)), field(7, 318), field(8, ARGUMENTS)
+    )
     (tmp_path / "x.et").write_bytes(delimited(METADATA, message))
     trace = read_execution_trace(tmp_path / "x.et")
     assert (trace.schema, trace.pid, trace.time) == ("1.0.1", 4711, "2023-12-14 11:55:01")
@@ -135,7 +141,14 @@ def test_whole_numbers_of_every_kind(tag: bytes, size: int) -> None:
 
 
 def test_unknown_fields_are_passed_over_and_absent_ones_missing() -> None:
-    odd = field(77, 5) + varint(78 << 3 | 5) + b"1234" + varint(79 << 3 | 1) + b"12345678" + field(80, b"\xff\xff")
+    odd = (
+        field(77, 5)
+        + varint(78 << 3 | 5)
+        + b"1234"
+        + varint(79 << 3 | 1)
+        + b"12345678"
+        + field(80, b"\xff\xff")
+    )
     row = read_nodes(field(2, "bare") + odd).nodes.iloc[0]
     assert (row["id"], row["name"], row["inputs"]) == (0, "bare", "")
     assert row[["rf_id", "parent", "duration_us", "on_cpu", "collective_bytes"]].isna().all()
@@ -152,7 +165,10 @@ def test_arguments_that_are_no_literals_are_left_out_with_a_note() -> None:
     ("data", "words"),
     [
         (delimited(METADATA, node(1, "a"))[:-3], r"message 1 .*3 bytes"),
-        (delimited(METADATA, node(1, "a")) + b"\x05\x0c\x00\x00\x00\x00", "message 3 .*wire type 4"),
+        (
+            delimited(METADATA, node(1, "a")) + b"\x05\x0c\x00\x00\x00\x00",
+            "message 3 .*wire type 4",
+        ),
         (delimited(METADATA, field(1, 1) + b"\x12\x7fa"), r"message 2 .*longer"),
         (delimited(METADATA, field(2, b"\xff\xfe")), "message 2 .*utf-8"),
         (delimited(METADATA) + b"\xff" * 12, "message 1 .*does not end"),
@@ -205,7 +221,9 @@ def test_any_damage_is_a_data_error_or_nothing(place: int, change: bytes, cut: i
 
 
 def test_a_real_file(shared_data: Path, tmp_path: Path) -> None:
-    packed = io.BytesIO((shared_data / "profiles" / "chakra" / "feeder_tests_trace.tar.gz").read_bytes())
+    packed = io.BytesIO(
+        (shared_data / "profiles" / "chakra" / "feeder_tests_trace.tar.gz").read_bytes()
+    )
     with tarfile.open(fileobj=packed) as archived:
         member = next(entry for entry in archived if entry.name.endswith(".et"))
         found = archived.extractfile(member)
@@ -215,8 +233,19 @@ def test_a_real_file(shared_data: Path, tmp_path: Path) -> None:
     trace = read_execution_trace(tmp_path / "chakra.0.et")
     assert (trace.schema, trace.pid, len(trace.nodes) + 1) == ("1.0.1", 114598, 3665)
     table = trace.nodes
-    assert (table["id"].nunique(), int(table["duration_us"].sum()), table["rf_id"].nunique()) == (3664, 381795, 1232)
-    assert table["collective"].value_counts().to_dict() == {"": 3657, "allreduce": 5, "broadcast": 2}
-    assert table.loc[table["collective"] != "", "collective_bytes"].tolist()[:2] == [53120 * 4, 53 * 8]
+    assert (table["id"].nunique(), int(table["duration_us"].sum()), table["rf_id"].nunique()) == (
+        3664,
+        381795,
+        1232,
+    )
+    assert table["collective"].value_counts().to_dict() == {
+        "": 3657,
+        "allreduce": 5,
+        "broadcast": 2,
+    }
+    assert table.loc[table["collective"] != "", "collective_bytes"].tolist()[:2] == [
+        53120 * 4,
+        53 * 8,
+    ]
     assert int(table["inputs"].ne("").sum()) == 3664
     assert trace.notes == ()

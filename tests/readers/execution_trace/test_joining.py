@@ -23,17 +23,30 @@ from flopcast.traces.dispatches import Trace, dispatch_table
 def kernels(**columns: Any) -> Trace:
     """Return a trace of kernels, one per operator call."""
     count = len(columns["op_id"])
-    given = {"kind": "kernel", "name": "k", "start_ns": range(count), "duration_ns": [5] * count, **columns}
+    given = {
+        "kind": "kernel",
+        "name": "k",
+        "start_ns": range(count),
+        "duration_ns": [5] * count,
+        **columns,
+    }
     return Trace(dispatch_table(given), notes=[remark("before")])
 
 
 def recorded(pid: int | None = 7, **columns: Any) -> ExecutionTrace:
     """Return an execution trace of calls."""
     count = len(columns["rf_id"])
-    given = {"id": range(count), "parent": [0] * count, "inputs": [f"i{n}" for n in columns["rf_id"]], **columns}
+    given = {
+        "id": range(count),
+        "parent": [0] * count,
+        "inputs": [f"i{n}" for n in columns["rf_id"]],
+        **columns,
+    }
     nodes = pd.DataFrame({name: pd.Series(values) for name, values in given.items()})
     for name in ("rf_id", "collective_bytes", "group_size"):
-        nodes[name] = (nodes[name] if name in nodes else pd.Series(pd.NA, index=nodes.index)).astype("Int64")
+        nodes[name] = (
+            nodes[name] if name in nodes else pd.Series(pd.NA, index=nodes.index)
+        ).astype("Int64")
     nodes["collective"] = nodes.get("collective", "")
     return ExecutionTrace("1.0.1", pid, "", nodes, "et.json", (remark("left-out"),))
 
@@ -57,7 +70,8 @@ def test_arguments_come_from_the_call_of_the_same_number_and_name() -> None:
 def test_what_the_profiler_wrote_stays() -> None:
     own = pd.Categorical(["mine", None, "mine"])
     found, report = join(
-        kernels(op_id=[1, 2, 3], op_name="a", op_inputs=own), recorded(rf_id=[1, 2, 3], name=["a"] * 3)
+        kernels(op_id=[1, 2, 3], op_name="a", op_inputs=own),
+        recorded(rf_id=[1, 2, 3], name=["a"] * 3),
     )
     assert found.dispatches["op_inputs"].tolist() == ["mine", "i2", "mine"]
     assert isinstance(found.dispatches["op_inputs"].dtype, pd.CategoricalDtype)
@@ -101,8 +115,12 @@ def test_collectives_are_for_the_kernels_of_the_library() -> None:
 
 
 def test_bytes_are_added_to_a_collective_of_the_same_name() -> None:
-    trace = kernels(op_id=[1], op_name="nccl:all_reduce", name="ncclKernel_AllReduce", collective="allreduce")
-    other = recorded(rf_id=[1], name=["nccl:all_reduce"], collective=["allreduce"], collective_bytes=[64])
+    trace = kernels(
+        op_id=[1], op_name="nccl:all_reduce", name="ncclKernel_AllReduce", collective="allreduce"
+    )
+    other = recorded(
+        rf_id=[1], name=["nccl:all_reduce"], collective=["allreduce"], collective_bytes=[64]
+    )
     assert join(trace, other)[0].dispatches["collective_bytes"].tolist() == [64]
 
 
@@ -125,7 +143,11 @@ def test_another_run_changes_nothing_but_is_reported(
     assert found.notes == trace.notes
     assert list(found.findings) == [report.finding]
     assert report.finding is not None
-    assert (report.finding.code, report.finding.severity, report.finding.source) == (OTHER_RUN, "warning", "et.json")
+    assert (report.finding.code, report.finding.severity, report.finding.source) == (
+        OTHER_RUN,
+        "warning",
+        "et.json",
+    )
     assert report.finding.remark.values == values
     assert not report.joined
     assert report.same_process == {7: True, 8: False, None: None}[pid]
@@ -140,7 +162,8 @@ def test_of_several_processes_only_the_one_recorded_is_filled() -> None:
 
 def test_parents_in_a_circle_do_no_harm() -> None:
     found, _ = join(
-        kernels(op_id=[1, 2], op_name="a"), recorded(rf_id=[1, 2], name=["a", "a"], id=[5, 6], parent=[6, 5])
+        kernels(op_id=[1, 2], op_name="a"),
+        recorded(rf_id=[1, 2], name=["a", "a"], id=[5, 6], parent=[6, 5]),
     )
     assert found.dispatches["op_inputs"].tolist() == ["i1", "i2"]
 
@@ -159,17 +182,24 @@ def load(folder: Path, name: str) -> list[dict[str, Any]]:
 def operators(folder: Path, name: str, *, process: bool = True) -> Trace:
     """Return a table with one row for each operator of a real trace, under its external id."""
     calls = [event for event in load(folder, name) if event.get("cat") == "cpu_op"]
-    columns = {"op_id": [call["args"]["External id"] for call in calls], "op_name": [call["name"] for call in calls]}
+    columns = {
+        "op_id": [call["args"]["External id"] for call in calls],
+        "op_name": [call["name"] for call in calls],
+    }
     return kernels(**columns, process=calls[0]["pid"] if process else None)
 
 
 def test_a_real_pair(shared_data: Path) -> None:
-    other = read_execution_trace(shared_data / "profiles/chakra/hta_benchmark_simple_add_et.json.gz")
+    other = read_execution_trace(
+        shared_data / "profiles/chakra/hta_benchmark_simple_add_et.json.gz"
+    )
     found, report = join(operators(shared_data, "hta_benchmark_simple_add_trace.json.gz"), other)
     assert (report.joined, report.calls, report.agreeing, report.filled) == (True, 28, 28, 28)
     assert report.same_process
     adds = found.dispatches[found.dispatches["op_name"] == "aten::add"]
-    assert [json.loads(call)["dims"][:2] for call in adds["op_inputs"]] == [[[256, 256], [256, 256]]] * 2
+    assert [json.loads(call)["dims"][:2] for call in adds["op_inputs"]] == [
+        [[256, 256], [256, 256]]
+    ] * 2
 
 
 def test_the_kernels_of_a_real_pair(shared_data: Path) -> None:
@@ -181,10 +211,19 @@ def test_the_kernels_of_a_real_pair(shared_data: Path) -> None:
     for kernel in (e for e in events if e.get("cat") == "kernel"):
         launch = launches[kernel["args"]["correlation"]]
         around.append(
-            [e for e in calls if e["ts"] <= launch["ts"] < e["ts"] + e["dur"] and e["tid"] == launch["tid"]][-1]
+            [
+                e
+                for e in calls
+                if e["ts"] <= launch["ts"] < e["ts"] + e["dur"] and e["tid"] == launch["tid"]
+            ][-1]
         )
-    columns = {"op_id": [e["args"]["External id"] for e in around], "op_name": [e["name"] for e in around]}
-    other = read_execution_trace(shared_data / "profiles/chakra/hta_benchmark_simple_add_et.json.gz")
+    columns = {
+        "op_id": [e["args"]["External id"] for e in around],
+        "op_name": [e["name"] for e in around],
+    }
+    other = read_execution_trace(
+        shared_data / "profiles/chakra/hta_benchmark_simple_add_et.json.gz"
+    )
     found, report = join(kernels(**columns, process=calls[0]["pid"]), other)
     assert found.dispatches["op_name"].tolist() == ["aten::uniform_"] * 2 + ["aten::add"] * 2
     assert (report.calls, report.filled) == (4, 4)
@@ -202,7 +241,9 @@ def test_real_files_whose_numbers_do_not_correspond(
     shared_data: Path, execution: str, kineto: str, process: bool, why: str
 ) -> None:
     trace = operators(shared_data, kineto, process=process)
-    found, report = join(trace, read_execution_trace(shared_data / "profiles" / "chakra" / execution))
+    found, report = join(
+        trace, read_execution_trace(shared_data / "profiles" / "chakra" / execution)
+    )
     assert found.dispatches is trace.dispatches
     assert report.agreeing <= 0.25 * report.calls
     assert report.finding is not None

@@ -36,17 +36,44 @@ CALL = {
 def flat(number: int, name: str = "aten::mul", **fields: Any) -> dict[str, Any]:
     """Return a node of schema 1.0.1."""
     inputs = {"inputs": TENSOR, "input_shapes": SHAPES, "input_types": TYPES}
-    node = {"name": name, "id": number, "rf_id": number - 1, "parent": 1, "fw_parent": 0, "seq_id": -1, "scope": 0}
-    return {**node, "tid": 1, "op_schema": "", **inputs, "outputs": [], "output_shapes": [], **fields}
+    node = {
+        "name": name,
+        "id": number,
+        "rf_id": number - 1,
+        "parent": 1,
+        "fw_parent": 0,
+        "seq_id": -1,
+        "scope": 0,
+    }
+    return {
+        **node,
+        "tid": 1,
+        "op_schema": "",
+        **inputs,
+        "outputs": [],
+        "output_shapes": [],
+        **fields,
+    }
 
 
-def tagged(number: int, name: str = "aten::mul", inputs: Any = None, parent: int = 1, **tags: Any) -> dict[str, Any]:
+def tagged(
+    number: int, name: str = "aten::mul", inputs: Any = None, parent: int = 1, **tags: Any
+) -> dict[str, Any]:
     """Return a node of schema 1.0.2 and later."""
     attributes = {"rf_id": number - 1, "seq_id": -1, "op_schema": "", **tags}
     attrs = [{"name": key, "type": "uint64", "value": value} for key, value in attributes.items()]
-    given_inputs = inputs if inputs is not None else {"values": TENSOR, "shapes": SHAPES, "types": TYPES}
+    given_inputs = (
+        inputs if inputs is not None else {"values": TENSOR, "shapes": SHAPES, "types": TYPES}
+    )
     nothing = {"values": [], "shapes": [], "types": []}
-    return {"id": number, "name": name, "ctrl_deps": parent, "inputs": given_inputs, "outputs": nothing, "attrs": attrs}
+    return {
+        "id": number,
+        "name": name,
+        "ctrl_deps": parent,
+        "inputs": given_inputs,
+        "outputs": nothing,
+        "attrs": attrs,
+    }
 
 
 def document(*nodes: dict[str, Any], schema: str = "1.1.0-chakra.0.0.4") -> str:
@@ -59,7 +86,9 @@ def read_text(folder: Path, text: str, name: str = "et.json") -> ExecutionTrace:
     return read_execution_trace(folder / name)
 
 
-def one_call(folder: Path, values: list[Any], shapes: list[Any], types: list[Any], **more: Any) -> dict[str, Any]:
+def one_call(
+    folder: Path, values: list[Any], shapes: list[Any], types: list[Any], **more: Any
+) -> dict[str, Any]:
     """Return the arguments of one call as read."""
     node = tagged(2, inputs={"values": values, "shapes": shapes, "types": types, **more})
     return json.loads(read_text(folder, document(node)).nodes["inputs"][0])
@@ -84,7 +113,17 @@ def test_numbers_and_lists_are_words_of_the_profiler(tmp_path: Path) -> None:
     types = [*lists, "Int", "Bool", "Int", "Device", "GenericList[]", "Double", "String"]
     call = one_call(tmp_path, values, [[[], []], [[], []], [], [], [], [], [], [], []], types)
     assert call["values"] == ["[1, -1]", "[True, False]", "6", "False", "", "", "[]", "inf", ""]
-    assert call["types"] == ["ScalarList", "ScalarList", "Scalar", "Scalar", "Scalar", "", "ScalarList", "Scalar", ""]
+    assert call["types"] == [
+        "ScalarList",
+        "ScalarList",
+        "Scalar",
+        "Scalar",
+        "Scalar",
+        "",
+        "ScalarList",
+        "Scalar",
+        "",
+    ]
     assert call["dims"] == [[]] * 9
 
 
@@ -93,7 +132,12 @@ def test_numbers_and_lists_are_words_of_the_profiler(tmp_path: Path) -> None:
     [
         ("GenericList[Tensor(float),Tensor(float)]", [[2, 3], [4]], "TensorList", [[2, 3], [4]]),
         ("GenericList[Tensor(long),None]", [[5], []], "TensorList", [[5], []]),
-        ("GenericList[GenericList[Tensor(float),Tensor(float)]]", [[[1], [2, 2]]], "TensorList", [[1], [2, 2]]),
+        (
+            "GenericList[GenericList[Tensor(float),Tensor(float)]]",
+            [[[1], [2, 2]]],
+            "TensorList",
+            [[1], [2, 2]],
+        ),
         ("GenericList[Tensor(float)]", [[]], "TensorList", [[]]),
         ("Tensor(nullptr (uninitialized))", [0], "", []),
         ("Tensor(unsigned char)", [], "unsigned char", []),
@@ -122,12 +166,23 @@ def test_arguments_that_do_not_fit_their_types_are_left_out_with_a_note(tmp_path
 
 
 def test_a_collective_is_on_its_record_and_on_what_it_launches(tmp_path: Path) -> None:
-    tags = {"collective_name": "_allgather_base", "dtype": "BFloat16", "in_msg_nelems": 10, "out_msg_nelems": 80}
+    tags = {
+        "collective_name": "_allgather_base",
+        "dtype": "BFloat16",
+        "in_msg_nelems": 10,
+        "out_msg_nelems": 80,
+    }
     nodes = [
         tagged(5, "nccl:_all_gather_base", parent=4),
         tagged(6, "aten::copy_", parent=4),
         tagged(4, "record_param_comms", parent=3, pg_size=8, **tags),
-        tagged(7, "record_param_comms", collective_name="allreduce", dtype="ComplexFloat", in_msg_nelems=10),
+        tagged(
+            7,
+            "record_param_comms",
+            collective_name="allreduce",
+            dtype="ComplexFloat",
+            in_msg_nelems=10,
+        ),
     ]
     table = read_text(tmp_path, document(*nodes)).nodes
     assert table["collective"].tolist() == ["_allgather_base", "", "_allgather_base", "allreduce"]
@@ -136,20 +191,26 @@ def test_a_collective_is_on_its_record_and_on_what_it_launches(tmp_path: Path) -
 
 
 def test_compiled_kernels_name_their_file(tmp_path: Path) -> None:
-    node = tagged(9, "triton_poi_fused_add_0", kernel_backend="triton", kernel_file="cabc.py", pg_size="two")
+    node = tagged(
+        9, "triton_poi_fused_add_0", kernel_backend="triton", kernel_file="cabc.py", pg_size="two"
+    )
     row = read_text(tmp_path, document(node)).nodes.iloc[0]
     assert (row["kernel_backend"], row["kernel_file"]) == ("triton", "cabc.py")
 
 
 def test_compressed_and_with_a_byte_order_mark(tmp_path: Path) -> None:
-    (tmp_path / "et.json.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + document(tagged(2)).encode()))
+    (tmp_path / "et.json.gz").write_bytes(
+        gzip.compress(b"\xef\xbb\xbf" + document(tagged(2)).encode())
+    )
     assert len(read_execution_trace(tmp_path / "et.json.gz").nodes) == 1
     with pytest.raises(DataError, match="raise the limit"):
         read_execution_trace(tmp_path / "et.json.gz", max_bytes=100)
 
 
 def test_infinity_outside_of_quotes(tmp_path: Path) -> None:
-    text = document(flat(2, inputs=[0, 0, "HERE", "HERE"], input_types=["Int", "Int", "Double", "Double"]))
+    text = document(
+        flat(2, inputs=[0, 0, "HERE", "HERE"], input_types=["Int", "Int", "Double", "Double"])
+    )
     node = read_text(tmp_path, text.replace('"HERE", "HERE"', "-inf, nan")).nodes.iloc[0]
     assert json.loads(node["inputs"])["values"] == ["0", "0", "-inf", "nan"]
 
@@ -181,11 +242,15 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, text: str, word
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("schema", ["1.0.1", "1.0.2-chakra.0.0.4", "1.0.3-chakra.0.0.4", "1.1.0-chakra.0.0.4", "1.1.1"])
+@pytest.mark.parametrize(
+    "schema", ["1.0.1", "1.0.2-chakra.0.0.4", "1.0.3-chakra.0.0.4", "1.1.0-chakra.0.0.4", "1.1.1"]
+)
 def test_the_beginning_tells(schema: str) -> None:
     text = document(tagged(2), schema=schema)
     assert is_execution_trace(text.encode())
-    assert is_execution_trace(b"\xef\xbb\xbf \n" + json.dumps(json.loads(text), indent=1).encode()[:-40])
+    assert is_execution_trace(
+        b"\xef\xbb\xbf \n" + json.dumps(json.loads(text), indent=1).encode()[:-40]
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,7 +274,9 @@ def test_other_files_are_not_execution_traces(text: str) -> None:
 def test_damage_is_a_data_error_or_nothing(
     tmp_path_factory: pytest.TempPathFactory, place: int, byte: bytes, cut: int
 ) -> None:
-    whole = document(flat(1), tagged(3, "record_param_comms", collective_name="allreduce", dtype="Float")).encode()
+    whole = document(
+        flat(1), tagged(3, "record_param_comms", collective_name="allreduce", dtype="Float")
+    ).encode()
     place %= len(whole)
     damaged = whole[:place] + byte + whole[place + cut :]
     path = tmp_path_factory.mktemp("damage") / "et.json"
@@ -240,9 +307,15 @@ def test_real_traces(
 
 
 def test_real_collectives(shared_data: Path) -> None:
-    table = read_execution_trace(shared_data / "profiles" / "chakra" / "param_resnet_2gpu_et.json.gz").nodes
+    table = read_execution_trace(
+        shared_data / "profiles" / "chakra" / "param_resnet_2gpu_et.json.gz"
+    ).nodes
     records = table[table["name"] == "record_param_comms"]
-    assert records["collective"].value_counts().to_dict() == {"allreduce": 15, "broadcast": 6, "wait": 6}
+    assert records["collective"].value_counts().to_dict() == {
+        "allreduce": 15,
+        "broadcast": 6,
+        "wait": 6,
+    }
     launched = table[table["name"].isin(["nccl:all_reduce", "nccl:broadcast"])]
     moved = records[records["collective"] != "wait"]
     assert launched["collective_bytes"].tolist() == moved["collective_bytes"].tolist()

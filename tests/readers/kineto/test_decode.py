@@ -16,7 +16,9 @@ from flopcast.readers.kineto_decode import MISSING, decode, inputs_of, uncollect
 
 
 def kernels(*times: tuple[float, float]) -> bytes:
-    return json.dumps([{"ph": "X", "cat": "kernel", "ts": ts, "dur": dur} for ts, dur in times]).encode()
+    return json.dumps(
+        [{"ph": "X", "cat": "kernel", "ts": ts, "dur": dur} for ts, dur in times]
+    ).encode()
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**43 * 1000), st.integers(0, 10**12)), min_size=1))
@@ -46,9 +48,20 @@ def test_events_of_other_phases_are_counted_and_passed_over(phase: str) -> None:
 
 
 def test_numbers_written_as_words_are_numbers_and_what_is_absent_is_missing() -> None:
-    event: dict[str, Any] = {"ph": "X", "cat": "kernel", "ts": "5", "dur": "1.5", "args": {"bytes": "60", "stream": 2}}
+    event: dict[str, Any] = {
+        "ph": "X",
+        "cat": "kernel",
+        "ts": "5",
+        "dur": "1.5",
+        "args": {"bytes": "60", "stream": 2},
+    }
     gpu = decode(json.dumps([event]).encode()).gpu
-    assert (gpu.start_ns[0], gpu.duration_ns[0], gpu.integers["bytes"][0], gpu.integers["stream"][0]) == (
+    assert (
+        gpu.start_ns[0],
+        gpu.duration_ns[0],
+        gpu.integers["bytes"][0],
+        gpu.integers["stream"][0],
+    ) == (
         5000,
         1500,
         60,
@@ -70,7 +83,10 @@ def test_threads_are_numbered_over_all_groups() -> None:
 
 
 def test_inputs_are_those_the_file_has_without_white_space() -> None:
-    raw = [msgspec.Raw(text) for text in (b'{"Input Dims": [ [2,\n 3] ], "a": 1}', b'{"Input type": ["float"]}', b"{}")]
+    raw = [
+        msgspec.Raw(text)
+        for text in (b'{"Input Dims": [ [2,\n 3] ], "a": 1}', b'{"Input type": ["float"]}', b"{}")
+    ]
     assert inputs_of(raw) == ['{"dims":[[2,3]]}', '{"types":["float"]}', ""]
 
 

@@ -11,16 +11,22 @@ from flopcast.remarks import Remark, remark
 GIB = 2**30
 
 
-def amd(name: str, number: int = 0, minor: int = 4, units: int = 304, gib: float = 191.98) -> DeviceProperties:
+def amd(
+    name: str, number: int = 0, minor: int = 4, units: int = 304, gib: float = 191.98
+) -> DeviceProperties:
     return DeviceProperties(number, name, int(gib * GIB), 9, minor, 64, units)
 
 
-def nvidia(name: str, number: int = 0, major: int = 9, units: int = 132, gib: float = 79.2) -> DeviceProperties:
+def nvidia(
+    name: str, number: int = 0, major: int = 9, units: int = 132, gib: float = 79.2
+) -> DeviceProperties:
     return DeviceProperties(number, name, int(gib * GIB), major, 0, 32, units)
 
 
 def by_figures(word: str, units: int, memory_gib: float, device: str, *same: str) -> Remark:
-    return remark("device-by-figures", word=word, units=units, memory_gib=memory_gib, device=device, same=same)
+    return remark(
+        "device-by-figures", word=word, units=units, memory_gib=memory_gib, device=device, same=same
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,10 @@ def test_rocm_numbers_count_the_cpus_too() -> None:
     same = [amd("AMD Instinct MI300X", number) for number in range(8)]
     assert devices_of([2], same)[2].name == "MI300X"
     assert devices_of([9], same[:1])[9].name == "MI300X"
-    mixed = [amd("AMD Instinct MI300X", 0), amd("AMD Instinct MI210", 1, minor=0, units=104, gib=63.98)]
+    mixed = [
+        amd("AMD Instinct MI300X", 0),
+        amd("AMD Instinct MI210", 1, minor=0, units=104, gib=63.98),
+    ]
     assert [device.name for device in devices_of([3, 2], mixed).values()] == ["MI300X", "MI210"]
     assert devices_of([3], mixed)[3].name == ""  # nothing tells how many CPUs come first
 

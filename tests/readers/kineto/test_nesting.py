@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from flopcast.readers.kineto import Nesting
 
-INTERVALS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12), st.integers(-1, 8)), max_size=25)
+INTERVALS = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(0, 12), st.integers(-1, 8)), max_size=25
+)
 POINTS = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 20)), max_size=10)
 
 
@@ -38,12 +40,16 @@ def running_by_stack(intervals: list[tuple[int, int, int]], point: tuple[int, in
 
 
 @given(INTERVALS)
-def test_the_parent_is_the_last_started_that_still_runs(intervals: list[tuple[int, int, int]]) -> None:
+def test_the_parent_is_the_last_started_that_still_runs(
+    intervals: list[tuple[int, int, int]],
+) -> None:
     assert nesting(*intervals).parent.tolist() == [*parents_by_stack(intervals), -1]
 
 
 @given(INTERVALS, POINTS)
-def test_what_runs_at_a_time(intervals: list[tuple[int, int, int]], points: list[tuple[int, int]]) -> None:
+def test_what_runs_at_a_time(
+    intervals: list[tuple[int, int, int]], points: list[tuple[int, int]]
+) -> None:
     intervals.sort(key=lambda one: one[1])
     asked = np.array(points, dtype=np.int64).reshape(-1, 2)
     found = nesting(*intervals).running(asked[:, 0], asked[:, 1])

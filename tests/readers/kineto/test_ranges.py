@@ -19,8 +19,19 @@ from flopcast.traces.epochs import OUTSIDE, epoch_numbers, parse_rule
 Event = dict[str, Any]
 
 
-def event(cat: str, name: str, ts: float, dur: float, tid: int = 7, pid: int = 5, **args: Any) -> Event:
-    return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+def event(
+    cat: str, name: str, ts: float, dur: float, tid: int = 7, pid: int = 5, **args: Any
+) -> Event:
+    return {
+        "ph": "X",
+        "cat": cat,
+        "name": name,
+        "pid": pid,
+        "tid": tid,
+        "ts": ts,
+        "dur": dur,
+        "args": args,
+    }
 
 
 def asked(name: str, ts: float, dur: float, tid: int = 7, **args: Any) -> Event:
@@ -28,7 +39,12 @@ def asked(name: str, ts: float, dur: float, tid: int = 7, **args: Any) -> Event:
 
 
 def told(
-    name: str, ts: float, dur: float, stream: int = 3, stretch_us: tuple[float, float] = (0.001, 0.001), **args: Any
+    name: str,
+    ts: float,
+    dur: float,
+    stream: int = 3,
+    stretch_us: tuple[float, float] = (0.001, 0.001),
+    **args: Any,
 ) -> Event:
     """Return a range of the GPU as the profiler writes it: stretched."""
     early, late = stretch_us
@@ -50,7 +66,9 @@ def read(folder: Path, events: list[Event], ranges: bool = True) -> Trace:
 
 
 def listed(trace: Trace) -> list[tuple[str, int, int]]:
-    return [(str(name), int(start), int(ns)) for name, start, ns in trace.ranges.itertuples(index=False)]
+    return [
+        (str(name), int(start), int(ns)) for name, start, ns in trace.ranges.itertuples(index=False)
+    ]
 
 
 @pytest.mark.parametrize("stretch_us", [(0.001, 0.001), (1.0, 0.5)])
@@ -61,7 +79,10 @@ def test_the_stretch_is_taken_off_so_that_the_next_kernel_is_not_inside(
     events = [*work(1, 1.0, 10.0, 2.5), *work(2, 3.0, 12.5, 1.0), mark]
     trace = read(tmp_path, events)
     assert listed(trace) == [("one", 11_000, 2_500)]
-    assert epoch_numbers(trace.dispatches, parse_rule("marker:one"), trace.ranges).tolist() == [0, OUTSIDE]
+    assert epoch_numbers(trace.dispatches, parse_rule("marker:one"), trace.ranges).tolist() == [
+        0,
+        OUTSIDE,
+    ]
     assert read(tmp_path, events, ranges=False).ranges.empty
 
 
@@ -74,10 +95,17 @@ def test_a_call_on_several_streams_is_one_range_and_two_calls_are_two(tmp_path: 
         told("step", 50.0, 0.0, 3),
     ]
     found = listed(read(tmp_path, [*work(1, 1.0, 10.0, 2.5), *numbered]))
-    assert [(start, ns) for _, start, ns in found] == [(11_000, 11_000), (31_000, 1_000), (41_000, 1_000), (51_000, 0)]
+    assert [(start, ns) for _, start, ns in found] == [
+        (11_000, 11_000),
+        (31_000, 1_000),
+        (41_000, 1_000),
+        (51_000, 0),
+    ]
 
 
-def test_ranges_the_gpu_does_not_have_are_those_of_what_their_thread_launched(tmp_path: Path) -> None:
+def test_ranges_the_gpu_does_not_have_are_those_of_what_their_thread_launched(
+    tmp_path: Path,
+) -> None:
     events = [
         asked("outer", 0.0, 100.0, **{"External id": 1}),
         asked("inner", 10.0, 20.0, **{"External id": 2}),
@@ -106,9 +134,17 @@ def test_a_range_holds_what_ran_in_ranges_inside_it(tmp_path: Path) -> None:
         told("outer", 200.0, 10.0, **{"External id": 1}),
         told("inner", 300.0, 50.0, **{"External id": 2}),
     ]
-    assert listed(read(tmp_path, events)) == [("outer", 201_000, 150_000), ("inner", 301_000, 50_000)]
-    on_gpu_alone = [event for event in events if event["cat"] not in ("user_annotation", "cuda_runtime")]
-    assert listed(read(tmp_path, on_gpu_alone)) == [("outer", 201_000, 10_000), ("inner", 301_000, 50_000)]
+    assert listed(read(tmp_path, events)) == [
+        ("outer", 201_000, 150_000),
+        ("inner", 301_000, 50_000),
+    ]
+    on_gpu_alone = [
+        event for event in events if event["cat"] not in ("user_annotation", "cuda_runtime")
+    ]
+    assert listed(read(tmp_path, on_gpu_alone)) == [
+        ("outer", 201_000, 10_000),
+        ("inner", 301_000, 50_000),
+    ]
 
 
 def test_what_the_gpu_has_is_not_taken_twice(tmp_path: Path) -> None:
@@ -126,7 +162,9 @@ def test_what_the_gpu_has_is_not_taken_twice(tmp_path: Path) -> None:
 def stripped(path: Path, folder: Path) -> Path:
     """Return a copy of a trace without the GPU's side of its ranges."""
     content = json.loads(gzip.decompress(path.read_bytes()))
-    content["traceEvents"] = [e for e in content["traceEvents"] if e.get("cat") != "gpu_user_annotation"]
+    content["traceEvents"] = [
+        e for e in content["traceEvents"] if e.get("cat") != "gpu_user_annotation"
+    ]
     (folder / "stripped.json").write_text(json.dumps(content))
     return folder / "stripped.json"
 
@@ -136,9 +174,12 @@ def of(path: Path) -> Trace:
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("normalization_layer_test", 30), ("hta_nccl_data", 39), ("mi300_resnet_act_checkpoint", 21)]
+    ("name", "count"),
+    [("normalization_layer_test", 30), ("hta_nccl_data", 39), ("mi300_resnet_act_checkpoint", 21)],
 )
-def test_both_sides_of_a_recorded_run_say_the_same(name: str, count: int, shared_data: Path, tmp_path: Path) -> None:
+def test_both_sides_of_a_recorded_run_say_the_same(
+    name: str, count: int, shared_data: Path, tmp_path: Path
+) -> None:
     """The ranges begin and end with activities, and are those that the launches alone give."""
     path = shared_data / "profiles" / "kineto" / "other" / f"{name}.json.gz"
     if not path.exists():

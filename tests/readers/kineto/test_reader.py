@@ -17,7 +17,17 @@ from flopcast.errors import DataError
 from flopcast.readers.base import DataFile, Options
 from flopcast.readers.kineto import KinetoReader
 from flopcast.remarks import remark
-from flopcast.tests.readers.kineto.made_up import H100, MI300X, Event, event, kernel, launch, op, product, write
+from flopcast.tests.readers.kineto.made_up import (
+    H100,
+    MI300X,
+    Event,
+    event,
+    kernel,
+    launch,
+    op,
+    product,
+    write,
+)
 from flopcast.traces.dispatches import COLUMNS, Trace
 
 READER = KinetoReader()
@@ -49,7 +59,12 @@ def test_a_kernel_with_its_launch_operator_and_step(tmp_path: Path) -> None:
         {"ph": "s", "id": 77, "pid": 5, "tid": 7, "ts": 20.001, "cat": "ac2g", "name": "ac2g"},
         kernel(30.25, 77, **{"External id": 3, "grid": [16, 2, 1], "block": [256, 1, 1]}),
     ]  # fmt: skip
-    found = trace(tmp_path, events, baseTimeNanoseconds=1_000_000_000, distributedInfo={"rank": 4, "world_size": 8})
+    found = trace(
+        tmp_path,
+        events,
+        baseTimeNanoseconds=1_000_000_000,
+        distributedInfo={"rank": 4, "world_size": 8},
+    )
     row = found.dispatches.iloc[0]
     expected = {
         "kind": "kernel", "device": "MI300X", "rank": 4, "process": 5, "gpu": 0, "stream": 3, "name": "knl",
@@ -65,14 +80,22 @@ def test_a_kernel_with_its_launch_operator_and_step(tmp_path: Path) -> None:
         "values": ["", "", "", "1"],
     }
     assert row[["lds_bytes", "vgpr", "bytes", "collective_bytes", "dispatch_id"]].isna().all()
-    assert found.steps.to_dict("list") == {"step": [12], "start_ns": [1_000_000_000], "duration_ns": [100_000]}
+    assert found.steps.to_dict("list") == {
+        "step": [12],
+        "start_ns": [1_000_000_000],
+        "duration_ns": [100_000],
+    }
     assert tuple(found.dispatches.columns) == COLUMNS
     assert (found.findings, found.notes) == ((), ())
 
 
-@pytest.mark.parametrize(("api", "grid"), [("hipExtModuleLaunchKernel", 288), ("hipModuleLaunchKernel", 73728)])
+@pytest.mark.parametrize(
+    ("api", "grid"), [("hipExtModuleLaunchKernel", 288), ("hipModuleLaunchKernel", 73728)]
+)
 @pytest.mark.parametrize("where", ["kernel", "launch"])
-def test_the_grid_is_in_work_items_for_one_call_only(tmp_path: Path, api: str, grid: int, where: str) -> None:
+def test_the_grid_is_in_work_items_for_one_call_only(
+    tmp_path: Path, api: str, grid: int, where: str
+) -> None:
     size = {"grid": [73728, 1, 1], "block": [256, 1, 1]}
     events = [
         launch(1.0, 9, api, **(size if where == "launch" else {})),
@@ -106,7 +129,12 @@ def test_orphans_stay_without_operator_and_step(tmp_path: Path) -> None:
     assert rows["step"].isna().tolist() == [True, False]
     assert rows["process"].tolist() == [5, 5]
     (orphan,) = found.findings
-    assert (orphan.code, orphan.count, orphan.share, orphan.source) == ("orphan", 1, 0.75, "trace.json:4")
+    assert (orphan.code, orphan.count, orphan.share, orphan.source) == (
+        "orphan",
+        1,
+        0.75,
+        "trace.json:4",
+    )
 
 
 def test_a_number_that_is_the_correlation_is_not_taken_for_an_operator(tmp_path: Path) -> None:
@@ -165,7 +193,12 @@ def test_kernels_of_a_replayed_graph_share_its_launch(tmp_path: Path) -> None:
 
 
 def test_collectives_count_bytes_and_not_elements(tmp_path: Path) -> None:
-    gather = {"Collective name": "_allgather_base", "In msg nelems": 100, "Out msg nelems": 800, "Group size": 8}
+    gather = {
+        "Collective name": "_allgather_base",
+        "In msg nelems": 100,
+        "Out msg nelems": 800,
+        "Group size": 8,
+    }
     events = [
         launch(1.0, 1),
         kernel(2.0, 1, dtype="BFloat16", **gather),
@@ -219,7 +252,18 @@ def test_copies_and_fills(tmp_path: Path) -> None:
         launch(1.0, 1, "hipMemcpyWithStream", size="2560", kind="1"),
         event("gpu_memcpy", copy, 4.0, 2.0, 0, 0, device=0, stream=0, correlation=1, kind="HtoD"),
         launch(2.0, 2, "cudaMemsetAsync"),
-        event("gpu_memset", "Memset (Device)", 8.0, 2.0, 0, 0, device=0, stream=0, correlation=2, bytes=64),
+        event(
+            "gpu_memset",
+            "Memset (Device)",
+            8.0,
+            2.0,
+            0,
+            0,
+            device=0,
+            stream=0,
+            correlation=2,
+            bytes=64,
+        ),
     ]
     rows = trace(tmp_path, events).dispatches
     assert rows[["kind", "name", "bytes"]].to_numpy().tolist() == [
@@ -229,13 +273,20 @@ def test_copies_and_fills(tmp_path: Path) -> None:
 
 
 def test_cuda_kernels_carry_registers_and_shared_memory(tmp_path: Path) -> None:
-    events = [launch(1.0, 1), kernel(2.0, 1, **{"registers per thread": 40, "shared memory": 0, "grid": [7, 1, 1]})]
+    events = [
+        launch(1.0, 1),
+        kernel(2.0, 1, **{"registers per thread": 40, "shared memory": 0, "grid": [7, 1, 1]}),
+    ]
     row = trace(tmp_path, events, H100).dispatches.iloc[0]
     assert (row["device"], row["vgpr"], row["lds_bytes"], row["grid_x"]) == ("H100 SXM5", 40, 0, 7)
 
 
 def test_activities_come_in_the_order_of_their_start_from_a_bare_list_too(tmp_path: Path) -> None:
-    events = [kernel(9.0, 1), kernel(3.0, 2), {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "x"}}]
+    events = [
+        kernel(9.0, 1),
+        kernel(3.0, 2),
+        {"ph": "M", "name": "process_name", "pid": 0, "args": {"name": "x"}},
+    ]
     found = read(tmp_path, b"\xef\xbb\xbf " + json.dumps(events).encode())
     assert found.dispatches["source"].tolist() == ["trace.json:2", "trace.json:1"]
     assert found.dispatches["device"].tolist() == ["", ""]
@@ -259,14 +310,21 @@ def test_mangled_names_are_kept_and_noted(tmp_path: Path) -> None:
 
 
 def test_a_file_of_metadata_alone_is_empty_with_a_note(tmp_path: Path) -> None:
-    found = trace(tmp_path, [op("aten::mul", 1.0, 1.0, 1), event("user_annotation", "ProfilerStep#3", 0.0, 5.0)])
+    found = trace(
+        tmp_path,
+        [op("aten::mul", 1.0, 1.0, 1), event("user_annotation", "ProfilerStep#3", 0.0, 5.0)],
+    )
     assert found.dispatches.empty
     assert found.steps["step"].tolist() == [3]
     assert found.notes == (remark("no-gpu-activity", file="trace.json", events=2),)
 
 
 def test_damaged_times_are_reported_and_kept(tmp_path: Path) -> None:
-    events = [kernel(1.7e15 + 0.25, 1), kernel(5.0, 2, dur=1.8446744073709552e16), kernel(6.0, 3, dur=-2.0)]
+    events = [
+        kernel(1.7e15 + 0.25, 1),
+        kernel(5.0, 2, dur=1.8446744073709552e16),
+        kernel(6.0, 3, dur=-2.0),
+    ]
     found = trace(tmp_path, events)
     assert found.dispatches["duration_ns"].tolist() == [2**52 * 1000, -2000, 1500]
     assert codes(found) == {"orphan": 3, "coarse-start": 1, "clipped-time": 1}
@@ -281,7 +339,9 @@ def test_calls_of_the_runtime_as_the_cpu_saw_them(tmp_path: Path) -> None:
         kernel(9.0, 1),
         kernel(11.0, 2),
     ]
-    file.write_bytes(gzip.compress(json.dumps({"baseTimeNanoseconds": 10, "traceEvents": events}).encode()))
+    file.write_bytes(
+        gzip.compress(json.dumps({"baseTimeNanoseconds": 10, "traceEvents": events}).encode())
+    )
     assert KinetoReader().trace([DataFile(file, "x", True)], Options()).calls.empty
     found = KinetoReader().trace([DataFile(file, "x", True)], Options(calls=True)).calls
     assert found.to_dict("list") == {
@@ -305,15 +365,21 @@ def test_calls_of_the_runtime_as_the_cpu_saw_them(tmp_path: Path) -> None:
         (b"", "truncated"),
     ],
 )  # fmt: skip
-def test_damaged_content_is_one_error_with_the_file(tmp_path: Path, content: bytes, says: str) -> None:
+def test_damaged_content_is_one_error_with_the_file(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
     with pytest.raises(DataError, match=rf"trace\.json: is no whole PyTorch trace \((?s:.)*{says}"):
         read(tmp_path, content)
 
 
-@pytest.mark.parametrize("times", [b'"ts": 1', b'"ts": 1, "dur": [2]', b'"ts": null, "dur": 2', b'"ts": nan, "dur": 2'])
+@pytest.mark.parametrize(
+    "times", [b'"ts": 1', b'"ts": 1, "dur": [2]', b'"ts": null, "dur": 2', b'"ts": nan, "dur": 2']
+)
 def test_activities_without_a_time_are_left_out(tmp_path: Path, times: bytes) -> None:
     event = b'{"ph": "X", "cat": "kernel", ' + times + b"}"
-    with pytest.raises(DataError, match="none of its 1 activities of a GPU has a start and a duration"):
+    with pytest.raises(
+        DataError, match="none of its 1 activities of a GPU has a start and a duration"
+    ):
         read(tmp_path, b'{"traceEvents": [' + event + b"]}")
     good = json.dumps(kernel(5, 1)).encode()
     found = read(tmp_path, b'{"traceEvents": [' + event + b",\n" + good + b"]}")
@@ -321,7 +387,9 @@ def test_activities_without_a_time_are_left_out(tmp_path: Path, times: bytes) ->
     assert codes(found)["events-left-out"] == 1
 
 
-GOOD = b", ".join(json.dumps(one).encode() for number in (1, 2) for one in product(number, 50, 100.0 * number))
+GOOD = b", ".join(
+    json.dumps(one).encode() for number in (1, 2) for one in product(number, 50, 100.0 * number)
+)
 BAD_TOKENS = {
     "number": b'"args": {"memory bandwidth (GB/s)": inf, "a": -nan, "b": N/A, "c": [NaN, Infinity], "d": , "e": 1}',
     "backslash": rb'"args": {"path": "C:\new\cuda\_init.py"}',
@@ -341,8 +409,14 @@ FORMS = {
 
 @pytest.mark.parametrize("bad", BAD_TOKENS.values(), ids=BAD_TOKENS)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_what_pytorch_writes_that_is_no_json_costs_no_trace(tmp_path: Path, bad: bytes, form: bytes) -> None:
-    event = b'{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "ts": 5, "dur": 1, ' + bad + b"}"
+def test_what_pytorch_writes_that_is_no_json_costs_no_trace(
+    tmp_path: Path, bad: bytes, form: bytes
+) -> None:
+    event = (
+        b'{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "ts": 5, "dur": 1, '
+        + bad
+        + b"}"
+    )
     found = read(tmp_path, form % (b"[\n" + event + b",\n" + GOOD + b"," + event + b"\n]"))
     table = found.dispatches
     assert table.loc[table["kind"].eq("kernel"), "duration_ns"].tolist() == [50_000, 50_000]
@@ -352,10 +426,14 @@ def test_what_pytorch_writes_that_is_no_json_costs_no_trace(tmp_path: Path, bad:
 
 
 def test_one_odd_argument_costs_that_argument(tmp_path: Path) -> None:
-    odd = kernel(30, 2, 50, grid="[64,1,1]", block=[64, 1, 1], **{"External id": 9e30, "Collective name": 5})
+    odd = kernel(
+        30, 2, 50, grid="[64,1,1]", block=[64, 1, 1], **{"External id": 9e30, "Collective name": 5}
+    )
     more = kernel(130, 3, 60)
     more["args"] = "none"
-    found = trace(tmp_path, [kernel(5, 1, grid=[4, 1, 1]), odd, more], {**H100, "totalGlobalMem": None})
+    found = trace(
+        tmp_path, [kernel(5, 1, grid=[4, 1, 1]), odd, more], {**H100, "totalGlobalMem": None}
+    )
     table = found.dispatches
     assert table["grid_x"].isna().tolist() == [False, True, True]
     assert table["block_x"].tolist()[1] == 64
@@ -376,8 +454,12 @@ def test_one_odd_argument_costs_that_argument(tmp_path: Path) -> None:
         (b'"correlation": 1', b'"correlation": 9e30', "odd-arguments"),
     ],
 )
-def test_a_number_beyond_what_can_be_held_is_counted(tmp_path: Path, number: bytes, value: bytes, code: str) -> None:
-    text = json.dumps({"deviceProperties": [MI300X], "traceEvents": [kernel(5, 1, 50), kernel(100, 2, 50)]}).encode()
+def test_a_number_beyond_what_can_be_held_is_counted(
+    tmp_path: Path, number: bytes, value: bytes, code: str
+) -> None:
+    text = json.dumps(
+        {"deviceProperties": [MI300X], "traceEvents": [kernel(5, 1, 50), kernel(100, 2, 50)]}
+    ).encode()
     found = read(tmp_path, text.replace(number, value, 1))
     assert codes(found)[code] == 1
     assert found.dispatches["duration_ns"].tolist()[-1] == 50_000
@@ -409,7 +491,10 @@ def test_an_archive_larger_than_allowed_is_refused(tmp_path: Path) -> None:
         (b'\n{\n "schemaVersion": 1,\n "deviceProperties": [', True),
         (b'{"metadata": {}, "traceEvents": [{"ph": "X", "cat": "cpu_op"', True),
         (b'[{"ph": "X", "cat": "kernel", "name"', True),
-        (b'[ {}\n,{"name": "process_name", "ph": "M", "pid":"2"', False),  # rocprof and its successor rpd
+        (
+            b'[ {}\n,{"name": "process_name", "ph": "M", "pid":"2"',
+            False,
+        ),  # rocprof and its successor rpd
         (b'{"rocprofiler-sdk-tool":[{"metadata"', False),
         (b'{"traceEvents": [{"ph": "X", "cat": "blink"', False),  # a browser
         (b'{"schema": "1.0.1", "nodes": [', False),  # an execution trace
@@ -428,9 +513,24 @@ _SAMPLE = json.dumps(
         "baseTimeNanoseconds": 1,
         "traceEvents": [
             event("user_annotation", "ProfilerStep#1", 0.0, 99.0),
-            op("aten::mm", 1.5, 9.0, 3, **{"Input Dims": [[2, 3], [3, 4]], "Concrete Inputs": ["", "1"]}),
+            op(
+                "aten::mm",
+                1.5,
+                9.0,
+                3,
+                **{"Input Dims": [[2, 3], [3, 4]], "Concrete Inputs": ["", "1"]},
+            ),
             launch(2.0, 7, **{"External id": 3, "grid": [4, 1, 1], "block": [64, 1, 1]}),
-            kernel(5.125, 7, **{"External id": 3, "Collective name": "allreduce", "dtype": "Half", "Group size": 2}),
+            kernel(
+                5.125,
+                7,
+                **{
+                    "External id": 3,
+                    "Collective name": "allreduce",
+                    "dtype": "Half",
+                    "Group size": 2,
+                },
+            ),
             {"ph": "i", "name": "x", "ts": 1},
         ],
     }
@@ -439,12 +539,16 @@ _SAMPLE = json.dumps(
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[*HealthCheck])
 @given(st.data())
-def test_mutations_raise_nothing_but_the_projects_error(tmp_path: Path, data: st.DataObject) -> None:
+def test_mutations_raise_nothing_but_the_projects_error(
+    tmp_path: Path, data: st.DataObject
+) -> None:
     content = bytearray(_SAMPLE)
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(content) - 1))
         what = data.draw(
-            st.sampled_from([b"", b"0", b'"', b"-", b"9999999999999999999", b"null", b"[", b"}", b"\xff", b"e9"])
+            st.sampled_from(
+                [b"", b"0", b'"', b"-", b"9999999999999999999", b"null", b"[", b"}", b"\xff", b"e9"]
+            )
         )
         content[at : at + data.draw(st.integers(0, 3))] = what
     if data.draw(st.booleans()):
@@ -454,12 +558,17 @@ def test_mutations_raise_nothing_but_the_projects_error(tmp_path: Path, data: st
         assert tuple(read(tmp_path, bytes(content)).dispatches.columns) == COLUMNS
 
 
-@pytest.mark.parametrize(("records", "expected"), [([41, 40], [41, 40]), ([41, 0], [2, 3]), ([0, 0], [2, 3])])
+@pytest.mark.parametrize(
+    ("records", "expected"), [([41, 40], [41, 40]), ([41, 0], [2, 3]), ([0, 0], [2, 3])]
+)
 def test_calls_bear_the_number_of_the_execution_trace_where_an_observer_ran(
     tmp_path: Path, records: list[int], expected: list[int]
 ) -> None:
     events = [
-        *(op("aten::mm", 10.0 * i, 5.0, 2 + i, **{"Record function id": record}) for i, record in enumerate(records)),
+        *(
+            op("aten::mm", 10.0 * i, 5.0, 2 + i, **{"Record function id": record})
+            for i, record in enumerate(records)
+        ),
         *(launch(10.0 * i + 1, 77 + i, **{"External id": 2 + i}) for i in range(2)),
         *(kernel(30.0 + 10 * i, 77 + i, **{"External id": 2 + i}) for i in range(2)),
     ]
@@ -480,13 +589,18 @@ def test_ranks_put_into_one_file_are_told_apart(tmp_path: Path) -> None:
     first, second = of_rank(100, 50), of_rank(200, 80)
     merged = trace(tmp_path, [*first, *second])
     table = merged.dispatches
-    assert table.groupby("process")["duration_ns"].unique().map(list).to_dict() == {100: [50_000], 200: [80_000]}
+    assert table.groupby("process")["duration_ns"].unique().map(list).to_dict() == {
+        100: [50_000],
+        200: [80_000],
+    }
     assert table["linked"].all()
     assert codes(merged)["ranks-merged"] == 8
     # each file may have all its launches before its kernels, and lack some of these
     by_kind = [sorted(events, key=lambda one: one["cat"] == "kernel") for events in (first, second)]
     lost = [one for events in by_kind for one in events]
-    lost.remove(next(one for one in lost if one["cat"] == "kernel" and one["args"]["correlation"] == 3))
+    lost.remove(
+        next(one for one in lost if one["cat"] == "kernel" and one["args"]["correlation"] == 3)
+    )
     table = trace(tmp_path, lost).dispatches
     assert table.groupby("process")["duration_ns"].agg(["size", "max"]).to_numpy().tolist() == [
         [3, 50_000],

@@ -101,10 +101,16 @@ def test_counts_sums_and_spans(kineto: Read, name: str) -> None:
     own = kernels[kernels["linked"]]
     count, *others = (int((table["kind"] == kind).sum()) for kind in ACTIVITIES)
     close = pytest.approx  # to the nanosecond, which is 0.001 us
-    assert [count, us(kernels["duration_ns"].sum()), *others, us(busy_ns(table)), us(span_ns(table))] == close(
-        every, abs=1e-6, rel=0
+    assert [
+        count,
+        us(kernels["duration_ns"].sum()),
+        *others,
+        us(busy_ns(table)),
+        us(span_ns(table)),
+    ] == close(every, abs=1e-6, rel=0)
+    assert [len(own), us(own["duration_ns"].sum()), us(span_ns(own))] == close(
+        linked, abs=1e-6, rel=0
     )
-    assert [len(own), us(own["duration_ns"].sum()), us(span_ns(own))] == close(linked, abs=1e-6, rel=0)
     assert [us(ns) for ns in found.steps["duration_ns"]] == close(steps, abs=1e-6, rel=0)
     assert set(table["device"]) == {device}
 
@@ -136,7 +142,10 @@ def test_every_linked_activity_of_recent_traces_has_its_operator(kineto: Read) -
 
 def test_collectives(kineto: Read) -> None:
     rows = kineto("other/mi300_resnet_act_checkpoint").dispatches.query("collective != ''")
-    assert rows["collective"].astype("str").value_counts().to_dict() == {"broadcast": 6, "allreduce": 6}
+    assert rows["collective"].astype("str").value_counts().to_dict() == {
+        "broadcast": 6,
+        "allreduce": 6,
+    }
     assert set(rows["collective_bytes"]) == {19200, 160, 2 * 2873320, 2 * 8816192}
     assert set(rows["group_size"]) == {8}
 
@@ -146,7 +155,9 @@ def test_old_traces_number_launches_as_their_correlation(shared_data: Path) -> N
     path = shared_data / "profiles" / "chakra" / "param_resnet_kineto.json.gz"
     assert KinetoReader().sniff(path, head(path))
     found = KinetoReader().trace([DataFile(path, path.name, True)], Options())
-    assert {finding.code: finding.count for finding in found.findings} == {"operator-by-time": 10113}
+    assert {finding.code: finding.count for finding in found.findings} == {
+        "operator-by-time": 10113
+    }
     convolutions = found.dispatches["name"].str.contains("cudnn|xmma|scudnn|winograd", regex=True)
     stacks = found.dispatches.loc[convolutions, "op_stack"]
     assert stacks.str.contains("conv|batch_norm", regex=True, case=False).mean() > 0.95

@@ -32,7 +32,9 @@ def test_the_mark_that_all_words_agree_on(words: list[str], mark: str) -> None:
     assert decimal_mark(words) == mark
 
 
-@pytest.mark.parametrize("words", [["1,234"], ["1.234", "56"], ["1.5", "2,5"], ["1,234,567", "1.234.567"]])
+@pytest.mark.parametrize(
+    "words", [["1,234"], ["1.234", "56"], ["1.5", "2,5"], ["1,234,567", "1.234.567"]]
+)
 def test_what_nobody_can_tell_is_refused(words: list[str]) -> None:
     with pytest.raises(AmbiguousNumbersError) as raised:
         decimal_mark(words)

@@ -22,9 +22,39 @@ BEFORE = (
 )
 WHO = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size",
        "Device", "CC")  # fmt: skip
-FIRST = ("0", "4242", "app", "127.0.0.1", "axpy(int, float *)", "1", "7", "(256, 1, 1)", "(4096, 2, 1)", "0", "9.0")
-SECOND = ("1", "4242", "app", "127.0.0.1", "void dot<float>(float)", "1", "13", "(32, 8, 1)", "(80, 1, 3)", "0", "9.0")
-RULES = ("Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup")
+FIRST = (
+    "0",
+    "4242",
+    "app",
+    "127.0.0.1",
+    "axpy(int, float *)",
+    "1",
+    "7",
+    "(256, 1, 1)",
+    "(4096, 2, 1)",
+    "0",
+    "9.0",
+)
+SECOND = (
+    "1",
+    "4242",
+    "app",
+    "127.0.0.1",
+    "void dot<float>(float)",
+    "1",
+    "13",
+    "(32, 8, 1)",
+    "(80, 1, 3)",
+    "0",
+    "9.0",
+)
+RULES = (
+    "Rule Name",
+    "Rule Type",
+    "Rule Description",
+    "Estimated Speedup Type",
+    "Estimated Speedup",
+)
 SPEED = "GPU Speed Of Light Throughput"
 MEMORY = "Memory Workload Analysis"
 LAUNCH = "Launch Statistics"
@@ -34,9 +64,15 @@ def line(*cells: str) -> str:
     return ",".join(f'"{cell}"' for cell in cells) + "\n"
 
 
-def details(*metrics: tuple[str, str, str, str], who: tuple[str, ...] = FIRST, header: bool = True) -> str:
+def details(
+    *metrics: tuple[str, str, str, str], who: tuple[str, ...] = FIRST, header: bool = True
+) -> str:
     """Return page `details`: for each metric its section, name, unit and value."""
-    head = line(*WHO, "Section Name", "Metric Name", "Metric Unit", "Metric Value", *RULES) if header else ""
+    head = (
+        line(*WHO, "Section Name", "Metric Name", "Metric Unit", "Metric Value", *RULES)
+        if header
+        else ""
+    )
     return head + "".join(line(*who, *metric, *("",) * 5) for metric in metrics)
 
 
@@ -93,13 +129,20 @@ def test_page_details(tmp_path: Path) -> None:
     assert table["start_ns"].tolist() == [0, 12350]
     assert table[["grid_x", "grid_y", "grid_z"]].to_numpy().tolist() == [[4096, 2, 1], [80, 1, 3]]
     assert table[["block_x", "block_y", "block_z"]].to_numpy().tolist() == [[256, 1, 1], [32, 8, 1]]
-    assert table[["process", "gpu", "stream", "dispatch_id"]].to_numpy().tolist() == [[4242, 0, 7, 0], [4242, 0, 13, 1]]
+    assert table[["process", "gpu", "stream", "dispatch_id"]].to_numpy().tolist() == [
+        [4242, 0, 7, 0],
+        [4242, 0, 13, 1],
+    ]
     assert table["vgpr"].tolist() == [16, pd.NA]
     assert table["source"].tolist() == ["app.csv:6", "app.csv:15"]
     assert table["counter.DRAM Frequency"].tolist() == [2.61e9, 987.5e6]
     assert table["counter.Memory Throughput [%]"].tolist()[0] == 61.25
     assert table["counter.Memory Throughput [byte/second]"].tolist()[0] == pytest.approx(2.0415e12)
-    assert not [name for name in table if "Configuration" in name or "Duration" in name or "Registers" in name]
+    assert not [
+        name
+        for name in table
+        if "Configuration" in name or "Duration" in name or "Registers" in name
+    ]
 
 
 def test_page_raw(tmp_path: Path) -> None:
@@ -120,13 +163,19 @@ def test_page_raw(tmp_path: Path) -> None:
 def test_every_file_says_that_its_times_are_not_those_of_a_trace(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, RAW)
     (finding,) = trace.findings
-    assert (finding.code, finding.severity, finding.count, finding.share) == ("locked-clocks", "warning", 2, 1.0)
+    assert (finding.code, finding.severity, finding.count, finding.share) == (
+        "locked-clocks",
+        "warning",
+        2,
+        1.0,
+    )
     assert [note.code for note in trace.notes] == ["no-start-times", "durations-rounded-by-ncu"]
 
 
 def test_durations_in_base_units_are_exact(tmp_path: Path) -> None:
     trace = trace_of(
-        tmp_path, raw({"gpu__time_duration.sum": "nsecond"}, (FIRST, ("3,041",)), (SECOND, ("1,000,032",)))
+        tmp_path,
+        raw({"gpu__time_duration.sum": "nsecond"}, (FIRST, ("3,041",)), (SECOND, ("1,000,032",))),
     )
     assert trace.dispatches["duration_ns"].tolist() == [3041, 1_000_032]
     assert "durations-rounded-by-ncu" not in [note.code for note in trace.notes]
@@ -143,8 +192,12 @@ def test_durations_in_base_units_are_exact(tmp_path: Path) -> None:
         ("1,234", "1,234,567", 1_234_000),
     ],
 )
-def test_the_locale_is_that_of_the_file(tmp_path: Path, duration: str, other: str, expected: int) -> None:
-    text = raw({"gpu__time_duration.sum": "usecond", "sm__cycles.sum": "cycle"}, (FIRST, (duration, other)))
+def test_the_locale_is_that_of_the_file(
+    tmp_path: Path, duration: str, other: str, expected: int
+) -> None:
+    text = raw(
+        {"gpu__time_duration.sum": "usecond", "sm__cycles.sum": "cycle"}, (FIRST, (duration, other))
+    )
     assert trace_of(tmp_path, text).dispatches["duration_ns"].tolist() == [expected]
 
 
@@ -160,16 +213,25 @@ def test_shared_memory_only_where_it_is_not_rounded(tmp_path: Path) -> None:
     columns = {"gpu__time_duration.sum": "ns", names[0]: "byte/block", names[1]: "byte/block"}
     exact = trace_of(tmp_path, raw(columns, (FIRST, ("10.5", "1,024", "49,152"))))
     assert exact.dispatches["lds_bytes"].tolist() == [50176]
-    rounded = trace_of(tmp_path, raw({**columns, names[1]: "Kbyte/block"}, (FIRST, ("10.5", "1,024", "49.15"))))
+    rounded = trace_of(
+        tmp_path, raw({**columns, names[1]: "Kbyte/block"}, (FIRST, ("10.5", "1,024", "49.15")))
+    )
     assert rounded.dispatches["lds_bytes"].isna().all()
     assert rounded.dispatches[f"counter.{names[1]}"].tolist() == [49150.0]
 
 
 def test_sizes_of_older_releases_are_metrics(tmp_path: Path) -> None:
     columns = {f"launch__{side}_dim_{axis}": "" for side in ("grid", "block") for axis in "xyz"}
-    text = raw({"gpu__time_duration.sum": "ns", **columns}, (FIRST, ("10.5", "80", "2", "1", "128", "4", "1")))
-    table = trace_of(tmp_path, text.replace("(256, 1, 1)", "").replace("(4096, 2, 1)", "")).dispatches
-    assert table[["grid_x", "grid_y", "block_x", "block_y"]].to_numpy().tolist() == [[80, 2, 128, 4]]
+    text = raw(
+        {"gpu__time_duration.sum": "ns", **columns},
+        (FIRST, ("10.5", "80", "2", "1", "128", "4", "1")),
+    )
+    table = trace_of(
+        tmp_path, text.replace("(256, 1, 1)", "").replace("(4096, 2, 1)", "")
+    ).dispatches
+    assert table[["grid_x", "grid_y", "block_x", "block_y"]].to_numpy().tolist() == [
+        [80, 2, 128, 4]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -180,9 +242,13 @@ def test_sizes_of_older_releases_are_metrics(tmp_path: Path) -> None:
         ("", "132", "", [remark("device-not-recorded", by="ncu")]),
     ],
 )
-def test_devices(tmp_path: Path, capability: str, multiprocessors: str, device: str, notes: list[Remark]) -> None:
+def test_devices(
+    tmp_path: Path, capability: str, multiprocessors: str, device: str, notes: list[Remark]
+) -> None:
     who = (*FIRST[:-1], capability)
-    text = details((SPEED, "Duration", "us", "12.35"), (LAUNCH, "# SMs", "SM", multiprocessors), who=who)
+    text = details(
+        (SPEED, "Duration", "us", "12.35"), (LAUNCH, "# SMs", "SM", multiprocessors), who=who
+    )
     trace = trace_of(tmp_path, text)
     assert trace.dispatches["device"].tolist() == [device]
     assert trace.notes[2:] == notes
@@ -190,13 +256,17 @@ def test_devices(tmp_path: Path, capability: str, multiprocessors: str, device: 
 
 def test_processes_may_number_their_launches_alike(tmp_path: Path) -> None:
     other = ("0", "4243", *FIRST[2:])
-    text = details((SPEED, "Duration", "us", "1.50")) + details((SPEED, "Duration", "us", "2.50"), who=other)
+    text = details((SPEED, "Duration", "us", "1.50")) + details(
+        (SPEED, "Duration", "us", "2.50"), who=other
+    )
     table = trace_of(tmp_path, text).dispatches  # the header stands there twice
     assert table[["process", "duration_ns"]].to_numpy().tolist() == [[4242, 1500], [4243, 2500]]
 
 
 def test_a_launch_without_duration_is_counted_and_left_out(tmp_path: Path) -> None:
-    text = raw({"gpu__time_duration.sum": "us", "x.sum": ""}, (FIRST, ("n/a", "1")), (SECOND, ("2.5", "2")))
+    text = raw(
+        {"gpu__time_duration.sum": "us", "x.sum": ""}, (FIRST, ("n/a", "1")), (SECOND, ("2.5", "2"))
+    )
     trace = trace_of(tmp_path, text)
     assert trace.dispatches["dispatch_id"].tolist() == [1]
     assert codes(trace) == {"locked-clocks": 1, "no-duration": 1}
@@ -227,7 +297,18 @@ def test_equal_repeats_are_one_and_others_are_told_apart(tmp_path: Path) -> None
 
 
 def test_rules_are_no_metrics(tmp_path: Path) -> None:
-    rule = line(*FIRST, SPEED, "", "", "", "SOLBottleneck", "OPT", 'Use ""more"" blocks, please.', "global", "12.5")
+    rule = line(
+        *FIRST,
+        SPEED,
+        "",
+        "",
+        "",
+        "SOLBottleneck",
+        "OPT",
+        'Use ""more"" blocks, please.',
+        "global",
+        "12.5",
+    )
     trace = trace_of(tmp_path, details((SPEED, "Duration", "us", "1.50")) + rule)
     assert len(trace.dispatches) == 1
     assert codes(trace) == {"locked-clocks": 1}
@@ -247,7 +328,9 @@ def test_values_that_look_like_numbers_and_are_none_are_counted(tmp_path: Path) 
 
 def test_lines_of_the_program_within_the_table_are_counted(tmp_path: Path) -> None:
     lines = DETAILS.splitlines(keepends=True)
-    trace = trace_of(tmp_path, "".join([*lines[:3], "step 7 of 9\n", "==PROF== again\n", *lines[3:]]))
+    trace = trace_of(
+        tmp_path, "".join([*lines[:3], "step 7 of 9\n", "==PROF== again\n", *lines[3:]])
+    )
     assert trace.dispatches["duration_ns"].tolist() == [12350, 1_200_000]
     assert codes(trace)["foreign-lines"] == 1
 

@@ -45,7 +45,9 @@ def test_a_long_page_has_the_unit_in_every_row() -> None:
     np.testing.assert_array_equal(page.metrics["bytes"], [2e3, 1.5e6])
 
 
-@pytest.mark.parametrize(("text", "header"), [(WIDE, WIDE.splitlines()[:2]), (LONG, LONG.splitlines()[:1])])
+@pytest.mark.parametrize(
+    ("text", "header"), [(WIDE, WIDE.splitlines()[:2]), (LONG, LONG.splitlines()[:1])]
+)
 def test_the_header_again_is_no_launch(text: str, header: list[str]) -> None:
     again = text + "\n".join([*header, text.splitlines()[-1].replace('"1"', '"2"'), ""])
     page = found(again)

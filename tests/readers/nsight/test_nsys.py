@@ -31,9 +31,7 @@ CREATE TABLE {metadata} (name TEXT NOT NULL, value TEXT);
 INSERT INTO {metadata} VALUES ('EXPORT_SCHEMA_VERSION', '3.13.2');
 INSERT INTO TARGET_INFO_GPU VALUES (1, 0, 'NVIDIA H100 80GB HBM3', 0, 132);
 """
-WHERE = (
-    "start INTEGER NOT NULL, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER"
-)
+WHERE = "start INTEGER NOT NULL, end INTEGER, deviceId INTEGER, contextId INTEGER, streamId INTEGER, correlationId INTEGER"
 ACTIVITIES = f"""
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL ({WHERE}, globalPid INTEGER, demangledName INTEGER, shortName INTEGER,
   mangledName INTEGER, registersPerThread INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER,
@@ -51,7 +49,9 @@ def of_process(pid: int, thread: int = 0) -> int:
     return HOST | pid << 24 | thread
 
 
-def make(path: Path, *, metadata: str = "META_DATA_EXPORT", activities: bool = True, extra: str = "") -> DataFile:
+def make(
+    path: Path, *, metadata: str = "META_DATA_EXPORT", activities: bool = True, extra: str = ""
+) -> DataFile:
     """Write an export of two processes whose correlation ids coincide."""
     kernel = (
         "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES "
@@ -67,13 +67,16 @@ def make(path: Path, *, metadata: str = "META_DATA_EXPORT", activities: bool = T
             db.execute(kernel, (150, 210, 12, of_process(501), 99, SHORT, MANGLED))
             db.execute(kernel, (220, 230, 11, of_process(502), 99, 99, None))
             db.execute(
-                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (10, 30, 0, 1, 7, 9, ?, 4096, 1)", (of_process(501),)
+                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (10, 30, 0, 1, 7, 9, ?, 4096, 1)",
+                (of_process(501),),
             )
             db.execute(
-                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (40, 45, 0, 1, 7, 8, ?, 64, 77)", (of_process(501),)
+                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (40, 45, 0, 1, 7, 8, ?, 64, 77)",
+                (of_process(501),),
             )
             db.execute(
-                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (50, 60, 0, 1, 7, 10, ?, 0, 256)", (of_process(501),)
+                "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET VALUES (50, 60, 0, 1, 7, 10, ?, 0, 256)",
+                (of_process(501),),
             )
             calls = [(11, LAUNCH), (11, LAUNCH_V7), (12, LAUNCH), (9, MEMCPY)]
             db.executemany(
@@ -105,12 +108,29 @@ def test_every_activity_is_one_row_though_calls_are_recorded_twice(table: pd.Dat
 
 
 def test_names_are_demangled_where_the_export_has_it(table: pd.DataFrame) -> None:
-    assert table["name"].tolist() == ["HtoD", "unknown", "memset", "void saxpy<float>(int)", "saxpy", ""]
+    assert table["name"].tolist() == [
+        "HtoD",
+        "unknown",
+        "memset",
+        "void saxpy<float>(int)",
+        "saxpy",
+        "",
+    ]
 
 
 def test_sizes_are_taken_as_they_are(table: pd.DataFrame) -> None:
     kernel = table.iloc[3]
-    names = ["grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "lds_bytes", "scratch_bytes", "vgpr"]
+    names = [
+        "grid_x",
+        "grid_y",
+        "grid_z",
+        "block_x",
+        "block_y",
+        "block_z",
+        "lds_bytes",
+        "scratch_bytes",
+        "vgpr",
+    ]
     assert kernel[names].tolist() == [8, 4, 2, 128, 2, 1, 124, 16, 40]
     assert table["bytes"].tolist() == [4096, 64, 256, pd.NA, pd.NA, pd.NA]
     assert table["device"].unique().tolist() == ["H100 SXM5"]
@@ -124,7 +144,8 @@ def test_launches_are_linked_within_their_process(table: pd.DataFrame) -> None:
 
 def test_without_process_ids_the_correlation_decides(tmp_path: Path) -> None:
     drop = "".join(
-        f"ALTER TABLE CUPTI_ACTIVITY_KIND_{kind} DROP COLUMN globalPid;" for kind in ("KERNEL", "MEMCPY", "MEMSET")
+        f"ALTER TABLE CUPTI_ACTIVITY_KIND_{kind} DROP COLUMN globalPid;"
+        for kind in ("KERNEL", "MEMCPY", "MEMSET")
     )
     table = read(make(tmp_path / "a.sqlite", extra=drop)).dispatches
     assert table["linked"].tolist() == [True, False, False, True, True, True]
@@ -132,7 +153,9 @@ def test_without_process_ids_the_correlation_decides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("metadata", ["EXPORT_META_DATA", "META_DATA_EXPORT"])
-def test_an_export_without_activity_is_an_empty_table_and_a_note(tmp_path: Path, metadata: str) -> None:
+def test_an_export_without_activity_is_an_empty_table_and_a_note(
+    tmp_path: Path, metadata: str
+) -> None:
     trace = read(make(tmp_path / "a.sqlite", metadata=metadata, activities=False))
     assert trace.dispatches.empty
     assert tuple(trace.dispatches) == COLUMNS
@@ -174,14 +197,19 @@ def test_gpus_of_two_names_numbered_in_two_ways_are_a_finding(tmp_path: Path) ->
 
 
 def test_an_unknown_gpu_keeps_its_name(tmp_path: Path) -> None:
-    trace = read(make(tmp_path / "a.sqlite", extra="UPDATE TARGET_INFO_GPU SET name = 'Mystery GPU'"))
+    trace = read(
+        make(tmp_path / "a.sqlite", extra="UPDATE TARGET_INFO_GPU SET name = 'Mystery GPU'")
+    )
     assert trace.dispatches["device"].unique().tolist() == ["Mystery GPU"]
     assert trace.notes == [remark("unknown-device", device="Mystery GPU")]
 
 
 def test_an_interrupted_kernel_is_a_finding(tmp_path: Path) -> None:
     trace = read(
-        make(tmp_path / "a.sqlite", extra="UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = NULL WHERE start = 100")
+        make(
+            tmp_path / "a.sqlite",
+            extra="UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = NULL WHERE start = 100",
+        )
     )
     assert len(trace.dispatches) == 5
     assert trace.dispatches["device"].eq("H100 SXM5").all()

@@ -24,7 +24,9 @@ HEADER = (
 )
 H100 = "NVIDIA H100 80GB HBM3"
 COPY = f"1000500,64800,120,,,,,,,,,,4.194,64728.395,Pageable,Device,{H100} (0),1,,7,[CUDA memcpy Host-to-Device]\n"
-KERNEL = f'1100000,2368,137,4096,2,1,256,1,1,16,0.001,0.049,,,,,{H100} (1),1,,13,"axpy(int, float *)"\n'
+KERNEL = (
+    f'1100000,2368,137,4096,2,1,256,1,1,16,0.001,0.049,,,,,{H100} (1),1,,13,"axpy(int, float *)"\n'
+)
 FILL = f"1090000,1200,130,,,,,,,,,,0.000,1.0,Device,,{H100} (0),1,,7,[CUDA memset]\n"
 SUMMARY = (
     "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
@@ -44,7 +46,9 @@ def files_of(folder: Path, **texts: str) -> list[DataFile]:
 
 
 def trace_of(folder: Path, text: str, max_bytes: int = 2**30) -> Trace:
-    return NsysStatsReader().trace(files_of(folder, run_cuda_gpu_trace=text), Options(max_bytes=max_bytes))
+    return NsysStatsReader().trace(
+        files_of(folder, run_cuda_gpu_trace=text), Options(max_bytes=max_bytes)
+    )
 
 
 def test_kernels_copies_and_fills(tmp_path: Path) -> None:
@@ -55,8 +59,18 @@ def test_kernels_copies_and_fills(tmp_path: Path) -> None:
     assert table["start_ns"].tolist() == [1000500, 1090000, 1100000]
     assert table["duration_ns"].tolist() == [64800, 1200, 2368]
     assert table["device"].tolist() == ["H100 SXM5"] * 3
-    assert table[["gpu", "stream", "correlation"]].to_numpy().tolist() == [[0, 7, 120], [0, 7, 130], [1, 13, 137]]
-    assert table.loc[2, ["grid_x", "grid_y", "grid_z", "block_x", "vgpr"]].tolist() == [4096, 2, 1, 256, 16]
+    assert table[["gpu", "stream", "correlation"]].to_numpy().tolist() == [
+        [0, 7, 120],
+        [0, 7, 130],
+        [1, 13, 137],
+    ]
+    assert table.loc[2, ["grid_x", "grid_y", "grid_z", "block_x", "vgpr"]].tolist() == [
+        4096,
+        2,
+        1,
+        256,
+        16,
+    ]
     assert table["grid_x"].isna().tolist() == [True, True, False]
     assert table["bytes"].tolist() == [4_194_000, pd.NA, pd.NA]  # 0.000 MB is not known
     assert table["lds_bytes"].isna().all()  # 0.049 MB are not 49 152 bytes
@@ -67,7 +81,11 @@ def test_kernels_copies_and_fills(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "row", "expected"),
     [
-        (HEADER.replace("(ns)", "(us)"), KERNEL.replace("1100000,2368", "1100.0,2.368"), (1_100_000, 2368)),
+        (
+            HEADER.replace("(ns)", "(us)"),
+            KERNEL.replace("1100000,2368", "1100.0,2.368"),
+            (1_100_000, 2368),
+        ),
         (HEADER.replace(" (ns)", "(nsec)"), KERNEL, (1_100_000, 2368)),
         (HEADER, KERNEL.replace("1100000", "123456789012345677"), (123_456_789_012_345_677, 2368)),
         (HEADER, KERNEL.replace("2368", "-8"), (1_100_000, -8)),
@@ -79,20 +97,31 @@ def test_units_of_time(tmp_path: Path, header: str, row: str, expected: tuple[in
 
 
 def test_memory_in_bytes_is_exact(tmp_path: Path) -> None:
-    table = trace_of(tmp_path, HEADER.replace("(MB)", "(B)") + KERNEL.replace("0.001,0.049", "1024,49152")).dispatches
+    table = trace_of(
+        tmp_path, HEADER.replace("(MB)", "(B)") + KERNEL.replace("0.001,0.049", "1024,49152")
+    ).dispatches
     assert table["lds_bytes"].tolist() == [50176]
 
 
 def test_other_reports_behind_it_are_left_alone(tmp_path: Path) -> None:
-    after = f"\nProcessing [run.sqlite] with [/opt/nsys/reports/cuda_gpu_kern_sum.py]... \n\n{SUMMARY}"
+    after = (
+        f"\nProcessing [run.sqlite] with [/opt/nsys/reports/cuda_gpu_kern_sum.py]... \n\n{SUMMARY}"
+    )
     assert len(trace_of(tmp_path, SUMMARY + "\n" + HEADER + COPY + KERNEL + after).dispatches) == 2
 
 
 def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
-    odd = KERNEL.replace("1100000,2368", "soon,2368") + KERNEL.replace("1100000,2368", "1e400,1") + "1,2," + KERNEL
+    odd = (
+        KERNEL.replace("1100000,2368", "soon,2368")
+        + KERNEL.replace("1100000,2368", "1e400,1")
+        + "1,2,"
+        + KERNEL
+    )
     trace = trace_of(tmp_path, HEADER + odd + COPY)
     assert len(trace.dispatches) == 1
-    assert [(finding.code, finding.count) for finding in trace.findings] == [("unreadable-lines", 3)]
+    assert [(finding.code, finding.count) for finding in trace.findings] == [
+        ("unreadable-lines", 3)
+    ]
 
 
 def test_a_trace_without_rows_is_empty(tmp_path: Path) -> None:
@@ -100,7 +129,11 @@ def test_a_trace_without_rows_is_empty(tmp_path: Path) -> None:
 
 
 def test_reports_of_one_recording_belong_together(tmp_path: Path) -> None:
-    texts = {"run_cuda_gpu_trace": HEADER + KERNEL, "run_cuda_gpu_kern_sum": SUMMARY, "run_cuda_api_trace": API}
+    texts = {
+        "run_cuda_gpu_trace": HEADER + KERNEL,
+        "run_cuda_gpu_kern_sum": SUMMARY,
+        "run_cuda_api_trace": API,
+    }
     files = files_of(tmp_path, **texts, other_cuda_gpu_kern_sum=SUMMARY)
     groups = NsysStatsReader().gather(files)
     assert [[file.label for file in group] for group in groups] == [
@@ -110,7 +143,8 @@ def test_reports_of_one_recording_belong_together(tmp_path: Path) -> None:
     trace = NsysStatsReader().trace(groups[0], Options())
     assert len(trace.dispatches) == 1
     assert trace.notes == [
-        remark("report-without-launches", report=f"run_cuda_{name}.csv") for name in ("gpu_kern_sum", "api_trace")
+        remark("report-without-launches", report=f"run_cuda_{name}.csv")
+        for name in ("gpu_kern_sum", "api_trace")
     ]
 
 
@@ -119,13 +153,19 @@ def test_recordings_that_are_named_alike_stay_apart(tmp_path: Path) -> None:
     assert len(NsysStatsReader().gather(files)) == 2
 
 
-@pytest.mark.parametrize("text", [SUMMARY, API, "Time(%),Total Time (ns),Instances,Average,Name\n1,2,3,4,x\n"])
+@pytest.mark.parametrize(
+    "text", [SUMMARY, API, "Time(%),Total Time (ns),Instances,Average,Name\n1,2,3,4,x\n"]
+)
 def test_sums_are_refused_with_what_to_do(tmp_path: Path, text: str) -> None:
-    with pytest.raises(DataError, match=r"^run_cuda_gpu_trace\.csv.*--report.*cuda_gpu_trace.*--format"):
+    with pytest.raises(
+        DataError, match=r"^run_cuda_gpu_trace\.csv.*--report.*cuda_gpu_trace.*--format"
+    ):
         trace_of(tmp_path, text)
 
 
-@pytest.mark.parametrize("text", [HEADER.replace(",Name", ",Title") + KERNEL, HEADER + '"' + "x" * 200_000 + '"\n'])
+@pytest.mark.parametrize(
+    "text", [HEADER.replace(",Name", ",Title") + KERNEL, HEADER + '"' + "x" * 200_000 + '"\n']
+)
 def test_what_cannot_be_read(tmp_path: Path, text: str) -> None:
     with pytest.raises(DataError, match=r"^run_cuda_gpu_trace\.csv.*('Name'|field larger)"):
         trace_of(tmp_path, text)
@@ -137,7 +177,14 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"op,m,n,k,us\n", b"Start,Duration,Name\n", b"Start_Timestamp,End_Timestamp\n", b"\x00Start (ns)"]
+    "content",
+    [
+        b"",
+        b"op,m,n,k,us\n",
+        b"Start,Duration,Name\n",
+        b"Start_Timestamp,End_Timestamp\n",
+        b"\x00Start (ns)",
+    ],
 )
 def test_others_are_declined(content: bytes) -> None:
     assert not NsysStatsReader().sniff(Path("run_cuda_gpu_trace.csv"), content)
@@ -145,7 +192,9 @@ def test_others_are_declined(content: bytes) -> None:
 
 def test_each_column_has_its_own_unit(tmp_path: Path) -> None:
     header = HEADER.replace("Start (ns)", "Start (s)").replace("Duration (ns)", "Duration (us)")
-    rows = KERNEL.replace("1100000,2368", "1.100000,50.0") + KERNEL.replace("1100000,2368", "1.100060,2.5")
+    rows = KERNEL.replace("1100000,2368", "1.100000,50.0") + KERNEL.replace(
+        "1100000,2368", "1.100060,2.5"
+    )
     [file] = files_of(tmp_path, run_cuda_gpu_trace=header + rows)
     table = NsysStatsReader().trace([file], Options()).dispatches
     assert table["duration_ns"].tolist() == [50_000, 2500]

@@ -10,7 +10,14 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers.base import HEAD_BYTES, DataFile, Options
-from flopcast.readers.rocprof import DispatchTable, counters, header_of, is_counter, positions, read_table
+from flopcast.readers.rocprof import (
+    DispatchTable,
+    counters,
+    header_of,
+    is_counter,
+    positions,
+    read_table,
+)
 
 
 def table_of(folder: Path, text: str | bytes) -> DispatchTable:
@@ -29,11 +36,16 @@ def test_lines_are_those_of_the_file_past_empty_and_broken_ones(tmp_path: Path) 
 
 def test_a_header_alone_is_an_empty_table(tmp_path: Path) -> None:
     table = table_of(tmp_path, "Index,KernelName\n")
-    assert (len(table), table.names().tolist(), table.integers("dispatch_id").tolist()) == (0, [], [])
+    assert (len(table), table.names().tolist(), table.integers("dispatch_id").tolist()) == (
+        0,
+        [],
+        [],
+    )
 
 
 @pytest.mark.parametrize(
-    "written", ["f(int) [clone .kd]", "f(int) (.kd)", "f(int).kd", "f(int)", '""f(int).kd""', " f(int) "]
+    "written",
+    ["f(int) [clone .kd]", "f(int) (.kd)", "f(int).kd", "f(int)", '""f(int).kd""', " f(int) "],
 )
 def test_the_ending_of_a_kernel_descriptor_is_removed(tmp_path: Path, written: str) -> None:
     assert table_of(tmp_path, f'KernelName,Index\n"{written}",0\n').names().tolist() == ["f(int)"]
@@ -65,7 +77,9 @@ def test_what_describes_a_dispatch_is_no_counter(name: str) -> None:
     assert not is_counter(name)
 
 
-@pytest.mark.parametrize("name", ["SQ_WAVES", "SQC_DCACHE_REQ_READ_16", "TCC_HIT[0]", "FETCH_SIZE", "GRBM_COUNT"])
+@pytest.mark.parametrize(
+    "name", ["SQ_WAVES", "SQC_DCACHE_REQ_READ_16", "TCC_HIT[0]", "FETCH_SIZE", "GRBM_COUNT"]
+)
 def test_everything_else_is(name: str) -> None:
     assert is_counter(name)
 
@@ -92,7 +106,10 @@ def test_repeated_counters_keep_their_name_and_accumulators_get_one(tmp_path: Pa
 def test_columns_of_words_are_no_counters_and_cells_of_words_are_missing(tmp_path: Path) -> None:
     found, words = counters(table_of(tmp_path, "Index,Host,A,B\n0,node1,1,x\n1,node2,,2.5\n"))
     assert words == ["Host"]
-    assert {name: np.isnan(values).tolist() for name, values in found} == {"A": [False, True], "B": [True, False]}
+    assert {name: np.isnan(values).tolist() for name, values in found} == {
+        "A": [False, True],
+        "B": [True, False],
+    }
 
 
 def test_a_header_longer_than_the_beginning_lacks_its_last_names_only() -> None:

@@ -21,9 +21,7 @@ from flopcast.remarks import remark
 from flopcast.traces.dispatches import Trace, counters_of
 
 READER = RocprofReader()
-PLACE = (
-    "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,sig,obj"
-)
+PLACE = "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,wave_size,sig,obj"
 TIMED = PLACE + ",DispatchNs,BeginNs,EndNs,CompleteNs,DurationNs"
 STATISTICS = '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"f",2,30,15,100\n'
 
@@ -56,7 +54,10 @@ def database(path: Path) -> DataFile:
     path.parent.mkdir(parents=True, exist_ok=True)
     names = TIMED.split(",")
     one, two = timed(1, "g(int) [clone .kd]", 200, 230), timed(0, "f.kd", 100, 110)
-    made = [[part if part.startswith('"') else _value(part) for part in row.split(",")] for row in (one, two)]
+    made = [
+        [part if part.startswith('"') else _value(part) for part in row.split(",")]
+        for row in (one, two)
+    ]
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE KERN ({})".format(", ".join(f'"{name}"' for name in names)))
     connection.executemany(f"INSERT INTO KERN VALUES ({','.join('?' * len(names))})", made)
@@ -87,7 +88,10 @@ def test_dispatches_have_their_times_registers_and_workgroups(tmp_path: Path) ->
     assert table[["grid_y", "grid_z", "block_y", "block_z", "bytes", "rank"]].isna().all(axis=None)
     assert trace.findings == []
     assert trace.notes == [remark("device-not-recorded", file="results.csv", by="rocprof")]
-    assert read(results(tmp_path / "results.csv"), options=Options(defaults={"device": "MI210"})).notes == []
+    assert (
+        read(results(tmp_path / "results.csv"), options=Options(defaults={"device": "MI210"})).notes
+        == []
+    )
 
 
 def test_counter_runs_are_joined_by_index_and_name(tmp_path: Path) -> None:
@@ -105,13 +109,23 @@ def test_counter_runs_are_joined_by_index_and_name(tmp_path: Path) -> None:
     assert trace.dispatches["counter.HIT.imbalance"].tolist() == [1.5, 1.0]
     assert trace.findings == []
     assert remark("counters-of-other-runs", file="results.csv", runs=("moved.csv",)) in trace.notes
-    kept = read(run, DataFile(tmp_path / "moved.csv", "moved.csv", False), options=Options(channels=True))
-    assert counters_of(kept.dispatches) == ["counter.FETCH_SIZE", "counter.HIT[0]", "counter.HIT[1]"]
+    kept = read(
+        run, DataFile(tmp_path / "moved.csv", "moved.csv", False), options=Options(channels=True)
+    )
+    assert counters_of(kept.dispatches) == [
+        "counter.FETCH_SIZE",
+        "counter.HIT[0]",
+        "counter.HIT[1]",
+    ]
 
 
 def test_dispatches_that_a_counter_run_lacks_or_adds_are_found(tmp_path: Path) -> None:
     counted = write(
-        tmp_path / "c.csv", f"{PLACE},A", f"{place(0, 'f')},1", f"{place(1, 'other')},2", f"{place(2, 'z')},3"
+        tmp_path / "c.csv",
+        f"{PLACE},A",
+        f"{place(0, 'f')},1",
+        f"{place(1, 'other')},2",
+        f"{place(2, 'z')},3",
     )
     trace = read(results(tmp_path / "results.csv"), counted)
     assert np.isnan(trace.dispatches["counter.A"]).tolist() == [False, True]
@@ -121,7 +135,9 @@ def test_dispatches_that_a_counter_run_lacks_or_adds_are_found(tmp_path: Path) -
 
 
 def test_a_counter_that_two_runs_counted_differently_is_found(tmp_path: Path) -> None:
-    files = [write(tmp_path / f"{own}.csv", f"{PLACE},A", f"{place(0, 'f')},{own}") for own in (8, 10)]
+    files = [
+        write(tmp_path / f"{own}.csv", f"{PLACE},A", f"{place(0, 'f')},{own}") for own in (8, 10)
+    ]
     [*_, finding] = read(results(tmp_path / "results.csv"), *files).findings
     assert (finding.code, finding.severity, finding.count) == ("replay-spread", "warning", 1)
     assert dict(finding.remark.values["spreads"]) == {"A": pytest.approx(0.2)}
@@ -139,7 +155,12 @@ def test_runs_of_a_folder_are_traces_of_their_own_each_with_its_counters(tmp_pat
     write(tmp_path / "b_results.csv", TIMED, timed(0, "f", 7, 9), timed(1, "g(int)", 10, 12))
     write(tmp_path / "c_results.csv", TIMED, timed(0, "x", 7, 9))
     for own in ("a", "b"):
-        write(tmp_path / f"{own}_counted.csv", f"{PLACE},A", f"{place(0, 'f')},1", f"{place(1, 'g(int)')},1")
+        write(
+            tmp_path / f"{own}_counted.csv",
+            f"{PLACE},A",
+            f"{place(0, 'f')},1",
+            f"{place(1, 'g(int)')},1",
+        )
     write(tmp_path / "c_counted.csv", f"{PLACE},A", f"{place(0, 'unknown')},1")
     (tmp_path / "b_results.stats.csv").write_text(STATISTICS, encoding="utf-8")
     assert groups(tmp_path) == [
@@ -154,7 +175,11 @@ def test_a_database_gives_the_same_rows_as_the_table(tmp_path: Path) -> None:
     of_table = read(results(tmp_path / "results.csv")).dispatches
     of_database = read(database(tmp_path / "results.db")).dispatches
     assert of_database["source"].tolist() == ["results.db:2", "results.db:1"]
-    assert of_table.drop(columns="source").astype(str).equals(of_database.drop(columns="source").astype(str))
+    assert (
+        of_table.drop(columns="source")
+        .astype(str)
+        .equals(of_database.drop(columns="source").astype(str))
+    )
 
 
 def test_table_and_database_of_one_run_are_read_once(tmp_path: Path) -> None:
@@ -216,20 +241,28 @@ OPERATIONS = [
 ]
 
 
-def traced(folder: Path, operations: Sequence[tuple[int | str, ...]] = OPERATIONS) -> tuple[DataFile, DataFile]:
+def traced(
+    folder: Path, operations: Sequence[tuple[int | str, ...]] = OPERATIONS
+) -> tuple[DataFile, DataFile]:
     """Write what --hip-trace does: times in table OPS, and in the arguments of events."""
     with contextlib.closing(sqlite3.connect(folder / "results.db")) as connection, connection:
         connection.execute(f"CREATE TABLE OPS ({OPS})")
         connection.executemany(f"INSERT INTO OPS VALUES ({','.join('?' * 10)})", operations)
         connection.execute('CREATE TABLE KERN ("Index" INTEGER, "KernelName" TEXT)')
     names = OPS.replace('"', "").split(",")
-    api = {"ph": "X", "name": "hipMalloc", "args": {"BeginNs": "1", "EndNs": "2", "Name": "hipMalloc"}}
+    api = {
+        "ph": "X",
+        "name": "hipMalloc",
+        "args": {"BeginNs": "1", "EndNs": "2", "Name": "hipMalloc"},
+    }
     events = [{"ph": "M", "args": {"name": "1 GPU4"}}, api]
     for operation in operations:
         given = {name: str(value) for name, value in zip(names, operation, strict=True)}
         events.append({"ph": "X", "name": given["Name"], "args": given})
     (folder / "results.json").write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
-    database_file, trace_file = (DataFile(folder / name, name, True) for name in ("results.db", "results.json"))
+    database_file, trace_file = (
+        DataFile(folder / name, name, True) for name in ("results.db", "results.json")
+    )
     return database_file, trace_file
 
 
@@ -258,7 +291,9 @@ def test_rows_without_times_are_left_out_and_impossible_ones_stay(tmp_path: Path
     rows = [f"{place(0, 'f')},1,,3,4,5", timed(1, "g", 10, 4), timed(2, "h", 20, 20)]
     trace = read(write(tmp_path / "r.csv", TIMED, *rows))
     assert trace.dispatches["duration_ns"].tolist() == [-6, 0]
-    assert [(own.code, own.count, own.source) for own in trace.findings] == [("unreadable-times", 1, "r.csv:2")]
+    assert [(own.code, own.count, own.source) for own in trace.findings] == [
+        ("unreadable-times", 1, "r.csv:2")
+    ]
 
 
 def test_columns_of_a_database_that_are_missing_are_named(tmp_path: Path) -> None:
@@ -294,13 +329,16 @@ def test_reference_numbers(shared_data: Path) -> None:
         if group[0].path.suffix != ".json"
     }
     assert {
-        label: (len(trace.dispatches), int(trace.dispatches["duration_ns"].sum())) for label, trace in found.items()
+        label: (len(trace.dispatches), int(trace.dispatches["duration_ns"].sum()))
+        for label, trace in found.items()
     } == {
         "finite-difference/results.csv": (1004, 2610787312),
         "finite-difference/kernel1_results.db": (1004, 2648556655),
         "seismic-stencils/13-12-2023_results.csv": (1024, 1554596726),
     }
-    assert all(trace.findings == [] for trace in found.values())  # no DurationNs differs from EndNs - BeginNs
+    assert all(
+        trace.findings == [] for trace in found.values()
+    )  # no DurationNs differs from EndNs - BeginNs
     stencils = found["seismic-stencils/13-12-2023_results.csv"].dispatches
     assert len(counters_of(stencils)) == 7
     assert stencils[counters_of(stencils)].notna().all(axis=None)
@@ -309,7 +347,11 @@ def test_reference_numbers(shared_data: Path) -> None:
 
 def test_hidden_files_that_the_user_names_join_their_run(shared_data: Path) -> None:
     folder = shared_data / "profiles" / "rocprof_v1v2" / "finite-difference"
-    paths = [*sorted(folder.glob(".xr_*.csv")), folder / "kernel1_results.db", folder / "results.csv"]
+    paths = [
+        *sorted(folder.glob(".xr_*.csv")),
+        folder / "kernel1_results.db",
+        folder / "results.csv",
+    ]
     assert [len(group) for group in groups(*paths)] == [3, 1]
 
 
@@ -321,7 +363,18 @@ def test_an_unfinished_trace_of_a_real_run_is_an_error(shared_data: Path) -> Non
 
 
 VECTOR_ADD = [
-    (begin, begin + 3_431_611, 4, 0, "vector_add(float*, float*, float*, int)", 1, 1, "", 0, 3_431_611)
+    (
+        begin,
+        begin + 3_431_611,
+        4,
+        0,
+        "vector_add(float*, float*, float*, int)",
+        1,
+        1,
+        "",
+        0,
+        3_431_611,
+    )
     for begin in (622_109_244_416_840, 622_109_249_416_840, 622_109_254_416_840)
 ]
 

@@ -12,7 +12,11 @@ from flopcast.readers.rocprof import Times, dispatch_columns, read_table, times_
 
 def times(folder: Path, *stamps: str) -> Times:
     path = folder / "t.csv"
-    path.write_text("\n".join(["Kernel_Name,Start_Timestamp,End_Timestamp", *(f"k,{own}" for own in stamps), ""]))
+    path.write_text(
+        "\n".join(
+            ["Kernel_Name,Start_Timestamp,End_Timestamp", *(f"k,{own}" for own in stamps), ""]
+        )
+    )
     found = times_of(read_table(DataFile(path, "t.csv", True), Options()))
     assert found is not None
     return found
@@ -49,7 +53,10 @@ def test_stamps_that_are_no_numbers_are_not_known(tmp_path: Path) -> None:
 
 def test_stamps_beyond_64_bits_do_not_wrap_around(tmp_path: Path) -> None:
     found = times(
-        tmp_path, "5,18446744073709551615", "18446744073709551615,5", "-9000000000000000000,9000000000000000000"
+        tmp_path,
+        "5,18446744073709551615",
+        "18446744073709551615,5",
+        "-9000000000000000000,9000000000000000000",
     )
     assert found.known.all()
     assert found.duration_ns.tolist()[0] > 10**18
@@ -60,7 +67,9 @@ def test_stamps_beyond_64_bits_do_not_wrap_around(tmp_path: Path) -> None:
 def test_grids_are_products_in_workgroups_and_what_cannot_be_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     header = "Kernel_Name,Grid_Size,Workgroup_Size,Correlation_ID,Start_Timestamp,End_Timestamp"
-    path.write_text(f"{header}\nf,1024,256,0,1,2\ng,1000,256,0,1,2\nh,64,0,0,1,2\n", encoding="utf-8")
+    path.write_text(
+        f"{header}\nf,1024,256,0,1,2\ng,1000,256,0,1,2\nh,64,0,0,1,2\n", encoding="utf-8"
+    )
     table = read_table(DataFile(path, "t.csv", True), Options())
     found = times_of(table)
     assert found is not None

@@ -23,15 +23,33 @@ def made(folder: Path, name: str, header: str, *rows: str) -> Pass:
     return read_pass(DataFile(path, name, True), Options())
 
 
-def row(number: int, kernel: str, *values: object, grid: int = 512, gpu: int = 2, at: int = 100, took: int = 10) -> str:
+def row(
+    number: int,
+    kernel: str,
+    *values: object,
+    grid: int = 512,
+    gpu: int = 2,
+    at: int = 100,
+    took: int = 10,
+) -> str:
     place = f'{number},{gpu},{grid},256,0,"{kernel}",{at},{at + took}'
     return ",".join([place, *map(str, values)])
 
 
-def test_dispatches_are_joined_by_order_within_the_kernel_wherever_numbers_start(tmp_path: Path) -> None:
-    base = made(tmp_path, "a.csv", WIDE, row(0, "f"), row(1, "g"), row(2, "f"), row(3, "f", grid=1024))
+def test_dispatches_are_joined_by_order_within_the_kernel_wherever_numbers_start(
+    tmp_path: Path,
+) -> None:
+    base = made(
+        tmp_path, "a.csv", WIDE, row(0, "f"), row(1, "g"), row(2, "f"), row(3, "f", grid=1024)
+    )
     other = made(
-        tmp_path, "b.csv", WIDE, row(4, "f", grid=1024), row(3, "f (.kd)"), row(2, "g"), row(1, "f [clone .kd]")
+        tmp_path,
+        "b.csv",
+        WIDE,
+        row(4, "f", grid=1024),
+        row(3, "f (.kd)"),
+        row(2, "g"),
+        row(1, "f [clone .kd]"),
     )
     assert rows_of(base.table, other.table).tolist() == [3, 2, 1, 0]
 
@@ -65,7 +83,9 @@ def test_a_long_table_becomes_one_row_per_dispatch(tmp_path: Path) -> None:
 
 
 def test_a_counter_that_a_long_table_repeats_is_compared(tmp_path: Path) -> None:
-    long = made(tmp_path, "p.csv", LONG, row(1, "f", "A", 4), row(1, "f", "A", 5), row(1, "f", "A", 4))
+    long = made(
+        tmp_path, "p.csv", LONG, row(1, "f", "A", 4), row(1, "f", "A", 5), row(1, "f", "A", 4)
+    )
     joined = join(long, [], None)
     assert joined.counters["A"].tolist() == [4]
     [finding] = joined.findings
@@ -73,7 +93,9 @@ def test_a_counter_that_a_long_table_repeats_is_compared(tmp_path: Path) -> None
     assert dict(finding.remark.values["spreads"]) == {"A": pytest.approx(0.2)}
 
 
-def test_a_long_table_that_would_be_almost_empty_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_table_that_would_be_almost_empty_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rocprofiler_compute, "_CELLS", 100)
     rows = [row(i, "f", f"C{i}", 1) for i in range(40)]
     with pytest.raises(DataError, match=r"p\.csv.*40.*40.*40"):
@@ -84,9 +106,18 @@ def test_counters_of_all_passes_come_together_the_first_value_first(tmp_path: Pa
     base = made(tmp_path, "a.csv", WIDE + ",A,B", row(0, "f", 1, 100), row(1, "f", 2, 100))
     other = made(tmp_path, "b.csv", WIDE + ",B,C", row(1, "f", 99, 5), row(2, "f", 100, 6))
     joined = join(base, [other], None)
-    assert {name: own.tolist() for name, own in joined.counters.items()} == {"A": [1, 2], "B": [100, 100], "C": [5, 6]}
+    assert {name: own.tolist() for name, own in joined.counters.items()} == {
+        "A": [1, 2],
+        "B": [100, 100],
+        "C": [5, 6],
+    }
     [finding] = joined.findings
-    assert (finding.code, finding.severity, finding.count, finding.source) == ("replay-spread", "info", 1, "a.csv")
+    assert (finding.code, finding.severity, finding.count, finding.source) == (
+        "replay-spread",
+        "info",
+        1,
+        "a.csv",
+    )
     assert dict(finding.remark.values["spreads"]) == {"B": pytest.approx(0.01)}
     assert joined.notes == [remark("counters-of-several-runs", file="a.csv")]
 
@@ -125,11 +156,15 @@ def test_durations_that_differ_between_passes_are_found_unless_spoiled(tmp_path:
 def test_sums_over_some_channels_are_found(
     tmp_path: Path, names: str, known: int | None, expected: tuple[str, int, int] | None
 ) -> None:
-    findings = join(made(tmp_path, "a.csv", f"{WIDE},{names}", row(0, "f", 1, 2)), [], known).findings
+    findings = join(
+        made(tmp_path, "a.csv", f"{WIDE},{names}", row(0, "f", 1, 2)), [], known
+    ).findings
     assert [own.code for own in findings] == (["channels-missing"] if expected else [])
     assert expected is None or findings[0].remark.values == {"counters": (expected,)}
 
 
 def test_channels_that_are_spread_over_passes_are_complete_together(tmp_path: Path) -> None:
     base = made(tmp_path, "a.csv", WIDE + ",TCC_A[0]", row(0, "f", 1))
-    assert join(base, [made(tmp_path, "b.csv", WIDE + ",TCC_A[1]", row(0, "f", 1))], 2).findings == []
+    assert (
+        join(base, [made(tmp_path, "b.csv", WIDE + ",TCC_A[1]", row(0, "f", 1))], 2).findings == []
+    )

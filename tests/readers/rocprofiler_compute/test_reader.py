@@ -16,9 +16,7 @@ from flopcast.table.counters import channel_of
 from flopcast.traces.dispatches import Trace, counters_of
 
 READER = RocprofilerComputeReader()
-PLACE = (
-    "Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,Accum_VGPR,SGPR,Wave_Size,Kernel_Name"
-)
+PLACE = "Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,Accum_VGPR,SGPR,Wave_Size,Kernel_Name"
 MERGED = f"Dispatch_ID,GPU_ID,{PLACE},Correlation_ID"
 PASS = f"Dispatch_ID,GPU_ID,Queue_ID,PID,TID,{PLACE},Start_Timestamp,End_Timestamp,Correlation_ID"
 SYSTEM = "workload_name,command,compute_partition,gpu_model,gpu_arch,cu_per_gpu,total_l2_chan"
@@ -42,15 +40,24 @@ def write(path: Path, *lines: str) -> Path:
 
 def workload(folder: Path, stamps: tuple[tuple[object, object], ...] = AT) -> Path:
     """Write what Omniperf 2 writes: two dispatches, counted in two joined passes and a level pass."""
-    rows = [merged_row(i, f"{i + 5},64,0,{i},3,64,9", f"{own[0]},{own[1]}") for i, own in enumerate(stamps)]
+    rows = [
+        merged_row(i, f"{i + 5},64,0,{i},3,64,9", f"{own[0]},{own[1]}")
+        for i, own in enumerate(stamps)
+    ]
     names = "SQ_WAVES,Wave_Size_1,Correlation_ID_1,HIT[0],HIT[1],XCC_Index_1,GRBM_COUNT"
     write(folder / "pmc_perf.csv", f"{MERGED},{names},Start_Timestamp,End_Timestamp", *rows)
     level = [pass_row(i, *own, f",{i + 5},{i + 70},{i + 80}") for i, own in enumerate(stamps)]
-    write(folder / "SQ_LEVEL_WAVES.csv", f"{PASS},SQ_WAVES,SQ_LEVEL_WAVES,SQ_ACCUM_PREV_HIRES", *level)
+    write(
+        folder / "SQ_LEVEL_WAVES.csv", f"{PASS},SQ_WAVES,SQ_LEVEL_WAVES,SQ_ACCUM_PREV_HIRES", *level
+    )
     write(folder / "timestamps.csv", PASS, *[pass_row(i + 1, *own) for i, own in enumerate(stamps)])
     write(folder / "sysinfo.csv", SYSTEM, 'w,"./a 1,2",SPX,MI300X_A1,gfx942,304,2')
     write(folder / "pmc_dispatch_info.csv", "Dispatch_ID,Kernel_Name,GPU_ID", "0,k,7")
-    write(folder / "pmc_kernel_top.csv", "Kernel_Name,Count,Sum(ns),Mean(ns),Median(ns),Pct", "k,2,70,35,35,100")
+    write(
+        folder / "pmc_kernel_top.csv",
+        "Kernel_Name,Count,Sum(ns),Mean(ns),Median(ns),Pct",
+        "k,2,70,35,35,100",
+    )
     write(folder / "roofline.csv", "device,HBMBw,HBMBwLow", "0,1,1")
     write(folder / "perfmon" / "pmc_perf_0.txt", "pmc: SQ_WAVES", "gpu:")
     return folder
@@ -112,7 +119,10 @@ def test_sound_timestamps_beside_spoiled_ones_are_used_and_said(tmp_path: Path) 
     assert trace.dispatches["process"].tolist() == [55, 55]
     [finding] = trace.findings
     assert (finding.code, finding.severity) == ("spoiled-timestamps", "warning")
-    assert (finding.remark.values["remedy"], finding.remark.values["other"]) == ("other", "timestamps.csv")
+    assert (finding.remark.values["remedy"], finding.remark.values["other"]) == (
+        "other",
+        "timestamps.csv",
+    )
 
 
 def test_a_merged_table_without_times_takes_those_of_the_passes(tmp_path: Path) -> None:
@@ -121,21 +131,31 @@ def test_a_merged_table_without_times_takes_those_of_the_passes(tmp_path: Path) 
     assert len(read(tmp_path).dispatches) == 0
     write(tmp_path / "SQ_X.csv", PASS, pass_row(4, 10, 15))
     trace = read(tmp_path)
-    assert trace.dispatches[["start_ns", "duration_ns", "stream"]].to_numpy().tolist() == [[10, 5, 3]]
+    assert trace.dispatches[["start_ns", "duration_ns", "stream"]].to_numpy().tolist() == [
+        [10, 5, 3]
+    ]
     assert remark("times-of-other-file", file="pmc_perf.csv", other="SQ_X.csv") in trace.notes
 
 
 def test_fractions_of_a_nanosecond_are_rounded_and_said(tmp_path: Path) -> None:
     header = f"{MERGED},A,Start_Timestamp,End_Timestamp"
-    write(tmp_path / "pmc_perf.csv", header, merged_row(0, "1", "1248000000000000.5,1248000000000020.25"))
+    write(
+        tmp_path / "pmc_perf.csv",
+        header,
+        merged_row(0, "1", "1248000000000000.5,1248000000000020.25"),
+    )
     trace = read(tmp_path)
     assert trace.dispatches["duration_ns"].tolist() == [20]
-    assert [note.values["rounded_ns"] for note in trace.notes if note.code == "times-are-means"] == [0.25]
+    assert [
+        note.values["rounded_ns"] for note in trace.notes if note.code == "times-are-means"
+    ] == [0.25]
 
 
 def test_passes_without_a_merged_table_are_joined(tmp_path: Path) -> None:
     for number, name in ((2, "B"), (10, "C"), (1, "A")):
-        rows = [pass_row(i, 1000 * number + i, 1000 * number + i + 40, f",{number}") for i in range(2)]
+        rows = [
+            pass_row(i, 1000 * number + i, 1000 * number + i + 40, f",{number}") for i in range(2)
+        ]
         write(tmp_path / f"pmc_perf_{number}.csv", f"{PASS},{name}", *rows)
     trace = read(tmp_path)
     assert trace.dispatches["start_ns"].tolist() == [1000, 1001]
@@ -148,7 +168,9 @@ def test_timestamps_stand_before_passes_that_counted(tmp_path: Path) -> None:
     write(tmp_path / "pmc_perf_0.csv", f"{PASS},A", pass_row(0, 10, 30, ",1"))
     write(tmp_path / "timestamps.csv", PASS, pass_row(1, 50, 60))
     trace = read(tmp_path)
-    assert trace.dispatches[["start_ns", "duration_ns", "counter.A"]].to_numpy().tolist() == [[50, 10, 1.0]]
+    assert trace.dispatches[["start_ns", "duration_ns", "counter.A"]].to_numpy().tolist() == [
+        [50, 10, 1.0]
+    ]
     assert dict(trace.findings[0].remark.values["spreads"]) == {"duration": pytest.approx(0.5)}
 
 
@@ -157,7 +179,11 @@ def test_the_long_layout_is_made_wide(tmp_path: Path) -> None:
         "GPU_ID,Dispatch_ID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Kernel_Name,Start_Timestamp,End_Timestamp,"
         "Kernel_ID,Counter_Name,Counter_Value"
     )
-    rows = [f'7,{i},1024,256,0,"k(int)",{100 * i},{100 * i + 9},3,{name},{i}' for i in (1, 2) for name in ("A", "B[0]")]
+    rows = [
+        f'7,{i},1024,256,0,"k(int)",{100 * i},{100 * i + 9},3,{name},{i}'
+        for i in (1, 2)
+        for name in ("A", "B[0]")
+    ]
     write(tmp_path / "pmc_perf.csv", header, *rows)
     trace = read(tmp_path)
     assert trace.dispatches["duration_ns"].tolist() == [9, 9]
@@ -172,7 +198,9 @@ def test_tables_of_rocprof_v2_under_other_names_are_runs_of_their_own(tmp_path: 
     assert gathered(tmp_path) == [["results_1.csv"], ["results_2.csv"]]
     trace = read(tmp_path / "results_1.csv")
     assert trace.dispatches["counter.A"].tolist() == [1.0]
-    assert remark("device-not-recorded", file="results_1.csv", by="rocprofiler-compute") in trace.notes
+    assert (
+        remark("device-not-recorded", file="results_1.csv", by="rocprofiler-compute") in trace.notes
+    )
 
 
 def test_a_folder_without_dispatches_is_empty_with_a_note(tmp_path: Path) -> None:
@@ -184,7 +212,9 @@ def test_a_folder_without_dispatches_is_empty_with_a_note(tmp_path: Path) -> Non
 
 def test_an_analysis_database_is_recognised_and_not_read(tmp_path: Path) -> None:
     path = tmp_path / "rocprof_compute_1.db"
-    path.write_bytes(b"SQLite format 3\x00 CREATE TABLE compute_workload; CREATE TABLE compute_metric_definition")
+    path.write_bytes(
+        b"SQLite format 3\x00 CREATE TABLE compute_workload; CREATE TABLE compute_metric_definition"
+    )
     trace = read(path)
     assert len(trace.dispatches) == 0
     assert trace.notes[0].code == "derived-metrics-only"
@@ -193,7 +223,10 @@ def test_an_analysis_database_is_recognised_and_not_read(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "beginning"),
     [
-        ("counter_collection.csv", "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Grid_Size,Kernel_Name\n"),
+        (
+            "counter_collection.csv",
+            "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Grid_Size,Kernel_Name\n",
+        ),
         ("results.csv", "Index,KernelName,gpu-id,grd,wgr,BeginNs,EndNs\n"),
         ("kernels.db", "SQLite format 3\x00 CREATE TABLE rocpd_op"),
         ("log.txt", "nothing of ours"),
@@ -225,12 +258,21 @@ def test_reference_numbers_of_wide_tables(shared_data: Path, folder: str) -> Non
     table = read(path).dispatches
     channels = [name for name in names if channel_of(name)]
     first = table["duration_ns"].head(3).tolist()
-    assert [len(table), len(names), len(channels), first, table["device"].iloc[0]] == REFERENCE[folder]
+    assert [len(table), len(names), len(channels), first, table["device"].iloc[0]] == REFERENCE[
+        folder
+    ]
     assert len(table["device"].unique()) == 1
 
 
 def test_reference_numbers_of_the_long_table(shared_data: Path) -> None:
-    trace = read(shared_data / "profiles" / "rocprofiler_compute" / "rocm-systems" / "vcopy" / "MI300X_A1_rocpd")
+    trace = read(
+        shared_data
+        / "profiles"
+        / "rocprofiler_compute"
+        / "rocm-systems"
+        / "vcopy"
+        / "MI300X_A1_rocpd"
+    )
     table = trace.dispatches
     assert len(table) == 3
     assert table["start_ns"].iloc[0] == 13386742234691895
@@ -238,7 +280,11 @@ def test_reference_numbers_of_the_long_table(shared_data: Path) -> None:
     assert table["duration_ns"].iloc[0] == 13386742234700548 - 13386742234691895 == 8653
     # 2009 counters per dispatch, of which 14 x 128 are channels
     assert len(counters_of(table)) == 2009 - 14 * 128 + 14 * 3
-    spreads = [finding.remark.values["spreads"] for finding in trace.findings if finding.code == "replay-spread"]
+    spreads = [
+        finding.remark.values["spreads"]
+        for finding in trace.findings
+        if finding.code == "replay-spread"
+    ]
     assert any("duration" in dict(found) for found in spreads)
 
 
@@ -246,7 +292,11 @@ def test_what_is_wrong_with_the_samples_is_found(shared_data: Path) -> None:
     root = shared_data / "profiles" / "rocprofiler_compute"
     codes = {
         folder: {finding.code for finding in read(root / folder).findings}
-        for folder in ("rocm-systems/vcopy/MI300X_A1", "rocm-systems/vcopy/MI350", "hpctraining_collapse_MI300A_A1")
+        for folder in (
+            "rocm-systems/vcopy/MI300X_A1",
+            "rocm-systems/vcopy/MI350",
+            "hpctraining_collapse_MI300A_A1",
+        )
     }
     assert "spoiled-timestamps" in codes["rocm-systems/vcopy/MI300X_A1"]
     assert "channels-missing" in codes["rocm-systems/vcopy/MI350"]

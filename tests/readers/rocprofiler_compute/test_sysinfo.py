@@ -24,14 +24,18 @@ def row(model: str, arch: str, cus: str, partition: str = "SPX") -> dict[str, st
         ({"gpu_model": "MI300X_A1"}, "MI300X"),
     ],
 )
-def test_model_and_architecture_that_agree_need_no_remark(given: dict[str, str], device: str) -> None:
+def test_model_and_architecture_that_agree_need_no_remark(
+    given: dict[str, str], device: str
+) -> None:
     assert device_in(given) == (device, [])
 
 
 def test_the_model_stands_before_a_count_of_units_that_it_cannot_have() -> None:
     device, [note] = device_in(row("MI300X_A1", "gfx942", "128"))
     assert device == "MI300X"
-    assert note == remark("gpu-model-contradicted", model="MI300X_A1", arch="gfx942", units=128, device="MI300X")
+    assert note == remark(
+        "gpu-model-contradicted", model="MI300X_A1", arch="gfx942", units=128, device="MI300X"
+    )
 
 
 def test_an_alias_is_a_note() -> None:
@@ -59,7 +63,10 @@ def test_part_of_a_card_is_another_device() -> None:
 
 
 def test_a_model_never_names_a_file(tmp_path: Path) -> None:
-    assert device_in({"gpu_model": str(tmp_path / "mine.toml")}) == (str(tmp_path / "mine.toml"), [])
+    assert device_in({"gpu_model": str(tmp_path / "mine.toml")}) == (
+        str(tmp_path / "mine.toml"),
+        [],
+    )
 
 
 def test_the_line_is_read_with_quoted_commas_and_the_channels(tmp_path: Path) -> None:
@@ -68,7 +75,9 @@ def test_the_line_is_read_with_quoted_commas_and_the_channels(tmp_path: Path) ->
     path.write_text(text, encoding="utf-8")
     system = read_system(DataFile(path, "sysinfo.csv", True), Options())
     assert (system.device, system.channels) == ("MI350X", 16)
-    assert [(note.code, note.values["file"]) for note in system.notes] == [("gpu-model-contradicted", "sysinfo.csv")]
+    assert [(note.code, note.values["file"]) for note in system.notes] == [
+        ("gpu-model-contradicted", "sysinfo.csv")
+    ]
 
 
 def test_a_header_alone_says_nothing(tmp_path: Path) -> None:

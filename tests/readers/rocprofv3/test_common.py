@@ -34,7 +34,14 @@ def test_the_number_of_an_architecture(version: int | None, gfx: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "number"),
-    [("Agent 4", 4), ("GPU 0", 0), ("7", 7), ("", None), ("Agent", None), ("Agent " + "9" * 30, None)],
+    [
+        ("Agent 4", 4),
+        ("GPU 0", 0),
+        ("7", 7),
+        ("", None),
+        ("Agent", None),
+        ("Agent " + "9" * 30, None),
+    ],
 )
 def test_the_number_of_an_agent(word: str, number: int | None) -> None:
     assert agent_number(word) == number
@@ -51,7 +58,9 @@ def test_an_agent_is_found_by_the_kind_of_number_its_name_has() -> None:
 
 
 def test_equal_gpus_need_no_number() -> None:
-    assert Agents([Agent(1, 1, 0, "MI300X"), Agent(2, 2, 1, "MI300X")]).device("Agent 9") == "MI300X"
+    assert (
+        Agents([Agent(1, 1, 0, "MI300X"), Agent(2, 2, 1, "MI300X")]).device("Agent 9") == "MI300X"
+    )
     assert Agents().device("Agent 1") == ""
 
 
@@ -83,7 +92,12 @@ def test_durations_never_wrap() -> None:
     [
         ([0, 3], [1, 1], [0, 3], True),
         ([0, 0], [1, 1], [0, 0], True),
-        ([0, 0], [1, 2], [1, 2], False),  # all on one stream, and yet on two queues: streams were not recorded
+        (
+            [0, 0],
+            [1, 2],
+            [1, 2],
+            False,
+        ),  # all on one stream, and yet on two queues: streams were not recorded
         ([None, None], [1, 2], [1, 2], False),
     ],
 )
@@ -91,14 +105,18 @@ def test_streams_where_they_were_recorded(
     stream: list[int | None], queue: list[int], expected: list[int], streamed: bool
 ) -> None:
     notes: list[str] = []
-    found, is_stream = streams(pd.Series(stream, dtype="Int64"), pd.Series(queue, dtype="Int64"), notes)
+    found, is_stream = streams(
+        pd.Series(stream, dtype="Int64"), pd.Series(queue, dtype="Int64"), notes
+    )
     assert found.tolist() == expected
     assert is_stream == streamed
     assert bool(notes) != streamed
 
 
 def test_rows_of_two_kinds_are_stacked_by_column() -> None:
-    kernels = pd.DataFrame({"name": pd.Categorical(["k"]), "vgpr": pd.Series([8], dtype="Int64"), "counter.X": [1.5]})
+    kernels = pd.DataFrame(
+        {"name": pd.Categorical(["k"]), "vgpr": pd.Series([8], dtype="Int64"), "counter.X": [1.5]}
+    )
     copies = pd.DataFrame({"name": pd.Categorical(["HtoD"])})
     rows = stacked([kernels, copies, copies.iloc[:0]])
     assert rows["name"].tolist() == ["k", "HtoD"]

@@ -29,7 +29,9 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("name", "rows"), ROWS.items())
-def test_companions_are_read_whole_and_hold_no_activity(shared_data: Path, name: str, rows: int) -> None:
+def test_companions_are_read_whole_and_hold_no_activity(
+    shared_data: Path, name: str, rows: int
+) -> None:
     path = shared_data / "profiles" / "rocprofv3" / name
     file = DataFile(path, path.name, True)
     assert len(CsvTable(file, Options()).lines) == rows

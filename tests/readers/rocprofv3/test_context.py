@@ -46,16 +46,20 @@ def test_times_are_those_of_the_first_pass_with_a_trace(tmp_path: Path) -> None:
     )
     assert label(found) == "pass_2/2_kernel_trace.csv"
     assert found.passes == ["pass_1", "pass_2", "pass_10"]
-    assert [table.file.label for table in found.of_pass(Content.API)] == ["pass_2/2_hip_api_trace.csv"]
+    assert [table.file.label for table in found.of_pass(Content.API)] == [
+        "pass_2/2_hip_api_trace.csv"
+    ]
     assert len(found.of(Content.KERNELS)) == 3
 
 
 def test_counters_with_times_serve_where_there_is_no_trace(tmp_path: Path) -> None:
     old = f"{COUNTERS}\nAgent 1,1,f,X,1\n"
     new = f"{COUNTERS},Start_Timestamp,End_Timestamp\nAgent 1,1,f,X,1,10,20\n"
-    assert label(run(tmp_path, {"pmc_1/1_counter_collection.csv": old, "pmc_2/2_counter_collection.csv": new})) == (
-        "pmc_2/2_counter_collection.csv"
-    )
+    assert label(
+        run(
+            tmp_path, {"pmc_1/1_counter_collection.csv": old, "pmc_2/2_counter_collection.csv": new}
+        )
+    ) == ("pmc_2/2_counter_collection.csv")
     assert run(tmp_path, {"pmc_1/1_counter_collection.csv": old}).timed is None
 
 
@@ -100,28 +104,46 @@ def rows_of(*rows: tuple[str, int | None]) -> pd.DataFrame:
 def calls_of(*rows: tuple[str, int, int]) -> pd.DataFrame:
     guid, correlation, process = zip(*rows, strict=True)
     numbers = {"correlation": correlation, "process": process}
-    return pd.DataFrame({"guid": guid, **{name: pd.Series(values, dtype="Int64") for name, values in numbers.items()}})
+    return pd.DataFrame(
+        {
+            "guid": guid,
+            **{name: pd.Series(values, dtype="Int64") for name, values in numbers.items()},
+        }
+    )
 
 
 @pytest.mark.parametrize(
     ("calls", "expected"),
     [
-        ([("a", 1, 7), ("b", 2, 8)], [True, False, False]),  # ids of one process mean nothing in another
+        (
+            [("a", 1, 7), ("b", 2, 8)],
+            [True, False, False],
+        ),  # ids of one process mean nothing in another
         ([("", 1, 7), ("", 2, 8)], [True, True, False]),
         ([("a", 5, 7)], [False, False, False]),
     ],
 )
-def test_a_row_is_linked_to_a_call_of_its_process(calls: list[tuple[str, int, int]], expected: list[bool]) -> None:
+def test_a_row_is_linked_to_a_call_of_its_process(
+    calls: list[tuple[str, int, int]], expected: list[bool]
+) -> None:
     rows = rows_of(("a", 1), ("a", 2), ("b", None))
     assert linked(rows, calls_of(*calls)).tolist() == expected
 
 
 def test_the_process_is_that_of_the_calls_else_that_of_the_name(tmp_path: Path) -> None:
-    found = run(tmp_path, {"12_kernel_trace.csv": f"{TRACE}\nKERNEL_DISPATCH,Agent 1,1,f,1,10,20\n"})
+    found = run(
+        tmp_path, {"12_kernel_trace.csv": f"{TRACE}\nKERNEL_DISPATCH,Agent 1,1,f,1,10,20\n"}
+    )
     rows = rows_of(("a", 1), ("b", 1), ("c", 1))
-    assert processes(rows, calls_of(("a", 1, 7), ("b", 1, 8), ("b", 2, 9)), found).tolist() == [7, 12, 12]
+    assert processes(rows, calls_of(("a", 1, 7), ("b", 1, 8), ("b", 2, 9)), found).tolist() == [
+        7,
+        12,
+        12,
+    ]
 
 
 def test_a_name_that_is_no_number_is_no_process(tmp_path: Path) -> None:
-    found = run(tmp_path, {"run_kernel_trace.csv": f"{TRACE}\nKERNEL_DISPATCH,Agent 1,1,f,1,10,20\n"})
+    found = run(
+        tmp_path, {"run_kernel_trace.csv": f"{TRACE}\nKERNEL_DISPATCH,Agent 1,1,f,1,10,20\n"}
+    )
     assert processes(rows_of(("", 1)), calls_of(("x", 1, 7)), found).isna().all()

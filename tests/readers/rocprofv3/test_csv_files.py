@@ -63,7 +63,9 @@ def trace_text(*rows: str) -> str:
     return "\n".join([TRACE, *(rows or ROWS), ""])
 
 
-def counted(dispatch: int, kernel: str, counter: str, value: float, times: str = "", grid: int = 1024) -> str:
+def counted(
+    dispatch: int, kernel: str, counter: str, value: float, times: str = "", grid: int = 1024
+) -> str:
     return f'1,{dispatch},Agent 4,1,71,71,{grid},10,"{kernel}",256,0,0,8,0,16,{counter},{value:.6f}{times}'
 
 
@@ -112,7 +114,10 @@ def test_a_kernel_trace(tmp_path: Path) -> None:
 
 
 def test_every_field_quoted_is_the_same(tmp_path: Path) -> None:
-    rows = ['"' + row.replace('"', "").replace(", ", "~").replace(",", '","').replace("~", ", ") + '"' for row in ROWS]
+    rows = [
+        '"' + row.replace('"', "").replace(", ", "~").replace(",", '","').replace("~", ", ") + '"'
+        for row in ROWS
+    ]
     plain = read_one(tmp_path / "a", {"70_kernel_trace.csv": trace_text()})
     quoted = read_one(tmp_path / "b", {"70_kernel_trace.csv": trace_text(*rows)})
     assert quoted.dispatches.equals(plain.dispatches)
@@ -128,7 +133,9 @@ def test_columns_of_2024(tmp_path: Path) -> None:
 
 
 def test_columns_of_rocpd_convert_keep_processes_apart(tmp_path: Path) -> None:
-    api = "Guid," + API.splitlines()[0] + "\nbb,HIP_RUNTIME_API_EXT,hipLaunchKernel,70,77,5,900,990\n"
+    api = (
+        "Guid," + API.splitlines()[0] + "\nbb,HIP_RUNTIME_API_EXT,hipLaunchKernel,70,77,5,900,990\n"
+    )
     trace = read_one(tmp_path, {"out_kernel_trace.csv": CONVERTED, "out_hip_api_trace.csv": api})
     values(
         trace, duration_ns=[500, 700], gpu=[1, 2], stream=[3, 3], vgpr=[8, 8], lds_bytes=[64, 64], sgpr=[16, 16],
@@ -154,12 +161,21 @@ def test_what_stands_beside_a_kernel_trace(tmp_path: Path) -> None:
         gpu=[4, 4, 4, 4, 5, None], stream=[2] * 6, bytes=[None] * 6, process=[70] * 6,
         linked=[False, True, False, False, False, False], correlation=[9, 11, 13, None, None, None],
     )  # fmt: skip
-    assert [name for name in trace.dispatches["name"] if "to" in name] == ["HtoD", "DtoH", "DtoD", "HtoH"]
+    assert [name for name in trace.dispatches["name"] if "to" in name] == [
+        "HtoD",
+        "DtoH",
+        "DtoD",
+        "HtoH",
+    ]
     assert trace.notes == []
 
 
 def test_copies_alone(tmp_path: Path) -> None:
-    values(read_one(tmp_path, {"memory_copy_trace.csv": COPIES}), name=["HtoD", "DtoH", "DtoD", "HtoH"], stream=[2] * 4)
+    values(
+        read_one(tmp_path, {"memory_copy_trace.csv": COPIES}),
+        name=["HtoD", "DtoH", "DtoD", "HtoH"],
+        stream=[2] * 4,
+    )
 
 
 def test_copies_have_no_queue(tmp_path: Path) -> None:
@@ -171,7 +187,10 @@ def test_counters_are_joined_with_the_trace(tmp_path: Path) -> None:
     rows = [counted(1, "add(float*)", "SQ_WAVES", 16), counted(1, "add(float*)", "FETCH_SIZE", 2.5)]
     trace = read_one(
         tmp_path,
-        {"70_kernel_trace.csv": trace_text(), "70_counter_collection.csv": "\n".join([COUNTERS, *rows])},
+        {
+            "70_kernel_trace.csv": trace_text(),
+            "70_counter_collection.csv": "\n".join([COUNTERS, *rows]),
+        },
     )
     values(trace, **{"counter.FETCH_SIZE": [2.5, None], "counter.SQ_WAVES": [16.0, None]})
     assert trace.findings == []
@@ -196,7 +215,11 @@ def test_passes_are_joined_by_kernel_and_order(tmp_path: Path) -> None:
         ]
     }
     trace = read_one(tmp_path, {"h/70_kernel_trace.csv": trace_text(*ROWS, second), **passes})
-    values(trace, **{"counter.A": [3.0, None, 1.0], "counter.B": [9.0, None, None]}, dispatch_id=[1, 3, 4])
+    values(
+        trace,
+        **{"counter.A": [3.0, None, 1.0], "counter.B": [9.0, None, None]},
+        dispatch_id=[1, 3, 4],
+    )
     assert codes(trace) == {"replay-spread": 1, "unmatched-pass": 1}
     assert "counter.C" not in trace.dispatches
     assert remark("kernel-passes-joined", passes=4) in trace.notes
@@ -206,7 +229,9 @@ def test_traces_of_several_passes_are_counted_once(tmp_path: Path) -> None:
     trace = read_one(tmp_path, {f"pass_{n}/{n}_kernel_trace.csv": trace_text() for n in (1, 2, 3)})
     assert trace.dispatches["duration_ns"].sum() == 1100
     assert trace.dispatches["source"].str.startswith("pass_1/").all()
-    assert [note.values["traces"] for note in trace.notes if note.code == "kernel-traces-repeat"] == [2]
+    assert [
+        note.values["traces"] for note in trace.notes if note.code == "kernel-traces-repeat"
+    ] == [2]
 
 
 def test_counters_with_times_give_rows_themselves(tmp_path: Path) -> None:
@@ -227,7 +252,9 @@ def test_counters_with_times_give_rows_themselves(tmp_path: Path) -> None:
 
 
 def test_counters_without_times_are_no_activities(tmp_path: Path) -> None:
-    trace = read_one(tmp_path, {"counter_collection.csv": "\n".join([COUNTERS, counted(1, "f()", "A", 5)])})
+    trace = read_one(
+        tmp_path, {"counter_collection.csv": "\n".join([COUNTERS, counted(1, "f()", "A", 5)])}
+    )
     assert trace.dispatches.empty
     assert list(trace.dispatches.columns) == list(COLUMNS)
     assert codes(trace) == {"counters-without-times": 1}
@@ -235,9 +262,16 @@ def test_counters_without_times_are_no_activities(tmp_path: Path) -> None:
 
 
 def test_counters_of_no_dispatch_are_reported(tmp_path: Path) -> None:
-    rows = [counted(1, "add(float*)", "A", 5), counted(1, "add(float*)", "B", 5).replace("1,1,", "1,,", 1)]
+    rows = [
+        counted(1, "add(float*)", "A", 5),
+        counted(1, "add(float*)", "B", 5).replace("1,1,", "1,,", 1),
+    ]
     trace = read_one(
-        tmp_path, {"1_kernel_trace.csv": trace_text(), "1_counter_collection.csv": "\n".join([COUNTERS, *rows])}
+        tmp_path,
+        {
+            "1_kernel_trace.csv": trace_text(),
+            "1_counter_collection.csv": "\n".join([COUNTERS, *rows]),
+        },
     )
     assert codes(trace) == {"unmatched-pass": 1}
     values(trace, **{"counter.A": [5.0, None]})
@@ -264,7 +298,12 @@ def test_impossible_times_stay_and_unreadable_ones_go(tmp_path: Path) -> None:
     backwards = ROWS[0].replace("2000,2600", "2600,2000")
     endless = ROWS[0].replace("2000,2600", "2000,18446744073709551615")
     trace = read_one(
-        tmp_path, {"kernel_trace.csv": trace_text(backwards, endless, ROWS[0].replace("2000,2600", "2000,"), "cut,off")}
+        tmp_path,
+        {
+            "kernel_trace.csv": trace_text(
+                backwards, endless, ROWS[0].replace("2000,2600", "2000,"), "cut,off"
+            )
+        },
     )
     assert trace.dispatches["duration_ns"].tolist() == [2**63 - 1 - 2000, -600]
     assert codes(trace) == {"clipped-time": 1, "unreadable-times": 1, "broken-lines": 1}
@@ -272,7 +311,12 @@ def test_impossible_times_stay_and_unreadable_ones_go(tmp_path: Path) -> None:
 
 def test_a_workgroup_of_nothing_has_no_grid(tmp_path: Path) -> None:
     row = ROWS[1].replace("256,1,1,1024", "0,1,1,1024")
-    values(read_one(tmp_path, {"kernel_trace.csv": trace_text(row)}), grid_x=[None], block_x=[None], grid_y=[1])
+    values(
+        read_one(tmp_path, {"kernel_trace.csv": trace_text(row)}),
+        grid_x=[None],
+        block_x=[None],
+        grid_y=[1],
+    )
 
 
 # The real samples: rows, sum and span of the durations computed from the files by an independent script.
@@ -294,7 +338,9 @@ def real(shared_data: Path, name: str) -> Trace:
         ("csv_real_rdna35/prefill_kernel_trace.csv", 1128, 66066571, 69879339),
     ],
 )
-def test_reference_numbers_of_kernel_traces(shared_data: Path, name: str, rows: int, total: int, span: int) -> None:
+def test_reference_numbers_of_kernel_traces(
+    shared_data: Path, name: str, rows: int, total: int, span: int
+) -> None:
     trace = real(shared_data, name)
     table = trace.dispatches
     assert (len(table), int(table["duration_ns"].sum()), span_ns(table)) == (rows, total, span)
@@ -311,14 +357,23 @@ def test_reference_numbers_of_kernel_traces(shared_data: Path, name: str, rows: 
         ("csv_real_rdna35/prefill_fetch_counter_collection.csv", 54, 54),
     ],
 )
-def test_reference_numbers_of_counters(shared_data: Path, name: str, dispatches: int, values_read: int) -> None:
+def test_reference_numbers_of_counters(
+    shared_data: Path, name: str, dispatches: int, values_read: int
+) -> None:
     table = real(shared_data, name).dispatches
     assert len(table) == dispatches
-    assert table[[column for column in table if column.startswith("counter.")]].notna().to_numpy().sum() == values_read
+    assert (
+        table[[column for column in table if column.startswith("counter.")]]
+        .notna()
+        .to_numpy()
+        .sum()
+        == values_read
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "rows"), [("csv_docs_2024_10/counter_collection.csv", 7), ("csv_docs_gfx/kernel_names.csv", 4)]
+    ("name", "rows"),
+    [("csv_docs_2024_10/counter_collection.csv", 7), ("csv_docs_gfx/kernel_names.csv", 4)],
 )
 def test_real_counters_without_times(shared_data: Path, name: str, rows: int) -> None:
     trace = real(shared_data, name)
@@ -328,7 +383,10 @@ def test_real_counters_without_times(shared_data: Path, name: str, rows: int) ->
 
 @pytest.mark.parametrize(("name", "rows"), [("csv_docs_gfx", 4), ("csv_docs_2024_10", 2)])
 def test_real_copies(shared_data: Path, name: str, rows: int) -> None:
-    assert real(shared_data, f"{name}/memory_copy_trace.csv").dispatches["kind"].tolist() == ["memcpy"] * rows
+    assert (
+        real(shared_data, f"{name}/memory_copy_trace.csv").dispatches["kind"].tolist()
+        == ["memcpy"] * rows
+    )
 
 
 def test_every_real_file_is_claimed_and_grouped(shared_data: Path) -> None:
@@ -342,11 +400,16 @@ def test_every_real_file_is_claimed_and_grouped(shared_data: Path) -> None:
     decode = groups["csv_real_rdna35/decode_hip_api_trace.csv"].dispatches
     assert decode["linked"].sum() == 27
     assert decode["process"].unique().tolist() == [2684120]
-    assert sum(len(trace.dispatches) for trace in groups.values()) == 7 + 2 + 9 + 4 + 4 + 34 + 144 + 34 + 54 + 1128
+    assert (
+        sum(len(trace.dispatches) for trace in groups.values())
+        == 7 + 2 + 9 + 4 + 4 + 34 + 144 + 34 + 54 + 1128
+    )
 
 
 def test_the_files_of_others_are_not_claimed(shared_data: Path) -> None:
-    files = [file for file in find_files([shared_data]) if file.path.suffix in (".csv", ".txt", ".json")]
+    files = [
+        file for file in find_files([shared_data]) if file.path.suffix in (".csv", ".txt", ".json")
+    ]
     claimed = [file.label for file in files if READER.sniff(file.path, head(file.path))]
     assert claimed
     assert [label for label in claimed if "/rocprofv3/" not in label] == []

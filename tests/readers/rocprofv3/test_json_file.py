@@ -41,7 +41,11 @@ STRINGS = {
         {"kind": "NONE", "operations": []},
         {
             "kind": "MEMORY_COPY",
-            "operations": ["MEMORY_COPY_NONE", "MEMORY_COPY_HOST_TO_DEVICE", "MEMORY_COPY_DEVICE_TO_HOST"],
+            "operations": [
+                "MEMORY_COPY_NONE",
+                "MEMORY_COPY_HOST_TO_DEVICE",
+                "MEMORY_COPY_DEVICE_TO_HOST",
+            ],
         },
     ]
 }
@@ -55,7 +59,9 @@ def info(number: int, kernel: int = 7, agent: int = 901, queue: int = 1) -> dict
     }  # fmt: skip
 
 
-def dispatch(number: int, start: int, end: int, *, stream: int = 3, correlation: int = 0, **of: int) -> dict[str, Any]:
+def dispatch(
+    number: int, start: int, end: int, *, stream: int = 3, correlation: int = 0, **of: int
+) -> dict[str, Any]:
     return {
         "size": 184, "kind": 11, "operation": 2, "thread_id": 1, "stream_id": {"handle": stream},
         "correlation_id": {"internal": correlation or number, "external": 0},
@@ -63,7 +69,9 @@ def dispatch(number: int, start: int, end: int, *, stream: int = 3, correlation:
     }  # fmt: skip
 
 
-def copy(operation: int, start: int, end: int, source: int, target: int, **more: int) -> dict[str, Any]:
+def copy(
+    operation: int, start: int, end: int, source: int, target: int, **more: int
+) -> dict[str, Any]:
     return {
         "kind": 1, "operation": operation, "start_timestamp": start, "end_timestamp": end, "stream_id": {"handle": 3},
         "correlation_id": {"internal": 0, "external": 0},
@@ -71,8 +79,13 @@ def copy(operation: int, start: int, end: int, source: int, target: int, **more:
     }  # fmt: skip
 
 
-def counted(number: int, values: list[tuple[int, float]], times: tuple[int, int] | None = None) -> dict[str, Any]:
-    data: dict[str, Any] = {"dispatch_info": info(number), "correlation_id": {"internal": number, "external": 0}}
+def counted(
+    number: int, values: list[tuple[int, float]], times: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "dispatch_info": info(number),
+        "correlation_id": {"internal": number, "external": 0},
+    }
     if times:
         data |= {"start_timestamp": times[0], "end_timestamp": times[1]}
     records = [{"counter_id": {"handle": handle}, "value": value} for handle, value in values]
@@ -80,7 +93,11 @@ def counted(number: int, values: list[tuple[int, float]], times: tuple[int, int]
 
 
 def process(
-    dispatches: list[Any] | None = None, *, pid: int = 70, counters: list[Any] | None = None, **records: Any
+    dispatches: list[Any] | None = None,
+    *,
+    pid: int = 70,
+    counters: list[Any] | None = None,
+    **records: Any,
 ) -> Any:
     return {
         "metadata": {"pid": pid, "node": {"id": 0}}, "agents": AGENTS, "strings": STRINGS, "kernel_symbols": SYMBOLS,
@@ -110,9 +127,17 @@ def codes(trace: Trace) -> dict[str, tuple[int, str]]:
 
 def test_dispatches(tmp_path: Path) -> None:
     calls = [
-        {"correlation_id": {"internal": 2, "external": 0}, "operation": 3, "start_timestamp": 1, "end_timestamp": 2}
+        {
+            "correlation_id": {"internal": 2, "external": 0},
+            "operation": 3,
+            "start_timestamp": 1,
+            "end_timestamp": 2,
+        }
     ]
-    trace = read(tmp_path, process([dispatch(2, 2000, 2600, kernel=8), dispatch(1, 1000, 1500)], hip_api=calls))
+    trace = read(
+        tmp_path,
+        process([dispatch(2, 2000, 2600, kernel=8), dispatch(1, 1000, 1500)], hip_api=calls),
+    )
     assert list(trace.dispatches.columns) == list(COLUMNS)
     values(
         trace, kind=["kernel"] * 2, name=["add(float*)", "Cijk_1"], device=["MI350X"] * 2, process=[70] * 2,
@@ -133,9 +158,16 @@ def test_without_calls_nothing_is_linked(tmp_path: Path) -> None:
 
 
 def test_agents_by_what_they_say_of_themselves(tmp_path: Path) -> None:
-    trace = read(tmp_path, process([dispatch(n, n, n + 1, agent=agent) for n, agent in ((1, 901), (2, 902), (3, 999))]))
+    trace = read(
+        tmp_path,
+        process(
+            [dispatch(n, n, n + 1, agent=agent) for n, agent in ((1, 901), (2, 902), (3, 999))]
+        ),
+    )
     values(trace, gpu=[2, 5, 999], device=["MI350X", "MI300X", ""])
-    assert ["MI325X" in note.values["same"] for note in trace.notes if note.code == "device-by-gfx"] == [True]
+    assert [
+        "MI325X" in note.values["same"] for note in trace.notes if note.code == "device-by-gfx"
+    ] == [True]
     assert remark("device-not-recorded", by="rocprofv3") in trace.notes
 
 
@@ -171,7 +203,9 @@ def test_counters_are_summed_over_instances(tmp_path: Path) -> None:
 
 
 def test_counters_with_times_give_rows_themselves(tmp_path: Path) -> None:
-    trace = read(tmp_path, process(counters=[counted(1, [(5, 4.0)], (10, 25)), counted(2, [(7, 1.0)])]))
+    trace = read(
+        tmp_path, process(counters=[counted(1, [(5, 4.0)], (10, 25)), counted(2, [(7, 1.0)])])
+    )
     values(trace, duration_ns=[15], name=["add(float*)"], **{"counter.SQ_WAVES": [4.0]})
     assert codes(trace)["counters-without-times"] == (1, "70_results.json:2")
     assert remark("no-kernel-trace") in trace.notes
@@ -179,7 +213,10 @@ def test_counters_with_times_give_rows_themselves(tmp_path: Path) -> None:
 
 def test_a_kernel_that_is_not_described_has_no_name(tmp_path: Path) -> None:
     trace = read(
-        tmp_path, process([dispatch(1, 10, 20), dispatch(2, 30, 40, kernel=0), dispatch(3, 50, 60, kernel=99)])
+        tmp_path,
+        process(
+            [dispatch(1, 10, 20), dispatch(2, 30, 40, kernel=0), dispatch(3, 50, 60, kernel=99)]
+        ),
     )
     values(trace, name=["add(float*)", "", ""])
     assert codes(trace)["unnamed-kernel"] == (2, "70_results.json:2")
@@ -207,7 +244,9 @@ def test_missing_lists_are_empty(tmp_path: Path) -> None:
         ({"dispatch_info": None}, "dispatch_info"), ({"start_timestamp": None}, "start_timestamp"),
     ],
 )  # fmt: skip
-def test_a_field_of_another_type_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_a_field_of_another_type_is_named(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DataError, match=rf"^70_results\.json: .*{message}"):
         read(tmp_path, process([dispatch(1, 10, 20) | change]))
 
@@ -245,7 +284,10 @@ def test_reference_numbers_of_the_lists(shared_data: Path) -> None:
     file = shared_data / "profiles" / "rocprofv3" / "json" / "908_results.json.gz"
     [document] = read_document(DataFile(file, file.name, True), Options()).processes
     assert len(document.kernel_symbols) == 9889
-    assert len({record.dispatch_info.kernel_id for record in document.buffer_records.kernel_dispatch}) == 80
+    assert (
+        len({record.dispatch_info.kernel_id for record in document.buffer_records.kernel_dispatch})
+        == 80
+    )
     assert sum(agent.type == 2 for agent in document.agents) == 8
 
 

@@ -10,21 +10,32 @@ from flopcast.readers.base import DataFile
 from flopcast.readers.rocprofv3_csv import Content, content_of, place_of, runs
 
 API = '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp","End_Timestamp"'
-COUNTERS = "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Kernel_Name,Counter_Name,Counter_Value"
+COUNTERS = (
+    "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Kernel_Name,Counter_Name,Counter_Value"
+)
 
 
 @pytest.mark.parametrize(
     ("header", "content"),
     [
-        ('"Kind","Agent_Id","Queue_Id","Dispatch_Id","Kernel_Name","Start_Timestamp","End_Timestamp"', Content.KERNELS),
-        ("Guid,Kind,Agent_Id,Dispatch_Id,Kernel_Name,Start_Timestamp,End_Timestamp,Lds_Block_Size", Content.KERNELS),
+        (
+            '"Kind","Agent_Id","Queue_Id","Dispatch_Id","Kernel_Name","Start_Timestamp","End_Timestamp"',
+            Content.KERNELS,
+        ),
+        (
+            "Guid,Kind,Agent_Id,Dispatch_Id,Kernel_Name,Start_Timestamp,End_Timestamp,Lds_Block_Size",
+            Content.KERNELS,
+        ),
         (COUNTERS, Content.COUNTERS),
         (COUNTERS + ",Start_Timestamp,End_Timestamp", Content.COUNTERS),
         (
             "Kind,Direction,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,End_Timestamp",
             Content.COPIES,
         ),
-        ("Node_Id,Logical_Node_Id,Agent_Type,Cu_Count,Gfx_Target_Version,Name,Product_Name", Content.AGENTS),
+        (
+            "Node_Id,Logical_Node_Id,Agent_Type,Cu_Count,Gfx_Target_Version,Name,Product_Name",
+            Content.AGENTS,
+        ),
         (API, Content.API),
         ('"Guid",' + API, Content.API),
         ("Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev", Content.STATISTICS),
@@ -32,12 +43,21 @@ COUNTERS = "Correlation_Id,Dispatch_Id,Agent_Id,Queue_Id,Process_Id,Kernel_Name,
             "Kind,Operation,Agent_Id,Allocation_Size,Address,Correlation_Id,Start_Timestamp,End_Timestamp",
             Content.ALLOCATIONS,
         ),
-        ("Kind,Operation,Agent_Id,Queue_Id,Thread_Id,Alloc_Flags,Start_Timestamp,End_Timestamp", Content.SCRATCH),
-        ("Sample_Timestamp,Exec_Mask,Dispatch_Id,Instruction,Instruction_Comment,Correlation_Id", Content.SAMPLES),
+        (
+            "Kind,Operation,Agent_Id,Queue_Id,Thread_Id,Alloc_Flags,Start_Timestamp,End_Timestamp",
+            Content.SCRATCH,
+        ),
+        (
+            "Sample_Timestamp,Exec_Mask,Dispatch_Id,Instruction,Instruction_Comment,Correlation_Id",
+            Content.SAMPLES,
+        ),
         ("Name,Calls,TotalDurationNs,AverageNs,Percentage", None),  # rocprof v1
         ("Index,KernelName,gpu-id,grd,wgr,DispatchNs,BeginNs,EndNs,CompleteNs,DurationNs", None),
         ("Dispatch_ID,GPU_ID,Grid_Size,Kernel_Name,Start_Timestamp,End_Timestamp,SQ_WAVES", None),
-        ("Dispatch_ID,GPU_ID,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp", None),
+        (
+            "Dispatch_ID,GPU_ID,Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp",
+            None,
+        ),
         ("gfx,cu_num,M,N,K,libtype,kernelId,splitK,us,kernelName", None),
         ("device,m,n,k,time_us", None),
         ("", None),
@@ -71,7 +91,9 @@ def grouped(*names: str) -> list[list[str]]:
 
 
 def test_files_of_a_process_belong_together() -> None:
-    assert grouped("h/1_kernel_trace.csv", "h/2_kernel_trace.csv", "h/1_agent_info.csv", "g/1_agent_info.csv") == [
+    assert grouped(
+        "h/1_kernel_trace.csv", "h/2_kernel_trace.csv", "h/1_agent_info.csv", "g/1_agent_info.csv"
+    ) == [
         ["h/1_kernel_trace.csv", "h/1_agent_info.csv"],
         ["h/2_kernel_trace.csv"],
         ["g/1_agent_info.csv"],
@@ -79,11 +101,17 @@ def test_files_of_a_process_belong_together() -> None:
 
 
 def test_files_without_a_prefix_belong_together() -> None:
-    assert grouped("kernel_trace.csv", "counter_collection.csv") == [["kernel_trace.csv", "counter_collection.csv"]]
+    assert grouped("kernel_trace.csv", "counter_collection.csv") == [
+        ["kernel_trace.csv", "counter_collection.csv"]
+    ]
 
 
 def test_passes_with_one_process_belong_together() -> None:
-    names = ("h/9_kernel_trace.csv", "pmc_1/h/10_counter_collection.csv", "pmc_2/h/11_counter_collection.csv")
+    names = (
+        "h/9_kernel_trace.csv",
+        "pmc_1/h/10_counter_collection.csv",
+        "pmc_2/h/11_counter_collection.csv",
+    )
     assert grouped(*names) == [list(names)]
 
 

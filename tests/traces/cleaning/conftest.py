@@ -31,7 +31,14 @@ def kernels() -> Table:
         }
         start = np.cumsum(duration + 1000) - duration
         source = [f"t.json:{place}" for place in range(1, len(duration) + 1)]
-        known = {**common, "name": "k", "start_ns": start, "duration_ns": duration, "source": source, **columns}
+        known = {
+            **common,
+            "name": "k",
+            "start_ns": start,
+            "duration_ns": duration,
+            "source": source,
+            **columns,
+        }
         return dispatch_table(known)
 
     return make

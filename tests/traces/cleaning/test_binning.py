@@ -6,12 +6,28 @@ import numpy as np
 import pytest
 
 from flopcast.errors import DataError, ParameterError
-from flopcast.traces.cleaning.binning import MIDDLE, bin_ratio, fullest_bin, fullest_bins, golden_runs, margin_of
+from flopcast.traces.cleaning.binning import (
+    MIDDLE,
+    bin_ratio,
+    fullest_bin,
+    fullest_bins,
+    golden_runs,
+    margin_of,
+)
 
 
 @pytest.mark.parametrize(
     ("time_us", "margin"),
-    [(24.9, None), (25, 0.05), (50, 0.05), (199.9, 0.05), (200, 0.02), (999, 0.02), (1000, 0.02), (1e5, 0.02)],
+    [
+        (24.9, None),
+        (25, 0.05),
+        (50, 0.05),
+        (199.9, 0.05),
+        (200, 0.02),
+        (999, 0.02),
+        (1000, 0.02),
+        (1e5, 0.02),
+    ],
 )
 def test_margins_are_the_published_ones(time_us: float, margin: float | None) -> None:
     assert margin_of(time_us) == margin
@@ -32,7 +48,11 @@ def test_the_published_bin_holds_times_within_the_margin_of_each_other() -> None
     published, wide = golden_runs(times), golden_runs(times, within=MIDDLE)
     assert times[published.kept].max() <= 1.05 * times[published.kept].min()
     assert wide.kept.sum() > 1.4 * published.kept.sum()
-    assert (bin_ratio(0.05), bin_ratio(1, MIDDLE), bin_ratio(math.inf)) == (1.05, math.inf, math.inf)
+    assert (bin_ratio(0.05), bin_ratio(1, MIDDLE), bin_ratio(math.inf)) == (
+        1.05,
+        math.inf,
+        math.inf,
+    )
     with pytest.raises(ParameterError, match="within"):
         bin_ratio(0.05, "median")
 
@@ -67,8 +87,12 @@ def test_of_ways_of_running_that_are_as_frequent_the_fastest_counts() -> None:
     assert golden_runs([200.0, 100.0, 100.5, 200.5]).kept.tolist() == [False, True, True, False]
 
 
-@pytest.mark.parametrize(("counts", "seed"), [((100, 92), 0), ((100, 92), 1), ((100, 92), 2), ((60, 55), 3)])
-def test_of_two_ways_of_running_the_more_frequent_counts(counts: tuple[int, int], seed: int) -> None:
+@pytest.mark.parametrize(
+    ("counts", "seed"), [((100, 92), 0), ((100, 92), 1), ((100, 92), 2), ((60, 55), 3)]
+)
+def test_of_two_ways_of_running_the_more_frequent_counts(
+    counts: tuple[int, int], seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     times = np.r_[rng.normal(100, 0.6, counts[0]), rng.normal(115, 0.6, counts[1])]
     found = golden_runs(times)
@@ -93,7 +117,9 @@ def test_a_margin_of_one_s_own() -> None:
         ([30.0], -0.1, "must not be negative"),
     ],
 )
-def test_what_cannot_be_binned_is_refused(times: list[float], margin: float | None, said: str) -> None:
+def test_what_cannot_be_binned_is_refused(
+    times: list[float], margin: float | None, said: str
+) -> None:
     with pytest.raises(DataError, match=said):
         golden_runs(times, margin)
 

@@ -39,7 +39,12 @@ def test_every_defect_is_removed_for_its_reason_and_counted(kernels: Table) -> N
     assert found.removed.loc[150, "reason"] == "zero-duration"
     assert sorted([*found.dispatches.index, *found.removed.index]) == list(range(200))
     [row] = found.report.to_dict("records")
-    assert (row["measured"], row["n"], row["removed.outlier"], row["removed.warm-up"]) == (200, 178, 1, 20)
+    assert (row["measured"], row["n"], row["removed.outlier"], row["removed.warm-up"]) == (
+        200,
+        178,
+        1,
+        20,
+    )
     assert row["lower_us"] < 10.0 < row["upper_us"]
     assert found.dispatches.equals(table.loc[found.dispatches.index])
 
@@ -69,12 +74,21 @@ def test_steps_go_first_and_calls_stay_whole(kernels: Table) -> None:
     found = clean(table, steps, CleanOptions(steps="1:4"))
     assert found.removed_by_reason == {"step-not-asked-for": 40, "outlier": 1, "rest-of-call": 1}
     assert found.removed.index[found.removed["reason"] == "rest-of-call"].tolist() == [51]
-    assert found.steps["reason"].tolist() == ["step-not-asked-for", "", "", "", "", "step-not-asked-for"]
+    assert found.steps["reason"].tolist() == [
+        "step-not-asked-for",
+        "",
+        "",
+        "",
+        "",
+        "step-not-asked-for",
+    ]
     assert found.notes == (remark("few-steps-kept", steps=4, wanted=50),)
 
 
 def test_the_fullest_bin_is_kept_on_demand_and_short_kernels_are_told(kernels: Table) -> None:
-    times = np.r_[np.random.default_rng(0).normal(100.0, 0.5, 60), np.full(30, 118.0), np.full(10, 5.0)]
+    times = np.r_[
+        np.random.default_rng(0).normal(100.0, 0.5, 60), np.full(30, 118.0), np.full(10, 5.0)
+    ]
     table = kernels(times, name=["long"] * 90 + ["short"] * 10)
     found = clean(table, empty_steps(), CleanOptions(mad=None, golden=True, warm_up=False))
     assert found.removed_by_reason == {"not-in-fullest-bin": 30}
@@ -90,7 +104,9 @@ def test_a_kernel_that_does_not_settle_is_told_and_kept(kernels: Table) -> None:
 
 
 def test_outliers_that_take_much_of_the_time_are_told(kernels: Table) -> None:
-    found = clean(kernels(np.r_[np.linspace(9.9, 10.1, 50), 500.0], name="ncclDevKernel"), empty_steps())
+    found = clean(
+        kernels(np.r_[np.linspace(9.9, 10.1, 50), 500.0], name="ncclDevKernel"), empty_steps()
+    )
     [note] = found.notes
     told = dict(note.items)
     assert (note.code, told["kernel"]) == ("outliers-take-time", "ncclDevKernel")
@@ -143,7 +159,9 @@ def agreement(durations_us: pd.Series, codes: pd.Series, tick_us: float) -> pd.S
     )
 
 
-def judged(table: pd.DataFrame, steps: pd.DataFrame, codes: pd.Series, tick_us: float) -> pd.DataFrame:
+def judged(
+    table: pd.DataFrame, steps: pd.DataFrame, codes: pd.Series, tick_us: float
+) -> pd.DataFrame:
     """Clean a table; return for each kernel whether its halves agree, what its report says, and whether raw ones do."""
     found = clean(table, steps)
     own = codes[table.index].groupby(repeat_codes(table)).first()
@@ -152,7 +170,9 @@ def judged(table: pd.DataFrame, steps: pd.DataFrame, codes: pd.Series, tick_us: 
     agrees = agreement(found.dispatches["duration_ns"] / 1e3, codes, tick_us)
     known = report.loc[agrees.index]
     vouched = known["settled"] & known["drifts"].eq(0.0)
-    answers = pd.DataFrame({"agrees": agrees, "raw": raw, "drifts": known["drifts"].eq(1.0), "vouched": vouched})
+    answers = pd.DataFrame(
+        {"agrees": agrees, "raw": raw, "drifts": known["drifts"].eq(1.0), "vouched": vouched}
+    )
     return answers.dropna().astype(bool)
 
 
@@ -175,7 +195,9 @@ def test_halves_of_real_repeats_agree_in_the_order_of_time(
     a filter of outliers does not cure clocks that change.
     """
     whole, told = [], []
-    names = sorted(path.name for path in (shared_data / "profiles" / "kineto" / "other").glob("*.json.gz"))
+    names = sorted(
+        path.name for path in (shared_data / "profiles" / "kineto" / "other").glob("*.json.gz")
+    )
     traces = [kineto(f"other/{name.removesuffix('.json.gz')}") for name in names]
     for trace in traces:
         if len(trace.dispatches) < ENOUGH:
@@ -186,8 +208,13 @@ def test_halves_of_real_repeats_agree_in_the_order_of_time(
         whole.append(judged(table, trace.steps, codes, tick_us))
         second = codes.groupby(codes).cumcount() % 2 == 1
         if second.any():
-            one, other = (judged(table[rows], trace.steps, codes, tick_us) for rows in (~second, second))
-            told += [a.assign(vouched=b["vouched"]).dropna().astype(bool) for a, b in ((one, other), (other, one))]
+            one, other = (
+                judged(table[rows], trace.steps, codes, tick_us) for rows in (~second, second)
+            )
+            told += [
+                a.assign(vouched=b["vouched"]).dropna().astype(bool)
+                for a, b in ((one, other), (other, one))
+            ]
     every, apart = pd.concat(whole), pd.concat(told)
     assert len(every) >= 200
     assert every["agrees"].mean() >= max(0.95, every["raw"].mean() - 0.01)
@@ -210,12 +237,16 @@ def halves_agree(table: pd.DataFrame, steps: pd.DataFrame) -> pd.Series:
     for own in (table[~later], table[later]):
         report = clean(own, steps).report
         names = codes[own.index].groupby(repeat_codes(own)).first()
-        halves.append(report.set_axis(names.reindex(report.index).to_numpy()).dropna(subset="lower_us"))
+        halves.append(
+            report.set_axis(names.reindex(report.index).to_numpy()).dropna(subset="lower_us")
+        )
     shared = halves[0].index.intersection(halves[1].index)
     first, second = (half.loc[shared] for half in halves)
     apart = second["median_us"] - first["median_us"]
     up = np.hypot(first["upper_us"] - first["median_us"], second["median_us"] - second["lower_us"])
-    down = np.hypot(first["median_us"] - first["lower_us"], second["upper_us"] - second["median_us"])
+    down = np.hypot(
+        first["median_us"] - first["lower_us"], second["upper_us"] - second["median_us"]
+    )
     return apart.le(up + 1e-9) & apart.ge(-down - 1e-9)
 
 
@@ -226,9 +257,17 @@ def test_medians_of_real_halves_agree_within_their_intervals(shared_data: Path) 
     When this was written 97.6 % of 340 kernels (Kineto) and 92.2 % of 153 (rocprofv3) agreed; 87.1 % and 81.0 % by the
     intervals of independent repeats, which are six tenths as wide. The rest are clocks that change once.
     """
-    found = read_traces([shared_data / "profiles" / "rocprofv3" / name for name in ("json", "csv_real_rdna35")])
-    traces = [trace for _, trace in found if not isinstance(trace, TraceFailure) and len(trace.dispatches) >= ENOUGH]
-    tables = [(trace.dispatches.sort_values("start_ns", kind="stable"), trace.steps) for trace in traces]
+    found = read_traces(
+        [shared_data / "profiles" / "rocprofv3" / name for name in ("json", "csv_real_rdna35")]
+    )
+    traces = [
+        trace
+        for _, trace in found
+        if not isinstance(trace, TraceFailure) and len(trace.dispatches) >= ENOUGH
+    ]
+    tables = [
+        (trace.dispatches.sort_values("start_ns", kind="stable"), trace.steps) for trace in traces
+    ]
     agrees = pd.concat([halves_agree(table, steps) for table, steps in tables])
     assert len(agrees) >= 150
     assert agrees.mean() >= 0.90

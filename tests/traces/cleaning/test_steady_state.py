@@ -17,7 +17,9 @@ def run(kernels: Table, lengths: list[int], slow: int = -1) -> tuple[pd.DataFram
     """Return steps of so many kernels of about 10 us, those of step `slow` of 30 us, after two launched outside."""
     step = np.repeat(np.arange(len(lengths)), lengths)
     usual = 10.0 + 0.01 * (step % 3)
-    table = kernels(np.r_[10.0, 10.0, np.where(step == slow, 30.0, usual)], step=[pd.NA, pd.NA, *step])
+    table = kernels(
+        np.r_[10.0, 10.0, np.where(step == slow, 30.0, usual)], step=[pd.NA, pd.NA, *step]
+    )
     steps = pd.DataFrame({"step": np.arange(len(lengths)), "start_ns": 0, "duration_ns": 1})
     return table, steps
 
@@ -52,8 +54,12 @@ def test_all_keeps_what_lies_outside_of_the_steps_too(kernels: Table) -> None:
     assert set(found.reason) == {""}
 
 
-@pytest.mark.parametrize(("rule", "kept"), [("1:2", [1, 2]), ("4:", [4, 5]), (":0", [0]), ("3:3", [3])])
-def test_a_range_keeps_its_steps_both_ends_included(kernels: Table, rule: str, kept: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("rule", "kept"), [("1:2", [1, 2]), ("4:", [4, 5]), (":0", [0]), ("3:3", [3])]
+)
+def test_a_range_keeps_its_steps_both_ends_included(
+    kernels: Table, rule: str, kept: list[int]
+) -> None:
     table, steps = run(kernels, [10] * 6)
     found = select_steps(table, steps, rule)
     assert table["step"][found.reason == ""].unique().tolist() == kept

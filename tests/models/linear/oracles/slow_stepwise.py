@@ -33,14 +33,19 @@ def design(X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str) -> tuple[np.n
     if base == "nnls":
         M, v = root[:, None] * np.column_stack([np.ones(len(y)), X]), root * y
     else:
-        M, v = root[:, None] * (X - np.average(X, axis=0, weights=w)), root * (y - np.average(y, weights=w))
+        M, v = (
+            root[:, None] * (X - np.average(X, axis=0, weights=w)),
+            root * (y - np.average(y, weights=w)),
+        )
         length = np.linalg.norm(root[:, None] * X, axis=0)
         M[:, np.linalg.norm(M, axis=0) <= len(y) * np.finfo(float).eps * length] = 0.0
     scale = np.linalg.norm(M, axis=0)
     return M / np.where(scale == 0, 1.0, scale), v
 
 
-def slow_path(X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, most: int) -> SlowPath:
+def slow_path(
+    X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, most: int
+) -> SlowPath:
     """Return the whole path; backwards from ``most`` columns with a coefficient at most."""
     A, b = design(X, y, w, base)
     if base == "ols":
@@ -65,7 +70,9 @@ def _bounded_rss(A: np.ndarray, b: np.ndarray) -> Callable[[list[int]], float]:
 def _first(trials: dict[int, float], before: float, rounding: float) -> int:
     """Return the first column whose RSS is the least, but for 1e-10 of the change from the RSS before and rounding."""
     least = min(trials.values())
-    return next(j for j, rss in trials.items() if rss <= least + TIES * abs(before - least) + rounding)
+    return next(
+        j for j, rss in trials.items() if rss <= least + TIES * abs(before - least) + rounding
+    )
 
 
 def _forward(columns: range, rss: Callable[[list[int]], float], rounding: float) -> SlowPath:
@@ -200,7 +207,9 @@ def parts_at(order: list[int], slow: SlowPath, close: float, rounding: float) ->
         if order[step] != slow.order[step]:
             assert order[step] in trials, f"step {step} takes {order[step]}, which is no choice"
             gap = trials[order[step]] - slow.rss[step + 1]
-            assert abs(gap) <= same, f"step {step} takes {order[step]}, worse by {gap} than {slow.order[step]}"
+            assert abs(gap) <= same, (
+                f"step {step} takes {order[step]}, worse by {gap} than {slow.order[step]}"
+            )
             return step
     assert len(order) == len(slow.order), f"{len(order)} steps, not {len(slow.order)}"
     return len(order)

@@ -35,17 +35,23 @@ def difference_of_medians(first: ArrayLike, second: ArrayLike, *, floor: float =
     one, two = (np.sort(np.asarray(sample, dtype=float)) for sample in (first, second))
     (lower1, upper1), (lower2, upper2) = bounds(one), bounds(two)
     value = float(np.median(two) - np.median(one))
-    return Difference(value, min(lower2 - upper1, value - floor), max(upper2 - lower1, value + floor))
+    return Difference(
+        value, min(lower2 - upper1, value - floor), max(upper2 - lower1, value + floor)
+    )
 
 
 def bounds(ordered: np.ndarray) -> tuple[float, float]:
     """Return the interval of the median of sorted values: from the l-th smallest to the l-th largest, NaN without."""
     rank = rank_of(len(ordered))
-    return (float(ordered[rank - 1]), float(ordered[-rank])) if rank else (float("nan"), float("nan"))
+    return (
+        (float(ordered[rank - 1]), float(ordered[-rank])) if rank else (float("nan"), float("nan"))
+    )
 
 
 @cache
 def rank_of(count: int) -> int:
     """Return the largest rank whose interval covers the median with sqrt(0.95); 0 where there is none."""
-    tails = 2 * binom.cdf(np.arange(count // 2 + 1), count, 0.5)  # of the intervals of rank 1, 2, ...
+    tails = 2 * binom.cdf(
+        np.arange(count // 2 + 1), count, 0.5
+    )  # of the intervals of rank 1, 2, ...
     return int((1 - tails >= 0.95**0.5).sum())
