@@ -226,8 +226,7 @@ def template(op: str | None = None) -> pd.DataFrame:
     """Return a table to fill in: the columns of an operator, or of all, and a row of example for each.
 
     >>> template("softmax").iloc[0].dropna().to_dict()
-    {'device': 'MI300X', 'op': 'softmax', 'dtype_a': 'bf16', 'duration_us': 150, 'rows': 4096,
-    'cols': 8192}
+    {'device': 'MI300X', 'op': 'softmax', 'dtype_a': 'bf16', 'duration_us': 150, 'rows': 4096, 'cols': 8192}
     """
     rows = [schema(name)["example"] for name in (OPS if op is None else [op])]
     return pd.DataFrame([row.to_dict() for row in rows]).convert_dtypes()

@@ -1,38 +1,33 @@
 """Does a trained model still hold? Its predictions against new measurements, next to what it did out of sample.
 
-Rows of a group err together, in the new measurements as in training, so all that is claimed here
-counts groups, and counts them on both sides: a model trained on 16 groups is itself uncertain by
-what 16 groups leave open, and new rows that differ from it by no more than that are no evidence
-against it.
+Rows of a group err together, in the new measurements as in training, so all that is claimed here counts groups, and
+counts them on both sides: a model trained on 16 groups is itself uncertain by what 16 groups leave open, and new rows
+that differ from it by no more than that are no evidence against it.
 
-- The **shift** is the median of observed / predicted of the new rows. Its interval is a two-sample
-  cluster bootstrap: groups are drawn on both sides (see `cluster_bootstrap`), since the median of a
-  model that was trained on other groups of the same kind would differ from 1 by as much as that of
-  its own out-of-fold rows varies.
-- The **coverage** of the intervals has a binomial test, with as many independent rows as would tell
-  it as surely: ``1 / n = 1 / n_new + 1 / n_calibration``, each the number of rows over its design
-  effect (Kish 1965), the cluster-robust variance of the share of rows inside over that of as many
-  independent rows.
-- The **growth** of the error is the ratio of the mean ``|log(observed / predicted)|``, new over out
-  of fold, by the same bootstrap; its interval has one end.
+- The **shift** is the median of observed / predicted of the new rows. Its interval is a two-sample cluster bootstrap:
+  groups are drawn on both sides (see `cluster_bootstrap`), since the median of a model that was trained on other groups
+  of the same kind would differ from 1 by as much as that of its own out-of-fold rows varies.
+- The **coverage** of the intervals has a binomial test, with as many independent rows as would tell it as surely:
+  ``1 / n = 1 / n_new + 1 / n_calibration``, each the number of rows over its design effect (Kish 1965), the
+  cluster-robust variance of the share of rows inside over that of as many independent rows.
+- The **growth** of the error is the ratio of the mean ``|log(observed / predicted)|``, new over out of fold, by the
+  same bootstrap; its interval has one end.
 
-The verdict is the first line that applies; each alarm is tested at 5 % / 3, so that together they
-are raised on at most 5 % of the tables that differ from training by chance (`benchmarks.checking`
-counts them).
+The verdict is the first line that applies; each alarm is tested at 5 % / 3, so that together they are raised on at most
+5 % of the tables that differ from training by chance (`benchmarks.checking` counts them).
 
 ================================================================================================  ==================
-fewer than 10 rows, or 4 groups, within the trained range
-too few data fewer rows inside than the intervals claim, by half as many again outside
-(`MATERIAL_MISSES`),    no longer valid or an error 1.25 times as large (`MATERIAL_ERROR`) or more,
-both after a shift is corrected a shift whose interval excludes 1, by 2 % or more (`MATERIAL_SHIFT`)
-shifted the interval of the shift lies within the margin
-still valid else
-cannot tell
+fewer than 10 rows, or 4 groups, within the trained range                                         too few data
+fewer rows inside than the intervals claim, by half as many again outside (`MATERIAL_MISSES`),    no longer valid
+or an error 1.25 times as large (`MATERIAL_ERROR`) or more, both after a shift is corrected
+a shift whose interval excludes 1, by 2 % or more (`MATERIAL_SHIFT`)                              shifted
+the interval of the shift lies within the margin                                                  still valid
+else                                                                                              cannot tell
 ================================================================================================  ==================
 
-*Still valid* is a claim of its own, not the want of an alarm: two one-sided tests at 5 % reject a
-shift beyond the margin (Schuirmann 1987, as in `verdicts`). Where the interval is wider than that,
-these rows cannot tell, and the answer says how many more groups like them would.
+*Still valid* is a claim of its own, not the want of an alarm: two one-sided tests at 5 % reject a shift beyond the
+margin (Schuirmann 1987, as in `verdicts`). Where the interval is wider than that, these rows cannot tell, and the
+answer says how many more groups like them would.
 
 Rows outside the trained range are scored, but no verdict rests on them.
 """

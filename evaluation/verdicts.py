@@ -118,8 +118,8 @@ UNKNOWN = Verdict(
 def judge(evidence: Evidence, margin: float) -> Verdict:
     """Apply the decision rule.
 
-    ``margin`` is what 'the same' means: 0.10 = deviations within [1/1.10, 1.10], symmetric in log,
-    so that exchanging host and target gives the same verdict.
+    ``margin`` is what 'the same' means: 0.10 = deviations within [1/1.10, 1.10], symmetric in log, so that exchanging
+    host and target gives the same verdict.
 
     Returns
     -------
@@ -131,29 +131,27 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         > margin   is shown      near c
         ========== ============= ================ ===================================== ==========================
         any        any           any              fewer than 10 rows or 4 groups        too few data
-        yes        yes                                                                  fails:
-        depends on size any        any           no, as is shown
-        fails: scatters any        any           no, not shown
-        cannot tell (scatter) yes        no            yes
-        cannot tell (slope) no         any           yes              inside the margins
-        holds no         any           yes              excludes 1, half-width within margin  holds
-        with a correction of c no         any           yes              else
-        cannot tell (median)
+        yes        yes                                                                  fails: depends on size
+        any        any           no, as is shown                                        fails: scatters
+        any        any           no, not shown                                          cannot tell (scatter)
+        yes        no            yes                                                    cannot tell (slope)
+        no         any           yes              inside the margins                    holds
+        no         any           yes              excludes 1, half-width within margin  holds with a correction of c
+        no         any           yes              else                                  cannot tell (median)
         ========== ============= ================ ===================================== ==========================
 
     Notes
     -----
-    *Holds* is a claim of equivalence, not the absence of a difference: two one-sided tests at
-    `ALPHA` reject 'c is off by more than the margin' exactly when the interval of level 1 -
-    2·`ALPHA` lies inside the margins [1]_, [2]_. It is a claim about the class's middle; the share
-    of rows within the margin and the drift guard the rest of the class. A slope other than 1 counts
-    only if it moves the ends of the class's range by more than the margin, and is shown: p <
-    `ALPHA` after Holm over the classes, against the slopes that noise in the host's times can
-    feign; likewise a scatter beyond the margin, of the rows or with every group of the same weight,
-    against what the noise of the host and few groups can feign (`law_comparison`). The equivalence
-    claims of several classes are not adjusted for each other: each class's claim is wrong with
-    probability `ALPHA` at most, on its own. Where nothing is shown either way, the remark says how
-    many more groups like these would settle it (`more_groups`).
+    *Holds* is a claim of equivalence, not the absence of a difference: two one-sided tests at `ALPHA` reject 'c is off
+    by more than the margin' exactly when the interval of level 1 - 2·`ALPHA` lies inside the margins [1]_, [2]_. It is
+    a claim about the class's middle; the share of rows within the margin and the drift guard the rest of the class.
+    A slope other than 1 counts only if it moves the ends of the class's range by more than the margin, and is shown:
+    p < `ALPHA` after Holm over the classes, against the slopes that noise in the host's times can feign; likewise a
+    scatter beyond the margin, of the rows or with every group of the same weight, against what the noise of the host
+    and few groups can feign (`law_comparison`). The
+    equivalence claims of several classes are not adjusted for each other: each class's claim is wrong with probability
+    `ALPHA` at most, on its own. Where nothing is shown either way, the remark says how many more groups like these
+    would settle it (`more_groups`).
 
     References
     ----------

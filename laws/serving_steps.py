@@ -1,33 +1,33 @@
 """What serving is made of, by formula: the steps that write an answer, the prompts that share them, and the queue.
 
-So many users each have one request under way (``concurrency``), of which as many run as the cache
-has room for. A step gives every running sequence one token; meanwhile the prompts of the others are
-read, ``input / output`` tokens of prompt for each token of their answers. `parts` are milliseconds
-at the published peaks, and launches at `LAYER_US`; what their sum misses is learnt from measured
-runs (`features.catalogue`). Per token of an answer (``tpot``):
+So many users each have one request under way (``concurrency``), of which as many run as the cache has room for. A step
+gives every running sequence one token; meanwhile the prompts of the others are read, ``input / output`` tokens of
+prompt for each token of their answers. `parts` are milliseconds at the published peaks, and launches at `LAYER_US`;
+what their sum misses is learnt from measured runs (`features.catalogue`). Per token of an answer (``tpot``):
 
 ===========  ==========================================================================================
-weights      weights that every token meets, read once a step: attention on each of ``tp``, others
-on all GPUs experts      of the experts those that the sequences of a step are expected to visit
-cache        keys and values of all running sequences, half of the answer written products
-products of the tokens of the step prompts      products of the prompts that share the step; of
-experts apart (``prompt_experts``) scores       attention of these prompts to themselves messages
-two sums a layer over the GPUs, of all tokens of the step layers       launches and small kernels of
-every layer waits        of these, those that wait for other GPUs routes       of these, those that
-hand tokens to experts sequences    work per sequence and layer, growing as the power 3/4 of their
-number
+weights      weights that every token meets, read once a step: attention on each of ``tp``, others on all GPUs
+experts      of the experts those that the sequences of a step are expected to visit
+cache        keys and values of all running sequences, half of the answer written
+products     products of the tokens of the step
+prompts      products of the prompts that share the step; of experts apart (``prompt_experts``)
+scores       attention of these prompts to themselves
+messages     two sums a layer over the GPUs, of all tokens of the step
+layers       launches and small kernels of every layer
+waits        of these, those that wait for other GPUs
+routes       of these, those that hand tokens to experts
+sequences    work per sequence and layer, growing as the power 3/4 of their number
 ===========  ==========================================================================================
 
-Time to the first token (``ttft``) is that of one prompt (``weights``, ``products``, ``experts``,
-``scores``, ``messages``, ``layers``, ``waits``), of the prompts of all users that come at once
-(``crowd``, ``crowd_experts``, ``crowd_messages``), of the step that is under way (``step``), of
-those until the server looks for new requests, half of ``receive_interval`` (``polls``), and, of
-requests that find no room, the queue: as many answers as wait for each place (``queue_*``).
-Products of experts are apart: they reach less of the peak. A pipeline, other GPUs for the prompts,
-and prefixes that are found in the cache are not modelled.
+Time to the first token (``ttft``) is that of one prompt (``weights``, ``products``, ``experts``, ``scores``,
+``messages``, ``layers``, ``waits``), of the prompts of all users that come at once (``crowd``, ``crowd_experts``,
+``crowd_messages``), of the step that is under way (``step``), of those until the server looks for new requests, half of
+``receive_interval`` (``polls``), and, of requests that find no room, the queue: as many answers as wait for each place
+(``queue_*``). Products of experts are apart: they reach less of the peak. A pipeline,
+other GPUs for the prompts, and prefixes that are found in the cache are not modelled.
 
-Where kernels were measured on a GPU with an engine, the parts take so much longer as these reach
-less of the peak than elsewhere (`SLOWED`).
+Where kernels were measured on a GPU with an engine, the parts take so much longer as these reach less of the peak than
+elsewhere (`SLOWED`).
 """
 
 from __future__ import annotations

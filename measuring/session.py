@@ -1,34 +1,31 @@
 """One measurement from beginning to end: every row, in rounds and passes, until done or stopped; then its table.
 
-A `Plan` says what is measured, every round in a random order, a `Session` makes its visits, and a
-`Journal` has each of them on disk when it ends, so that a measurement that was stopped can go on.
-`measurement_table` makes a row of the visits of each workload, `doubts` says which times are hardly
-known.
+A `Plan` says what is measured, every round in a random order, a `Session` makes its visits, and a `Journal` has each of
+them on disk when it ends, so that a measurement that was stopped can go on. `measurement_table` makes a row of the
+visits of each workload, `doubts` says which times are hardly known.
 
 Besides the columns of ``table.measurements`` each row has
 
 ===========================  ==========================================================================================
 column                       meaning
 ===========================  ==========================================================================================
-kernel                       of a user's function: its name, and its parameters that are no
-dimensions (columns too) duration_us                  median of the visits' medians, outliers left
-out (`timing.row_statistics`) outliers                     samples removed, further than so many MAD
-from the median of their visit interval_low_us, ..._high_   interval of the time (95 %): how far
-samples and visits lie apart, microseconds rounds                       visits behind the row
-calls_per_sample             calls that one sample is the mean of warmed_up
-whether the times were stable after the warm-up of every visit cache
-``warm``, or ``cold``: filled with other data before each sample clock_share                  part
-of a sample that the clock itself takes, more with a cold cache: there a sample is one
+kernel                       of a user's function: its name, and its parameters that are no dimensions (columns too)
+duration_us                  median of the visits' medians, outliers left out (`timing.row_statistics`)
+outliers                     samples removed, further than so many MAD from the median of their visit
+interval_low_us, ..._high_   interval of the time (95 %): how far samples and visits lie apart, microseconds
+rounds                       visits behind the row
+calls_per_sample             calls that one sample is the mean of
+warmed_up                    whether the times were stable after the warm-up of every visit
+cache                        ``warm``, or ``cold``: filled with other data before each sample
+clock_share                  part of a sample that the clock itself takes, more with a cold cache: there a sample is one
                              call
-late_share                   part of the samples on a GPU that may hold some of the time it takes to
-launch a call: the
+late_share                   part of the samples on a GPU that may hold some of the time it takes to launch a call: the
                              host had not enqueued them in time
-stopped_by                   ``unfinished``: rounds are missing; ``interval``: the time is known as
-well as asked for;
-                             if not, what ended a visit: ``time`` or ``repeats``; or ``rounds
-                             differ``: each visit was steady, but not the same as the others
-clock_mhz, power_w,          as the platform tells, median of the readings; missing where there are
-none temperature_c
+stopped_by                   ``unfinished``: rounds are missing; ``interval``: the time is known as well as asked for;
+                             if not, what ended a visit: ``time`` or ``repeats``; or ``rounds differ``: each visit was
+                             steady, but not the same as the others
+clock_mhz, power_w,          as the platform tells, median of the readings; missing where there are none
+temperature_c
 ===========================  ==========================================================================================
 """
 

@@ -3,18 +3,16 @@
 ================  =======================================  ===========================================================
 format            written by                               its power
 ================  =======================================  ===========================================================
-nvidia-smi CSV    ``nvidia-smi --query-gpu=... --format``   ``power.draw.instant`` instantaneous,
-``.average`` average;
+nvidia-smi CSV    ``nvidia-smi --query-gpu=... --format``   ``power.draw.instant`` instantaneous, ``.average`` average;
                                                            ``power.draw`` either, by GPU and driver
-amd-smi JSON      ``amd-smi metric --json``                 ``current_socket_power`` instantaneous
-(MI300),
+amd-smi JSON      ``amd-smi metric --json``                 ``current_socket_power`` instantaneous (MI300),
                                                            ``average_socket_power`` average (MI200);
                                                            ``socket_power`` either
 amd-smi CSV       ``amd-smi metric --csv``                  the same
 amd-smi monitor   ``amd-smi monitor``                       either
-rocm-smi CSV      ``rocm-smi --csv``                        ``Current ...`` instantaneous, ``Average
-...`` average rocm-smi JSON     ``rocm-smi --json``                       the same generic CSV
-anything with ``power_w`` and             not stated
+rocm-smi CSV      ``rocm-smi --csv``                        ``Current ...`` instantaneous, ``Average ...`` average
+rocm-smi JSON     ``rocm-smi --json``                       the same
+generic CSV       anything with ``power_w`` and             not stated
                   ``gpu_ns`` or ``time_ns``
 ================  =======================================  ===========================================================
 """

@@ -1,34 +1,31 @@
 """The three tables that kernel power is made from, read and checked; every time is in nanoseconds, whole numbers.
 
-A power log comes from a file in any form that is known (`read_log`); all three may be tables of
-this form:
+A power log comes from a file in any form that is known (`read_log`); all three may be tables of this form:
 
 =============  =============  =========================================================================================
 table          column         meaning
 =============  =============  =========================================================================================
-power log      gpu_ns         time stamp of the reading on the GPU's clock; an averaging logger
-stamps the window's end power log      component      what drew the power: ``total``, ``xcd``,
-``iod``, ``hbm``; without the column: ``total`` power log      power_w        watts, each component
-at every time stamp; where the total is 0, or one is over 20,000 (a
-                              register that could not be read is 65535), all of that time stamp are
-                              left out
-power log      limit_w        optional: the board's limit, watts: power with the window removed
-stays below executions     start_ns       start of a kernel's execution on the CPU's clock
-executions     end_ns         its end, on the same clock executions     kernel         name of the
-kernel executions     run            optional: the run it belongs to; without it runs are told apart
-by the gaps executions     execution      optional: its number in the run, from 1; without it the
-order of time counts executions     steady_from    optional: number of the kernel's first execution
-of steady power, where the window's fill
+power log      gpu_ns         time stamp of the reading on the GPU's clock; an averaging logger stamps the window's end
+power log      component      what drew the power: ``total``, ``xcd``, ``iod``, ``hbm``; without the column: ``total``
+power log      power_w        watts, each component at every time stamp; where the total is 0, or one is over 20,000 (a
+                              register that could not be read is 65535), all of that time stamp are left out
+power log      limit_w        optional: the board's limit, watts: power with the window removed stays below
+executions     start_ns       start of a kernel's execution on the CPU's clock
+executions     end_ns         its end, on the same clock
+executions     kernel         name of the kernel
+executions     run            optional: the run it belongs to; without it runs are told apart by the gaps
+executions     execution      optional: its number in the run, from 1; without it the order of time counts
+executions     steady_from    optional: number of the kernel's first execution of steady power, where the window's fill
                               does not tell it: of a kernel that throttles
-executions     class          optional: ``compute-bound``, ``memory-bound`` or ``communication``, by
-op-to-byte ratio executions     flops          optional, one for a kernel, as are the following:
-operations of one launch executions     bytes          optional: what one launch moves; of a
-collective its message executions     balance        optional: FLOP per byte of the GPU's peaks;
-with flops and bytes it tells the class executions     launches       optional: launches back to
-back that count as one execution; without it 1 executions     collective     optional: name of the
-collective, the same for each of its messages clock pairs    gpu_ns         the GPU's counter, as it
-was read clock pairs    cpu_ns         the CPU's clock when the read was issued clock pairs
-delay_ns       how long the read took: the counter was sampled between cpu_ns and cpu_ns + delay_ns
+executions     class          optional: ``compute-bound``, ``memory-bound`` or ``communication``, by op-to-byte ratio
+executions     flops          optional, one for a kernel, as are the following: operations of one launch
+executions     bytes          optional: what one launch moves; of a collective its message
+executions     balance        optional: FLOP per byte of the GPU's peaks; with flops and bytes it tells the class
+executions     launches       optional: launches back to back that count as one execution; without it 1
+executions     collective     optional: name of the collective, the same for each of its messages
+clock pairs    gpu_ns         the GPU's counter, as it was read
+clock pairs    cpu_ns         the CPU's clock when the read was issued
+clock pairs    delay_ns       how long the read took: the counter was sampled between cpu_ns and cpu_ns + delay_ns
 =============  =============  =========================================================================================
 """
 

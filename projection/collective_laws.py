@@ -1,14 +1,13 @@
 """Collectives: the alpha-beta model of their time, and what that becomes on other GPUs, with other ranks or links.
 
-The time of a message is that of its steps and of its bytes (Hockney [2]_), which are counted as
-Thakur, Rabenseifner and Gropp do [1]_:
+The time of a message is that of its steps and of its bytes (Hockney [2]_), which are counted as Thakur, Rabenseifner
+and Gropp do [1]_:
 
     t = alpha · steps(n) + bytes · volume(n) / bandwidth
 
-`bytes` is the message of one rank, the larger of its input and output (what it ends with in an
-all-gather, what it starts from in a reduce-scatter), n the ranks, and the bandwidth what one rank
-can send to all its peers at once. The arithmetic of a reduction is not counted: GPUs reduce faster
-than links deliver.
+`bytes` is the message of one rank, the larger of its input and output (what it ends with in an all-gather, what it
+starts from in a reduce-scatter), n the ranks, and the bandwidth what one rank can send to all its peers at once. The
+arithmetic of a reduction is not counted: GPUs reduce faster than links deliver.
 
 ==============  =====================  =========================  =========================
 collective      ring                   tree                       direct
@@ -27,59 +26,55 @@ send_recv       1, 1                   1, 1                       1, 1
 ring
     Neighbours only, messages in n parts; broadcast and reduction as a pipeline.
 tree
-    Recursive halving and doubling (Rabenseifner's all-reduce), binomial trees, Bruck's all-to-all;
-    log is to base 2 and rounded up.
+    Recursive halving and doubling (Rabenseifner's all-reduce), binomial trees, Bruck's all-to-all; log is to base 2 and
+    rounded up.
 direct
-    Every pair has a link of its own, and a rank sends to all peers at once; an all-reduce is a
-    reduce-scatter and an all-gather, a broadcast a scatter and an all-gather (van de Geijn), a
-    reduction the reverse.
+    Every pair has a link of its own, and a rank sends to all peers at once; an all-reduce is a reduce-scatter and an
+    all-gather, a broadcast a scatter and an all-gather (van de Geijn), a reduction the reverse.
 mesh
-    Every pair has a link of its own, and RCCL lays a ring over each: n - 1 rings at once, with the
-    bytes of a ring. Below `WHOLE_MESH` ranks they take the steps of a ring, all GPUs of a node
-    together those of `direct`.
+    Every pair has a link of its own, and RCCL lays a ring over each: n - 1 rings at once, with the bytes of a ring.
+    Below `WHOLE_MESH` ranks they take the steps of a ring, all GPUs of a node together those of `direct`.
 
-RCCL has such rings for 2, 4 and 8 GPUs only. Other numbers of ranks have fewer (`Link.rings`: two
-of 3 GPUs, one of 5, 6 and 7), and each of them carries less than a tuned one (`Link.untuned`): on
-MI355X the bus bandwidth of an all-reduce is 60, 93, 170, 48, 48, 48 and 397 GB/s on 2 to 8 GPUs.
+RCCL has such rings for 2, 4 and 8 GPUs only. Other numbers of ranks have fewer (`Link.rings`: two of 3 GPUs, one of 5,
+6 and 7), and each of them carries less than a tuned one (`Link.untuned`): on MI355X the bus bandwidth of an all-reduce
+is 60, 93, 170, 48, 48, 48 and 397 GB/s on 2 to 8 GPUs.
 
-On a switch that adds (NVLS), an all-reduce of many ranks can be left to it: every rank sends its
-message once, and receives the sum once (`Nvls`). The library takes it where it is faster than the
-ring, which is so above some 32 MB on eight H100.
+On a switch that adds (NVLS), an all-reduce of many ranks can be left to it: every rank sends its message once, and
+receives the sum once (`Nvls`). The library takes it where it is faster than the ring, which is so above some 32 MB on
+eight H100.
 
-Within one protocol of the library the time is that line over the terms of the algorithm, with the
-part of the published bandwidth that is reached (`Protocol`):
+Within one protocol of the library the time is that line over the terms of the algorithm, with the part of the published
+bandwidth that is reached (`Protocol`):
 
     t = base_us + step_us · steps(n) + bytes · volume(n) / (efficiency · bandwidth)
 
-NCCL and RCCL send short messages with a protocol of low latency and low bandwidth (LL, LL128) and
-long ones with another (Simple): the lines hold from `from_bytes` on. Where the next line begins
-below the end of the one before, the time stays there until the line has caught up, so a longer
-message never takes less. The fitted figures are in links.toml.
+NCCL and RCCL send short messages with a protocol of low latency and low bandwidth (LL, LL128) and long ones with
+another (Simple): the lines hold from `from_bytes` on. Where the next line begins below the end of the one before, the
+time stays there until the line has caught up, so a longer message never takes less. The fitted figures are in
+links.toml.
 
-A law says what the measured time of each collective is multiplied by on another GPU
-(`communication_factors`), the one that is asked for or the next that the data allow:
+A law says what the measured time of each collective is multiplied by on another GPU (`communication_factors`), the one
+that is asked for or the next that the data allow:
 
 bandwidth
-    The published baseline: ``latency' = bandwidth_host / bandwidth_target · latency``, with the
-    bandwidth that the collective's group has (`link_bandwidth_gbs`).
+    The published baseline: ``latency' = bandwidth_host / bandwidth_target · latency``, with the bandwidth that the
+    collective's group has (`link_bandwidth_gbs`).
 alpha-beta
-    Of the measured time, the part that the bytes explain changes by the ratio of what they take by
-    the two models (`Link`); latency and waiting stay. That part is what the host's model says, at
-    most the measured time. Where one GPU was not measured, both take the model of the other, each
-    with its own published bandwidth; where neither was, that of `STAND_IN`.
+    Of the measured time, the part that the bytes explain changes by the ratio of what they take by the two models
+    (`Link`); latency and waiting stay. That part is what the host's model says, at most the measured time. Where one
+    GPU was not measured, both take the model of the other, each with its own published bandwidth; where neither was,
+    that of `STAND_IN`.
 kept
     The measured time.
 
-A collective's measured time includes the waiting for peers that are not there yet (kernels of all
-ranks end together, whenever they began), which no link shortens: what lies above the model is taken
-for it. With `keep_waiting` the transfer is also at most the least time among equal messages.
+A collective's measured time includes the waiting for peers that are not there yet (kernels of all ranks end together,
+whenever they began), which no link shortens: what lies above the model is taken for it. With `keep_waiting` the
+transfer is also at most the least time among equal messages.
 
-Latency stays because it is not the links': launches, the release of the library and how ranks meet
-make it, and stay with the trace. `LawErrors` has what that costs between the GPUs that were
-measured.
+Latency stays because it is not the links': launches, the release of the library and how ranks meet make it, and stay
+with the trace. `LawErrors` has what that costs between the GPUs that were measured.
 
-The published bandwidth is that of all links of the GPU, of those to its peers, of one pair, or of
-the network:
+The published bandwidth is that of all links of the GPU, of those to its peers, of one pair, or of the network:
 
 =====================  ===================================================================
 send and receive       the links between the pair (`p2p_uni_gbs`)
@@ -87,25 +82,22 @@ collective, n ranks    the links to n - 1 peers, at most all of them (`link_bw_g
 n beyond one node      what the user states of the network between the nodes
 =====================  ===================================================================
 
-On a switch one peer can be sent to with all links (`p2p_uni_gbs` equals `link_bw_gbs`), so n does
-not matter; a mesh (MI300X) has one link per peer. Where only `link_bw_gbs` is published the links
-are taken to be switched.
+On a switch one peer can be sent to with all links (`p2p_uni_gbs` equals `link_bw_gbs`), so n does not matter; a mesh
+(MI300X) has one link per peer. Where only `link_bw_gbs` is published the links are taken to be switched.
 
-In another world, of more or fewer ranks and on a network of one level or two, the bytes take what
-the target's model says there, and the latency grows as that of the target's model does from world
-to world (`world_factors`); what lies above the model is waiting, and stays. What a rank holds stays
-the same, as where every rank keeps its batch:
+In another world, of more or fewer ranks and on a network of one level or two, the bytes take what the target's model
+says there, and the latency grows as that of the target's model does from world to world (`world_factors`); what lies
+above the model is waiting, and stays. What a rank holds stays the same, as where every rank keeps its batch:
 
 - an all-reduce keeps its bytes;
 - an all-gather and a reduce-scatter keep the whole, of which each rank's shard changes;
 - an all-to-all keeps what a rank sends in all, of which each peer's part changes;
 - a message between two ranks stays as it is.
 
-So ``collective_bytes``, the larger of a rank's input and output, stays, and the number of ranks
-changes. Which groups grow with the ranks of the job is known of groups of all ranks; of others (a
-tensor-parallel group inside a data-parallel one) the user says it. Between nodes collectives take
-two levels (`collective_us`); how many ranks of a group share a node follows from its members, where
-the trace names them (every eighth rank: one a node of eight).
+So ``collective_bytes``, the larger of a rank's input and output, stays, and the number of ranks changes. Which groups
+grow with the ranks of the job is known of groups of all ranks; of others (a tensor-parallel group inside a
+data-parallel one) the user says it. Between nodes collectives take two levels (`collective_us`); how many ranks of a
+group share a node follows from its members, where the trace names them (every eighth rank: one a node of eight).
 
 References
 ----------

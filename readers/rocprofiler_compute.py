@@ -1,22 +1,19 @@
 """rocprofiler-compute and Omniperf: the folder of one workload on one GPU is one run.
 
 =====================  =================================================================================================
-pmc_perf.csv           every dispatch with its counters, joined from all passes: one line per
-dispatch ("wide", up to
-                       2 700 columns), or since ROCm 7 one per dispatch and counter ("long", with
-                       Counter_Name)
+pmc_perf.csv           every dispatch with its counters, joined from all passes: one line per dispatch ("wide", up to
+                       2 700 columns), or since ROCm 7 one per dispatch and counter ("long", with Counter_Name)
 pmc_perf_N.csv         one pass, in the columns of rocprof v2
 SQ_*.csv               passes that count occupancies ("levels")
 timestamps.csv         a pass without counters
 sysinfo.csv            the machine: the device comes from here
-others                 roofline.csv, pmc_dispatch_info.csv, pmc_kernel_top.csv, perfmon/,
-profiling_config.yaml and
+others                 roofline.csv, pmc_dispatch_info.csv, pmc_kernel_top.csv, perfmon/, profiling_config.yaml and
                        log.txt hold nothing of single dispatches
 =====================  =================================================================================================
 
-Grids are one number of work-items, so `grid_x` counts the workgroups of all dimensions. Files in
-the columns of rocprof v2 under other names are read too, each as a run of its own. Seen: Omniperf
-2.0 (rocprof v1 and v2), rocprofiler-compute 3 (ROCm 6.5 and 7.0), on MI210, MI300A, MI300X, MI350X.
+Grids are one number of work-items, so `grid_x` counts the workgroups of all dimensions. Files in the columns of rocprof
+v2 under other names are read too, each as a run of its own. Seen: Omniperf 2.0 (rocprof v1 and v2), rocprofiler-compute
+3 (ROCm 6.5 and 7.0), on MI210, MI300A, MI300X, MI350X.
 """
 
 from __future__ import annotations

@@ -1,23 +1,23 @@
 """Curves of performance against size, one per benchmark: what every law of scaling takes.
 
-A curve is made in memory (`Curve`), read from a table (`read_curves`), stated value by value
-(`stated`) or published (`published_curves`). Tables have
+A curve is made in memory (`Curve`), read from a table (`read_curves`), stated value by value (`stated`) or published
+(`published_curves`). Tables have
 
 =================  ===================================================================================================
 column             meaning
 =================  ===================================================================================================
 benchmark          name of the workload
-size               SMs, compute units, chiplets or threads, > 0; the rows of a benchmark stand by
-increasing size performance        work per time, > 0, e.g. instructions per cycle; also called
-``ipc``. Empty where not measured mpki               misses of the last-level cache per thousand
-instructions; also ``llc_mpki`` f_mem              share of the time that waits for memory, 0 to 1,
-in any row of the benchmark; or ``f_mem_percent`` scenario           ``strong``, ``weak`` or
-``chiplets`` unit               what the size counts, e.g. ``SM`` simulation_time_s  seconds the
-simulation of that size took
+size               SMs, compute units, chiplets or threads, > 0; the rows of a benchmark stand by increasing size
+performance        work per time, > 0, e.g. instructions per cycle; also called ``ipc``. Empty where not measured
+mpki               misses of the last-level cache per thousand instructions; also ``llc_mpki``
+f_mem              share of the time that waits for memory, 0 to 1, in any row of the benchmark; or ``f_mem_percent``
+scenario           ``strong``, ``weak`` or ``chiplets``
+unit               what the size counts, e.g. ``SM``
+simulation_time_s  seconds the simulation of that size took
 =================  ===================================================================================================
 
-Only the first three are needed. A row without performance may still give the miss rate at its size:
-a miss-rate curve is cheap to obtain at sizes that are too large to simulate.
+Only the first three are needed. A row without performance may still give the miss rate at its size: a miss-rate curve
+is cheap to obtain at sizes that are too large to simulate.
 """
 
 from __future__ import annotations

@@ -151,17 +151,16 @@ class LearnedScaleModel(ScaleModel):
     Parameters
     ----------
     training : sequence of Curve, optional
-        Curves of other benchmarks; without them, or with fewer than `scaling_laws.MIN_BENCHMARKS`
-        that reach two doublings beyond the scale models, the published ones serve.
+        Curves of other benchmarks; without them, or with fewer than `scaling_laws.MIN_BENCHMARKS` that reach two
+        doublings beyond the scale models, the published ones serve.
     growth : float, optional
-        The number a, if it is not to be learned. 0: the power law through the scale models. 1:
-        doubling j loses j times as much as the first, which is close to the published program.
+        The number a, if it is not to be learned. 0: the power law through the scale models. 1: doubling j loses j times
+        as much as the first, which is close to the published program.
 
     Attributes
     ----------
     growth_ : float
-        a; for two scale models 0.76 from all published benchmarks, 0.74 to 0.76 without any one of
-        them.
+        a; for two scale models 0.76 from all published benchmarks, 0.74 to 0.76 without any one of them.
     start_ : FirstDoubling
         The loss of the first doubling, and where it ends.
     learned_from_ : (int, Source) or None
@@ -169,23 +168,20 @@ class LearnedScaleModel(ScaleModel):
 
     Notes
     -----
-    Over m doublings beyond the scale models log(P / proportional) = y·β(m), β(m) = m + a·m(m -
-    1)/2, y = log C; m need not be whole. a minimises Σ |log(observed / predicted)| over all other
-    benchmarks' larger sizes, of any scenario: a weighted median, that no single benchmark moves
-    far. Cliffs multiply by 1 / (1 - f_mem), as in the equations.
+    Over m doublings beyond the scale models log(P / proportional) = y·β(m), β(m) = m + a·m(m - 1)/2, y = log C; m need
+    not be whole. a minimises Σ |log(observed / predicted)| over all other benchmarks' larger sizes, of any scenario: a
+    weighted median, that no single benchmark moves far. Cliffs multiply by 1 / (1 - f_mem), as in the equations.
 
-    C is read from the *smallest* two sizes (within `REACH` doublings of the largest) and doublings
-    are counted from there; prediction starts from the largest size. Growth between larger scale
-    models seems the better guide to the target, but in the published data it is the worse one:
-    benchmarks whose working set fits the cache better from one size to the next gain for a doubling
-    what they lose later.
+    C is read from the *smallest* two sizes (within `REACH` doublings of the largest) and doublings are counted from
+    there; prediction starts from the largest size. Growth between larger scale models seems the better guide to the
+    target, but in the published data it is the worse one: benchmarks whose working set fits the cache better from one
+    size to the next gain for a doubling what they lose later.
 
-    The published benchmarks grow by 1.77 to 2.61 in their first doubling. Of one that grows by
-    less, losses that grow would let performance fall: it stays at its highest instead. One that
-    does not grow at all, or more than quadruples, is unlike them: it follows the power law (a = 0).
+    The published benchmarks grow by 1.77 to 2.61 in their first doubling. Of one that grows by less, losses that grow
+    would let performance fall: it stays at its highest instead. One that does not grow at all, or more than quadruples,
+    is unlike them: it follows the power law (a = 0).
 
-    Leave-one-benchmark-out errors at 128 SMs from 8 and 16, average/largest in %, in the published
-    data:
+    Leave-one-benchmark-out errors at 128 SMs from 8 and 16, average/largest in %, in the published data:
 
     ========================================================== =========== ==========
     variant                                                    strong      weak
@@ -203,11 +199,10 @@ class LearnedScaleModel(ScaleModel):
     the program itself                                         4.1/17.0    1.3/3.4
     ========================================================== =========== ==========
 
-    With 21 benchmarks one number is what the data support: the second ones gain less than they cost
-    elsewhere, and b, learned from few curves, goes astray (16 chiplets from the other chiplet
-    curves alone: 8.0/27 instead of 3.7/7.9). One doubling beyond the scale models this is the power
-    law, and at 16 chiplets the program does better (2.5/4.3). From 8, 16 and 32 SMs to 128, C of
-    the first two sizes gives 3.6/16, of the last two 9.7/69, their mean 8.3/50.
+    With 21 benchmarks one number is what the data support: the second ones gain less than they cost elsewhere, and b,
+    learned from few curves, goes astray (16 chiplets from the other chiplet curves alone: 8.0/27 instead of 3.7/7.9).
+    One doubling beyond the scale models this is the power law, and at 16 chiplets the program does better (2.5/4.3).
+    From 8, 16 and 32 SMs to 128, C of the first two sizes gives 3.6/16, of the last two 9.7/69, their mean 8.3/50.
     """
 
     name = "scale model (learned)"

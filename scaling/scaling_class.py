@@ -260,15 +260,13 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
     undecided    else
     ============ ============================================================================
 
-    The curve has two sizes or more, three before anything can be decided; a DataError says that it
-    cannot be used.
+    The curve has two sizes or more, three before anything can be decided; a DataError says that it cannot be used.
 
-    Least squares on k sizes with Student's t of k - 2 degrees of freedom: three sizes have one, and
-    a wide interval. An exponent shown to differ from 1 by less than the margin is linear. The
-    interval takes departures from one power law for chance, so a curve that bends has a wide one;
-    sizes are few and no test of the bend is made. A cliff among the sizes is told, and under strong
-    scaling its jump is no chance: the curve is fitted with a step there, and the exponent is that
-    from the smallest size to the largest, jumps included, as long as a degree of freedom is left.
+    Least squares on k sizes with Student's t of k - 2 degrees of freedom: three sizes have one, and a wide interval. An
+    exponent shown to differ from 1 by less than the margin is linear. The interval takes departures from one power law
+    for chance, so a curve that bends has a wide one; sizes are few and no test of the bend is made. A cliff among the
+    sizes is told, and under strong scaling its jump is no chance: the curve is fitted with a step there, and the
+    exponent is that from the smallest size to the largest, jumps included, as long as a degree of freedom is left.
     """
     if not 0.5 < level < 1:
         raise ValueError(f"parameter level of classify must lie between 0.5 and 1, got {level}")

@@ -1,25 +1,25 @@
 """The measurement table: one row is one kernel or workload on one device, summarised over its repeats.
 
-Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what
-can be used and says what could not (:func:`judge` leaves every row in its place); `conditions`
-chooses rows. Why a row cannot be used is a short stable name ("zero-duration"), under which rows
-are counted; the detail beside it is for people.
+Columns carry their unit. Every reader returns raw rows with these names; :func:`clean` keeps what can be used and says
+what could not (:func:`judge` leaves every row in its place); `conditions` chooses rows. Why a row cannot be used is a
+short stable name ("zero-duration"), under which rows are counted; the detail beside it is for people.
 
 ==============  ======================================================================================================
 column          meaning
 ==============  ======================================================================================================
 device          canonical GPU name, e.g. "MI300X"; the user's own word where the catalogue has none
-op              operator, e.g. "gemm" (``operators.operators``), followed by its dimensions in
-columns of their own family          library family of the kernel ("a8w8_blockscale"), "" where
-there is none variant         what tells apart problems of equal dimensions ("bias", "silu"), ""
-where there is nothing kernel          name of the kernel or solver, "" where unknown cache
-"cold" where the cache held other data before each call, another problem than with a warm one tuned
-True where the kernel won a search: another run of the search may choose another kernel
-dtype_a/b/out   canonical number formats of the inputs and the output duration_us     time in
-microseconds: the median where there are repeats spread_us       median absolute deviation over the
-repeats, microseconds; missing for a single measurement repeats         number of measurements
-behind the row campaign        file or tuning run the row came from source          file and 1-based
-line, "file.csv:12"
+op              operator, e.g. "gemm" (``operators.operators``), followed by its dimensions in columns of their own
+family          library family of the kernel ("a8w8_blockscale"), "" where there is none
+variant         what tells apart problems of equal dimensions ("bias", "silu"), "" where there is nothing
+kernel          name of the kernel or solver, "" where unknown
+cache           "cold" where the cache held other data before each call, another problem than with a warm one
+tuned           True where the kernel won a search: another run of the search may choose another kernel
+dtype_a/b/out   canonical number formats of the inputs and the output
+duration_us     time in microseconds: the median where there are repeats
+spread_us       median absolute deviation over the repeats, microseconds; missing for a single measurement
+repeats         number of measurements behind the row
+campaign        file or tuning run the row came from
+source          file and 1-based line, "file.csv:12"
 ==============  ======================================================================================================
 """
 

@@ -85,7 +85,7 @@ LINES = {
         '        Candidate("Median", LogTarget(__import__("flopcast.models.toy").models.toy.Median()), log),\n'
         '        Candidate("BoostedTrees", ',
     ),
-    "laws/registry.py": ('"affine", "kept")', '"affine", "kept", "toy")'),
+    "laws/registry.py": ('    "kept",\n', '    "kept",\n    "toy",\n'),
     "laws/computation.py": (
         "KEPT = Kept()\n",
         '''KEPT = Kept()

@@ -1,7 +1,7 @@
 """The dispatch table: one row is one activity of a GPU (kernel, copy, fill) as a profiler recorded it.
 
-Every trace reader returns a :class:`Trace` whose table has exactly these columns, whatever the
-producer; what a producer does not record is missing (<NA>, or "" for words), never zero.
+Every trace reader returns a :class:`Trace` whose table has exactly these columns, whatever the producer; what a
+producer does not record is missing (<NA>, or "" for words), never zero.
 
 =================  ===================================================================================================
 column             meaning
@@ -11,30 +11,35 @@ device             canonical GPU name ("MI300X"); the file's own word where the 
 rank, process      rank in the distributed job; process id
 gpu                the producer's number of the device (HSA node on ROCm, ordinal on CUDA)
 stream             stream or queue
-name               kernel name, demangled where possible; of a copy its direction ("HtoD", "DtoH",
-"DtoD") start_ns           start on the producer's clock, integer nanoseconds duration_ns        end
-- start, integer nanoseconds grid_x/y/z         size of the grid in WORKGROUPS (blocks), whatever
-unit the producer writes block_x/y/z        size of a workgroup in work-items (threads) lds_bytes
-local (shared) memory per workgroup scratch_bytes      private memory per work-item vgpr, accum_vgpr
-vector registers per work-item (CUDA: registers per thread), accumulation registers sgpr
-scalar registers per wavefront bytes              bytes copied or filled dispatch_id        number
-of the dispatch in its process, where the producer counts them correlation        number that links
-the activity to its launch linked             the file has the launch of this activity op_name
-innermost framework operator that launched it ("aten::addmm"), "" where there is none op_id
-number of that call, equal for all activities of one call op_stack           enclosing operators,
-outermost first, the innermost included, joined by ";" op_inputs          the call's arguments as
-JSON: {"dims": [...], "types": [...], "strides": [...], "values": [...]} collective         name of
-the collective ("allreduce"), "" for everything else collective_bytes   bytes of the message of one
-rank (the larger of input and output) group_size         ranks that take part group_name
-name of the group of ranks ("0"), "" where the producer writes none group_ranks        ranks of the
-group, ascending, joined by ",", "" where the producer does not say group_number       number of the
-collective in its group, where the producer counts them step               number of the profiler's
-step in which it was launched source             file and place in it, "trace.json.gz:1234" (1-based
-event, row or line)
+name               kernel name, demangled where possible; of a copy its direction ("HtoD", "DtoH", "DtoD")
+start_ns           start on the producer's clock, integer nanoseconds
+duration_ns        end - start, integer nanoseconds
+grid_x/y/z         size of the grid in WORKGROUPS (blocks), whatever unit the producer writes
+block_x/y/z        size of a workgroup in work-items (threads)
+lds_bytes          local (shared) memory per workgroup
+scratch_bytes      private memory per work-item
+vgpr, accum_vgpr   vector registers per work-item (CUDA: registers per thread), accumulation registers
+sgpr               scalar registers per wavefront
+bytes              bytes copied or filled
+dispatch_id        number of the dispatch in its process, where the producer counts them
+correlation        number that links the activity to its launch
+linked             the file has the launch of this activity
+op_name            innermost framework operator that launched it ("aten::addmm"), "" where there is none
+op_id              number of that call, equal for all activities of one call
+op_stack           enclosing operators, outermost first, the innermost included, joined by ";"
+op_inputs          the call's arguments as JSON: {"dims": [...], "types": [...], "strides": [...], "values": [...]}
+collective         name of the collective ("allreduce"), "" for everything else
+collective_bytes   bytes of the message of one rank (the larger of input and output)
+group_size         ranks that take part
+group_name         name of the group of ranks ("0"), "" where the producer writes none
+group_ranks        ranks of the group, ascending, joined by ",", "" where the producer does not say
+group_number       number of the collective in its group, where the producer counts them
+step               number of the profiler's step in which it was launched
+source             file and place in it, "trace.json.gz:1234" (1-based event, row or line)
 =================  ===================================================================================================
 
-Hardware counters follow as float columns ``counter.NAME``. A trace may have two more tables: the
-user's ranges (`range_table`) and the CPU's calls (`call_table`).
+Hardware counters follow as float columns ``counter.NAME``. A trace may have two more tables: the user's ranges
+(`range_table`) and the CPU's calls (`call_table`).
 """
 
 from __future__ import annotations

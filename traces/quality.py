@@ -1,27 +1,25 @@
 """What a careful engineer checks in a trace before training on it.
 
-Row by row in :func:`flags`, for the whole trace in :func:`check`; when the GPU was busy at all in
-:func:`busy_ns`, :func:`span_ns` and :func:`gaps_ns`. A row keeps the time the profiler gave it, and
-carries what is wrong with it; only an end that cannot be is cut off, where :func:`without_overruns`
-is asked to.
+Row by row in :func:`flags`, for the whole trace in :func:`check`; when the GPU was busy at all in :func:`busy_ns`,
+:func:`span_ns` and :func:`gaps_ns`. A row keeps the time the profiler gave it, and carries what is wrong with it;
+only an end that cannot be is cut off, where :func:`without_overruns` is asked to.
 
 =====================  ==========  ====================================================================================
 code                   severity    meaning
 =====================  ==========  ====================================================================================
 zero-duration          error       the activity took no time: lost or rounded timestamps
 negative-duration      error       it ends before it starts
-impossible-duration    error       over an hour, under 10 ns, or its end overflows 63 bits: damaged
-timestamps overrun                error       it ends after a later activity of its stream has
-ended: the end is wrong days-apart             error       all before it ended a day earlier, or an
-hour and in other files: not of one run overlap                warning     it starts before the end
-of another on the same queue; the sum of times counts both orphan                 warning     the
-file has no launch of it (started before the trace, or the record was lost) before-first-step
-info        it was running before the profiler's first step: warm-up coarse-timer           warning
-fewer than ten steps of the clock: the duration is uncertain by more than 5 % repeated-dispatch
-warning     its number occurs again in the same process: replay passes of counters
-dropped-dispatches     warning     holes in the numbers of the dispatches of a process: activities
-are missing zero-counter           info        the counter is zero in every activity back-to-back
-info        most activities start as the one before ends: durations contain the dispatch gap
+impossible-duration    error       over an hour, under 10 ns, or its end overflows 63 bits: damaged timestamps
+overrun                error       it ends after a later activity of its stream has ended: the end is wrong
+days-apart             error       all before it ended a day earlier, or an hour and in other files: not of one run
+overlap                warning     it starts before the end of another on the same queue; the sum of times counts both
+orphan                 warning     the file has no launch of it (started before the trace, or the record was lost)
+before-first-step      info        it was running before the profiler's first step: warm-up
+coarse-timer           warning     fewer than ten steps of the clock: the duration is uncertain by more than 5 %
+repeated-dispatch      warning     its number occurs again in the same process: replay passes of counters
+dropped-dispatches     warning     holes in the numbers of the dispatches of a process: activities are missing
+zero-counter           info        the counter is zero in every activity
+back-to-back           info        most activities start as the one before ends: durations contain the dispatch gap
 =====================  ==========  ====================================================================================
 """
 

@@ -1,24 +1,23 @@
 """Inference as a schedule of steps, and what it takes on one GPU of a replica: sums of kernels, part by part.
 
-All requests are there from the start. A step gives every running sequence one token; a sequence is
-admitted when its tokens have room in the cache and a place among the running ones, and the last
-admitted is put back, to be read again later, when the cache overflows (the recomputation of vLLM:
-Kwon et al., SOSP 2023, section 4.5).
+All requests are there from the start. A step gives every running sequence one token; a sequence is admitted when its
+tokens have room in the cache and a place among the running ones, and the last admitted is put back, to be read again
+later, when the cache overflows (the recomputation of vLLM: Kwon et al., SOSP 2023, section 4.5).
 
-Every part is the time at the median of its constant (`releases.CONSTANTS`), which a draw of the
-constants multiplies:
+Every part is the time at the median of its constant (`releases.CONSTANTS`), which a draw of the constants multiplies:
 
 ===========  ===========================================================================================
 products     all matrix products, of prompts and of steps, by the law of the GPU
 attention    scores and weighted sums of the prompts, by the law of fused attention
 cache        reading the cached keys and values at every step, at a share of the bandwidth
-collectives  two sums per layer over the GPUs that share it, and the exchange of tokens between
-experts layers       launches and small kernels, per layer and step steps        scheduling and
-sampling, per step sequences    per sequence, layer and step
+collectives  two sums per layer over the GPUs that share it, and the exchange of tokens between experts
+layers       launches and small kernels, per layer and step
+steps        scheduling and sampling, per step
+sequences    per sequence, layer and step
 ===========  ===========================================================================================
 
-The memory of a GPU (`inference_memory`) is counted in GiB as its maker means it: the 192 GB of an
-MI300X are 8 stacks of 24 GiB.
+The memory of a GPU (`inference_memory`) is counted in GiB as its maker means it: the 192 GB of an MI300X are 8 stacks
+of 24 GiB.
 """
 
 from __future__ import annotations

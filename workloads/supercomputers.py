@@ -1,38 +1,32 @@
 """Scores of HPL, HPCG, HPL-MxP and of kernels of HPC before a machine runs them, as distributions.
 
-HPL (Petitet et al., netlib.org/benchmark/hpl): the factorisation of an N by N matrix on P by Q
-devices, panel by panel. Behind a look-ahead of one, a panel's factorisation and broadcast hide
-behind the update of the one before:
+HPL (Petitet et al., netlib.org/benchmark/hpl): the factorisation of an N by N matrix on P by Q devices, panel by panel.
+Behind a look-ahead of one, a panel's factorisation and broadcast hide behind the update of the one before:
 
     t_j = max(update_j, factor_j + broadcast_j) + swap_j,    score = (2/3 N³ + 3/2 N²) / Σ t_j
 
-HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte ·
-bandwidth · the part of it that a stream reaches · the part of that which HPCG reaches · the part
-that is left at that many devices.
+HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte · bandwidth · the part of
+it that a stream reaches · the part of that which HPCG reaches · the part that is left at that many devices.
 
-The peak of HPL is the one that such machines are rated by (`rated`). The part that a stream reaches
-is the device's own where it was measured (hardware/measured.csv).
+The peak of HPL is the one that such machines are rated by (`rated`). The part that a stream reaches is the device's own
+where it was measured (hardware/measured.csv).
 
-HPL-MxP (hpl-mxp.org) counts HPL's operations and multiplies in 16 bits: devices · 16-bit matrix
-peak · the part of it that Frontier reached. Three kernels (`KERNELS`) take the longer of, or both,
-what their points move through the memory and what their faces or transposes send:
+HPL-MxP (hpl-mxp.org) counts HPL's operations and multiplies in 16 bits: devices · 16-bit matrix peak · the part of it
+that Frontier reached. Three kernels (`KERNELS`) take the longer of, or both, what their points move through the memory
+and what their faces or transposes send:
 
 ======== ==================================== ============================= ===========================================
-kernel   flop                                 bytes through the memory      sent by each of P
-devices
+kernel   flop                                 bytes through the memory      sent by each of P devices
 ======== ==================================== ============================= ===========================================
-fft      5 n³ log2(n³) (benchFFT's count)     three passes, 16 B in and out two transposes of 16
-n³/P B stencil  8 a point (7 points; Datta et al.,   8 B in, 8 B out (Williams et  six faces of 8
-(n³/P)^(2/3) B, hidden
+fft      5 n³ log2(n³) (benchFFT's count)     three passes, 16 B in and out two transposes of 16 n³/P B
+stencil  8 a point (7 points; Datta et al.,   8 B in, 8 B out (Williams et  six faces of 8 (n³/P)^(2/3) B, hidden
          SC 2008)                             al., CACM 52(4), 2009)        behind the points within
-dslash   1320 a site of n⁴ (Wilson; Clark et  360 numbers a site (the same  eight faces of 12
-(n⁴/P)^(3/4) numbers,
+dslash   1320 a site of n⁴ (Wilson; Clark et  360 numbers a site (the same  eight faces of 12 (n⁴/P)^(3/4) numbers,
          al., QUDA, arXiv:0911.3191)          source)                       hidden likewise
 ======== ==================================== ============================= ===========================================
 
-Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what
-one machine and its tuning reach over another, as published scores of one kind of device differ. The
-draws are a Latin hypercube's, seeded.
+Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what one machine and its
+tuning reach over another, as published scores of one kind of device differ. The draws are a Latin hypercube's, seeded.
 """
 
 from __future__ import annotations
