@@ -15,12 +15,17 @@ the format from then on. What formats share stands in `files` (text, CSV, compre
 from . import (  # noqa: F401  (each registers its readers)
     aiconfigurator,
     aiter,  # noqa: A004
+    guidellm,
     hipblaslt,
+    inference_perf,
     key_averages,
     kineto,
+    llmperf,
     miopen,
+    mlperf_summary,
     ncu,
     nsys,
+    one_batch,
     rccl_tests,
     rocpd,
     rocprof,
@@ -29,7 +34,10 @@ from . import (  # noqa: F401  (each registers its readers)
     rocprofv3_json,
     rpd,
     serving_benchmarks,
+    serving_csv,
+    serving_log,
     tidy,
+    trtllm_bench,
     tunableop,
 )
 from .base import Note, Options, RawTable, Reader, TraceReader, formats, readers, register

@@ -70,7 +70,7 @@ _ENGINES: Final = {"trt": "trtllm", "tensorrt": "trtllm", "tensorrtllm": "trtllm
 Record = Mapping[str, Any]
 
 
-class _Runs(Reader):
+class Runs(Reader):
     """A JSON file of runs, each a record: what formats share."""
 
     marks: ClassVar[tuple[bytes, ...]]
@@ -93,10 +93,15 @@ class _Runs(Reader):
         """Return what a record calls its scenario where requests are turns of conversations, else ""."""
         return ""
 
+    def records(self, words: str, source: str) -> Iterator[tuple[int, Any]]:
+        """Yield the line and content of each run."""
+        yield from json_records(words, source)
+
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each run; one that is no record, or lacks a time, is refused."""
         rows, labels = list[dict[str, Any]](), dict[str, None]()
-        for line, record in _records(text(path, max_bytes=options.table_bytes), str(path)):
+        words = text(path, max_bytes=options.table_bytes)
+        for line, record in self.records(words, str(path)):
             row: dict[str, Any] = {LINE: line, "op": SERVING, "campaign": campaign_of(path)}
             if not isinstance(record, Mapping):
                 rows.append(row | {DEFECT: "not-a-run", DEFECT_DETAIL: str(record)[:_LONGEST]})
@@ -120,7 +125,7 @@ class _Runs(Reader):
             elif (cached := cached_percent(record)) > _MOST_CACHED:
                 row |= {DEFECT: "prompts-cached", DEFECT_DETAIL: f"{cached:.0f} %"}
             rows.append(own | found | row)
-        return _table(pd.DataFrame(rows), tuple(labels), options)
+        return serving_table(pd.DataFrame(rows), tuple(labels), options)
 
 
 def _server(row: Mapping[Any, Any]) -> dict[str, float]:
@@ -136,7 +141,7 @@ def _server(row: Mapping[Any, Any]) -> dict[str, float]:
     return {}
 
 
-def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> RawTable:
+def serving_table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> RawTable:
     """Return the rows with what the user states, and with the time of a request; labels are named."""
     for name, value in options.defaults.items():
         given = as_text(rows[name]) if name in rows else pd.Series("", index=rows.index)
@@ -179,7 +184,7 @@ def _table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> Raw
     return RawTable(rows, [*notes, *([Note(told, len(rows))] if labels else [])])
 
 
-def _records(words: str, source: str) -> Iterator[tuple[int, Any]]:
+def json_records(words: str, source: str) -> Iterator[tuple[int, Any]]:
     """Yield the line and content of each record: of one JSON value, of a list, or of one a line."""
     try:
         whole = json.loads(words)
@@ -250,7 +255,7 @@ def cached_percent(record: Record) -> float:
         unit = "%" if "%" in name or re.search("(?i)percent|pct", name) else ""
         if isinstance(value, Mapping):
             unit = str(value.get("unit", unit))
-        share = _average(value) or 0.0
+        share = average(value) or 0.0
         percent = share if unit in ("%", "percent") or share > 1 else 100 * share
         most = max(most, percent)
     return most
@@ -266,7 +271,7 @@ def _percent_of_prompts(record: Record, name: str) -> float:
     of_all = queried if queried != name else "total_input_tokens"
     if isinstance(record[name], Mapping):  # a statistic of requests
         of_all = "input_sequence_length"
-    cached, prompts = _average(record[name]), _average(record.get(of_all))
+    cached, prompts = average(record[name]), average(record.get(of_all))
     return 100.0 * cached / prompts if cached and prompts else 0.0
 
 
@@ -281,15 +286,15 @@ _DRAFTED_TOKENS: Final = re.compile(
 )
 
 
-def _speculation(*records: Record) -> str | None:
+def speculation(*records: Record) -> str | None:
     """Return how tokens are drafted, as InferenceX names it, None where each step gives one token a request.
 
     Clients and servers write the method, the tokens that a step gave, or counts of drafted and
     accepted tokens.
 
-    >>> _speculation({"accept_length": 3.48}, {"speculative_algorithm": "EAGLE"}), _speculation({"spec_decode": True})
+    >>> speculation({"accept_length": 3.48}, {"speculative_algorithm": "EAGLE"}), speculation({"spec_decode": True})
     ('eagle', 'speculative')
-    >>> _speculation({"accept_length": 1.0}), _speculation({"spec_decoding": "none", "num_accepted_tokens": 0})
+    >>> speculation({"accept_length": 1.0}), speculation({"spec_decoding": "none", "num_accepted_tokens": 0})
     (None, None)
     """
     drafted = False
@@ -304,19 +309,56 @@ def _speculation(*records: Record) -> str | None:
                     return word
                 drafted = True
             elif _TOKENS_A_STEP.search(name):
-                drafted |= (_average(value) or 1.0) > 1
+                drafted |= (average(value) or 1.0) > 1
             elif _DRAFTED_TOKENS.search(name):
-                drafted |= (_average(value) or 0.0) > 0
+                drafted |= (average(value) or 0.0) > 0
     return "speculative" if drafted else None
 
 
-def _mean(total: object, count: object) -> float | None:
+def contradiction(what: str, stated: float | None, derived: float | None) -> dict[str, str]:
+    """Return the defect of a run whose figures contradict each other by over 5 %, else nothing.
+
+    >>> contradiction("output tokens/s", 100.0, 103.0), contradiction("output tokens/s", 100.0, None)
+    ({}, {})
+    """
+    if stated is None or derived is None:
+        return {}
+    rounding = 0.006  # clients print two decimals
+    if abs(stated - derived) <= 0.05 * max(abs(stated), abs(derived)) + rounding:
+        return {}
+    detail = f"{what}: {stated:g} stated, {derived:g} by the others"
+    return {DEFECT: "figures-contradict", DEFECT_DETAIL: detail}
+
+
+def token_ms(latency_ms: float | None, ttft_ms: float | None, answer: float | None) -> float | None:
+    """Return the time of each token after the first, by the time of a request; None where that is not known.
+
+    >>> token_ms(1100.0, 100.0, 101.0)
+    10.0
+    """
+    if latency_ms is None or ttft_ms is None or answer is None or answer <= 1:
+        return None
+    rest = latency_ms - ttft_ms
+    return rest / (answer - 1) if rest >= 0 else None
+
+
+def times_of(value: float | None, factor: float) -> float | None:
+    """Return a number in another unit."""
+    return None if value is None else value * factor
+
+
+def whole(value: float | None) -> float | None:
+    """Return a mean number of tokens or requests as a whole one."""
+    return None if value is None else float(round(value))
+
+
+def mean_of(total: object, count: object) -> float | None:
     """Return tokens a request, whole."""
     whole, parts = number(total), number(count)
     return float(round(whole / parts)) if whole is not None and parts else None
 
 
-def _under_way(record: Record, most: object, latency_ms: object) -> float | None:
+def under_way(record: Record, most: object, latency_ms: object) -> float | None:
     """Return the requests under way: what the client allows, all of fewer requests, or throughput times latency.
 
     The last, by Little's law, is the mean. It holds where the client allows any number, and where
@@ -342,17 +384,17 @@ def _under_way(record: Record, most: object, latency_ms: object) -> float | None
     return min([allowed, *(one for one in others if one is not None)])
 
 
-def _engine(word: object) -> str | None:
+def engine_of(word: object) -> str | None:
     """Return an engine by what clients call it or its way of being asked, None for an endpoint of any engine.
 
-    >>> _engine("tensorrt-llm"), _engine("sglang-oai-chat"), _engine("openai-chat")
+    >>> engine_of("tensorrt-llm"), engine_of("sglang-oai-chat"), engine_of("openai-chat")
     ('trtllm', 'sglang', None)
     """
     first = str(word or "").lower().removeprefix("dynamo-").split("-")[0]
     return _ENGINES.get(first, first) or None
 
 
-def _inner(record: Record, name: str) -> Record:
+def inner(record: Record, name: str) -> Record:
     """Return an object within a record, empty where there is none."""
     found = record.get(name)
     return found if isinstance(found, Mapping) else {}
@@ -364,17 +406,18 @@ def _states(server: Record) -> list[Record]:
     return [one for one in states if isinstance(one, Mapping)] if isinstance(states, list) else []
 
 
-def _average(value: object) -> float | None:
+def average(value: object) -> float | None:
     """Return a number, of a statistic its mean."""
     return number(value.get("avg") if isinstance(value, Mapping) else value)
 
 
-def _first(record: Record, *names: str) -> Any:
+def first_of(record: Record, *names: str) -> Any:
+    """Return the first value that is given under one of the names, else None."""
     return next((record[name] for name in names if record.get(name) not in (None, "")), None)
 
 
 @register
-class VllmServeReader(_Runs):
+class VllmServeReader(Runs):
     """Results of ``vllm bench serve``, and of ``benchmark_serving.py`` before it."""
 
     name = "vllm bench serve JSON"
@@ -394,7 +437,7 @@ class VllmServeReader(_Runs):
     def columns(self, record: Record) -> dict[str, Any]:
         """Return the run; ``--metadata tp=8 device=MI300X version=0.11.0`` stands in the record and is read."""
         answer, ttft, tpot = (
-            _mean(record.get("total_output_tokens"), record.get("completed")),
+            mean_of(record.get("total_output_tokens"), record.get("completed")),
             number(record.get("mean_ttft_ms")),
             number(record.get("mean_tpot_ms")),
         )
@@ -403,15 +446,15 @@ class VllmServeReader(_Runs):
             latency = ttft + (answer - 1) * tpot  # pyrefly: ignore[unsupported-operation]
         return {
             **{name: record.get(name) for name in _KNOWN},
-            "tp": _first(record, "tp", "tensor_parallel_size"),
+            "tp": first_of(record, "tp", "tensor_parallel_size"),
             "model": record.get("model_id"),
-            "engine": record.get("engine") or _engine(record.get("backend")) or "vllm",
-            "engine_version": _first(record, "engine_version", "version"),
+            "engine": record.get("engine") or engine_of(record.get("backend")) or "vllm",
+            "engine_version": first_of(record, "engine_version", "version"),
             "client": "vllm bench serve",
-            "variant": _first(record, "variant") or _speculation(record),
-            "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
+            "variant": first_of(record, "variant") or speculation(record),
+            "input_len": mean_of(record.get("total_input_tokens"), record.get("completed")),
             "output_len": answer,
-            "concurrency": _under_way(record, record.get("max_concurrency"), latency),
+            "concurrency": under_way(record, record.get("max_concurrency"), latency),
             "ttft_ms": ttft,
             "tpot_ms": tpot,
             "output_tokens_per_s": number(record.get("output_throughput")),
@@ -419,7 +462,7 @@ class VllmServeReader(_Runs):
 
 
 @register
-class SglangServeReader(_Runs):
+class SglangServeReader(Runs):
     """Results of SGLang's ``bench_serving``: a line for each run."""
 
     name = "SGLang bench_serving JSONL"
@@ -447,20 +490,20 @@ class SglangServeReader(_Runs):
         that share the requests, of which the run is one. Where prompts are apart the server is the
         one that writes answers.
         """
-        server = _inner(record, "server_info")
+        server = inner(record, "server_info")
         apart = isinstance(server.get("decode"), list) and bool(server["decode"])
         server = server["decode"][0] if apart else server
         tp, dp = number(server.get("tp_size")), number(server.get("dp_size")) or 1.0
         copies = dp if server.get("enable_dp_attention") else 1.0
-        users = _under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms"))
+        users = under_way(record, record.get("max_concurrency"), record.get("mean_e2e_latency_ms"))
         tokens, filled = (
             number(record.get("output_throughput")),
             number(server.get("mem_fraction_static")),
         )
         return {
-            "model": _first(record, "model", "model_id")
-            or _first(server, "model_path", "served_model_name"),
-            "engine": _engine(record.get("backend") or "sglang"),
+            "model": first_of(record, "model", "model_id")
+            or first_of(server, "model_path", "served_model_name"),
+            "engine": engine_of(record.get("backend") or "sglang"),
             "engine_version": server.get("version"),
             "client": "sglang bench_serving",
             "tp": tp and tp / copies,
@@ -471,12 +514,12 @@ class SglangServeReader(_Runs):
             "running_limit": server.get("max_running_requests"),
             "memory_percent": filled and round(100.0 * filled),
             "receive_interval": server.get("scheduler_recv_interval"),
-            "variant": _speculation(record, server, *_states(server)),
+            "variant": speculation(record, server, *_states(server)),
             "dtype_kv": None
             if server.get("kv_cache_dtype") in (None, "auto")
             else server["kv_cache_dtype"],
-            "input_len": _mean(record.get("total_input_tokens"), record.get("completed")),
-            "output_len": _mean(record.get("total_output_tokens"), record.get("completed")),
+            "input_len": mean_of(record.get("total_input_tokens"), record.get("completed")),
+            "output_len": mean_of(record.get("total_output_tokens"), record.get("completed")),
             "concurrency": users and max(1.0, users * copies / dp),
             "ttft_ms": number(record.get("mean_ttft_ms")),
             "tpot_ms": number(record.get("mean_tpot_ms")),
@@ -485,7 +528,7 @@ class SglangServeReader(_Runs):
 
 
 @register
-class AiperfReader(_Runs):
+class AiperfReader(Runs):
     """Exports of AIPerf and of GenAI-Perf, whose statistics are objects with their ``unit`` and ``avg``."""
 
     name = "AIPerf JSON"
@@ -494,20 +537,20 @@ class AiperfReader(_Runs):
 
     def columns(self, record: Record) -> dict[str, Any]:
         """Return the run; model and concurrency stand in ``input_config``."""
-        config = _inner(record, "input_config")
-        endpoint, load = _inner(config, "endpoint"), _inner(config, "loadgen")
-        models = _first(endpoint, "model_names") or _first(config, "model", "model_names")
-        users = load.get("concurrency") or _inner(_inner(config, "perf_analyzer"), "stimulus").get(
+        config = inner(record, "input_config")
+        endpoint, load = inner(config, "endpoint"), inner(config, "loadgen")
+        models = first_of(endpoint, "model_names") or first_of(config, "model", "model_names")
+        users = load.get("concurrency") or inner(inner(config, "perf_analyzer"), "stimulus").get(
             "concurrency"
         )
         lengths = [self._average(record, f"{side}_sequence_length") for side in ("input", "output")]
         return {
             "model": models[0] if isinstance(models, list) and models else models,
             "client": "aiperf",
-            "variant": _speculation(record),
+            "variant": speculation(record),
             "input_len": None if lengths[0] is None else float(round(lengths[0])),
             "output_len": None if lengths[1] is None else float(round(lengths[1])),
-            "concurrency": _under_way(
+            "concurrency": under_way(
                 {
                     "request_throughput": self._average(record, "request_throughput"),
                     "request_rate": load.get("request_rate"),
@@ -530,7 +573,7 @@ class AiperfReader(_Runs):
 
 
 @register
-class InferenceXReader(_Runs):
+class InferenceXReader(Runs):
     """Results of InferenceX (InferenceMAX): a record for each setting, times in seconds."""
 
     name = "InferenceX JSON"
@@ -556,7 +599,7 @@ class InferenceXReader(_Runs):
     def columns(self, record: Record) -> dict[str, Any]:
         """Return the run, where prompts are apart that of the answers; with ``dp_attention`` each GPU has all heads."""
         cut = {
-            name: _first(record, name, f"decode_{name}")
+            name: first_of(record, name, f"decode_{name}")
             for name in ("tp", "pp", "ep", "dp_attention")
         }
         tp, ep = number(cut["tp"]), number(cut["ep"])
@@ -567,11 +610,11 @@ class InferenceXReader(_Runs):
         gpus = gpus and gpus * (number(cut["pp"]) or 1.0)
         times = {name: number(record.get(f"mean_{name}")) for name in ("ttft", "tpot", "e2el")}
         found = {
-            "device": str(_first(record, "hw", "device") or "").split("-")[0] or None,
+            "device": str(first_of(record, "hw", "device") or "").split("-")[0] or None,
             "model": record.get("model"),
-            "engine": _engine(record.get("framework")),
+            "engine": engine_of(record.get("framework")),
             "client": "inferencex",
-            "variant": _speculation(record),
+            "variant": speculation(record),
             "dtype_a": a,
             "dtype_b": b,
             "tp": 1.0 if copies else tp,
@@ -703,7 +746,7 @@ class SiliconSampleReader(Reader):
             _server(row) if row["client"] == "inferencex" else {} for row in rows.to_dict("records")
         ]
         servers = pd.DataFrame(own, rows.index, ("receive_interval", "memory_percent"), dtype=float)
-        return _table(rows.join(servers), ("measured", "recorded_tp"), options)
+        return serving_table(rows.join(servers), ("measured", "recorded_tp"), options)
 
 
 _COUNTS: Final = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")

@@ -46,6 +46,7 @@ REASONS: Final = {
     "transpositions-disagree": "operator and parameters disagree in their transpositions",
     "unknown-model": "figures of the model are not known",
     "not-a-run": "no record of a run",
+    "figures-contradict": "figures of the row contradict each other",
     "nothing-completed": "no request was completed",
     "prompts-cached": "tokens of the prompts that stood in the prefix cache, so that they were not computed",
     "other-conditions": "run with speculation, or other conditions that no forecast asks about",

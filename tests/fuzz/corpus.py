@@ -33,6 +33,7 @@ from flopcast.tests.readers import (
     test_rocpd,
     test_rpd,
     test_serving_benchmarks,
+    test_serving_clients,
     test_tunableop,
 )
 from flopcast.tests.readers.execution_trace import test_chakra, test_reader
@@ -263,10 +264,29 @@ def _watched() -> str:
 
 
 def _serving() -> list[Files]:
-    made = test_serving_benchmarks
+    made, clients = test_serving_benchmarks, test_serving_clients
+    records = (
+        made.VLLM,
+        made.SGLANG,
+        made.AIPERF,
+        [made.INFERENCEX],
+        clients.GUIDELLM,
+        clients.INFERENCE_PERF,
+        clients.LLMPERF,
+        clients.TRTLLM,
+        clients.ONE_BATCH,
+        clients.LATENCY,
+    )
+    printed = (
+        clients.VLLM_BLOCK,
+        clients.SGLANG_BLOCK,
+        clients.GENAI_CSV,
+        clients.AIPERF_CSV,
+        clients.MLPERF,
+    )
     return [
-        _one("run.json", json.dumps(one))
-        for one in (made.VLLM, made.SGLANG, made.AIPERF, [made.INFERENCEX])
+        *(_one("run.json", json.dumps(record)) for record in records),
+        *(_one("run.txt", words) for words in printed),
     ]
 
 

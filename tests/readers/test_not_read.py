@@ -24,7 +24,6 @@ PLACES = {
     "results": [{"size": 8, "out_of_place": {"time": 10.1, "alg_bw": 0.1}}],
 }
 CSV = "numCycle,name,nodes,ranks,size,type,redop,inPlace,time,algBw,busBw,#wrong\n0,AllReduce,1,8,8,float,sum,0,9,1,1,0\n"
-BLOCK = "Starting main benchmark run...\n============ Serving Benchmark Result ============\nSuccessful requests: 9\n"
 CHROME = {
     "displayTimeUnit": "ns",
     "traceEvents": [{"ph": "X", "pid": 1, "tid": 1, "ts": 1.0, "dur": 5.0, "name": "x"}],
@@ -41,8 +40,6 @@ ONNX = [
         (CSV, "CSV of rccl-tests"),
         (json.dumps(NCCL, indent=2), "JSON of nccl-tests"),
         (json.dumps(PLACES), "JSON of nccl-tests"),
-        (BLOCK, "--save-result"),
-        (json.dumps({"avg_latency": 1.2, "latencies": [1.1, 1.3]}), "vllm bench latency"),
         (
             json.dumps({"elapsed_time": 9.0, "num_requests": 9, "requests_per_second": 1.0}),
             "throughput",
