@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import DataError, few
-from ..call import Call, CallReader, Described, Tensor, broadcast, promote, require
+from ..call import Call, CallReader, Described, Tensor, broadcast, promote, require, row_major
 from ..op import Dim, Measured, Op, Operands, Row, Run, only_format, sizes, unknown, word
 from ..work import coded, element_bytes, numbers, texts
 
@@ -168,9 +168,14 @@ def addmm(call: Call) -> Described:
 def linear(call: Call) -> Described:
     """``linear(x, weight, bias)`` and library products with the weight as n x k."""
     x, weight = call.tensor(0), call.tensor(1)
+    return _product(x, _transposed(weight), "bias" if call.has(2) else "")
+
+
+def _transposed(weight: Tensor) -> Tensor:
+    """Return a weight of n x k as k x n; it is contiguous where strides are not recorded."""
     require(len(weight.dims) == 2)
-    transposed = Tensor(weight.dims[::-1], weight.dtype, weight.strides[::-1], weight.packed)
-    return _product(x, transposed, "bias" if call.has(2) else "")
+    strides = weight.strides or row_major(weight.dims)
+    return Tensor(weight.dims[::-1], weight.dtype, strides[::-1], weight.packed)
 
 
 def scaled_mm(call: Call) -> Described:
@@ -225,6 +230,131 @@ def grouped_mm(call: Call) -> Described:
     }
 
 
+def narrow_product(call: Call, block: str = "", packed: int = 1) -> Described:
+    """``gemm(a, weight, scale_a, scale_b, ...)`` of serving, the weight as n x k, or k x n in columns.
+
+    The result's format is that of a tensor of its size among the other arguments, else bf16, which
+    these kernels write by default. Where scales are not recorded, `block` says how they lie. `packed`
+    are the elements in a byte, where the operands are recorded as bytes.
+
+    Source: the schemas of AITER (``aiter/ops/gemm_op_*.py``), vLLM (``_aiter_ops.py``,
+    ``fp8_utils.py``) and SGLang (``sgl-kernel``), 2025 and 2026.
+    """
+    a, weight = (_unpacked(call.tensor(position), packed) for position in (0, 1))
+    require(len(a.dims) > 1 and len(weight.dims) == 2)
+    if weight.dims[1] == a.dims[-1]:
+        weight = _transposed(weight)
+    described = _product(a, weight)
+    rows, columns = prod(a.dims[:-1]), weight.dims[-1]
+    layout = block
+    scale = call.tensor(2) if call.has(2) else None
+    if scale is not None and scale.numel > 0:
+        layout = _serving_scales(a, rows, scale, block)
+    out, bias = "bf16", False
+    for position in range(4, len(call)):
+        if not call.has(position):
+            continue
+        tensor = call.tensor(position)
+        if tensor.numel == rows * columns and tensor.dims[-1] == columns and len(tensor.dims) > 1:
+            out = tensor.dtype
+        elif tensor.dims == (columns,):
+            bias = True
+    described |= {"dtype_out": out, "scale_block": layout}
+    if bias:
+        described["variant"] = "bias"
+    return described
+
+
+def _serving_scales(a: Tensor, rows: int, scale: Tensor, block: str) -> str:
+    """Return the layout of the scales of A; those of narrow blocks may be padded to whole tiles."""
+    if block == "1x32":
+        require(scale.numel >= rows * -(-a.dims[-1] * a.packed // 32))
+        return block
+    whole = Tensor((rows, a.dims[-1]), a.dtype, (), a.packed)
+    if scale.dtype in ("fp8", "uint8"):  # exponents alone, as MX writes them
+        return _scale_block(whole, replace(scale, dtype="fp8"))
+    return _scale_block(whole, scale)
+
+
+def _unpacked(tensor: Tensor, packed: int) -> Tensor:
+    """Return a tensor of bytes as one of the narrow elements in them."""
+    if packed == 1 or tensor.dtype != "uint8":
+        return tensor
+    return Tensor(tensor.dims, "fp4", tensor.strides, packed)
+
+
+def block_product(call: Call) -> Described:
+    """FP8 with a scale per 1 x 128 of A and per 128 x 128 of the weight."""
+    return narrow_product(call, "1x128")
+
+
+def fp4_product(call: Call) -> Described:
+    """FP4 with a scale per 32 elements (MXFP4), two elements a byte."""
+    return narrow_product(call, "1x32", packed=2)
+
+
+def skinny_product(call: Call) -> Described:
+    """``_rocm_C::wvSplitK(weight, x, ...)`` of vLLM: few rows of x, the weight as n x k."""
+    weight, x = call.tensor(0), call.tensor(1)
+    bias = call.has(2) and call.tensor(2).dims == (weight.dims[0],)
+    return _product(x, _transposed(weight), "bias" if bias else "")
+
+
+def skinny_fp8(call: Call) -> Described:
+    """``_rocm_C::wvSplitKQ(weight, x, [bias,] out, scale_a, scale_b, ...)``: a scale per tensor."""
+    described = skinny_product(call)
+    rows = prod(call.tensor(1).dims[:-1])
+    written = [
+        call.tensor(position).dtype
+        for position in (2, 3)
+        if call.has(position) and call.tensor(position).dims == (rows, described["n"])
+    ]
+    return described | {"dtype_out": (written or ["bf16"])[0], "scale_block": "tensor"}
+
+
+_FP8_PRODUCTS = (
+    "aiter::gemm_a8w8",
+    "aiter::gemm_a8w8_CK",
+    "aiter::gemm_a8w8_ck",
+    "aiter::gemm_a8w8_ASM",
+    "aiter::gemm_a8w8_asm",
+    "aiter::gemm_a8w8_bpreshuffle",
+    "aiter::gemm_a8w8_bpreshuffle_ck",
+    "aiter::gemm_a8w8_bpreshuffle_cktile",
+    "vllm::rocm_aiter_gemm_w8a8",
+    "vllm::rocm_aiter_gemm_a8w8",
+    "vllm::rocm_per_tensor_float_w8a8_scaled_mm_impl",
+    "sgl_kernel::fp8_scaled_mm",
+    "sgl_kernel::int8_scaled_mm",
+)
+_BLOCK_PRODUCTS = (
+    "aiter::gemm_a8w8_blockscale",
+    "aiter::gemm_a8w8_blockscale_ck",
+    "aiter::gemm_a8w8_blockscale_cktile",
+    "aiter::gemm_a8w8_blockscale_bpreshuffle",
+    "aiter::gemm_a8w8_blockscale_bpreshuffle_ck",
+    "aiter::gemm_a8w8_blockscale_bpreshuffle_cktile",
+    "aiter::gemm_a8w8_blockscale_bpreshuffle_asm",
+    "aiter::flatmm_a8w8_blockscale_asm",
+    "vllm::rocm_aiter_gemm_w8a8_blockscale",
+    "vllm::rocm_aiter_gemm_a8w8_blockscale",
+    "vllm::rocm_aiter_triton_gemm_a8w8_blockscale",
+    "vllm::apply_w8a8_block_fp8_linear",
+    "vllm::w8a8_block_fp8_matmul_func",
+    "vllm::w8a8_triton_block_scaled_mm_func",
+    "sglang::fp8_blockwise_scaled_mm",
+    "sgl_kernel::fp8_blockwise_scaled_mm",
+    "sglang::w8a8_block_fp8_matmul",
+)
+_FP4_PRODUCTS = (
+    "aiter::gemm_a4w4",
+    "aiter::gemm_a4w4_asm",
+    "aiter::gemm_a4w4_blockscale",
+    "aiter::gemm_a4w4_blockscale_tune",
+    "aiter::gemm_afp4wfp4",
+    "vllm::rocm_aiter_gemm_a4w4",
+)
+
 ATEN: dict[str, CallReader] = {
     "aten::mm": mm,
     "aten::bmm": mm,
@@ -241,7 +371,14 @@ ATEN: dict[str, CallReader] = {
     "aten::_grouped_mm": grouped_mm,
     "aiter::gemm_a16w16": linear,
     "vllm::rocm_unquantized_gemm": linear,
+    "vllm::rocm_unquantized_gemm_impl": linear,
     "_C::cutlass_scaled_mm": cutlass_scaled_mm,
+    "_rocm_C::wvSplitK": skinny_product,
+    "_rocm_C::LLMM1": skinny_product,
+    "_rocm_C::wvSplitKQ": skinny_fp8,
+    **dict.fromkeys(_FP8_PRODUCTS, narrow_product),
+    **dict.fromkeys(_BLOCK_PRODUCTS, block_product),
+    **dict.fromkeys(_FP4_PRODUCTS, fp4_product),
 }
 _WRITTEN = {"int8": "int32", "fp8": "bf16"}  # formats of results that are wider than the operands
 

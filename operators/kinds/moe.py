@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ..call import Call, CallReader, Described, Tensor, require
 from ..op import Dim, Op, OwnFeature, log_dims
 from ..work import element_bytes, numbers, with_default
 from .gemm import SCALE_BLOCK, scale_bytes
@@ -87,6 +88,89 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def fused_experts(call: Call) -> Described:
+    """``fused_experts(x, w1, w2, weights, ids, ...)``: w1 of the gate and up projections, w2 of the down projection.
+
+    ``w1[experts, inter_dim or twice that, model_dim]``, ``w2[experts, model_dim, inter_dim]``,
+    ``ids[tokens, topk]``. Weights in FP8 have activations in FP8. Bytes are FP4, two elements each,
+    where a row of them is half a token's. Where a map of all experts to those of this GPU is among the
+    arguments, the experts are shared out.
+
+    Source: the schemas of vLLM (``fused_moe.py``, ``_aiter_ops.py``), SGLang (``fused_moe_triton``)
+    and AITER (``fused_moe.py``), 2025 and 2026.
+    """
+    x, first, second, ids = (call.tensor(position) for position in (0, 1, 2, 4))
+    require(len(x.dims) == 2 and len(first.dims) == 3 and len(second.dims) == 3)
+    tokens, model_dim = x.dims
+    packed = first.packed
+    if packed == 1 and first.dtype == "uint8" and 2 * first.dims[2] == model_dim:
+        packed = 2
+    experts, inter_dim = second.dims[0], second.dims[2] * packed
+    require(first.dims[0] == experts and first.dims[2] * packed == model_dim)
+    require(second.dims[1] == model_dim and first.dims[1] in (inter_dim, 2 * inter_dim))
+    require(len(ids.dims) == 2 and ids.dims[0] == tokens)
+    weights = first.dtype
+    if packed == 2:
+        weights = "fp4"
+    others = [call.tensor(position) for position in range(5, len(call)) if call.has(position)]
+    shared = _shared_out(experts, others)
+    dtype_a = x.dtype
+    if weights == "fp8":
+        dtype_a = "fp8"
+    return {
+        "op": "moe",
+        "variant": "",
+        "tokens": tokens,
+        "model_dim": model_dim,
+        "inter_dim": inter_dim,
+        "experts": experts * shared,
+        "topk": ids.dims[1],
+        "gated": int(first.dims[1] == 2 * inter_dim),
+        "ep": shared,
+        "scale_block": _expert_scales(weights, first, others),
+        "dtype_a": dtype_a,
+        "dtype_b": weights,
+        "dtype_out": x.dtype,
+    }
+
+
+def _shared_out(experts: int, others: list[Tensor]) -> int:
+    """Return how many GPUs share the experts: by the map of all of them, 1 without one."""
+    for tensor in others:
+        whole = tensor.numel // experts
+        if tensor.dtype in ("int32", "int64") and tensor.dims == (whole * experts,) and whole > 1:
+            return whole
+    return 1
+
+
+def _expert_scales(weights: str, first: Tensor, others: list[Tensor]) -> str:
+    """Return how the scales of the weights lie, "" where they are not recorded."""
+    if weights == "fp4":
+        return "1x32"
+    experts, rows, columns = first.dims
+    blocks = (experts, -(-rows // 128), -(-columns // 128))
+    for tensor in others:
+        if tensor.dims == blocks:
+            return "1x128"
+        if tensor.dims in ((experts, rows), (experts, rows, 1), (experts, 1, rows)):
+            return "token"
+        if tensor.dims in ((experts,), (experts, 1), (experts, 1, 1)) and tensor.dtype == "fp32":
+            return "tensor"
+    return ""
+
+
+ATEN: dict[str, CallReader] = dict.fromkeys(
+    (
+        "vllm::fused_moe",
+        "vllm::inplace_fused_experts",
+        "vllm::outplace_fused_experts",
+        "vllm::rocm_aiter_fused_moe",
+        "sglang::inplace_fused_experts",
+        "sglang::outplace_fused_experts",
+        "aiter::fused_moe",
+    ),
+    fused_experts,
+)
 OPERATORS = (
     Op(
         "moe",

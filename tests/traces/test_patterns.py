@@ -19,6 +19,7 @@ KERNELS = {
         "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
         "_ZN5aiter26cross_device_reduce_2stageI14__hip_bfloat16Li8EEEvPNS_8RankDataE", "EpDispatchIntraNodeKernel",
         "void vllm::cross_device_reduce_1stage<__half, 8>(vllm::RankData*)", "void deep_ep::intranode::dispatch<8>()",
+        "void dpsk::ep::internode_ll::dispatch<true, 3>(void*)", "_ZN4dpsk2ep9intranode7combineI14__hip_bfloat16EEvPT_",
         "void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<__half>>(__half const*)",
     ],
     "attention": [
@@ -49,12 +50,16 @@ KERNELS = {
         "void wvSpltK_hf_sml_<64, 4, 16, 8, 1, 4>(int)", "a8w8_blockscale_1x128x128_256x16x64x256",
         "_ZN5aiter36f4gemm_bf16_per1x32Fp4_BpreShuffle_32x128E",
         "void cublasLt::splitKreduce_kernel<32, 16, int, float>(int)", "gemm_fusion_dot_3",
+        "Custom_Cijk_Alik_Bljk_BBS_BH_MT256x256x64", "bmm_E4m3_E4m3E4m3_Fp32_t128x8x512u2_s6_et64x8_m64x8x32",
+        "batched_matrix_multiplication_kernel_64x64",
     ],
     "moe": [
         "_matmul_ogs_NNT_bf16xbf16xmxfp4_128x128x128x1_swiglu", "fused_moe_kernel", "_topk_forward",
         "_sum_bitmatrix_rows", "void vllm::moe::topkGatingSoftmax<4, 64, 4, 16>(float const*)",
         "_combined_routing_memset", "_ZN5aiter28fmoe_bf16_pertokenFp8_g1u1_vs_silu_1tg_32x384E",
         "_ZN7ck_tile6kentryILi1ENS_16MoeSortingKernelI",
+        "void moe::dev::finalize::finalizeKernelVecLoad<moe::dev::finalize::KernelParams<8>>(int)",
+        "void routingDeepSeek::routingIndicesClusterKernel<int>(int)",
     ],
     "norm": [
         "triton_red_fused_add_mean_mul_pow_rsqrt_0", "triton_per_fused_native_layer_norm_backward_1",
@@ -129,6 +134,7 @@ KERNELS = {
         "rope_multi<true, false, float>(float const*)",
     ],
     "ssm": [
+        "chunk_fwd_kernel_o", "chunk_fwd_kernel_h_blockdim64",
         "gated_delta_net_cuda<128, false, false>(float const*)", "_selective_scan_update_kernel",
         "_causal_conv1d_fwd_kernel",
     ],
