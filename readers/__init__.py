@@ -26,6 +26,7 @@ from . import (  # noqa: F401  (each registers its readers)
     ncu,
     nsys,
     one_batch,
+    rccl_structured,
     rccl_tests,
     rocpd,
     rocprof,

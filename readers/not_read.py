@@ -13,7 +13,6 @@ _SERVED = (
     "run vllm bench serve with --save-result, or SGLang's bench_serving with --output-file, and "
     "read that"
 )
-_LOGGED = "read the log that it prints, which has the table of times"
 _OTHERS: Final = (
     (rb"\APK\x03\x04", "is a workbook or an archive: save the sheet as CSV, or unpack it"),
     (rb"\A(?:\xff\xfe|\xfe\xff)", "is text in UTF-16: save it in UTF-8"),
@@ -35,12 +34,6 @@ _OTHERS: Final = (
         "is a Chrome trace of neither torch.profiler nor rocprof: profile with one of them, "
         "rocprofv3 or nsys",
     ),
-    (rb'"algBw"\s*:.*"busBw"\s*:', f"is JSON of rccl-tests, which is not read: {_LOGGED}"),
-    (
-        rb'"nccl-tests structured output"|"oop_algbw"|"out_of_place"\s*:\s*\{[^{}]*"alg_?bw"',
-        f"is JSON of nccl-tests, which is not read: {_LOGGED}",
-    ),
-    (rb"\A[^\n]*,\s*algBw\s*,\s*busBw\b", f"is CSV of rccl-tests, which is not read: {_LOGGED}"),
     (
         rb'\A\s*\{(?=.*"elapsed_time")(?=.*"requests_per_second")',
         f"is a result of vllm bench throughput, without the time of any request: {_SERVED}",

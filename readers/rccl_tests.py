@@ -81,7 +81,7 @@ _COLLECTIVES = {
 #: Another spelling of FP8 in rccl-tests.
 _DTYPES = {"f8e4m3": "fp8", "f8e5m2": "fp8"}
 _PLAIN_REDUCTIONS = frozenset({"sum", "none", ""})
-_IN_PLACE = "in_place_"
+IN_PLACE = "in_place_"
 
 
 @register
@@ -109,7 +109,7 @@ class RcclTestsReader(Reader):
         collective.
         """
         words = text(path, max_bytes=options.table_bytes)
-        log = _Log()
+        log = Log()
         for number, line in enumerate(words.split("\n"), start=1):
             log.take(number, _TAG.sub("", line.rstrip("\r")))
         if not log.rows:
@@ -126,13 +126,13 @@ class RcclTestsReader(Reader):
                     )
                 ],
             )
-        return _measurements(
-            log, _collective_of(path.name) or options.defaults.get("variant", ""), path
+        return measurements(
+            log, collective_of(path.name) or options.defaults.get("variant", ""), path
         )
 
 
 @dataclass
-class _Run:
+class Run:
     """One run of a test program: what its comments say."""
 
     collective: str = ""
@@ -157,11 +157,11 @@ class _Run:
 
 
 @dataclass
-class _Log:
+class Log:
     """The log's lines, taken one by one."""
 
     rows: list[dict[str, str | int]] = field(default_factory=list)
-    runs: list[_Run] = field(default_factory=lambda: [_Run()])
+    runs: list[Run] = field(default_factory=lambda: [Run()])
     _commanded: str = ""
     _open: list[str] = field(
         default_factory=list
@@ -184,7 +184,7 @@ class _Log:
         elif command := _COMMAND.search(line):
             # Within a table the line may be anything that names the program: the name is kept for
             # the run that follows.
-            collective = _collective_of(command[1])
+            collective = collective_of(command[1])
             self._commanded = collective or self._commanded
             if collective and not self.runs[-1].begun:
                 self.runs[-1].collective = collective
@@ -222,7 +222,7 @@ class _Log:
             names: list[str] = []
             for word in found[1].split():
                 name = word.removeprefix("#")
-                names.append(f"{_IN_PLACE}{name}" if name in names else name)
+                names.append(f"{IN_PLACE}{name}" if name in names else name)
             run.columns = names
         elif rank := _RANK.match(line):
             run.ranks.add((rank["group"] or "0", rank["rank"]))
@@ -232,23 +232,23 @@ class _Log:
             run.concluded = True
         elif start := _START.match(line):
             run = self._next_run() if start[1] == "starting" else run
-            run.collective = _collective_of(start[2]) or start[2]
+            run.collective = collective_of(start[2]) or start[2]
 
-    def _next_run(self) -> _Run:
+    def _next_run(self) -> Run:
         """Return the run that a line of a beginning belongs to: a new one if the last has rows already."""
         if self.runs[-1].begun or self.runs[-1].concluded:
-            self.runs.append(_Run(self._commanded))
+            self.runs.append(Run(self._commanded))
             self._commanded = ""
         return self.runs[-1]
 
 
-def _collective_of(word: str) -> str:
+def collective_of(word: str) -> str:
     """Return the collective that a name of a program or a file holds, "" for none."""
     plain = word.lower().replace("_perf", "")
     return next((name for name, pattern in _COLLECTIVES.items() if pattern.search(plain)), "")
 
 
-def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
+def measurements(log: Log, fallback: str, path: Path) -> RawTable:
     """Return the rows of every run, under the names of the measurement table."""
     given = pd.DataFrame(log.rows, dtype=object)
     runs = [log.runs[number] for number in given["run"]]
@@ -287,7 +287,7 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
     }
     notes = [Note(what, rows) for what, rows in counts.items() if rows]
     ways = []
-    for prefix, word in (("", ""), (_IN_PLACE, " in-place")):
+    for prefix, word in (("", ""), (IN_PLACE, " in-place")):
         rows = common.assign(
             variant=common["variant"] + word, duration_us=text_column(given, f"{prefix}time")
         )
@@ -320,6 +320,8 @@ def _measurements(log: _Log, fallback: str, path: Path) -> RawTable:
             ),
         ]
     inside = inside[~absent & given[DEFECT].eq("")]
+    alone = outside["duration_us"].eq("") & ~absent & outside[DEFECT].eq("")
+    outside = outside[~alone]  # records of one way each: the other is not in the file
     return RawTable(
         pd.concat([outside, inside]).sort_values(LINE, kind="stable", ignore_index=True), notes
     )

@@ -14,16 +14,6 @@ import pytest
 import flopcast as fc
 from flopcast.errors import DataError
 
-RCCL = '{"#wrong": "0", "algBw": 0.05, "busBw": 0.08, "gpus": 8, "name": "AllReduce", "size": 1024, "time": 19.18}\n'
-NCCL = {
-    "identifier": "nccl-tests structured output",
-    "benchmark": [{"33554432": {"oop_time": 1494.3, "oop_algbw": 22.5, "ip_time": 1459.6}}],
-}
-PLACES = {
-    "config": {"ngpus": 8},
-    "results": [{"size": 8, "out_of_place": {"time": 10.1, "alg_bw": 0.1}}],
-}
-CSV = "numCycle,name,nodes,ranks,size,type,redop,inPlace,time,algBw,busBw,#wrong\n0,AllReduce,1,8,8,float,sum,0,9,1,1,0\n"
 CHROME = {
     "displayTimeUnit": "ns",
     "traceEvents": [{"ph": "X", "pid": 1, "tid": 1, "ts": 1.0, "dur": 5.0, "name": "x"}],
@@ -36,10 +26,6 @@ ONNX = [
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (RCCL * 3, "JSON of rccl-tests"),
-        (CSV, "CSV of rccl-tests"),
-        (json.dumps(NCCL, indent=2), "JSON of nccl-tests"),
-        (json.dumps(PLACES), "JSON of nccl-tests"),
         (
             json.dumps({"elapsed_time": 9.0, "num_requests": 9, "requests_per_second": 1.0}),
             "throughput",
