@@ -15,8 +15,11 @@ the format from then on. What formats share stands in `files` (text, CSV, compre
 from . import (  # noqa: F401  (each registers its readers)
     aiconfigurator,
     aiter,  # noqa: A004
+    ck_profiler,
+    cutlass_profiler,
     guidellm,
     hipblaslt,
+    inductor_autotune,
     inference_perf,
     key_averages,
     kineto,

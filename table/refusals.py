@@ -52,6 +52,7 @@ REASONS: Final = {
     "other-conditions": "run with speculation, or other conditions that no forecast asks about",
     "several-turns": "turns of conversations: how much of their prompts was computed is not recorded",
     "no-token-times": "no mean time above zero to the first token, or none per further one",
+    "not-verified": "the tool found the result wrong, or ran the kernel without success",
     "not-tuned": "no tuned solution: the line has no time",
     "default-kept": "no tuned solution: the library's default was kept",
     "group-sizes-not-given": "grouped GEMM: the line does not give the sizes of its groups",

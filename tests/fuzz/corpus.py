@@ -29,6 +29,7 @@ from flopcast.tests.readers import (
     test_aiter,
     test_hipblaslt,
     test_key_averages,
+    test_product_logs,
     test_rccl_structured,
     test_rccl_tests,
     test_rocpd,
@@ -398,6 +399,11 @@ def seeds() -> dict[str, list[Files]]:
         "AIConfigurator": [_made(test_aiconfigurator.make_all)],
         "MIOpen": [_one("gfx942130.HIP.fdb.txt", CONVOLUTION * 2)],
         "hipblaslt-bench": [_one("bench.log", hipblaslt)],
+        "logs of products": [
+            _one("inductor.log", test_product_logs.INDUCTOR),
+            _one("ck.log", test_product_logs.CK),
+            _one("cutlass.csv", test_product_logs.CUTLASS),
+        ],
         "rccl-tests": [
             _one("all_reduce.log", rccl),
             _one("out.json", test_rccl_structured.LINES),

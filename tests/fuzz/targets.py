@@ -29,7 +29,7 @@ from flopcast.workloads.layer_graph import read_layers
 
 TABLES = (
     "tidy CSV", "tidy Parquet", "AITER", "AIConfigurator", "MIOpen", "hipblaslt-bench", "rccl-tests", "TunableOp",
-    "key_averages", "serving",
+    "key_averages", "serving", "logs of products",
 )  # fmt: skip
 TRACES = (
     "Kineto", "rocprofv3 CSV", "rocprofv3 JSON", "rocpd", "rpd", "rocprof", "rocprofiler-compute",

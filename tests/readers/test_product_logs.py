@@ -1,0 +1,90 @@
+"""Products as tuners print them: Inductor, ckProfiler, CUTLASS. Shapes, formats and times against sums by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import flopcast as fc
+from flopcast.errors import DataError
+
+INDUCTOR = """V0601 12:00:00 [0/0] compiling
+AUTOTUNE mm(1024x512, 512x2048)
+strides: [512, 1], [1, 512]
+dtypes: torch.bfloat16, torch.bfloat16
+  mm 0.0120 ms 100.0%
+  triton_mm_12 0.0150 ms 80.0% ACC_TYPE='tl.float32', BLOCK_K=64
+SingleProcess AUTOTUNE benchmarking takes 2.3 seconds and 0.1 seconds precompiling
+[rank0]:AUTOTUNE addmm(64x256, 64x128, 128x256)
+[rank0]:strides: [0, 1], [128, 1], [1, 128]
+[rank0]:dtypes: torch.float16, torch.float16, torch.float16
+[rank0]:  bias_addmm 9.0000 us 100.0%
+SingleProcess AUTOTUNE benchmarking takes 1.3 seconds
+AUTOTUNE bmm(8x64x32, 8x32x16)
+  bmm 0.0050 ms 100.0%
+SingleProcess AUTOTUNE benchmarking takes 1.3 seconds
+AUTOTUNE convolution(1x3x8x8, 4x3x3x3)
+  convolution 0.0070 ms 100.0%
+"""
+CK = """Perf: 0.35 ms, 368.1 TFlops, 285.1 GB/s, DeviceGemmXdl<256, 128>
+Best Perf for datatype = f16 ALayout =  RowMajor BLayout =  ColumnMajor M = 3840 N = 4096 K = 4096 StrideA = 4096 \
+StrideB = 4096 StrideC = 4096 KBatch = 1 : 0.35 ms, 368.14 TFlops, 285.1 GB/s, DeviceGemmXdl<256, 256, 128>
+Best Perf for datatype = bf16 ALayout = RowMajor BLayout = RowMajor M = 16 N = 256 K = 512 : 4 us, 99.0 TFlops, 1 GB/s, X
+"""
+CUTLASS = """Problem,Provider,OperationKind,Operation,Disposition,Status,gemm_kind,m,n,k,A,B,C,split_k_slices,\
+batch_count,Bytes,Flops,Flops/Byte,Runtime,GB/s,GFLOPs
+1,CUTLASS,gemm,cutlass_tensorop_f16_128x128,passed,success,universal,1024,512,256,f16:row,f16:column,f32:row,1,1,1,1,1,\
+0.01,100,26843.5
+2,CUTLASS,gemm,cutlass_tensorop_f16_256x128,incorrect,success,universal,1024,512,256,f16:row,f16:column,f32:row,1,1,1,1,1,\
+0.01,100,26843.5
+3,cuBLAS,gemm,gemm,not_verified,success,universal,1024,512,256,e4m3:row,e4m3:column,bf16:row,1,4,1,1,1,0.02,100,53687.1
+4,CUTLASS,gemm,odd,passed,success,universal,1024,512,256,f16:row,f16:column,f32:row,1,1,1,1,1,10,100,26843.5
+"""
+
+
+def read(folder: Path, content: str, **default: str) -> Any:
+    """Return what is read of a log."""
+    file = folder / "tuned.log"
+    file.write_text(content)
+    return fc.read(file, default={"device": "MI300X", "dtype_a": "bf16"} | default)
+
+
+def test_each_choice_of_inductor_is_a_row(tmp_path: Path) -> None:
+    table = read(tmp_path, INDUCTOR)
+    rows = table.frame.set_index("kernel")
+    assert rows["duration_us"].to_dict() == pytest.approx(
+        {"mm": 12.0, "triton_mm_12": 15.0, "bias_addmm": 9.0, "bmm": 5.0}
+    )
+    assert rows.loc["mm", ["m", "n", "k"]].tolist() == [1024, 2048, 512]
+    assert (rows.loc["mm", "layout"], rows.loc["mm", "dtype_a"]) == ("NT", "bf16")
+    assert rows.loc["bias_addmm", ["m", "n", "k"]].tolist() == [64, 256, 128]
+    assert (rows.loc["bias_addmm", "variant"], rows.loc["bias_addmm", "dtype_a"]) == (
+        "bias",
+        "fp16",
+    )
+    assert (rows.loc["bmm", "op"], rows.loc["bmm", "batch"]) == ("batched_gemm", 8)
+    assert table.rejected["reason"].tolist() == ["not-a-gemm"]
+
+
+def test_the_best_kernel_of_each_problem_is_a_row(tmp_path: Path) -> None:
+    table = read(tmp_path, CK)
+    (row,) = table.frame.to_dict("records")
+    assert (row["m"], row["n"], row["k"]) == (3840, 4096, 4096)
+    assert (row["duration_us"], row["dtype_a"], row["layout"]) == (350.0, "fp16", "NT")
+    assert row["kernel"] == "DeviceGemmXdl<256, 256, 128>"
+    assert table.rejected["reason"].tolist() == ["figures-contradict"]  # 2 m n k / 4 us is 1.05
+
+
+def test_lines_of_cutlass_are_rows_unless_wrong(tmp_path: Path) -> None:
+    table = read(tmp_path, CUTLASS)
+    assert table.frame["duration_us"].tolist() == [10.0, 20.0]
+    assert table.frame["dtype_a"].tolist() == ["fp16", "fp8"]
+    assert table.frame["batch"].tolist()[1] == 4
+    assert sorted(table.rejected["reason"]) == ["figures-contradict", "not-verified"]
+
+
+def test_a_log_without_a_time_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no timed choice"):
+        read(tmp_path, "AUTOTUNE mm(1024x512, 512x2048)\n")
