@@ -29,6 +29,7 @@ from . import (  # noqa: F401  (each registers its readers)
     ncu,
     nsys,
     one_batch,
+    onnx_runtime,
     rccl_structured,
     rccl_tests,
     rocpd,

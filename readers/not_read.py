@@ -26,10 +26,6 @@ _OTHERS: Final = (
         "is a pointer of Git LFS in place of the file: fetch it with git lfs pull",
     ),
     (
-        rb'\A\s*\[\s*\{.*?"cat"\s*:\s*"(?:Node|Session|Api)"',
-        "is a profile of ONNX Runtime, which is not read: profile with rocprofv3 or nsys",
-    ),
-    (
         rb'"traceEvents"\s*:',
         "is a Chrome trace of neither torch.profiler nor rocprof: profile with one of them, "
         "rocprofv3 or nsys",
@@ -41,6 +37,16 @@ _OTHERS: Final = (
     (
         rb'\A\s*\{.*"(?:architectures|model_type)"\s*:',
         "is the configuration of a model, no measurement: forecast or predict with it",
+    ),
+    (
+        rb"(?m)^[^\n]*Time \(%\)\s+Total Time \((?:ns|us|ms|s)\)\s+(?:Instances|Num Calls|Count)",
+        "is text of nsys stats, sums of kernels without single launches: export nsys stats "
+        "--report cuda_gpu_trace --format csv",
+    ),
+    (
+        rb"(?m)^0\. Top Stats|Speed-of-Light.*\bPct of Peak\b",
+        "is what rocprof-compute analyze prints, without single launches: read the folder of its "
+        "profile, which has pmc_perf.csv",
     ),
     (
         rb"(?m)^==PROF== ",

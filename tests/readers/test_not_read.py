@@ -18,9 +18,7 @@ CHROME = {
     "displayTimeUnit": "ns",
     "traceEvents": [{"ph": "X", "pid": 1, "tid": 1, "ts": 1.0, "dur": 5.0, "name": "x"}],
 }
-ONNX = [
-    {"cat": "Session", "pid": 1, "tid": 1, "ts": 1, "dur": 2, "ph": "X", "name": "model_loading"}
-]
+SUMS = " Time (%)  Total Time (ns)  Instances   Avg (ns)   Name\n    100.0          500,000         10     50,000.0   vecAdd\n"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +29,7 @@ ONNX = [
             "throughput",
         ),
         (json.dumps(CHROME), "neither torch.profiler nor rocprof"),
-        (json.dumps(ONNX), "ONNX Runtime"),
+        (SUMS, "--report cuda_gpu_trace"),
         (
             json.dumps({"architectures": ["LlamaForCausalLM"], "hidden_size": 4096}),
             "configuration of a model",
