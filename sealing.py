@@ -60,7 +60,7 @@ def seal(folder: Path) -> Manifest:
     Raises ArtifactError: metrics and model are not of the same data, or a file is a link or no
     plain file.
     """
-    found = {name: _entry(path) for name, path in _files(folder)}
+    found = {name: entry(path) for name, path in _files(folder)}
     manifest = Manifest(SCHEMA, _data_of(folder), dict(sorted(found.items())))
     (folder / MANIFEST).write_text(
         json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n", encoding="utf-8"
@@ -109,7 +109,7 @@ def check(folder: Path) -> Manifest | None:
             f"{folder} holds what is not of the run ({few(added)}): move it elsewhere"
         )
     for name, sealed in manifest.files.items():
-        if os.stat(found[name]).st_size != sealed.bytes or _entry(found[name]) != sealed:
+        if os.stat(found[name]).st_size != sealed.bytes or entry(found[name]) != sealed:
             raise ArtifactError(
                 f"{found[name]} is not the file that was sealed (see {MANIFEST}): {_HINT}"
             )
@@ -126,15 +126,21 @@ def which_run(folder: Path) -> str:
     )
 
 
-def signed_by(folder: Path, signers: Path) -> str:
-    """Return who signed a run, of those that a file of allowed signers names (``ssh-keygen``, section ALLOWED SIGNERS).
+def signature_of(run: Path) -> Path:
+    """Return where the signature of a run's manifest is, or of a file that is sealed in itself."""
+    return run / SIGNATURE if run.is_dir() else run.with_name(f"{run.name}.sig")
 
-    Call `check` too: what is signed is the manifest. Raises ArtifactError: there is no signature,
+
+def signed_by(run: Path, signers: Path) -> str:
+    """Return who signed a run, or a file that is sealed in itself, of those that a file of signers names.
+
+    The file is one of allowed signers, as ``ssh-keygen`` reads it (section ALLOWED SIGNERS).
+    Call `check` too: what is signed is the manifest of a run. Raises ArtifactError: there is no signature,
     nobody of these made it, or it is of another manifest.
     """
-    signature = folder / SIGNATURE
+    signature = signature_of(run)
     if not signature.is_file():
-        raise ArtifactError(f"{folder} is not signed (it has no {SIGNATURE})")
+        raise ArtifactError(f"{run} is not signed (it has no {signature.name})")
     if not signers.is_file():
         raise ArtifactError(
             f"{signers} is not a file: give one of allowed signers, as ssh-keygen reads it"
@@ -156,9 +162,10 @@ def signed_by(folder: Path, signers: Path) -> str:
         "-s",
         str(signature),
     ]
-    if not _ssh(asked, (folder / MANIFEST).read_bytes()):
+    signed = run / MANIFEST if run.is_dir() else run
+    if not _ssh(asked, signed.read_bytes()):
         raise ArtifactError(
-            f"{signature} does not sign this {MANIFEST}, or not for {NAMESPACE}: {_HINT}"
+            f"{signature} does not sign this {signed.name}, or not for {NAMESPACE}: {_HINT}"
         )
     return who[0]
 
@@ -222,7 +229,8 @@ def _files(folder: Path, inside: str = "") -> Iterator[tuple[str, Path]]:
         raise ArtifactError(f"{folder} cannot be read ({error.strerror}): {_HINT}") from error
 
 
-def _entry(path: Path) -> Entry:
+def entry(path: Path) -> Entry:
+    """Return size and SHA-256 of a file; ArtifactError where it cannot be read."""
     try:
         with path.open("rb") as file:
             return Entry(

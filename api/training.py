@@ -42,7 +42,8 @@ from ..report.training import left_out, seal_document, training_document
 from ..report.training import metric as label_of
 from ..report.training import title as title_of
 from ..report.what_if import what_if
-from ..sealing import SIGNATURE, signed_by
+from ..sealing import SCHEMA as SEAL_SCHEMA
+from ..sealing import Manifest, entry, signature_of, signed_by
 from ..sealing import check as check_seal
 from ..table.conditions import Where
 from ..table.measurements import COUNTER
@@ -756,7 +757,7 @@ def show(
     Parameters
     ----------
     run : path or Run
-        The folder that `train` wrote, or what it returned.
+        The folder that `train` wrote, or what it returned; or the .parquet of a model of serving.
     every : bool
         All tables, and not the first screen alone.
     top : int
@@ -804,6 +805,8 @@ def show(
     folder = Path(run)
     if signers is not None and not verify:
         raise ParameterError("signers", "belongs to verify")
+    if folder.is_file() and folder.suffix == ".parquet":
+        return _show_serving(folder, verify, signers)
     manifest = check_seal(folder) if verify and folder.is_dir() else None
     metrics, predictions = read_run(folder) if plot or verify else (read_metrics(folder), None)
     if not verify:
@@ -814,7 +817,22 @@ def show(
         raise ArtifactError(
             f"{folder} has no seal to verify: it is of an earlier version, train again"
         )
-    signer = None if signers is None else signed_by(folder, Path(signers))
-    return Answer(
-        seal_document(str(folder), manifest, signer, signed=(folder / SIGNATURE).exists())
-    )
+    return _sealed(folder, manifest, signers)
+
+
+def _sealed(run: Path, manifest: Manifest, signers: str | Path | None) -> Answer:
+    signer = None if signers is None else signed_by(run, Path(signers))
+    return Answer(seal_document(str(run), manifest, signer, signed=signature_of(run).exists()))
+
+
+def _show_serving(file: Path, verify: bool, signers: str | Path | None) -> Answer:
+    """Return how wide the answers of a model of serving are, or what its seal says."""
+    from ..report.forecast import learnt_document  # here: runs need nothing of serving
+    from ..workloads.serving_model import load as load_serving
+
+    model = load_serving(file)
+    if not verify:
+        return Answer(learnt_document(model))
+    if not model.sealed:
+        raise ArtifactError(f"{file} has no seal to verify: calibrate it anew")
+    return _sealed(file, Manifest(SEAL_SCHEMA, None, {file.name: entry(file)}), signers)

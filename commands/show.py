@@ -39,11 +39,13 @@ def command(
 
     They are those that train printed when it wrote the folder; the page of the run is report.html
     in it, and --json prints its metrics.json with the answer in a sentence. The files of a run must
-    be those that were sealed in its manifest.json, for this and every other command.
+    be those that were sealed in its manifest.json, for this and every other command. A model of
+    serving that calibrate wrote (.parquet) has its seal in it: --verify and --signers hold for it.
     """
     if signers is not None and not verify:
         raise ParameterError("signers", "belongs to --verify")
-    read_metrics(run)
+    if not run.is_file():
+        read_metrics(run)
     from ..api import training  # here: what it imports takes time, and the folder is checked before
     from ..report.terminal import show
 

@@ -24,13 +24,14 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from ..arrays import BoolArray, FloatArray
 from ..datasets import SERVING_MODEL
-from ..errors import DataError, FlopcastError
+from ..errors import DataError, FlopcastError, few
 from ..evaluation.metrics import NINETY_PERCENT
 from ..hardware import GPU, all_gpus
 from ..hardware import find as find_gpu
@@ -39,6 +40,7 @@ from ..operators.kinds.serving_run import FIGURES, together
 from ..operators.operators import complete
 from ..operators.work import as_numbers, texts
 from ..remarks import Remark, remark
+from . import serving_artifact
 from .serving_trees import Trees, columns
 
 TIMES: Final = ("tpot_ms", "ttft_ms")
@@ -120,6 +122,8 @@ _STEADY: Final = "aiconfigurator"
 """The client of the sample that lets requests come one by one; all others send all at once."""
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
+MOST_DRAWN: Final[Mapping[str, float]] = {"tpot_ms": 4.0, "ttft_ms": 6.0}
+"""Logarithms that the process may add to the law; of the runs learnt from it adds a quarter at most."""
 _among = partial(
     np.isin, kind="sort"
 )  # the names are hashes of 64 bits, whose range overflows the tables of NumPy 2.0
@@ -203,6 +207,7 @@ class ServingModel:
     fits: Mapping[str, Fit]
     about: Mapping[str, Any] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
+    sealed: bool = False  # whether it was read from a file that is as it was sealed
 
     def _logs(self, rows: pd.DataFrame, here: Points, time: str, trust: FloatArray) -> FloatArray:
         """Return the logarithm of a time of every setting, NaN where a figure is not known."""
@@ -219,6 +224,7 @@ class ServingModel:
                 covariance(here.part(places), known, shares[places], known_shares, fit)
                 @ fit.weights[used]
             )
+            _check_drawn(time, added)
             found[places] = base[places] + fit.centre + trust[places, 0] * added
         places = np.flatnonzero(sure & (trust[:, 1] > 0))
         if fit.trees is not None and len(places):
@@ -540,6 +546,7 @@ class ServingModel:
         }
         said["slower"] = json.dumps({name: round(value, 4) for name, value in self.slower.items()})
         columns = pa.Table.from_pandas(table, preserve_index=False).replace_schema_metadata()
+        said[serving_artifact.SEAL] = serving_artifact.seal_of(columns, said)
         # beside the schema, which is written twice
         with pq.ParquetWriter(
             file, columns.schema, compression="zstd", compression_level=19, version="2.6"
@@ -548,85 +555,52 @@ class ServingModel:
             writer.add_key_value_metadata(said)
 
 
-def load(file: Path) -> ServingModel:
-    """Return a model that was saved.
+def load(file: Path, *, ours: bool = False) -> ServingModel:
+    """Return a model that was saved; `serving_artifact.read` says what is checked.
+
+    ``ours`` is the file of the package.
 
     Raises
     ------
     DataError
-        It is no such file, or its numbers do not fit together.
+        It is no such file, was changed, or its numbers do not fit together.
     """
-    import pyarrow.parquet as pq  # here: a forecast of one batch asks no model of serving
-
+    parts = serving_artifact.read(file, ours=ours)
+    runs, fits = parts.runs, {}
     try:
-        with pq.ParquetFile(file) as opened:
-            table = opened.read()
-            said = {
-                name.decode(): text.decode()
-                for name, text in (opened.metadata.metadata or {}).items()
-            }
-        state, about = json.loads(said["fits"]), json.loads(said["about"])
-        slower = {
-            str(name): float(value) for name, value in json.loads(said.get("slower", "{}")).items()
-        }
-        runs = table.to_pandas()
-        fits = {}
         for time in TIMES:
-            one = state[time]
+            state = parts.fits[time]
+            trees = state.trees and Trees.from_json(msgspec.to_builtins(state.trees))
             fits[time] = Fit(
-                constants={
-                    name: np.array(values, dtype=np.float64)
-                    for name, values in one["constants"].items()
-                },
-                terms=np.array(one["terms"], dtype=np.float64).reshape(len(TERMS)),
-                lengths=np.array(one["lengths"], dtype=np.float64).reshape(len(LENGTHS)),
-                noise=float(one["noise"]),
-                centre=float(one["centre"]),
+                constants={name: np.array(values) for name, values in state.constants.items()},
+                terms=np.array(state.terms, dtype=np.float64).reshape(len(TERMS)),
+                lengths=np.array(state.lengths, dtype=np.float64).reshape(len(LENGTHS)),
+                noise=state.noise,
+                centre=state.centre,
                 weights=runs.pop(f"weight_{time}").to_numpy(dtype=np.float64),
-                spreads={
-                    name: (float(alone), float(crowd))
-                    for name, (alone, crowd) in one["spreads"].items()
-                },
-                trust={
-                    name: (float(process), float(trees))
-                    for name, (process, trees) in one["trust"].items()
-                },
-                trees=one["trees"] and Trees.from_json(one["trees"]),
+                spreads=state.spreads,
+                trust=state.trust,
+                trees=trees,
             )
         missing = [name for name in (*SETTING, *(dim.name for dim in FIGURES)) if name not in runs]
-        if missing or any(
-            not set(fit.spreads) >= {*BASES, NEW_RELEASE, TWO_RUNS} for fit in fits.values()
-        ):
-            raise KeyError(", ".join(missing) or "spreads")
-        for fit in fits.values():
-            known = [
-                *fit.constants.values(),
-                fit.terms,
-                fit.lengths,
-                fit.weights,
-                *fit.spreads.values(),
-            ]
-            if not all(
-                np.isfinite(one).all()
-                for one in (*known, fit.noise, fit.centre, *fit.trust.values(), [*slower.values()])
-            ):
-                raise ValueError("a number is not finite")
-    except (
-        *(
-            OSError,
-            KeyError,
-            ValueError,
-            TypeError,
-            AttributeError,
-            OverflowError,
-            zlib.error,
-            pa.ArrowException,
-        ),
-    ) as error:
+        missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["tpot_ms"].spreads]))
+        missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["ttft_ms"].spreads]))
+        if missing:
+            raise ValueError(f"it lacks {few(missing)}")
+    except (ValueError, zlib.error) as error:
         raise DataError(
             f"is no model of serving that flopcast saved: {error}", source=str(file)
         ) from None
-    return ServingModel(runs, fits, about, slower)
+    return ServingModel(runs, fits, parts.about, parts.slower, parts.seal is not None)
+
+
+def _check_drawn(time: str, added: FloatArray) -> None:
+    """Refuse what the process adds to the law where no run can have missed it by so much."""
+    if len(added) and not np.abs(added).max() <= MOST_DRAWN[time]:
+        raise DataError(
+            f"the model of serving draws {time} more than {np.exp(MOST_DRAWN[time]):,.0f} times "
+            "away from what its law says, which no measured run does: calibrate it anew"
+        )
 
 
 def _doublings(rows: pd.DataFrame, most: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
@@ -710,7 +684,7 @@ def _remarks_beyond(
 @cache
 def shipped() -> ServingModel:
     """Return the model that ships with the package."""
-    return load(SERVING_MODEL)
+    return load(SERVING_MODEL, ours=True)
 
 
 def served(rows: pd.DataFrame, own: GPU | None = None, model: ServingModel | None = None) -> Served:

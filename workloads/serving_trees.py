@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray
+from ..errors import DataError
 from ..laws.serving_steps import TRAITS, TTFT_PARTS, Steps
 from ..operators.work import texts
 
@@ -31,6 +32,8 @@ WORDS: Final = (
     "device",
 )  # columns of text: a column of 0 and 1 for each of their words
 _MOST_BYTES: Final = 2**25
+_MOST_DEPTH: Final = 500
+_MOST_ANSWER: Final = 8.0  # logarithm that a leaf may hold
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,14 @@ class Trees:
         """Return the answer for each row of `columns`."""
         asked, at = traits.astype(np.float32), np.arange(len(traits))[:, None]
         place = np.repeat(self.roots[None, :], len(traits), axis=0)
-        while True:
+        for _ in range(_MOST_DEPTH):
             node = self.nodes[place]
             inner = node["trait"] >= 0
             if not inner.any():
                 return node["number"].mean(axis=1, dtype=np.float64)
             left = asked[at, np.maximum(node["trait"], 0)] <= node["number"]
             place = place + np.where(inner, np.where(left, 1, node["skip"]), 0)
+        raise DataError(f"trees of serving are deeper than {_MOST_DEPTH}: calibrate the model anew")
 
     def to_json(self) -> dict[str, Any]:
         """Return them as values of JSON."""
@@ -84,6 +88,8 @@ class Trees:
             raise ValueError(
                 "trees of serving: a node leads out of them, or its number is not finite"
             )
+        if (np.abs(nodes["number"][~inner]) > _MOST_ANSWER).any():
+            raise ValueError("trees of serving: an answer is larger than any run can miss")
         words = tuple((str(name), str(word)) for name, word in said["words"])
         most = len(TRAITS) + len(TTFT_PARTS) + len(words)
         if (nodes["trait"] >= most).any() or not {name for name, _ in words} <= {*WORDS}:
