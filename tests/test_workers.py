@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,10 +42,12 @@ QUICK = {"host": "MI300X", "target": "MI355X", "quick": True}
 class Running:
     """A scheduler and workers, each a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.processes: list[subprocess.Popen[bytes]] = []
         self.file = folder / "scheduler.json"
-        self.scheduler = self.start("dask_scheduler", "--port", "0", "--host", "127.0.0.1")
+        self.scheduler = self.start(
+            "dask_scheduler", "--port", "0", "--host", "127.0.0.1", *options
+        )
         while not (self.file.exists() and self.file.read_text().endswith("}")):
             assert self.scheduler.poll() is None
             time.sleep(0.05)
@@ -76,6 +79,38 @@ class Running:
         for process in self.processes:
             process.kill()
             process.wait()
+
+
+@pytest.mark.skipif(which("openssl") is None, reason="openssl makes the certificate")
+def test_a_scheduler_with_certificates_is_reached_by_those_of_dasks_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import dask
+
+    key, cert = (str(tmp_path / name) for name in ("key.pem", "cert.pem"))
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=node1"]
+    subprocess.run([*made, "-keyout", key, "-out", cert], check=True, capture_output=True)
+    stated = {"ca-file": cert}
+    for role in ("client", "scheduler", "worker"):
+        stated |= {f"{role}.cert": cert, f"{role}.key": key}
+    for name, value in stated.items():
+        variable = name.upper().replace("-", "_").replace(".", "__")
+        monkeypatch.setenv(f"DASK_DISTRIBUTED__COMM__TLS__{variable}", value)
+    monkeypatch.setattr("flopcast.workers._ANSWER", 3600.0)
+    monkeypatch.setattr("flopcast.workers._BACK", 3600.0)
+    running = Running(tmp_path, "--protocol", "tls")
+    try:
+        assert running.address.startswith("tls://")
+        running.worker()
+        named = {f"distributed.comm.tls.{name}": value for name, value in stated.items()}
+        with (
+            dask.config.set(named),
+            workers(1, running.address) as who,
+            pool(who, ordered=True) as each,
+        ):
+            assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [6, 7]
+    finally:
+        running.stop()
 
 
 @pytest.fixture(scope="module")
