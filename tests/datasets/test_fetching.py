@@ -153,7 +153,7 @@ def test_the_files_asked_for_arrive_and_nothing_else(
 ) -> None:
     folder = fetch_aiter()
     assert folder.is_relative_to(tmp_path / "cache")
-    (place,) = (tmp_path / "cache").iterdir()
+    (place,) = (path for path in (tmp_path / "cache").iterdir() if path.is_dir())
     assert held(place) == {
         name: text for name, text in FILES.items() if name.startswith("aiter/configs/")
     }
@@ -232,3 +232,42 @@ def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ParameterError) as told:
         fetch("rocblas")
     assert told.value.parameter == "name"
+
+
+@pytest.mark.parametrize(
+    "harm", ["edited", "edited at the same time", "missing", "added", "before"]
+)
+def test_a_cache_that_is_not_as_it_was_brought_is_brought_anew(
+    server: type[_Backend], tmp_path: Path, harm: str
+) -> None:
+    folder = fetch_aiter()
+    table, asked = folder / FIRST, len(server.asked)
+    status = table.stat()
+    if harm.startswith("edited"):
+        table.write_text(table.read_text().replace("1.5", "9.5"))
+    if harm == "edited at the same time":
+        os.utime(table, ns=(status.st_atime_ns, status.st_mtime_ns))
+    if harm == "missing":
+        table.unlink()
+    if harm == "added":
+        (folder / "more_tuned_gemm.csv").write_text(f"{HEAD}304,16,32,64,9.5,k\n")
+    if harm == "before":
+        next((tmp_path / "cache").glob("*.json")).unlink()
+    assert fetch_aiter() == folder
+    assert len(server.asked) > asked
+    assert table.read_text() == FILES[f"aiter/configs/{FIRST}"]
+    assert not (folder / "more_tuned_gemm.csv").exists()
+    asked = len(server.asked)
+    table.touch()  # the same content at another time
+    assert fetch_aiter() == folder
+    assert len(server.asked) == asked
+
+
+def test_a_changed_cache_that_cannot_be_brought_anew_is_named(
+    server: type[_Backend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = fetch_aiter() / FIRST
+    table.write_text(HEAD)
+    change(monkeypatch, url="http://127.0.0.1:9/data")
+    with pytest.raises(DataError, match=f"{FIRST} was changed"):
+        fetch("aiter")

@@ -81,7 +81,7 @@ def test_where_the_repository_is_out_of_reach_the_wheel_has_the_tables(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = call("fetch", "aiter")
-    (place,) = (tmp_path / "cache").iterdir()
+    (place,) = (path for path in (tmp_path / "cache").iterdir() if path.is_dir())
     assert (done.exit_code, done.stdout) == (0, f"{place / 'aiter' / 'configs'}\n")
     assert UNREACHABLE.url in done.stderr
     assert "made-up 1.0" in done.stderr
@@ -282,3 +282,14 @@ def test_the_pinned_commit_is_what_the_repository_has(
             raise
         pytest.skip(f"the repository is out of reach: {error}")
     assert any(path.is_file() for path in folder.iterdir())
+
+
+def test_a_file_given_as_the_wheel_is_looked_at_where_the_cache_has_the_tables_too(
+    index: Path, tmp_path: Path
+) -> None:
+    fetch("aiter", wheel=index / NAME)
+    (tmp_path / "any.whl").write_text("any")
+    with pytest.raises(DataError, match="SHA-256"):
+        fetch("aiter", wheel=tmp_path / "any.whl")
+    with pytest.raises(DataError, match="no such file"):
+        fetch("aiter", wheel=tmp_path / "none.whl")
