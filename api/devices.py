@@ -84,9 +84,7 @@ def device(given: Device, parameter: str, *, every: bool = False) -> GPU:
         isinstance(given, str) and given.strip().casefold() in ("all", EVERY.name)
     ):
         return EVERY if every else find("all")  # which is none
-    if isinstance(given, GPU):
-        return given
-    if not isinstance(given, str | Path):
+    if not isinstance(given, str | Path | GPU):
         raise ParameterError(
             parameter, f"must be a name, a TOML file or a GPU, got {type(given).__name__}"
         )

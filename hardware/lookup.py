@@ -11,7 +11,7 @@ import itertools
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -46,7 +46,7 @@ def sources() -> dict[str, Source]:
 
 
 def find(name_or_path: str | Path | GPU) -> GPU:
-    """Return the GPU of that name, alias, or TOML file (`read_gpu`); a GPU as it is.
+    """Return the GPU of that name, alias, or TOML file (`read_gpu`), or a GPU; see `of_ones_own`.
 
     Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD_Instinct_MI355X_OAM``,
     ``AMD Instinct MI300X VF``. What a driver reports for one of several devices in a package is
@@ -55,7 +55,7 @@ def find(name_or_path: str | Path | GPU) -> GPU:
     name, with the closest ones; DataError: the file cannot be read or describes no GPU.
     """
     if isinstance(name_or_path, GPU):
-        return name_or_path
+        return of_ones_own(name_or_path)
     text = str(name_or_path)
     return read_gpu(Path(text)) if text.casefold().endswith(".toml") else _find_known(text)
 
@@ -107,7 +107,8 @@ def read_gpu(path: Path) -> GPU:
 
     The keys are those of hardware/gpus.toml, without its ``[gpu.NAME]`` heading; ``based_on`` names
     a known GPU whose figures hold for every key not given, those of `in_proportion` in proportion
-    to what is given; no other is recomputed from another. Without ``name`` it is that of the file::
+    to what is given; no other is recomputed from another. Without ``name`` it is that of the file;
+    one that a known GPU has is followed by ``(your own)``::
 
         name = "MI375X"
         based_on = "MI355X"
@@ -129,7 +130,7 @@ def read_gpu(path: Path) -> GPU:
         raise DataError("has no figure: give some, or `based_on` a known GPU", source=where)
     given: dict[str, Any] = {"name": path.stem, "sources": (path.name,), **known}
     if base_name is None:
-        return GPU(**given)
+        return of_ones_own(GPU(**given))
     try:
         base = _find_known(base_name)
     except UnknownGPUError as error:
@@ -145,7 +146,30 @@ def read_gpu(path: Path) -> GPU:
     told = [f"{name} in proportion to what the file gives of the links" for name in scaled]
     given["note"] = "; ".join(words for words in (known.get("note", ""), *told) if words)
     whole: dict[str, Any] = {**inherited, **scaled, **given, "based_on": base.name}
-    return GPU(**whole)
+    return of_ones_own(GPU(**whole))
+
+
+def of_ones_own(gpu: GPU) -> GPU:
+    """Return a GPU, named as one's own where a known one of its name has other figures.
+
+    One that has what is published, and figures beside it that are not, keeps the name.
+
+    >>> from dataclasses import replace
+    >>> of_ones_own(replace(find("MI300X"), memory_bw_gbs=1.0)).name, of_ones_own(find("MI300X")).name
+    ('MI300X (your own)', 'MI300X')
+    """
+    plain = _plain(gpu.name)
+    canonical = _names().get(plain) or _names().get(_bare(plain))
+    if canonical is None or gpu == _known()[canonical]:
+        return gpu
+    known = _known()[canonical]
+    same_peaks = known.peaks.items() <= gpu.peaks.items()
+    published = [getattr(known, name) for name in FIGURES]
+    given = [getattr(gpu, name) for name in FIGURES]
+    same_figures = all(old is None or old == new for old, new in zip(published, given, strict=True))
+    if same_peaks and same_figures:
+        return gpu
+    return replace(gpu, name=f"{gpu.name} (your own)")
 
 
 def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:

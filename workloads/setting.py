@@ -284,7 +284,7 @@ def stated_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
 def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of fields, the model's aside, as numbers, switches, number formats and a GPU."""
     values = dict(stated)
-    values["gpu"] = stated["gpu"] if isinstance(stated["gpu"], GPU) else find(stated["gpu"])
+    values["gpu"] = find(stated["gpu"])
     name: str
     for name in (name for name in _COUNTS if name in values):
         least = 0 if name in ("zero", "recompute_layers", "input_len") else 1

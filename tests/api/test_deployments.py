@@ -163,13 +163,22 @@ def test_a_gpu_of_ones_own_does_not_take_the_place_of_a_known_one(
 ) -> None:
     own = tmp_path / "own.toml"
     own.write_text('name = "MI300X"\nbased_on = "MI300X"\nmemory_bw_gbs = 9999\n')
+    other = tmp_path / "other.toml"
     for gpus in (["MI300X", str(own)], [str(own), "MI300X"]):
-        with pytest.raises(ParameterError, match="named MI300X: give your own another name"):
-            fc.forecast("llama-3.1-8b", gpu=gpus, gpus=1, **work)
+        asked = fc.forecast("llama-3.1-8b", gpu=gpus, gpus=1, **work)
+        if isinstance(asked, fc.Deployments):
+            assert set(asked.ways["gpu"]) == {"MI300X", "MI300X (your own)"}
+        else:
+            assert len({answer.predicted for answer in asked.answers}) == 2
+    other.write_text(own.read_text())
+    with pytest.raises(ParameterError, match=r"your own\): give your own another name"):
+        fc.forecast("llama-3.1-8b", gpu=[str(own), str(other)], gpus=1, **work)
     assert set(
         fc.forecast("llama-3.1-8b", gpu=["MI300X", "mi300x"], gpus=1, rate=1).ways["gpu"]
     ) == {"MI300X"}
-    assert set(fc.forecast("llama-3.1-8b", gpu=str(own), gpus=1, rate=1).ways["gpu"]) == {"MI300X"}
+    assert set(fc.forecast("llama-3.1-8b", gpu=str(own), gpus=1, rate=1).ways["gpu"]) == {
+        "MI300X (your own)"
+    }
 
 
 @pytest.mark.parametrize("name", ["gpu", "engine", "tp", "dtype"])

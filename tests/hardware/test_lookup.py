@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,16 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path):
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"binary\.toml: is not valid TOML"):
         find(tmp_path / "binary.toml")
+
+
+@pytest.mark.parametrize("name", ["MI355X", "mi355x", "AMD Instinct MI355X"])
+def test_ones_own_gpu_under_the_name_of_a_known_one_says_that_it_is_ones_own(
+    name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text(f'name = "{name}"\nbased_on = "MI355X"\nmemory_bw_gbs = 1\n')
+    assert find(file).name == f"{name} (your own)"
+    assert find(file).measured_name == "MI355X"
+    assert find(find(file)) == find(file)
+    assert find(replace(find("MI355X"), memory_bw_gbs=1.0)).name == "MI355X (your own)"
+    assert find(find("MI355X")) is find("MI355X")
