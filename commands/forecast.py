@@ -346,7 +346,9 @@ def train(
     pp: PpOption = None,
     cp: Annotated[Any, _counted("GPUs that share each sequence.", panel=CUTS)] = None,
     ep: EpOption = None,
-    zero: Annotated[Any, _counted("ZeRO stage, 0 to 3.", "0", CUTS)] = None,
+    zero: Annotated[
+        Any, _counted("ZeRO stage, 0 to 3 (FSDP).", "1, or 3 if only that fits", CUTS)
+    ] = None,
     schedule: Annotated[
         Any, _named("Of the pipeline: 1f1b, zbv, v-half, v-min.", "1f1b", CUTS)
     ] = None,
@@ -376,6 +378,9 @@ def train(
         ),
     ] = None,
     release: ReleaseOption = None,
+    tuning: Annotated[
+        Any, _named("Of the framework: tuned by the vendor, stock, or either.", "either", opt.MORE)
+    ] = None,
     run: RunOption = None,
     data: DataOption = None,
     where: opt.WhereOption = None,
@@ -406,6 +411,7 @@ def train(
         "schedule": schedule,
         "interleave": interleave,
         "release": release,
+        "tuning": tuning,
         "sequence_parallel": sequence_parallel,
         "lora": lora,
         "flash": flash,

@@ -43,7 +43,7 @@ CURES = {
     "baseline-wins": "nothing: the line is the better model here; more groups would tell whether another is",
     "cannot-win": "nothing: it saves time; `--models NAME` runs it through",
     "coverage-incomplete": "record another pass, or leave out the counters named",
-    "does-not-fit": "more GPUs, a smaller format or batch, or `--memory-utilisation`",
+    "does-not-fit": "what it names, more GPUs, a smaller format or batch, or `--memory-utilisation`",
     "dropped-dispatches": "profile again with a larger buffer, or fewer kernels",
     "few-groups": "measure workloads of other groups, or group by other columns with `--group`",
     "few-steps-kept": "record more steps",

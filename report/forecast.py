@@ -79,6 +79,8 @@ MEMORY: Final = {
     "gradients": "gradients",
     "optimizer": "optimizer",
     "activations": "activations",
+    "logits": "logits",
+    "fragmentation": "fragmentation",
     "cache": "cache",
     "reserved": "runtime",
 }
@@ -575,7 +577,11 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
         active = f", a token meets {figure(model.active_parameters / 1e9)}" if model.experts else ""
         yield "weights, billions", f"{figure(model.parameters / 1e9)}{active}"
     if one.fits is not None:
-        yield "memory per GPU, GiB", f"{figure(one.memory_gb)} of {figure(setting.gpu.memory_gb)}"
+        text = f"{figure(one.memory_gb)} of {figure(setting.gpu.memory_gb)}"
+        if one.memory_verdict and one.memory_limits:
+            lower, upper = map(figure, one.memory_limits)
+            text += f" ({lower} to {upper}): {one.memory_verdict}"
+        yield "memory per GPU, GiB", text
     yield "mean power of all GPUs, W", figure(found["power_w"])
     if found["energy_j"] >= 1e3:
         yield "energy, kJ", figure(found["energy_j"] / 1e3)
@@ -773,6 +779,10 @@ def _json(
         name: getattr(one, name)
         for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
     }
+    if one.memory_limits:
+        lower, upper = one.memory_limits
+        found |= {"memory_gb_lower": lower, "memory_gb_upper": upper}
+        found["memory_verdict"] = one.memory_verdict
     found["reason"] = None if one.reason is None else one.reason.to_dict()
     found["parts"] = {name: list(value) for name, value in one.parts.items()}
     found["spreads"], found["details"] = dict(one.spreads), dict(one.details)

@@ -65,6 +65,7 @@ from .releases import (
     PRIORS,
     RESIDUAL,
     RESIDUALS,
+    STOCK,
     Release,
     as_rows,
     factors,
@@ -75,7 +76,8 @@ from .releases import (
     unknown_release,
 )
 from .setting import Setting, complete, computed_in
-from .training import counted_flop, training_memory, training_parts
+from .training import counted_flop, training_parts
+from .training_memory import SHARDED, TrainingMemory, training_memory, what_would_fit
 
 # Spreads of the logarithm by the distance from what was calibrated (constants.toml says what each
 # rests on).
@@ -89,6 +91,9 @@ BEYOND: Final = PRIORS["distance.beyond"].value
 STEP: Final = PRIORS["distance.step"].value
 EAGER: Final = PRIORS["distance.eager"].value
 STEPS_SEEN: Final = ("A100 80GB SXM4", "MI300X", "MI325X")  # GPUs whose steps were looked at
+MAY_NOT_FIT: Final = (
+    "may-not-fit"  # code of what is said of a step that only a lean framework has room for
+)
 SHARES: Final = {
     **dict.fromkeys(("products", "attention", "head"), PRODUCTS),
     **dict.fromkeys(("stated", "cache", "elementwise", "optimizer"), MOVING),
@@ -146,8 +151,10 @@ class Forecast:
         GiB that one GPU needs.
     memory : dict of str to float
         GiB of it by what they hold.
+    memory_limits : (float, float) or None
+        Of a training step, how little and how much of it a framework may need, GiB.
     fits : bool or None
-        Whether it has them; None where that is not known.
+        Whether it has them, or may have (`memory_verdict`); None where that is not known.
     reason : Remark or None
         Why there is no answer.
     parts : dict of str to (median, lower, upper)
@@ -170,6 +177,7 @@ class Forecast:
     unit: str = ""
     memory_gb: float = math.nan
     memory: Mapping[str, float] = field(default_factory=dict)
+    memory_limits: tuple[float, float] | None = None
     fits: bool | None = None
     reason: Remark | None = None
     parts: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
@@ -177,6 +185,17 @@ class Forecast:
     details: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     layers: tuple[LayerTime, ...] = ()
+
+    @property
+    def memory_verdict(self) -> str:
+        """``fits``, ``may fit`` or ``does not fit``; empty where that is not known."""
+        if self.fits is None:
+            return ""
+        if not self.fits:
+            return "does not fit"
+        if any(note.code == MAY_NOT_FIT for note in self.remarks):
+            return "may fit"
+        return "fits"
 
     @property
     def half_width(self) -> float:
@@ -467,32 +486,30 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
 
 def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forecast:
     memory = training_memory(setting)
-    if memory.needed > memory.available:
-        needed = None
-        for tp in range(setting.tp + 1, 65):
-            try:
-                check_split(setting.model, tp, setting.ep)
-            except ParameterError:
-                continue
-            other = training_memory(replace(setting, tp=tp))
-            if other.needed <= other.available:
-                needed = tp
-                break
-        smaller = (
-            training_memory(replace(setting, micro_batch=n))
-            for n in range(setting.micro_batch - 1, 0, -1)
-        )
-        sizes = range(setting.micro_batch - 1, 0, -1)
-        fits = (n for n, one in zip(sizes, smaller, strict=True) if one.needed <= one.available)
-        why = _does_not_fit(memory.needed - memory.available, needed, next(fits, 0))
+    notes = []
+    if not memory.may_fit and "zero" in setting.assumed:
+        sharded = replace(setting, zero=SHARDED)
+        if training_memory(sharded).may_fit:
+            setting, memory = sharded, training_memory(sharded)
+            notes.append(_SHARDED)
+    limits = (memory.lean, memory.full)
+    if not memory.may_fit:
         return Forecast(
             setting=setting,
             memory_gb=memory.needed,
             memory=memory.held,
             fits=False,
-            reason=why,
+            reason=_no_room_to_train(setting, memory),
             unit="s",
+            memory_limits=limits,
         )
+    if not memory.fits:
+        text = (
+            f"it may not fit: {memory.needed:,.0f} GiB on each GPU, {memory.lean:,.0f} to "
+            f"{memory.full:,.0f} by how the framework holds gradients and logits, of "
+            f"{memory.available:,.0f}"
+        )
+        notes.append(remark(MAY_NOT_FIT, text, lower_gb=memory.lean, upper_gb=memory.full))
     release = (
         find_release(setting.release, "training")
         if setting.release
@@ -508,15 +525,19 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         else setting.gpu.measured_name not in STEPS_SEEN
     ):
         common["gpu"] = OTHER_GPU
-    notes = _add_network(common, setting, setting.tp * setting.cp, rows, release)
+    notes += _add_network(common, setting, setting.tp * setting.cp, rows, release)
+    if not release.name and setting.tuning == "stock":
+        common["framework"] = STOCK.spread
     draws = _draws(release, common, seed)
     known = _known(lambda view: training_parts(setting, view), sources, rows, "training")
     if known:
         draws = _with_known(draws, known, common, seed)
         notes.append(known.remark(rows, release))
+    if not release.name and setting.tuning == "stock":
+        draws = STOCK.value * draws
     found, made = _quantiles(draws, rows, release, level)
     spreads = _spreads(rows, release, common, known)
-    if not release.name:  # as tuned: a framework as it comes is slower
+    if not release.name and setting.tuning == "either":  # the interval reaches to stock ones
         slower = np.exp(FRAMEWORK * np.abs(standard_normal(1, DRAWS, seed + 3)[:, 0]))
         found[2] = _limits(draws @ rows * slower, level)[2]
         spreads = dict(sorted({**spreads, "framework": FRAMEWORK}.items(), key=lambda one: -one[1]))
@@ -537,11 +558,17 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         unit="s",
         memory_gb=memory.needed,
         memory=memory.held,
+        memory_limits=limits,
         fits=True,
         parts=made,
         spreads=spreads,
         details=rates | energy(setting.gpu, setting.gpus, made, found.tolist(), level),
-        remarks=(*([] if release.name else [_NO_RELEASE]), _MEMORY, *setting.model.remarks, *notes),
+        remarks=(
+            *([] if release.name else [_BY_TUNING[setting.tuning]]),
+            _MEMORY,
+            *setting.model.remarks,
+            *notes,
+        ),
     )
 
 
@@ -553,13 +580,40 @@ _NO_RELEASE = remark(
     "interval includes; "
     "a measured run of your own narrows it (calibrate)",
 )
+_TUNED = remark(
+    "training-tuned",
+    "the step is counted kernel by kernel, as tuned by the vendor; a framework as it comes is "
+    "slower (--tuning stock)",
+)
+_STOCK = remark(
+    "training-stock",
+    "the step is that of a framework as it comes: "
+    f"{STOCK.value:.2g} times as long as counted kernel by kernel, as published steps say; a "
+    "measured run of your own narrows it (calibrate)",
+)
+_BY_TUNING: Final = {"either": _NO_RELEASE, "tuned": _TUNED, "stock": _STOCK}
 _MEMORY = remark(
     "memory-a-priori",
-    "memory is counted for 32-bit gradients and optimizer states; five published peaks of "
-    "Llama-2-7B in pipelines were "
-    "0.42 to 0.52 of such a count: what is kept in 16 bits, and what the framework frees, is "
-    "unknown",
+    "memory is counted as Megatron-LM and FSDP2 hold it, with the width of what frameworks do "
+    "differently; five published peaks of Llama-2-7B in pipelines were 0.42 to 0.52 of the count "
+    "with 32-bit gradients and an optimizer",
 )
+_SHARDED = remark(
+    "sharded-weights",
+    "weights are sharded over the replicas (FSDP, zero 3), as the step has no room with its "
+    "optimizer sharded alone",
+)
+
+
+def _no_room_to_train(setting: Setting, memory: TrainingMemory) -> Remark:
+    """Say by how much a step does not fit even as a lean framework holds it, and what would."""
+    missing = memory.lean - memory.available
+    ways = what_would_fit(setting)
+    advice = ", however it is split and with any batch"
+    if ways:
+        advice = f": needs {' or '.join(ways)}"
+    text = f"does not fit, by at least {missing:,.0f} GiB on each GPU{advice}"
+    return remark("does-not-fit", text, missing_gb=missing, ways=list(ways))
 
 
 def _quantiles(

@@ -260,6 +260,8 @@ def as_toml(release: Release) -> str:
 
 FRAMEWORK: Final = PRIORS["distance.framework"].value
 """Of the logarithm of how many times longer a step takes in a framework as it comes than in a tuned one."""
+STOCK: Final = PRIORS["framework.stock"]
+"""How many times longer a step takes in a framework as it comes than in a tuned one."""
 _ANY_FACTOR: Final = 10.0  # so wide that one run says all of how much slower its framework is
 RESIDUAL: Final = PRIORS["distance.residual"].value
 """Standard deviation of the logarithm of measured over forecast within one release."""

@@ -21,6 +21,7 @@ from .architecture import PARTS, Architecture, check_split, layer
 Kind = Literal["inference", "throughput", "training"]
 Recompute = Literal["none", "selective", "full"]
 Optimizer = Literal["adam", "adam-8bit", "sgd"]
+Tuning = Literal["either", "tuned", "stock"]
 Schedule = Literal["1f1b", "zbv", "v-half", "v-min"]
 MOST: Final = 10_000_000
 _COUNTS: Final = (
@@ -85,8 +86,8 @@ class Setting:
         What the backward pass computes again: nothing, the attention, or whole layers (all, or so
         many).
     optimizer, zero, sequence_parallel
-        ``adam``, ``adam-8bit`` or ``sgd``; the ZeRO stage (0 to 3); whether norms are cut along the
-        sequence.
+        ``adam``, ``adam-8bit`` or ``sgd``; the ZeRO stage (0 to 3), where left out 1 as frameworks
+        do, or 3 (FSDP) where only that has room; whether norms are cut along the sequence.
     schedule, interleave : str, int
         Of a pipeline: ``1f1b``, with so many model chunks per stage, or those in the shape of a V,
         with two, that split the backward pass: ``zbv``, ``v-half``, ``v-min`` (Qi et al.,
@@ -101,13 +102,16 @@ class Setting:
         GPUs that share links within a node; where left out those of the GPU's nodes, else 8.
     release : str
         Software release whose constants are used; empty: any.
+    tuning : {"either", "tuned", "stock"}
+        Of a training step whose release is not given: a framework as the vendor tunes it, as it
+        comes, or either: the tuned time, and an interval that reaches to frameworks as they come.
     eager, prefix_cache : bool
         Kernels launched one by one; prompts found in the cache.
     max_batched_tokens : int
         Tokens of the largest step; where left out 65 536, or all prompts of a replica if they are
         fewer.
     memory_utilisation : float
-        Part of the memory that may be used.
+        Part of the memory that may be used: where left out 0.9 of serving, all of a training step.
     assumed : tuple of str
         Fields that were left out and took a default.
     """
@@ -144,6 +148,7 @@ class Setting:
     network_us: float = ONE_NODE.step_us
     node_gpus: int = NODE_GPUS
     release: str = ""
+    tuning: Tuning = "either"
     eager: bool = False
     prefix_cache: bool = False
     max_batched_tokens: int = 65536
@@ -245,6 +250,8 @@ def complete(given: Mapping[str, Any]) -> Setting:
         model = replace(
             model, formats={}
         )  # a step has one format; what is published is for serving
+        values.setdefault("zero", 1)
+        values.setdefault("memory_utilisation", 1.0)
     if model.formats:
         values["dtype"] = most_weights(model)
         values.setdefault("kv_dtype", model.kv_format or WIDE)
@@ -410,6 +417,7 @@ def _check(setting: Setting) -> None:
             ("recompute", Recompute),
             ("schedule", Schedule),
             ("optimizer", Optimizer),
+            ("tuning", Tuning),
         ):
             if getattr(setting, name) not in get_args(known):
                 raise ParameterError(name, f"must be one of {', '.join(get_args(known))}")

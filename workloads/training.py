@@ -15,23 +15,23 @@ gradients    their sum over the replicas, and over the GPUs that share a sequenc
 optimizer    reading and writing its states
 ===========  ===========================================================================================================
 
-`training_memory` says what one GPU holds meanwhile, in GiB.
+What one GPU holds meanwhile stands in `training_memory`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ..laws.bounds import streaming_gbs
 from ..laws.kernels import ProductLaw
-from ..operators.work import BITS
 from ..projection.collective_laws import collective_us
 from .architecture import Architecture, Layer, cached_per_token, layer
-from .inference import GIB, RESERVED_GIB, US, WIDE_BYTES
+from .inference import US, WIDE_BYTES
 from .kernel_times import LearnedProducts, Sources
 from .releases import PRIORS
 from .setting import Setting
+from .training_memory import expert_replicas
 
 LORA_RANK: Final = 16
 RING_BACKWARD: Final = (
@@ -83,19 +83,25 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
     else:
         trained = one.weights * model.layers / setting.pp + model.embedding_parameters / setting.tp
     replicas = setting.dp * setting.cp
+    of_experts = max(expert_replicas(setting), 1.0)
+    expert = 0.0
+    if one.experts and not setting.lora:
+        expert = one.experts.weights * model.layers / setting.pp
+    # the sums of gradients, as far as they do not hide behind the backward pass
+    spread = replace(
+        setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1)
+    )
     found["gradients"] = 0.0
-    if replicas > 1:  # their sum, as far as it does not hide behind the backward pass
-        size = trained * WIDE_BYTES * (1.5 if setting.zero == 3 else 1.0)
-        spread = replace(
-            setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1)
-        )
-        seconds = float(collective_us(setting.gpu, "all_reduce", size, replicas, spread)) * US
-        found["gradients"] = (
-            seconds
-            * (micros if setting.zero == 3 else 1)
-            * (1.0 - PRIORS["hidden.gradients"].value)
-        )
-    own = trained / (replicas if setting.zero else 1)
+    for weights, ranks in ((trained - expert, replicas), (expert, round(of_experts))):
+        if ranks <= 1 or not weights:
+            continue
+        size = weights * WIDE_BYTES * (1.5 if setting.zero == 3 else 1.0)
+        seconds = float(collective_us(setting.gpu, "all_reduce", size, ranks, spread)) * US
+        times = micros if setting.zero == 3 else 1
+        found["gradients"] += seconds * times * (1.0 - PRIORS["hidden.gradients"].value)
+    own = trained
+    if setting.zero:
+        own = (trained - expert) / replicas + expert / of_experts
     found["optimizer"] = own * PRIORS["bytes.updated"].of(setting.optimizer) / (bandwidth * 1e9)
     return found
 
@@ -214,114 +220,3 @@ def _backward(
 
 def _sent(setting: Setting, size: float, ranks: int) -> float:
     return float(collective_us(setting.gpu, "send_recv", size, ranks, setting.network)) * US
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingMemory:
-    """Memory of one GPU in a training step, the first stage of a pipeline, in GiB."""
-
-    weights: float
-    gradients: float
-    optimizer: float
-    activations: float
-    available: float
-
-    @property
-    def needed(self) -> float:
-        """All of it, and what the runtime keeps."""
-        return sum(self.held.values())
-
-    @property
-    def held(self) -> dict[str, float]:
-        """What fills the memory."""
-        names = ("weights", "gradients", "optimizer", "activations")
-        return {name: getattr(self, name) for name in names} | {"reserved": RESERVED_GIB}
-
-
-def training_memory(setting: Setting) -> TrainingMemory:
-    """Return what one GPU holds in a training step.
-
-    Weights in 16 bits, gradients in 32, a master copy and states by optimizer; ZeRO cuts the states
-    (1), the gradients (2) and the weights (3) over the replicas. Of the activations each layer
-    keeps what its backward pass reads, of as many micro-batches as are under way (Korthikanti et
-    al., arXiv:2205.05198, section 4; Narayanan et al., arXiv:2104.04473, section 2.2).
-    """
-    model, shared = setting.model, float(setting.dp * setting.cp)
-    one = layer(model, setting.tp, setting.ep).weights * model.layers / setting.pp
-    folded = setting.schedule != "1f1b" or setting.pp == 1  # first and last stage on one GPU
-    every = one + model.embedding_parameters / setting.tp / (1 if folded else 2)
-    trained = every if not setting.lora else 0.0
-    held = BITS[setting.dtype] / 8 if setting.lora else WIDE_BYTES
-    micros = setting.global_batch // (setting.dp * setting.micro_batch)
-    kept = (
-        min(under_way(setting) * setting.pp, micros * max(1.0, under_way(setting)))
-        * activation_bytes(setting)
-        * model.layers
-        / setting.pp
-    )
-    tokens = setting.micro_batch * setting.seq_len / setting.cp
-    head = tokens * model.vocab / setting.tp * 6.0 if folded else 0.0
-    return TrainingMemory(
-        weights=every * held / (shared if setting.zero >= 3 else 1.0) / GIB,
-        gradients=trained
-        * PRIORS["bytes.gradient"].value
-        / (shared if setting.zero >= 2 else 1.0)
-        / GIB,
-        optimizer=trained
-        * PRIORS["bytes.states"].of(setting.optimizer)
-        / (shared if setting.zero >= 1 else 1.0)
-        / GIB,
-        activations=(kept + head) / GIB,
-        available=setting.gpu.require("memory_gb") * setting.memory_utilisation,
-    )
-
-
-def under_way(setting: Setting) -> float:
-    """Return what the fullest stage keeps over what one micro-batch leaves in all layers.
-
-    1F1B keeps as many micro-batches as there are stages, interleaved 1 + (pp - 1) / (pp ·
-    interleave) times that (arXiv:2104.04473, section 2.2), the V shapes as much, half, or a third,
-    and one stage more (arXiv:2405.15362).
-    """
-    if setting.pp == 1:
-        return 1.0
-    if setting.schedule == "1f1b":
-        more = (
-            (setting.pp - 1) / (setting.pp * setting.interleave) if setting.interleave > 1 else 0.0
-        )
-        return 1.0 + more
-    part = {"zbv": 1.0, "v-half": 1 / 2, "v-min": 1 / 3}[setting.schedule]
-    return min(part + 1.0 / setting.pp, 1.0)
-
-
-def activation_bytes(setting: Setting) -> float:
-    """Return the bytes that an average layer keeps of a micro-batch for its backward pass, on one GPU."""
-    model, tp = setting.model, setting.tp
-    tokens = setting.micro_batch * setting.seq_len / setting.cp
-    stream = 2.0 * model.hidden * tokens
-    if setting.recompute == "full" and setting.recompute_layers is None:
-        return stream
-    inner = model.met_width
-    heads = model.heads * model.head_dim
-    inputs = (
-        0 if setting.lora else 1
-    )  # frozen products need no inputs: those of the down projection, outputs of norms
-    within = (
-        2.0
-        * (2.0 * heads + cached_per_token(model, 1) + (model.ffn_matrices - 1 + inputs) * inner)
-        / tp
-    )
-    around = 4.0 * (1 + inputs) * model.hidden + (
-        0.0 if model.gated else PRIORS["bytes.dropout"].value * model.hidden
-    )
-    kept = tokens * (within + around / (tp if setting.sequence_parallel else 1))
-    if not setting.flash and setting.recompute != "selective":
-        kept += (
-            5.0 * setting.micro_batch * model.heads / tp * float(setting.seq_len) ** 2 / setting.cp
-        )
-    again = (
-        min((setting.recompute_layers or 0) / model.layers, 1.0)
-        if setting.recompute == "full"
-        else 0.0
-    )
-    return (1.0 - again) * kept + again * stream
