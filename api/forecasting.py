@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from ..datasets.embedded import is_shipped
 from ..errors import DataError, FlopcastError, ParameterError
 from ..evaluation.advising import check_need
 from ..evaluation.metrics import check_level
@@ -230,9 +231,9 @@ def forecast(
         cannot be understood has its reason, the others their answer. A column ``measured``, in the
         unit of the answer or empty, is what the answers are held against.
     run : Run or path, or several, optional
-        Trained without a host: they predict the matrix products, the attention and the operators of
-        a graph that lie in their range, on their target, in place of the laws. The answer says how
-        many products.
+        Trained without a host, or ``"shipped"`` (`predict`): they predict the matrix products, the
+        attention and the operators of a graph that lie in their range, on their target, in place of
+        the laws. The answer says how many products.
     data : path, DataFrame, Measurements, or several, optional
         Measured kernels, as `train` takes them, a folder of public tables too: what was measured on
         the GPU asked for takes its least measured time, products, attention, experts and
@@ -594,8 +595,11 @@ _TOKEN_FAR: Final = {"tpot_ms": 30.0, "ttft_ms": 300.0}
 def _times(run: str | PathLike[str] | Run) -> Times:
     """Return what a run says of products: nothing of another GPU than its target."""
     from .predicting import predict  # here: models take long to import, and few forecasts need them
+    from .shipped_kernels import shipped_times
     from .training import load
 
+    if is_shipped(run):
+        return shipped_times
     trained = load(Path(run)) if isinstance(run, str | PathLike) else run
     recipe = trained.trained.recipe
     if recipe.host is not None or recipe.metric != "duration_us":

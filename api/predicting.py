@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 
+from ..datasets.embedded import is_shipped
 from ..errors import DataError, ParameterError, check_number, counted
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.extrapolation import fixed_widening
@@ -51,6 +52,7 @@ from ..table.refusals import row_refused
 from ..workers import one_thread
 from .answers import Prediction
 from .devices import Device, device
+from .shipped_kernels import predict_shipped
 from .tables import Data, items, refuse_unknown_models
 
 STATED = ("family", "variant", "layout", "scale_block", "library")
@@ -166,7 +168,9 @@ def predict(
     Parameters
     ----------
     run : path or Run
-        Run folder that `train` wrote, or a run.
+        Run folder that `train` wrote, or a run; or ``"shipped"``, what ships of kernels of AMD
+        Instinct (`models.instinct_kernels.kernel_times`): products, grouped products and attention,
+        forward and backward, in bf16, fp16 and fp8, of MI300X and MI355X.
     *data : path, DataFrame, Measurements, or a sequence of them
         If the run has a host: what it measured (rows of other devices are counted and left out). If
         not: shapes, with or without a device and a time.
@@ -218,6 +222,11 @@ def predict(
     >>> found = fc.predict(run, fc.read(where=small))
     >>> bool((found.frame["lower_us"] < found.frame["predicted_us"]).all())
     True
+    >>> import pandas as pd
+    >>> product = pd.DataFrame({"op": ["gemm"], "dtype_a": ["bf16"], "m": [6144], "n": [4096], "k": [5120]})
+    >>> found = fc.predict("shipped", product, target="MI300X")
+    >>> bool(300 < found.frame["predicted_us"][0] < 600)
+    True
     """
     started = time.perf_counter()
     check_level(interval, LEVELS[0], LEVELS[-1])
@@ -230,6 +239,35 @@ def predict(
             "data", "is missing: give the files or folders that hold the workloads"
         )
     file = None if out is None else Path(out)
+    if is_shipped(run):
+        if fallback or target_cost:
+            raise ParameterError(
+                "fallback" if fallback else "target_cost", "goes with a run of your own"
+            )
+        tables = [one.frame if isinstance(one, Measurements) else one for one in given]
+        with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):
+            check_file(file, PREDICTION_FORMATS)
+            gpu = None if target is None else device(target, "target").name
+            stated = {}
+            for name, value in (default or {}).items():
+                stated[name] = value.name if isinstance(value, GPU) else str(value)
+            chosen, notes = read_rows(
+                tables,
+                where=where,
+                timed=False,
+                units=unit,
+                defaults=stated,
+                renames=rename,
+                keep=keep,
+            )
+            answer = predict_shipped(chosen.reset_index(drop=True), notes, interval, gpu or "")
+            alone = given[0] if len(given) == 1 else None
+            if isinstance(alone, pd.DataFrame):
+                frame = answer.frame.set_axis(alone.index[chosen.index])
+                answer = replace(answer, frame=frame)
+            if file is not None:
+                answer.save(file)
+            return answer
     read = [one for one in (run, *given) if isinstance(one, str | Path)]
     # small trees by the hundred: threads would wait for each other
     with replacing(overwrite=overwrite, reads=map(Path, read)), one_thread():

@@ -8,15 +8,25 @@ from typing import Annotated, Any
 
 import typer
 
+from ..datasets.embedded import is_shipped
 from ..output import PREDICTION_FORMATS, check_file
 from . import options as opt
 
 PLACE = 20
-EXAMPLES = ("flopcast predict runs/mine new.csv --out predictions.csv",)
+EXAMPLES = (
+    "flopcast predict runs/mine new.csv --out predictions.csv",
+    "flopcast predict shipped shapes.csv --target MI300X",
+)
 
 
 def command(
-    run: opt.RunArgument,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="Run folder that train wrote, or shipped: kernels of MI300X and MI355X.",
+        ),
+    ],
     data: Annotated[
         list[Path],
         typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix."),
@@ -41,14 +51,15 @@ def command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
-    check_file(out, PREDICTION_FORMATS, [run, *data])
+    read = data if is_shipped(run) else [run, *data]
+    check_file(out, PREDICTION_FORMATS, read)
     settings: dict[str, Any] = {
         "target": opt.parse_gpu(target),
         **opt.parse_rows(where, unit, default, rename, keep=keep or ()),
         "target_cost": target_cost,
         "fallback": fallback,
     }
-    opt.check_data([run, *data])
+    opt.check_data(read)
     opt.check_needed(need)
     opt.announce(f"loading {run}", quiet=as_json)
     gc.set_threshold(

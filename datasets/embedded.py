@@ -11,6 +11,9 @@ _FOLDER = Path(str(resources.files("flopcast.datasets")))
 DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"  # the devices of the embedded measurements
 SERVING_MODEL = _FOLDER / "serving_model.parquet"
 """What published runs of serving taught (`workloads.serving_model`); README.md beside it says where they are from."""
+INSTINCT_KERNELS = _FOLDER / "instinct_kernels.parquet"
+"""Kernels of MI300X and MI355X, and what was learnt of them (`models.instinct_kernels`); README.md has the sources."""
+SHIPPED = "shipped"  # the run that is asked where none was trained
 H100_H200, H100_PARTS = _FOLDER / "h100_h200.csv", _FOLDER / "h100_parts.csv"
 """What flopcast itself measured: kernels of PyTorch on an H100 and an H200, and on parts of the H100's SMs."""
 
@@ -18,6 +21,11 @@ H100_H200, H100_PARTS = _FOLDER / "h100_h200.csv", _FOLDER / "h100_parts.csv"
 def default_paths() -> list[Path]:
     """Return the files of the embedded measurements (README.md beside them says where they are from)."""
     return [_FOLDER / "aiter_fp8.parquet"]
+
+
+def is_shipped(run: object) -> bool:
+    """Whether a run means what ships of kernels: the word, where no folder is called so."""
+    return isinstance(run, str | Path) and str(run) == SHIPPED and not Path(run).exists()
 
 
 def fetch_aiter(*, cache: str | Path | None = None, wheel: str | Path | None = None) -> Path:

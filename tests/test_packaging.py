@@ -27,6 +27,7 @@ DATA = {
     "datasets/aiter_fp8.parquet",
     "datasets/h100_h200.csv",
     "datasets/h100_parts.csv",
+    "datasets/instinct_kernels.parquet",
     "datasets/scale_model.csv",
     "datasets/serving_model.parquet",
     "traces/patterns.toml",

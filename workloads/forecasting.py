@@ -613,7 +613,7 @@ def _no_room_to_train(setting: Setting, memory: TrainingMemory) -> Remark:
     if ways:
         advice = f": needs {' or '.join(ways)}"
     text = f"does not fit, by at least {missing:,.0f} GiB on each GPU{advice}"
-    return remark("does-not-fit", text, missing_gb=missing, ways=list(ways))
+    return remark("does-not-fit", text, missing_gb=missing, ways=tuple(ways))
 
 
 def _quantiles(

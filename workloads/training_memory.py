@@ -268,12 +268,11 @@ _FULL: Final = "full recomputation"
 def _alternatives(setting: Setting) -> Iterator[tuple[str, Setting]]:
     shardable = setting.zero < SHARDED and setting.dp * setting.cp > 1
     sharded = replace(setting, zero=SHARDED)
-    again = {"recompute": "full", "recompute_layers": None}
     recomputable = setting.recompute != "full" or setting.recompute_layers is not None
     if shardable:
         yield _FSDP, sharded
     if recomputable:
-        yield _FULL, replace(setting, **again)  # type: ignore[arg-type]
+        yield _FULL, replace(setting, recompute="full", recompute_layers=None)
     for micro_batch in range(setting.micro_batch - 1, 0, -1):
         if setting.global_batch % (setting.dp * micro_batch):
             continue
@@ -282,7 +281,8 @@ def _alternatives(setting: Setting) -> Iterator[tuple[str, Setting]]:
             yield f"a micro-batch of at most {micro_batch:,}", other
             break
     if shardable and recomputable:
-        yield f"{_FSDP} with {_FULL}", replace(sharded, **again)  # type: ignore[arg-type]
+        both = replace(sharded, recompute="full", recompute_layers=None)
+        yield f"{_FSDP} with {_FULL}", both
     if setting.micro_batch > 1:
         yield "all three: FSDP, full recomputation, a micro-batch of 1", _leanest(setting)
 
