@@ -21,7 +21,7 @@ from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import BY_DEVICE, groups_of
-from ..hardware import EVERY, GPU
+from ..hardware import GPU, Comparison
 from ..laws.bounds import bound
 from ..laws.rates import on_each
 from ..models import artifact
@@ -255,11 +255,12 @@ def check(
         )
     checked = run_of(run)
     model = checked.trained
+    comparison = model.recipe.comparison
     if host is not None and model.recipe.host is None:
         raise ParameterError(
             "host", "is given, but this run has none: it predicts from shapes alone"
         )
-    if host is not None and target is not None and model.recipe.target != EVERY:
+    if host is not None and target is not None and not comparison.is_many:
         raise ParameterError(
             "target", "is given together with a host: replace one of them at a time"
         )
@@ -271,12 +272,7 @@ def check(
     )
     with one_thread():
         by = _grouped_by(model, group)
-        if (
-            group is None
-            and target is not None
-            and model.recipe.target == EVERY
-            and by in BY_DEVICE
-        ):
+        if group is None and target is not None and comparison.is_many and by in BY_DEVICE:
             by = None  # all rows of one device are one group
         rows, lost = _scored(checked, measured.frame, named or _host(model), third, by, interval)
         others = (
@@ -336,12 +332,14 @@ def _scored(
     """Return the rows that can be scored, as `evaluation.checking.assess` takes them, and what was left out."""
     model = run.trained
     target, metric = model.recipe.target, model.recipe.metric
-    if target == EVERY:
+    if model.recipe.comparison.is_many:
         rows_of(frame, device)  # says which devices there are where it is none of them
-        rows = one_per_problem(rows_of(frame, EVERY.name), metric)[0]
+        rows = one_per_problem(rows_of(frame, target.name), metric)[0]
         if host is not None:
-            trained = model.groups.hosts if model.groups else ()
-            rows = pair_each(rows, trained if host == EVERY.name else {host}, metric=metric).paired
+            hosts: Collection[str] = {host}
+            if Comparison.means_all(host):
+                hosts = model.groups.hosts if model.groups else ()
+            rows = pair_each(rows, hosts, metric=metric).paired
         asked = rows = rows_of(rows, device)
     elif host is None:
         rows = one_per_problem(rows_of(frame, device), metric)[0]
@@ -541,7 +539,7 @@ def advise(
         )
     trained = run_of(run)
     model, stated = on_own_gpu(trained.trained, default)
-    if model.recipe.from_hosts_to_many:
+    if model.recipe.comparison.is_from_hosts_to_many:
         raise ParameterError(
             "run",
             "must be for one target where there is a host: train one to the GPU to measure on",
@@ -683,13 +681,16 @@ def needed(
                 source=str(trained.folder or "run"),
             )
         now, what = float(chosen["e_out"]) / 100, f"mean error of {left_out(scheme)}"
-    if now <= need or not items(candidates) or trained.trained.recipe.from_hosts_to_many:
+    to_many = trained.trained.recipe.comparison.is_from_hosts_to_many
+    if now <= need or not items(candidates) or to_many:
         return Need(need, now, what=what)
     try:
         told = advise(trained, *candidates, rows=MOST_ROWS, **settings).report
     except NothingLeftError:
         return Need(need, now, what=what)
-    where = "" if told["target"] == EVERY.name else f" on {told['target']}"
+    where = ""
+    if not trained.trained.recipe.comparison.is_many:
+        where = f" on {told['target']}"
     ways = [
         (f"{counted(one['rows'], 'row')} more{where} (advise)", now * one["after"] / one["now"])
         for one in told["by_rows"]
@@ -710,7 +711,9 @@ def _shapes(model: TrainedModel, rows: pd.DataFrame) -> pd.DataFrame:
     usable = rows[rows[REFUSED].eq("")].reset_index(drop=True)
     timed = as_numbers(usable, "duration_us") > 0
     stand_in = np.where(timed, usable["duration_us"], 1.0)  # only orders the kernels of one problem
-    devices = usable["device"] if model.recipe.target == EVERY else model.recipe.target.name
+    devices = model.recipe.target.name
+    if model.recipe.comparison.is_many:
+        devices = usable["device"]
     found = one_per_problem(usable.assign(device=devices, duration_us=stand_in))[0]
     return fill_text(found if timed.all() else found.drop(columns="duration_us"))
 

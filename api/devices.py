@@ -8,7 +8,7 @@ from typing import TypeAlias
 import pandas as pd
 
 from ..errors import ParameterError
-from ..hardware import EVERY, FIGURES, GPU, all_gpus, find
+from ..hardware import FIGURES, GPU, Comparison, all_gpus, find
 
 Device: TypeAlias = str | Path | GPU
 """How a call names a GPU: its name or alias, a TOML file with one of the user's own, or the GPU itself."""
@@ -80,10 +80,8 @@ def device(given: Device, parameter: str, *, every: bool = False) -> GPU:
 
     Raises ParameterError: it is neither a name, a file nor a GPU; else as `gpu`.
     """
-    if given == EVERY or (
-        isinstance(given, str) and given.strip().casefold() in ("all", EVERY.name)
-    ):
-        return EVERY if every else find("all")  # which is none
+    if Comparison.means_all(given):
+        return Comparison.MANY if every else find("all")  # which is none
     if not isinstance(given, str | Path | GPU):
         raise ParameterError(
             parameter, f"must be a name, a TOML file or a GPU, got {type(given).__name__}"

@@ -22,7 +22,7 @@ from ..evaluation.metrics import ape, check_level
 from ..evaluation.observers.progress import Report
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import Dataset, build_dataset
-from ..hardware import EVERY, GPU
+from ..hardware import GPU, Comparison
 from ..models.suite import of_prior
 from ..output import FILES
 from ..report import figures
@@ -180,7 +180,7 @@ def curve(
     if target is None:
         raise ParameterError("target", "is missing: which device is measured?")
     gpus = device(host, "host") if host is not None else None, device(target, "target", every=True)
-    if gpus[1] == EVERY:
+    if Comparison(*gpus).is_many:
         raise ParameterError("target", "must be one device: its rows are drawn")
     known = None if prior_run is None else as_prior(prior_run, gpus[1], metric)
     names = [gpu.name for gpu in gpus if gpu is not None]
@@ -304,7 +304,7 @@ def _shiftable(run: str | Path | RunLike, host: GPU | None, metric: str) -> Trai
             "shifted_run",
             f"must predict from the same host, and this one does from {own or 'shapes alone'}",
         )
-    if recipe.metric != metric or recipe.target == EVERY:
+    if recipe.metric != metric or recipe.comparison.is_many:
         what = f"{recipe.metric} of {recipe.target.name}"
         raise ParameterError(
             "shifted_run", f"must predict {metric} of one device, and this one predicts {what}"

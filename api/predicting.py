@@ -24,7 +24,7 @@ from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import COST, accounting, check_level, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
-from ..hardware import EVERY, GPU, all_gpus
+from ..hardware import GPU, all_gpus
 from ..models.explanation import Part, parts_of
 from ..output import FILES, FORMATS, PREDICTION_FORMATS, check_file, replacing
 from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_batches
@@ -118,9 +118,9 @@ def on_own_gpu(
             return model, stated
     else:
         stated["device"] = str(given)
-    return (
-        replace(model, own=(stated["device"], found)) if model.recipe.target == EVERY else model
-    ), stated
+    if model.recipe.comparison.is_many:
+        model = replace(model, own=(stated["device"], found))
+    return model, stated
 
 
 def asked_for(model: TrainedModel, target: Device | None) -> tuple[TrainedModel, str]:
@@ -131,15 +131,18 @@ def asked_for(model: TrainedModel, target: Device | None) -> tuple[TrainedModel,
     else as `devices.device`.
     """
     recipe = model.recipe
+    comparison = recipe.comparison
     if target is None:
-        if recipe.host is not None and recipe.from_hosts_to_many:
-            took = "others" if recipe.host == EVERY else recipe.host.name
+        if comparison.is_from_hosts_to_many:
+            took = "others"
+            if comparison.one_host is not None:
+                took = comparison.one_host.name
             raise ParameterError(
                 "target", f"is missing: this run predicts any GPU from what {took} measured"
             )
         return model, ""
     found = device(target, "target")
-    if recipe.target != EVERY:
+    if not comparison.is_many:
         if found != recipe.target:
             raise ParameterError(
                 "target", f"must be {recipe.target.name}, which this run is for, got {found.name}"
@@ -399,7 +402,7 @@ class _Survey:
         rows = refuse_unknown_models(rows)
         host, metric = self._recipe.host, self._recipe.metric
         if host is not None:
-            if host == EVERY:
+            if self._recipe.comparison.has_many_hosts:
                 self._own += len(rows)
             else:
                 rows = self._of_host(rows, (host.name, *host.aliases))
@@ -412,7 +415,7 @@ class _Survey:
             self._usable.append(usable.to_numpy())
             self._keys.append(problem_keys(rows[usable].reset_index(drop=True)))
             self._times.append(rows["duration_us"][usable].to_numpy(dtype=float))
-        elif self._recipe.target.name != EVERY.name:
+        elif not self._recipe.comparison.is_many:
             self.others[""] += int(
                 (rows["device"].ne("") & rows["device"].ne(self._recipe.target.name)).sum()
             )
@@ -546,9 +549,11 @@ class _Worked:
         lacking = model.unpublished(self._asked.of(answered))
         names = {"reasons": "reason", **prediction_columns(metric)}
         worded = found.drop(columns="cause").rename(columns=names)
-        target = model.recipe.target
+        target = model.recipe.target.name
+        if model.recipe.comparison.is_many:
+            target = self._asked.target or rows["device"]
         said = (
-            self._asked.target or rows["device"] if target == EVERY else target.name,
+            target,
             metric,
             self._asked.level,
         )
@@ -602,7 +607,9 @@ def _predict_batch(
     model = asked.model
     found, of_found = model.answer(asked.of(rows[usable]), asked.level, asked.fallback)
     reasons, host = Reasons(len(rows)), model.recipe.host
-    there = "the same GPU" if host == EVERY else host and host.name
+    there = host and host.name
+    if model.recipe.comparison.has_many_hosts:
+        there = "the same GPU"
     text = (
         f"another kernel solves this problem faster on {there!s}; only the fastest were trained on"
     )
@@ -706,8 +713,8 @@ def explain(
         tables, units=unit, defaults=stated, renames=rename, timed=recipe.host is not None
     )
     rows = select(rows, where)
-    if recipe.host is not None and recipe.host != EVERY:
-        names = [name.casefold() for name in ("", recipe.host.name, *recipe.host.aliases)]
+    if (host := recipe.comparison.one_host) is not None:
+        names = [name.casefold() for name in ("", host.name, *host.aliases)]
         rows = rows[rows["device"].str.casefold().isin(names)]
     check_number("row", row, 1)
     if row > len(rows):

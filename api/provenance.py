@@ -16,7 +16,7 @@ import pandas as pd
 
 from ..arrays import in_parts
 from ..evaluation.selection import statement
-from ..hardware import EVERY, GPU
+from ..hardware import GPU, Comparison
 from ..models.artifact import versions
 from ..output import visible
 from ..readers import Measurements
@@ -217,7 +217,7 @@ def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.
     found, used = np.zeros(len(dataset), dtype=bool), np.zeros(len(odd), dtype=bool)
     for gpu, column in ((dataset.target, "source"), (dataset.host, f"{HOST}source")):
         if len(odd) and gpu is not None and column in dataset.rows:
-            own = odd["device"].eq(gpu.name).to_numpy() | (gpu == EVERY)
+            own = odd["device"].eq(gpu.name).to_numpy() | Comparison.means_all(gpu)
             rows, named = (
                 words.astype(str).str.replace(_MORE, "", regex=True)
                 for words in (dataset.rows[column], odd["row"])

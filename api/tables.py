@@ -14,7 +14,7 @@ import pandas as pd
 from .. import readers
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError
-from ..hardware import EVERY
+from ..hardware import Comparison
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import DIMENSIONS, OPS, canonical_op, example_of, op_of
 from ..readers.labels import UNKNOWN_DEVICE
@@ -330,7 +330,7 @@ def load_measurements(
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
     stated, asked = (
         (mapping(unit, "unit"), mapping(default, "default")),
-        () if EVERY.name in only else only,
+        () if any(map(Comparison.means_all, only)) else only,
     )
     options = readers.Options(
         *stated, timed, each=each, keep=keep, renames=mapping(rename, "rename"), devices=asked

@@ -27,7 +27,7 @@ from ..evaluation.observers.progress import Progress, Report
 from ..evaluation.observers.resume import KeptFits
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import Dataset, build_dataset
-from ..hardware import EVERY, GPU
+from ..hardware import GPU, Comparison
 from ..models import artifact
 from ..models.suite import LEARNT
 from ..output import dumps, replacing, whole_folder
@@ -550,18 +550,21 @@ def train(
     if isinstance(target, list | tuple) and not target:
         raise ParameterError("target", "must name a GPU, got an empty list")
     several = [device(one, "target") for one in target] if isinstance(target, list | tuple) else []
-    own = EVERY if isinstance(target, list | tuple) else device(target, "target", every=True)
+    own = Comparison.MANY
+    if not isinstance(target, list | tuple):
+        own = device(target, "target", every=True)
     if not data:
         host = host or (DEFAULT_HOST if own.name == DEFAULT_TARGET else None)
     devices = device(host, "host", every=True) if host is not None else None, own
-    if devices[0] == own != EVERY:
+    comparison = Comparison(*devices)
+    if comparison.is_pair and devices[0] == own:
         both = f"and the target are both {own.name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
-    if devices[0] == EVERY != own:
+    if comparison.has_many_hosts and not comparison.is_many:
         raise ParameterError(
             "host", f"may be all only where the target is all, or several GPUs, not {own.name}"
         )
-    if several and host is not None and devices[0] != EVERY:
+    if several and comparison.one_host is not None:
         each_own = (
             "`train_each` has a run for each of them, and all GPUs as target one for them together"
         )
@@ -569,10 +572,10 @@ def train(
             "host", f"must be all or left out where targets are listed: {each_own}"
         )
     known = None if prior_run is None else as_prior(prior_run, own, metric)
-    names = [gpu.name for gpu in devices if gpu is not None and gpu != EVERY]
+    names = [gpu.name for gpu in comparison.devices]
     with workers(jobs, cluster) as who:
         chosen_from = list(dict.fromkeys([*names, *(gpu.name for gpu in several)]))
-        only = [] if own == EVERY and not several else chosen_from
+        only = [] if comparison.is_many and not several else chosen_from
         measured = load_measurements(
             given, where, unit, default, rename, names, each, keep, only=only
         )
@@ -682,10 +685,11 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
         raise ParameterError(
             "prior_run", f"tells of the time of kernels, duration_us, alone: {what}"
         )
-    if target.name in (devices := devices_of(found)) or target == EVERY:
+    comparison = Comparison.of_target(target)
+    if target.name in (devices := devices_of(found)) or comparison.is_many:
         which = (
             f"it was trained on rows of {target.name}"
-            if target != EVERY
+            if not comparison.is_many
             else "the target is all of them"
         )
         raise ParameterError(

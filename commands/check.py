@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import check_margin
-from ..hardware import EVERY
 from ..output import FILES, check_output
 from ..report.run_folder import check_run_folder
 from . import options as opt
@@ -73,7 +72,8 @@ def command(
     if corrected is not None:
         check_run_folder(corrected)
     found = check(run, *data, **settings)
-    if found.facts.target != found.facts.trained_target != EVERY.name:
+    trained = found.run.trained.recipe
+    if found.facts.target != trained.target.name and not trained.comparison.is_many:
         from ..api.learning import MODELS, curve
 
         rows: dict[str, Any] = {

@@ -30,7 +30,7 @@ import typer
 from typer.models import ArgumentInfo
 
 from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
-from ..hardware import EVERY, GPU, all_gpus, find, others_named
+from ..hardware import GPU, Comparison, all_gpus, find, others_named
 from ..output import check_output, replacing, visible
 from ..report.spelling import as_options
 from ..table.conditions import conditions
@@ -330,7 +330,7 @@ def parse_gpu(gpu: str | None) -> GPU | None:
 
 def parse_host(gpu: str | None) -> GPU | None:
     """Return the GPU of a name or TOML file, or for ``all`` what stands for every one; errors as `parse_gpu`."""
-    return EVERY if gpu is not None and gpu.strip().casefold() == "all" else parse_gpu(gpu)
+    return Comparison.MANY if Comparison.means_all(gpu) else parse_gpu(gpu)
 
 
 def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
@@ -338,8 +338,10 @@ def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
 
     Raises FlopcastError: no GPU answers to a name, or the file describes none.
     """
-    if gpus is None or gpus.strip().casefold() == "all":
-        return None if gpus is None else EVERY
+    if gpus is None:
+        return None
+    if Comparison.means_all(gpus):
+        return Comparison.MANY
     return [find(one.strip()) for one in gpus.split(",")] if "," in gpus else find(gpus)
 
 

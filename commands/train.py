@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ParameterError, check_quick
-from ..hardware import EVERY
+from ..hardware import Comparison
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
 from . import options as opt
 
@@ -88,7 +88,8 @@ def command(
         raise ParameterError("resume", "goes on with what was begun of --out: give it")
     data = opt.check_data(data)
     own, targets = opt.parse_host(host), opt.parse_targets(target)
-    apart = own not in (None, EVERY) and isinstance(targets, list)
+    one_host = own is not None and not Comparison.means_all(own)
+    apart = one_host and isinstance(targets, list)
     if out is not None and not apart:
         check_run_folder(out)
     settings: dict[str, Any] = {

@@ -18,7 +18,6 @@ from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..features.catalogue import RULE
 from ..features.matrix import Dataset
-from ..hardware import EVERY
 from ..laws.rates import HOST_DEVICE
 from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
@@ -396,7 +395,7 @@ def columnar(dataset: Dataset) -> Columnar:
         host_time=time,
         noun=measured.noun or dataset.metric,
         grows=measured.grows,
-        devices=dataset.target == EVERY and "compute.target_us" in dataset.X,
+        devices=dataset.comparison.is_many and "compute.target_us" in dataset.X,
     )
 
 

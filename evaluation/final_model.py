@@ -30,7 +30,6 @@ from ..features.matrix import (
     KnownGroups,
     groups_of,
 )
-from ..hardware import EVERY
 from ..laws.rates import HOST_DEVICE, on_hosts
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
@@ -351,7 +350,7 @@ def _of_new_devices(
     which must be devices or families.
     """
     by = dataset.group_by or ()
-    if dataset.target != EVERY or by not in BY_DEVICE:
+    if not dataset.comparison.is_many or by not in BY_DEVICE:
         return {}
     families = groups_of(dataset.rows, (DEVICE_FAMILY,))
     count = len(np.unique(families))
@@ -479,7 +478,7 @@ def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:
 
 def _devices(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any] | None:
     """Return the device of each of the rows, where they are of many and all of these are trained: some are harder."""
-    if dataset.target != EVERY or (
+    if not dataset.comparison.is_many or (
         scheme == "grouped" and set(dataset.group_by or ()) & {"device", DEVICE_FAMILY}
     ):
         return None

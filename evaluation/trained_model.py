@@ -17,7 +17,7 @@ from ..errors import ArtifactError, DataError, NotPublishedError, UnknownGPUErro
 from ..features.context import PRIOR
 from ..features.matrix import FOREIGN, OTHER_HOST, SIBLING, STRANGER, KnownGroups
 from ..features.recipe import FeatureRecipe
-from ..hardware import EVERY, GPU, all_gpus, find
+from ..hardware import GPU, Comparison, all_gpus, find
 from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
 from ..laws.rates import HOST_DEVICE, each_gpu, each_pair, on_each, published
 from ..models import artifact
@@ -408,7 +408,9 @@ class TrainedModel:
 
     def _named(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return rows under the name of the one device that this model is asked about; of several as they are."""
-        return rows if self.recipe.target == EVERY else rows.assign(device=self.recipe.target.name)
+        if self.recipe.comparison.is_many:
+            return rows
+        return rows.assign(device=self.recipe.target.name)
 
     def _answer(
         self, rows: pd.DataFrame, level: float, fallback: bool
@@ -420,7 +422,9 @@ class TrainedModel:
         able = ~reasons.any()
         known, reference = np.flatnonzero(able), self._reference(rows, work)
         trained = self._question(rows[able])
-        devices = rows["device"].to_numpy(dtype=str)[able] if self.recipe.target == EVERY else None
+        devices = None
+        if self.recipe.comparison.is_many:
+            devices = rows["device"].to_numpy(dtype=str)[able]
         asked = _Asked(
             rows[able],
             work.take(known),
@@ -468,7 +472,9 @@ class TrainedModel:
 
         A run over all devices answers for that GPU, known or not; a run of one device for its own.
         """
-        recipe = replace(self.recipe, target=gpu) if self.recipe.target == EVERY else self.recipe
+        recipe = self.recipe
+        if recipe.comparison.is_many:
+            recipe = replace(recipe, target=gpu)
         X = replace(self, recipe=recipe).features(rows)
         known = X.notna().all(axis=1).to_numpy()
         predicted = np.full(len(rows), np.nan)
@@ -649,10 +655,10 @@ class TrainedModel:
         target, name = self.recipe.target, str(rows["device"].iloc[0])
         if each_gpu(rows, target):
             host = str(rows[HOST_DEVICE].iloc[0]) if HOST_DEVICE in rows else ""
-            if host == name and target == EVERY:
+            if host == name and self.recipe.comparison.is_many:
                 itself = f"this row was measured on {name} itself: there is nothing to predict"
                 return remark("measured-on-target", itself, device=name)
-            if not host or each_pair(rows, self.recipe.host or EVERY, target):
+            if not host or each_pair(rows, self.recipe.host or Comparison.MANY, target):
                 return None
             text = f"no GPU {host!r} is known: what measured a row must be one of the catalogue"
             return remark("unknown-device", text, device=host)

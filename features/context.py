@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..hardware import EVERY, GPU
+from ..hardware import GPU
 from ..laws import rates
 from ..laws.applied import SCALING, SIZES, own_laws, scaling_laws, size
 from ..laws.bounds import Quantised, best_tile, quantise
@@ -27,7 +27,7 @@ LEAST_INTENSITY = 1 / 64
 class Device:
     """The rows as one device would run them; every figure is computed once, when first asked for.
 
-    Where the device is `hardware.EVERY`, each row runs on the one that it names; figures of a GPU
+    Where the device is `hardware.Comparison.MANY`, each row runs on the one that it names; figures of a GPU
     that nobody knows are NaN.
     """
 
@@ -138,7 +138,7 @@ class Context:
         """The rows on the host."""
         if self._host is None:
             raise DataError("there is no host in a model of one device")
-        rows = rates.on_hosts(self.frame) if self._host == EVERY else self.frame
+        rows = rates.rows_of_hosts(self.frame, self._host)
         return Device(self.work, self._host, rows)
 
     @cached_property

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray
 from ..errors import DataError, counted, few
-from ..hardware import EVERY, GPU, all_gpus
+from ..hardware import GPU, Comparison, all_gpus
 from ..laws.applied import SUM_OF_PARTS, own_laws, scaling_laws, size, sum_of_parts
 from ..laws.bounds import bound
 from ..laws.computation import ROOFLINE
@@ -54,7 +54,7 @@ class Dataset:
         The target's rows that the host has not measured: NaN in the columns that need its
         measurement.
     host : GPU or None
-        None for one device; `hardware.EVERY` where each row names its own
+        None for one device; `hardware.Comparison.MANY` where each row names its own
         (`laws.rates.HOST_DEVICE`).
     target : GPU
         The device to predict.
@@ -87,9 +87,14 @@ class Dataset:
         return len(self.y)
 
     @property
+    def comparison(self) -> Comparison:
+        """Which devices the rows are of."""
+        return Comparison(self.host, self.target)
+
+    @property
     def host_groups(self) -> np.ndarray | None:
         """The group that each row would be of on its host, shape (n,); None where all rows have one host, or none."""
-        if self.host != EVERY:
+        if not self.comparison.has_many_hosts:
             return None
         theirs = [name for name in self.rows if str(name).startswith(HOST)]
         there = self.rows.assign(
@@ -123,7 +128,7 @@ def build_dataset(
     """Pair the measurements of two devices, or take those of one, and build the feature matrix.
 
     Without a ``host``, the device the features are measured on, the target is predicted from shapes
-    alone. Where the target is `hardware.EVERY`, host and target differ from row to row
+    alone. Where the target is `hardware.Comparison.MANY`, host and target differ from row to row
     (`table.problems.pair_each`). By default a ``group`` is the column of that name where every row
     has it, else that of each operator. Features that match a shell pattern of ``without`` are left
     out (`recipe.learn_matrix`). Raises DataError: a device has no rows, or none with the metric; no
@@ -131,22 +136,22 @@ def build_dataset(
     """
     frame, unknown = _with_operators(frame)
     metric = measured_column(frame, metric)
+    comparison = Comparison(host, target)
     if host is None:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
-        if target == EVERY:
+        if comparison.is_many:
             rows, others = _of_known_devices(rows)
             unknown = {**unknown, **others}
         recipe, X = learn_matrix(rows, None, target, metric, without)
         return _one_device(rows, recipe, X, group, {"target_rows": len(rows), **counts, **unknown})
-    if target == EVERY:
+    if comparison.is_many:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
         rows, others = _of_known_devices(rows)
-        if host != EVERY and not rows["device"].eq(host.name).any():
-            rows_of(frame, host.name)  # says so where it has no rows at all
-            raise DataError(
-                f"no row of {host.name} is left: its peak at their precision is not published"
-            )
-        pairs = pair_each(rows, None if host == EVERY else {host.name}, metric=metric)
+        hosts = None
+        if not comparison.has_many_hosts:
+            hosts = {host.name}
+            _check_rows_left(rows, frame, host.name)
+        pairs = pair_each(rows, hosts, metric=metric)
         told = [*pairs.report["remarks"], *others.get("remarks", ())]
         unknown = {**counts, **unknown, "remarks": told}
     else:
@@ -158,7 +163,7 @@ def build_dataset(
     laws, notes = scaling_laws(metric, work, host_values, host, target, pairs.paired)
     own = has_groups(pairs.paired) and has_groups(pairs.target_only)
     unpaired, unlike = (
-        (None, 0) if target == EVERY else _unpaired(pairs.target_only, recipe, group, own)
+        (None, 0) if comparison.is_many else _unpaired(pairs.target_only, recipe, group, own)
     )
     report = {
         **pairs.report,
@@ -167,7 +172,7 @@ def build_dataset(
         "laws": notes,
         "features": _features(recipe),
     }
-    scaled = laws.get(BETWEEN_MANY) if target == EVERY else None
+    scaled = laws.get(BETWEEN_MANY) if comparison.is_many else None
     return Dataset(
         X=X,
         y=y,
@@ -202,11 +207,17 @@ BETWEEN_MANY = "roofline scaling"
 """The law that stands for the host's time where rows have many targets: a ratio is not the same for all of them."""
 
 
+def _check_rows_left(rows: pd.DataFrame, frame: pd.DataFrame, host: str) -> None:
+    if not rows["device"].eq(host).any():
+        rows_of(frame, host)  # says so where it has no rows at all
+        raise DataError(f"no row of {host} is left: its peak at their precision is not published")
+
+
 def _of_known_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows of GPUs whose figures are published, and which others were left out, by device."""
     own = work_of(rows)
     within = rows["op"].isin(APART).to_numpy() | np.isfinite(
-        on_each(own, rows, EVERY, published(ROOFLINE))
+        on_each(own, rows, Comparison.MANY, published(ROOFLINE))
     )
     if within.all():
         return rows, {}
@@ -315,15 +326,15 @@ class KnownGroups:
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
         """Return the groups of a data set."""
-        devices = dataset.rows["device"].unique() if dataset.target == EVERY else ()
-        hosts = dataset.rows[HOST_DEVICE].unique() if dataset.host == EVERY else ()
+        devices = dataset.rows["device"].unique() if dataset.comparison.is_many else ()
+        hosts = dataset.rows[HOST_DEVICE].unique() if dataset.comparison.has_many_hosts else ()
         counts = pd.Series(dataset.groups.astype(str)).value_counts(sort=False)
         rows_of = {str(name): int(count) for name, count in counts.items()}
         return cls(
             dataset.group_by, rows_of, frozenset(map(str, devices)), frozenset(map(str, hosts))
         )
 
-    def nearness(self, rows: pd.DataFrame, target: GPU = EVERY) -> np.ndarray:
+    def nearness(self, rows: pd.DataFrame, target: GPU = Comparison.MANY) -> np.ndarray:
         """Return how near each row's device is to those trained: `SIBLING`, `STRANGER`, `FOREIGN`, or "" of them.
 
         A sibling is of the family of one of them (`hardware.GPU.family`), a stranger of the maker
@@ -340,7 +351,7 @@ class KnownGroups:
                 return FOREIGN
             return SIBLING if any(gpu.family == one.family for one in seen) else STRANGER
 
-        if target != EVERY:
+        if not Comparison.of_target(target).is_many:
             nearest = np.full(len(rows), near(target), dtype=object)
         else:
             names = rows["device"].unique()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import ArtifactError, DataError, NotPublishedError, ParameterError, few
-from ..hardware import EVERY, GPU
+from ..hardware import GPU, Comparison
 from ..operators.operators import Work
 from ..remarks import Remark, remark
 from ..table.counters import counts_time
@@ -60,9 +60,9 @@ class FeatureRecipe:
     metric: str = "duration_us"  # what is predicted
 
     @property
-    def from_hosts_to_many(self) -> bool:
-        """Whether rows are a host's and say nothing of the target, which is one of many: it must be told."""
-        return self.host is not None and self.target == EVERY
+    def comparison(self) -> Comparison:
+        """Which devices the recipe is for."""
+        return Comparison(self.host, self.target)
 
     def transform(self, rows: pd.DataFrame | Context) -> pd.DataFrame:
         """Return the matrix of new rows: exactly `columns`, in order, float64; RangeIndex.

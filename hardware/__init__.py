@@ -2,10 +2,11 @@
 
 A name, an alias, a gfx id or a TOML file enters `lookup.find`; a `GPU` leaves, whose figures are
 numbers or not published. Start with `spec` (the figures, and `GPU`), then `lookup`; the figures
-themselves stand in the data files beside them. `scaled` makes scale models of a GPU; `networks`
-says what joins nodes of them.
+themselves stand in the data files beside them. `compared` says which of them a model learns from
+and predicts. `scaled` makes scale models of a GPU; `networks` says what joins nodes of them.
 """
 
+from .compared import Comparison
 from .lookup import (
     Ceiling,
     Source,
@@ -18,17 +19,17 @@ from .lookup import (
     sources,
 )
 from .networks import NETWORK_FIGURES, Network, read_networks
-from .spec import DTYPES, EVERY, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
+from .spec import DTYPES, FIGURES, GPU, PEAKS, UNITS, Figure, peak_path
 
 __all__ = [
     "DTYPES",
-    "EVERY",
     "FIGURES",
     "GPU",
     "NETWORK_FIGURES",
     "PEAKS",
     "UNITS",
     "Ceiling",
+    "Comparison",
     "Figure",
     "Network",
     "Source",

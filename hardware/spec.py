@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from html import escape
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from ..errors import DataError, NotPublishedError
 
@@ -443,9 +443,3 @@ class GPU:
             for label, value in [*figures, *peaks]
         )
         return f"<p><b>{escape(self.name)}</b> {escape(self.arch)}</p><table>{rows}</table>"
-
-
-EVERY: Final = GPU(
-    name="every GPU", note="stands for all devices of a table whose rows name their own"
-)
-"""The target of models whose rows say on which GPU they ran."""

@@ -11,8 +11,7 @@ import pandas as pd
 
 from ..arrays import FloatArray
 from ..errors import ParameterError, counted, nearest
-from ..hardware import EVERY as EVERY_GPU
-from ..hardware import GPU
+from ..hardware import GPU, Comparison
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import Work, complete
 from ..operators.work import numbers, texts
@@ -60,10 +59,11 @@ def scaling_laws(
     `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the
     unit of the metric; none for a metric without laws; NaN in rows whose law needs a figure that is
     not published. The notes say for each law with such rows, which figures those are. Where host or
-    target is `hardware.EVERY`, ``rows`` name their own (`rates.each_pair`).
+    target is `hardware.Comparison.MANY`, ``rows`` name their own (`rates.each_pair`).
     """
     laws = SCALING.get(metric, {})
-    if rows is not None and EVERY_GPU in (host, target):
+    comparison = Comparison(host, target)
+    if rows is not None and (comparison.is_many or comparison.has_many_hosts):
         parts = [
             (own, scaling_laws(metric, work.take(own), host_values[own], here, there))
             for here, there, own in each_pair(rows, host, target)
@@ -81,11 +81,11 @@ def own_laws(
     """Return what the laws of one device say of a metric; as `scaling_laws`, without a host.
 
     ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`, and
-    where the GPU is `hardware.EVERY` they name their own.
+    where the GPU is `hardware.Comparison.MANY` they name their own.
     """
     if rows is not None and (found := sum_of_parts(metric, rows, gpu)) is not None:
         return pd.DataFrame({SUM_OF_PARTS: found}, index=pd.RangeIndex(len(rows))), {}
-    if rows is not None and gpu == EVERY_GPU:
+    if rows is not None and Comparison.of_target(gpu).is_many:
         parts = [(own, own_laws(metric, work.take(own), one)) for one, own in each_gpu(rows, gpu)]
         return _joined(parts, len(work), list(OF_ONE.get(metric, {})))
     return _table(

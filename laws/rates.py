@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, ObjectArray
 from ..errors import DataError, NotPublishedError
-from ..hardware import EVERY, GPU, all_gpus
+from ..hardware import GPU, Comparison, all_gpus
 from ..operators.operators import Work
 from ..remarks import Remark, remark
 
@@ -22,10 +22,10 @@ HOST_DEVICE: Final = "host_device"
 def each_gpu(rows: pd.DataFrame, target: GPU) -> list[tuple[GPU, NDArray[np.intp]]]:
     """Return the GPUs that rows run on, and the positions of the rows of each.
 
-    That is the target; where it is `hardware.EVERY`, the GPU of the catalogue that each row names:
+    That is the target; where it is `hardware.Comparison.MANY`, the GPU of the catalogue that each row names:
     others are of none.
     """
-    if target != EVERY:
+    if not Comparison.of_target(target).is_many:
         return [(target, np.arange(len(rows)))]
     codes, names = pd.factorize(rows["device"].to_numpy(dtype=object))
     known = {gpu.name: gpu for gpu in all_gpus()}
@@ -44,7 +44,7 @@ def on_each(
     otherwise: Any = np.nan,
 ) -> NDArray[Any]:
     """Apply a formula to the rows of each GPU (`each_gpu`); rows of none have another value."""
-    if target != EVERY:
+    if not Comparison.of_target(target).is_many:
         return formula(work, target)
     values = np.full(len(work), otherwise, dtype=float if isinstance(otherwise, float) else object)
     for gpu, own in each_gpu(rows, target):
@@ -57,16 +57,23 @@ def on_hosts(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[[]].assign(device=rows[HOST_DEVICE])
 
 
+def rows_of_hosts(rows: pd.DataFrame, host: GPU) -> pd.DataFrame:
+    """Return rows as their host would be asked for: under its name, where each row names another."""
+    if Comparison.means_all(host):
+        return on_hosts(rows)
+    return rows
+
+
 def each_pair(
     rows: pd.DataFrame, host: GPU, target: GPU
 ) -> list[tuple[GPU, GPU, NDArray[np.intp]]]:
     """Return the hosts and targets of rows, and the positions of the rows of each pair of them.
 
-    As `each_gpu`; where the host is `hardware.EVERY`, it is the GPU of the catalogue that
-    `HOST_DEVICE` names.
+    As `each_gpu`; where the host is `hardware.Comparison.MANY`, it is the GPU of the catalogue
+    that `HOST_DEVICE` names.
     """
     sides, found = each_gpu(rows, target), []
-    for own, there in each_gpu(on_hosts(rows) if host == EVERY else rows, host):
+    for own, there in each_gpu(rows_of_hosts(rows, host), host):
         for gpu, here in sides:
             if len(both := np.intersect1d(there, here, assume_unique=True)):
                 found.append((own, gpu, both))

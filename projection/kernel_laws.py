@@ -28,7 +28,7 @@ from ..arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ..errors import DataError
 from ..evaluation.intervals import LEVEL
 from ..evaluation.trained_model import TrainedModel
-from ..hardware import EVERY, GPU
+from ..hardware import GPU
 from ..laws.applied import KEPT, by_law
 from ..laws.base import Overhead, Pair, Rows
 from ..laws.rates import chosen
@@ -220,9 +220,10 @@ def predicted_factors(
     a tuple of `Remark`, in these rows, else (); `sigma`, the standard deviation of ln(factor) that
     the interval of the prediction gives.
     """
-    trained, of, many = run.recipe.host, run.recipe.target.name, run.recipe.target == EVERY
+    trained, of = run.recipe.host, run.recipe.target.name
+    comparison = run.recipe.comparison
     if ((trained or host).name, of) != (host.name, target.name) and not (
-        many and trained in (None, EVERY, host)
+        comparison.is_many and comparison.one_host in (None, host)
     ):
         way = f"from {trained.name} to {of}" if trained else f"for {of}"
         raise DataError(
@@ -246,7 +247,7 @@ def predicted_factors(
         )
         median = known.groupby(code)[DURATION].median().to_numpy()
         asked = known.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
-        if many:
+        if comparison.is_many:
             run, word = run.of_target(target)
             asked = run.asked_of(asked.assign(device=host.name), word)
         predicted = run.predict(asked, LEVEL)

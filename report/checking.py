@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, Outcome, Part
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_TIMES
-from ..hardware import EVERY
+from ..hardware import Comparison
 from ..report import figures
 from ..table.measurements import DTYPE_COLUMNS, quantity
 from .document import (
@@ -228,7 +228,8 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
         said.append(
             f"the run was trained for {facts.trained_target}; these rows are {facts.target}'s"
         )
-    if facts.host != facts.trained_host != EVERY.name:
+    trained = Comparison.of_names(facts.trained_host, facts.trained_target)
+    if facts.host != facts.trained_host and not trained.has_many_hosts:
         replaced = f"from {facts.host} in place of {facts.trained_host} the error is"
         if facts.other_e_out is not None and facts.own_e_out is not None:
             instead = f"{facts.other_e_out:.1f} % instead of {facts.own_e_out:.1f} %"
@@ -466,8 +467,11 @@ def _curves(table: pd.DataFrame, found: Checked) -> go.Figure:
 
 def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     """Return the advice for terminal and machines; `batch` and `report` are those of `api.checking.Advice`."""
-    errors, many = report["expected"], report["target"] == EVERY.name
-    where = "the GPU that each names" if many else report["target"]
+    errors = report["expected"]
+    where = report["target"]
+    many = Comparison.means_all(where)
+    if many:
+        where = "the GPU that each names"
     facts = [
         Fact(
             f"{report['rows']:,}",

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ..errors import few
 from ..evaluation.paired import IDENTITY, SIZES
-from ..hardware import EVERY
+from ..hardware import Comparison
 from ..models.explanation import Part
 from ..operators.operators import OPS
 from ..output import (
@@ -247,7 +247,7 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
         (*([measured] if measured else []), *prediction_columns(report["metric"]).values()),
         list[str](),
     )
-    if report["host"] == EVERY.name:
+    if Comparison.means_all(report["host"]):
         hosts = ["device"]
     found = [
         Row(

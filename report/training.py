@@ -21,7 +21,7 @@ from msgspec import to_builtins
 from scipy.stats import kendalltau
 
 from ..errors import few
-from ..hardware import EVERY
+from ..hardware import Comparison
 from ..remarks import Remark
 from ..sealing import Manifest
 from ..table.irregular import times
@@ -273,7 +273,8 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
 def title(data: Metrics) -> str:
     """Name the prediction: ``MI300X → MI355X``, or ``MI300X, new workloads`` where host and target are one."""
     host, target = data.get("host"), data.get("target") or "?"
-    if host == target == EVERY.name:
+    comparison = _comparison(data)
+    if comparison.has_many_hosts and comparison.is_many:
         return f"{host} → every other"
     return f"{host} → {target}" if host and host != target else f"{target}, new workloads"
 
@@ -305,7 +306,8 @@ def scheme(cv: Metrics) -> str:
 
 def counts(data: Metrics) -> list[tuple[str, str]]:
     """Return what the model was trained on, as (label, value)."""
-    paired = data.get("host") not in (None, data.get("target")) or data.get("host") == EVERY.name
+    comparison = _comparison(data)
+    paired = comparison.is_pair or comparison.is_from_hosts_to_many
     found = [
         ("pairs of host and target" if paired else "workloads", data.get("n")),
         ("groups", data.get("groups")),
@@ -545,7 +547,13 @@ def _next(data: Metrics, run: Path | None) -> list[str]:
 
 def asked(data: Metrics) -> str:
     """Return what `predict` must be told beside the run and the rows."""
-    return " --target GPU" if data.get("host") and data.get("target") == EVERY.name else ""
+    if _comparison(data).is_from_hosts_to_many:
+        return " --target GPU"
+    return ""
+
+
+def _comparison(data: Metrics) -> Comparison:
+    return Comparison.of_names(data.get("host"), data.get("target"))
 
 
 def _scheme(

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError, few
-from ..hardware import EVERY
+from ..hardware import Comparison
 from ..laws.rates import HOST_DEVICE
 from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
 from ..operators.work import as_arrow, as_numbers
@@ -320,9 +320,11 @@ class Pairs:
 def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
     """Return the rows measured on a device; a DataError that lists the devices there are if there is none.
 
-    All are of `hardware.EVERY`: features then ask each row's own GPU.
+    All are of `hardware.Comparison.MANY`: features then ask each row's own GPU.
     """
-    rows = frame[frame["device"] == device] if device != EVERY.name else frame
+    rows = frame
+    if not Comparison.means_all(device):
+        rows = frame[frame["device"] == device]
     if rows.empty:
         counts = ", ".join(
             f"{name} ({count} rows)" for name, count in frame["device"].value_counts().items()
@@ -386,7 +388,7 @@ def pair(frame: pd.DataFrame, host: str, target: str, *, metric: str = "duration
         raise DataError(
             f"host and target are both {host}: leave the host out to predict from shapes alone"
         )
-    if EVERY.name in (host, target):
+    if Comparison.means_all(host) or Comparison.means_all(target):
         raise DataError("host and target must be one device each")
     host_rows, host_counts = one_per_problem(rows_of(frame, host), metric)
     target_rows, target_counts = one_per_problem(rows_of(frame, target), metric)

@@ -3,18 +3,6 @@
 Per layer and micro-batch, on one GPU (Korthikanti et al., arXiv:2205.05198; Narayanan et al.,
 arXiv:2104.04473):
 
-products     forward once, backward twice (for the inputs and for the weights), again where layers are recomputed
-attention    fused: operations by its law (kernel_times); else its products, and the s² scores through memory
-elementwise  norms, activation, dropout and residuals through memory; cut along the sequence if that is parallel
-collectives  two sums over the tensor-parallel GPUs forward, two more where layers are recomputed; the two backward
-             hide behind the gradients of the weights, or, cut along the sequence, half of each does; keys and
-             values go round the GPUs that share a sequence (ring attention, arXiv:2310.01889)
-pipeline     messages between stages, and the bubble (pp - 1) / interleave of one micro-batch
-gradients    their sum over the replicas, and over the GPUs that share a sequence, of which a part hides behind the
-             backward pass; ZeRO 3 gathers weights too
-optimizer    reading and writing its states
-===========  ===========================================================================================================
-=======
 - products: forward once, backward twice (for the inputs and for the weights), again where layers
   are recomputed
 - attention: fused, operations by its law (kernel_times); else its products, and the s² scores

@@ -18,7 +18,7 @@ from flopcast.evaluation.competition import compete
 from flopcast.evaluation.final_model import fit_final
 from flopcast.evaluation.folds import repeats_of
 from flopcast.features.matrix import Dataset, KnownGroups, build_dataset
-from flopcast.hardware import EVERY, find
+from flopcast.hardware import Comparison, find
 from flopcast.models.base import Candidate
 from flopcast.table.problems import one_per_problem, pair_each, problem_ids
 from flopcast.tests.commands.running import call
@@ -91,7 +91,7 @@ def test_pairs_are_of_one_host_where_that_is_asked() -> None:
 
 def test_features_and_laws_are_those_of_the_two_devices_of_each_row() -> None:
     table = fc.read(measured("MI300X", "H100 SXM5", "L40S", rows=12)).frame
-    whole = build_dataset(table, host=EVERY, target=EVERY)
+    whole = build_dataset(table, host=Comparison.MANY, target=Comparison.MANY)
     for host, target in (("MI300X", "L40S"), ("L40S", "H100 SXM5")):
         here = (whole.rows["host_device"].eq(host) & whole.rows["device"].eq(target)).to_numpy()
         alone = build_dataset(table, host=find(host), target=find(target))
@@ -112,21 +112,21 @@ def test_features_and_laws_are_those_of_the_two_devices_of_each_row() -> None:
 
 def test_who_leaves_a_device_out_leaves_it_out_as_a_host_too() -> None:
     table = fc.read(measured(*TRAINED)).frame
-    by_device = build_dataset(table, host=EVERY, target=EVERY, group=["device"])
+    by_device = build_dataset(table, host=Comparison.MANY, target=Comparison.MANY, group=["device"])
     assert by_device.host_groups is not None
     assert by_device.host_groups.tolist() == ("device " + by_device.rows["host_device"]).tolist()
-    by_weights = build_dataset(table, host=EVERY, target=EVERY)
+    by_weights = build_dataset(table, host=Comparison.MANY, target=Comparison.MANY)
     assert by_weights.host_groups is not None
     assert (
         by_weights.host_groups.tolist() == by_weights.groups.tolist()
     )  # with a problem go all its pairs
-    both = build_dataset(table, host=EVERY, target=EVERY, group=["device", "k"])
+    both = build_dataset(table, host=Comparison.MANY, target=Comparison.MANY, group=["device", "k"])
     assert both.host_groups is not None
     there = zip(both.rows["host_device"], both.rows["k"], strict=True)
     assert both.host_groups.tolist() == [f"device {name} k {k:.0f}" for name, k in there]
     spoilt = table["device"].eq("L40S") & table["m"].ge(64)
     odd = table.assign(duration_us=table["duration_us"].where(~spoilt, table["duration_us"] * 7))
-    other = build_dataset(odd, host=EVERY, target=EVERY, group=["device"])
+    other = build_dataset(odd, host=Comparison.MANY, target=Comparison.MANY, group=["device"])
     predicted = [
         compete(one, models=["OLS"], jobs=1).evaluation["grouped"].predictions["OLS"]
         for one in (by_device, other)
@@ -141,7 +141,10 @@ def test_what_features_contribute_is_asked_of_devices_that_were_no_hosts_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dataset = build_dataset(
-        fc.read(measured(*TRAINED)).frame, host=EVERY, target=EVERY, group=["device"]
+        fc.read(measured(*TRAINED)).frame,
+        host=Comparison.MANY,
+        target=Comparison.MANY,
+        group=["device"],
     )
     competition, learnt = compete(dataset, models=["Additive"], jobs=1), []
     fit_all = ranking.fit_all
@@ -414,7 +417,10 @@ def test_hosts_are_kept_with_the_groups() -> None:
 def test_strangers_are_calibrated_on_pairs_of_two_families(group: str) -> None:
     """From a sibling a family that is left out would be told by a host that was left out with it."""
     dataset = build_dataset(
-        fc.read(measured(*TRAINED)).frame, host=EVERY, target=EVERY, group=[group]
+        fc.read(measured(*TRAINED)).frame,
+        host=Comparison.MANY,
+        target=Comparison.MANY,
+        group=[group],
     )
     held = fit_final(dataset, compete(dataset, models=["Additive"], jobs=1), rank=False)[
         0

@@ -11,7 +11,7 @@ import pytest
 import flopcast as fc
 from flopcast.errors import DataError
 from flopcast.features.matrix import KnownGroups, build_dataset, groups_of
-from flopcast.hardware import EVERY, find
+from flopcast.hardware import Comparison, find
 from flopcast.tests.report.pages import printed
 
 TRAINED = ("MI300X", "MI325X", "MI350X", "MI355X", "H100 SXM5", "H200 SXM", "L40S")
@@ -74,7 +74,7 @@ def test_a_run_says_how_many_rows_its_models_learn_from_where_these_are_not_all(
 
 def test_features_are_those_of_each_row_on_its_own_device() -> None:
     table = fc.read(measured("MI300X", "H100 SXM5", rows=10)).frame
-    whole = build_dataset(table, host=None, target=EVERY)
+    whole = build_dataset(table, host=None, target=Comparison.MANY)
     for device in ("MI300X", "H100 SXM5"):
         here = (whole.rows["device"] == device).to_numpy()
         alone = build_dataset(table, host=None, target=find(device))
@@ -89,13 +89,13 @@ def test_rows_without_figures_of_their_gpu_are_left_out_and_named() -> None:
     table = fc.read(
         pd.concat([measured("MI300X", rows=5), measured("MI300X", rows=3).assign(device="Foo 9")])
     ).frame
-    found = build_dataset(table, host=None, target=EVERY)
+    found = build_dataset(table, host=None, target=Comparison.MANY)
     assert set(found.rows["device"]) == {"MI300X"}
     assert [(note.values["devices"], note.values["rows"]) for note in found.report["remarks"]] == [
         (("Foo 9",), 3)
     ]
     with pytest.raises(DataError, match=r"Foo 9 \(3 rows\)"):
-        build_dataset(table[table["device"] == "Foo 9"], host=None, target=EVERY)
+        build_dataset(table[table["device"] == "Foo 9"], host=None, target=Comparison.MANY)
 
 
 def test_devices_and_families_are_groups() -> None:
