@@ -26,6 +26,7 @@ from .api.ingesting import Ingested as Ingested
 from .api.ingesting import ingest as ingest
 from .api.learning import Curve as Curve
 from .api.learning import curve as curve
+from .api.learning import with_curve as with_curve
 from .api.predicting import explain as explain
 from .api.predicting import predict as predict
 from .api.profilers import counters as counters

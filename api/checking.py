@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from .. import sealing
+from .. import sealing, values
 from ..errors import DataError, ParameterError, check_margin, check_number, counted, few
 from ..evaluation.advising import Need, check_need, choose, coordinates, expected_error, importance
 from ..evaluation.checking import Checked, Score, assess
@@ -43,7 +43,7 @@ from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows
 from ..workers import one_thread
 from .devices import device
 from .predicting import RunLike, on_own_gpu, run_of
-from .tables import Data, items, load_measurements, names_of, refuse_unknown_models
+from .tables import Data, items, load_measurements, refuse_unknown_models
 
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
 
@@ -314,7 +314,7 @@ def check(
 
 def _grouped_by(model: TrainedModel, group: str | Sequence[str] | None) -> Sequence[str] | None:
     """Return the columns that make a group: those stated, else those of the training, whose groups they are to meet."""
-    return names_of(group, "group") or (model.groups and model.groups.by) or None
+    return values.columns("group", group) or (model.groups and model.groups.by) or None
 
 
 def _host(model: TrainedModel) -> str | None:
@@ -470,7 +470,7 @@ def advise(
     run: str | Path | RunLike,
     *candidates: Data,
     rows: int | None = None,
-    budget: float | None = None,
+    budget: float | str | None = None,
     row_seconds: float = ROW_SECONDS,
     weight: str | None = None,
     where: Where = None,
@@ -491,7 +491,7 @@ def advise(
         a time. Rows of the target beside a host's count as measured already.
     rows : int, optional
         How many rows may be measured; or ``budget``.
-    budget : float, optional
+    budget : float or str, optional
         Seconds that may take: a row costs its ``cost_s``, where the candidates have that column,
         else ``row_seconds``.
     row_seconds : float, default=10
@@ -526,6 +526,7 @@ def advise(
             "rows", "or else a budget must be given, not both: how much may be measured?"
         )
     check_number("seed", seed, 0)
+    budget = values.duration("budget", budget)
     for name, value in (("rows", rows), ("budget", budget)):
         if value is not None:
             check_number(name, value, 1 if name == "rows" else 0, whole=name == "rows")

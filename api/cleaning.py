@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import pyarrow as pa
 
+from .. import values
 from ..errors import DataError, ParameterError, counted
 from ..output import check_tables, dumps, replacing, write_table
 from ..readers import Options, TraceFailure, read_traces
@@ -170,7 +171,8 @@ def clean(
     1
     """
     check_jobs(jobs)
-    rule = None if epochs is None else parse_rule(epochs, (default or {}).get("name", ""))
+    stated = values.assigned("default", default)
+    rule = None if epochs is None else parse_rule(epochs, stated.get("name", ""))
     asked = {"mad": mad, "warm_up": warm_up, "golden": golden}
     if rule is not None and (given := [name for name, value in asked.items() if value]):
         problem = (
@@ -181,7 +183,7 @@ def clean(
         THRESHOLD if mad is None else mad or None, steps, warm_up is not False, golden, interval
     )
     options.check()
-    reading = Options({}, dict(default or {}), ranges=rule is not None and rule.by == "marker")
+    reading = Options({}, stated, ranges=rule is not None and rule.by == "marker")
     paths = paths_of(data)
     traces, unreadable = _read(paths, reading, jobs)
     full = None if cover is None else full_list(Path(cover), reading, jobs)

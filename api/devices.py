@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pandas as pd
 
+from .. import values
 from ..errors import ParameterError
 from ..hardware import FIGURES, GPU, Comparison, all_gpus, find
 
@@ -73,6 +74,13 @@ def gpus(*names: Device) -> pd.DataFrame:
         for gpu in known
     ]
     return pd.DataFrame(rows, index=pd.Index([gpu.name for gpu in known], name="name"))
+
+
+def several_devices(given: Any, parameter: str) -> Any:
+    """Return the names of ``MI300X,H200`` as a list; everything else, and a path that exists, as it is."""
+    if isinstance(given, str) and "," in given and not Path(given).exists():
+        return values.names(parameter, given)
+    return given
 
 
 def device(given: Device, parameter: str, *, every: bool = False) -> GPU:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from itertools import product
 from os import PathLike
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from .. import values
 from ..datasets.embedded import is_shipped
 from ..errors import DataError, FlopcastError, ParameterError
 from ..evaluation.advising import check_need
@@ -48,8 +50,9 @@ from ..workloads.releases import calibrate as fit_release
 from ..workloads.serving import described
 from ..workloads.serving_model import ServingModel, shipped
 from ..workloads.serving_model import load as load_serving
-from ..workloads.setting import FIELDS, complete
+from ..workloads.setting import FIELDS, Setting, complete
 from .deployments import Deployments, deployments, found_gpus
+from .devices import several_devices
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -59,6 +62,17 @@ if TYPE_CHECKING:
     from .training import Run
 
 MOST: Final = 100_000  # points of a grid
+_NAMED: Final = (
+    "dtype",
+    "kv_dtype",
+    "engine",
+    "release",
+    "recompute",
+    "schedule",
+    "optimizer",
+)
+"""Fields that are words, of which a text may list several."""
+_TYPES: Final = {field.name: str(field.type) for field in dataclass_fields(Setting)}
 
 
 @dataclass(frozen=True)
@@ -294,6 +308,9 @@ def forecast(
     """
     check_level(interval)
     check_need(need)
+    fields = {name: _listed(name, value) for name, value in fields.items()}
+    engine = _listed("engine", engine)
+    concurrency = _listed("concurrency", concurrency)
     served = {
         "engine": engine,
         "ttft": ttft,
@@ -504,9 +521,9 @@ def _runs(
         head,
     )  # here: readers take long to import, and few forecasts need them
     from ..readers.reading import check_renames
-    from .tables import items, mapping
+    from .tables import items
 
-    given, names = items(cases, "cases"), mapping(rename, "rename")
+    given, names = items(cases, "cases"), values.assigned("rename", rename)
     if not given:
         raise ParameterError("cases", "must be one file, folder or table at least")
     tables = [one for one in given if isinstance(one, pd.DataFrame)]
@@ -619,6 +636,26 @@ def _times(run: str | PathLike[str] | Run) -> Times:
     return times
 
 
+def _listed(name: str, value: Any) -> Any:
+    """Return the values of a text such as ``fp8,bf16`` or ``1:8``, one as it is; what is no text passes."""
+    if not isinstance(value, str):
+        return value
+    listed: list[Any] | None = None
+    if name == "gpu":
+        return several_devices(value, name)
+    if name in _NAMED:
+        listed = values.names(name, value)
+    elif _TYPES.get(name) == "float":
+        listed = values.numbers(name, value)
+    elif name == "concurrency" or str(_TYPES.get(name)).startswith("int"):
+        listed = values.counts(name, value)
+    if listed is None:
+        return value
+    if len(listed) == 1:
+        return listed[0]
+    return listed
+
+
 def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Return every combination of the fields that are lists, the first varying slowest."""
     plain = [
@@ -631,8 +668,8 @@ def _grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         points *= len(axis)
     if points > MOST:
         raise DataError(f"the grid has {points} points, more than {MOST}: ask for fewer")
-    for values in product(*axes):
-        yield dict(zip(fields, values, strict=True))
+    for point in product(*axes):
+        yield dict(zip(fields, point, strict=True))
 
 
 def _measured(row: Mapping[str, Any], place: str) -> dict[str, float]:
@@ -666,7 +703,7 @@ def _read(
             raise DataError(
                 f"cannot be read as a table of cases: {error}", source=str(cases)
             ) from None
-    table = table.rename(columns=dict(rename or {}))
+    table = table.rename(columns=values.assigned("rename", rename))
     if not table.columns.is_unique:
         twice = table.columns[table.columns.duplicated()][0]
         raise DataError(f"two columns are called {twice!r}: leave one out", source=_place(cases, 1))

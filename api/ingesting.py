@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .. import values
 from ..errors import DataError, ParameterError, counted, few
 from ..output import (
     check_output,
@@ -203,7 +204,7 @@ def ingest(
     each: bool = False,
     keep: Collection[str] = (),
     channels: bool = False,
-    max_size: int | None = None,
+    max_size: int | str | None = None,
     strict: bool = False,
     jobs: int = -1,
     cluster: str | Client | None = None,
@@ -238,7 +239,7 @@ def ingest(
         or little.
     channels : bool, default=False
         Whether every channel of per-channel counters is kept.
-    max_size : int, optional
+    max_size : int or str, optional
         Limit of a decompressed file; 512 MiB for one that is cut into fields, else 4 GiB.
     strict : bool, default=False
         Whether to refuse, and write nothing, where a file is unreadable or has a finding of
@@ -282,9 +283,14 @@ def ingest(
         "each": each,
         "keep": keep,
         "channels": channels,
-        "max_bytes": max_size,
+        "max_bytes": values.size("max_size", max_size),
     }
-    options = Options(dict(unit or {}), dict(default or {}), renames=dict(rename or {}), **stated)
+    options = Options(
+        values.assigned("unit", unit),
+        values.assigned("default", default),
+        renames=values.assigned("rename", rename),
+        **stated,
+    )
     check_jobs(jobs)
     with replacing(overwrite=overwrite, reads=paths), workers(jobs, cluster) as who:
         if place is not None:

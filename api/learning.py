@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from .. import values
 from ..errors import ParameterError, check_drawn, check_number, counted
 from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
@@ -31,9 +32,10 @@ from ..report.document import Document
 from ..report.html import Shown
 from ..table.conditions import Where
 from ..table.problems import HOST
+from .checking import Check
 from .devices import Device, device
 from .predicting import RunLike, run_of
-from .tables import Data, load_measurements, names_of
+from .tables import Data, load_measurements
 from .training import Run, Trained, as_prior
 
 ROWS: Final = (
@@ -101,12 +103,61 @@ class Curve(Shown):
         return curve_document(self.table, self.about)
 
 
+def with_curve(
+    found: Check,
+    *,
+    group: str | Sequence[str] | None = None,
+    seed: int = 0,
+    progress: Report | None = None,
+) -> Check:
+    """Return a check of a run on a third device with its learning curve: from how many rows on training anew errs less.
+
+    A check of the run's own target, or of a run with many targets, is returned as it is.
+
+    Parameters
+    ----------
+    found : Check
+        What `check` returned.
+    group, seed, progress
+        As for `curve`.
+
+    Raises
+    ------
+    FlopcastError
+        The rows of the third device are too few for a curve.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    >>> found = run.check(fc.read(where={"m": (65, 256)}))
+    >>> fc.with_curve(found) is found
+    True
+    """
+    recipe = found.run.trained.recipe
+    if found.facts.target == recipe.target.name or recipe.comparison.is_many:
+        return found
+    learnt = curve(
+        found.measured,
+        host=recipe.host,
+        target=found.facts.target,
+        metric=found.facts.metric,
+        group=group,
+        interval=found.facts.level,
+        seed=seed,
+        shifted_run=found.run,
+        models=MODELS,
+        progress=progress,
+    )
+    return replace(found, learnt=learnt)
+
+
 def curve(
     *data: Data,
     host: Device | None = None,
     target: Device | None = None,
     where: Where = None,
-    rows: Sequence[int] = ROWS,
+    rows: str | Sequence[int] = ROWS,
     draws: int = 3,
     group: str | Sequence[str] | None = None,
     metric: str = "duration_us",
@@ -133,7 +184,7 @@ def curve(
     ----------
     *data, host, target, where, group, metric, unit, default, rename, keep
         As for `train`. With a host only problems that both measured count.
-    rows : sequence of int
+    rows : sequence of int, or str
         Numbers of measured rows, at least 10 each; those that the data do not have are left out.
     draws : int
         How often rows are held out and drawn.
@@ -174,7 +225,7 @@ def curve(
     """
     check_level(interval, LEVELS[0], LEVELS[-1])
     check_number("seed", seed, 0)
-    wanted = check_drawn(rows)
+    wanted = check_drawn(values.counts("rows", rows) or [])
     if draws < 1:
         raise ParameterError("draws", f"must be 1 or more, got {draws}")
     if target is None:
@@ -187,13 +238,13 @@ def curve(
     measured = load_measurements(
         data or None, where, unit, default, rename, names, keep=keep, only=names
     )
-    options: dict[str, Any] = {"metric": metric, "group": names_of(group, "group")}
+    options: dict[str, Any] = {"metric": metric, "group": values.columns("group", group)}
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):
         raise ParameterError(
             "scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}"
         )
-    told = names_of(models, "models")
+    told = values.names("models", models)
     target_rows, host_rows = _by_device(every)
     ways: dict[str, tuple[list[pd.DataFrame], GPU | None, TrainedModel | None]] = {
         ALONE: ([target_rows], None, None)

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 
+from .. import values
 from ..datasets.embedded import is_shipped
 from ..errors import DataError, ParameterError, check_number, counted
 from ..evaluation.counter_choice import passes_of
@@ -106,7 +107,7 @@ def on_own_gpu(
     A run over all devices is asked of that GPU; of another the name alone matters. Raises
     DataError: the file cannot be read, or describes no GPU.
     """
-    stated: dict[str, Any] = dict(default or {})
+    stated = values.assigned("default", default)
     given: Any = stated.get("device", "")
     if not isinstance(given, GPU | Path) and not str(given).casefold().endswith(".toml"):
         return model, stated

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from .. import values
 from ..errors import DataError, ParameterError, check_number
 from ..evaluation.counter_choice import (
     Trial,
@@ -53,7 +54,7 @@ from ..traces.summary import with_possible_times
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, device
-from .tables import Data, check_jobs, load_measurements, names_of, paths_of
+from .tables import Data, check_jobs, load_measurements, paths_of
 
 
 def fidelity(
@@ -107,7 +108,7 @@ def fidelity(
     paths = paths_of(traces, "traces")
     names = [path.name for path in paths]
     labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
-    options = Options(defaults=dict(default or {}))
+    options = Options(defaults=values.assigned("default", default))
     profiled = []
     for path, label in zip(paths, labels, strict=True):
         if (table := inline_table(path)) is not None:
@@ -230,7 +231,7 @@ def plan(
     """
     if not counters.split():
         raise ParameterError("counters", f"must name one at least, got {counters!r}")
-    options = Options(defaults=dict(default or {}))
+    options = Options(defaults=values.assigned("default", default))
     kernels = full_list(paths_of(trace, "trace")[0], options)
     found = plan_passes(kernels, profiler, kernels_per_pass=kernels_per_pass, steps=steps_per_pass)
     lines = tuple(
@@ -343,7 +344,7 @@ def counters(
     target: Device,
     max_passes: int = 2,
     without_features: Sequence[str] = (),
-    per_pass: Mapping[str, int] | None = None,
+    per_pass: Mapping[str, int] | str | Sequence[str] | None = None,
     where: Where = None,
     group: str | Sequence[str] | None = None,
     metric: str = "duration_us",
@@ -397,19 +398,19 @@ def counters(
         )
     if max_passes < 0:
         raise ParameterError("max_passes", f"must be 0 or more, got {max_passes}")
-    limits = _limits(per_pass or {})
+    limits = _limits(values.assigned_counts("per_pass", per_pass))
     devices = device(host, "host") if host is not None else None, device(target, "target")
     with workers(jobs, None) as who:
         names = [gpu.name for gpu in devices if gpu is not None]
         frame = load_measurements(data, where, unit, default, rename, names, only=names).frame
-        columns = names_of(group, "group")
+        columns = values.columns("group", group)
         dataset = build_dataset(
             frame, host=devices[0], target=devices[1], metric=metric, group=columns
         )
         options: dict[str, Any] = {"seed": seed, "jobs": who, "progress": progress}
         tried = by_passes(dataset, max_passes, limits, **options)
         less = ablation(
-            dataset, names_of(without_features, "without_features") or (), limits, **options
+            dataset, values.names("without_features", without_features) or (), limits, **options
         )
     advised = fewest(tried, dataset, max_passes)
     every = recorded(list(map(str, dataset.X.columns)))

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from .. import values
 from ..errors import DataError, ParameterError, check_number
 from ..evaluation.advising import check_need
 from ..evaluation.trained_model import TrainedModel
@@ -45,7 +46,7 @@ from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
 from .predicting import RunLike
 from .profilers import read_durations
-from .tables import Data, items, load_measurements, mapping, paths_of
+from .tables import Data, items, load_measurements, paths_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -424,14 +425,16 @@ def project_traces(
             "target", "must name a GPU where neither ranks, network, a figure nor durations change"
         )
     reading = Options(
-        defaults=mapping(default, "default"), calls=True, renames=mapping(rename, "rename")
+        defaults=values.assigned("default", default),
+        calls=True,
+        renames=values.assigned("rename", rename),
     )
     inputs = Inputs(laws, wanted, known, reading, items(correct, "correct"), durations)
     watts = items(power, "power")
     watts = measured_power(load_measurements(watts, rename=rename).frame) if watts else None
     if not isinstance(uncertainty, str):
         uncertainty = ",".join(
-            f"{name}={sigma}" for name, sigma in mapping(uncertainty, "uncertainty").items()
+            f"{name}={sigma}" for name, sigma in values.assigned("uncertainty", uncertainty).items()
         )
     drawn = {
         "stated": uncertainty,
@@ -737,7 +740,9 @@ def project_job(
         None if host is None else device(host, "host"),
     )
     reading = Options(
-        defaults=mapping(default, "default"), calls=True, renames=mapping(rename, "rename")
+        defaults=values.assigned("default", default),
+        calls=True,
+        renames=values.assigned("rename", rename),
     )
     inputs = Inputs(laws_of(**laws), wanted, known, reading, items(correct, "correct"))
     read = list(inputs.read(traces))

@@ -12,9 +12,9 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
+from .. import values
 from ..errors import DataError, ParameterError, check_margin, check_number
 from ..output import FILES
 from ..readers.files import text
@@ -35,7 +35,7 @@ from ..scaling.prediction import (
 from ..scaling.trials import published_trials, reproduction
 from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, items, load_measurements, names_of
+from .tables import Data, items, load_measurements
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -162,11 +162,11 @@ class MeasuredScaling(Shown, DeviceScaling):
 
 def scale(
     data: str | Path | pd.DataFrame | CurveTable | None = None,
-    fit: Sequence[float] = (),
-    sizes: Sequence[float] | None = None,
+    fit: str | Sequence[float] = (),
+    sizes: str | Sequence[float] | None = None,
     *,
-    performance: Sequence[float] | None = None,
-    mpki: Sequence[float] | None = None,
+    performance: str | Sequence[float] | None = None,
+    mpki: str | Sequence[float] | None = None,
     f_mem: float | None = None,
     law: str | Sequence[str] | None = None,
     where: Where = None,
@@ -223,18 +223,22 @@ def scale(
     """
     if scenario not in SCENARIOS:
         raise ParameterError("scenario", f"must be one of {', '.join(SCENARIOS)}, got {scenario!r}")
-    if np.iterable(fit) and not len(fit):
+    fit = values.numbers("fit", fit) or []
+    sizes = values.numbers("sizes", sizes)
+    performance = values.numbers("performance", performance)
+    mpki = values.numbers("mpki", mpki)
+    if not fit:
         raise ParameterError("fit", "is missing: which sizes are the scale models? e.g. 8,16")
-    names = names_of(law, "law")
+    names = values.names("law", law)
     check_request(fit, sizes, names, interval)
-    values = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
+    beside = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
     if data is None:
         if performance is None:
             raise ParameterError(
                 "performance", "is missing: give a table, or a value for each size to fit"
             )
         table = stated(fit, performance, sizes or (), mpki=mpki, f_mem=f_mem, scenario=scenario)
-    elif given := [name for name, value in values.items() if value is not None]:
+    elif given := [name for name, value in beside.items() if value is not None]:
         raise ParameterError(
             given[0], "states a value: leave it out where a table gives the values"
         )
@@ -254,7 +258,9 @@ def scale(
 
 
 def scale_counters(
-    *data: Data, sizes: Sequence[float] | None = None, default: Mapping[str, str] | None = None
+    *data: Data,
+    sizes: str | Sequence[float] | None = None,
+    default: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """Return rows for `scale` of kernels that rocprofiler-compute profiled at several sizes of a GPU.
 
@@ -285,6 +291,7 @@ def scale_counters(
     >>> rows = fc.scale_counters("profile38/", "profile76/", sizes=[38, 76])  # doctest: +SKIP
     """
     folders = items(data)
+    sizes = values.numbers("sizes", sizes)
     if not folders:
         raise ParameterError("data", "is missing: give a folder for each size")
     if sizes is not None and len(sizes) != len(folders):
@@ -323,8 +330,8 @@ def scale_counters(
 
 def scale_misses(
     trace: str | Path,
-    sizes: Sequence[float],
-    cache_mb: Sequence[float],
+    sizes: str | Sequence[float],
+    cache_mb: str | Sequence[float],
     *,
     instructions: float | None = None,
 ) -> pd.DataFrame:
@@ -350,6 +357,8 @@ def scale_misses(
     ...     fc.scale_misses(trace.name, sizes=[8, 16], cache_mb=[1, 2], instructions=1000)["mpki"].tolist()
     [2.0, 2.0]
     """
+    sizes = values.numbers("sizes", sizes) or []
+    cache_mb = values.numbers("cache_mb", cache_mb) or []
     addresses = list[int]()
     for number, line in enumerate(text(Path(trace)).splitlines(), start=1):
         if word := line.partition("#")[0].strip():
@@ -373,7 +382,7 @@ def scale_misses(
 
 def scale_devices(
     *data: Data,
-    devices: Sequence[Device],
+    devices: str | Sequence[Device],
     where: Where = None,
     group: str | Sequence[str] | None = None,
     unit: Mapping[str, str] | None = None,
@@ -419,7 +428,9 @@ def scale_devices(
     """
     check_margin(margin)
     check_number("seed", seed, 0)
-    if isinstance(devices, str | Path):
+    if isinstance(devices, str):
+        devices = values.names("devices", devices) or []
+    if isinstance(devices, Path) or len(devices) < 2:
         raise ParameterError(
             "devices", f"must be two or more, as in ['MI210', 'MI300X'], got {devices}"
         )
@@ -429,7 +440,7 @@ def scale_devices(
     found = assess_devices(
         read.frame,
         gpus,
-        group=names_of(group, "group"),
+        group=values.columns("group", group),
         margin=margin,
         replicates=replicates,
         seed=seed,

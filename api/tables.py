@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 
-from .. import readers
+from .. import readers, values
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError
 from ..hardware import Comparison
@@ -256,15 +256,6 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
     raise ParameterError(name, f"must be {kinds}, got {type(data).__name__}")
 
 
-def mapping(given: Any, name: str) -> dict[str, Any]:
-    """Return what states something of columns as a dictionary, nothing for None; a ParameterError names it."""
-    if given is not None and not isinstance(given, Mapping):
-        raise ParameterError(
-            name, f"must be a mapping such as {{'column': 'value'}}, got {given!r:.60}"
-        )
-    return dict(given or {})
-
-
 def items_or_embedded(
     data: Data | Sequence[Data] | None,
 ) -> list[Path | pd.DataFrame | readers.Measurements]:
@@ -290,16 +281,6 @@ def paths_of(data: Any, name: str = "data") -> list[Path]:
     if len(paths) < len(found):
         raise ParameterError(name, "must be files or folders, got a table")
     return paths
-
-
-def names_of(names: str | Sequence[str] | None, parameter: str) -> list[str] | None:
-    """Return one name or several as a list; None stays None. Raises ParameterError: something is not a name."""
-    if names is None:
-        return None
-    listed = [names] if isinstance(names, str) else list(names)
-    if not all(isinstance(name, str) and name for name in listed):
-        raise ParameterError(parameter, f"must be names, got {names!r}")
-    return listed
 
 
 def load_measurements(
@@ -329,11 +310,16 @@ def load_measurements(
     before = [one for one in given if isinstance(one, readers.Measurements)]
     tables = [one.frame if isinstance(one, readers.Measurements) else one for one in given]
     stated, asked = (
-        (mapping(unit, "unit"), mapping(default, "default")),
+        (values.assigned("unit", unit), values.assigned("default", default)),
         () if any(map(Comparison.means_all, only)) else only,
     )
     options = readers.Options(
-        *stated, timed, each=each, keep=keep, renames=mapping(rename, "rename"), devices=asked
+        *stated,
+        timed,
+        each=each,
+        keep=keep,
+        renames=values.assigned("rename", rename),
+        devices=asked,
     )
     paths = [one for one in tables if isinstance(one, Path)]
     if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from .. import values
 from ..datasets import DEFAULT_HOST
 from ..errors import ParameterError
 from ..evaluation.observers.progress import Report
@@ -98,7 +99,7 @@ class Runs(Mapping[str, Run]):
 def train_each(
     *data: Data,
     host: Device | None = None,
-    targets: Sequence[Device],
+    targets: str | Sequence[Device],
     fits: str | Path | None = None,
     resume: bool = False,
     **options: Any,
@@ -111,7 +112,7 @@ def train_each(
         Read once; None: the embedded measurements.
     host : str, Path or GPU, optional
         The device that was measured; by default that of the embedded measurements.
-    targets : sequence of str, Path or GPU
+    targets : sequence of str, Path or GPU, or str
         The devices to predict. One model over several devices, without a host, is what `train`
         makes of a list.
     fits, resume
@@ -137,6 +138,8 @@ def train_each(
     >>> list(runs)
     ['MI355X']
     """
+    if isinstance(targets, str):
+        targets = values.names("targets", targets) or []
     gpus = [device(one, "targets") for one in targets]
     host = device(DEFAULT_HOST if host is None else host, "host")
     names = [host.name, *(gpu.name for gpu in gpus)]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .. import values
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ArtifactError, DataError, ParameterError, check_number, check_quick, few
 from ..evaluation.competition import by_trees, compete
@@ -50,10 +51,10 @@ from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
 from ..workers import workers
 from .checking import Check, check
-from .devices import Device, device
+from .devices import Device, device, several_devices
 from .predicting import Explanation, explain, predict
 from .provenance import call_text, data_hash, metrics_of, provenance
-from .tables import Data, check_devices, check_jobs, items_or_embedded, load_measurements, names_of
+from .tables import Data, check_devices, check_jobs, items_or_embedded, load_measurements
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -422,7 +423,7 @@ def train(
     scheme: str = "grouped",
     select: str = "e_out",
     trees: bool = False,
-    budget: float | None = None,
+    budget: float | str | None = None,
     seed: int = 0,
     jobs: int = -1,
     cluster: str | Client | None = None,
@@ -493,8 +494,8 @@ def train(
     trees : bool
         Whether a forest of up to 1024 trees is grown in every fold, to show its error against the
         number of trees.
-    budget : float, optional
-        Seconds after which no further fit of the cross-validation starts.
+    budget : float or str, optional
+        Seconds, or a time such as ``20m``, after which no further fit of the cross-validation starts.
     seed, jobs : int
         Seed of everything random; processes (-1: one per core). The result does not depend on
         ``jobs``.
@@ -535,6 +536,7 @@ def train(
     progress = progress or notebook_progress("training")
     check_jobs(jobs)
     check_number("seed", seed, 0)
+    budget = values.duration("budget", budget)
     if budget is not None:
         check_number("budget", budget, 0, whole=False)
     check_quick(quick, models, without, suite)
@@ -547,6 +549,7 @@ def train(
         raise ParameterError(
             "target", "is missing: which device? and the host, to predict from its measurements"
         )
+    target = several_devices(target, "target")
     if isinstance(target, list | tuple) and not target:
         raise ParameterError("target", "must name a GPU, got an empty list")
     several = [device(one, "target") for one in target] if isinstance(target, list | tuple) else []
@@ -592,14 +595,14 @@ def train(
             )
         if known is not None:
             measured = replace(measured, frame=known.told(measured.frame, own))
-        omitted = names_of(without_features, "without_features") or ()
+        omitted = values.names("without_features", without_features) or ()
         options: dict[str, Any] = {
             "metric": metric,
-            "group": names_of(group, "group"),
+            "group": values.columns("group", group),
             "without": omitted,
         }
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
-        chosen = names_of(models, "models"), names_of(without, "without") or ()
+        chosen = values.names("models", models), values.names("without", without) or ()
         of = {
             "rows, groups or features": (digest := data_hash(dataset)),
             "host": devices[0].name if devices[0] else "",

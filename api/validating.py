@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import pandas as pd
 import plotly.graph_objects as go
 
+from .. import values
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, check_margin, check_number
 from ..evaluation.linear_scaling import ValidationResult, assess_scaling
@@ -20,7 +21,7 @@ from ..report.validation import efficiency_figure, roofline_figure, validation_d
 from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
 from .devices import Device, device
-from .tables import Data, check_devices, items_or_embedded, load_measurements, names_of
+from .tables import Data, check_devices, items_or_embedded, load_measurements
 
 
 class Validation(Shown, ValidationResult):
@@ -157,7 +158,7 @@ def validate(
     names = [gpu.name for gpu in devices]
     measured = load_measurements(given, where, unit, default, rename, names, keep=keep, only=names)
     check_devices(measured, names)
-    columns = names_of(group, "group")
+    columns = values.columns("group", group)
     dataset = build_dataset(
         measured.frame, host=devices[0], target=devices[1], metric=metric, group=columns
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import values
 from ..output import PREDICTION_FORMATS, check_file
 from . import options as opt
 
@@ -43,7 +44,7 @@ def command(
     """Choose what to measure next on the target: the batch that teaches a run most about unseen groups."""
     check_file(out, PREDICTION_FORMATS, [run, *candidates])
     settings: dict[str, Any] = opt.parse_rows(where, unit, default, rename, group=group)
-    seconds = opt.parse_budget(budget)
+    seconds = values.duration("budget", budget)
     opt.check_data([run, *candidates])
     opt.announce(f"loading {run}", quiet=as_json)
     from ..api.checking import (

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .. import values
 from ..output import check_file, whole_file
 from . import options as opt
 
@@ -40,7 +41,7 @@ def command(
     learnt from.
     """
     check_file(out, (".toml", ".parquet"), cases)
-    columns, names = opt.parse_defaults(default), opt.parse_renames(rename)
+    columns, names = values.assigned("default", default), values.assigned("rename", rename)
     opt.check_data(cases)
     opt.announce("fitting the constants", quiet=as_json)
     from ..api.forecasting import calibrate, sharpened  # here: what it imports takes seconds

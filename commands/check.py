@@ -72,28 +72,11 @@ def command(
     if corrected is not None:
         check_run_folder(corrected)
     found = check(run, *data, **settings)
-    trained = found.run.trained.recipe
-    if found.facts.target != trained.target.name and not trained.comparison.is_many:
-        from ..api.learning import MODELS, curve
+    from ..api.learning import with_curve
 
-        rows: dict[str, Any] = {
-            name: settings.get(name) for name in ("group", "interval", "seed")
-        }  # the data are read already
-        asked = {
-            "host": found.run.trained.recipe.host,
-            "target": target,
-            "metric": found.facts.metric,
-        }
-        with shown_progress("learning curve", quiet=as_json) as progress:
-            learnt = curve(
-                found.measured,
-                **asked,
-                **rows,
-                shifted_run=found.run,
-                models=MODELS,
-                progress=progress,
-            )
-        found = replace(found, learnt=learnt)
+    grouped = settings.get("group")
+    with shown_progress("learning curve", quiet=as_json) as progress:
+        found = with_curve(found, group=grouped, seed=seed, progress=progress)
     if corrected is not None and found.correction is None:
         found = replace(found, facts=replace(found.facts, unsaved=str(corrected)))
     elif corrected is not None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .. import values
 from ..output import check_tables
 from . import options as opt
 
@@ -61,7 +62,7 @@ def command(
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
     check_tables({"out": out, "removed": removed}, data)
-    columns = opt.parse_defaults(default)
+    columns = values.assigned("default", default)
     opt.announce("reading the traces", quiet=as_json)
     from ..api.cleaning import (
         clean,

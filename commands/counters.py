@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import values
 from ..output import check_file
 from . import options as opt
 
@@ -60,7 +61,7 @@ def command(
         "target": opt.parse_gpu(target),
         "max_passes": max_passes,
         "without_features": without_features or (),
-        "per_pass": opt.parse_assigned_counts(per_pass, "--per-pass", "SQ=8"),
+        "per_pass": values.assigned_counts("per_pass", per_pass),
         **opt.parse_rows(where, unit, default, rename, group=group),
     }
     opt.check_data(data)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import values
 from ..errors import check_drawn
 from ..output import FILES, check_output
 from . import options as opt
@@ -61,9 +62,9 @@ def command(
     settings: dict[str, Any] = opt.parse_rows(
         where, unit, default, rename, group=group, keep=keep or ()
     )
-    if (counts := opt.parse_counts(rows, "--rows", "10,30,100")) is not None:
+    if (counts := values.counts("rows", rows)) is not None:
         settings["rows"] = check_drawn(counts)
-    if (names := opt.parse_names(models, "--models", "Additive,Stack")) is not None:
+    if (names := values.names("models", models)) is not None:
         settings["models"] = names
     gpus = {"host": opt.parse_gpu(host), "target": opt.parse_gpu(target)}
     from ..report.terminal import shown_progress

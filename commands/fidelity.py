@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .. import values
 from . import options as opt
 
 PLACE = 160
@@ -28,7 +29,7 @@ def command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Say what each profiler adds to a workload, and which of them to believe."""
-    columns = opt.parse_defaults(default)
+    columns = values.assigned("default", default)
     opt.announce("reading the traces", quiet=as_json)
     from ..api.profilers import (
         fidelity,

@@ -17,6 +17,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
+from .. import values
 from ..errors import ParameterError
 from ..hardware import find
 from ..output import FILES, FORMATS, check_file, check_output
@@ -37,59 +38,12 @@ CUTS = "Parallelism"
 SERVE = "Which GPUs serve it, where no batch is given"
 
 
-def counts(text: str) -> list[int] | int:
-    """Return the numbers of ``8``, ``1,2,4`` or ``1:256`` (doubled from the first to the last)."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, colon, last = part.partition(":")
-        try:
-            start, end = int(first), int(last) if colon else int(first)
-        except ValueError:
-            raise typer.BadParameter(
-                f"must be numbers, as in 8 or 1,2,4 or 1:256, got {text!r}"
-            ) from None
-        if start < 0 or end < start or (colon and start == 0):
-            raise typer.BadParameter(f"must rise from a number above 0, as in 1:256, got {part!r}")
-        while start <= end:
-            found.append(start)
-            start = 2 * start if colon else end + 1
-    return found if len(found) > 1 else found[0]
-
-
-def numbers(text: str) -> list[float] | float:
-    """Return the numbers of ``50`` or ``50,100,400``."""
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise typer.BadParameter(f"must be numbers, as in 50 or 50,100,400, got {text!r}") from None
-    return found if len(found) > 1 else found[0]
-
-
-def names(text: str) -> list[str] | str:
-    """Return the names of ``fp8`` or ``fp8,bf16``."""
-    found = [name for part in text.split(",") if (name := part.strip())]
-    if not found:
-        raise typer.BadParameter(f"must be NAME[,NAME], got {text!r}")
-    return found if len(found) > 1 else found[0]
-
-
-def spread(text: str) -> tuple[float, float]:
-    """Return the median and the spread of its logarithm of ``0.74±0.06``; a median alone has none."""
-    median, _, sigma = text.partition("±")
-    try:
-        return float(median), float(sigma or 0.0)
-    except ValueError:
-        raise typer.BadParameter(
-            f"must be a median and its spread, as in 0.74±0.06, got {text!r}"
-        ) from None
-
-
 def _counted(text: str, default: str | bool = False, panel: str | None = None) -> Any:
-    return opt.option(text, "N[,...]|N:N", panel, shown=default, parser=counts)
+    return opt.option(text, "N[,...]|N:N", panel, shown=default, parser=str)
 
 
 def _named(text: str, default: str | bool = False, panel: str | None = None, **how: Any) -> Any:
-    return opt.option(text, "NAME[,...]", panel, shown=default, parser=names, **how)
+    return opt.option(text, "NAME[,...]", panel, shown=default, parser=str, **how)
 
 
 def _limit(text: str, metavar: str) -> Any:
@@ -97,7 +51,7 @@ def _limit(text: str, metavar: str) -> Any:
 
 
 def _drawn(text: str, default: str | bool) -> Any:
-    return opt.option(text, "MEDIAN[±SPREAD]", opt.MORE, shown=default, parser=spread)
+    return opt.option(text, "MEDIAN[±SPREAD]", opt.MORE, shown=default, parser=str)
 
 
 NETWORK_GBS = "GB/s that a GPU sends over the network, one way."
@@ -121,13 +75,11 @@ ReleaseOption = Annotated[
     ),
 ]
 NetworkGbsOption = Annotated[
-    Any, opt.option(NETWORK_GBS, "GB/S[,...]", CUTS, shown="50", parser=numbers)
+    Any, opt.option(NETWORK_GBS, "GB/S[,...]", CUTS, shown="50", parser=str)
 ]
 NetworkUsOption = Annotated[
     Any,
-    opt.option(
-        "Time of a message between nodes, µs.", "US[,...]", CUTS, shown="10", parser=numbers
-    ),
+    opt.option("Time of a message between nodes, µs.", "US[,...]", CUTS, shown="10", parser=str),
 ]
 NodeGpusOption = Annotated[
     Any, _counted("GPUs that share links in a node.", "that of the GPU, else 8", CUTS)
@@ -253,7 +205,7 @@ def run_(
             "PART[,...]",
             opt.MORE,
             shown="0.9",
-            parser=numbers,
+            parser=str,
         ),
     ] = None,
     release: ReleaseOption = None,
@@ -511,7 +463,7 @@ def hpl(
         "machine": machine,
     }
     others = {"n": n, "nb": nb, "p": p, "noise": noise, "interval": interval, "seed": seed}
-    _score(context, forecast, gpu, gpus, _spreads(drawn) | others, out, as_json, every)
+    _score(context, forecast, gpu, gpus, _stated(drawn) | others, out, as_json, every)
 
 
 def hpcg(
@@ -534,7 +486,7 @@ def hpcg(
     """Forecast the score of HPCG. A GPU is what a rank sees: 'MI250X (per GCD)'."""
     from ..workloads.supercomputers import hpcg as forecast
 
-    drawn = _spreads({"stream": stream, "reached": reached, "scaling": scaling})
+    drawn = _stated({"stream": stream, "reached": reached, "scaling": scaling})
     _score(
         context,
         forecast,
@@ -563,7 +515,7 @@ def hpl_mxp(
     """Forecast the score of HPL-MxP, HPL in mixed precision. A GPU is what a rank sees."""
     from ..workloads.supercomputers import hpl_mxp as forecast
 
-    drawn = _spreads({"peak_share": peak_share})
+    drawn = _stated({"peak_share": peak_share})
     _score(
         context,
         forecast,
@@ -604,7 +556,7 @@ def kernel(
     """Forecast a kernel of HPC cut over many GPUs: a transform, a stencil, or QCD's Wilson operator."""
     from ..workloads.supercomputers import kernel as forecast
 
-    drawn = _spreads({"stream": stream, "kernel_share": kernel_share, "network_gbs": network_gbs})
+    drawn = _stated({"stream": stream, "kernel_share": kernel_share, "network_gbs": network_gbs})
     options = drawn | {
         "points": points,
         "number_format": number_format,
@@ -616,12 +568,6 @@ def kernel(
 
 def _stated(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _spreads(drawn: dict[str, tuple[float, float] | None]) -> dict[str, Any]:
-    from ..workloads.supercomputers import Spread
-
-    return {name: Spread(*value) for name, value in drawn.items() if value is not None}
 
 
 def _answer(
@@ -672,7 +618,7 @@ def _score(
     context: typer.Context,
     forecast: Callable[..., Any],
     gpu: str,
-    gpus: int | list[int],
+    gpus: str,
     options: dict[str, Any],
     out: Path | None,
     as_json: bool,
@@ -686,9 +632,7 @@ def _score(
     from ..report.terminal import show
 
     device = find(gpu)
-    scores = [
-        forecast(device, count, **options) for count in (gpus if isinstance(gpus, list) else [gpus])
-    ]
+    scores = [forecast(device, count, **options) for count in values.counts("gpus", gpus) or []]
     told = score_document(scores[0], options["interval"], device.name)
     document = (
         scores_document(scores, options["interval"], device.name) if len(scores) > 1 else told

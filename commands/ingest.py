@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import values
 from ..errors import ParameterError
 from ..output import check_table
 from . import options as opt
@@ -68,7 +69,7 @@ def command(
         )
     settings: dict[str, Any] = {
         **opt.parse_rows(where, unit, default, rename, keep=keep or ()),
-        "max_size": None if max_size is None else opt.parse_size(max_size),
+        "max_size": values.size("max_size", max_size),
     }
     opt.check_data(data)
     opt.announce("reading", quiet=as_json)

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from .. import values
 from ..errors import DataError, FlopcastError
 from ..output import READABLE, check_file, visible
 from . import options as opt
@@ -79,13 +80,13 @@ def command(
     """
     if cus is not None:
         check_file(out, READABLE, [shapes] if shapes else [])
-        _sizes(context, opt.parse_counts(cus, "--cus", "38,76,152") or [], out, as_json)
+        _sizes(context, values.counts("cus", cus) or [], out, as_json)
         return
     ops, counts = (
-        opt.parse_names(op, "--op", "gemm,conv"),
-        opt.parse_counts(threads, "--threads", "1,2") or (),
+        values.names("op", op),
+        values.counts("threads", threads) or (),
     )
-    budget_seconds = opt.parse_budget(budget)
+    budget_seconds = values.duration("budget", budget)
     check_file(out, READABLE, [shapes] if shapes else [])
     opt.check_data([shapes] if shapes else None)
     from ..measuring.measure import (
@@ -109,7 +110,7 @@ def command(
             rule=Rule(precision=precision, rounds=rounds),
             passes=passes,
             cold=cold,
-            rename=opt.parse_renames(rename),
+            rename=values.assigned("rename", rename),
             budget=budget_seconds,
             seed=seed,
             resume=resume,

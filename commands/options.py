@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import glob
 import inspect
-import math
 import os
-import re
 import shlex
 import sys
 import warnings
@@ -21,7 +19,6 @@ from typing import (
     NoReturn,
     ParamSpec,
     TextIO,
-    TypeVar,
     cast,
     get_type_hints,
 )
@@ -29,6 +26,7 @@ from typing import (
 import typer
 from typer.models import ArgumentInfo
 
+from .. import values
 from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
 from ..hardware import GPU, Comparison, all_gpus, find, others_named
 from ..output import check_output, replacing, visible
@@ -39,7 +37,6 @@ if TYPE_CHECKING:  # what options are checked with need not import what shows re
     from ..report.html import Shown
 
 P = ParamSpec("P")
-N = TypeVar("N", int, float)
 USER_ERROR, INTERRUPTED = (
     2,
     130,
@@ -61,9 +58,6 @@ _SHOWN_ONLY = (
 _WRITES = ("out", "script", "removed", "corrected", "chakra")
 """Parameters of commands that say where a result goes: who has one has ``--force`` too."""
 _GPUS = ("host", "target", "gpu", "measured_on", "names")  # parameters of commands that name GPUs
-_QUANTITY = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")
-_TIMES = {"s": 1.0, "m": 60.0, "h": 3600.0}
-_SIZES = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 
 
 def gpu_names(incomplete: str) -> list[str]:
@@ -305,21 +299,6 @@ def parse_where(texts: list[str] | None) -> list[str] | None:
     return texts or None
 
 
-def parse_group(columns: str | None) -> list[str] | None:
-    """Return ``COLUMN[,COLUMN]`` as a list, None for the default group of each operator.
-
-    Raises DataError if a name is empty or given twice.
-    """
-    if columns is None:
-        return None
-    names = [name.strip() for name in columns.split(",")]
-    if not all(names) or len(set(names)) < len(names):
-        raise DataError(
-            f"--group must be COLUMN[,COLUMN], each once, got {columns!r}: write e.g. --group n,k"
-        )
-    return names
-
-
 def parse_gpu(gpu: str | None) -> GPU | None:
     """Return the GPU of a name or TOML file, None where none is given.
 
@@ -356,27 +335,6 @@ def check_data(paths: list[Path] | None) -> list[Path] | None:
     return paths or None
 
 
-def parse_units(units: Sequence[str] | None) -> dict[str, str]:
-    """Return ``COLUMN=UNIT`` settings as column -> unit.
-
-    Raises DataError if a setting is not of that form or a column has two units.
-    """
-    return _unique(_assignments(units, "--unit", "time=ms"), "--unit")
-
-
-def parse_defaults(settings: Sequence[str] | None) -> dict[str, str]:
-    """Return ``COLUMN=VALUE`` settings for columns the files lack as column -> value.
-
-    Raises DataError if a setting is not of that form or a column has two values.
-    """
-    return _unique(_assignments(settings, "--default", "device=MI300X"), "--default")
-
-
-def parse_renames(settings: Sequence[str] | None) -> dict[str, str]:
-    """Return ``NAME=COLUMN`` settings as the name in the files -> the column it is; a DataError says what is wrong."""
-    return _unique(_assignments(settings, "--rename", "M_size=m"), "--rename")
-
-
 def parse_rows(
     where: list[str] | None,
     unit: list[str] | None,
@@ -392,124 +350,13 @@ def parse_rows(
     """
     asked: dict[str, Any] = {"where": parse_where(where)}
     if group is not None:
-        asked["group"] = parse_group(group)
+        asked["group"] = values.columns("group", group)
     asked |= {
-        "unit": parse_units(unit),
-        "default": parse_defaults(default),
-        "rename": parse_renames(rename),
+        "unit": values.assigned("unit", unit),
+        "default": values.assigned("default", default),
+        "rename": values.assigned("rename", rename),
     }
     return asked if keep is None else asked | {"keep": keep}
-
-
-def parse_names(names: str | None, option: str, example: str) -> list[str] | None:
-    """Return ``NAME[,NAME]`` as a list, None for all.
-
-    Raises DataError if a name is empty.
-
-    >>> parse_names("OLS, Stack", "--models", "Additive,Stack")
-    ['OLS', 'Stack']
-    """
-    if names is None:
-        return None
-    found = [name.strip() for name in names.split(",")]
-    if not all(found):
-        raise DataError(
-            f"{option} must be NAME[,NAME], got {names!r}: write e.g. {option} {example}"
-        )
-    return found
-
-
-def parse_numbers(text: str | None, option: str, example: str) -> list[float] | None:
-    """Return ``VALUE[,VALUE]`` as numbers, None where nothing is given.
-
-    Raises DataError if one is no finite number.
-    """
-    return None if text is None else _listed(_finite, "numbers", text, option, example)
-
-
-def parse_counts(text: str | None, option: str, example: str) -> list[int] | None:
-    """Return ``N[,N]`` as whole numbers, None where nothing is given.
-
-    Raises DataError if one is no whole number.
-    """
-    return None if text is None else _listed(int, "whole numbers", text, option, example)
-
-
-def parse_sequence(text: str, option: str) -> list[int]:
-    """Return ``[TIMES*]N[,[TIMES*]N]`` as whole numbers, each N so many times in a row; ``×`` is taken for ``*``.
-
-    Raises DataError if one is no whole number, or is to be repeated less than once.
-
-    >>> parse_sequence("3*1,2", "--sequence")
-    [1, 1, 1, 2]
-    """
-    places = list[int]()
-    for part in text.replace("×", "*").split(","):
-        times, star, place = part.rpartition("*")
-        counted = parse_counts(times if star else "1", option, "40*1,2") or []
-        named = parse_counts(place, option, "40*1,2") or []
-        if counted[0] < 1:
-            raise DataError(
-                f"{option} must repeat a kernel at least once, got {part!r}: write e.g. {option} "
-                "40*1,2"
-            )
-        places += counted[0] * named
-    return places
-
-
-def parse_budget(budget: str | None) -> float | None:
-    """Return a time such as ``90s``, ``10m`` or ``1.5h`` in seconds; None for no limit.
-
-    Raises DataError if it is not a positive number with one of these units.
-
-    >>> parse_budget("10m")
-    600.0
-    """
-    if budget is None:
-        return None
-    value = _quantity(budget, _TIMES)
-    if value is None:
-        raise DataError(f"--budget must be a time such as 90s, 10m or 1.5h, got {budget!r}")
-    return value
-
-
-def parse_assigned_counts(texts: Sequence[str] | None, option: str, example: str) -> dict[str, int]:
-    """Return ``NAME=N`` settings as name -> whole number.
-
-    Raises DataError if one is not of that form, or a name has two values.
-    """
-    try:
-        return {
-            name: int(value)
-            for name, value in _unique(_assignments(texts, option, example), option).items()
-        }
-    except ValueError:
-        raise DataError(
-            f"{option} must be NAME=N with a whole number N: write e.g. {option} {example}"
-        ) from None
-
-
-def parse_size(size: str) -> int:
-    """Return a size such as ``500M`` or ``16G`` (powers of 1024) in bytes.
-
-    Raises DataError if it is not a positive number with one of these units.
-
-    >>> parse_size("500M")
-    524288000
-    """
-    count = _quantity(size.upper(), _SIZES)
-    if count is None or not 1 <= count < 2**63:
-        raise DataError(f"--max-size must be a size such as 500M or 16G, got {size!r}")
-    return int(count)
-
-
-def _quantity(text: str, units: Mapping[str, float]) -> float | None:
-    """Return a number times its unit, None where it is not a positive number with one of the units."""
-    match = _QUANTITY.fullmatch(text.strip())
-    if match is None or match[2] not in units:
-        return None
-    value = float(match[1]) * units[match[2]]
-    return value if 0 < value < float("inf") else None
 
 
 def run_command(command: Callable[P, Any]) -> Callable[P, None]:
@@ -740,44 +587,3 @@ def refuse(line: str) -> NoReturn:
     """End a command with one line about what the user got wrong."""
     print(f"error: {as_options(visible(' '.join(line.split())))}", file=sys.stderr)
     raise typer.Exit(USER_ERROR) from None
-
-
-def _listed(kind: Callable[[str], N], what: str, text: str, option: str, example: str) -> list[N]:
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise DataError(
-            f"{option} must be {what} with commas between, got {text!r}: write e.g. {option} "
-            f"{example}"
-        ) from None
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError
-    return value
-
-
-def _assignments(texts: Sequence[str] | None, option: str, example: str) -> list[tuple[str, str]]:
-    """Split ``NAME=VALUE`` texts; the value may hold further equals signs."""
-    pairs = []
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise DataError(
-                f"{option} must be COLUMN=VALUE, got {text!r}: write e.g. {option} {example}"
-            )
-        pairs.append((name.strip(), value.strip()))
-    return pairs
-
-
-def _unique(pairs: Sequence[tuple[str, str]], option: str) -> dict[str, str]:
-    """Return the pairs as a dictionary, refusing two values for one name."""
-    known: dict[str, str] = {}
-    for name, value in pairs:
-        if known.setdefault(name, value) != value:
-            raise DataError(
-                f"{option} gives {name} twice, as {known[name]!r} and {value!r}: keep one"
-            )
-    return known

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .. import values
 from ..errors import ParameterError
 from ..output import check_file, check_table
 from . import options as opt
@@ -52,7 +53,7 @@ def command(
     inputs = [trace, *([check] if check else [])]
     check_table(out, "out", inputs)
     check_file(script, (".py",) if profiler == "torch" else (".sh",), inputs, "script")
-    columns = opt.parse_defaults(default)
+    columns = values.assigned("default", default)
     opt.announce("reading the trace", quiet=as_json)
     from ..api.profilers import (
         plan,

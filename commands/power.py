@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from .. import values
 from ..output import FILES, check_output
 from ..power.runs import plan
 from . import options as opt
@@ -135,7 +136,7 @@ def profile_command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Stitch the power of kernels over their time from the readings of a log, with the energy of one execution."""
-    components = opt.parse_names(component, "--component", "total,xcd")
+    components = values.names("component", component)
     check_output(out, FILES["power"])
     opt.check_data([path for path in (log, executions, clocks) if path is not None])
     opt.announce(f"reading {log}", quiet=as_json)
@@ -219,7 +220,7 @@ def record_command(
     Ctrl-C keeps what is recorded; the same command again goes on.
     """
     opt.check_data([] if kernels is None else [kernels])
-    sequences = [opt.parse_sequence(one, "--sequence") for one in sequence or ()]
+    sequences = [values.repeated("sequence", one) for one in sequence or ()]
     from ..measuring.power_recording import record  # here: what it imports takes seconds
     from ..report.power import record_document
     from ..report.terminal import show, shown_progress
@@ -235,7 +236,7 @@ def record_command(
                 device=device,
                 interleaved=interleaved,
                 sequence=sequences,
-                rename=opt.parse_renames(rename),
+                rename=values.assigned("rename", rename),
                 seed=seed,
                 progress=progress,
             )

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import values
 from ..errors import ParameterError
 from ..hardware import GPU
 from ..laws import OF_COMPUTATION
@@ -121,7 +122,7 @@ def command(
     check_output(out, FILES["project"], [*traces, *([durations] if durations else [])])
     opt.check_chakra(chakra)
     wanted, measured_on = opt.parse_gpu(target), opt.parse_gpu(host)
-    columns = opt.parse_defaults(default)
+    columns = values.assigned("default", default)
     opt.announce("reading the trace", quiet=as_json)
     laws: dict[str, Any] = {
         "host": measured_on,
@@ -136,7 +137,7 @@ def command(
         "ranks": ranks,
         "grows": grows or (),
         "default": columns,
-        "rename": opt.parse_renames(rename),
+        "rename": values.assigned("rename", rename),
     }
     of_one: dict[str, Any] = {
         "comm_wait": comm_wait,

@@ -1,6 +1,6 @@
 """Performance over the size of a GPU: ``flopcast scale predict runs.csv --fit 8,16 --sizes 128``.
 
-Six commands: ``predict`` (a table, or values stated one by one), ``devices`` (measured runs at
+Six commands: ``predict`` (a table, or performances stated one by one), ``devices`` (measured runs at
 several sizes), ``facts`` (the published results reproduced), ``configs`` (scale models of a GPU),
 ``counters`` and ``misses`` (tables for ``predict``).
 """
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from .. import values
 from ..errors import check_margin
 from ..hardware import find
 from ..hardware.scaled import scale_models
@@ -77,13 +78,13 @@ def predict_command(
     """Predict larger sizes from small ones, benchmark by benchmark; without --sizes the measured ones beyond --fit."""
     check_output(out, FILES["scale"])
     fitted, wanted = (
-        opt.parse_numbers(fit, "--fit", "8,16") or [],
-        opt.parse_numbers(sizes, "--sizes", "128"),
+        values.numbers("fit", fit) or [],
+        values.numbers("sizes", sizes),
     )
-    values = opt.parse_numbers(performance, "--performance", "120.5,238")
+    performances = values.numbers("performance", performance)
     misses, laws = (
-        opt.parse_numbers(mpki, "--mpki", "1.7,1.6"),
-        opt.parse_names(law, "--law", "proportional"),
+        values.numbers("mpki", mpki),
+        values.names("law", law),
     )
     chosen = opt.parse_where(where)
     opt.announce("fitting the laws", quiet=as_json)
@@ -95,12 +96,12 @@ def predict_command(
         data,
         fitted,
         wanted,
-        performance=values,
+        performance=performances,
         mpki=misses,
         f_mem=f_mem,
         law=laws,
         where=chosen,
-        rename=opt.parse_renames(rename),
+        rename=values.assigned("rename", rename),
         scenario=scenario,
         interval=interval,
     )
@@ -127,8 +128,8 @@ def devices_command(
 ) -> None:
     """Say how measured kernels scale with the compute units, from device to device."""
     check_output(out, FILES["scale"])
-    names = opt.parse_names(devices, "--devices", "MI308X,MI300X") or []
-    asked = opt.parse_rows(where, unit, default, rename) | {"group": opt.parse_group(group)}
+    names = values.names("devices", devices) or []
+    asked = opt.parse_rows(where, unit, default, rename) | {"group": values.columns("group", group)}
     check_margin(margin)
     opt.check_data(data)
     opt.announce("reading the measurements", quiet=as_json)
@@ -174,7 +175,7 @@ def configs_command(
     from ..report.terminal import show
 
     base = find(gpu)
-    models = scale_models(base, opt.parse_counts(sizes, "--sizes", "38,76"), by)
+    models = scale_models(base, values.counts("sizes", sizes), by)
     show(configurations_document(models, base), as_json=as_json, every=every)
 
 
@@ -195,7 +196,7 @@ def counters_command(
     --sizes are the compute units of each profile, in their order; without it, those of its device.
     """
     opt.check_data(data)
-    wanted, defaults = opt.parse_numbers(sizes, "--sizes", "38,76"), opt.parse_defaults(default)
+    wanted, defaults = values.numbers("sizes", sizes), values.assigned("default", default)
     check_file(out, READABLE, data)
     from ..api.scaling import scale_counters
 
@@ -222,8 +223,8 @@ def misses_command(
 ) -> None:
     """Say the miss rate of an LRU cache at every size, by the stack distances of a trace, for scale predict."""
     opt.check_data([trace])
-    wanted = opt.parse_numbers(sizes, "--sizes", "38,76") or []
-    caches = opt.parse_numbers(cache_mb, "--cache-mb", "32,64") or []
+    wanted = values.numbers("sizes", sizes) or []
+    caches = values.numbers("cache_mb", cache_mb) or []
     check_file(out, READABLE, [trace])
     from ..api.scaling import scale_misses
 

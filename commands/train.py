@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .. import values
 from ..errors import ParameterError, check_quick
 from ..hardware import Comparison
 from ..report.run_folder import METRICS, MODEL, PREDICTIONS, REPORT, TARGETS, check_run_folder
@@ -97,10 +98,10 @@ def command(
         **opt.parse_rows(where, unit, default, rename, group=group, keep=keep or ()),
         "target_cost": target_cost,
         "prior_run": prior_run,
-        "models": opt.parse_names(models, "--models", "Additive,Stack"),
-        "without": opt.parse_names(without, "--without", "MLP,Stack") or (),
+        "models": values.names("models", models),
+        "without": values.names("without", without) or (),
         "without_features": without_features or (),
-        "budget": opt.parse_budget(budget),
+        "budget": values.duration("budget", budget),
     }
     options: dict[str, Any] = {
         "metric": metric,

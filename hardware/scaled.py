@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from .. import values
 from ..errors import DataError, ParameterError, check_number
 from .lookup import find
 from .spec import GPU
@@ -80,7 +81,7 @@ def scaled(gpu: GPU, size: int, by: By = "cus") -> GPU:
 
 
 def scale_models(
-    gpu: GPU | str | Path, sizes: Sequence[int] | int | None = None, by: By = "cus"
+    gpu: GPU | str | Path, sizes: str | Sequence[int] | int | None = None, by: By = "cus"
 ) -> list[GPU]:
     """Return the scale models of the sizes; without sizes the GPU halved again and again as long as units stay whole.
 
@@ -94,13 +95,9 @@ def scale_models(
     gpu = find(gpu)
     if by not in ("cus", "chiplets"):
         raise ParameterError("by", f"must be cus or chiplets, got {by!r}")
-    chosen = (
-        halvings(int(gpu.require(by)))
-        if sizes is None
-        else [sizes]
-        if isinstance(sizes, int)
-        else list(sizes)
-    )
+    chosen = values.counts("sizes", sizes)
+    if chosen is None:
+        chosen = halvings(int(gpu.require(by)))
     models = [scaled(gpu, size, by) for size in chosen]
     if any(second <= first for first, second in pairwise(chosen)):
         raise DataError(f"sizes must increase, got {', '.join(map(str, chosen))}")

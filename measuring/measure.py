@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from .. import values
 from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import find
 from ..operators.op import word
@@ -78,16 +79,16 @@ def measure(
     *,
     out: Path | None = None,
     preset: str | None = None,
-    op: Sequence[str] | None = None,
+    op: str | Sequence[str] | None = None,
     function: str | None = None,
     device: str | None = None,
-    threads: Sequence[int] = (),
+    threads: str | Sequence[int] = (),
     device_name: str | None = None,
     rule: Rule | None = None,
     passes: int = 1,
     cold: bool = False,
     rename: Mapping[str, str] | None = None,
-    budget: float | None = None,
+    budget: float | str | None = None,
     seed: int = 0,
     resume: bool = False,
     overwrite: bool = False,
@@ -151,6 +152,10 @@ def measure(
     >>> import flopcast as fc
     >>> found = fc.measure(out=Path("mine.csv"), op=["gemm"], device="cuda:0")  # doctest: +SKIP
     """
+    op = values.names("op", op)
+    threads = values.counts("threads", threads) or []
+    budget = values.duration("budget", budget)
+    rename = values.assigned("rename", rename)
     with replacing(overwrite=overwrite, reads=[] if shapes is None else [Path(shapes)]):
         _check_parameters(
             out, preset, shapes, op, function, passes=passes, date=date, resume=resume

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
+from .. import values
 from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..hardware import find
 from ..laws.rates import machine_balance
@@ -111,7 +112,7 @@ def record(
     runs: int | None = None,
     device: str | None = None,
     interleaved: bool = False,
-    sequence: Sequence[Sequence[int]] = (),
+    sequence: str | Sequence[str | Sequence[int]] = (),
     seed: int = 0,
     rename: Mapping[str, str] | None = None,
     overwrite: bool = False,
@@ -179,6 +180,10 @@ def record(
         raise ParameterError("device", "must be left out where the GPU is simulated")
     if runs is not None and runs < 1:
         raise ParameterError("runs", f"must be 1 or more, got {runs}")
+    if isinstance(sequence, str):
+        sequence = [sequence]
+    rename = values.assigned("rename", rename)
+    sequences = [values.repeated("sequence", one) for one in sequence]
     with replacing(overwrite=overwrite, reads=[] if kernels is None else [kernels]):
         check_output(out, FILES)
     if kernels is None:
@@ -203,7 +208,7 @@ def record(
             "interleaved", "must be left out of one kernel: there is none to run in turn with"
         )
     turns = [tuple(range(len(rows)))] if interleaved else []
-    for one in sequence:
+    for one in sequences:
         blocks = [place for place, _ in itertools.groupby(one)]
         if (
             len(blocks) < 2
@@ -227,7 +232,7 @@ def record(
     }
     settings |= {
         "interleaved": interleaved,
-        **({"sequences": [*map(list, sequence)]} if sequence else {}),
+        **({"sequences": sequences} if sequences else {}),
     }
     folder = journal_folder(out)
     journal = Journal(folder, settings, resume=(folder / "plan.json").exists())

@@ -27,6 +27,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from .. import values
 from ..errors import DataError, ParameterError, check_number, counted, few
 from ..evaluation.metrics import check_level
 from ..readers.files import read_plain_table
@@ -376,7 +377,7 @@ def profile_files(
     *,
     gpu_index: int | None = None,
     kernel: str | None = None,
-    component: Sequence[str] | None = None,
+    component: str | Sequence[str] | None = None,
     window_us: float | None = None,
     execution: int = LEAST_EXECUTIONS,
     steady_from: int | None = None,
@@ -417,6 +418,7 @@ def profile_files(
     for name, path in (("log", log), ("executions", executions), ("clocks", clocks)):
         if not isinstance(path, str | Path) and (path is not None or name != "clocks"):
             raise ParameterError(name, f"must be the path of a file, got {type(path).__name__}")
+    component = values.names("component", component)
     log, executions, clocks = Path(log), Path(executions), None if clocks is None else Path(clocks)
     told = read_log(log, gpu_index)
     if clocks is None and told.clock != CPU_CLOCK:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from .. import values
 from ..errors import DataError, NoMeasurementsError, ParameterError, counted, few
 from ..operators.operators import OPS, op_of
 from ..remarks import Remark, remark
@@ -503,7 +504,10 @@ def read(
         be used, a unit is missing or ambiguous, `units` or `defaults` name a column that is
         nowhere, or `where` leaves no row.
     """
-    options = options or Options(dict(units or {}), dict(defaults or {}))
+    if options is None:
+        units = values.assigned("unit", units)
+        defaults = values.assigned("default", defaults)
+        options = Options(units, defaults)
     check_keep(options.keep)
     options = replace(options, where=conditions(where))
     tables, found = _tables(paths, options, lenient, jobs, part)
@@ -531,7 +535,12 @@ def read_rows(
     all.
     """
     check_keep(keep)
-    options = Options(dict(units or {}), dict(defaults or {}), timed, renames=dict(renames or {}))
+    options = Options(
+        values.assigned("unit", units),
+        values.assigned("default", defaults),
+        timed,
+        renames=values.assigned("rename", renames),
+    )
     tables, found = _tables(paths, options)
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
     whole = fill_text(
@@ -542,10 +551,8 @@ def read_rows(
     if timed:
         usable = every[REFUSED].eq("").to_numpy()
         held, _ = _held(every[usable].reset_index(drop=True), found, keep)
-        for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
-            every.loc[usable, column] = np.where(
-                held.reason == "", every.loc[usable, column], values
-            )
+        for column, why in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
+            every.loc[usable, column] = np.where(held.reason == "", every.loc[usable, column], why)
     rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}

@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from .. import datasets
+from .. import datasets, values
 from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
@@ -178,8 +178,9 @@ def curves_of(
     source: str | None = None,
 ) -> CurveTable:
     """Return the benchmarks of a table that is already in memory; see `read_curves`."""
-    check_renames((), rename or {}, [frame.drop(columns=LINE, errors="ignore")], known=_KNOWN)
-    rows = _renamed(frame.rename(columns=dict(rename or {})))
+    rename = values.assigned("rename", rename)
+    check_renames((), rename, [frame.drop(columns=LINE, errors="ignore")], known=_KNOWN)
+    rows = _renamed(frame.rename(columns=rename))
     if missing := [name for name in _NEEDED if name not in rows]:
         known = ", ".join(str(name) for name in frame.columns if name != LINE)
         raise DataError(

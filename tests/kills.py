@@ -28,9 +28,9 @@ from typer.testing import CliRunner
 
 from flopcast.api.training import load
 from flopcast.commands import app
-from flopcast.commands.options import parse_budget
 from flopcast.report.run_folder import PARTS
 from flopcast.tests.readers.kineto.made_up import write_trace
+from flopcast.values import duration
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
 SHAPES = "op,dtype,m,n,k\ngemm,fp32,4,8,16\ngemm,fp32,8,8,16\n"
@@ -257,7 +257,7 @@ def main() -> None:
     )
     asked = parser.parse_args()
     names = asked.commands or able()
-    counts = run(parse_budget(asked.time) or 0.0, asked.seed, names, asked.trials)
+    counts = run(duration("time", asked.time) or 0.0, asked.seed, names, asked.trials)
     for (name, how, when), count in sorted(counts.items()):
         print(f"{count:7,}  {name:12}{how:9}{when}")
     print(f"{sum(counts.values()):7,}  kills, each of which left the earlier result or the new one")

@@ -24,7 +24,17 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ("train.py", "predict.py", "validate.py")
 """Run from the root, never imported: they name the package."""
 LAYERS = (
-    ("errors", "arrays", "output", "staging", "sealing", "workers", "remarks", "datasets"),
+    (
+        "errors",
+        "arrays",
+        "output",
+        "staging",
+        "sealing",
+        "workers",
+        "remarks",
+        "datasets",
+        "values",
+    ),
     ("hardware",),
     ("operators",),
     ("laws",),

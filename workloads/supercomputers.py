@@ -42,6 +42,7 @@ from typing import Final
 
 import numpy as np
 
+from .. import values
 from ..arrays import FloatArray
 from ..errors import DataError, NotPublishedError, ParameterError, UnknownGPUError, check_number
 from ..evaluation.metrics import check_level
@@ -72,6 +73,17 @@ class Spread:
     def draws(self, normal: FloatArray) -> FloatArray:
         """Return values at standard normal ones."""
         return self.median * np.exp(self.sigma * normal)
+
+    @classmethod
+    def read(
+        cls, parameter: str, given: Spread | str | float | None, default: Spread | None = None
+    ) -> Spread:
+        """Return that of ``0.74±0.06``, of a median alone, or as it is; a ParameterError names the parameter."""
+        if given is None and default is not None:
+            return default
+        if isinstance(given, Spread):
+            return given
+        return cls(*values.spread(parameter, str(given)))
 
     @classmethod
     def of(cls, name: str) -> Spread:
@@ -107,9 +119,9 @@ def hpcg(
     gpu: GPU | str | Path,
     gpus: int,
     *,
-    stream: Spread | None = None,
-    reached: Spread = Spread.of("hpcg.reached"),  # noqa: B008
-    scaling: Spread = Spread.of("hpcg.scaling"),  # noqa: B008
+    stream: Spread | str | float | None = None,
+    reached: Spread | str | float = Spread.of("hpcg.reached"),  # noqa: B008
+    scaling: Spread | str | float = Spread.of("hpcg.scaling"),  # noqa: B008
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
@@ -143,7 +155,9 @@ def hpcg(
     True
     """
     gpu = find(gpu)
-    stream = stream or _stream(gpu)
+    stream = Spread.read("stream", stream, _stream(gpu))
+    reached = Spread.read("reached", reached)
+    scaling = Spread.read("scaling", scaling)
     drawn = _drawn(
         gpus,
         interval,
@@ -192,6 +206,15 @@ def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
     return Spread(links, PRIORS["layer.collectives"].value), ()
 
 
+def _sending(
+    gpu: GPU, gpus: int, stated: Spread | str | float | None
+) -> tuple[Spread, tuple[Remark, ...]]:
+    """Return what a GPU sends over the network, as it was stated or else as `sending` has it."""
+    if stated is None:
+        return sending(gpu, gpus)
+    return Spread.read("network_gbs", stated), ()
+
+
 def hpl(
     gpu: GPU | str | Path,
     gpus: int,
@@ -199,11 +222,11 @@ def hpl(
     n: int | None = None,
     nb: int = 512,
     p: int | None = None,
-    product: Spread = Spread.of("hpl.product"),  # noqa: B008
-    panel_share: Spread = Spread.of("hpl.panel_share"),  # noqa: B008
-    network_gbs: Spread | None = None,
+    product: Spread | str | float = Spread.of("hpl.product"),  # noqa: B008
+    panel_share: Spread | str | float = Spread.of("hpl.panel_share"),  # noqa: B008
+    network_gbs: Spread | str | float | None = None,
     noise: float = PRIORS["hpl.noise"].value,
-    machine: Spread | None = None,
+    machine: Spread | str | float | None = None,
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
@@ -250,13 +273,16 @@ def hpl(
     check_number("nb", nb, 1)
     check_number("noise", noise, 0, 1, whole=False)
     gpu = find(gpu)
-    machine, peak = machine or Spread(1.0, machine_spread()), rated(gpu)
-    network_gbs, told = (network_gbs, ()) if network_gbs else sending(gpu, gpus)
+    product = Spread.read("product", product)
+    panel_share = Spread.read("panel_share", panel_share)
+    machine = Spread.read("machine", machine, Spread(1.0, machine_spread()))
+    peak = rated(gpu)
+    links, told = _sending(gpu, gpus, network_gbs)
     most = gpu.peak_tflops("fp64") / peak
     spreads = {
         "product": (product, most),
         "panel_share": (panel_share, most),
-        "network_gbs": (network_gbs, math.inf),
+        "network_gbs": (links, math.inf),
     }
     *drawn, tuned = _drawn(gpus, interval, seed, spreads | {"machine": (machine, math.inf)})
     medians = [np.array([one.median]) for one, _ in spreads.values()]
@@ -293,7 +319,7 @@ def hpl(
     inputs |= {
         "product": product.median,
         "panel": panel_share.median,
-        "network_gbs": network_gbs.median,
+        "network_gbs": links.median,
     }
     tuned_percent = 100 * PRIORS["hpl.tuned"].value
     text = (
@@ -333,7 +359,7 @@ def hpl_mxp(
     gpu: GPU | str | Path,
     gpus: int,
     *,
-    peak_share: Spread = Spread.of("hpl_mxp.reached"),  # noqa: B008
+    peak_share: Spread | str | float = Spread.of("hpl_mxp.reached"),  # noqa: B008
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
@@ -346,6 +372,7 @@ def hpl_mxp(
     >>> found.lower < 7.94e18 < found.upper
     True
     """
+    peak_share = Spread.read("peak_share", peak_share)
     (drawn,) = _drawn(gpus, interval, seed, {"peak_share": (peak_share, 1.0)})
     peak = gpus * find(gpu).peak_tflops("fp16") * 1e12
     return _score("hpl-mxp", gpus, peak, peak * drawn, interval, {"peak_share": peak_share.median})
@@ -386,9 +413,9 @@ def kernel(
     *,
     points: int,
     number_format: str = "fp64",
-    stream: Spread | None = None,
-    kernel_share: Spread | None = None,
-    network_gbs: Spread | None = None,
+    stream: Spread | str | float | None = None,
+    kernel_share: Spread | str | float | None = None,
+    network_gbs: Spread | str | float | None = None,
     interval: float = 0.9,
     seed: int = 0,
 ) -> Score:
@@ -431,12 +458,13 @@ def kernel(
             "number_format", f"must be one of {', '.join(_WORDS)}, got {number_format!r}"
         )
     word, gpu = _WORDS[number_format], find(gpu)
-    stream, own_share = stream or _stream(gpu), kernel_share or Spread.of(f"{name}.reached")
-    network_gbs, told = (network_gbs, ()) if network_gbs else sending(gpu, gpus)
+    stream = Spread.read("stream", stream, _stream(gpu))
+    own_share = Spread.read("kernel_share", kernel_share, Spread.of(f"{name}.reached"))
+    links, told = _sending(gpu, gpus, network_gbs)
     asked = {
         "stream": (stream, 1.0),
         "kernel_share": (own_share, 1.0),
-        "network_gbs": (network_gbs, math.inf),
+        "network_gbs": (links, math.inf),
     }
     part, own_part, network = _drawn(gpus, interval, seed, asked)
     room = gpus * gpu.require("memory_gb") * GIB / (law.kept * word)
@@ -453,7 +481,7 @@ def kernel(
     seconds = np.maximum(memory, sent) if law.hidden else memory + sent
     flop = gpus * law.flop(points, own)
     inputs = {"points": float(points), "bandwidth_gbs": bandwidth / 1e9, "stream": stream.median}
-    inputs |= {"kernel_share": own_share.median, "network_gbs": network_gbs.median}
+    inputs |= {"kernel_share": own_share.median, "network_gbs": links.median}
     shares = {
         "memory": float(np.median(memory / (memory + sent))),
         "network": float(np.median(sent / (memory + sent))),

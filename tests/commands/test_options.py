@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -14,15 +13,7 @@ from flopcast.commands.options import (
     column_names,
     gpu_names,
     model_names,
-    parse_budget,
-    parse_counts,
-    parse_defaults,
     parse_gpu,
-    parse_group,
-    parse_names,
-    parse_numbers,
-    parse_size,
-    parse_units,
     run_command,
 )
 from flopcast.errors import DataError, FlopcastError, ParameterError
@@ -30,50 +21,6 @@ from flopcast.hardware import find
 from flopcast.readers.labels import UNKNOWN_DEVICE
 
 TIDY = "device,op,dtype_a,m,n,k,duration_us\nA,gemm,fp16,1,2,3,4.0\nA,gemm,bf16,1,2,3,5.0\nA,gemm,fp16,1,2,3,-1\n"
-
-
-def test_group_is_a_list_of_columns() -> None:
-    assert parse_group("n, k") == ["n", "k"]
-    assert parse_group(None) is None
-
-
-@pytest.mark.parametrize("columns", ["", "n,,k", "n,n"])
-def test_an_empty_or_repeated_group_column_is_refused(columns: str) -> None:
-    with pytest.raises(DataError, match=r"--group.*COLUMN\[,COLUMN\]"):
-        parse_group(columns)
-
-
-def test_lists_of_names_and_numbers() -> None:
-    assert parse_names(" OLS,Stack ", "--models", "OLS") == ["OLS", "Stack"]
-    assert parse_numbers("8, 1.5", "--fit", "8,16") == [8.0, 1.5]
-    assert parse_counts("1,2", "--threads", "1,2") == [1, 2]
-    assert parse_names(None, "--models", "OLS") is parse_numbers(None, "--fit", "8") is None
-    assert parse_counts(None, "--threads", "1") is None
-
-
-@pytest.mark.parametrize(
-    ("parse", "text", "message"),
-    [
-        (parse_names, "OLS,,Stack", r"--x.*NAME\[,NAME\].*'OLS,,Stack'"),
-        (parse_numbers, "1,", r"--x.*'1,'"),
-        (parse_numbers, "8,inf", r"--x.*'8,inf'"),
-        (parse_counts, "1.5", r"--x.*'1.5'"),
-    ],
-)
-def test_what_is_no_list_is_refused_in_the_words_of_its_option(
-    parse: Callable[[str, str, str], object], text: str, message: str
-) -> None:
-    with pytest.raises(DataError, match=f"^{message}"):
-        parse(text, "--x", "1,2")
-
-
-def test_units_and_defaults_have_one_value_each() -> None:
-    assert parse_units(["time=ms"]) == {"time": "ms"}
-    assert parse_defaults(["device=MI300X", "device=MI300X"]) == {"device": "MI300X"}
-    with pytest.raises(DataError, match=r"--unit.*'ms'.*'us'"):
-        parse_units(["time=ms", "time=us"])
-    with pytest.raises(DataError, match=r"--default.*COLUMN=VALUE.*'MI300X'"):
-        parse_defaults(["MI300X"])
 
 
 def test_measurements_are_read_and_chosen(tmp_path: Path) -> None:
@@ -150,19 +97,6 @@ def test_a_bug_is_not_hidden() -> None:
     assert isinstance(
         CliRunner().invoke(_app(ZeroDivisionError()), []).exception, ZeroDivisionError
     )
-
-
-def test_budgets_and_sizes() -> None:
-    assert parse_budget(None) is None
-    assert parse_budget("10m") == pytest.approx(600.0)
-    assert (parse_budget("1.5h"), parse_budget("90s")) == (5400.0, 90.0)
-    for budget in ("soon", "12", "-1m", "0s", "1.2.3s", "5 minutes"):
-        with pytest.raises(DataError, match="--budget"):
-            parse_budget(budget)
-    assert parse_size("2k") == 2048
-    for size in ("", "12", "-1G", "1e30T", "nanM", "0G"):
-        with pytest.raises(DataError, match="--max-size"):
-            parse_size(size)
 
 
 def test_a_wrong_parameter_is_named_by_its_option() -> None:
