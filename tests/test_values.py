@@ -165,8 +165,15 @@ def run() -> object:
     return fc.train(where={"m": (None, 64)}, models="OLS", jobs=1)
 
 
-APART = (("advise", "rows"), ("compare", "default"), ("curve", "models"))
-"""A number alone; read with the data, after what else is refused first."""
+APART = (
+    ("advise", "group"),
+    ("advise", "rows"),
+    ("compare", "default"),
+    ("curve", "models"),
+    ("scale_predict", "rename"),
+    ("scale_predict", "where"),
+)
+"""A number alone, or read with data that are refused first here: not tried."""
 
 
 def _calls(run: object, table: Path) -> dict[str, Callable[..., object]]:
