@@ -59,7 +59,7 @@ class OnnxRuntimeReader(Reader):
                 row["duration_us"] += number(event.get("dur")) or 0.0
                 row["kernel"] = " + ".join(filter(None, (row["kernel"], name)))
         if not rows:
-            raise DataError("holds no node that ran", source=str(path))
+            raise DataError("is a profile of ONNX Runtime in which no node ran", source=str(path))
         for row in rows:
             if not row["kernel"] and not row[DEFECT]:
                 row[DEFECT], row[DEFECT_DETAIL] = "no-duration", "no kernel follows the node"

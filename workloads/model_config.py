@@ -853,6 +853,19 @@ _LAYOUTS: Final = {
 """Keys that say nothing besides a list with the kind of each layer."""
 
 
+def _lettered(config: _Config, letters: str, layers: int) -> Iterator[str]:
+    """Yield the layers of a cycle of letters, "LLLG" of EXAONE 4: L looks at a window, G at all tokens.
+
+    The last layer is a G in all published ones: a cycle that ends elsewhere is refused.
+    """
+    words = {"L": "sliding_attention", "G": "full_attention"}
+    last = letters[(layers - 1) % len(letters)]
+    if set(letters) - set(words) or last != "G":
+        raise config.refuse("sliding_window_pattern", letters)
+    for place in range(layers):
+        yield words[letters[place % len(letters)]]
+
+
 def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
     """Yield how each layer mixes tokens, in the words of ``layer_types``."""
     stated, kind = config.fields, config.kind
@@ -891,6 +904,10 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
         yield from ("full_attention" if place in places else "conv" for place in range(layers))
         return
     windows = stated.get("sliding_window") and stated.get("use_sliding_window", True)
+    letters = stated.get("sliding_window_pattern")
+    if windows and isinstance(letters, str) and letters:
+        yield from _lettered(config, letters, layers)
+        return
     every = 0
     if windows:
         every = config.number("sliding_window_pattern", "_sliding_window_pattern", default=0)

@@ -62,5 +62,5 @@ def test_a_product_takes_the_sum_of_its_kernels(tmp_path: Path) -> None:
 def test_a_profile_without_a_node_is_said(tmp_path: Path) -> None:
     file = tmp_path / "profile.json"
     file.write_text(json.dumps(EVENTS[:1]))
-    with pytest.raises(DataError, match="no node that ran"):
+    with pytest.raises(DataError, match="no node ran"):
         fc.read(file)

@@ -294,3 +294,22 @@ def test_every_key_of_a_class_changes_the_weights_as_it_does_there_or_is_remarke
             outcomes["remarked"] += 1
     assert outcomes["right"] >= 1000
     assert outcomes["remarked"] < 0.05 * outcomes["right"]
+
+
+def test_letters_say_which_layers_see_a_window() -> None:
+    exaone = {
+        "model_type": "exaone4",
+        "vocab_size": 102400,
+        "hidden_size": 5120,
+        "intermediate_size": 27392,
+        "num_hidden_layers": 64,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 8,
+        "sliding_window": 4096,
+    }
+    letters = from_config({**exaone, "sliding_window_pattern": "LLLG"})
+    assert letters.attention == from_config({**exaone, "sliding_window_pattern": 4}).attention
+    with pytest.raises(DataError, match="sliding_window_pattern"):
+        from_config({**exaone, "sliding_window_pattern": "LLLG", "num_hidden_layers": 63})
+    with pytest.raises(DataError, match="sliding_window_pattern"):
+        from_config({**exaone, "sliding_window_pattern": "LLXG"})
