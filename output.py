@@ -521,12 +521,15 @@ def _workbook(path: Path, schema: pa.Schema, out: Path) -> Generator[Any]:
     book.properties.creator = "flopcast"
     sheet = book.create_sheet("table")
     sheet.freeze_panes = "A2"
+    packed = io.BytesIO()  # an archive that a full disk cuts short would be closed a second time
     try:
         yield _Sheet(sheet, schema.names, out)
-        book.save(path)
+        book.save(packed)
     except BaseException:
-        sheet.close()  # it writes to a file of its own meanwhile
+        with suppress(OSError):  # a full disk fails this too, and the first error says it
+            sheet.close()  # it writes to a file of its own meanwhile
         raise
+    path.write_bytes(packed.getbuffer())
 
 
 class _Sheet:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -258,3 +260,30 @@ def test_tables_of_one_command_are_checked_together_and_none_lies_in_a_run(tmp_p
     ):
         path.touch()
     assert not (run / "model" / "new.csv").exists()
+
+
+def test_a_workbook_that_a_disk_has_no_room_for_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    code = """
+import resource, sys
+from pathlib import Path
+import pyarrow as pa
+from flopcast.errors import DataError
+from flopcast.output import write_table
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+table = pa.table({"a": [str(number) * 9 for number in range(20_000)]})
+try:
+    write_table(table, Path(sys.argv[1]), "{}")
+except DataError as error:
+    print(error)
+"""
+    for size in (1_000, 100_000, 300_000):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / "a.xlsx"), str(size)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
+        assert "cannot be written" in done.stdout
+        assert list(tmp_path.iterdir()) == []

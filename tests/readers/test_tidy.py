@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -394,3 +395,19 @@ def test_a_mean_is_taken_where_a_total_stands_beside_it(tmp_path: Path) -> None:
     assert read_csv(tmp_path, header, "MI300X,gemm,fp16,1,2,3,200,20,10").frame[
         "duration_us"
     ].tolist() == [20]
+
+
+@pytest.mark.parametrize("column", ["duration_us", "m"])
+@pytest.mark.parametrize(
+    "value", [10**400, True, np.True_, 1 + 2j], ids=["huge", "true", "numpy", "complex"]
+)
+def test_a_cell_in_memory_that_is_no_number_rejects_its_row_alone(
+    column: str, value: object
+) -> None:
+    rows = {"op": "gemm", "device": ["MI300X", "MI355X"], "dtype_a": "bf16"}
+    sizes = {"m": [64, 64], "n": [64, 64], "k": [64, 64], "duration_us": [4.0, 5.0]}
+    frame = pd.DataFrame({**rows, **sizes}).astype({column: object})
+    frame.loc[0, column] = value
+    read = fc.read(frame)
+    assert len(read.frame) == 1
+    assert read.frame["device"].tolist() == ["MI355X"]
