@@ -15,7 +15,7 @@ PIP = $(BIN)/python -m pip install --quiet --no-compile
 PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --assert=plain
 AGAIN = || { OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --last-failed --last-failed-no-failures=none; exit 1; }
 
-.PHONY: audit demo release test tests coverage check brief test-lowest lint style types fuzz kill bench calibration scoreboard docs linkcheck test-browser setup clean
+.PHONY: audit demo release test tests coverage check brief test-lowest test-newest lint style types fuzz kill bench calibration scoreboard docs linkcheck test-browser setup clean
 
 demo: .venv/.run
 	$(BIN)/python train.py --without Stack --out runs/demo
@@ -45,6 +45,10 @@ test-browser: .venv/.dev
 # The tests that are not marked `long` with the lowest versions that pyproject.toml allows.
 test-lowest: build/lowest/.test
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 build/lowest/bin/python -m pytest -q -n auto --dist worksteal -m "not long"
+
+# The same with the newest versions there are, and the Python that PYTHON names: `make test-newest PYTHON=python3.13`.
+test-newest: build/newest/.test
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 build/newest/bin/python -m pytest -q -n auto --dist worksteal -m "not long"
 
 # Commands killed at random points, measure where PyTorch is installed: `make kill TIME=10m`.
 kill: .venv/.dev
@@ -111,6 +115,13 @@ build/lowest/.test: pyproject.toml
 	build/lowest/bin/uv pip install --quiet --python build/lowest/bin/python --constraint build/lowest/versions.txt \
 	  --group test --editable .
 	touch $@
+
+# Anew each time: what is newest changes while pyproject.toml does not.
+.PHONY: build/newest/.test
+build/newest/.test:
+	$(PYTHON) -m venv --clear build/newest
+	build/newest/bin/python -m pip install --quiet uv
+	build/newest/bin/uv pip install --quiet --upgrade --python build/newest/bin/python --group test --editable .
 
 .venv/.docs: .venv/.run
 	$(PIP) --group docs

@@ -223,3 +223,15 @@ def test_what_the_wheel_installs_works_away_from_the_checkout(
     ).split()
     assert Path(place).is_relative_to(installed)
     assert (rows, host, cus) == ("13365", "MI300X", "256")
+
+
+def test_each_python_that_is_named_is_one_that_the_package_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {name.rpartition(" :: ")[2] for name in project["classifiers"] if ":: 3." in name}
+    assert {"3.11", "3.12", "3.13"} <= named
+    assert project["requires-python"] == ">=3.11"
+    asked = subprocess.run(
+        ["make", "-n", "test-newest"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert "--upgrade" in asked
+    assert "build/newest/bin/python -m pytest" in asked
