@@ -570,7 +570,9 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
     try:
         for time in TIMES:
             state = parts.fits[time]
-            trees = state.trees and Trees.from_json(msgspec.to_builtins(state.trees))
+            trees = None
+            if state.trees is not None:
+                trees = Trees.from_json(msgspec.to_builtins(state.trees))
             fits[time] = Fit(
                 constants={name: np.array(values) for name, values in state.constants.items()},
                 terms=np.array(state.terms, dtype=np.float64).reshape(len(TERMS)),
