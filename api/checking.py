@@ -521,10 +521,10 @@ def advise(
     >>> len(fc.advise(run, measured_on_the_host, rows=5).batch)
     5
     """
-    if (rows is None) == (budget is None):
-        raise ParameterError(
-            "rows", "or else a budget must be given, not both: how much may be measured?"
-        )
+    if rows is None and budget is None:
+        raise ParameterError("rows", "is missing: how many rows may be measured? or give a budget")
+    if rows is not None and budget is not None:
+        raise ParameterError("rows", "cannot be given with a budget: leave one of them out")
     check_number("seed", seed, 0)
     budget = values.duration("budget", budget)
     for name, value in (("rows", rows), ("budget", budget)):

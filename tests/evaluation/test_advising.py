@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import flopcast as fc
+from flopcast.errors import ParameterError
 from flopcast.evaluation.advising import choose, coordinates, expected_error, importance
 
 
@@ -92,3 +93,10 @@ def test_a_run_is_advised_on_what_its_host_measured_and_its_target_did_not() -> 
         fc.advise(run, host)
     with pytest.raises(fc.ParameterError):
         fc.advise(run, host, rows=4, weight="calls")
+
+
+def test_advise_says_which_number_is_missing_and_which_is_too_many() -> None:
+    with pytest.raises(ParameterError, match=r"rows is missing.*give a budget"):
+        fc.advise("run", pd.DataFrame())
+    with pytest.raises(ParameterError, match="rows cannot be given with a budget"):
+        fc.advise("run", pd.DataFrame(), rows=1, budget=1.0)
