@@ -596,6 +596,11 @@ def _near_the_forecast(
             times = as_numbers(runs, name) / getattr(expected, name)
             for row in np.flatnonzero(times > most):
                 detail[row] = f"{name} is {times[row]:,.0f} times the forecast"
+            for row in np.flatnonzero(times < _TOKEN_SOON):
+                detail[row] = (
+                    f"{name} is {times[row]:.2g} times the forecast: give unit {name}=s where "
+                    "that is its unit"
+                )
         far = detail != ""
         lost = {"source": runs["source"][far], "reason": "far-off-forecast", "detail": detail[far]}
         rejected = pd.concat([rejected, pd.DataFrame(lost, dtype="str")], ignore_index=True)
@@ -605,6 +610,8 @@ def _near_the_forecast(
     return runs, rejected
 
 
+_TOKEN_SOON: Final = 1.0 / 30.0
+"""Times the forecast below which no run is: a queue makes a first token later, and never sooner. A judgement."""
 _TOKEN_FAR: Final = {"tpot_ms": 30.0, "ttft_ms": 300.0}
 """The same of runs of serving, whose first tokens may wait in a queue that no run tells of. Judgements."""
 

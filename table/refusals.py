@@ -26,7 +26,7 @@ REASONS: Final = {
     "above-peak": "over 150 % of a peak of its device",
     "other-unit": "time in another unit than stated",
     "other-unit-than-others": "time in another unit than the others of its operator",
-    "far-off-forecast": "time of a token far above any forecast of such a run, as in another unit",
+    "far-off-forecast": "time of a token far from any forecast of such a run, as in another unit",
     "stray-time": "time over 300 times off all others of its operator",
     "contradicting-repeats": "repeats of one problem that contradict each other",
     "far-off-neighbours": "over 30 times slower or faster than both neighbours in size",

@@ -17,7 +17,7 @@ from flopcast.datasets import SERVING_MODEL
 from flopcast.errors import DataError
 from flopcast.hardware import find
 from flopcast.operators.operators import complete
-from flopcast.workloads.serving import described
+from flopcast.workloads.serving import described, impossible
 from flopcast.workloads.serving_model import (
     KNOWN,
     NEW_COMBINATION,
@@ -537,6 +537,7 @@ def test_trees_are_the_same_once_read() -> None:
         ("mean_tpot_ms", 1e3, "far-off-forecast"),
         ("mean_ttft_ms", 1e3, "far-off-forecast"),
         ("mean_tpot_ms", 1e-3, "above-peak"),
+        ("mean_ttft_ms", 1e-3, "far-off-forecast"),
     ],
 )
 def test_times_a_thousand_times_off_are_refused_for_what_they_are(
@@ -562,3 +563,11 @@ def test_more_requests_than_own_runs_had_are_not_served_faster(users: tuple[int,
     beyond = asked(*(setting | {"concurrency": max(users) * times} for times in (1, 2, 4, 16)))
     at_most, *more = shipped().calibrated(slow).served(beyond).tpot_ms
     assert min(more) >= at_most
+
+
+def test_a_first_token_far_sooner_than_a_step_is_impossible() -> None:
+    few = {"model": "gpt-oss-120b", "dtype_a": "fp4", "dtype_b": "fp4"}
+    runs = asked(few, few).assign(tpot_ms=20.0, ttft_ms=[1.5, 60.0], variant="")
+    said = impossible(runs)
+    assert "give unit ttft_ms=s" in said[0]
+    assert said[1] == ""

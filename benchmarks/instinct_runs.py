@@ -1,0 +1,146 @@
+"""Published runs of serving on AMD Instinct, as rows of the operator ``serving``.
+
+``amd/serving_runs.csv.gz`` of the measured data holds settings of InferenceX and of ATOM's nightly
+benchmark, which the vendor tunes, and of a few others, who take an engine as it comes;
+``amd/atom_ci_runs.csv.gz`` holds the nights themselves. Lengths are nominal, as in AIConfigurator's
+sample: the same clients draw them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..operators.kinds.serving_run import SERVING
+
+TABLE: Final = "amd/serving_runs.csv.gz"
+NIGHTS: Final = "amd/atom_ci_runs.csv.gz"
+DEVICES: Final = {
+    "A100": "A100 SXM 80GB",
+    "B200": "B200 (HGX)",
+    "B300": "B300",
+    "GB200": "GB200 (per GPU)",
+    "GB300": "GB300 (per GPU)",
+    "H100": "H100 SXM5",
+    "H200": "H200 SXM",
+    "MI300X": "MI300X",
+    "MI325X": "MI325X",
+    "MI350X": "MI350X",
+    "MI355X": "MI355X",
+}
+INSTINCT: Final = ("MI300X", "MI325X", "MI350X", "MI355X")
+MODELS: Final = {
+    "dsr1": "deepseek-r1",
+    "gptoss120b": "gpt-oss-120b",
+    "kimik2.5": "kimi-k2.5",
+    "llama70b": "llama-3.3-70b",
+    "minimaxm2.5": "minimax-m2.5",
+    "glm5": "glm-5",
+}
+"""Short names of InferenceX's database."""
+TUNED: Final = "InferenceX|ATOM"
+"""Sources whose vendor tunes the engine for the setting; all others take it as it comes."""
+WEIGHTS: Final = {
+    "fp8": "FP8|DeepSeek|MiniMax",
+    "fp4": "FP4|gpt-oss",
+    "int4": "Kimi-K2",
+}
+"""Formats of weights where a row does not say: by what the name of its model has; bf16 else."""
+SETTING: Final = [
+    *("device", "model", "engine", "dtype_b", "tp", "dp", "ep"),
+    *("input_len", "output_len", "concurrency"),
+]
+APART_DAYS: Final = 30.0
+"""Days from which on two nights are of two releases."""
+
+
+def settings(data: Path) -> pd.DataFrame:
+    """Return the settings of all GPUs without speculation, prompts and answers on the same GPUs.
+
+    Rows are of the operator ``serving``, with ``tuned`` and ``source`` beside. What was measured
+    more than once is one row with the median of its times, and ``spread`` is the standard deviation
+    of the logarithm of its time per token, NaN of one alone.
+    """
+    table = pd.read_csv(data / TABLE)
+    apart = table["disaggregated"].astype(str).isin(["True", "1"])
+    table = table[~apart & table["speculative"].eq("none")]
+    stated = table["precision"].fillna("")
+    weights = pd.Series("bf16", index=table.index)
+    for name, pattern in WEIGHTS.items():
+        weights = weights.mask(table["model"].str.contains(pattern, case=False), name)
+    weights = stated.where(stated.ne(""), weights).replace("fp16", "bf16")
+    gpus = table["tp"].fillna(table["gpus"]).astype(np.float64)
+    copies = table["dp_attention"].astype(str).isin(["True", "1", "1.0"])
+    shared = table["ep"].fillna(1.0).clip(lower=1.0)
+    tuned = table["source"].str.contains(TUNED)
+    atom = table["source"].str.contains("ATOM")
+    rows = pd.DataFrame(
+        {
+            "device": table["gpu"].map(DEVICES),
+            "model": table["model"].replace(MODELS).map(_plain),
+            "engine": table["engine"].map(_engine),
+            "engine_version": "",
+            "client": np.where(atom, "atom", np.where(tuned, "inferencex", "")),
+            "dtype_a": weights,
+            "dtype_b": weights,
+            "tp": gpus.where(~copies, 1.0),
+            "dp": gpus.where(copies, 1.0),
+            "ep": shared,
+            "input_len": table["input_len"],
+            "output_len": table["output_len"],
+            "concurrency": table["concurrency"],
+            "tpot_ms": table["tpot_ms_median"].fillna(table["tpot_ms_mean"]),
+            "ttft_ms": table["ttft_ms_median"].fillna(table["ttft_ms_mean"]),
+            "tuned": tuned,
+            "source": table["source"],
+        }
+    )
+    whole = rows[["device", "tp", "concurrency", "input_len", "output_len"]].notna().all(axis=1)
+    return _once(rows[whole & rows["tpot_ms"].gt(0)])
+
+
+def _plain(model: str) -> str:
+    """Return a model's name without how its weights are cut: the format has a column of its own."""
+    name = model.rpartition("/")[2]
+    for word in ("-MoE-MXFP4-Attn-PTPC-FP8", "-MXFP4-MoEFP4", "-MXFP4-Preview", "-MXFP4"):
+        name = name.removesuffix(word)
+    return name
+
+
+def _engine(name: str) -> str:
+    """Return the engine whose kernels run: ATOM's under the servers of vLLM and SGLang too."""
+    return "atom" if name.startswith("atom") else name.replace("trt", "trtllm")
+
+
+def _once(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return each setting once, with the medians of its times and the spread of its repeats."""
+    logs = rows.assign(log=np.log(rows["tpot_ms"]))
+    by = logs.groupby([*SETTING, "tuned", "client"], sort=False)
+    kept = by.first()
+    times = by[["tpot_ms", "ttft_ms"]].median()
+    found = kept.assign(**times, spread=by["log"].std(), repeats=by.size())
+    return found.drop(columns="log").reset_index().assign(op=SERVING)
+
+
+def drift(data: Path) -> dict[str, float]:
+    """Return by time the standard deviation of the logarithm between two releases of one setting.
+
+    Nine in ten of the ratios of two nights of one setting, more than `APART_DAYS` apart, lie within
+    1.645 of it.
+    """
+    nights = pd.read_csv(data / NIGHTS)
+    words = ["gpu", "backend", "model", "precision", "speculative", "dp_attention", "tbo"]
+    sizes = ["tp", "ep", "dp", "input_len", "output_len", "concurrency"]
+    day = (pd.to_datetime(nights["date"]) - pd.Timestamp("2026-01-01")) / pd.Timedelta(days=1)
+    nights = nights.assign(day=day).sort_values("day", kind="stable")
+    by = nights.groupby([*words, *sizes], sort=False)
+    first, last = by.first(), by.last()
+    later = last["day"] - first["day"] > APART_DAYS
+    found = {}
+    for time in ("tpot_ms", "ttft_ms"):
+        ratio = np.log(last.loc[later, time] / first.loc[later, time]).abs()
+        found[time] = float(ratio.quantile(0.9)) / 1.645
+    return found
