@@ -4,6 +4,7 @@ BIN := .venv/bin
 TIME ?= 10m
 JOBS ?= $(shell nproc)
 SETS ?= 200
+DEMO := OLS,NNLS,Lasso,BoostedTrees/Residual,Mean/Transfer
 
 # Bytecode is kept whatever the environment says: every worker and subprocess would compile the package and the tests anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -17,8 +18,11 @@ AGAIN = || { OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --last-failed --last-f
 
 .PHONY: audit demo release test tests coverage check brief test-lowest test-newest lint style types fuzz kill bench calibration scoreboard docs linkcheck test-browser setup clean
 
+# New shapes on one GPU, products on another GPU, and whether linear scaling holds.
 demo: .venv/.run
-	$(BIN)/python train.py --without Stack --out runs/demo
+	$(BIN)/python train.py --target MI300X --quick --short --quiet --out runs/alone
+	$(BIN)/python train.py --models $(DEMO) --short --quiet --out runs/demo
+	$(BIN)/python validate.py --short --out runs/linear
 
 # Lint, types, all tests. A worker a core, each with one thread, and the types, which take one, beside them.
 test: style

@@ -266,7 +266,7 @@ def ingest(
     >>> import flopcast as fc
     >>> from flopcast.datasets import default_paths
     >>> fc.ingest(default_paths(), jobs=1).rows
-    13365
+    28300
     """
     conditions(where)
     paths = paths_of(data)

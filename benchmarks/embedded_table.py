@@ -1,8 +1,7 @@
 """The embedded table, made from the tables of AITER: ``python -m flopcast.benchmarks.embedded_table FOLDER OUT``.
 
-FOLDER holds AITER's ``aiter/configs``, as ``flopcast fetch aiter`` brings them. Of the FP8
-block-scale matrix products all rows of the host are kept, and of the target those that the host has
-as well.
+FOLDER holds AITER's ``aiter/configs``, as ``flopcast fetch aiter`` brings them. All FP8 block-scale
+matrix products of host and target are kept.
 """
 
 from __future__ import annotations
@@ -34,16 +33,12 @@ COLUMNS = (
 
 
 def embedded_rows(folder: Path) -> pd.DataFrame:
-    """Return the rows of the embedded table: those of the host, and those of the target that make a pair."""
+    """Return the rows of the embedded table: all products of the host and of the target."""
     rows = read(
         [folder],
         where={"op": "gemm", "family": "a8w8_blockscale", "device": [DEFAULT_HOST, DEFAULT_TARGET]},
     )
-    host = rows.frame[rows.frame["device"] == DEFAULT_HOST]
-    target = rows.frame[rows.frame["device"] == DEFAULT_TARGET].merge(
-        host[SIZES].drop_duplicates(), on=SIZES
-    )
-    table = pd.concat([host, target])[[*COLUMNS]].astype(dict.fromkeys(SIZES, "int32"))
+    table = rows.frame[[*COLUMNS]].astype(dict.fromkeys(SIZES, "int32"))
     return table.sort_values(["device", "campaign", "n", "k", "m"], ignore_index=True)
 
 

@@ -279,6 +279,9 @@ AllOption = Annotated[
     bool,
     option("Print everything: all tables and remarks, beyond the first screen.", spelt="--all"),
 ]
+ShortOption = Annotated[
+    bool, option("Print the answer alone, in a few lines.", panel=MORE, spelt="--short")
+]
 TopOption = Annotated[int, option("Features to print with --all.", panel=MORE, min=0)]
 ChakraOption = Annotated[
     Path | None,

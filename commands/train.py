@@ -64,6 +64,7 @@ def command(
     ] = False,
     budget: opt.BudgetOption = None,
     every: opt.AllOption = False,
+    short: opt.ShortOption = False,
     top: opt.TopOption = 10,
     plot: opt.PlotOption = False,
     metric: opt.MetricOption = "duration_us",
@@ -152,7 +153,12 @@ def command(
     if isinstance(found, Runs):
         shown = found.document(out)
         shown = shown.with_remarks("need", told) if told else shown
-        show(shown, *(out / name for name in TARGETS if out is not None), as_json=as_json)
+        show(
+            shown,
+            *(out / name for name in TARGETS if out is not None),
+            as_json=as_json,
+            short=short,
+        )
         return
     from ..report.training import training_document
 
@@ -168,4 +174,4 @@ def command(
     )
     for remark in told.values():
         shown = shown.with_remark("need", remark)
-    show(shown, *written, as_json=as_json)
+    show(shown, *written, as_json=as_json, short=short)

@@ -32,6 +32,7 @@ def command(
     seed: opt.SeedOption = 0,
     plot: opt.PlotOption = False,
     every: opt.AllOption = False,
+    short: opt.ShortOption = False,
     as_json: opt.JsonOption = False,
     metric: opt.MetricOption = "duration_us",
     unit: opt.UnitOption = None,
@@ -63,4 +64,5 @@ def command(
         *(out / name for name in FILES["validate"] if out is not None),
         as_json=as_json,
         every=every,
+        short=short,
     )

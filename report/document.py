@@ -256,6 +256,9 @@ class Document:
     closing: Sequence[
         Part
     ] = ()  # what a terminal prints last, where its reader looks; pages leave it out
+    short: Sequence[
+        Part
+    ] = ()  # the answer in a few lines: of ``--short``, in place of all parts above
     offer: str = ""  # what would write files, which a terminal says after that where there are none
     footer: Sequence[
         Part
@@ -275,7 +278,10 @@ class Document:
 
     def _with(self, name: str, said: Lines, data: Callable[[], Mapping[str, Any]]) -> Document:
         return replace(
-            self, closing=[*self.closing, said], data=Later(lambda: {**self.data, name: data()})
+            self,
+            closing=[*self.closing, said],
+            short=[*self.short, said],
+            data=Later(lambda: {**self.data, name: data()}),
         )
 
 

@@ -92,15 +92,19 @@ def show(
     as_json: bool = False,
     rows: int | None = None,
     every: bool = True,
+    short: bool = False,
 ) -> None:
     """Print a document on the standard output, and the files where it has been written; or only its JSON.
 
     `rows` says how many rows the files hold. Without ``every`` the first screen is printed
-    (`first_screen`). Where no file has been written, the last line is the document's ``offer``.
+    (`first_screen`), and with ``short`` the answer alone. Where no file has been written, the last
+    line is the document's ``offer``.
     """
     if as_json:
         print_json(files.dumps(document.data, missing=True))
         return
+    if short:
+        document = replace(document, opening=document.short, sections=[], closing=[])
     if document.offer and not written:
         said = Lines([Line(f"Nothing was written: {document.offer}.")])
         document = replace(document, closing=[*document.closing, said])

@@ -81,6 +81,10 @@ _WORST, _EXAMPLES = (
     5,
     3,
 )  # groups on a terminal, and rows quoted for a reason why they were kept out
+_COUNTED: Final = ("pairs of host and target", "workloads", "groups")
+"""Labels of `counts` that say how much the errors rest on."""
+_ANSWERED: Final = {"kfold": "known groups", "grouped": "new groups"}
+"""The rows that the model of a scheme answers."""
 _UNSAVED: Final = (
     "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
 )
@@ -165,6 +169,7 @@ def training_document(
             Lines(lost.lines),
             lines([] if saved else [_UNSAVED]),
         ],
+        short=_short(metrics, saved=saved),
         footer=footer(metrics.get("provenance") or {}),
         data={**metrics, "answer": {cv["scheme"]: said for cv in schemes if (said := answer(cv))}},
     )
@@ -260,6 +265,7 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
         lead=f"Predicted: {metric(first)}; a model for each target",
         sections=sections,
         closing=[lines(saved or [_UNSAVED], medium="terminal")],
+        short=[part for section in sections for part in section.parts],
         footer=footer(next(iter(runs.values())).get("provenance") or {}),
         data={
             "schema": 1,
@@ -491,6 +497,30 @@ def _answering(schemes: Sequence[Metrics]) -> list[str]:
         return [f"Saved: {next(iter(names.values()))}, fitted for {' and for '.join(names)}."]
     parts = [f"{name} for {question}" for question, name in names.items()]
     return [f"Saved: {', '.join(parts)}; each row is answered by the one of its question."]
+
+
+def _short(metrics: Metrics, *, saved: bool) -> list[Part]:
+    """Say in a line for each question which model answers it, how good that is, and beside what."""
+    of = dict(counts(metrics.get("data") or {}))
+    said = [", ".join(f"{value} {label}" for label, value in of.items() if label in _COUNTED)]
+    schemes = (metrics.get("intervals") or {}).get("schemes") or {}
+    verb = "Saved" if saved else "Fitted"
+    for cv in metrics.get("cv") or []:
+        chosen = cv.get("selected")
+        if not chosen:
+            continue
+        rules = {row["name"]: row for row in (simplest(cv), reference(cv)) if row}
+        rules.pop(chosen["name"], None)
+        beside = ", ".join(f"{name} {percent(row.get('e_out'))}" for name, row in rules.items())
+        line = f"{verb} for {_ANSWERED.get(cv['scheme'], left_out(cv['scheme']))}: {chosen['name']}"
+        line += f" errs by {percent(chosen.get('e_out'))}"
+        if beside:
+            line += f" ({beside})"
+        held = (schemes.get(cv["scheme"]) or {}).get("coverage")
+        if held is not None:
+            line += f"; {100 * metrics['intervals']['level']:.0f} % intervals hold {share(held)}"
+        said.append(f"{line}.")
+    return [lines(said, medium="terminal")]
 
 
 def _charts(metrics: Metrics, predictions: pd.DataFrame) -> Iterator[Chart]:

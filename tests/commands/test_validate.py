@@ -102,6 +102,13 @@ def test_the_command_prints_a_table_and_writes_the_files(measured: Path, tmp_pat
     assert sorted(path.name for path in out.iterdir()) == sorted(FILES["validate"])
 
 
+def test_short_is_the_answer_alone(measured: Path) -> None:
+    devices = ("--host", "MI300X", "--target", "MI355X")
+    whole, short = (run(measured, *devices, *more)[1] for more in ((), ("--short",)))
+    assert short.splitlines()[:4] == whole.splitlines()[:4]
+    assert len(short.splitlines()) < 8 < len(whole.splitlines())
+
+
 @pytest.mark.no_cover
 def test_the_command_prints_json(measured: Path) -> None:
     code, text, _ = run(

@@ -23,6 +23,7 @@ CALLED |= dict.fromkeys(("forecast MODEL", "forecast train", "forecast cases"), 
 SHOWN = {
     "as_json",
     "every",
+    "short",
     "quiet",
     "out",
     "plot",

@@ -20,12 +20,16 @@ from flopcast.readers import read
 SMALL = {"m": (None, 16)}
 
 
-def test_every_product_of_the_target_was_timed_on_the_host_as_well() -> None:
+def test_the_whole_tables_of_both_devices_are_there() -> None:
     measured = read(default_paths())
     assert measured.rejected.empty
+    assert measured.frame["device"].value_counts().to_dict() == {"MI355X": 15_364, "MI300X": 12_936}
+    assert measured.frame["campaign"].nunique() == 9
+    assert not measured.frame.duplicated(["device", "m", "n", "k"]).any()
     data = build_dataset(measured.frame, host=find(DEFAULT_HOST), target=find(DEFAULT_TARGET))
-    assert (len(data), len(set(data.groups)), data.unpaired) == (429, 16, None)
-    assert data.report["host_only"] == 12_507
+    assert (len(data), len(set(data.groups))) == (429, 16)
+    assert data.unpaired is not None
+    assert (data.report["host_only"], len(data.unpaired)) == (12_507, 14_935)
     assert set(data.rows["bound"]) == {"launch", "memory", "compute"}
 
 
@@ -41,13 +45,14 @@ def test_the_table_is_made_anew_from_the_tables_of_aiter(shared_data: Path) -> N
     pd.testing.assert_frame_equal(made, pd.read_parquet(default_paths()[0]), check_dtype=False)
 
 
-def test_the_script_keeps_the_host_and_the_pairs(tmp_path: Path) -> None:
+def test_the_script_keeps_host_and_target_and_no_other_device(tmp_path: Path) -> None:
     lines = ["gfx,cu_num,M,N,K,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio"]
     for device, m in (
         ("gfx942,304", 16),
         ("gfx942,304", 32),
         ("gfx950,256", 32),
         ("gfx950,256", 64),
+        ("gfx942,80", 64),
     ):
         lines.append(f"{device},{m},512,7168,ck,8,0,{m / 4},a8w8_blockscale_x,1,1,0")
     (tmp_path / "a8w8_blockscale_tuned_gemm.csv").write_text(
@@ -59,6 +64,7 @@ def test_the_script_keeps_the_host_and_the_pairs(tmp_path: Path) -> None:
         ["MI300X", 16, 4.0],
         ["MI300X", 32, 8.0],
         ["MI355X", 32, 8.0],
+        ["MI355X", 64, 16.0],
     ]
     assert tuple(made) == COLUMNS
     assert pq.read_schema(tmp_path / "out.parquet").metadata[b"commit"] == b"abc"

@@ -375,3 +375,25 @@ def test_groups_are_worst_first_and_cut_on_a_terminal(run) -> None:
         16,
     )
     assert found.shown == 5
+
+
+def test_a_short_document_says_which_model_answers_what_and_how_well() -> None:
+    chosen = {"name": "OLS", "e_out": 4.0, "tied": ["OLS"], "baseline": False}
+    line = {"name": "affine", "e_out": 9.0, "ir": {}}
+    cv = [
+        {"scheme": scheme, "selected": chosen, "baselines": [line], "models": [], "folds": 10}
+        for scheme in ("kfold", "grouped")
+    ]
+    metrics = {
+        "data": {"n": 1200, "groups": 7, "host": "MI300X", "target": "MI355X"},
+        "cv": cv,
+        "intervals": {"level": 0.9, "schemes": {"grouped": {"coverage": 0.912}}},
+    }
+    (part,) = training_document(metrics, saved=True).short
+    assert [line.text for line in part.lines] == [
+        "1,200 pairs of host and target, 7 groups",
+        "Saved for known groups: OLS errs by 4.0 % (affine 9.0 %).",
+        "Saved for new groups: OLS errs by 4.0 % (affine 9.0 %); 90 % intervals hold 91.2 %.",
+    ]
+    (part,) = training_document(metrics, saved=False).short
+    assert part.lines[1].text.startswith("Fitted for known groups")
