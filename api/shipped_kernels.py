@@ -32,7 +32,7 @@ def predict_shipped(
     reasons = pd.Series("", rows.index)
     refused = rows.loc[rows[REFUSED].ne(""), [REFUSED, REFUSED_DETAIL]]
     texts = [row_refused(str(code), str(detail)).text for _, code, detail in refused.itertuples()]
-    reasons.loc[refused.index] = texts
+    reasons.update(pd.Series(texts, refused.index, dtype=object))
     reasons[reasons.eq("") & rows["device"].eq("")] = "no device: state it, or a target"
     of_known = rows["op"].map(family).isin(list(SIZES))
     reasons[reasons.eq("") & ~of_known] = "no such operator ships"
@@ -49,7 +49,7 @@ def predict_shipped(
             zip(found.us, found.lower, found.upper, strict=True)
         )
         frame.loc[asked.index, "basis"] = found.basis
-        reasons.loc[asked.index] = found.reasons
+        reasons.update(pd.Series(found.reasons, asked.index, dtype=object))
     frame["extrapolated"] = frame["basis"].eq("beyond")
     frame["reason"] = reasons
     identity = Identity(_METRIC)

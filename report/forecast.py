@@ -536,7 +536,11 @@ def _answer(one: Forecast, level: float) -> Headline:
         )
     takes = _TAKES[one.unit]
     if isinstance(setting, Setting) and setting.kind == "training":
-        takes = "a step" if setting.release else "a step, as tuned by the vendor"
+        takes = "a step, as tuned by the vendor"
+        if setting.tuning == "stock":
+            takes = "a step, of a framework as it comes"
+        if setting.release:
+            takes = "a step"
     return Headline(about(setting), f"{_predicted(one)}, {takes}", "", beneath)
 
 
