@@ -320,7 +320,7 @@ def compare(
         )
     else:
         pairs = _of_measured(
-            [*map(Path, given)], names, interval, seed, (where, unit, default, rename)
+            [*map(Path, given)], names, interval, seed, (where, unit, values.assigned("default", default), rename)
         )
     return pairs[0] if len(pairs) == 1 else SeveralComparison(tuple(pairs))
 

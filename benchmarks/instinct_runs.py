@@ -121,8 +121,9 @@ def _once(rows: pd.DataFrame) -> pd.DataFrame:
     by = logs.groupby([*SETTING, "tuned", "client"], sort=False)
     kept = by.first()
     times = by[["tpot_ms", "ttft_ms"]].median()
-    found = kept.assign(**times, spread=by["log"].std(), repeats=by.size())
-    return found.drop(columns="log").reset_index().assign(op=SERVING)
+    kept[["tpot_ms", "ttft_ms"]] = times
+    kept = kept.assign(spread=by["log"].std(), repeats=by.size())
+    return kept.drop(columns="log").reset_index().assign(op=SERVING)
 
 
 def drift(data: Path) -> dict[str, float]:
@@ -141,6 +142,6 @@ def drift(data: Path) -> dict[str, float]:
     later = last["day"] - first["day"] > APART_DAYS
     found = {}
     for time in ("tpot_ms", "ttft_ms"):
-        ratio = np.log(last.loc[later, time] / first.loc[later, time]).abs()
-        found[time] = float(ratio.quantile(0.9)) / 1.645
+        ratio = last.loc[later, time] / first.loc[later, time]
+        found[time] = float(np.quantile(np.abs(np.log(ratio.to_numpy())), 0.9)) / 1.645
     return found

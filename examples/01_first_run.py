@@ -2,8 +2,8 @@
 Train on measured kernels
 =========================
 
-The embedded measurements are FP8 matrix products that AMD timed on MI300X (the host), 429 of them on MI355X (the
-target) as well. By their peaks FLOPS scaling says that MI355X takes 0.52 of the time. Here three models learn what it
+The embedded measurements are FP8 matrix products that AMD timed on MI300X (the host) and MI355X (the target), 429 of them on
+both. By their peaks FLOPS scaling says that MI355X takes 0.52 of the time. Here three models learn what it
 really takes, and are scored on rows that they have not seen.
 """
 

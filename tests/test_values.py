@@ -168,7 +168,6 @@ def run() -> object:
 APART = (
     ("advise", "group"),
     ("advise", "rows"),
-    ("compare", "default"),
     ("curve", "models"),
     ("scale_predict", "rename"),
     ("scale_predict", "where"),
