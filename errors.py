@@ -22,11 +22,9 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     close = [
         folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)
     ]
-    return (
-        f"did you mean {' or '.join(close)}?"
-        if close
-        else otherwise or f"there are {few(names, 40)}"
-    )
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return otherwise or f"there are {few(names, 40)}"
 
 
 def few(names: Iterable[object], most: int = 5) -> str:
@@ -56,7 +54,9 @@ def one_line(error: BaseException) -> str:
     ('RuntimeError: no memory', 'KeyError')
     """
     lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    if lines:
+        return f"{type(error).__name__}: {lines[0]}"
+    return type(error).__name__
 
 
 def visible_text(text: str) -> str:
@@ -145,7 +145,10 @@ class ParameterError(DataError):
     def told(self, spelt: Callable[[str], str]) -> str:
         """Return the message with the parameters spelt as the reader writes them."""
         names = ", ".join(map(spelt, self.others))
-        beside = f", as {'is' if len(self.others) == 1 else 'are'} {names}" if names else ""
+        if names:
+            beside = f", as {'is' if len(self.others) == 1 else 'are'} {names}"
+        else:
+            beside = ""
         return f"{spelt(self.parameter)} {self.problem}{beside}"
 
 
@@ -159,7 +162,10 @@ def check_number(
         and (not whole or number % 1 == 0)
     )
     if not fits:
-        reach = f"of at least {least:,g}" if most == math.inf else f"from {least:,g} to {most:,g}"
+        if most == math.inf:
+            reach = f"of at least {least:,g}"
+        else:
+            reach = f"from {least:,g} to {most:,g}"
         raise ParameterError(
             parameter, f"must be a {'whole ' if whole else ''}number {reach}, got {value!r:.40}"
         )
@@ -208,17 +214,15 @@ class UnknownGPUError(FlopcastError):
     """No GPU answers to ``name``, or ``several`` do; ``matches`` are these, or the closest known names."""
 
     def __init__(self, name: str, matches: Sequence[str], *, several: bool = False) -> None:
-        hint = (
-            f"did you mean {' or '.join(matches)}?"
-            if matches
-            else "see `flopcast gpus` for the known ones"
-        )
+        if matches:
+            hint = f"did you mean {' or '.join(matches)}?"
+        else:
+            hint = "see `flopcast gpus` for the known ones"
         own = "(your own: a TOML file, see `flopcast gpus --help`)"
-        told = (
-            f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}"
-            if several
-            else ""
-        )
+        if several:
+            told = f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}"
+        else:
+            told = ""
         super().__init__(told or f"unknown GPU {name!r}: {hint} {own}")
         self.name, self.matches = name, tuple(matches)
 

@@ -422,7 +422,9 @@ def unguarded(text: str) -> str:
     >>> unguarded("'=1+1"), unguarded("=1+1"), unguarded("'quoted'")
     ('=1+1', '=1+1', "'quoted'")
     """
-    return text[1:] if _GUARDED.match(text) else text
+    if _GUARDED.match(text):
+        return text[1:]
+    return text
 
 
 def _guarded(table: pa.Table) -> pa.Table:
@@ -651,7 +653,9 @@ def _number(value: float, path: str, digits: int | None, missing: bool) -> float
         if missing:
             return None
         raise ValueError(f"{path} is {value}, which is not a number in JSON")
-    return value if digits is None else float(f"{value:.{digits}g}")
+    if digits is None:
+        return value
+    return float(f"{value:.{digits}g}")
 
 
 def _natural(key: Any) -> tuple[bool, float, str]:

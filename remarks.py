@@ -58,7 +58,10 @@ class Remark:
             object.__setattr__(self, "general", self.text)
 
     def __repr__(self) -> str:
-        said = "" if self.text == self.code else self.text.removeprefix(f"{self.code}: ")
+        if self.text == self.code:
+            said = ""
+        else:
+            said = self.text.removeprefix(f"{self.code}: ")
         return f"[{self.code}] {said}".rstrip()
 
     def __str__(self) -> str:
@@ -121,7 +124,9 @@ class Alike:
 
     def take(self, places: NDArray[np.intp]) -> Alike:
         """Return some of them."""
-        own = {name: [values[at] for at in places] for name, values in self.own.items()}
+        own = {}
+        for name, values in self.own.items():
+            own[(name)] = [values[at] for at in places]
         return Alike(self.code, self.shared, own, self.template, self.general)
 
 
@@ -192,7 +197,10 @@ class Reasons:
         """Return what is said of each row."""
         said: list[list[Remark]] = [[] for _ in range(self.rows)]
         for rows, what in self.parts:
-            each = what.each() if isinstance(what, Alike) else [what] * len(rows)
+            if isinstance(what, Alike):
+                each = what.each()
+            else:
+                each = [what] * len(rows)
             for row, one in zip(rows.tolist(), each, strict=True):
                 said[row].append(one)
         return [tuple(why) for why in said]

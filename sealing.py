@@ -121,14 +121,16 @@ def check(folder: Path) -> Manifest | None:
 def which_run(folder: Path) -> str:
     """Return what to give in the place of a folder that is no run: the runs within it, as of several targets."""
     inner = sorted(str(one.parent) for one in folder.glob(f"*/{METRICS}"))
-    return (
-        f"give one of the runs in it ({few(inner)})" if inner else "give the one that `train` wrote"
-    )
+    if inner:
+        return f"give one of the runs in it ({few(inner)})"
+    return "give the one that `train` wrote"
 
 
 def signature_of(run: Path) -> Path:
     """Return where the signature of a run's manifest is, or of a file that is sealed in itself."""
-    return run / SIGNATURE if run.is_dir() else run.with_name(f"{run.name}.sig")
+    if run.is_dir():
+        return run / SIGNATURE
+    return run.with_name(f"{run.name}.sig")
 
 
 def signed_by(run: Path, signers: Path) -> str:
@@ -182,11 +184,10 @@ def plain_content(path: Path, most: int, hint: str) -> bytes:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > most:
-                what = (
-                    f"has {found.st_size:,} bytes"
-                    if stat.S_ISREG(found.st_mode)
-                    else "is not a plain file"
-                )
+                if stat.S_ISREG(found.st_mode):
+                    what = f"has {found.st_size:,} bytes"
+                else:
+                    what = "is not a plain file"
                 raise ArtifactError(f"{path} {what}, which no saved run has: {hint}")
             return file.read(found.st_size)
     except OSError as error:
@@ -197,7 +198,10 @@ def _read(path: Path) -> Manifest:
     content = plain_content(path, _MOST_TEXT, _HINT)
     try:
         newer = msgspec.json.decode(content, type=_Schema).schema > SCHEMA
-        manifest = None if newer else msgspec.json.decode(content, type=Manifest)
+        if newer:
+            manifest = None
+        else:
+            manifest = msgspec.json.decode(content, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ArtifactError(
             f"{path} is not the manifest of a run ({' '.join(str(error).split())}): {_HINT}"
@@ -246,11 +250,15 @@ def _stated(path: Path) -> dict[str, Any]:
         found = msgspec.json.decode(plain_content(path, _MOST_TEXT, _HINT))
     except (ArtifactError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if isinstance(found, dict):
+        return found
+    return {}
 
 
 def _part(stated: dict[str, Any], name: str) -> dict[str, Any]:
-    return found if isinstance(found := stated.get(name), dict) else {}
+    if isinstance(found := stated.get(name), dict):
+        return found
+    return {}
 
 
 def _data_of(folder: Path) -> str | None:
@@ -274,4 +282,6 @@ def _ssh(command: list[str], content: bytes) -> str:
         raise ArtifactError(
             "ssh-keygen is not installed, which verifies signatures: install OpenSSH"
         ) from error
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else ""
+    if done.returncode == 0:
+        return done.stdout.decode(errors="replace").strip()
+    return ""

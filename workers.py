@@ -134,7 +134,10 @@ class Cluster:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._address = client.scheduler.address if client.scheduler else "the scheduler"
+        if client.scheduler:
+            self._address = client.scheduler.address
+        else:
+            self._address = "the scheduler"
         self._known: set[str] = set()
         self.look()
 
@@ -260,7 +263,10 @@ class _Remote:
 
         def begun(task: T, lost: int = 0) -> dict[Future, _Running]:
             homes = [each.home for each in running.values()]
-            held, home = self._held(shared, None) if part is None else self._held(part(task), homes)
+            if part is None:
+                held, home = self._held(shared, None)
+            else:
+                held, home = self._held(part(task), homes)
             return {
                 self._client.submit(_alone, function, task, held, pure=False): _Running(
                     task, home, lost
@@ -311,7 +317,10 @@ class _Remote:
             self._shared = None  # what no task needs any more goes before the next comes
             for _ in range(1 + _LOST):
                 addresses = self._cluster.look()
-                home = "" if homes is None else min(addresses, key=homes.count)
+                if homes is None:
+                    home = ""
+                else:
+                    home = min(addresses, key=homes.count)
                 where: dict[str, Any] = (
                     {"broadcast": True} if homes is None else {"workers": [home]}
                 )
@@ -364,6 +373,11 @@ def _alone(function: Callable[[T, S], R], task: T, shared: S) -> R:
 
 def cpu_model(cpuinfo: Path = CPUINFO) -> str:
     """Return the name of the CPU, that of the architecture where the system does not tell more."""
-    text = cpuinfo.read_text(encoding="utf-8") if cpuinfo.is_file() else ""
+    if cpuinfo.is_file():
+        text = cpuinfo.read_text(encoding="utf-8")
+    else:
+        text = ""
     model = re.search(r"^model name[ \t]*:[ \t]*(\S.*)$", text, re.MULTILINE)
-    return model[1].rstrip() if model else platform.processor() or platform.machine()
+    if model:
+        return model[1].rstrip()
+    return platform.processor() or platform.machine()

@@ -270,7 +270,9 @@ def read_answers(path: Path) -> dict[str, Any] | None:
     lost = (
         any(name.startswith("predicted_") for name in names) or {"basis", "extrapolated"} <= names
     )
-    return {"predictions": read_predictions(path)} if lost or {*ABOUT} <= names else None
+    if lost or {*ABOUT} <= names:
+        return {"predictions": read_predictions(path)}
+    return None
 
 
 def read_plain(path: Path) -> pd.DataFrame:
@@ -304,10 +306,9 @@ def checked(
         level.between(0, 1, inclusive="neither") & ((lower <= upper) | lower.isna() | upper.isna())
     )
     if wrong.any():
-        told = (
-            "no level of its interval"
-            if level[wrong].isna().any()
-            else "limits or a level that cannot be"
-        )
+        if level[wrong].isna().any():
+            told = "no level of its interval"
+        else:
+            told = "limits or a level that cannot be"
         raise DataError(f"row {int(wrong.to_numpy().argmax()) + 1} has {told}", source=source)
     return found

@@ -265,7 +265,10 @@ def check(
             "target", "is given together with a host: replace one of them at a time"
         )
     named = None if host is None else canonical_device(host)[0]
-    third = model.recipe.target.name if target is None else device(target, "target").name
+    if target is None:
+        third = model.recipe.target.name
+    else:
+        third = device(target, "target").name
     devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
     measured = load_measurements(
         data, where, unit, default, rename, devices, keep=keep, only=devices
@@ -275,11 +278,10 @@ def check(
         if group is None and target is not None and comparison.is_many and by in BY_DEVICE:
             by = None  # all rows of one device are one group
         rows, lost = _scored(checked, measured.frame, named or _host(model), third, by, interval)
-        others = (
-            _own_host(checked, measured.frame, rows, interval)
-            if named not in (None, _host(model))
-            else {}
-        )
+        if named not in (None, _host(model)):
+            others = _own_host(checked, measured.frame, rows, interval)
+        else:
+            others = {}
     known, chosen = (
         _of_model(checked),
         checked.metrics["model"]["scheme"],
@@ -293,7 +295,10 @@ def check(
     schemes = (checked.metrics.get("intervals") or {}).get("schemes") or {}
     covered = {name: one.get("coverage") for name, one in schemes.items()}
     found = assess(rows, folds, level=interval, margin=margin, covered=covered, seed=seed)
-    before = [] if model.correction is None else [model.correction.remark]
+    if model.correction is None:
+        before = []
+    else:
+        before = [model.correction.remark]
     facts = CheckFacts(
         run=str(checked.folder or "the run just trained"),
         model=model.name,
@@ -318,7 +323,9 @@ def _grouped_by(model: TrainedModel, group: str | Sequence[str] | None) -> Seque
 
 
 def _host(model: TrainedModel) -> str | None:
-    return model.recipe.host.name if model.recipe.host else None
+    if model.recipe.host:
+        return model.recipe.host.name
+    return None
 
 
 def _scored(
@@ -343,7 +350,10 @@ def _scored(
         asked = rows = rows_of(rows, device)
     elif host is None:
         rows = one_per_problem(rows_of(frame, device), metric)[0]
-        asked = rows if device == target.name else rows.assign(device=target.name)
+        if device == target.name:
+            asked = rows
+        else:
+            asked = rows.assign(device=target.name)
     else:
         rows = pair(frame, host, device, metric=metric).paired
         asked = model.as_asked(rows)
@@ -585,7 +595,10 @@ def advise(
         "grouped", stated["kfold"]
     )  # without folds by group nothing is known of new ones
     errors = {"unseen_error": unseen, "known_error": min(stated.get("kfold", unseen), unseen)}
-    cost = as_numbers(frame, COST) if COST in frame else np.full(len(frame), row_seconds)
+    if COST in frame:
+        cost = as_numbers(frame, COST)
+    else:
+        cost = np.full(len(frame), row_seconds)
     batch = choose(
         coordinates(model.features(frame)),
         importance(groups, known, **errors, weights=weights),

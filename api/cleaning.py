@@ -172,7 +172,10 @@ def clean(
     """
     check_jobs(jobs)
     stated = values.assigned("default", default)
-    rule = None if epochs is None else parse_rule(epochs, stated.get("name", ""))
+    if epochs is None:
+        rule = None
+    else:
+        rule = parse_rule(epochs, stated.get("name", ""))
     asked = {"mad": mad, "warm_up": warm_up, "golden": golden}
     if rule is not None and (given := [name for name, value in asked.items() if value]):
         problem = (
@@ -186,7 +189,10 @@ def clean(
     reading = Options({}, stated, ranges=rule is not None and rule.by == "marker")
     paths = paths_of(data)
     traces, unreadable = _read(paths, reading, jobs)
-    full = None if cover is None else full_list(Path(cover), reading, jobs)
+    if cover is None:
+        full = None
+    else:
+        full = full_list(Path(cover), reading, jobs)
     campaigns = {label: campaign_of(Path(label)) for label in traces}
     return Cleaning.of(
         traces,

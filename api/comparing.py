@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from .. import values
 from ..errors import DataError, ParameterError, check_number
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
@@ -191,7 +192,9 @@ class EstimateComparison(Shown):
     def document(self) -> Document:
         """Return the comparison as `report` shows it on terminals and pages."""
         found = estimates_document(self.names, self.kind, self.table, self.level)
-        return found.with_remarks("unknown", self.unknown) if self.unknown else found
+        if self.unknown:
+            return found.with_remarks("unknown", self.unknown)
+        return found
 
     def answers(self) -> Answers:
         """Return what is compared in few figures, each of both sides."""
@@ -320,9 +323,15 @@ def compare(
         )
     else:
         pairs = _of_measured(
-            [*map(Path, given)], names, interval, seed, (where, unit, values.assigned("default", default), rename)
+            [*map(Path, given)],
+            names,
+            interval,
+            seed,
+            (where, unit, values.assigned("default", default), rename),
         )
-    return pairs[0] if len(pairs) == 1 else SeveralComparison(tuple(pairs))
+    if len(pairs) == 1:
+        return pairs[0]
+    return SeveralComparison(tuple(pairs))
 
 
 def _of_answers(
@@ -339,29 +348,29 @@ def _of_answers(
         "predictions": _predictions,
         "ways": _ways,
     }[kinds[0]]
-    tables = [
-        pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)])
-        for other in answers[1:]
-    ]
+    tables = []
+    for other in answers[1:]:
+        tables.append(pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)]))
     told = {name: note for name, one in zip(names, answers, strict=True) if (note := _unknown(one))}
-    return [
-        EstimateComparison(
-            (names[0], name),
-            kinds[0],
-            table,
-            level,
-            {of: told[of] for of in (names[0], name) if of in told},
+    result = []
+    for name, table in zip(names[1:], tables, strict=True):
+        result.append(
+            EstimateComparison(
+                (names[0], name),
+                kinds[0],
+                table,
+                level,
+                {of: told[of] for of in (names[0], name) if of in told},
+            )
         )
-        for name, table in zip(names[1:], tables, strict=True)
-    ]
+    return result
 
 
 def _unknown(answers: Mapping[str, Any]) -> Remark | None:
-    targets = (
-        answers["predictions"].frame["target"].astype(str).unique()
-        if "predictions" in answers
-        else ()
-    )
+    if "predictions" in answers:
+        targets = answers["predictions"].frame["target"].astype(str).unique()
+    else:
+        targets = ()
     return next((note for target in targets if (note := canonical_device(target)[1])), None)
 
 
@@ -398,7 +407,9 @@ def _of_runs(
     (metrics, predictions), found = runs[0], list[RunComparison]()
     matched = [common_rows(predictions, other) for _, other in runs[1:]]
     everywhere = set(matched[0]["row_first"]).intersection(*(rows["row_first"] for rows in matched))
-    schemes = [{cv["scheme"]: cv for cv in one["cv"]} for one, _ in runs]
+    schemes = []
+    for one, _ in runs:
+        schemes.append({cv["scheme"]: cv for cv in one["cv"]})
     for name, rows, (told, other), own in zip(
         names[1:], matched, runs[1:], schemes[1:], strict=True
     ):
@@ -450,7 +461,10 @@ def _answers(given: object) -> dict[str, Any] | None:
     if not isinstance(given, str | Path):
         return None
     path = Path(given)
-    files = [path / name for name in ("project.json", "forecast.json")] if path.is_dir() else [path]
+    if path.is_dir():
+        files = [path / name for name in ("project.json", "forecast.json")]
+    else:
+        files = [path]
     if path.is_file() and path.suffix.lower() in (".csv", ".parquet", ".xlsx"):
         return read_answers(path)
     file = next((one for one in files if one.suffix == ".json" and one.is_file()), None)
@@ -470,7 +484,9 @@ def _answers(given: object) -> dict[str, Any] | None:
                 model=found["question"]["model"], level=found["level"]
             )
         }
-    return found if _KINDS.keys() & found.keys() else None
+    if _KINDS.keys() & found.keys():
+        return found
+    return None
 
 
 _MOST_BYTES: Final = (
@@ -490,11 +506,10 @@ def _row(
     level: float,
 ) -> dict[str, Any]:
     found = estimated_difference(one, other, shared, level)
-    sides = {
-        f"{side}{end}": value
-        for side, values in (("first", first), ("second", second))
-        for end, value in zip(("", "_lower", "_upper"), values, strict=True)
-    }
+    sides = {}
+    for side, values in (("first", first), ("second", second)):
+        for end, value in zip(("", "_lower", "_upper"), values, strict=True):
+            sides[(f"{side}{end}")] = value
     return {"what": what, "unit": unit, **sides, **asdict(found), "apart": found.apart}
 
 
@@ -546,11 +561,10 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         )
     found = []
     asked = [one["asked"] for one in (*lists[0], *lists[1])]
-    varied = [
-        name
-        for name in dict.fromkeys(name for one in asked for name in one)
-        if len({str(one.get(name)) for one in asked}) > 1
-    ]
+    varied = []
+    for name in dict.fromkeys(name for one in asked for name in one):
+        if len({str(one.get(name)) for one in asked}) > 1:
+            varied.append(name)
     for one, other in zip(*lists, strict=True):
         if (
             one["predicted"] is None
@@ -577,7 +591,10 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             name: one["asked"].get(name) == other["asked"].get(name)
             for name in ("gpu", "model", "release")
         }
-        common = set(one["spreads"]) & set(other["spreads"]) if alike["release"] else set()
+        if alike["release"]:
+            common = set(one["spreads"]) & set(other["spreads"])
+        else:
+            common = set()
         common -= {name for name in _PHYSICS if not alike.get(name, one["asked"] == other["asked"])}
         fields = (
             (name, one["asked"].get(name, "–"), other["asked"].get(name, "–")) for name in varied
@@ -614,7 +631,10 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     sides[1].loc[alike, [*names.values(), "level"]] = sides[0].loc[
         alike, [*names.values(), "level"]
     ]
-    group = sides[0]["group"].astype(str) if "group" in sides[0] else pd.Series("", alike.index)
+    if "group" in sides[0]:
+        group = sides[0]["group"].astype(str)
+    else:
+        group = pd.Series("", alike.index)
     values, each = [], []
     for side in sides:
         ends = side[[*names.values()]].to_numpy(dtype=float)
@@ -665,16 +685,17 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     found = []
     for row in sides[0].merge(sides[1], on=keys, suffixes=("_1", "_2")).to_dict("records"):
         way = f"{row['gpus']:g} × {row['gpu']}, {row['engine']} {row['dtype']}, tp {row['tp']:g}"
-        models = (
-            "" if row["model_1"] == row["model_2"] else f"{row['model_1']} → {row['model_2']}, "
-        )
+        if row["model_1"] == row["model_2"]:
+            models = ""
+        else:
+            models = f"{row['model_1']} → {row['model_2']}, "
         for name, (what, unit) in SERVED.items():
-            cells = [
-                [row[f"{name}{end}_{side}"] for end in ("", "_lower", "_upper")] for side in (1, 2)
-            ]
-            ends = [
-                tuple(math.nan if cell is None else float(cell) for cell in side) for side in cells
-            ]
+            cells = []
+            for side in (1, 2):
+                cells.append([row[f"{name}{end}_{side}"] for end in ("", "_lower", "_upper")])
+            ends = []
+            for side in cells:
+                ends.append(tuple(math.nan if cell is None else float(cell) for cell in side))
             if not all(map(math.isfinite, (*ends[0], *ends[1]))):
                 continue  # one has no such figure, as a cost without a price
             reaches = [2 * float(ndtri((1 + row[f"level_{side}"]) / 2)) for side in (1, 2)]
@@ -717,7 +738,10 @@ def _projected_trace(path: Path, options: Options) -> Annotated:
 
 def _one(found: list[Annotated], path: Path) -> Annotated:
     if len(found) != 1:
-        count = f"{len(found)} traces" if found else "neither a run nor a trace"
+        if found:
+            count = f"{len(found)} traces"
+        else:
+            count = "neither a run nor a trace"
         raise DataError(
             f"holds {count}: give two runs, or two paths with one trace each", source=str(path)
         )

@@ -179,7 +179,10 @@ def deployments(
             "memory_utilisation", known["memory_utilisation"], {"": 1.0}
         )
     found = known_models.find(model if not isinstance(model, PathLike) else Path(model))
-    named = known_models.format_in(model) if isinstance(model, str) else None
+    if isinstance(model, str):
+        named = known_models.format_in(model)
+    else:
+        named = None
     if named and not (found.formats and most_weights(found) == named):
         known.setdefault("dtype", named)  # Qwen3-235B-A22B-FP8 is asked for in FP8
     question = Question(
@@ -192,7 +195,10 @@ def deployments(
         kv_dtype=stored_format("kv_dtype", known["kv_dtype"]) if "kv_dtype" in known else "",
         **fields,
     )
-    times = served if "release" not in known else load(Path(str(known["release"]))).served
+    if "release" not in known:
+        times = served
+    else:
+        times = load(Path(str(known["release"]))).served
     return Deployments(choose(question, times, level=interval, seed=seed), interval)
 
 
@@ -208,7 +214,9 @@ def found_gpus(asked: Any) -> tuple[GPU, ...]:
 
 
 def _several(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple | range | set) else [value]
+    if isinstance(value, list | tuple | range | set):
+        return list(value)
+    return [value]
 
 
 def _whole(name: str, value: Any) -> int:

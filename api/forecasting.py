@@ -114,7 +114,10 @@ class Forecasts(Shown):
         for asked, answer in zip(self.asked, self.answers, strict=True):
             row: dict[str, Any] = {}
             for name, value in asked.items():
-                named = value.name if isinstance(value, GPU | Architecture) else value
+                if isinstance(value, GPU | Architecture):
+                    named = value.name
+                else:
+                    named = value
                 row[name] = value.get("name", "stated") if isinstance(value, Mapping) else named
             row |= {
                 name: getattr(answer, name)
@@ -167,7 +170,10 @@ class Forecasts(Shown):
             write_chakra,
         )  # here: few forecasts are written so
 
-        setting = self.answers[0].setting if len(self.answers) == 1 else None
+        if len(self.answers) == 1:
+            setting = self.answers[0].setting
+        else:
+            setting = None
         if not isinstance(setting, GraphSetting):
             raise ParameterError(
                 "chakra", "must be asked for one graph of layers, an execution trace or a CSV"
@@ -334,7 +340,12 @@ def forecast(
         others = {"run": run or None, "data": data, "where": where, "need": need, **fields}
         return deployments(model, price=priced, interval=interval, seed=seed, **served, **others)
     if stated:
-        beside = work[0] if work else "cases" if cases is not None else "layers of your own"
+        if work:
+            beside = work[0]
+        elif cases is not None:
+            beside = "cases"
+        else:
+            beside = "layers of your own"
         raise ParameterError(stated[0], f"goes with no {beside}: it asks which GPUs serve a model")
     learned = [
         _times(one)
@@ -369,9 +380,9 @@ def forecast(
             {**row, **_measured(row, _place(cases, line))}
             for line, row in enumerate(_read(cases), start=2)
         ]
-        settings = [
-            {name: value for name, value in row.items() if name != MEASURED} for row in asked
-        ]
+        settings = []
+        for row in asked:
+            settings.append({name: value for name, value in row.items() if name != MEASURED})
         answers = forecast_all(settings, level=interval, seed=seed, runs=learned)
         return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
     asked = list(_grid({"model": model, **fields}))
@@ -437,7 +448,10 @@ def calibrate(
     """
     if (asked := _runs(cases, rename)) is None:
         served, lost, notes = _served(cases, default, rename)
-        model = shipped() if prior is None else load_serving(Path(prior))
+        if prior is None:
+            model = shipped()
+        else:
+            model = load_serving(Path(prior))
         served, lost = _near_the_forecast(served, lost, model)
         found = model.calibrated(served)
         read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
@@ -459,13 +473,19 @@ def calibrate(
             parts.append(parts_of(setting))
             settings.append(setting)
         except (FlopcastError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-            why = "the column measured is needed" if isinstance(error, KeyError) else str(error)
+            if isinstance(error, KeyError):
+                why = "the column measured is needed"
+            else:
+                why = str(error)
             raise DataError(why, source=place) from None
     kinds = {"training" if one.kind == "training" else "serving" for one in settings}
     if len({one.gpu.name for one in settings}) > 1 or len(kinds) > 1:
         raise ParameterError("cases", "must be on one kind of GPU, and all of training or none")
     kind = kinds.pop()
-    start = None if prior is None else widened(find_release(prior, kind))
+    if prior is None:
+        start = None
+    else:
+        start = widened(find_release(prior, kind))
     found = fit_release(
         as_rows(parts, kind),
         np.array(seconds),
@@ -541,12 +561,12 @@ def _runs(
             "must all have a column measured or all be runs of serving: calibrate these apart",
         )
     check_renames(files, names, tables, known={*FIELDS, MEASURED})
-    return [
-        (_place(one, line), run)
-        for one in given
-        if isinstance(one, Path | pd.DataFrame)
-        for line, run in enumerate(_read(one, names), start=2)
-    ]
+    result = []
+    for one in given:
+        if isinstance(one, Path | pd.DataFrame):
+            for line, run in enumerate(_read(one, names), start=2):
+                result.append((_place(one, line), run))
+    return result
 
 
 def _served(
@@ -624,7 +644,10 @@ def _times(run: str | PathLike[str] | Run) -> Times:
 
     if is_shipped(run):
         return shipped_times
-    trained = load(Path(run)) if isinstance(run, str | PathLike) else run
+    if isinstance(run, str | PathLike):
+        trained = load(Path(run))
+    else:
+        trained = run
     recipe = trained.trained.recipe
     if recipe.host is not None or recipe.metric != "duration_us":
         raise ParameterError(
@@ -695,7 +718,9 @@ def _measured(row: Mapping[str, Any], place: str) -> dict[str, float]:
 
 
 def _place(cases: str | PathLike[str] | pd.DataFrame, line: int) -> str:
-    return f"line {line}" if isinstance(cases, pd.DataFrame) else f"{Path(cases).name}:{line}"
+    if isinstance(cases, pd.DataFrame):
+        return f"line {line}"
+    return f"{Path(cases).name}:{line}"
 
 
 def _read(
@@ -719,4 +744,7 @@ def _read(
             "a table of settings must have rows, and a column model; columns are "
             f"{', '.join(FIELDS)}"
         )
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    result = []
+    for row in table.to_dict("records"):
+        result.append({str(name): value for name, value in row.items()})
+    return result

@@ -89,18 +89,21 @@ class Ingested:
         return f"<Ingested: {', '.join([*held, *([f'{lost:,} rejected'] if lost else [])])}>"
 
     def _repr_html_(self) -> str:
-        held = [
-            {
-                **{name: one[name] for name in ("op", "dtype", "rows")},
-                "devices": ", ".join(f"{name} {count:,}" for name, count in one["devices"].items()),
-                "median_us": one["duration_us"]["median"],
-                **{
-                    name: f"{size['min']:g} to {size['max']:g}"
-                    for name, size in one["sizes"].items()
-                },
-            }
-            for one in map(profile_json, self.profile)
-        ]
+        held = []
+        for one in map(profile_json, self.profile):
+            held.append(
+                {
+                    **{name: one[name] for name in ("op", "dtype", "rows")},
+                    "devices": ", ".join(
+                        f"{name} {count:,}" for name, count in one["devices"].items()
+                    ),
+                    "median_us": one["duration_us"]["median"],
+                    **{
+                        name: f"{size['min']:g} to {size['max']:g}"
+                        for name, size in one["sizes"].items()
+                    },
+                }
+            )
         traces = [f"trace {one.label}" for one in self.traces]
         return framed(repr(self)[1:-1], pd.DataFrame(held), [*traces, *map(repr, self.notes)])
 
@@ -160,7 +163,10 @@ class Ingested:
             for finding in trace.errors
         ]
         if reasons:
-            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            if len(reasons) > 1:
+                more = f" (and {len(reasons) - 1} more)"
+            else:
+                more = ""
             raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
 
 
@@ -319,12 +325,11 @@ def ingest_survey(paths: Sequence[Path], options: Options, jobs: Jobs = 1) -> In
     """
     kinds = sort_files(find_files(paths))
     counted_here = [source for source in kinds.sources if source.reader.name == NAME]
-    others = [
-        file
-        for one in kinds.sources
-        if one.reader.name != NAME
-        for file in (*one.files, *one.companions)
-    ]
+    others = []
+    for one in kinds.sources:
+        if one.reader.name != NAME:
+            for file in (*one.files, *one.companions):
+                others.append(file)
     if not counted_here:
         return None
     surveys = [*surveyed([source.files[0] for source in counted_here])]

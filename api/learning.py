@@ -233,7 +233,10 @@ def curve(
     gpus = device(host, "host") if host is not None else None, device(target, "target", every=True)
     if Comparison(*gpus).is_many:
         raise ParameterError("target", "must be one device: its rows are drawn")
-    known = None if prior_run is None else as_prior(prior_run, gpus[1], metric)
+    if prior_run is None:
+        known = None
+    else:
+        known = as_prior(prior_run, gpus[1], metric)
     names = [gpu.name for gpu in gpus if gpu is not None]
     measured = load_measurements(
         data or None, where, unit, default, rename, names, keep=keep, only=names
@@ -253,7 +256,10 @@ def curve(
         ways[WITH_PRIOR] = [known.told(target_rows, gpus[1])], None, known
     if gpus[0] is not None:
         ways[FROM_HOST] = [target_rows, host_rows], gpus[0], None
-    shifted = None if shifted_run is None else _shiftable(shifted_run, gpus[0], metric)
+    if shifted_run is None:
+        shifted = None
+    else:
+        shifted = _shiftable(shifted_run, gpus[0], metric)
     if shifted is not None:  # beside it only what was trained in the same way
         ways = {
             SHIFTED: (
@@ -291,7 +297,10 @@ def curve(
                         [part.iloc[order[:count]] for part in parts], ignore_index=True
                     )
                     dataset = build_dataset(drawn, host=from_host, target=gpus[1], **options)
-                    own = [*(told or ()), *of_prior(len(dataset))] if taught else told
+                    if taught:
+                        own = [*(told or ()), *of_prior(len(dataset))]
+                    else:
+                        own = told
                     competition = compete(
                         dataset, models=told and own, seed=seed, scheme=scheme, alone=new
                     )
@@ -343,7 +352,9 @@ def _anew_from(draws: pd.DataFrame) -> int | None:
     errors = draws.pivot_table("e_out", "rows", "way", sort=False).sort_index()
     better = errors.drop(columns=SHIFTED).min(axis=1) < errors[SHIFTED]
     lasting = better[::-1].cummin()
-    return int(lasting[lasting].index.min()) if lasting.any() else None
+    if lasting.any():
+        return int(lasting[lasting].index.min())
+    return None
 
 
 def _shiftable(run: str | Path | RunLike, host: GPU | None, metric: str) -> TrainedModel:

@@ -251,7 +251,10 @@ def predict(
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):
             check_file(file, PREDICTION_FORMATS)
-            gpu = None if target is None else device(target, "target").name
+            if target is None:
+                gpu = None
+            else:
+                gpu = device(target, "target").name
             stated = {}
             for name, value in (default or {}).items():
                 stated[name] = value.name if isinstance(value, GPU) else str(value)
@@ -288,7 +291,10 @@ def predict(
         tables = [one.frame if isinstance(one, Measurements) else one for one in given]
         asked = _Asked(model, name, interval, fallback is not None, word)
         if target_cost is not None:
-            metrics = read_metrics(Path(run)) if isinstance(run, str | Path) else run.metrics
+            if isinstance(run, str | Path):
+                metrics = read_metrics(Path(run))
+            else:
+                metrics = run.metrics
             asked = replace(asked, training_s=(metrics.get("speedup") or {}).get("training_s"))
         options: dict[str, Any] = {
             "units": unit,
@@ -337,7 +343,9 @@ class _Asked:
 
     def of(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return rows as the model is asked about them."""
-        return self.model.asked_of(rows, self.target) if self.target else rows
+        if self.target:
+            return self.model.asked_of(rows, self.target)
+        return rows
 
 
 def _at_once(
@@ -408,9 +416,10 @@ class _Survey:
             else:
                 rows = self._of_host(rows, (host.name, *host.aliases))
             if metric != "duration_us":
-                measured = (
-                    pd.to_numeric(rows[metric], errors="coerce") if metric in rows else np.nan
-                )
+                if metric in rows:
+                    measured = pd.to_numeric(rows[metric], errors="coerce")
+                else:
+                    measured = np.nan
                 rows = rows.assign(**{metric: measured})
             usable = self._asked.usable(rows)
             self._usable.append(usable.to_numpy())
@@ -506,7 +515,10 @@ class _Worked:
             self._lacking |= lacking
             yield frame
         if not self._tally.predicted:
-            source = str(self.first["source"].iloc[0]) if len(self.first) else None
+            if len(self.first):
+                source = str(self.first["source"].iloc[0])
+            else:
+                source = None
             why = "; ".join([self._tally.refused, *map(str, self._assumed)])
             raise DataError(f"no row can be predicted: {why}", source=source)
 
@@ -523,12 +535,18 @@ class _Worked:
             "scheme": model.scheme,
             "other_devices": {} if recipe.host is None else dict(self._survey.others.most_common()),
         }
-        corrected = [] if model.correction is None else [model.correction.remark]
+        if model.correction is None:
+            corrected = []
+        else:
+            corrected = [model.correction.remark]
         laws = (
             remark("law-lacks", f"no {law} where {why}", law=law, why=why)
             for law, why in self._lacking.items()
         )
-        outside = [fixed_widening()] if model.beyond is None and self._tally.outside else []
+        if model.beyond is None and self._tally.outside:
+            outside = [fixed_widening()]
+        else:
+            outside = []
         own = model.own and model.own[0]
         described = [
             note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] == own
@@ -572,7 +590,10 @@ def _batches(parts: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
     """Yield the rows of all parts, numbered, `BATCH` at a time, wherever the parts end."""
     rest, start = pd.DataFrame(), 0
     for part in parts:
-        rest = fill_text(pd.concat([rest, part], ignore_index=True)) if len(rest) else part
+        if len(rest):
+            rest = fill_text(pd.concat([rest, part], ignore_index=True))
+        else:
+            rest = part
         whole = len(rest) // BATCH * BATCH
         for place in range(0, whole, BATCH):
             yield rest.iloc[place : place + BATCH].set_axis(

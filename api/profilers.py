@@ -107,7 +107,10 @@ def fidelity(
         raise ParameterError("steps_per_trace", f"must be at least 1, got {steps_per_trace}")
     paths = paths_of(traces, "traces")
     names = [path.name for path in paths]
-    labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
+    if len(set(names)) == len(names):
+        labels = names
+    else:
+        labels = [str(path) for path in paths]
     options = Options(defaults=values.assigned("default", default))
     profiled = []
     for path, label in zip(paths, labels, strict=True):
@@ -248,11 +251,16 @@ def inline_table(path: Path) -> pd.DataFrame | None:
     if suffix not in (".csv", ".parquet") or not path.is_file():
         return None
     try:
-        table = pd.read_csv(path) if suffix == ".csv" else pd.read_parquet(path)
+        if suffix == ".csv":
+            table = pd.read_csv(path)
+        else:
+            table = pd.read_parquet(path)
     except (OSError, ValueError):
         return None
     told = "source" in table and table["source"].astype(str).str.startswith("inline:").all()
-    return table if told and len(table) else None
+    if told and len(table):
+        return table
+    return None
 
 
 def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:
@@ -414,11 +422,10 @@ def counters(
         )
     advised = fewest(tried, dataset, max_passes)
     every = recorded(list(map(str, dataset.X.columns)))
-    chosen = (
-        every
-        if advised.columns == "all"
-        else recorded(choose(dataset.X, dataset.y, advised.passes, limits))
-    )
+    if advised.columns == "all":
+        chosen = every
+    else:
+        chosen = recorded(choose(dataset.X, dataset.y, advised.passes, limits))
     report = {
         "schema": 1,
         "host": dataset.host.name if dataset.host else None,

@@ -137,7 +137,9 @@ class ProjectedTrace:
 
         None where phases were not asked for or nothing repeats.
         """
-        return self.result.phases.table if self.result.phases else None
+        if self.result.phases:
+            return self.result.phases.table
+        return None
 
     @property
     def notes(self) -> list[str]:
@@ -431,7 +433,10 @@ def project_traces(
     )
     inputs = Inputs(laws, wanted, known, reading, items(correct, "correct"), durations)
     watts = items(power, "power")
-    watts = measured_power(load_measurements(watts, rename=rename).frame) if watts else None
+    if watts:
+        watts = measured_power(load_measurements(watts, rename=rename).frame)
+    else:
+        watts = None
     if not isinstance(uncertainty, str):
         uncertainty = ",".join(
             f"{name}={sigma}" for name, sigma in values.assigned("uncertainty", uncertainty).items()
@@ -487,9 +492,15 @@ def laws_of(
     comm_wait: bool = False,
 ) -> Laws:
     """Return how traces are projected, from what a user says of it (`project_traces`)."""
-    given = parse_network(network) if isinstance(network, str) else network
+    if isinstance(network, str):
+        given = parse_network(network)
+    else:
+        given = network
     file = given if isinstance(given, Path) else None
-    between = (None, None) if given is None or file is not None else given
+    if given is None or file is not None:
+        between = (None, None)
+    else:
+        between = given
     if not (isinstance(between, Sequence) and len(between) == 2):
         raise ParameterError(
             "network", f"must be the bandwidths of host and target, or a TOML file, got {network!r}"
@@ -513,7 +524,9 @@ def laws_of(
 
 
 def _model_of(run: Path | str | RunLike) -> TrainedModel:
-    return TrainedModel.load(Path(run)) if isinstance(run, str | Path) else run.trained
+    if isinstance(run, str | Path):
+        return TrainedModel.load(Path(run))
+    return run.trained
 
 
 @dataclass(frozen=True)
@@ -553,9 +566,10 @@ class Inputs:
         """Return the trace with the durations measured in passes, where there are any."""
         if self.passes is None:
             return None
-        source = (
-            label if isinstance(self.durations, pd.DataFrame) else f"{self.durations} for {label}"
-        )
+        if isinstance(self.durations, pd.DataFrame):
+            source = label
+        else:
+            source = f"{self.durations} for {label}"
         try:
             return with_durations(trace, self.passes)
         except DataError as error:
@@ -564,11 +578,9 @@ class Inputs:
     @cached_property
     def measured(self) -> pd.DataFrame | None:
         """The measurements that correct the law, read once."""
-        return (
-            load_measurements(self.correct, rename=self.options.renames).frame
-            if self.correct
-            else None
-        )
+        if self.correct:
+            return load_measurements(self.correct, rename=self.options.renames).frame
+        return None
 
     def host(self, label: str, trace: Annotated) -> GPU:
         """Return the GPU that a trace was made on."""
@@ -608,7 +620,10 @@ def _projected(
     choices: Mapping[str, Any],
 ) -> Iterator[ProjectedTrace]:
     """Yield the traces projected; with a host that is known the laws are corrected before any is read."""
-    laws = {inputs.known.name: inputs.corrected(inputs.known)} if inputs.known else {}
+    if inputs.known:
+        laws = {inputs.known.name: inputs.corrected(inputs.known)}
+    else:
+        laws = {}
     for label, trace in inputs.read(traces):
         host = inputs.host(label, trace)
         if host.name not in laws:

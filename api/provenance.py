@@ -47,7 +47,10 @@ def made_of(asked: str, paths: Iterable[Path], seed: int | None = None) -> dict[
 
     Of files above `LARGEST`, and of folders with more than `MOST_FILES`, there is no SHA-256 ("").
     """
-    files = [entry for path in paths for entry in _entries(Path(path))]
+    files = []
+    for path in paths:
+        for entry in _entries(Path(path)):
+            files.append(entry)
     return {
         "command": visible(asked),
         "files": files,
@@ -59,7 +62,10 @@ def made_of(asked: str, paths: Iterable[Path], seed: int | None = None) -> dict[
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
-    inside = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
+    if path.is_dir():
+        inside = sorted(one for one in path.rglob("*") if one.is_file())
+    else:
+        inside = [path]
     if len(inside) > MOST_FILES:
         size = sum(one.stat().st_size for one in inside)
         return [
@@ -136,7 +142,9 @@ def _written(value: Any) -> str:
         return f"<table of {len(value.frame if isinstance(value, Measurements) else value)} rows>"
     if isinstance(value, list | tuple):
         inner = ", ".join(map(_written, value))
-        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+        if isinstance(value, list):
+            return f"[{inner}]"
+        return f"({inner}{',' * (len(value) == 1)})"
     return repr(
         value.name
         if isinstance(value, GPU)
@@ -249,7 +257,10 @@ def _regular(predictions: pd.DataFrame, scheme: str, irregular: np.ndarray) -> d
 
 def _stated(selected: Mapping[str, Any]) -> dict[str, Any]:
     """Return a selection with its statement; so has the best model, where a baseline was selected."""
-    inner = {"best_model": _stated(selected["best_model"])} if "best_model" in selected else {}
+    if "best_model" in selected:
+        inner = {"best_model": _stated(selected["best_model"])}
+    else:
+        inner = {}
     return {**selected, **inner, "statement": statement(selected)}
 
 

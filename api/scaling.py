@@ -61,11 +61,10 @@ class Scaling(Shown, SizePredictions):
             for law in one.laws:
                 for size in self.targets:
                     measured = one.curve.measured_at(size)
-                    error = (
-                        float("nan")
-                        if measured is None
-                        else error_percent(law.at(size)[0], measured)
-                    )
+                    if measured is None:
+                        error = float("nan")
+                    else:
+                        error = error_percent(law.at(size)[0], measured)
                     known = (one.curve.benchmark, one.curve.scenario, law.law, size)
                     rows.append((*known, *law.at(size), measured, error, law.failed))
         names = [
@@ -119,21 +118,22 @@ class MeasuredScaling(Shown, DeviceScaling):
         Columns: op, family, dtype, problems, groups, exponent (performance ∝ units^exponent) with
         lower and upper, its 5th and 95th percentile over problems (p5, p95), growth.
         """
-        rows = [
-            {
-                **{
-                    name: getattr(one, name)
-                    for name in ("op", "family", "dtype", "problems", "groups")
-                },
-                "exponent": one.exponent.value,
-                "lower": one.exponent.lower,
-                "upper": one.exponent.upper,
-                "p5": one.spread[0],
-                "p95": one.spread[1],
-                "growth": str(one.growth),
-            }
-            for one in self.families
-        ]
+        rows = []
+        for one in self.families:
+            rows.append(
+                {
+                    **{
+                        name: getattr(one, name)
+                        for name in ("op", "family", "dtype", "problems", "groups")
+                    },
+                    "exponent": one.exponent.value,
+                    "lower": one.exponent.lower,
+                    "upper": one.exponent.upper,
+                    "p5": one.spread[0],
+                    "p95": one.spread[1],
+                    "growth": str(one.growth),
+                }
+            )
         return pd.DataFrame(rows)
 
     def document(self) -> Document:

@@ -81,7 +81,10 @@ class Measurements(readers.Measurements):
     """
 
     def __repr__(self) -> str:
-        lost = f", {counted(len(self.rejected), 'row')} rejected" if len(self.rejected) else ""
+        if len(self.rejected):
+            lost = f", {counted(len(self.rejected), 'row')} rejected"
+        else:
+            lost = ""
         return f"<Measurements: {counted(len(self.frame), 'row')}{lost}>"
 
     def _repr_html_(self) -> str:
@@ -205,9 +208,10 @@ def schema(op: str | None = None) -> pd.DataFrame:
     for name in known.dims:
         unit = "byte" if name.endswith("_bytes") else ""
         default = known.defaults.get(name)
-        stated = (
-            f"as {default[1:]}" if isinstance(default, str) and default.startswith("=") else default
-        )
+        if isinstance(default, str) and default.startswith("="):
+            stated = f"as {default[1:]}"
+        else:
+            stated = default
         rows[name] = (unit, name not in known.defaults, stated)
     rows |= {
         "dtype_b": ("", False, "as dtype_a"),
@@ -251,7 +255,11 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
     if isinstance(data, pd.DataFrame | readers.Measurements):
         return [data]
     if isinstance(data, Sequence) and not isinstance(data, bytes):
-        return [part for one in data for part in items(one, name)]
+        result = []
+        for one in data:
+            for part in items(one, name):
+                result.append(part)
+        return result
     kinds = "a path, a DataFrame, what read() returned, or a list of these"
     raise ParameterError(name, f"must be {kinds}, got {type(data).__name__}")
 
@@ -363,7 +371,10 @@ def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.
         return found
     frame, why = described(found.frame)
     reason = np.where(why != "", "unknown-model", "")
-    fast = impossible(frame) if KEEP not in keep else np.full(len(frame), "", dtype=object)
+    if KEEP not in keep:
+        fast = impossible(frame)
+    else:
+        fast = np.full(len(frame), "", dtype=object)
     above = (fast != "") & (reason == "")
     reason[above] = "above-peak"
     detail = np.where(above, fast, why)

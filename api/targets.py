@@ -160,7 +160,10 @@ def train_each(
     if resume and not any(one.get("resume") for one in own.values()):
         raise ParameterError("resume", "has nothing to go on with: train without it")
     said = options.pop("progress", None) or notebook_progress("training")
-    all_of_them = None if said is None else _OfAll(said, len(gpus), perf_counter)
+    if said is None:
+        all_of_them = None
+    else:
+        all_of_them = _OfAll(said, len(gpus), perf_counter)
     runs = dict[str, Run]()
     for gpu in gpus:
         asked: dict[str, Any] = options | own[gpu.name] | {"progress": all_of_them}

@@ -194,7 +194,9 @@ class Run:
     def provenance(self) -> dict[str, Any]:
         """How the run was asked for, files with hashes, conditions, seed, date, machine, versions; {} of older runs."""
         known = self.metrics.get("provenance")
-        return Figures(known, versions=self.metrics.get("versions")) if known else {}
+        if known:
+            return Figures(known, versions=self.metrics.get("versions"))
+        return {}
 
     @property
     def dataset(self) -> Dataset:
@@ -552,7 +554,10 @@ def train(
     target = several_devices(target, "target")
     if isinstance(target, list | tuple) and not target:
         raise ParameterError("target", "must name a GPU, got an empty list")
-    several = [device(one, "target") for one in target] if isinstance(target, list | tuple) else []
+    if isinstance(target, list | tuple):
+        several = [device(one, "target") for one in target]
+    else:
+        several = []
     own = Comparison.MANY
     if not isinstance(target, list | tuple):
         own = device(target, "target", every=True)
@@ -574,11 +579,17 @@ def train(
         raise ParameterError(
             "host", f"must be all or left out where targets are listed: {each_own}"
         )
-    known = None if prior_run is None else as_prior(prior_run, own, metric)
+    if prior_run is None:
+        known = None
+    else:
+        known = as_prior(prior_run, own, metric)
     names = [gpu.name for gpu in comparison.devices]
     with workers(jobs, cluster) as who:
         chosen_from = list(dict.fromkeys([*names, *(gpu.name for gpu in several)]))
-        only = [] if comparison.is_many and not several else chosen_from
+        if comparison.is_many and not several:
+            only = []
+        else:
+            only = chosen_from
         measured = load_measurements(
             given, where, unit, default, rename, names, each, keep, only=only
         )
@@ -621,7 +632,10 @@ def train(
             "versions": str(artifact.versions())
         }
         with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):
-            kept = None if fits is None else KeptFits(Path(fits), of, resume=resume)
+            if fits is None:
+                kept = None
+            else:
+                kept = KeptFits(Path(fits), of, resume=resume)
         observers: list[Observer] = [] if kept is None else [kept]
         limit = None if budget is None else Budget(budget)
         if limit is not None:
@@ -690,11 +704,10 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
         )
     comparison = Comparison.of_target(target)
     if target.name in (devices := devices_of(found)) or comparison.is_many:
-        which = (
-            f"it was trained on rows of {target.name}"
-            if not comparison.is_many
-            else "the target is all of them"
-        )
+        if not comparison.is_many:
+            which = f"it was trained on rows of {target.name}"
+        else:
+            which = "the target is all of them"
         raise ParameterError(
             "prior_run",
             f"must be a run over other devices than the target: {which} ({few(devices)})",
@@ -710,11 +723,9 @@ def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:
 
 def devices_of(model: TrainedModel) -> list[str]:
     """Return the devices whose rows a model without a host was trained on."""
-    return (
-        sorted(model.groups.devices)
-        if model.groups and model.groups.devices
-        else [model.recipe.target.name]
-    )
+    if model.groups and model.groups.devices:
+        return sorted(model.groups.devices)
+    return [model.recipe.target.name]
 
 
 def load(folder: str | Path) -> Run:
@@ -814,8 +825,14 @@ def show(
         raise ParameterError("signers", "belongs to verify")
     if folder.is_file() and folder.suffix == ".parquet":
         return _show_serving(folder, verify, signers)
-    manifest = check_seal(folder) if verify and folder.is_dir() else None
-    metrics, predictions = read_run(folder) if plot or verify else (read_metrics(folder), None)
+    if verify and folder.is_dir():
+        manifest = check_seal(folder)
+    else:
+        manifest = None
+    if plot or verify:
+        metrics, predictions = read_run(folder)
+    else:
+        metrics, predictions = (read_metrics(folder), None)
     if not verify:
         return Answer(
             training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot)
@@ -828,7 +845,10 @@ def show(
 
 
 def _sealed(run: Path, manifest: Manifest, signers: str | Path | None) -> Answer:
-    signer = None if signers is None else signed_by(run, Path(signers))
+    if signers is None:
+        signer = None
+    else:
+        signer = signed_by(run, Path(signers))
     return Answer(seal_document(str(run), manifest, signer, signed=signature_of(run).exists()))
 
 

@@ -40,20 +40,21 @@ class Validation(Shown, ValidationResult):
     @property
     def table(self) -> pd.DataFrame:
         """One row per class and analytic law: the evidence and the verdict."""
-        rows = [
-            {
-                "class": one.name,
-                "law": law.law,
-                "rows": one.rows,
-                "groups": one.groups,
-                "verdict": str(law.verdict.outcome),
-                "median": law.evidence.deviation.value if law.evidence else None,
-                "lower": law.evidence.deviation.lower if law.evidence else None,
-                "upper": law.evidence.deviation.upper if law.evidence else None,
-            }
-            for one in self.classes
-            for law in one.laws
-        ]
+        rows = []
+        for one in self.classes:
+            for law in one.laws:
+                rows.append(
+                    {
+                        "class": one.name,
+                        "law": law.law,
+                        "rows": one.rows,
+                        "groups": one.groups,
+                        "verdict": str(law.verdict.outcome),
+                        "median": law.evidence.deviation.value if law.evidence else None,
+                        "lower": law.evidence.deviation.lower if law.evidence else None,
+                        "upper": law.evidence.deviation.upper if law.evidence else None,
+                    }
+                )
         return pd.DataFrame(rows)
 
     def document(self) -> Document:

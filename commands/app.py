@@ -92,7 +92,10 @@ def load(name: str) -> Any:
     for inner, command in {"": made, **getattr(made, "commands", {})}.items():
         named = f"flopcast {name} {inner}".strip()
         own = [one for one in examples if f"{one} ".startswith(f"{named} ")] or examples
-        command.epilog = "\n\n".join(["Examples:", *(f"    {one}" for one in own)]) if own else None
+        if own:
+            command.epilog = "\n\n".join(["Examples:", *(f"    {one}" for one in own)])
+        else:
+            command.epilog = None
     return _legible(made)
 
 
@@ -103,7 +106,9 @@ def _plain(error: typer.BadParameter) -> str:
         "greater than or equal to", "at least", 1
     )
     given = [one["input"] for one in getattr(error.__cause__, "errors", list)()]
-    return f"{text}, got {given[0]!r}" if given and text.startswith("must") else text
+    if given and text.startswith("must"):
+        return f"{text}, got {given[0]!r}"
+    return text
 
 
 def _legible(command: Any) -> Any:

@@ -82,5 +82,8 @@ def command(
     elif corrected is not None:
         found.correct(corrected)
         found = replace(found, facts=replace(found.facts, saved=str(corrected)))
-    saved = [Path(found.facts.saved)] if found.facts.saved else []
+    if found.facts.saved:
+        saved = [Path(found.facts.saved)]
+    else:
+        saved = []
     opt.finish(context, found, out, *saved, as_json=as_json, every=every)

@@ -66,7 +66,9 @@ def _origin(told: Mapping[str, Any]) -> str:
     wheel = f"the wheel {told['project']} {told['version']} ({told['licence']})"
     if told["missed"]:
         return f"{wheel}, as the full repository cannot be had ({told['missed']})"
-    return f"{wheel} in place of the full repository" if told["instead"] else wheel
+    if told["instead"]:
+        return f"{wheel} in place of the full repository"
+    return wheel
 
 
 def _contents(told: Mapping[str, Any]) -> str:

@@ -634,9 +634,10 @@ def _score(
     device = find(gpu)
     scores = [forecast(device, count, **options) for count in values.counts("gpus", gpus) or []]
     told = score_document(scores[0], options["interval"], device.name)
-    document = (
-        scores_document(scores, options["interval"], device.name) if len(scores) > 1 else told
-    )
+    if len(scores) > 1:
+        document = scores_document(scores, options["interval"], device.name)
+    else:
+        document = told
     if out is not None:
         save_page(out, replace(document, footer=footer(opt.made_by(context))), files)
     show(document, *(out / name for name in files if out is not None), as_json=as_json, every=every)

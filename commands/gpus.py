@@ -40,7 +40,10 @@ def command(
     a known GPU. The same file is accepted wherever you name a GPU (--host, --target, predict
     --default device=FILE); data open none. --json always names sources.
     """
-    chosen = [find(name) for name in names] if names else all_gpus()
+    if names:
+        chosen = [find(name) for name in names]
+    else:
+        chosen = all_gpus()
     from ..report.reference import gpus_document
     from ..report.terminal import show
 

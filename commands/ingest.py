@@ -91,14 +91,16 @@ def command(
     if out is not None and (parts or not out.suffix):
         given["made"] = opt.made_by(context)
     found = ingest(*data, out=out, dispatches=dispatches, parts=parts, **given, **settings)
-    nouns = ("activity", "activities") if dispatches else ("measurement", "measurements")
+    if dispatches:
+        nouns = ("activity", "activities")
+    else:
+        nouns = ("measurement", "measurements")
     held = "" if out is not None else counted(found.rows, *nouns)
     written = (PARTS, *FILES[1:]) if parts else FILES
-    files = (
-        []
-        if out is None
-        else [out]
-        if out.suffix and not parts
-        else [out / name for name in written]
-    )
+    if out is None:
+        files = []
+    elif out.suffix and not parts:
+        files = [out]
+    else:
+        files = [out / name for name in written]
     show(found.document(held), *files, as_json=as_json, every=every, rows=found.rows)

@@ -307,12 +307,16 @@ def parse_gpu(gpu: str | None) -> GPU | None:
 
     Raises FlopcastError: no GPU answers to the name, or the file describes none.
     """
-    return None if gpu is None else find(gpu)
+    if gpu is None:
+        return None
+    return find(gpu)
 
 
 def parse_host(gpu: str | None) -> GPU | None:
     """Return the GPU of a name or TOML file, or for ``all`` what stands for every one; errors as `parse_gpu`."""
-    return Comparison.MANY if Comparison.means_all(gpu) else parse_gpu(gpu)
+    if Comparison.means_all(gpu):
+        return Comparison.MANY
+    return parse_gpu(gpu)
 
 
 def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
@@ -324,7 +328,9 @@ def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
         return None
     if Comparison.means_all(gpus):
         return Comparison.MANY
-    return [find(one.strip()) for one in gpus.split(",")] if "," in gpus else find(gpus)
+    if "," in gpus:
+        return [find(one.strip()) for one in gpus.split(",")]
+    return find(gpus)
 
 
 def check_data(paths: list[Path] | None) -> list[Path] | None:
@@ -359,7 +365,9 @@ def parse_rows(
         "default": values.assigned("default", default),
         "rename": values.assigned("rename", rename),
     }
-    return asked if keep is None else asked | {"keep": keep}
+    if keep is None:
+        return asked
+    return asked | {"keep": keep}
 
 
 def run_command(command: Callable[P, Any]) -> Callable[P, None]:
@@ -433,7 +441,10 @@ def _read_by(given: Mapping[str, Any]) -> Iterator[Path]:
 def _note_short_names(given: Mapping[str, Any]) -> None:
     """Say which GPU a short name is taken for, where it could mean others: ``H100``."""
     named = [given[key] for key in _GPUS if given.get(key)]
-    texts = [text for one in named for text in (one if isinstance(one, list | tuple) else [one])]
+    texts = []
+    for one in named:
+        for text in one if isinstance(one, list | tuple) else [one]:
+            texts.append(text)
     for name in dict.fromkeys(part.strip() for text in texts for part in str(text).split(",")):
         if others := others_named(name):
             print(
@@ -508,13 +519,20 @@ def command_line(context: typer.Context) -> str:
         source = context.get_parameter_source(name)
         if name in _SHOWN_ONLY or source is None or source.name != "COMMANDLINE":
             continue
-        option = [] if parameter.param_type_name == "argument" else [documented(parameter.opts)]
-        values = value if isinstance(value, list | tuple) else [value]
+        if parameter.param_type_name == "argument":
+            option = []
+        else:
+            option = [documented(parameter.opts)]
+        if isinstance(value, list | tuple):
+            values = value
+        else:
+            values = [value]
         if not getattr(parameter, "multiple", False) and parameter.nargs == 1:
             values = [",".join(str(each) for each in values)]
-        words += (
-            option if value is True else [word for each in values for word in (*option, str(each))]
-        )
+        if value is True:
+            words += option
+        else:
+            words += [word for each in values for word in (*option, str(each))]
     return shlex.join(words)
 
 
@@ -553,11 +571,10 @@ def made_by(context: typer.Context) -> dict[str, Any]:
     }
     if "data" in arguments and not given["data"]:  # of an option, none means none
         given["data"] = [Path(one) for one in default_paths()]
-    paths = [
-        one
-        for value in given.values()
-        for one in (value if isinstance(value, list | tuple) else [value])
-    ]
+    paths = []
+    for value in given.values():
+        for one in value if isinstance(value, list | tuple) else [value]:
+            paths.append(one)
     return made_of(
         command_line(context), [one for one in paths if isinstance(one, Path)], given.get("seed")
     )

@@ -90,5 +90,8 @@ def command(
         print_json(to_json(prediction.frame, prediction.report))
         return
     found = predictions_document(prediction.frame, prediction.report, whole=out is not None)
-    found = found if told is None else found.with_remark("need", told)
+    if told is None:
+        found = found
+    else:
+        found = found.with_remark("need", told)
     show(found, *([out] if out else []), rows=prediction.report["n"], every=every)

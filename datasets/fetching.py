@@ -133,8 +133,14 @@ def _downloaded(wheel: Wheel, folder: Path) -> Path:
             for line in done.stderr.splitlines()
             if line.startswith("ERROR: ") or "No module named" in line
         ]
-        told = lines[0].removeprefix("ERROR: ") if lines else f"pip ended with {done.returncode}"
-        kind = DataError if "DO NOT MATCH THE HASHES" in told else UnavailableError
+        if lines:
+            told = lines[0].removeprefix("ERROR: ")
+        else:
+            told = f"pip ended with {done.returncode}"
+        if "DO NOT MATCH THE HASHES" in told:
+            kind = DataError
+        else:
+            kind = UnavailableError
         raise kind(told, source="pip")
     return folder / wheel.file
 
@@ -145,11 +151,10 @@ def _members(wheel: Wheel, archive: zipfile.ZipFile, file: Path) -> list[zipfile
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name:
             raise DataError(f"holds a file outside its folder: {name!r}", source=str(file))
-    members = [
-        one
-        for one in archive.infolist()
-        if any(fnmatchcase(one.filename, name) for name in wheel.members)
-    ]
+    members = []
+    for one in archive.infolist():
+        if any(fnmatchcase(one.filename, name) for name in wheel.members):
+            members.append(one)
     for pattern in wheel.members:
         if not any(fnmatchcase(one.filename, pattern) for one in members):
             raise DataError(f"holds no {pattern}", source=str(file))
@@ -358,7 +363,10 @@ def cache_folder() -> Path:
     """Return the folder of public tables where the caller names none."""
     if stated := os.environ.get("FLOPCAST_CACHE"):
         return Path(stated)
-    home = os.environ.get("LOCALAPPDATA") if os.name == "nt" else os.environ.get("XDG_CACHE_HOME")
+    if os.name == "nt":
+        home = os.environ.get("LOCALAPPDATA")
+    else:
+        home = os.environ.get("XDG_CACHE_HOME")
     return Path(home or Path.home() / ".cache") / "flopcast"
 
 

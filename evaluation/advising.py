@@ -39,11 +39,10 @@ _LEFT_OUT: Final = ("waves", "tiles", "ridge")
 def coordinates(X: pd.DataFrame) -> FloatArray:
     """Return what tells the rows of a feature matrix apart, (n, d): its logarithms, standardised, or all of it."""
     varied = [str(name) for name in X if np.ptp(X[name].to_numpy()) > 0]
-    sizes = [
-        name
-        for name in varied
-        if name.startswith("log2.") and not any(word in name for word in _LEFT_OUT)
-    ]
+    sizes = []
+    for name in varied:
+        if name.startswith("log2.") and not any(word in name for word in _LEFT_OUT):
+            sizes.append(name)
     values = X[sizes or varied].to_numpy(dtype=np.float64)
     return (values - values.mean(axis=0)) / values.std(axis=0)
 
@@ -187,7 +186,10 @@ class Need:
         enough = next(
             (place for place, (_, after) in enumerate(self.ways) if after <= self.need), None
         )
-        taken = self.ways if enough is None else self.ways[: enough + 1]
+        if enough is None:
+            taken = self.ways
+        else:
+            taken = self.ways[: enough + 1]
         text = f"needed {asked}: not reached, the {self.what} is {known}"
         if taken:
             what, after = " and ".join(way for way, _ in taken), taken[-1][1]

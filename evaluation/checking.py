@@ -110,13 +110,15 @@ class Score:
     def of(cls, rows: pd.DataFrame, coverage: float | None = None) -> Score:
         """Score rows with ``observed`` and ``predicted``; where ``lower`` and ``upper`` are, so is the coverage."""
         errors = ape(rows["observed"], rows["predicted"])
-        order = (
-            stats.kendalltau(rows["observed"], rows["predicted"]).statistic
-            if len(rows) > 1
-            else None
-        )
+        if len(rows) > 1:
+            order = stats.kendalltau(rows["observed"], rows["predicted"]).statistic
+        else:
+            order = None
         mean, middle = float(errors.mean()), float(np.median(errors))
-        coverage = share_inside(rows) if "lower" in rows else coverage
+        if "lower" in rows:
+            coverage = share_inside(rows)
+        else:
+            coverage = coverage
         return cls(len(rows), mean, middle, inlier_ratios(errors), finite(order), coverage)
 
 
@@ -204,7 +206,9 @@ def promised(rows: pd.DataFrame) -> pd.DataFrame:
 def share_inside(rows: pd.DataFrame) -> float | None:
     """Return which share of the rows with an interval lie within it; None where there are none."""
     own = promised(rows)
-    return float(inside(own).mean()) if len(own) else None
+    if len(own):
+        return float(inside(own).mean())
+    return None
 
 
 def assess(
@@ -227,10 +231,14 @@ def assess(
     that the run's intervals held out of fold by scheme, ``level`` that of the intervals, ``margin``
     as in `Checked`.
     """
-    known = (
-        new["known"] if "known" in new else new["group"].isin(next(iter(folds.values()))["group"])
-    )
-    wanted = "grouped" if (~known).mean() >= LEAST_SHARE else "kfold"
+    if "known" in new:
+        known = new["known"]
+    else:
+        known = new["group"].isin(next(iter(folds.values()))["group"])
+    if (~known).mean() >= LEAST_SHARE:
+        wanted = "grouped"
+    else:
+        wanted = "kfold"
     scheme = wanted if wanted in folds else next(iter(folds))
     reference, judged = folds[scheme], new[new["within"]]
     found = _judge(judged, reference, level, margin, seed)
@@ -263,9 +271,10 @@ def _judge(
     median = two_samples(np.median, *sides, over=0.0, seed=seed)
     shift, claim = _exp(median.interval(1 - EACH)), median.interval(1 - 2 * ALPHA)
     moved = shift.excludes(1) and abs(shift.value - 1) >= MATERIAL_SHIFT
-    correction = (
-        Correction.of(shift, rows=len(new), groups=new["group"].nunique()) if moved else None
-    )
+    if moved:
+        correction = Correction.of(shift, rows=len(new), groups=new["group"].nunique())
+    else:
+        correction = None
     as_is = _coverage(new, reference, level)
     corrected = _coverage(
         new if correction is None else correction.applied(new, level), reference, level
@@ -315,7 +324,9 @@ def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: flo
     wanted = max(limit - far, far if far >= log(1 + MATERIAL_SHIFT) else 0.0)
     left = wanted**2 / per_variance - old
     times = new / left if left > 0 else np.inf
-    return max(ceil(groups * (times - 1)), 1) if times <= MOST_TIMES else None
+    if times <= MOST_TIMES:
+        return max(ceil(groups * (times - 1)), 1)
+    return None
 
 
 def _log_error(errors: FloatArray) -> float:
@@ -370,11 +381,10 @@ def two_samples(
         freedom.append(count - 1)
     variances = [float(np.var(draws)) for draws in spread]
     total = sum(variances)
-    degrees = (
-        total**2 / sum(v**2 / d for v, d in zip(variances, freedom, strict=True))
-        if total > 0
-        else min(freedom)
-    )
+    if total > 0:
+        degrees = total**2 / sum(v**2 / d for v, d in zip(variances, freedom, strict=True))
+    else:
+        degrees = min(freedom)
     return TwoSamples(float(statistic(new[0]) - over), (spread[0], spread[1]), degrees)
 
 
@@ -387,11 +397,10 @@ def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> Cover
     sides = ((held, new["group"]), (far <= np.quantile(far, level), reference["group"]))
     rows = 1 / sum(1 / independent_rows(*side) for side in sides)
     share = float(held.mean())
-    p_value = (
-        float(special.betainc(rows * (1 - share), rows * share + 1, 1 - level))
-        if share < 1
-        else 1.0
-    )
+    if share < 1:
+        p_value = float(special.betainc(rows * (1 - share), rows * share + 1, 1 - level))
+    else:
+        p_value = 1.0
     return CoverageTest(share, level, rows, p_value)
 
 
@@ -445,7 +454,9 @@ def median_shift(errors: FloatArray) -> Interval | None:
     """
     errors = np.sort(errors)
     least = int(stats.binom.ppf(ALPHA / 2, len(errors), 0.5)) - 1
-    return _interval(errors, errors[least], errors[-1 - least]) if least >= 0 else None
+    if least >= 0:
+        return _interval(errors, errors[least], errors[-1 - least])
+    return None
 
 
 def _interval(errors: FloatArray, lower: float, upper: float) -> Interval:

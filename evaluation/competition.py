@@ -115,12 +115,11 @@ class Competition:
             }
         if "source" in dataset.rows:
             texts["source"] = pd.Categorical(dataset.rows["source"])
-        parts: list[tuple[str, str, FloatArray]] = [
-            (scheme, str(name), every[name].to_numpy())
-            for scheme, result in self.evaluation.schemes.items()
-            for every in (result.predictions, result.partial)
-            for name in every
-        ]
+        parts: list[tuple[str, str, FloatArray]] = []
+        for scheme, result in self.evaluation.schemes.items():
+            for every in (result.predictions, result.partial):
+                for name in every:
+                    parts.append((scheme, str(name), every[name].to_numpy()))
         rows = [np.flatnonzero(np.isfinite(predicted)) for *_, predicted in parts]
         at, sizes = np.concatenate(rows), [len(one) for one in rows]
         found: dict[str, Any] = {"row": at}
@@ -161,7 +160,10 @@ class Competition:
                 ]
                 table[column] = table["group"].map(errors)
             table["rule"] = best
-        return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
+        result = []
+        for row in table.to_dict("records"):
+            result.append({str(key): value for key, value in row.items()})
+        return result
 
     def by_pair(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out of a model per host and target, the worst first; none unless there are many targets."""
@@ -175,7 +177,10 @@ class Competition:
             n=("e_out", "size"), e_out=("e_out", "mean")
         )
         table = table.sort_values("e_out", ascending=False, kind="stable")
-        return [{str(key): value for key, value in row.items()} for row in table.to_dict("records")]
+        result = []
+        for row in table.to_dict("records"):
+            result.append({str(key): value for key, value in row.items()})
+        return result
 
 
 def compete(
@@ -224,7 +229,10 @@ def compete(
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
     schemes, notes = usable_schemes(dataset)
-    schemes = (scheme,) if alone and scheme in schemes else schemes
+    if alone and scheme in schemes:
+        schemes = (scheme,)
+    else:
+        schemes = schemes
     if quick:
         left_out = tuple(
             each.name for each in suite(kind, columnar(dataset)) if each.name not in ran
@@ -249,7 +257,10 @@ def compete(
         "tell_groups": ("grouped",),
     }
     before = cross_validate(replace(dataset, X=laws, unpaired=None), analytic, **options)
-    preference = by_preference(contestants) if kind == "default" else None
+    if kind == "default":
+        preference = by_preference(contestants)
+    else:
+        preference = None
     chosen_by: dict[str, Any] = {"preference": preference, "criterion": criterion, "seed": seed}
     repeats = repeats_of(dataset)
 
@@ -276,7 +287,10 @@ def compete(
     names = [candidate.name for candidate in analytic]
     selected = {}
     for name in both.schemes:
-        contending = contenders(name, contestants) if kind == "default" else None
+        if kind == "default":
+            contending = contenders(name, contestants)
+        else:
+            contending = None
         selected[name] = _selected(both, name, names, contending, chosen_by)
     notes += [
         remark(
@@ -292,7 +306,10 @@ def compete(
     saved = dict[str, Candidate]()
     for candidate in analytic:
         name = candidate.estimator.get_params()["column"]
-        scaled = dataset.reference.name if name == REFERENCE else name
+        if name == REFERENCE:
+            scaled = dataset.reference.name
+        else:
+            scaled = name
         column = _same_column(dataset.X, laws[name]) or f"{RULE}{scaled}"
         saved[candidate.name] = replace(
             candidate, estimator=clone(candidate.estimator).set_params(column=column)
@@ -313,7 +330,9 @@ def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Rem
     parts = [f"{', '.join(names)} from {most:,}" for most, names in sorted(by_most.items())]
     text = f"learnt from so many rows at most, drawn at random: {'; '.join(parts)}"
     most = tuple((name, most) for most, names in by_most.items() for name in names)
-    return [remark("rows-drawn", text, most=most)] if parts else []
+    if parts:
+        return [remark("rows-drawn", text, most=most)]
+    return []
 
 
 def _same_column(X: pd.DataFrame, values: pd.Series) -> str | None:
@@ -373,18 +392,22 @@ def _selected(
 
     winner = chosen(predictions)
     models = predictions.drop(columns=list(baselines), errors="ignore")
-    return (
-        {**winner, "best_model": chosen(models)}
-        if winner["baseline"] and models.shape[1]
-        else winner
-    )
+    if winner["baseline"] and models.shape[1]:
+        return {**winner, "best_model": chosen(models)}
+    return winner
 
 
 def columnar(dataset: Dataset) -> Columnar:
     """Return what the suite must know of a data set's matrix."""
     extra = dataset.unpaired
-    known = dataset.X.columns if extra is None else extra.X.columns[extra.X.notna().all()]
-    time = "host_us" if dataset.metric == "duration_us" else f"host_{dataset.metric}"
+    if extra is None:
+        known = dataset.X.columns
+    else:
+        known = extra.X.columns[extra.X.notna().all()]
+    if dataset.metric == "duration_us":
+        time = "host_us"
+    else:
+        time = f"host_{dataset.metric}"
     measured = quantity(dataset.metric)
     return Columnar(
         roles=dataset.recipe.roles,
@@ -445,11 +468,15 @@ def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]
     hub = hub_of(dataset.groups.astype(str), hosts_of(dataset))
     if count >= 3 and hub is None:
         return tuple(SCHEMES), []
-    only = (
-        f"{counted(count, 'group')} only" if hub is None else f"without {hub} hardly a pair is left"
-    )
+    if hub is None:
+        only = f"{counted(count, 'group')} only"
+    else:
+        only = f"without {hub} hardly a pair is left"
     there = tuple(_columns_of_groups(dataset.rows, dataset.unpaired))
-    others = f"other columns, such as {', '.join(there[:3])}" if there else "other columns"
+    if there:
+        others = f"other columns, such as {', '.join(there[:3])}"
+    else:
+        others = "other columns"
     text = f"{only}: no folds by group, so the error on new groups is unknown; group by {others}"
     return ("kfold",), [remark("few-groups", text, groups=count, columns=there)]
 
@@ -459,22 +486,29 @@ def hub_of(groups: np.ndarray, hosts: np.ndarray | None) -> str | None:
     if hosts is None:
         return None
     of = pd.concat([pd.Series(groups), pd.Series(hosts)[hosts != groups]]).value_counts()
-    return str(of.index[0]) if len(groups) - of.iloc[0] < LEAST_LEFT else None
+    if len(groups) - of.iloc[0] < LEAST_LEFT:
+        return str(of.index[0])
+    return None
 
 
 def _columns_of_groups(rows: pd.DataFrame, unpaired: LearningData | None) -> list[str]:
     """Return the columns that would make `ENOUGH` groups or more, each of two rows or more on average."""
     words = ("op", *DTYPE_COLUMNS, "family", "variant", "scale_block")
-    tables = [rows] if unpaired is None else [rows, unpaired.rows]
-    return [
-        name
-        for name in (*DIMENSIONS, *words)
-        if all(
-            name in table and table[name].notna().all() and table[name].ne("").all()
-            for table in tables
-        )
-        and ENOUGH <= rows[name].nunique() <= len(rows) / 2
-    ]
+    if unpaired is None:
+        tables = [rows]
+    else:
+        tables = [rows, unpaired.rows]
+    result = []
+    for name in (*DIMENSIONS, *words):
+        if (
+            all(
+                name in table and table[name].notna().all() and table[name].ne("").all()
+                for table in tables
+            )
+            and ENOUGH <= rows[name].nunique() <= len(rows) / 2
+        ):
+            result.append(name)
+    return result
 
 
 def _merged(first: Evaluation, second: Evaluation) -> Evaluation:

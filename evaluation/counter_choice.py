@@ -132,7 +132,9 @@ class _Space:
         )
         gain = np.where(np.append(allowed, False), gain, 0.0)
         best = int(np.argmax(gain))
-        return best if gain[best] > 1e-12 * len(rest) else None
+        if gain[best] > 1e-12 * len(rest):
+            return best
+        return None
 
     def thinned(self, chosen: Sequence[int], penalty: float) -> list[int]:
         """Return the columns without those that lower the logarithm of what is left by less than the penalty."""
@@ -219,7 +221,10 @@ class WithinPasses(RegressorMixin, BaseEstimator):
         """Choose the counters and fit the model to what is left."""
         made = lambda: choose(X, y, self.passes, self.limits)  # noqa: E731
         rows = (X.to_numpy(), np.asarray(y))
-        self.counters_ = made() if memo is None else memo.of(("counters", self.passes), rows, made)
+        if memo is None:
+            self.counters_ = made()
+        else:
+            self.counters_ = memo.of(("counters", self.passes), rows, made)
         self.columns_ = [
             str(name) for name in X.columns if not is_counter(str(name)) or name in self.counters_
         ]
@@ -320,11 +325,10 @@ def without(dataset: Dataset, patterns: Sequence[str]) -> Dataset:
     Raises DataError: they match no column, or all of them.
     """
     names = [str(name) for name in dataset.X.columns]
-    kept = [
-        name
-        for name in names
-        if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns)
-    ]
+    kept = []
+    for name in names:
+        if not any(fnmatchcase(name, pattern.strip()) for pattern in patterns):
+            kept.append(name)
     if len(kept) in (0, len(names)):
         what = "every feature" if not kept else "no feature"
         raise DataError(
@@ -353,7 +357,10 @@ def fewest(trials: Sequence[Trial], dataset: Dataset, passes: int) -> Trial:
 
 
 def _suite(dataset: Dataset, seed: int) -> list[Candidate]:
-    names = [name for models in CATEGORIES.values() for name in models]
+    names = []
+    for models in CATEGORIES.values():
+        for name in models:
+            names.append(name)
     return suite("default", columnar(replace(dataset, unpaired=None)), seed, names)
 
 

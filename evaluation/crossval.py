@@ -254,7 +254,10 @@ def cross_validate(
     observed = check_targets(dataset.y, sources_of(dataset))
     repeats = repeats_of(dataset)
     problems = None if repeats is None else repeats.paired
-    counts = folds if isinstance(folds, Mapping) else dict.fromkeys(schemes, folds)
+    if isinstance(folds, Mapping):
+        counts = folds
+    else:
+        counts = dict.fromkeys(schemes, folds)
     fold_of_row = {}
     for scheme in schemes:
         fold_of_row[scheme] = make_folds(
@@ -291,7 +294,10 @@ def _rounds(
         tasks.reverse()
         tasks.sort(key=lambda task: (task.fold, schemes.index(task.scheme)))
     begin = 0
-    pauses = {pause for observer in observers for pause in observer.pauses}
+    pauses = set()
+    for observer in observers:
+        for pause in observer.pauses:
+            pauses.add(pause)
     for end in [*sorted(pauses), max(course.counts.values())]:
         yield [task for task in tasks if begin <= task.fold < end]
         begin = end
@@ -315,7 +321,10 @@ def families(candidates: Sequence[Candidate]) -> list[tuple[Candidate, ...]]:
     """Return the candidates, those of one family together, in the order of the last of them."""
     members: dict[str, tuple[Candidate, ...]] = {}
     for candidate in candidates:
-        key = candidate.name if candidate.family is None else f"family {candidate.family}"
+        if candidate.family is None:
+            key = candidate.name
+        else:
+            key = f"family {candidate.family}"
         members[key] = (*members.pop(key, ()), candidate)
     return list(members.values())
 
@@ -461,9 +470,10 @@ def _failure(scheme: str, name: str, course: Course, dataset: LearningData) -> s
     outcomes = course.outcomes[scheme, name]
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if failed:
-        where = (
-            "" if len(failed) == len(outcomes) else f" (in {len(failed)} of {len(outcomes)} folds)"
-        )
+        if len(failed) == len(outcomes):
+            where = ""
+        else:
+            where = f" (in {len(failed)} of {len(outcomes)} folds)"
         return f"{failed[0].error}{where}"
     folds = course.folds[scheme]
     predicted = course.predictions(scheme, name)
@@ -472,7 +482,10 @@ def _failure(scheme: str, name: str, course: Course, dataset: LearningData) -> s
     if not len(bad):
         return None
     sources = sources_of(dataset)
-    first = f"row {bad[0]}" if sources is None else sources[bad[0]]
+    if sources is None:
+        first = f"row {bad[0]}"
+    else:
+        first = sources[bad[0]]
     return f"predicted {predicted[bad[0]]} for {len(bad)} of {len(predicted)} rows (first: {first})"
 
 

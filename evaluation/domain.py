@@ -104,10 +104,9 @@ class TrainedRange:
         )
         gaps = np.any([one.gaps for one in parts], axis=0)
         kinds = dict.fromkeys(kind for one in parts for kind in one.own)
-        own = {
-            kind: cls.together([one.own[kind] for one in parts if kind in one.own])
-            for kind in kinds
-        }
+        own = {}
+        for kind in kinds:
+            own[(kind)] = cls.together([one.own[kind] for one in parts if kind in one.own])
         return cls(parts[0].names, low, high, gaps, own)
 
     def check(self, X: pd.DataFrame) -> RangeCheck:
@@ -127,7 +126,10 @@ class TrainedRange:
             distances = one._distances(values[rows])
             furthest[rows] = distances.max(axis=1, initial=0.0)
             reasons.extend(one._reasons(values[rows], distances), rows)
-        common = self._distances(values).max(axis=1, initial=0.0) if self.own else furthest
+        if self.own:
+            common = self._distances(values).max(axis=1, initial=0.0)
+        else:
+            common = furthest
         return RangeCheck(furthest > 0, reasons, furthest, 1.0 + WIDENING * furthest, common)
 
     def holds(self, X: pd.DataFrame) -> BoolArray:
@@ -186,10 +188,9 @@ class TrainedRange:
         kinds = dict.fromkeys(kind for entry in entries for kind in entry.get("own", {}))
         if foreign := sorted(set(kinds) - set(state)):
             raise ValueError(f"ranges of classes that are no features: {few(foreign)}")
-        own = {
-            kind: cls.from_dict({name: entry["own"][kind] for name, entry in state.items()})
-            for kind in kinds
-        }
+        own = {}
+        for kind in kinds:
+            own[(kind)] = cls.from_dict({name: entry["own"][kind] for name, entry in state.items()})
         return cls(tuple(state), low, high, np.array([e["gaps"] for e in entries], dtype=bool), own)
 
     def _parts(self, values: FloatArray) -> Iterator[tuple[TrainedRange, NDArray[np.intp]]]:
@@ -289,15 +290,26 @@ class TrainedRange:
         for (code, limit, side), factor in product(ends, (True, False)):
             at = np.flatnonzero(side & (scaled == factor))
             far = _far(values[at], limit, log, factor, span)
-            meant, bound = (np.exp2(values[at]), np.exp2(limit)) if log else (values[at], limit)
+            if log:
+                meant, bound = (np.exp2(values[at]), np.exp2(limit))
+            else:
+                meant, bound = (values[at], limit)
             shared = {"feature": name, "limit": float(bound), "only": low == high, "factor": factor}
             own = {"value": meant.tolist(), "far": far.tolist()}
             unit, called = (
                 "x" if factor else " spans",
                 name.removeprefix(LOG_PREFIX) if log else name,
             )
-            trained = "only at" if low == high else "to" if side is above else "from"
-            way, side_of = ("above", "beyond") if side is above else ("below", "below")
+            if low == high:
+                trained = "only at"
+            elif side is above:
+                trained = "to"
+            else:
+                trained = "from"
+            if side is above:
+                way, side_of = ("above", "beyond")
+            else:
+                way, side_of = ("below", "below")
             place = f"trained {trained} {bound:.6g} (%.3g{unit} {side_of})"
             template = f"{called.replace('%', '%%')} is %.6g, {place}"
             yield (
@@ -316,7 +328,9 @@ def _far(values: FloatArray, limit: float, log: bool, factor: bool, span: float)
     """Return how far values (n,) lie from a limit: by which factor, or how many trained spans."""
     if log:
         return np.exp2(np.minimum(np.abs(values - limit), 99.0))
-    return np.maximum(values / limit, limit / values) if factor else np.abs(values - limit) / span
+    if factor:
+        return np.maximum(values / limit, limit / values)
+    return np.abs(values - limit) / span
 
 
 def trained_range(X: pd.DataFrame) -> TrainedRange:
@@ -352,4 +366,6 @@ def in_range_of_others(X: pd.DataFrame, folds: NDArray[Any]) -> BoolArray:
 
 
 def _or_none(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    if np.isfinite(value):
+        return float(value)
+    return None

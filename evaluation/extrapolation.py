@@ -242,7 +242,10 @@ class Beyond:
         fade = float(saved["fade"])
         if not fade > 0:
             raise ValueError("fade of the rule outside the trained range")
-        other = Rule.from_dict(saved["other"]) if saved.get("other") else None
+        if saved.get("other"):
+            other = Rule.from_dict(saved["other"])
+        else:
+            other = None
         wider = {str(name): float(times) for name, times in saved.get("wider", {}).items()}
         if not all(0 < times < np.inf for times in wider.values()):
             raise ValueError("widths of operators outside the trained range")
@@ -311,7 +314,10 @@ def learn_beyond(
     the interval of each is. None where there are too few rows of different size, or the model
     cannot be fitted to the others.
     """
-    within = np.ones(len(dataset), dtype=bool) if within is None else within
+    if within is None:
+        within = np.ones(len(dataset), dtype=bool)
+    else:
+        within = within
     some = drawn(np.ones(len(dataset), dtype=bool), MOST_TRIED)
     near = np.ones(some.sum()) if scale is None else scale[some]
     dataset, predicted, within = dataset.taken(some), predicted[some], within[some]

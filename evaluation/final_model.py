@@ -336,7 +336,9 @@ def _done(step: _Step, datasets: Mapping[str, Dataset]) -> tuple[_Step, Any]:
 
 def _units(groups: NDArray[Any], scheme: str) -> int:
     """Return what `ENOUGH` counts of rows of such groups: rows where they are shuffled, groups where those are new."""
-    return len(groups) if scheme == "kfold" else len(pd.unique(groups))
+    if scheme == "kfold":
+        return len(groups)
+    return len(pd.unique(groups))
 
 
 def _of_new_devices(
@@ -494,7 +496,9 @@ def _within(dataset: Dataset, predicted: FloatArray, folds: IntArray, scheme: st
     seen = ~np.isnan(predicted)
     within = seen & in_range_of_others(dataset.X, folds)
     enough = _units(dataset.groups[within], scheme) >= ENOUGH[scheme]
-    return within if enough and len(np.unique(folds[within])) > 2 else seen
+    if enough and len(np.unique(folds[within])) > 2:
+        return within
+    return seen
 
 
 def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
@@ -507,9 +511,10 @@ def _rankers(competition: Competition, best: Candidate) -> list[Candidate]:
     }
     ran = [model for model in competition.models if model.name in errors]
     tested = [model for model in ran if model.selects_features and model.tests_features]
-    linear = (
-        [min(tested, key=lambda model: errors[model.name])] if tested and best not in tested else []
-    )
+    if tested and best not in tested:
+        linear = [min(tested, key=lambda model: errors[model.name])]
+    else:
+        linear = []
     return [*(model for model in ran if model.is_forest and model is not best), *linear]
 
 
@@ -518,7 +523,10 @@ def _ranked(dataset: Dataset, model: Candidate, scheme: str, seed: int) -> list[
     dataset = replace(
         dataset, X=dataset.X[[name for name in dataset.X if not str(name).startswith(RULE)]]
     )
-    by_rss = ranking_by_rss(fit_all(dataset, model, scheme), model) if model.is_forest else []
+    if model.is_forest:
+        by_rss = ranking_by_rss(fit_all(dataset, model, scheme), model)
+    else:
+        by_rss = []
     return [*by_rss, *ranking(dataset, model, scheme, seed)]
 
 

@@ -204,7 +204,10 @@ def repeats_of(data: LearningData) -> PairedAndUnpaired | None:
     """
     if RUN not in data.rows and HOST_DEVICE not in data.rows:
         return None
-    tables = [data.rows] if data.unpaired is None else [data.rows, data.unpaired.rows]
+    if data.unpaired is None:
+        tables = [data.rows]
+    else:
+        tables = [data.rows, data.unpaired.rows]
     problems = pd.concat(tables, ignore_index=True).drop(columns=RUN, errors="ignore")
     ids = problem_ids(problems, device=False)
     if len(np.unique(ids)) == len(ids):
@@ -220,7 +223,9 @@ def hosts_of(data: LearningData) -> NDArray | None:
 
 def sources_of(data: LearningData) -> list[str] | None:
     """Return the file and row that each row came from; None where the table does not say."""
-    return data.rows["source"].astype(str).tolist() if "source" in data.rows.columns else None
+    if "source" in data.rows.columns:
+        return data.rows["source"].astype(str).tolist()
+    return None
 
 
 def learnable(left_out: BoolArray, groups: NDArray, hosts: NDArray | None) -> BoolArray:
@@ -285,7 +290,10 @@ def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> IntArray:
         raise ValueError(f"parameter groups of make_folds must have {n} entries, got {len(groups)}")
     code, names = pd.factorize(groups, sort=True)
     if len(names) < 2:
-        counted = f"all rows are of group {str(names[0])!r}" if len(names) else "there are no rows"
+        if len(names):
+            counted = f"all rows are of group {str(names[0])!r}"
+        else:
+            counted = "there are no rows"
         raise DataError(
             f"grouped cross-validation needs at least 2 groups, {counted}: "
             "choose another column for the groups, or measure more of them"

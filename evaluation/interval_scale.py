@@ -83,7 +83,10 @@ class Difficulty:
     ) -> FloatArray:
         """Return the difficulty of rows, (n,), from their features (n × p), predictions and devices (n,); > 0."""
         p, found = np.asarray(predicted, dtype=np.float64), np.empty(len(X))
-        named = None if devices is None else np.asarray(devices, dtype=object)
+        if devices is None:
+            named = None
+        else:
+            named = np.asarray(devices, dtype=object)
         for first in range(0, len(X), _AT_ONCE):
             rows = slice(first, first + _AT_ONCE)
             own = None if named is None else named[rows]
@@ -191,8 +194,14 @@ class Spread:
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
         """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
-        difficulty = Difficulty.from_dict(saved["difficulty"]) if saved.get("difficulty") else None
-        strata = Strata.from_list(saved["strata"]) if saved.get("strata") else None
+        if saved.get("difficulty"):
+            difficulty = Difficulty.from_dict(saved["difficulty"])
+        else:
+            difficulty = None
+        if saved.get("strata"):
+            strata = Strata.from_list(saved["strata"])
+        else:
+            strata = None
         return cls(ConformalIntervals.from_dict(saved["intervals"]), difficulty, strata)
 
 

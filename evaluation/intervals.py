@@ -92,22 +92,30 @@ class ConformalIntervals:
         """
         residuals = log_ratio(observed, predicted) / _positive(scale)
         code = pd.factorize(np.asarray(groups), sort=True)[0]
-        self.levels_ = LEVELS if level is None else LEVELS[[_place(level)]]
+        if level is None:
+            self.levels_ = LEVELS
+        else:
+            self.levels_ = LEVELS[[_place(level)]]
         self.rows_, self.groups_ = len(residuals), int(code.max(initial=-1)) + 1
-        what, count = ("groups", self.groups_) if self.scheme == "grouped" else ("rows", self.rows_)
+        if self.scheme == "grouped":
+            what, count = ("groups", self.groups_)
+        else:
+            what, count = ("rows", self.rows_)
         if count < 2:
             raise DataError(
                 f"intervals need at least 2 {what} to be calibrated on, there are {count}: "
                 "measure more"
             )
         few = what == "groups" and count <= FEW  # which way they err is chance
-        self.up_, self.down_ = (1.0, 1.0) if few else _sides(residuals)
+        if few:
+            self.up_, self.down_ = (1.0, 1.0)
+        else:
+            self.up_, self.down_ = _sides(residuals)
         even = np.where(residuals > 0, residuals / self.up_, residuals / self.down_) + 0.0
-        self.radii_ = (
-            _group_radii(even, code, self.levels_)
-            if what == "groups"
-            else conformal_quantile(np.sort(np.abs(even)), self.levels_)
-        )
+        if what == "groups":
+            self.radii_ = _group_radii(even, code, self.levels_)
+        else:
+            self.radii_ = conformal_quantile(np.sort(np.abs(even)), self.levels_)
         return self
 
     def radius(self, level: float) -> float:
@@ -160,7 +168,10 @@ class ConformalIntervals:
             needed = np.maximum(residuals - near_up, -residuals - near_down) / out
             needed = np.where(np.isnan(needed), np.inf, needed)
             limit = _order_statistic(needed, level)
-            error = _clustered_error(needed <= limit, units) if found.groups_ > 1 else 0.0
+            if found.groups_ > 1:
+                error = _clustered_error(needed <= limit, units)
+            else:
+                error = 0.0
             radii[i] = _order_statistic(needed, level * (1 + 1 / len(units)) + MARGIN * error)
         found.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
         return found
@@ -395,12 +406,21 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
     deviations = within[rows][order][
         np.minimum(np.searchsorted(reached / reached[-1], _SHARES), len(order) - 1)
     ]
-    scatter = float(spread[told].var(ddof=1)) / told.sum() if told.sum() > 1 else 0.0
-    freedom = max(2 * variance**2 / scatter, 1.0) if scatter > 0 else np.inf
+    if told.sum() > 1:
+        scatter = float(spread[told].var(ddof=1)) / told.sum()
+    else:
+        scatter = 0.0
+    if scatter > 0:
+        freedom = max(2 * variance**2 / scatter, 1.0)
+    else:
+        freedom = np.inf
     if count <= FEW:
         shifts, masses = np.sqrt(between) * special.stdtrit(max(count - 1, 1), _SHARES), _MASSES
     else:
-        shifts = middle * np.sqrt(between / total) if total > 0 else np.zeros(count)
+        if total > 0:
+            shifts = middle * np.sqrt(between / total)
+        else:
+            shifts = np.zeros(count)
         if count > _MOST_SHIFTS:
             shifts = np.quantile(shifts, (np.arange(_MOST_SHIFTS) + 0.5) / _MOST_SHIFTS)
         shifts = np.r_[
@@ -408,13 +428,19 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
         ]  # groups may as well err the other way; Student's t does already
         masses = np.full(len(shifts), 1 / len(shifts))
     weights = np.outer(masses, _MASSES).ravel()
-    levels = asked / (1 - missed) if missed < 1 else np.full(len(asked), 2.0)
+    if missed < 1:
+        levels = asked / (1 - missed)
+    else:
+        levels = np.full(len(asked), 2.0)
     wanted = np.minimum(levels, 1) - 1e-9
     below = np.clip(np.searchsorted(_STRETCHED, asked, "right") - 1, 0, len(_STRETCHED) - 2)
     found = np.empty((len(_STRETCHED), len(asked)))
     for at in np.union1d(below, below + 1):
         level, normal = (1 + _STRETCHED[at]) / 2, _NORMAL[at]
-        stretch = 1.0 if count <= FEW else special.stdtrit(count - 1, level) / normal
+        if count <= FEW:
+            stretch = 1.0
+        else:
+            stretch = special.stdtrit(count - 1, level) / normal
         inner = deviations * (
             special.stdtrit(freedom, level) / normal if np.isfinite(freedom) else 1.0
         )

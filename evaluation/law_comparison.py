@@ -121,7 +121,9 @@ def p_value_of(distance: float, error: float, df: int) -> float:
     """Return the two-sided p-value of distance = 0; a fit without residuals would decide by rounding error alone."""
     if abs(distance) < 1e-9:
         return 1.0
-    return float(2 * stats.t.sf(abs(distance) / error, df)) if error > 0 else 0.0
+    if error > 0:
+        return float(2 * stats.t.sf(abs(distance) / error, df))
+    return 0.0
 
 
 def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> tuple[float, float]:
@@ -164,7 +166,10 @@ def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> t
     logs -= group_quantile(logs, 0.5, codes)
     z = float(stats.norm.ppf((1 + MOST_ROWS) / 2))
     robust = group_quantile(np.abs(logs), MOST_ROWS, codes) / z
-    logs = np.clip(logs, -3 * robust, 3 * robust) if robust > 0 else logs
+    if robust > 0:
+        logs = np.clip(logs, -3 * robust, 3 * robust)
+    else:
+        logs = logs
     means, free = np.bincount(codes, logs) / sizes, max(len(logs) - len(sizes), 1)
     within = float(np.sum((logs - means[codes]) ** 2)) / free
     between, own = float(np.var(means, ddof=1)), within * (1 - float(np.mean(1 / sizes)))

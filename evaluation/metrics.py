@@ -115,11 +115,10 @@ def summarise(
         errors = ape(observed, predicted)
         with np.errstate(over="ignore"):
             mean = errors.mean()
-            even = (
-                None
-                if groups is None
-                else pd.Series(errors).groupby(np.asarray(groups)).mean().mean()
-            )
+            if groups is None:
+                even = None
+            else:
+                even = pd.Series(errors).groupby(np.asarray(groups)).mean().mean()
         figures = {
             "e_out": finite(mean),
             "e_out_groups": finite(even),
@@ -144,7 +143,9 @@ def summarise(
 
 def finite(value: float | None) -> float | None:
     """Return ``value`` as a float that JSON can hold, None for what it cannot."""
-    return float(value) if value is not None and np.isfinite(value) else None
+    if value is not None and np.isfinite(value):
+        return float(value)
+    return None
 
 
 def by_group(observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike) -> pd.DataFrame:
@@ -238,9 +239,10 @@ def accounting(
     where no cost is known.
     """
     target_s = np.asarray(cost, dtype=np.float64)
-    host_s = (
-        np.zeros(len(target_s)) if run_us is None else np.asarray(run_us, dtype=np.float64) / 1e6
-    )
+    if run_us is None:
+        host_s = np.zeros(len(target_s))
+    else:
+        host_s = np.asarray(run_us, dtype=np.float64) / 1e6
     passes = 0 if run_us is None else passes
     counters_s, each_s = passes * host_s, np.full(len(target_s), model_s / max(len(target_s), 1))
     times = np.asarray(speedup(target_s, host_s, counters_s, each_s))
@@ -250,7 +252,10 @@ def accounting(
     costs = {"target_s": target_s, "host_s": host_s, "counters_s": counters_s, "model_s": each_s}
     sums = {name: float(values[known].sum()) for name, values in costs.items()}
     own = sums["host_s"] + sums["counters_s"] + (0.0 if training_s is None else sums["model_s"])
-    before = sum(sums.values()) if training_s is None else training_s
+    if training_s is None:
+        before = sum(sums.values())
+    else:
+        before = training_s
     saved = (sums["target_s"] - own) / int(known.sum())
     return times, {
         "n": int(known.sum()),

@@ -98,15 +98,14 @@ def held_out_importance(
     facts = {}
     for name in found:
         signs = {np.sign(way[name]) for way in ways}
-        sign = (
-            ""
-            if signs == {0.0}
-            else "+"
-            if signs <= {1.0, 0.0}
-            else "-"
-            if signs <= {-1.0, 0.0}
-            else "±"
-        )
+        if signs == {0.0}:
+            sign = ""
+        elif signs <= {1.0, 0.0}:
+            sign = "+"
+        elif signs <= {-1.0, 0.0}:
+            sign = "-"
+        else:
+            sign = "±"
         facts[name] = {
             "selected": chosen[name] if selects else None,
             "folds": len(ways),
@@ -157,7 +156,10 @@ def _fitted_without(
     unpaired: Any = slice(None)
     if groups is not None and dataset.unpaired is not None:
         unpaired = ~np.isin(dataset.unpaired.groups.astype(str), groups[left_out])
-    others = ~left_out if groups is None else learnable(left_out, groups, hosts_of(dataset))
+    if groups is None:
+        others = ~left_out
+    else:
+        others = learnable(left_out, groups, hosts_of(dataset))
     return fit_all(dataset, model, scheme, drawn(others, most or len(left_out)), unpaired)
 
 
@@ -189,7 +191,10 @@ def split_p_values(
     if not names:
         return {}
     y = dataset.y[tests]
-    weights = (y.min() / y) ** 2 if model.space == RELATIVE else np.ones(len(y))
+    if model.space == RELATIVE:
+        weights = (y.min() / y) ** 2
+    else:
+        weights = np.ones(len(y))
     codes = np.unique(groups[tests], return_inverse=True)[1]
     values = _jackknife_p_values(
         dataset.X.loc[tests, names].to_numpy(dtype=np.float64), y, weights, codes
@@ -284,14 +289,19 @@ def rss_decrease(fitted: Any) -> dict[str, float]:
         values = getattr(layer, "feature_importances_", None)
         if values is not None:
             fitting = [names for names in (*handed_on, given) if len(names) == len(values)]
-            names = fitting[-1] if fitting else [f"x{column}" for column in range(len(values))]
+            if fitting:
+                names = fitting[-1]
+            else:
+                names = [f"x{column}" for column in range(len(values))]
             return {name: 100.0 * float(value) for name, value in zip(names, values, strict=True)}
         handed_on += [given, selected]
     return {}
 
 
 def _words(names: Any) -> list[str]:
-    return [] if names is None else [str(name) for name in names]
+    if names is None:
+        return []
+    return [str(name) for name in names]
 
 
 def _table(

@@ -281,12 +281,17 @@ def _errors(observed: ArrayLike, predictions: pd.DataFrame) -> FloatArray:
 def _losses(errors: FloatArray, criterion: str) -> FloatArray:
     """Return what a model is chosen by, of each row and model: the error, or 100 where it is beyond a threshold."""
     limit = CRITERIA[criterion][0]
-    return errors if limit is None else np.where(np.isnan(errors), np.nan, 100.0 * (errors > limit))
+    if limit is None:
+        return errors
+    return np.where(np.isnan(errors), np.nan, 100.0 * (errors > limit))
 
 
 def _clusters(groups: ArrayLike, scheme: str, problems: ArrayLike | None) -> NDArray[np.intp]:
     """Return the number of the unit that each row is resampled with."""
-    rows = np.arange(len(np.asarray(groups))) if problems is None else problems
+    if problems is None:
+        rows = np.arange(len(np.asarray(groups)))
+    else:
+        rows = problems
     return pd.factorize(np.asarray(groups if scheme == "grouped" else rows), sort=True)[0]
 
 
@@ -311,7 +316,9 @@ def _stopped(
     if partial is None:
         return None
     names = _contenders([str(name) for name in partial.columns], baselines, contenders)
-    return partial[names] if names else None
+    if names:
+        return partial[names]
+    return None
 
 
 def _in_order(names: list[str], errors: FloatArray, tied: BoolArray, chosen: str) -> list[str]:
@@ -360,7 +367,9 @@ class _Chooser:
         self.laws = np.array(
             [place for place, name in enumerate(names) if name in baselines], dtype=np.intp
         )
-        self.default = names.index(default) if default in names else None
+        self.default: int | None = None
+        if default in names:
+            self.default = names.index(default)
         self.reach = min(1.0, np.sqrt(CAUTION / units))
 
     def best(self) -> int:

@@ -65,7 +65,9 @@ def rule_of_units(units: int, tests: int, level: float = LEVEL) -> str:
     >>> rule_of_units(16, 26), rule_of_units(9, 26)
     ('Wilcoxon signed-rank', "Student's t")
     """
-    return SIGNED_RANK if 0.5**units <= level / tests else STUDENT
+    if 0.5**units <= level / tests:
+        return SIGNED_RANK
+    return STUDENT
 
 
 def p_values(
@@ -159,6 +161,9 @@ def p_value_of_pair(first: FloatArray, second: FloatArray, less: bool, level: fl
     ``less`` says whether the second's mean over all rows is the smaller. Units that mostly say the
     opposite do not support it, and the p-value is then large.
     """
-    larger, smaller = (first, second) if less else (second, first)
+    if less:
+        larger, smaller = (first, second)
+    else:
+        larger, smaller = (second, first)
     values = p_values(larger[:, None], smaller[:, None], logs=True, tests=1, level=(1 - level) / 2)
     return min(1.0, 2 * float(values[0]))

@@ -262,12 +262,11 @@ class TrainedModel:
                 f"{source} and the model of known groups beside it do not belong together: train "
                 "again"
             )
-        difficult = [
-            name
-            for one in model.spreads.values()
-            if one.difficulty
-            for name in one.difficulty.names
-        ]
+        difficult = []
+        for one in model.spreads.values():
+            if one.difficulty:
+                for name in one.difficulty.names:
+                    difficult.append(name)
         wider = () if model.beyond is None else model.beyond.wider
         difficult = [name for name in difficult if not name.startswith(ON_DEVICE)]
         if foreign := sorted({*model.domain.names, *difficult, *wider} - set(saved.feature_names)):
@@ -291,9 +290,10 @@ class TrainedModel:
             np.unique(np.linspace(0, len(rows) - 1, min(ANSWERS, len(rows))).astype(int))
         ]
         some = self.as_asked(some)
-        asked = {
-            str(name): [_plain(value) for value in some[name]] for name in some if name != "source"
-        }
+        asked = {}
+        for name in some:
+            if name != "source":
+                asked[(str(name))] = [_plain(value) for value in some[name]]
         return {"level": LEVEL, "rows": asked, "answers": self._answers(asked, LEVEL)}
 
     def as_asked(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -307,7 +307,10 @@ class TrainedModel:
     def of_target(self, gpu: GPU, word: str = "") -> tuple[TrainedModel, str]:
         """Return the model of many targets told of one, and how rows name that: one's own by its name, or ``word``."""
         known = {one.name: one for one in all_gpus()}.get(gpu.name)
-        word = gpu.name if known == gpu else word or f"{gpu.name} (your own)"
+        if known == gpu:
+            word = gpu.name
+        else:
+            word = word or f"{gpu.name} (your own)"
         return (self if known == gpu else replace(self, own=(word, gpu))), word
 
     def asked_of(self, rows: pd.DataFrame, target: str) -> pd.DataFrame:
@@ -345,7 +348,10 @@ class TrainedModel:
 
     def _answers(self, asked: Mapping[str, list[Any]], level: float) -> dict[str, list[Any]]:
         found = self.predict(fill_text(pd.DataFrame(asked)), level).select_dtypes("number")
-        return {str(name): [_plain(value) for value in found[name]] for name in found}
+        result = {}
+        for name in found:
+            result[(str(name))] = [_plain(value) for value in found[name]]
+        return result
 
     def _check_answers(self, source: Path | str) -> None:
         """Refuse a manifest under which rows are answered otherwise than when it was saved."""
@@ -465,7 +471,9 @@ class TrainedModel:
 
     def with_prior(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with what the prior predicts for the target, where there is one."""
-        return rows if self.prior is None else self.prior.told(rows, self.recipe.target)
+        if self.prior is None:
+            return rows
+        return self.prior.told(rows, self.recipe.target)
 
     def told(self, rows: pd.DataFrame, gpu: GPU) -> pd.DataFrame:
         """Return the rows with what this model, as a prior, predicts for a GPU; NaN where it says nothing.
@@ -598,16 +606,18 @@ class TrainedModel:
                 "new-device-without-interval", f"{text}: train on some of them too", near=known
             )
         if known in (SIBLING, STRANGER):
-            there = "some of its family were" if known == SIBLING else "none of its family was"
+            if known == SIBLING:
+                there = "some of its family were"
+            else:
+                there = "none of its family was"
             text = (
                 f"no interval: this device was not trained, {there}, and how far such devices err "
                 "was not measured: "
             )
-            what = (
-                "train with group=device"
-                if self.groups and self.groups.by != ("device",)
-                else "train on more GPUs"
-            )
+            if self.groups and self.groups.by != ("device",):
+                what = "train with group=device"
+            else:
+                what = "train on more GPUs"
             return remark("new-device-without-interval", f"{text}{what}", near=known)
         count = len(self.groups.rows_of) if self.groups else 0
         text = (
@@ -621,9 +631,10 @@ class TrainedModel:
         values = np.full((len(rows), len(self.recipe.columns)), np.nan)
         unlike, unable = Reasons(len(rows)), Reasons(len(rows))
         for kind in _kinds(rows, work):
-            part, its = (
-                (rows, work) if len(kind) == len(rows) else (rows.iloc[kind], work.take(kind))
-            )
+            if len(kind) == len(rows):
+                part, its = (rows, work)
+            else:
+                part, its = (rows.iloc[kind], work.take(kind))
             new, why = Reasons(len(kind)), None
             if (told := self._cannot_run(part)) is not None:
                 unable.add(kind, told)
@@ -654,7 +665,10 @@ class TrainedModel:
         """Return why rows of one device, and one host, say nothing of them; None where they do."""
         target, name = self.recipe.target, str(rows["device"].iloc[0])
         if each_gpu(rows, target):
-            host = str(rows[HOST_DEVICE].iloc[0]) if HOST_DEVICE in rows else ""
+            if HOST_DEVICE in rows:
+                host = str(rows[HOST_DEVICE].iloc[0])
+            else:
+                host = ""
             if host == name and self.recipe.comparison.is_many:
                 itself = f"this row was measured on {name} itself: there is nothing to predict"
                 return remark("measured-on-target", itself, device=name)
@@ -662,7 +676,10 @@ class TrainedModel:
                 return None
             text = f"no GPU {host!r} is known: what measured a row must be one of the catalogue"
             return remark("unknown-device", text, device=host)
-        problem = f"no GPU {name!r} is known" if name else "the row names no device"
+        if name:
+            problem = f"no GPU {name!r} is known"
+        else:
+            problem = "the row names no device"
         what = (
             "one that is none of the catalogue's is stated, by its file, as the default of device"
         )
@@ -679,11 +696,9 @@ class TrainedModel:
             self.recipe.target,
         )
         if self.recipe.host is not None:
-            return (
-                self._measured(rows)
-                if measure == "host"
-                else self._laws(rows, work)[0][measure].to_numpy()
-            )
+            if measure == "host":
+                return self._measured(rows)
+            return self._laws(rows, work)[0][measure].to_numpy()
         if (parts := sum_of_parts(self.recipe.metric, rows, target)) is not None:
             return parts
         return on_each(work, rows, target, published(partial(size, measure)))
@@ -701,7 +716,9 @@ class TrainedModel:
     def unpublished(self, rows: pd.DataFrame) -> dict[str, str]:
         """Return the laws that lack a figure for some of the rows, because it is not published, and which."""
         if self.own is None:
-            return self._laws(rows, work_of(rows))[1] if len(rows) else {}
+            if len(rows):
+                return self._laws(rows, work_of(rows))[1]
+            return {}
         lacking = dict[str, list[str]]()
         for model, at in self._on_own(rows, *self.own):
             for law, why in model.unpublished(model._named(rows.iloc[at])).items():
@@ -767,11 +784,11 @@ def _kinds(rows: pd.DataFrame, work: Work) -> list[np.ndarray]:
 def _plain(value: Any) -> Any:
     """Return a cell as JSON holds it, None where there is none."""
     if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return (
-        None
-        if value is None or value is pd.NA
-        else value.item()
-        if isinstance(value, np.generic)
-        else value
-    )
+        if np.isfinite(value):
+            return float(value)
+        return None
+    if value is None or value is pd.NA:
+        return None
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

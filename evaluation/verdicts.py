@@ -191,11 +191,10 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     else:
         code, text, figures = "law-median-undecided", f"median {c}", {"deviation": c}
     more = more_groups(evidence, margin)
-    needed = (
-        f"about {more} more groups like these would tell"
-        if more
-        else f"{MOST_TIMES} times as many would not"
-    )
+    if more:
+        needed = f"about {more} more groups like these would tell"
+    else:
+        needed = f"{MOST_TIMES} times as many would not"
     if evidence.scatter > margin and evidence.excess <= 1:
         needed = "noise in the host's times alone can be as much"
     text = f"cannot tell ({text}; {needed})"

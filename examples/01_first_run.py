@@ -2,9 +2,9 @@
 Train on measured kernels
 =========================
 
-The embedded measurements are FP8 matrix products that AMD timed on MI300X (the host) and MI355X (the target), 429 of them on
-both. By their peaks FLOPS scaling says that MI355X takes 0.52 of the time. Here three models learn what it
-really takes, and are scored on rows that they have not seen.
+The embedded measurements are FP8 matrix products that AMD timed on MI300X (the host) and MI355X (the
+target), 429 of them on both. By their peaks FLOPS scaling says that MI355X takes 0.52 of the time.
+Here three models learn what it really takes, and are scored on rows that they have not seen.
 """
 
 import flopcast as fc

@@ -516,7 +516,9 @@ def _words(column: str) -> Callable[[Context], np.ndarray]:
 def _variant(c: Context) -> np.ndarray:
     """Return the variants; of collectives without numbers ("combine num_experts=128"), which have few rows each."""
     codes, names = pd.factorize(c.texts("variant"))
-    bare = [" ".join(word for word in name.split() if "=" not in word) for name in names]
+    bare = []
+    for name in names:
+        bare.append(" ".join(word for word in name.split() if "=" not in word))
     own = np.where(
         c.texts("op") == "collective", np.array(bare, dtype=object)[codes], c.texts("variant")
     )
@@ -535,11 +537,10 @@ def _host_kernel(c: Context) -> np.ndarray:
 
 def _host_campaign(c: Context) -> np.ndarray:
     """Return the search that chose the host's kernel; words of files that hold no winners of one are chance."""
-    searched = (
-        c.frame["tuned"].to_numpy(dtype=bool)
-        if "tuned" in c.frame
-        else np.zeros(len(c), dtype=bool)
-    )
+    if "tuned" in c.frame:
+        searched = c.frame["tuned"].to_numpy(dtype=bool)
+    else:
+        searched = np.zeros(len(c), dtype=bool)
     return np.where(searched & (c.texts(HOST_CAMPAIGN) != ""), c.texts(HOST_CAMPAIGN), "none")
 
 
@@ -600,7 +601,9 @@ def told_of(name: str) -> tuple[str, str, str]:
         return "rule", "", of_rule(name).formula
     if name.startswith("counter.launch."):
         return "launch", "1", "registers or memory of a kernel, as its launch states"
-    return ("counter", "1", "hardware counter") if "counter." in name else ("other", "", "")
+    if "counter." in name:
+        return ("counter", "1", "hardware counter")
+    return ("other", "", "")
 
 
 def extra_metric(metric: str) -> Feature:

@@ -131,7 +131,9 @@ class Context:
     @cached_property
     def work(self) -> Work:
         """FLOPs, bytes and shape of every row."""
-        return work_of(self.frame) if self._work is None else self._work
+        if self._work is None:
+            return work_of(self.frame)
+        return self._work
 
     @cached_property
     def host(self) -> Device:

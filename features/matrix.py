@@ -162,9 +162,10 @@ def build_dataset(
     host_values = positive(pairs.paired, HOST + metric)
     laws, notes = scaling_laws(metric, work, host_values, host, target, pairs.paired)
     own = has_groups(pairs.paired) and has_groups(pairs.target_only)
-    unpaired, unlike = (
-        (None, 0) if comparison.is_many else _unpaired(pairs.target_only, recipe, group, own)
-    )
+    if comparison.is_many:
+        unpaired, unlike = (None, 0)
+    else:
+        unpaired, unlike = _unpaired(pairs.target_only, recipe, group, own)
     report = {
         **pairs.report,
         **unknown,
@@ -172,7 +173,10 @@ def build_dataset(
         "laws": notes,
         "features": _features(recipe),
     }
-    scaled = laws.get(BETWEEN_MANY) if comparison.is_many else None
+    if comparison.is_many:
+        scaled = laws.get(BETWEEN_MANY)
+    else:
+        scaled = None
     return Dataset(
         X=X,
         y=y,
@@ -276,7 +280,10 @@ def _size(metric: str, work: Work, target: GPU, rows: pd.DataFrame) -> pd.Series
     measure = "constant"
     if quantity(metric).grows:
         bounds = on_each(work, rows, target, published(ROOFLINE))
-        known = "memory" if np.isfinite(work.bytes).all() else "work-items"
+        if np.isfinite(work.bytes).all():
+            known = "memory"
+        else:
+            known = "work-items"
         measure = "roofline" if np.isfinite(bounds).all() else known
     values = on_each(work, rows, target, partial(size, measure))
     return pd.Series(values, name=measure)
@@ -307,7 +314,11 @@ def _unpaired(
 
 
 def _group_by(group: Sequence[str] | None, own: bool) -> tuple[str, ...] | None:
-    return tuple(group) if group is not None else () if own else None
+    if group is not None:
+        return tuple(group)
+    if own:
+        return ()
+    return None
 
 
 @dataclass(frozen=True)
@@ -326,8 +337,14 @@ class KnownGroups:
     @classmethod
     def of(cls, dataset: Dataset) -> Self:
         """Return the groups of a data set."""
-        devices = dataset.rows["device"].unique() if dataset.comparison.is_many else ()
-        hosts = dataset.rows[HOST_DEVICE].unique() if dataset.comparison.has_many_hosts else ()
+        if dataset.comparison.is_many:
+            devices = dataset.rows["device"].unique()
+        else:
+            devices = ()
+        if dataset.comparison.has_many_hosts:
+            hosts = dataset.rows[HOST_DEVICE].unique()
+        else:
+            hosts = ()
         counts = pd.Series(dataset.groups.astype(str)).value_counts(sort=False)
         rows_of = {str(name): int(count) for name, count in counts.items()}
         return cls(
@@ -349,7 +366,9 @@ class KnownGroups:
         def near(gpu: GPU | None) -> str:
             if gpu is None or all(gpu.vendor != one.vendor for one in seen):
                 return FOREIGN
-            return SIBLING if any(gpu.family == one.family for one in seen) else STRANGER
+            if any(gpu.family == one.family for one in seen):
+                return SIBLING
+            return STRANGER
 
         if not Comparison.of_target(target).is_many:
             nearest = np.full(len(rows), near(target), dtype=object)
@@ -369,11 +388,10 @@ class KnownGroups:
         The rows are of operators that are known.
         """
         counts = np.zeros(len(rows), dtype=np.int64)
-        needed = (
-            ["group"]
-            if self.by == ()
-            else ["device" if name == DEVICE_FAMILY else name for name in self.by or ()]
-        )
+        if self.by == ():
+            needed = ["group"]
+        else:
+            needed = ["device" if name == DEVICE_FAMILY else name for name in self.by or ()]
         there = np.full(len(rows), all(name in rows for name in needed))
         if there.any() and needed:
             there = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
@@ -436,7 +454,9 @@ def groups_of(
     """
     if group is None:
         own = has_groups(rows) if own is None else own
-        return rows["group"].astype(str).to_numpy(dtype=object) if own else group_labels(rows)
+        if own:
+            return rows["group"].astype(str).to_numpy(dtype=object)
+        return group_labels(rows)
     if DEVICE_FAMILY in group:
         rows = with_device_family(rows)
     missing = [name for name in group if name not in rows]

@@ -181,7 +181,10 @@ class FeatureRecipe:
         records = []
         for name in self.columns:
             category = name.split("=", 1)[0] if "=" in name else ""
-            formula = _CATEGORY[category].formula if category else self._feature(name).formula
+            if category:
+                formula = _CATEGORY[category].formula
+            else:
+                formula = self._feature(name).formula
             records.append(
                 {
                     "name": name,
@@ -292,7 +295,9 @@ class FeatureRecipe:
         if "=" not in name:
             feature = self._feature(name)
             missing = feature.needs == "measured" and not context.has_measured
-            return np.full(len(context), np.nan) if missing else feature.compute(context)
+            if missing:
+                return np.full(len(context), np.nan)
+            return feature.compute(context)
         stem, level = name.split("=", 1)
         category = _CATEGORY[stem]
         if category.needs == "measured" and not context.has_measured:
@@ -370,7 +375,10 @@ def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.Da
 
     Raises DataError where rows were measured on another device, or have no time.
     """
-    others = rows["device"][rows["device"] != host.name] if "device" in rows else rows.index[:0]
+    if "device" in rows:
+        others = rows["device"][rows["device"] != host.name]
+    else:
+        others = rows.index[:0]
     if len(others):
         raise DataError(
             f"this model predicts from rows of {host.name}, {len(others)} are of "
@@ -393,7 +401,10 @@ def _numerical(
     roles: dict[str, str] = {}
     units: dict[str, str] = {}
     skipped: dict[str, str] = {}
-    own = () if context.metric == "duration_us" else (extra_metric(context.metric),)
+    if context.metric == "duration_us":
+        own = ()
+    else:
+        own = (extra_metric(context.metric),)
     for feature in (
         *own,
         *CATALOGUE,
@@ -424,14 +435,18 @@ def _feature(name: str, metric: str, host: bool) -> Feature:
         return counter(name, host)
     if name.startswith(RULE):
         return of_rule(name)
-    return BY_NAME[name] if name in BY_NAME else extra_metric(metric)
+    if name in BY_NAME:
+        return BY_NAME[name]
+    return extra_metric(metric)
 
 
 def _levels(words: np.ndarray, share: float) -> tuple[str, ...]:
     """Return the levels with at least that share of the rows, sorted, and ``other`` for the rest."""
     codes, levels = pd.factorize(words)
     kept = sorted(map(str, levels[np.bincount(codes) >= share * len(words)]))
-    return tuple(kept) if len(kept) == len(levels) else (*kept, OTHER)
+    if len(kept) == len(levels):
+        return tuple(kept)
+    return (*kept, OTHER)
 
 
 def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
@@ -441,11 +456,9 @@ def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
 
 def _first_three(why: list[Remark]) -> list[Remark]:
     more = len(why) - _NAMED
-    return (
-        why
-        if more <= 0
-        else [*why[:_NAMED], remark("further-reasons", f"and {more} more", count=more)]
-    )
+    if more <= 0:
+        return why
+    return [*why[:_NAMED], remark("further-reasons", f"and {more} more", count=more)]
 
 
 def _is_constant(values: np.ndarray) -> bool:

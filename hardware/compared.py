@@ -88,12 +88,16 @@ class Comparison:
     @property
     def one_host(self) -> GPU | None:
         """The host, where all rows have the same; else None."""
-        return None if self.has_many_hosts else self.host
+        if self.has_many_hosts:
+            return None
+        return self.host
 
     @property
     def one_target(self) -> GPU | None:
         """The target, where all rows have the same; else None."""
-        return None if self.is_many else self.target
+        if self.is_many:
+            return None
+        return self.target
 
     @property
     def devices(self) -> tuple[GPU, ...]:

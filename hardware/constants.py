@@ -50,11 +50,10 @@ def read_constants(text: str) -> dict[str, Constant]:
     found: dict[str, Constant] = {}
     for name, table in tomllib.loads(text).items():
         alone = "unit" in table or "same" in table
-        found |= (
-            {name: _read(table)}
-            if alone
-            else {f"{name}.{key}": _read(one) for key, one in table.items()}
-        )
+        if alone:
+            found |= {name: _read(table)}
+        else:
+            found |= {f"{name}.{key}": _read(one) for key, one in table.items()}
     return found
 
 
@@ -81,4 +80,6 @@ def _read(table: Mapping[str, Any]) -> Constant:
 
 def _number(value: float | Mapping[str, float]) -> float:
     """Return a number, or the share of what was reached."""
-    return float(value["reached"] / value["of"]) if isinstance(value, Mapping) else float(value)
+    if isinstance(value, Mapping):
+        return float(value["reached"] / value["of"])
+    return float(value)

@@ -57,7 +57,9 @@ def find(name_or_path: str | Path | GPU) -> GPU:
     if isinstance(name_or_path, GPU):
         return of_ones_own(name_or_path)
     text = str(name_or_path)
-    return read_gpu(Path(text)) if text.casefold().endswith(".toml") else _find_known(text)
+    if text.casefold().endswith(".toml"):
+        return read_gpu(Path(text))
+    return _find_known(text)
 
 
 def others_named(name: str) -> list[str]:
@@ -68,11 +70,9 @@ def others_named(name: str) -> list[str]:
     """
     meant = _names().get(_plain(name))
     longer = [gpu.name for gpu in all_gpus() if _plain(gpu.name).startswith(f"{_plain(name)} ")]
-    return (
-        []
-        if meant is None or _plain(meant) == _plain(name)
-        else [known for known in longer if known != meant]
-    )
+    if meant is None or _plain(meant) == _plain(name):
+        return []
+    return [known for known in longer if known != meant]
 
 
 def find_gfx(gfx: str, cus: int | None = None) -> GPU:
@@ -186,7 +186,9 @@ def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
         return {}
     (other,) = (name for name in _LINKS if name not in given)
     own, others = getattr(gpu, given[0]), getattr(gpu, other)
-    return {} if own is None or others is None else {other: others * changed[given[0]] / own}
+    if own is None or others is None:
+        return {}
+    return {other: others * changed[given[0]] / own}
 
 
 _MOST_BYTES = 2**20
@@ -226,7 +228,10 @@ def _known() -> dict[str, GPU]:
 @cache
 def _names() -> dict[str, str]:
     """Return the canonical name of every known spelling in `_plain` form; the data file wins over what is derived."""
-    written = {_plain(name): gpu.name for gpu in all_gpus() for name in (gpu.name, *gpu.aliases)}
+    written = {}
+    for gpu in all_gpus():
+        for name in (gpu.name, *gpu.aliases):
+            written[(_plain(name))] = gpu.name
     return {
         _bare(name): gpu for name, gpu in written.items() if _bare(name) not in written
     } | written
@@ -305,7 +310,9 @@ class Ceiling:
         spec: float | None = (
             gpu.peaks.get(self.figure) if self.figure in PEAKS else getattr(gpu, self.figure)
         )
-        return self.value / spec if spec else None
+        if spec:
+            return self.value / spec
+        return None
 
 
 def measured(gpu: str, metric: str | None = None) -> list[Ceiling]:

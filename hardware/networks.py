@@ -38,12 +38,16 @@ class Network:
         >>> Network().nodes(64), Network(node_gpus=None).nodes(64)
         (8, 1)
         """
-        return 1 if self.node_gpus is None else -(-int(ranks) // self.node_gpus)
+        if self.node_gpus is None:
+            return 1
+        return -(-int(ranks) // self.node_gpus)
 
     def own(self, figure: str) -> float | None:
         """Return one of `NETWORK_FIGURES`, None where it is not stated or the network has no such level."""
         value: float | None = getattr(self, _FIELDS[figure])
-        return None if self.node_gpus is None and figure != "link_latency_us" else value
+        if self.node_gpus is None and figure != "link_latency_us":
+            return None
+        return value
 
     def changed(self, figure: str, value: float) -> Network:
         """Return the network with one of `NETWORK_FIGURES` changed."""

@@ -39,7 +39,9 @@ class Figure:
     kind: Kind = "real"
 
     def __str__(self) -> str:
-        return f"{self.label}, {self.unit}" if self.unit else self.label
+        if self.unit:
+            return f"{self.label}, {self.unit}"
+        return self.label
 
 
 _FIGURES = (
@@ -207,11 +209,10 @@ def _read_figure(key: str, figure: Figure, value: object, where: str) -> float |
 def _unknown(key: str, known: Iterable[str], where: str) -> DataError:
     """Return the error for a key nobody knows, with the nearest that exist."""
     close = difflib.get_close_matches(key, known, n=2, cutoff=0.6)
-    hint = (
-        f"did you mean {' or '.join(close)}?"
-        if close
-        else "the keys are those of hardware/gpus.toml"
-    )
+    if close:
+        hint = f"did you mean {' or '.join(close)}?"
+    else:
+        hint = "the keys are those of hardware/gpus.toml"
     return DataError(f"unknown key {key}: {hint}", source=where)
 
 

@@ -149,7 +149,9 @@ def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
         return work.batch * work.m * work.n
     if measure == "constant":
         return np.ones(len(work))
-    return memory_us(work, gpu) if measure == "memory" else ROOFLINE(work, gpu)
+    if measure == "memory":
+        return memory_us(work, gpu)
+    return ROOFLINE(work, gpu)
 
 
 def check_law(law: str) -> None:

@@ -262,7 +262,9 @@ def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
     if common:
         return own[common[0]], others[common[0]]
     either = own or others
-    return (max(either.values()),) * 2 if either else None
+    if either:
+        return (max(either.values()),) * 2
+    return None
 
 
 @cache
@@ -271,7 +273,9 @@ def typical(metric: str) -> float | None:
     found = [
         share for gpu in all_gpus() for row in _rows(gpu.name, metric) if (share := row.share(gpu))
     ]
-    return float(np.median(found)) if found else None
+    if found:
+        return float(np.median(found))
+    return None
 
 
 def reached(work: Work, host: GPU, target: GPU) -> tuple[FloatArray, FloatArray]:

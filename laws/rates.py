@@ -110,7 +110,9 @@ def machine_balance(work: Work, gpu: GPU) -> FloatArray:
 
 def run_as(dtype: str, gpu: GPU) -> str:
     """Return fp32 in place of TF32 where the GPU has no TF32, any other precision as it is: so do frameworks."""
-    return "fp32" if dtype == "tf32" and "tf32_matrix" not in gpu.peaks else dtype
+    if dtype == "tf32" and "tf32_matrix" not in gpu.peaks:
+        return "fp32"
+    return dtype
 
 
 def runnable(work: Work, gpu: GPU) -> Work:

@@ -327,16 +327,14 @@ def _release(word: str) -> float:
     (10200.0, 1900.0, 0.0)
     """
     found = _NUMBERED.match(word)
-    return (
-        float(
+    if found:
+        return float(
             sum(
                 int(part or 0) * 100**place
                 for part, place in zip(found.groups(), (2, 1, 0), strict=True)
             )
         )
-        if found
-        else 0.0
-    )
+    return 0.0
 
 
 def _rates(frame: pd.DataFrame, own: GPU | None) -> tuple[FloatArray, ...]:
@@ -352,7 +350,10 @@ def _rates(frame: pd.DataFrame, own: GPU | None) -> tuple[FloatArray, ...]:
 
 
 def _figures(device: str, a: str, b: str, own: GPU | None) -> tuple[float, ...]:
-    gpu = own if own is not None and own.name == device else _catalogue().get(device)
+    if own is not None and own.name == device:
+        gpu = own
+    else:
+        gpu = _catalogue().get(device)
     if gpu is None:
         return (np.nan,) * 5
     computed = a if BITS.get(a, 0) >= BITS.get(b, 0) else b

@@ -294,9 +294,15 @@ class Operands:
         """Return PyTorch's type for a number format. Raises DataError: PyTorch has no tensors of that format."""
         if name == "fp8":
             cuda, backend = self.torch.cuda, self.backend
-            properties = cuda.get_device_properties(backend.index) if backend.is_gpu else None
+            if backend.is_gpu:
+                properties = cuda.get_device_properties(backend.index)
+            else:
+                properties = None
             gfx = str(getattr(properties, "gcnArchName", ""))
-            name_of = "float8_e4m3fnuz" if gfx.startswith("gfx94") else "float8_e4m3fn"
+            if gfx.startswith("gfx94"):
+                name_of = "float8_e4m3fnuz"
+            else:
+                name_of = "float8_e4m3fn"
             return getattr(self.torch, name_of)
         if name not in TORCH_DTYPES:
             raise DataError(
@@ -432,11 +438,9 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
     distributed = make.torch.distributed
     if name in ("all_reduce", "broadcast"):
         x = make.tensor(dtype, whole)
-        return (
-            (lambda: distributed.all_reduce(x))
-            if name == "all_reduce"
-            else lambda: distributed.broadcast(x, 0)
-        )
+        if name == "all_reduce":
+            return lambda: distributed.all_reduce(x)
+        return lambda: distributed.broadcast(x, 0)
     out_size, in_size = {"all_gather": (whole, share), "reduce_scatter": (share, whole)}.get(
         name, (whole, whole)
     )

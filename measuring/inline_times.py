@@ -221,7 +221,10 @@ class InlineTimes:
             frame = self._frame()
             seen = frame.groupby("name", sort=False).cumcount()
             outer = float(frame.loc[frame["parent"] < 0, "us"].sum())
-            share = self.overhead_us * len(frame) / outer if outer else 0.0
+            if outer:
+                share = self.overhead_us * len(frame) / outer
+            else:
+                share = 0.0
             rows = [
                 self._row(name, part)
                 for name, part in frame[seen >= self.warmup].groupby("key", sort=False)
@@ -250,12 +253,17 @@ class InlineTimes:
     def _row(self, key: Any, calls: pd.DataFrame) -> dict[str, Any]:
         name, signature = key
         found = _operator(self._modules.get(name), signature)
-        known = (*OPS[found["op"]].dims, *DTYPE_COLUMNS) if found else ()
-        what = (
-            {"op": found["op"], **{one: found[one] for one in known if found.get(one, "") != ""}}
-            if found
-            else {}
-        )
+        if found:
+            known = (*OPS[found["op"]].dims, *DTYPE_COLUMNS)
+        else:
+            known = ()
+        if found:
+            what = {
+                "op": found["op"],
+                **{one: found[one] for one in known if found.get(one, "") != ""},
+            }
+        else:
+            what = {}
         middle = float(calls["us"].median())
         return {
             "device": self.device,
@@ -292,7 +300,10 @@ class Inline:
             name = f"CPU-{torch.get_num_threads()}T"
         elif not name:
             name = canonical_device(torch.cuda.get_device_name(where))[0]
-        clock = _HostClock() if where.type == "cpu" else _EventClock(torch, where)
+        if where.type == "cpu":
+            clock = _HostClock()
+        else:
+            clock = _EventClock(torch, where)
         self.times = InlineTimes(clock, name, warmup, _calling_us(torch))
         self._model, self._handles = model, list[Any]()
 
@@ -378,10 +389,16 @@ def inline(
 
 def _device_of(torch: Any, model: Any, word: str | None) -> Any:
     """Return the device whose clock is taken."""
-    held = next(iter(model.parameters()), None) if model is not None and word is None else None
+    if model is not None and word is None:
+        held = next(iter(model.parameters()), None)
+    else:
+        held = None
     default = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        found = held.device if held is not None else torch.device(word or default)
+        if held is not None:
+            found = held.device
+        else:
+            found = torch.device(word or default)
     except RuntimeError:
         raise ParameterError("device", f"must be cpu, or a GPU as cuda:0, got {word!r}") from None
     if found.type not in ("cpu", "cuda") or (
@@ -395,11 +412,9 @@ def _device_of(torch: Any, model: Any, word: str | None) -> Any:
 
 def _signature(inputs: Any) -> Signature | None:
     first: Any = inputs[0] if inputs else None
-    return (
-        (tuple(first.shape), first.dtype, tuple(first.stride()))
-        if hasattr(first, "stride")
-        else None
-    )
+    if hasattr(first, "stride"):
+        return (tuple(first.shape), first.dtype, tuple(first.stride()))
+    return None
 
 
 def _operator(module: Any, signature: Signature | None) -> Mapping[str, Any]:
@@ -424,7 +439,9 @@ def _operator(module: Any, signature: Signature | None) -> Mapping[str, Any]:
 
 
 def _held(value: Any) -> Tensor | None:
-    return None if value is None else _as_tensor(value.shape, value.dtype, value.stride())
+    if value is None:
+        return None
+    return _as_tensor(value.shape, value.dtype, value.stride())
 
 
 def _as_tensor(sizes: Any, dtype: Any, strides: Any) -> Tensor:

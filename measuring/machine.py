@@ -116,12 +116,16 @@ def monitor(backend: Backend) -> Monitor:
 
 def vendor(torch: Any) -> str:
     """Return whose GPUs this PyTorch drives."""
-    return "amd" if getattr(torch.version, "hip", None) else "nvidia"
+    if getattr(torch.version, "hip", None):
+        return "amd"
+    return "nvidia"
 
 
 def _gpu_reader(backend: Backend) -> Read | None:
     identifier = smi_id(backend)
-    return None if identifier is None else gpu_reader(vendor(backend.torch), identifier)
+    if identifier is None:
+        return None
+    return gpu_reader(vendor(backend.torch), identifier)
 
 
 def smi_id(backend: Backend) -> str | None:
@@ -134,7 +138,9 @@ def smi_id(backend: Backend) -> str | None:
     uuid = getattr(properties, "uuid", None)
     if vendor(backend.torch) == "nvidia" and uuid is not None:
         return f"GPU-{uuid}"
-    return None if any(os.environ.get(name) for name in _VISIBLE) else str(backend.index)
+    if any(os.environ.get(name) for name in _VISIBLE):
+        return None
+    return str(backend.index)
 
 
 @dataclass(frozen=True)
@@ -176,7 +182,9 @@ class Monitor:
 def cpu_reading(busy: Busy) -> Reading:
     """Return the CPU's clock, {} where the system does not tell; too quick a reading to need `busy`."""
     clock = clock_mhz()
-    return {} if clock is None else {"clock_mhz": clock}
+    if clock is None:
+        return {}
+    return {"clock_mhz": clock}
 
 
 def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
@@ -196,7 +204,9 @@ def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
                 del tools[0]
         return {}
 
-    return read if tools else None
+    if tools:
+        return read
+    return None
 
 
 def output_of(

@@ -170,7 +170,10 @@ def measure(
         plan = Plan(
             grid.rows, devices, rule or Rule(), passes, seed, cold, function or "", machine(backend)
         )
-        journal = Journal(journal_folder(out), plan.to_dict(), resume=resume) if out else None
+        if out:
+            journal = Journal(journal_folder(out), plan.to_dict(), resume=resume)
+        else:
+            journal = None
         session = Session(plan, bench, journal, monitor(backend))
         about = environment(backend, devices, bench.timer, seed=seed, date=date, command=command)
         try:
@@ -323,7 +326,9 @@ class Bench:
     @property
     def ranks(self) -> int:
         """GPUs that collectives have."""
-        return int(self.backend.torch.cuda.device_count()) if self.backend.is_gpu else 1
+        if self.backend.is_gpu:
+            return int(self.backend.torch.cuda.device_count())
+        return 1
 
     def use(self, device: Device, row: Row) -> None:
         """Make the device the one that the next calls run on, with the arithmetic that the row asks for.
@@ -396,7 +401,10 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     with TemporaryDirectory() as folder:
         for size in sorted(cus):
             out = Path(folder) / f"{size}.parquet"
-            mask = {SMS: str(size)} if nvidia else {MASK: f"{index}:0-{size - 1}"}
+            if nvidia:
+                mask = {SMS: str(size)}
+            else:
+                mask = {MASK: f"{index}:0-{size - 1}"}
             status = once(f"{device}, {size} {unit}s", out, {**os.environ, **mask})
             if status or not out.exists():
                 raise FlopcastError(
@@ -409,12 +417,13 @@ def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -
     names = [
         name for name in ("op", "dtype_a", "batch", "m", "n", "k", "rows", "cols") if name in table
     ]
-    called = [
-        " ".join(
-            f"{cell:g}" if isinstance(cell, float) else str(cell)
-            for cell in row
-            if pd.notna(cell) and cell != ""
+    called = []
+    for row in table[names].itertuples(index=False):
+        called.append(
+            " ".join(
+                f"{cell:g}" if isinstance(cell, float) else str(cell)
+                for cell in row
+                if pd.notna(cell) and cell != ""
+            )
         )
-        for row in table[names].itertuples(index=False)
-    ]
     return table.assign(benchmark=called, performance=1e6 / table["duration_us"])

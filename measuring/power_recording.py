@@ -173,7 +173,10 @@ def record(
     """
     if logger not in INTERVAL_US:
         raise ParameterError("logger", f"must be one of {', '.join(INTERVAL_US)}, got {logger!r}")
-    interval = INTERVAL_US[logger] if window_us is None else window_us
+    if window_us is None:
+        interval = INTERVAL_US[logger]
+    else:
+        interval = window_us
     if not 0 < interval < math.inf:
         raise ParameterError("window_us", f"must be above 0, got {interval:g}")
     if logger == SIMULATED and device is not None:
@@ -319,7 +322,10 @@ class _Course:
             made = sum(of == place for of, _ in self.trains)
             if place < len(self.protocols) and made == self.protocols[place].runs:
                 continue
-            known = self.protocols[place] if place < len(self.protocols) else None
+            if place < len(self.protocols):
+                known = self.protocols[place]
+            else:
+                known = None
             self.rig.use(*self._kernels(place, 1 if known is None else known.repeats))
             chosen = known or self._chosen(place)
             for run in range(made, chosen.runs):
@@ -339,11 +345,10 @@ class _Course:
         if place < len(self.rows):
             return described(self.rows[place])
         those = self.trained[place]
-        which = (
-            f"all {len(those)}"
-            if those == tuple(range(len(self.rows)))
-            else _written([one + 1 for one in those]).replace(",", ", ")
-        )
+        if those == tuple(range(len(self.rows))):
+            which = f"all {len(those)}"
+        else:
+            which = _written([one + 1 for one in those]).replace(",", ", ")
         return f"{which} in turn"
 
     def _train(self, executions: int, key: tuple[int, ...]) -> Train:
@@ -363,11 +368,17 @@ class _Course:
         kernel_us = round(kernel_us, 4)
         filled = plan(kernel_us, interval).executions_filled
         self._risen.clear()
-        longest_us = SWING_US if interval >= COARSE_US else LONGEST_US
+        if interval >= COARSE_US:
+            longest_us = SWING_US
+        else:
+            longest_us = LONGEST_US
         longest = max(4 * filled, math.ceil(longest_us / kernel_us))
         probes = _Probes(partial(self._ends, place, kernel_us), filled, longest)
         unthrottled = probes.unthrottled()
-        settling_us = 0.0 if unthrottled is None else round(unthrottled * kernel_us, 1)
+        if unthrottled is None:
+            settling_us = 0.0
+        else:
+            settling_us = round(unthrottled * kernel_us, 1)
         lag_us = self._lag_us(place, settling_us or math.inf)
         chosen = plan(kernel_us, interval, lag_us=lag_us, settling_us=settling_us)
         in_window = math.ceil(max(interval, kernel_us) / kernel_us)
@@ -376,9 +387,10 @@ class _Course:
         )  # the shortest train whose last window is steady throughout
         later = probes.settled(seen_steady) - seen_steady
         appended = max(chosen.executions - chosen.steady_from, AFTER if later else 0)
-        alone = (
-            [self.protocols[one] for one in self.trained[place]] if place >= len(self.rows) else []
-        )
+        if place >= len(self.rows):
+            alone = [self.protocols[one] for one in self.trained[place]]
+        else:
+            alone = []
         protocol = Protocol(
             row=place,
             kernel=self._name(place),
@@ -444,7 +456,10 @@ class _Course:
             unknown = (len(self.trained) - len(self.protocols)) * (self._runs or USUAL_RUNS)
             total = sum(one.runs for one in self.protocols) + unknown
             left = total - len(self.trains)
-            eta = (time.monotonic() - self._started) / self._made * left if self._made else math.nan
+            if self._made:
+                eta = (time.monotonic() - self._started) / self._made * left
+            else:
+                eta = math.nan
             self._progress(len(self.trains), total, label, eta)
 
 
@@ -474,11 +489,9 @@ class _Probes:
             1,
         ):  # power may rise before it falls: both ends alone could draw the same
             self._end(round(self._shortest * (self._longest / self._shortest) ** part))
-        return (
-            _bisected(self._throttles, self._shortest, self._longest)
-            if self._throttles(self._longest)
-            else None
-        )
+        if self._throttles(self._longest):
+            return _bisected(self._throttles, self._shortest, self._longest)
+        return None
 
     def settled(self, planned: int) -> int:
         """Return the shortest train from the planned one on that draws what the longest draws, by bisection.
@@ -549,7 +562,10 @@ def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:
     """Return the last number at which something is not reached yet, which it is not at the first and is at the last."""
     while after - before > 1:
         middle = (before + after) // 2
-        before, after = (before, middle) if reached(middle) else (middle, after)
+        if reached(middle):
+            before, after = (before, middle)
+        else:
+            before, after = (middle, after)
     return before
 
 
@@ -559,7 +575,10 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
         [pair for _, train in course.trains for pair in train.pairs],
         columns=["gpu_ns", "cpu_ns", "delay_ns"],
     )
-    readings = [reading for _, train in course.trains for reading in train.readings]
+    readings = []
+    for _, train in course.trains:
+        for reading in train.readings:
+            readings.append(reading)
     log = pd.DataFrame(readings, columns=["gpu_ns" if len(pairs) else "time_ns", "power_w"])
     if parts := course.trains[0][1].components:
         watts = {

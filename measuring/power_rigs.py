@@ -270,7 +270,10 @@ def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
         )
     maker = vendor(backend.torch)
     if (logger == NVML) != (maker == "nvidia"):
-        usual = NVML if maker == "nvidia" else f"{AMDSMI}, {HWMON}, {AMD_SMI} or {ROCM_SMI}"
+        if maker == "nvidia":
+            usual = NVML
+        else:
+            usual = f"{AMDSMI}, {HWMON}, {AMD_SMI} or {ROCM_SMI}"
         raise ParameterError("logger", f"must be {usual} on {backend.gpu_name}, got {logger}")
     if logger == HWMON:
         return hwmon_power(_bus(backend))
@@ -435,7 +438,10 @@ class SimulatedGPU:
     def train(self, executions: int, pause_us: float, key: tuple[int, ...]) -> Train:
         """Run a train; see `Rig.train`."""
         rng = np.random.default_rng([self._seed, *key])
-        slow = rng.uniform(*SLOWDOWN) if rng.random() < DISTURBED else 1.0
+        if rng.random() < DISTURBED:
+            slow = rng.uniform(*SLOWDOWN)
+        else:
+            slow = 1.0
         once_us = np.array([load.us for load in self.loads])
         length = (
             np.outer(np.ones(executions), once_us) * slow * np.exp(rng.normal(0, JITTER))
@@ -518,7 +524,10 @@ def load_of(row: Row, repeats: int) -> Load:
     flops, bytes_moved = float(work.flops[0]), float(work.bytes[0])
     if not np.isfinite(bytes_moved):
         raise DataError(f"the work of {described(row)} is not known: it cannot be simulated")
-    compute_us = flops / (EFFICIENCY * 1e6 * gpu.peak_tflops(str(work.dtype[0]))) if flops else 0.0
+    if flops:
+        compute_us = flops / (EFFICIENCY * 1e6 * gpu.peak_tflops(str(work.dtype[0])))
+    else:
+        compute_us = 0.0
     moving_us = bytes_moved / (EFFICIENCY * 1e3 * float(gpu.memory_bw_gbs or np.inf))
     waiting_us = 0.0
     if row["op"] == "collective":

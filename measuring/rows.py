@@ -183,24 +183,31 @@ def suite_rows(
     if suite not in SUITES:
         raise ParameterError("preset", f"must be one of {', '.join(SUITES)}, got {suite!r}")
     ops = operators(families)
-    every = (
-        _published_rows(ranks) if suite == "fingrav" else _gpu_rows(ranks) if gpu else _cpu_rows()
-    )
+    if suite == "fingrav":
+        every = _published_rows(ranks)
+    elif gpu:
+        every = _gpu_rows(ranks)
+    else:
+        every = _cpu_rows()
     rows = [row for row in every if row["op"] in ops]
     if not rows:
-        hint = (
-            "collectives need two GPUs or more"
-            if families == ["collective"]
-            else "choose other kernels"
-        )
+        if families == ["collective"]:
+            hint = "collectives need two GPUs or more"
+        else:
+            hint = "choose other kernels"
         raise DataError(f"suite {suite} has none of {', '.join(families or ())} here: {hint}")
-    return _spread(rows) if suite == "small" else rows
+    if suite == "small":
+        return _spread(rows)
+    return rows
 
 
 def operators(families: Sequence[str] | None) -> set[str]:
     """Return the operators of some families, or of all; what is neither a family nor an operator is refused."""
     chosen: set[str] = set()
-    every = {op for ops in FAMILIES.values() for op in ops}
+    every = set()
+    for ops in FAMILIES.values():
+        for op in ops:
+            every.add(op)
     for name in FAMILIES if families is None else families:
         if name not in FAMILIES and name not in every:
             raise ParameterError("op", f"must be among {', '.join(FAMILIES)}, got {name!r}")
@@ -294,7 +301,10 @@ def _gpu_rows(ranks: int) -> Iterator[Row]:
 
 
 def _gemms(dtype: str, *, batched: bool = True) -> Iterator[Row]:
-    formats = {"dtype_out": "bf16", "scale_block": "tensor"} if dtype == "fp8" else {}
+    if dtype == "fp8":
+        formats = {"dtype_out": "bf16", "scale_block": "tensor"}
+    else:
+        formats = {}
     for (n, k), m in itertools.product(_WEIGHTS, (16, 64, 256, 1024, 4096, 8192)):
         yield {"op": "gemm", "dtype_a": dtype, **formats, "m": m, "n": n, "k": k}
     if batched:
@@ -439,7 +449,10 @@ def read_shapes(
     frame, notes = read_rows([path], renames=rename, timed=False)
     beginning = head(path)
     parquet = beginning.startswith(b"PAR1")
-    names = pq.read_schema(io.BytesIO(content(path))).names if parquet else csv_header(beginning)
+    if parquet:
+        names = pq.read_schema(io.BytesIO(content(path))).names
+    else:
+        names = csv_header(beginning)
     given = {(rename or {}).get(str(name), str(name)).strip().lower() for name in names}
     if (
         function is not None
@@ -449,7 +462,10 @@ def read_shapes(
         frame = frame.assign(
             **{name: numbers[name].where(numbers[name].notna(), frame[name]) for name in read}
         )
-        notes = (*notes, of_rows(decimal_commas(read), len(frame), (str(path),))) if read else notes
+        if read:
+            notes = (*notes, of_rows(decimal_commas(read), len(frame), (str(path),)))
+        else:
+            notes = notes
     chosen = operators(families) if families else None
     rows, refused = list[Row](), []
     known, repeated = set[tuple[tuple[str, Any], ...]](), list[str]()
@@ -467,7 +483,10 @@ def read_shapes(
         elif chosen is None or cells["op"] in chosen:
             named = {str(name): cell for name, cell in cells.items()}
             row = _row(named, given)
-            row |= {} if function is None else _parameters(named, given - set(row), function)
+            if function is None:
+                row |= {}
+            else:
+                row |= _parameters(named, given - set(row), function)
             key = tuple(sorted(row.items()))
             if key in known:
                 repeated.append(f"{cells['source']} repeats another row")
@@ -478,13 +497,15 @@ def read_shapes(
         raise DataError(
             f"no row is one of {', '.join(families or ())}: choose other kernels", source=str(path)
         )
-    was = (
-        "1 row that repeats another is"
-        if len(repeated) == 1
-        else f"{len(repeated)} rows that repeat others are"
-    )
+    if len(repeated) == 1:
+        was = "1 row that repeats another is"
+    else:
+        was = f"{len(repeated)} rows that repeat others are"
     text = f"{path.name}: {was} measured once"
-    once = (remark("measured-once", text, file=path.name, rows=len(repeated)),) if repeated else ()
+    if repeated:
+        once = (remark("measured-once", text, file=path.name, rows=len(repeated)),)
+    else:
+        once = ()
     return Listed(rows, refused, repeated, foreign, (*notes, *once))
 
 
@@ -507,7 +528,10 @@ def _parameters(cells: Mapping[str, Any], given: set[str], function: UserFunctio
     for name in function.wanted(
         sorted({*(cell for cell in cells if cell.lower() in given), *given})
     ):
-        column = name if name in cells else _CANONICAL.get(name, name)
+        if name in cells:
+            column = name
+        else:
+            column = _CANONICAL.get(name, name)
         if word(cells, column):
             taken[name] = _plain(column, cells[column])
     return taken
@@ -516,7 +540,9 @@ def _parameters(cells: Mapping[str, Any], given: set[str], function: UserFunctio
 def _plain(name: str, value: Any) -> Any:
     if name == "causal":
         return bool(value)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
 class UserFunction:
@@ -579,18 +605,19 @@ class UserFunction:
             and name not in arguments
         ]
         if lacking:
-            taken = (
-                "; names of the measurement table's own columns do not count"
-                if _TAKEN.intersection(lacking)
-                else ""
-            )
+            if _TAKEN.intersection(lacking):
+                taken = "; names of the measurement table's own columns do not count"
+            else:
+                taken = ""
             raise DataError(
                 f"{self.name} needs {', '.join(lacking)}, which the row does not have: add the "
                 f"columns{taken}"
             )
         call = partial(self._function, **arguments)
         prepared = call()
-        return prepared if callable(prepared) else call
+        if callable(prepared):
+            return prepared
+        return call
 
 
 def _imported(module: str, attribute: str) -> Callable[..., Any]:

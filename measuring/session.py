@@ -228,7 +228,10 @@ class Journal:
         a line.
         """
         path = self.folder / name
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+        else:
+            text = ""
         lines, steps = text.splitlines(), []
         for number, line in enumerate(lines, start=1):
             try:
@@ -446,16 +449,17 @@ class _Course:
 
     def left(self) -> float | None:
         """Return what is left of the budget, seconds."""
-        return None if self.budget is None else self.budget - (self.clock() - self.started)
+        if self.budget is None:
+            return None
+        return self.budget - (self.clock() - self.started)
 
     def tell(self, done: int, total: int, label: str) -> None:
         """Report that another visit begins."""
         if self.progress is not None:
-            eta = (
-                (self.clock() - self.started) / self.made * (total - done)
-                if self.made
-                else float("nan")
-            )
+            if self.made:
+                eta = (self.clock() - self.started) / self.made * (total - done)
+            else:
+                eta = float("nan")
             self.progress(done, total, label, eta)
         self.made += 1
 
@@ -488,9 +492,9 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     """
     if not visits:
         raise DataError("nothing was measured")
-    heads = [
-        {name: value for name, value in entry.items() if name != "samples_us"} for entry in visits
-    ]
+    heads = []
+    for entry in visits:
+        heads.append({name: value for name, value in entry.items() if name != "samples_us"})
     frame = pd.DataFrame(heads).assign(taken=[len(entry["samples_us"]) for entry in visits])
     place = {device.name: number for number, device in enumerate(plan.devices)}
     frame["place"] = frame["device"].map(place)

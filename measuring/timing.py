@@ -311,7 +311,9 @@ def half_width(samples: FloatArray, level: float) -> float:
         return np.inf
     ordered = np.sort(samples)
     width = max(ordered[-rank] - median, median - ordered[rank - 1]) / median
-    return float(width) if np.isfinite(width) else np.inf
+    if np.isfinite(width):
+        return float(width)
+    return np.inf
 
 
 def _repeat(
@@ -338,7 +340,10 @@ def _repeat(
             return np.concatenate(parts), TIME if left <= 0 else REPEATS
         # half as many as there are, if there is time for them
         affordable = int(left * taken / max(sampled, 1e-9)) + 1
-        block = max(1, min(taken // 2, affordable, rule.most_of_visit - taken)) if taken else 1
+        if taken:
+            block = max(1, min(taken // 2, affordable, rule.most_of_visit - taken))
+        else:
+            block = 1
         parts.append(timer.samples(call, block, calls))
         taken += len(parts[-1])
 

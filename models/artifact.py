@@ -255,7 +255,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise ArtifactError(
             f"{path} is not JSON, so the model is damaged or foreign: train again"
         ) from error
-    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+    if isinstance(manifest, dict):
+        schema = manifest.get("schema")
+    else:
+        schema = None
     if isinstance(schema, int) and schema > SCHEMA:
         raise ArtifactError(
             f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast"
@@ -326,7 +329,10 @@ def not_reproduced(artifact: Artifact, folder: Path | str, why: str) -> str:
             f"{folder} is damaged: it does not predict what it predicted when it was saved "
             f"({why}); train again"
         )
-    first = "scikit-learn" if "scikit-learn" in changed else changed[0]
+    if "scikit-learn" in changed:
+        first = "scikit-learn"
+    else:
+        first = changed[0]
     others = "".join(f", {name} {trained.get(name)}" for name in changed if name != first)
     return (
         f"{folder}: this {first} {here[first]} does not reproduce the model trained with "

@@ -429,9 +429,10 @@ def nested(fitted: Any) -> Iterator[Any]:
         inner = [
             getattr(fitted, name, None) for name in ("regressor_", "estimator_", "best_estimator_")
         ]
-        fitted = (
-            steps[-1][1] if steps else next((found for found in inner if found is not None), None)
-        )
+        if steps:
+            fitted = steps[-1][1]
+        else:
+            fitted = next((found for found in inner if found is not None), None)
 
 
 def selected_features(fitted: Any) -> list[str] | None:
@@ -444,5 +445,8 @@ def selected_features(fitted: Any) -> list[str] | None:
 
 def all_selected(models: Iterable[Any], names: Iterable[str]) -> list[str]:
     """Return those of ``names``, in their order, that any of the fitted models uses."""
-    used = {name for model in models for name in selected_features(model) or ()}
+    used = set()
+    for model in models:
+        for name in selected_features(model) or ():
+            used.add(name)
     return [name for name in names if name in used]

@@ -144,9 +144,10 @@ class ConstantRatio(_RelativeL1):
         x, y = self._fit_rows(X, y)
         check_positive_target(self, y)
         used = x != 0
-        self.ratio_ = (
-            weighted_median(y[used] / x[used], np.abs(x[used]) / y[used]) if used.any() else 0.0
-        )
+        if used.any():
+            self.ratio_ = weighted_median(y[used] / x[used], np.abs(x[used]) / y[used])
+        else:
+            self.ratio_ = 0.0
         return self
 
     def predict(self, X: Any) -> np.ndarray:

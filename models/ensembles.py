@@ -41,7 +41,9 @@ _SUM_TO_ONE, _TINY = 1e4, np.finfo(np.float64).tiny
 
 def rows_of(X: Any, rows: np.ndarray) -> Any:
     """Return some rows of a DataFrame or array."""
-    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return np.asarray(X)[rows]
 
 
 def log_predictions(model: Any, X: Any) -> np.ndarray:
@@ -128,12 +130,14 @@ class LogResidual(PositiveRegressor):
             For a target that is not positive, and for NaN in a column that is used.
         """
         y = check_positive_target(self, check_target(self, X, y))
-        base = AdditiveTime() if self.base is None else clone(self.base)
-        learner = (
-            ExtraTreesRegressor(100, random_state=0)
-            if self.learner is None
-            else clone(self.learner)
-        )
+        if self.base is None:
+            base = AdditiveTime()
+        else:
+            base = clone(self.base)
+        if self.learner is None:
+            learner = ExtraTreesRegressor(100, random_state=0)
+        else:
+            learner = clone(self.learner)
         self.base_ = fit(base, X, y, groups, memo=memo)
         validate_data(self, X, skip_check_array=True)
         self.columns_ = Columns(self.columns).fit(X)
@@ -226,11 +230,10 @@ class GeometricStack(PositiveRegressor):
         """
         X = check_table(self, X, reset=True)
         y = check_positive_target(self, check_target(self, X, y))
-        parts = (
-            [("additive", AdditiveTime()), ("residual", LogResidual())]
-            if self.parts is None
-            else self.parts
-        )
+        if self.parts is None:
+            parts = [("additive", AdditiveTime()), ("residual", LogResidual())]
+        else:
+            parts = self.parts
         weights = np.full(len(parts), 1 / len(parts))
         if self.learn_weights and len(y) > len(parts):
             known, logs = self._out_of_fold(parts, X, y, groups)
@@ -318,7 +321,10 @@ class CrossFitted(PositiveRegressor):
         """Fit, and return for every training row the prediction of the member that has not seen it, (n_samples,)."""
         X = check_table(self, X, reset=True)
         y = check_positive_target(self, check_target(self, X, y))
-        model = LogResidual() if self.regressor is None else self.regressor
+        if self.regressor is None:
+            model = LogResidual()
+        else:
+            model = self.regressor
         left_out = np.empty(len(y))
         self.members_ = []
         for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
@@ -418,7 +424,10 @@ class Transfer(PositiveRegressor):
         paired = np.isfinite(values).all(axis=1)
         if not paired.any():
             raise ValueError("Transfer needs rows without NaN to learn from: there is none")
-        shape_model = CrossFitted() if self.shape_model is None else clone(self.shape_model)
+        if self.shape_model is None:
+            shape_model = CrossFitted()
+        else:
+            shape_model = clone(self.shape_model)
         shapes = self._fit_campaigns(values, paired, groups, campaigns)
         self.shape_model_, shape_time = (memo or Memo()).of_fit(
             shape_model,
@@ -452,7 +461,10 @@ class Transfer(PositiveRegressor):
         self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None
     ) -> None:
         """Fit the second model to the paired rows with their shape time."""
-        regressor = self._second() if self.regressor is None else clone(self.regressor)
+        if self.regressor is None:
+            regressor = self._second()
+        else:
+            regressor = clone(self.regressor)
         self.regressor_ = fit(regressor, X, y, groups, memo=memo)
 
     def _fit_campaigns(
@@ -461,7 +473,10 @@ class Transfer(PositiveRegressor):
         """Learn from the paired rows which campaign a row is of; return what the shape model is fitted to."""
         self.campaigns_, self.campaign_models_ = list[str](), list[ExtraTreesRegressor]()
         known, hosts = values[:, self.shape_columns_], self._of_hosts(values)
-        told = None if campaigns is None else np.asarray(campaigns, dtype=str)
+        if campaigns is None:
+            told = None
+        else:
+            told = np.asarray(campaigns, dtype=str)
         if told is None or len(np.unique(told)) < 2 or (groups is not None and not hosts.size):
             return self.shapes(values)
         levels, counts = np.unique(told[paired], return_counts=True)

@@ -82,16 +82,25 @@ def described(rows: pd.DataFrame) -> pd.DataFrame:
     found = pd.DataFrame(index=rows.index)
     found["device"] = [_measured_name(name) for name in rows["device"]]
     found["op"] = rows["op"].map(family)
-    variant = rows["variant"] if "variant" in rows else pd.Series("", rows.index)
+    if "variant" in rows:
+        variant = rows["variant"]
+    else:
+        variant = pd.Series("", rows.index)
     backward = rows["op"].str.endswith("_backward") | variant.eq("backward")
     found["direction"] = np.where(backward, "backward", "forward")
     wide = rows["dtype_a"].isin(["bf16", "fp16"])
-    scales = rows["scale_block"] if "scale_block" in rows else pd.Series("", rows.index)
+    if "scale_block" in rows:
+        scales = rows["scale_block"]
+    else:
+        scales = pd.Series("", rows.index)
     kept = scales.map(_SCALED)
     narrow = rows["dtype_a"].eq("fp8") & kept.notna()
     attends = found["op"].eq("attention")
     words = np.where(attends, "fp8", "fp8 " + kept.fillna(""))
-    alike = rows["dtype_b"].eq(rows["dtype_a"]) if "dtype_b" in rows else True
+    if "dtype_b" in rows:
+        alike = rows["dtype_b"].eq(rows["dtype_a"])
+    else:
+        alike = True
     alone = True
     if "batch" in rows:
         alone = found["op"].ne("gemm") | rows["batch"].fillna(1.0).eq(1.0)
@@ -196,7 +205,10 @@ def answered_by(rows: pd.DataFrame) -> dict[tuple[str, ...], Kind]:
 def _usable(op: str, rows: pd.DataFrame) -> np.ndarray:
     if op != "attention":
         return np.full(len(rows), True)
-    window = rows["window"] if "window" in rows else pd.Series(0.0, rows.index)
+    if "window" in rows:
+        window = rows["window"]
+    else:
+        window = pd.Series(0.0, rows.index)
     no_window = pd.to_numeric(window, errors="coerce").fillna(0.0).eq(0.0)
     return (rows["seq_q"].eq(rows["seq_kv"]) & no_window).to_numpy()
 

@@ -59,10 +59,11 @@ def checked(text: str, width: int) -> str:
     head = ["tree", "version=v4", "num_class=1", "num_tree_per_iteration=1", "label_index=0"]
     head += [f"max_feature_idx={width - 1}", "objective=regression_l1", f"feature_names={names}"]
     head += [f"feature_infos={' '.join(['none'] * width)}", "", ""]
-    blocks = [
-        f"Tree={number}\n{_tree(dict(line.split('=', 1) for line in found[1].splitlines()), width)}\n\n\n"
-        for number, found in enumerate(_TREE.finditer(text))
-    ]
+    blocks = []
+    for number, found in enumerate(_TREE.finditer(text)):
+        blocks.append(
+            f"Tree={number}\n{_tree(dict(line.split('=', 1) for line in found[1].splitlines()), width)}\n\n\n"
+        )
     if not blocks or len(blocks) != text.count("\nTree="):
         raise ValueError("no trees, or trees of another form")
     return "\n".join(head) + "".join(blocks) + "end of trees\n\n"
@@ -168,7 +169,10 @@ class Forest(RegressorMixin, BaseEstimator):
         ).fit(X, y)
         self.oob_path_ = _oob_path(self.forest_, X, y)
         known = {trees: error for trees, error in self.oob_path_.items() if np.isfinite(error)}
-        self.n_trees_ = min(known, key=known.__getitem__) if known else max(self.oob_path_)
+        if known:
+            self.n_trees_ = min(known, key=known.__getitem__)
+        else:
+            self.n_trees_ = max(self.oob_path_)
         self.forest_.estimators_ = self.forest_.estimators_[: self.n_trees_]
         self.forest_.set_params(n_estimators=self.n_trees_)
         decreases = (
@@ -176,7 +180,10 @@ class Forest(RegressorMixin, BaseEstimator):
             for tree in self.forest_.estimators_
         )
         decrease = sum(decreases, np.zeros(X.shape[1]))
-        self.feature_importances_ = decrease / decrease.sum() if decrease.sum() > 0 else decrease
+        if decrease.sum() > 0:
+            self.feature_importances_ = decrease / decrease.sum()
+        else:
+            self.feature_importances_ = decrease
         self.selected_features_ = [
             name
             for name, share in zip(feature_names(self), self.feature_importances_, strict=True)
@@ -190,12 +197,13 @@ class Forest(RegressorMixin, BaseEstimator):
             raise ValueError(
                 f"parameter max_trees of Forest must be at least 2, got {self.max_trees}"
             )
-        most = (
-            self.max_trees
-            if self.max_work is None
-            else min(self.max_trees, self.max_work // n_rows)
-        )
-        return max(2, 1 << (int(most).bit_length() - 1)) if most >= 2 else 2
+        if self.max_work is None:
+            most = self.max_trees
+        else:
+            most = min(self.max_trees, self.max_work // n_rows)
+        if most >= 2:
+            return max(2, 1 << (int(most).bit_length() - 1))
+        return 2
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the mean over the trees, shape (n_samples,)."""
@@ -351,7 +359,10 @@ class Boosted(RegressorMixin, BaseEstimator):
         self.text_ = booster.model_to_string()
         self._take(self.text_)
         gain = booster.feature_importance("gain")
-        self.feature_importances_ = gain / gain.sum() if gain.sum() > 0 else gain
+        if gain.sum() > 0:
+            self.feature_importances_ = gain / gain.sum()
+        else:
+            self.feature_importances_ = gain
         shares = zip(feature_names(self), self.feature_importances_, strict=True)
         self.selected_features_ = [name for name, share in shares if share > 0]
         return self

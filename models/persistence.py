@@ -82,7 +82,10 @@ def from_bytes(data: bytes, where: str, most: int = MOST_BYTES) -> Any:
     or an index that is not allowed, or do not fit this scikit-learn.
     """
     if not zipfile.is_zipfile(io.BytesIO(data)):
-        kind = "a pickle, which is never loaded" if data[:1] == b"\x80" else "foreign or cut short"
+        if data[:1] == b"\x80":
+            kind = "a pickle, which is never loaded"
+        else:
+            kind = "foreign or cut short"
         raise ArtifactError(f"{where} is not a saved flopcast model ({kind}): train again")
     # zipfile reads the whole directory of files: the last record says how long that is, another
     # before it would too.
@@ -138,7 +141,9 @@ def _class_of(name: str) -> type | None:
         return None
     if not isinstance(found, type) or found.__module__ != module:
         return None
-    return found if issubclass(found, BaseEstimator) or dataclasses.is_dataclass(found) else None
+    if issubclass(found, BaseEstimator) or dataclasses.is_dataclass(found):
+        return found
+    return None
 
 
 class _Writer:
@@ -152,11 +157,16 @@ class _Writer:
         if item is None or type(item) in (bool, int, str):
             return item
         if type(item) is float:
-            return item if math.isfinite(item) else {_KIND: "float", "is": repr(item)}
+            if math.isfinite(item):
+                return item
+            return {_KIND: "float", "is": repr(item)}
         if type(item) is list:
             return [self.plain(one) for one in item]
         if type(item) in (tuple, set):
-            ordered = sorted(item, key=repr) if type(item) is set else item
+            if type(item) is set:
+                ordered = sorted(item, key=repr)
+            else:
+                ordered = item
             return {_KIND: type(item).__name__, "items": [self.plain(one) for one in ordered]}
         if type(item) is dict:
             return {
@@ -167,7 +177,9 @@ class _Writer:
             return {_KIND: "scalar", "array": self._array(np.asarray(item))}
         if type(item) is np.ndarray:
             return self._array(item)
-        return self._tree(item) if type(item) is Tree else self._object(item)
+        if type(item) is Tree:
+            return self._tree(item)
+        return self._object(item)
 
     def _array(self, array: np.ndarray) -> dict[str, Any]:
         if array.dtype == object:
@@ -279,11 +291,10 @@ class _Reader:
             raise ValueError(f"its arrays take more than {MOST_BYTES:,} bytes")
         if item["order"] not in ("C", "F"):
             raise ValueError(f"an array in the order {item['order']!r}")
-        flat = (
-            np.frombuffer(self._block, dtype, math.prod(shape), place)
-            if size
-            else np.empty(0, dtype)
-        )
+        if size:
+            flat = np.frombuffer(self._block, dtype, math.prod(shape), place)
+        else:
+            flat = np.empty(0, dtype)
         return flat.reshape(shape, order=item["order"]).copy(order="K")
 
     def _tree(self, item: dict[str, Any]) -> Tree:
@@ -332,7 +343,10 @@ class _Reader:
         vars(made).update(state)
         # scikit-learn holds rows against `n_features_in_` of the outermost alone, and trees read on
         # without a check.
-        inside = [state["tree_"].n_features] if kind in _TREES and "tree_" in state else []
+        if kind in _TREES and "tree_" in state:
+            inside = [state["tree_"].n_features]
+        else:
+            inside = []
         if kind in _FORESTS and "estimators_" in state:
             if not all(type(one) in _TREES for one in state["estimators_"]):
                 raise ValueError("a forest holds what is no tree")

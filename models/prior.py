@@ -72,7 +72,10 @@ class Corrected(PositiveRegressor):
         X = check_table(self, X, reset=True)
         y = check_positive_target(self, check_target(self, X, y))
         names = feature_names(self)
-        self.place_ = names.index(self.column) if isinstance(self.column, str) else self.column
+        if isinstance(self.column, str):
+            self.place_ = names.index(self.column)
+        else:
+            self.place_ = self.column
         self.places_ = [names.index(name) for name in self.columns]
         logs, values = self._parts(X)
         self.centre_ = values.mean(axis=0)

@@ -90,12 +90,16 @@ class Columnar:
         of a new one.
         """
         seen = [name for name in self.roles if not name.startswith(HOST_CAMPAIGN)]
-        return None if len(seen) == len(self.roles) else [*seen, *more]
+        if len(seen) == len(self.roles):
+            return None
+        return [*seen, *more]
 
     @property
     def inner_folds(self) -> int:
         """Folds of inner cross-validation."""
-        return 3 if self.n_rows > MANY_ROWS else 5
+        if self.n_rows > MANY_ROWS:
+            return 3
+        return 5
 
 
 def baselines(laws: Sequence[str], reference: str) -> list[Candidate]:
@@ -128,7 +132,10 @@ def suite(
     """
     if kind not in SUITES:
         raise ParameterError("suite", f"must be {' or '.join(SUITES)}, got {kind!r}")
-    members = _literature(data, seed) if kind == "literature" else _default(data, seed)
+    if kind == "literature":
+        members = _literature(data, seed)
+    else:
+        members = _default(data, seed)
     known = [member.name for member in members]
     if unknown := [name for name in (*(names or ()), *without) if name not in known]:
         hint = nearest(unknown[0], known, f"choose from {', '.join(known)}; baselines always run")

@@ -47,7 +47,10 @@ class _Wrapper(PositiveRegressor):
         self, X: Any, y: np.ndarray, groups: Any, sample_weight: np.ndarray | None, memo: Any
     ) -> None:
         """Fit a clone of the regressor (`OLS` by default) and take over what it says of the columns."""
-        inner = OLS() if self.regressor is None else clone(self.regressor)
+        if self.regressor is None:
+            inner = OLS()
+        else:
+            inner = clone(self.regressor)
         self.regressor_ = fit(inner, X, y, groups=groups, sample_weight=sample_weight, memo=memo)
         validate_data(self, X, skip_check_array=True)
 
@@ -110,7 +113,10 @@ class RelativeError(_Wrapper):
         y, weights = self._fit_rows(X, y, sample_weight)
         relative = (y.min() / y) ** 2  # 1 / y², in units that cannot overflow
         self._fit_inner(X, y, groups, relative if weights is None else relative * weights, memo)
-        self.smallest_ = -np.inf if self.floor is None else self.floor * float(y.min())
+        if self.floor is None:
+            self.smallest_ = -np.inf
+        else:
+            self.smallest_ = self.floor * float(y.min())
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -220,7 +226,10 @@ class Columns(TransformerMixin, BaseEstimator):
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Find the columns and return them, as `fit` and then `transform` do; they are looked at once."""
         X = validate_data(self, X, skip_check_array=hasattr(X, "iloc"))
-        seen = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        if hasattr(self, "feature_names_in_"):
+            seen = list(self.feature_names_in_)
+        else:
+            seen = None
         if seen is None or self.names is None:
             self.columns_ = list(range(self.n_features_in_))
         else:
@@ -254,12 +263,14 @@ class Columns(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns passed on."""
         check_is_fitted(self, "columns_")
-        given = (
-            input_features
-            if input_features is not None
-            else getattr(self, "feature_names_in_", None)
-        )
-        names = [f"x{j}" for j in range(self.n_features_in_)] if given is None else list(given)
+        if input_features is not None:
+            given = input_features
+        else:
+            given = getattr(self, "feature_names_in_", None)
+        if given is None:
+            names = [f"x{j}" for j in range(self.n_features_in_)]
+        else:
+            names = list(given)
         return np.asarray(names, dtype=object)[self.columns_]
 
 

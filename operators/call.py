@@ -89,7 +89,10 @@ class Tensor:
 
     def innermost(self, axes: Sequence[int]) -> bool:
         """Return whether these axes vary fastest in memory (assumed where strides are not recorded)."""
-        strides = self.strides if len(self.strides) == len(self.dims) else row_major(self.dims)
+        if len(self.strides) == len(self.dims):
+            strides = self.strides
+        else:
+            strides = row_major(self.dims)
         inner = [strides[axis] for axis in axes if self.dims[axis] > 1]
         outer = [
             strides[axis]
@@ -141,7 +144,10 @@ class Call:
         )
         if not isinstance(dims, list) or not (types == "TensorList" or isinstance(types, list)):
             raise NotToldError
-        words = types if isinstance(types, list) else [""] * len(dims)
+        if isinstance(types, list):
+            words = types
+        else:
+            words = [""] * len(dims)
         return [_tensor(size, _at(words, i), _at(strides, i)) for i, size in enumerate(dims)]
 
     def word(self, position: int) -> str:
@@ -154,7 +160,9 @@ class Call:
     def text(self, position: int) -> str:
         """Return an argument that is no tensor as text; "" where it is None, absent or not recorded."""
         value = _at(self.values, position)
-        return value if isinstance(value, str) else ""
+        if isinstance(value, str):
+            return value
+        return ""
 
     def flag(self, position: int) -> bool:
         """Return a truth value."""
@@ -188,9 +196,9 @@ class Call:
     def dtype(self, position: int, default: str) -> str:
         """Return the format an argument ``dtype`` asks for, the default where it is None, absent or not recorded."""
         word = self.text(position)
-        return (
-            SCALAR_TYPES.get(int(word), default) if word.isdecimal() and len(word) < 4 else default
-        )
+        if word.isdecimal() and len(word) < 4:
+            return SCALAR_TYPES.get(int(word), default)
+        return default
 
 
 CallReader = Callable[[Call], Described]
@@ -238,13 +246,18 @@ def require(condition: bool) -> None:
 
 
 def _at(values: Any, position: int) -> Any:
-    return values[position] if isinstance(values, list) and position < len(values) else None
+    if isinstance(values, list) and position < len(values):
+        return values[position]
+    return None
 
 
 def _tensor(dims: Any, word: Any, strides: Any) -> Tensor:
     if not _sizes(dims) or not isinstance(word, str):
         raise NotToldError
-    known = tuple(strides) if _sizes(strides) and len(strides) == len(dims) else ()
+    if _sizes(strides) and len(strides) == len(dims):
+        known = tuple(strides)
+    else:
+        known = ()
     return Tensor(tuple(dims), _format(word), known, 2 if word.endswith("_x2") else 1)
 
 

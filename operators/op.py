@@ -63,7 +63,9 @@ class Measured:
 def word(row: Mapping[str, Any], name: str) -> str:
     """Return a text cell, "" where it is missing."""
     value = row.get(name, "")
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(value)
 
 
 def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> list[int]:
@@ -74,9 +76,10 @@ def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> li
     dimensions = []
     for name in names:
         value = row.get(name, default)
-        value = (
-            default if value is None or (isinstance(value, float) and math.isnan(value)) else value
-        )
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            value = default
+        else:
+            value = value
         if value is None or isinstance(value, str) or float(value) != int(value):
             raise DataError(
                 f"{word(row, 'op')} needs {name} as a whole number, got {row.get(name, 'nothing')}"
@@ -376,13 +379,17 @@ class Op:
 
 def _multiplied(a: str, b: str) -> str:
     wider = b if BITS.get(b, 0) > BITS.get(a, 0) else a
-    return "int8" if wider in _AS_INT8 else wider
+    if wider in _AS_INT8:
+        return "int8"
+    return wider
 
 
 def _of_both(frame: pd.DataFrame, name: str, make: Callable[[str, str], str]) -> np.ndarray:
     """Return what is made of ``dtype_a`` and another precision of each row; asked once for those that are equal."""
     (codes, words), (others, second) = coded(frame, "dtype_a"), coded(frame, name)
-    made = [[make(str(a), str(b)) for b in second] for a in words]
+    made = []
+    for a in words:
+        made.append([make(str(a), str(b)) for b in second])
     return np.array(made, dtype=object)[codes, others]
 
 

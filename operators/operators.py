@@ -114,14 +114,18 @@ def canonical_op(word: str) -> str:
     """
     plain = without_namespace(word)
     name = ALIASES.get(plain, plain)
-    return name if name in OPS else word
+    if name in OPS:
+        return name
+    return word
 
 
 def nearest_op(word: str) -> str:
     """Say which operators are called most like a word that is none."""
     close = difflib.get_close_matches(without_namespace(word), [*OPS, *ALIASES], n=2)
     alike = list(dict.fromkeys(ALIASES.get(name, name) for name in close))
-    return f"did you mean {' or '.join(alike)}?" if alike else f"known are {', '.join(OPS)}"
+    if alike:
+        return f"did you mean {' or '.join(alike)}?"
+    return f"known are {', '.join(OPS)}"
 
 
 def op_of(name: str) -> Op:
@@ -147,7 +151,10 @@ def example_of(op: Op) -> dict[str, float | str]:
         for dim in op.dimensions
         if dim.default is None and dim.example is not None
     }
-    timed = METRICS_OF_A_RUN if op.metrics else {"duration_us": 150.0}
+    if op.metrics:
+        timed = METRICS_OF_A_RUN
+    else:
+        timed = {"duration_us": 150.0}
     return {"device": "MI300X", "op": op.name, **dtype, **timed, **sizes}
 
 
@@ -210,18 +217,15 @@ def group_labels(frame: pd.DataFrame) -> np.ndarray:
             own, values = pd.factorize(part[name], use_na_sentinel=False)
             code = pd.factorize(code * len(values) + own)[0]
         first = part.iloc[np.unique(code, return_index=True)[1]]
-        names = [
-            op.label.format(**{str(c): _shown(v) for c, v in row.items()})
-            for row in first.to_dict("records")
-        ]
+        names = []
+        for row in first.to_dict("records"):
+            names.append(op.label.format(**{str(c): _shown(v) for c, v in row.items()}))
         labels[rows] = np.array(names, dtype=object)[code]
     return labels
 
 
 def _shown(value: object) -> str:
     """Write 4096.0 as 4096."""
-    return (
-        f"{value:g}"
-        if isinstance(value, float) and abs(value) < 1e6
-        else str(value).removesuffix(".0")
-    )
+    if isinstance(value, float) and abs(value) < 1e6:
+        return f"{value:g}"
+    return str(value).removesuffix(".0")

@@ -100,7 +100,9 @@ def whole_rows(op: str, variant: str, x: Tensor, cols: int, out: str = "") -> De
 def axes_of(listed: list[int], rank: int) -> list[int]:
     """Return axes counted from the first, in order, each once."""
     require(all(-max(rank, 1) <= axis < max(rank, 1) for axis in listed))
-    return sorted({axis % rank for axis in listed}) if rank else []
+    if rank:
+        return sorted({axis % rank for axis in listed})
+    return []
 
 
 def along(op: str, words: list[str], x: Tensor, axes: list[int], out: str) -> Described:

@@ -164,7 +164,9 @@ def with_columns(
     """Return a table with these columns as `assign` does, but new ones all at once: one by one they take longer."""
     new = {name: values for name, values in columns.items() if name not in frame}
     whole = frame.assign(**{name: values for name, values in columns.items() if name in frame})
-    return pd.concat([whole, pd.DataFrame(new, frame.index)], axis=1) if new else whole
+    if new:
+        return pd.concat([whole, pd.DataFrame(new, frame.index)], axis=1)
+    return whole
 
 
 def numbers(frame: pd.DataFrame, *names: str, minimum: float = 1.0) -> list[np.ndarray]:
@@ -202,7 +204,9 @@ def positive(frame: pd.DataFrame, name: str) -> np.ndarray:
 def as_arrow(words: pd.Series) -> pa.Array:
     """Return a column of dtype str as Arrow has it: nothing is copied where it is one piece."""
     given = pa.array(words.array)
-    return given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
+    if isinstance(given, pa.ChunkedArray):
+        return given.combine_chunks()
+    return given
 
 
 def coded(frame: pd.DataFrame, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -68,7 +68,9 @@ class Clocks:
     @property
     def drift_ppm(self) -> float:
         """How much the GPU's clock gains on the CPU's, millionths; NaN where it is not known."""
-        return 1e6 * (1 / self.slope - 1) if self.drift_known else np.nan
+        if self.drift_known:
+            return 1e6 * (1 / self.slope - 1)
+        return np.nan
 
     @property
     def drift_error_ppm(self) -> float:
@@ -252,7 +254,9 @@ class Measured:
         lacks = due - float(
             (np.searchsorted(self.times_ns, ends) - np.searchsorted(self.times_ns, starts)).sum()
         )
-        return lacks / due if lacks > CHANCE * math.sqrt(len(starts)) else 0.0
+        if lacks > CHANCE * math.sqrt(len(starts)):
+            return lacks / due
+        return 0.0
 
     @property
     def kernels(self) -> list[str]:
@@ -271,7 +275,10 @@ def synchronise(
     """
     checked = check_power_log(log)
     ends = int(checked["gpu_ns"].min()), int(checked["gpu_ns"].max())
-    clocks = one_clock(*ends) if pairs is None else fit_clocks(pairs)
+    if pairs is None:
+        clocks = one_clock(*ends)
+    else:
+        clocks = fit_clocks(pairs)
     return on_cpu_clock(checked, group_runs(check_executions(executions)), clocks)
 
 

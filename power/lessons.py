@@ -91,7 +91,10 @@ def learn(
 
 def _overlaps(rows: pd.DataFrame, cap_w: float | None, idle_w: float) -> pd.DataFrame:
     """Return the pairs of kernels held against a cap; see `Lessons`."""
-    known = rows[rows["ssp_w"].notna()] if cap_w is not None else rows[:0]
+    if cap_w is not None:
+        known = rows[rows["ssp_w"].notna()]
+    else:
+        known = rows[:0]
     drawn = itertools.combinations(zip(known["kernel"], known["ssp_w"], strict=True), 2)
     pairs = [(one, other, first + second - idle_w) for (one, first), (other, second) in drawn]
     found = pd.DataFrame(pairs, columns=["kernel", "other", "power_w"])
@@ -113,7 +116,10 @@ def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
         one.facts,
         {name: part.ssp.mean_w for name, part in one.components.items() if name != TOTAL},
     )
-    whole = one.components[TOTAL].ssp.mean_w if TOTAL in one.components else math.nan
+    if TOTAL in one.components:
+        whole = one.components[TOTAL].ssp.mean_w
+    else:
+        whole = math.nan
     dominant = max(parts, key=lambda name: parts[name], default="")
     bound, growth = facts.bound, math.nan
     fitted = collectives[collectives["collective"].eq(facts.collective)]
@@ -147,7 +153,10 @@ def _collectives(kernels: Sequence[KernelPower]) -> pd.DataFrame:
         latency_us, per_byte_us = nnls(
             np.column_stack([1 / time_us, size / time_us]), np.ones(len(size))
         )[0]
-        bandwidth_gbs = 1 / (1e3 * per_byte_us) if per_byte_us else math.inf
+        if per_byte_us:
+            bandwidth_gbs = 1 / (1e3 * per_byte_us)
+        else:
+            bandwidth_gbs = math.inf
         rows.append((name, len(size), latency_us, bandwidth_gbs, 1e3 * latency_us * bandwidth_gbs))
     return pd.DataFrame(
         rows, columns=["collective", "sizes", "latency_us", "bandwidth_gbs", "half_bytes"]
@@ -193,7 +202,10 @@ def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     for one in kernels:
         alone = known.get(one.facts.isolated)
         if alone is not None:
-            name = TOTAL if TOTAL in one.components else next(iter(one.components))
+            if TOTAL in one.components:
+                name = TOTAL
+            else:
+                name = next(iter(one.components))
             part, of_alone = one.components[name], alone.components[name]
             ratios = (
                 part.ssp.mean_w / of_alone.ssp.mean_w,

@@ -179,7 +179,10 @@ def power_log(content: str, source: str, *, powerless: bool = False) -> pd.DataF
         raise DataError(f"a log of {name} without a reading", source=source)
     commas = _read_commas(rows, source)
     table = _table(rows, name, powerless, source)
-    kept = table if powerless else table[table["power_w"].notna()].reset_index(drop=True)
+    if powerless:
+        kept = table
+    else:
+        kept = table[table["power_w"].notna()].reset_index(drop=True)
     kept.attrs |= {"left_out": len(table) - len(kept), "cut": cut, "decimal_commas": commas}
     _check_order(kept, source)
     return kept
@@ -207,7 +210,9 @@ def _rows(content: str, source: str) -> tuple[str, list[Row], int]:
 
 def _delimiter(header: str) -> str:
     """Return what parts the cells: a semicolon where spreadsheets write decimal commas."""
-    return ";" if ";" in header and "," not in header else ","
+    if ";" in header and "," not in header:
+        return ";"
+    return ","
 
 
 def _read_commas(rows: list[Row], source: str) -> tuple[str, ...]:
@@ -239,7 +244,9 @@ def _csv_format(header: str) -> str:
         return "rocm-smi CSV"
     if "power_w" in plain and any(name in plain for name in ("gpu_ns", "time_ns")):
         return "generic CSV"
-    return "amd-smi CSV" if any("socket_power" in name for name in names) else ""
+    if any("socket_power" in name for name in names):
+        return "amd-smi CSV"
+    return ""
 
 
 def _rows_under(
@@ -285,9 +292,11 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
             raise DataError(f"is no JSON of a power log ({error})", source=source) from None
         place += len(content[place:]) - len(content[place:].lstrip(" \t\r\n,"))
         entries.append(document)
-    cards = [
-        (name, card) for entry in entries if isinstance(entry, dict) for name, card in entry.items()
-    ]
+    cards = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            for name, card in entry.items():
+                cards.append((name, card))
     cards = [
         (name, card)
         for name, card in cards
@@ -304,10 +313,16 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
 def _gpus(entries: Any) -> list[dict[str, Any]]:
     """Return what amd-smi says of each GPU, however it is wrapped."""
     if isinstance(entries, list):
-        return [gpu for entry in entries for gpu in _gpus(entry)]
+        result = []
+        for entry in entries:
+            for gpu in _gpus(entry):
+                result.append(gpu)
+        return result
     if not isinstance(entries, dict):
         return []
-    return _gpus(entries["gpu_data"]) if "gpu_data" in entries else [entries]
+    if "gpu_data" in entries:
+        return _gpus(entries["gpu_data"])
+    return [entries]
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
@@ -315,7 +330,10 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
     row: Row = {}
     for name, value in values.items():
         key = name.lower()
-        key = f"{prefix}_clk" if key in ("clk", "cur_clk") and prefix else key
+        if key in ("clk", "cur_clk") and prefix:
+            key = f"{prefix}_clk"
+        else:
+            key = key
         if isinstance(value, dict) and "value" in value:
             row.setdefault(key, f"{value['value']} {value.get('unit', '')}".strip())
         elif isinstance(value, dict):
@@ -342,9 +360,9 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
             power = dict.fromkeys(having, (key, what)) | power
     if not power and not powerless:
         raise DataError(f"a log of {name} in which no power is recorded", source=source)
-    chosen = {
-        column: next((key for key in names if key in keys), "") for column, names in _NAMES.items()
-    }
+    chosen = {}
+    for column, names in _NAMES.items():
+        chosen[(column)] = next((key for key in names if key in keys), "")
     values = {
         column: [_number(column, row.get(keys[key]), *_split(keys[key]), source) for row in rows]
         for column, key in chosen.items()
@@ -404,7 +422,9 @@ def _first(cell: Any) -> Any:
     if isinstance(cell, str) and cell.strip().startswith("["):
         parts = (part.strip(" '\"") for part in cell.strip().strip("[]").split(","))
         return next((part for part in parts if _VALUE.match(part)), None)
-    return next((one for one in cell if _present(one)), None) if isinstance(cell, list) else cell
+    if isinstance(cell, list):
+        return next((one for one in cell if _present(one)), None)
+    return cell
 
 
 def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
@@ -554,4 +574,6 @@ def whole_lines(
     last = cells(lines[-1])
     shortest = min((len(row[-1]) for row in above), default=0)
     cut = bool(above) and (len(last) < len(above[-1]) or len(last[-1]) < shortest)
-    return (lines[:-1], 1) if cut else (lines, 0)
+    if cut:
+        return (lines[:-1], 1)
+    return (lines, 0)

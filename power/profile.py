@@ -134,7 +134,10 @@ def stitch(
     every = readings_of_interest(measured.times_ns, executions)
     timed = runs.table[runs.table["time_us"].notna() & runs.table["reason"].ne(FULLER_BIN)]
     every = every[(every["execution"] >= ssp_execution) & every["run"].isin(timed["run"])]
-    seen = golden[golden["execution"] >= ssp_execution] if later else golden
+    if later:
+        seen = golden[golden["execution"] >= ssp_execution]
+    else:
+        seen = golden
     rest = measured.executions.drop(seen.index)
     of_kernel = measured.executions["kernel"].eq(name)
     at, span_ns = measured.times_ns[steady["reading"]], 1e3 * (window_us or runs.kernel_us)
@@ -314,7 +317,9 @@ class ComponentPower:
     @property
     def sse_error_percent(self) -> float:
         """Error made by taking SSE for SSP, of the mean power; NaN without an SSE profile."""
-        return np.nan if self.sse is None else 100 * (self.sse.mean_w / self.ssp.mean_w - 1)
+        if self.sse is None:
+            return np.nan
+        return 100 * (self.sse.mean_w / self.ssp.mean_w - 1)
 
 
 @dataclass(frozen=True)
@@ -350,7 +355,9 @@ class KernelPower:
             return "longer-than-window"
         if self.others > 1 - ALONE:
             return "interleaved"
-        return "isolated" if self.alone >= ALONE else "isolated-with-pauses"
+        if self.alone >= ALONE:
+            return "isolated"
+        return "isolated-with-pauses"
 
 
 @dataclass(frozen=True)
@@ -449,7 +456,10 @@ def profile_files(
     for name in measured.kernels if kernel is None else [kernel]:
         try:
             found = profile_kernel(measured, name, **settings)
-            without = without_steps(measured, name, **settings) if ablate else {}
+            if ablate:
+                without = without_steps(measured, name, **settings)
+            else:
+                without = {}
             profiles.append(replace(found, without=without))
         except ParameterError:
             raise
@@ -532,7 +542,10 @@ def profile_kernel(
             f"{runs.kernel_us:.4g} µs: log finer ones, or time {launches} launches back to back "
             "as one execution"
         )
-    window = measured.interval_us if window_us is None else window_us
+    if window_us is None:
+        window = measured.interval_us
+    else:
+        window = window_us
     stitched = stitch(
         measured,
         rows,
@@ -822,7 +835,10 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     """
     rows = []
     for one in kernels:
-        whole = one.components[TOTAL].ssp.mean_w if TOTAL in one.components else np.nan
+        if TOTAL in one.components:
+            whole = one.components[TOTAL].ssp.mean_w
+        else:
+            whole = np.nan
         rows += [
             {
                 "kernel": one.kernel,

@@ -74,7 +74,9 @@ class Facts:
     @property
     def flops_per_byte(self) -> float:
         """Operations per byte."""
-        return self.flops / self.bytes if self.bytes > 0 else math.nan
+        if self.bytes > 0:
+            return self.flops / self.bytes
+        return math.nan
 
     @property
     def bound(self) -> str:
@@ -83,16 +85,19 @@ class Facts:
             return self.label or COMMUNICATION
         if math.isnan(self.flops_per_byte) or math.isnan(self.balance):
             return ""
-        return COMPUTE if self.flops_per_byte >= self.balance else MEMORY
+        if self.flops_per_byte >= self.balance:
+            return COMPUTE
+        return MEMORY
 
 
 def facts_of(rows: pd.DataFrame) -> Facts:
     """Return what the checked executions of one kernel say of it. Raises DataError: they say two things."""
     told: dict[str, Any] = {}
     for column in ("class", "collective", "isolated", *FACTS):
-        given = (
-            [one for one in rows[column].dropna().unique() if one != ""] if column in rows else []
-        )
+        if column in rows:
+            given = [one for one in rows[column].dropna().unique() if one != ""]
+        else:
+            given = []
         if len(given) > 1:
             one, other = (value if isinstance(value, str) else f"{value:g}" for value in given[:2])
             raise DataError(
@@ -145,11 +150,10 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
         )
     missing = table.attrs["left_out"]
     text_of_missing = f"{missing} readings of the log have no power and are left out"
-    without = (
-        [remark("power-log-readings-without-power", text_of_missing, readings=missing)]
-        if missing
-        else []
-    )
+    if missing:
+        without = [remark("power-log-readings-without-power", text_of_missing, readings=missing)]
+    else:
+        without = []
     readings, failed = _read_ones(check_power_log(chosen, str(path)))
     notes = (*without, *failed, *_of_file(table.attrs["cut"], table.attrs["decimal_commas"]))
     return PowerLog(readings, clock, notes)
@@ -178,7 +182,10 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
                 f"gpu must be the number of a GPU, got {str(given)!r}", source=str(path)
             )
         rows = _of_gpu(rows, numbers, gpu, str(path))
-    limits = _number(rows, "limit_w", str(path)) if "limit_w" in rows else pd.Series(dtype=float)
+    if "limit_w" in rows:
+        limits = _number(rows, "limit_w", str(path))
+    else:
+        limits = pd.Series(dtype=float)
     limit = None if limits.empty else float(limits.max())
     readings, failed = _read_ones(check_power_log(rows, str(path)))
     return PowerLog(readings, GPU_CLOCK, (*failed, *_of_file(cut, commas)), limit)
@@ -212,7 +219,9 @@ def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str
         raise ParameterError(
             "gpu_index", f"must be one of {named}, the GPUs of {source}, got {gpu}"
         )
-    return rows if gpu is None else rows[numbers == gpu].reset_index(drop=True)
+    if gpu is None:
+        return rows
+    return rows[numbers == gpu].reset_index(drop=True)
 
 
 def _of_file(cut: int, commas: tuple[str, ...]) -> tuple[Remark, ...]:
@@ -344,7 +353,10 @@ def _columns(frame: pd.DataFrame, needed: Iterable[str], source: str) -> pd.Data
                 one for one in rows if base and one != LINE and str(one).rpartition("_")[0] == base
             ]
             known = ", ".join(str(one) for one in rows if one != LINE)
-            unit = f"{others[0]} is of another unit" if others else f"the table has {known}"
+            if others:
+                unit = f"{others[0]} is of another unit"
+            else:
+                unit = f"the table has {known}"
             raise DataError(f"no column {name}: {unit}", source=source)
     if rows.empty:
         raise DataError("the table has no rows", source=source)
@@ -367,9 +379,9 @@ def _whole(rows: pd.DataFrame, name: str, source: str) -> pd.Series:
     if wrong.any():
         given = rows.loc[wrong, name].iloc[0]
         _refuse(rows, wrong, f"{name} must be a whole number, got {str(given)!r}", source)
-    return (
-        numbers.astype("int64") if numbers.dtype.kind in "iu" else numbers.round().astype("int64")
-    )
+    if numbers.dtype.kind in "iu":
+        return numbers.astype("int64")
+    return numbers.round().astype("int64")
 
 
 def _words(rows: pd.DataFrame, name: str, default: str) -> pd.Series:
@@ -400,5 +412,8 @@ def _refuse(rows: pd.DataFrame, wrong: pd.Series | np.ndarray, message: str, sou
     """Raise for the first row that is wrong, naming its line."""
     if wrong.any():
         row = int(np.argmax(np.asarray(wrong, dtype=bool)))
-        place = f"{source}:{rows[LINE].iloc[row]}" if LINE in rows else f"{source}, row {row + 1}"
+        if LINE in rows:
+            place = f"{source}:{rows[LINE].iloc[row]}"
+        else:
+            place = f"{source}, row {row + 1}"
         raise DataError(message, source=place)

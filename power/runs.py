@@ -341,7 +341,10 @@ def apart(executions: pd.DataFrame) -> pd.DataFrame:
     among, name = order.map(len).gt(1), executions["kernel"]
     moved = among & among.groupby(name).transform("nunique").eq(2)
     several = order[moved].groupby(name[moved]).nunique().gt(1)
-    before = {(of, own): of[place - 1] for of in orders.unique() for place, own in enumerate(of)}
+    before = {}
+    for of in orders.unique():
+        for place, own in enumerate(of):
+            before[(of, own)] = of[place - 1]
     renamed = name.astype(object)
     renamed[moved] = [
         f"{own}, after {before[of, own]}" if several[own] else f"{own}, interleaved"

@@ -117,7 +117,10 @@ def tasks_of(activities: pd.DataFrame, start_ns: pd.Series) -> dict[int, list[Ta
         codes_of(activities[name] for name in ("process", "gpu")), index=activities.index
     )
     stated = rank.notna().all() and not process.groupby(rank).nunique().gt(1).any()
-    members = rank.to_numpy(dtype=np.int64) if stated else process.to_numpy()
+    if stated:
+        members = rank.to_numpy(dtype=np.int64)
+    else:
+        members = process.to_numpy()
     table = activities.assign(
         start_us=start_ns.to_numpy() / 1e3,
         queue=queue_codes(activities),
@@ -146,7 +149,10 @@ def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
         while running and running[0][0] <= start:
             ended = max(ended, heapq.heappop(running))
         before = last.get(queue, (first_us, -1))
-        after = {before[1]} if before[0] >= start else {before[1], ended[1]}
+        if before[0] >= start:
+            after = {before[1]}
+        else:
+            after = {before[1], ended[1]}
         latest = max(before[0], ended[0])
         waits = tuple(sorted(after - {-1}))
         if round(start - first_us) > round(latest - first_us):

@@ -258,7 +258,10 @@ class _Timeline:
                 _us(part["start_ns"].to_numpy() - self.base_ns),
                 _us(part["duration_ns"].to_numpy()),
             )
-            factors = _cells(part["factor"]) if "factor" in part else repeat(None)
+            if "factor" in part:
+                factors = _cells(part["factor"])
+            else:
+                factors = repeat(None)
             texts = (_cells(part[name], "") if name in part else repeat("") for name in TEXTS)
             arguments = map(_Arguments, *measured, factors, _cells(part["correlation"]), *texts)
             categories = [f"projected {kind}" for kind in part["kind"]]
@@ -451,4 +454,6 @@ def _thread(pid: int, tid: int, name: str) -> list[Metadata]:
 
 
 def _word(number: object) -> str:
-    return "unknown" if number is pd.NA else str(number)
+    if number is pd.NA:
+        return "unknown"
+    return str(number)

@@ -447,7 +447,10 @@ class Link:
         steps, volume = cost_terms(self.algorithm, collective, ranks)
         size = np.asarray(message_bytes, dtype=np.float64)
         published = np.asarray(bandwidth_gbs, dtype=np.float64)
-        rate = published if collective == SEND_RECV else published * self.reach(ranks)
+        if collective == SEND_RECV:
+            rate = published
+        else:
+            rate = published * self.reach(ranks)
         which = self._protocol(size)
         time = self.protocols[0].time_us(steps, size * volume, rate)
         latency = self.protocols[0].latency_us(steps)
@@ -628,11 +631,9 @@ def unknown_of(collective: str, ranks: float, size_bytes: FloatArray) -> Remark 
         "message": bool(np.isnan(size_bytes).any()),
     }
     missing = tuple(name for name, is_missing in lacks.items() if is_missing)
-    return (
-        remark("message-unknown", f"{' and '.join(missing)} not recorded", missing=missing)
-        if missing
-        else None
-    )
+    if missing:
+        return remark("message-unknown", f"{' and '.join(missing)} not recorded", missing=missing)
+    return None
 
 
 _Answer = tuple[FloatArray | float, str, Remark | None, ObjectArray | str, FloatArray | float]
@@ -742,7 +743,10 @@ def _used_links(
             text = f"{text}: model of {STAND_IN}, bandwidth by the published figures"
         return lent[0], lent[1], remark("links-not-measured", text, gpus=gpus)
     if of_host is None or of_target is None:
-        other, lender = (host, of_target) if of_host is None else (target, of_host)
+        if of_host is None:
+            other, lender = (host, of_target)
+        else:
+            other, lender = (target, of_host)
         name = "" if lender is None else lender.gpus[0]
         text = (
             f"links of {other.name} not measured: model of {name}, bandwidth by the published "
@@ -775,7 +779,10 @@ def sigma_of_parts(of_bytes: FloatArray, waiting: FloatArray, covered: bool) -> 
     ``covered`` where the models of both GPUs were measured on such messages.
     """
     errors = law_errors()
-    of_links = errors.alpha_beta if covered else max(errors.one_sided, errors.alpha_beta)
+    if covered:
+        of_links = errors.alpha_beta
+    else:
+        of_links = max(errors.one_sided, errors.alpha_beta)
     latency = np.maximum(1.0 - of_bytes - waiting, 0.0)
     squares = of_bytes * of_links**2 + waiting * errors.waiting**2 + latency * errors.latency**2
     return np.asarray(np.sqrt(squares), dtype=np.float64)
@@ -966,11 +973,15 @@ def world_of(
     """
     if file is None and ranks is None and not grows:
         return None
-    host, target = (Network(node_gpus=per_node),) * 2 if file is None else read_networks(file)
+    if file is None:
+        host, target = (Network(node_gpus=per_node),) * 2
+    else:
+        host, target = read_networks(file)
     try:
-        *before, after = (
-            (int(part) for part in str(ranks).split(":")) if ranks is not None else (None,)
-        )
+        if ranks is not None:
+            *before, after = (int(part) for part in str(ranks).split(":"))
+        else:
+            *before, after = (None,)
         (measured,) = before or (None,)
     except ValueError:
         raise ParameterError(
@@ -1043,7 +1054,10 @@ def placed_messages(activities: pd.DataFrame) -> pd.DataFrame:
 
 def stride_of(members: str) -> int:
     """Return how far apart the ranks of a group are, written "0,8,16"; 1 where they are not written."""
-    ranks = [int(rank) for rank in members.split(",")] if "," in members else []
+    if "," in members:
+        ranks = [int(rank) for rank in members.split(",")]
+    else:
+        ranks = []
     return max(1, min((after - before for before, after in pairwise(ranks)), default=1))
 
 
@@ -1121,9 +1135,10 @@ def _answer_of_world(
     links = [find_link(measured_links(), gpu.measured_name, collective) for gpu in (host, target)]
     sides = list(zip((host, target), links, (before, after), strict=True))
     same = host == target and before == after and networks[0] == networks[1]
-    levels = (
-        "; messages of two levels were measured on no machine at hand" if max(nodes) > 1 else ""
-    )
+    if max(nodes) > 1:
+        levels = "; messages of two levels were measured on no machine at hand"
+    else:
+        levels = ""
     text = f"{before} → {after} ranks, {nodes[0]} → {nodes[1]} nodes{levels}"
     other = remark("other-world", text, ranks=(before, after), nodes=nodes)
     why = [] if before == after and max(nodes) == 1 else [other]

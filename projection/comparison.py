@@ -118,16 +118,17 @@ def match_calls(traces: Sequence[pd.DataFrame]) -> Matching:
         for name in ("median", "size")
     )
     first = every.drop_duplicates("code").set_index("code")
-    names = [
-        " ".join(
-            [
-                row["op"],
-                *(f"{name}={row[name]:g}" for name in SIGNATURE[2:] if pd.notna(row[name])),
-                row["dtype_a"],
-            ]
+    names = []
+    for row in first.loc[medians.index].astype({"op": str, "dtype_a": str}).to_dict("records"):
+        names.append(
+            " ".join(
+                [
+                    row["op"],
+                    *(f"{name}={row[name]:g}" for name in SIGNATURE[2:] if pd.notna(row[name])),
+                    row["dtype_a"],
+                ]
+            )
         )
-        for row in first.loc[medians.index].astype({"op": str, "dtype_a": str}).to_dict("records")
-    ]
     count = sizes.min(axis=1).astype(int).to_numpy()
     return Matching(
         names=np.repeat(np.array(names, dtype=object), count),
@@ -144,10 +145,17 @@ def common_spelling(traces: Sequence[pd.Series]) -> tuple[list[ObjectArray], boo
     One profiler writes "void ns::function<float>(float*)", another "function" alone.
     """
     spelt = [pd.factorize(names.astype(object)) for names in traces]
-    bare = [[bare_name(name) for name in names] for _, names in spelt]
-    whole = [any(function_name(name) != name for name in names) for names in bare]
+    bare = []
+    for _, names in spelt:
+        bare.append([bare_name(name) for name in names])
+    whole = []
+    for names in bare:
+        whole.append(any(function_name(name) != name for name in names))
     cut = any(whole) and not all(whole)
-    common = [[function_name(name) for name in names] for names in bare] if cut else bare
+    if cut:
+        common = [[function_name(name) for name in names] for names in bare]
+    else:
+        common = bare
     return [
         np.array(names, dtype=object)[codes]
         for (codes, _), names in zip(spelt, common, strict=True)
@@ -272,7 +280,10 @@ class Profiled:
         found = measurements(
             Annotated(rows.reset_index(drop=True), empty_steps(), (), ()), self.label, each=True
         )
-        known = found[~found["op"].isin(["", UNKNOWN, "collective"])] if len(found) else found
+        if len(found):
+            known = found[~found["op"].isin(["", UNKNOWN, "collective"])]
+        else:
+            known = found
         return known.reindex(columns=[*SIGNATURE, "duration_us"])
 
     def counted(self) -> pd.DataFrame:
@@ -323,7 +334,9 @@ class TraceTimes:
     @property
     def end_to_end_per_step_us(self) -> float | None:
         """End-to-end time of a step, the mean over all; None where nobody knows how many there are."""
-        return self.end_to_end_us / self.steps if self.steps else None
+        if self.steps:
+            return self.end_to_end_us / self.steps
+        return None
 
 
 def _gpus(rows: pd.DataFrame) -> list[pd.DataFrame]:
@@ -546,7 +559,10 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
             raise DataError(
                 "this trace records no steps: say how many it holds", source=times.label
             )
-        cpu = None if times.cpu_step_us is None else (times.cpu_step_us / unprofiled_us - 1) * 100
+        if times.cpu_step_us is None:
+            cpu = None
+        else:
+            cpu = (times.cpu_step_us / unprofiled_us - 1) * 100
         overhead = (times.end_to_end_per_step_us / unprofiled_us - 1) * 100
         found.append(
             TraceFidelity(times, overhead, cpu, times.kernel_us / times.steps / unprofiled_us)
@@ -557,9 +573,10 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         return Fidelity(unprofiled_us, tuple(found), 0, Basis.UNPROFILED, nothing, (), doubts)
     kernels = [kernels_of(trace.counted()) for trace in traces]
     inline = [trace.label for trace in traces if trace.end_to_end_us is not None]
-    matching = (
-        match_calls([trace.calls() for trace in traces]) if inline else match_kernels(kernels)
-    )
+    if inline:
+        matching = match_calls([trace.calls() for trace in traces])
+    else:
+        matching = match_kernels(kernels)
     shares = (
         matching.durations_ns.sum(axis=0) / 1e3 / np.array([kernel_us(rows) for rows in kernels])
     )
@@ -589,7 +606,10 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
     for place, share in enumerate(shares.tolist()):
         known = ratios[~np.isnan(ratios[:, place]), place]
         median = float(np.median(known)) if len(known) else None
-        spread = None if median is None else float(np.median(np.abs(known - median)))
+        if median is None:
+            spread = None
+        else:
+            spread = float(np.median(np.abs(known - median)))
         matched_us = float(matching.durations_ns[:, place].sum()) / 1e3
         agreements.append(KernelAgreement(len(matching.names), matched_us, share, median, spread))
     return Fidelity(
@@ -739,7 +759,10 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
         table = max(gpus, key=span_ns)
         table = table.assign(duration_ns=table["duration_ns"].clip(lower=0)).reset_index(drop=True)
         # of steps the mean of each one's own times, without what lies between them
-        parts = [part for _, part in table.groupby("step")] if per_step else [table]
+        if per_step:
+            parts = [part for _, part in table.groupby("step")]
+        else:
+            parts = [table]
         each_ns = [
             (float(part["duration_ns"].sum()), float(busy_ns(part)), float(span_ns(part)))
             for part in parts
@@ -765,9 +788,12 @@ def trace_changes(traces: Sequence[tuple[str, Annotated]], *, steps: bool = True
 def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
     """Return one row per kind of call, with what it takes in either trace and what became of it."""
     spelt, _ = common_spelling([table["kernel"] for table in calls])
-    dims = [
-        name for op in OPS.values() if op.name != UNKNOWN for name in op.dims if name not in WORDS
-    ]
+    dims = []
+    for op in OPS.values():
+        if op.name != UNKNOWN:
+            for name in op.dims:
+                if name not in WORDS:
+                    dims.append(name)
     keys = [
         *WORDS,
         *(name for name in dict.fromkeys(dims) if any(name in table for table in calls)),

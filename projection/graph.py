@@ -261,7 +261,9 @@ def build(activities: pd.DataFrame, calls: pd.DataFrame) -> Graph:
 
 
 def _median(values: FloatArray, default: float) -> float:
-    return float(np.median(values)) if len(values) else default
+    if len(values):
+        return float(np.median(values))
+    return default
 
 
 def _ended_before(
@@ -397,7 +399,10 @@ def _runs_of(
     activity = np.r_[waits, -1][wait]
     lag = np.where(activity >= 0, begin - np.r_[end_ns, 0.0][activity], 0.0)
     seen = np.r_[waited, False][wait]
-    usual = float(np.median(lag[seen])) if seen.any() else _CALL_NS
+    if seen.any():
+        usual = float(np.median(lag[seen]))
+    else:
+        usual = _CALL_NS
     own = np.r_[duration, 0.0][wait]
     ended, began = np.where(activity >= 0, begin - lag, begin), np.r_[start_ns, 0.0][activity]
     known = np.where(
@@ -470,7 +475,9 @@ def _named(calls: pd.DataFrame, pattern: str) -> BoolArray:
     found = np.array(
         [re.search(pattern, str(name)) is not None for name in names.categories], dtype=bool
     )
-    return found[names.codes.to_numpy()] if len(found) else np.zeros(len(calls), dtype=bool)
+    if len(found):
+        return found[names.codes.to_numpy()]
+    return np.zeros(len(calls), dtype=bool)
 
 
 DISPATCH, LAUNCH_BOUND, SYNCHRONISATION, UNEXPLAINED = (

@@ -562,7 +562,10 @@ class Job:
         )
         found = found.loc[order].reset_index()
         one = self.projections[0]
-        network = ONE_NODE if one.laws.world is None else one.laws.world.host
+        if one.laws.world is None:
+            network = ONE_NODE
+        else:
+            network = one.laws.world.host
         members = found["group"].map(lambda group: str(group).rpartition(" ")[2])
         messages = found.rename(columns={"message_bytes": "bytes"}).assign(
             stride=members.map(stride_of)

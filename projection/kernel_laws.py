@@ -55,7 +55,10 @@ def is_queued(activities: pd.DataFrame, overhead: Overhead) -> BoolArray:
     Where durations hold the dispatch on the GPU it was measured on, that leaves no gap (up to
     `CLOCK_NS`); where they do not, one of up to twice the usual dispatch.
     """
-    longest_ns = CLOCK_NS if overhead.inside else max(CLOCK_NS, 2000 * overhead.dispatch_us)
+    if overhead.inside:
+        longest_ns = CLOCK_NS
+    else:
+        longest_ns = max(CLOCK_NS, 2000 * overhead.dispatch_us)
     return np.asarray(gaps_ns(activities).le(longest_ns).fillna(False), dtype=bool)
 
 
@@ -194,9 +197,10 @@ def corrections_of(
     for name in sorted(set(op_class.tolist())):
         own = error[op_class == name]
         centre = float(np.median(own))
-        spread = (
-            MAD_TO_SIGMA * float(np.median(np.abs(own - centre))) if len(own) >= FEWEST else np.nan
-        )
+        if len(own) >= FEWEST:
+            spread = MAD_TO_SIGMA * float(np.median(np.abs(own - centre)))
+        else:
+            spread = np.nan
         if FEWEST <= len(own) < FEW:
             spread = max(spread, float(np.std(own, ddof=1)))
         found[name] = Correction(float(np.exp(centre)), spread, len(own))
@@ -225,7 +229,10 @@ def predicted_factors(
     if ((trained or host).name, of) != (host.name, target.name) and not (
         comparison.is_many and comparison.one_host in (None, host)
     ):
-        way = f"from {trained.name} to {of}" if trained else f"for {of}"
+        if trained:
+            way = f"from {trained.name} to {of}"
+        else:
+            way = f"for {of}"
         raise DataError(
             f"the run was trained {way}, not from {host.name} to {target.name}: give another run"
         )
@@ -301,9 +308,9 @@ def _own_ratios(calls: pd.DataFrame, problems: pd.DataFrame) -> FloatArray:
     if not len(like):
         return ratio
     tables = calls.iloc[like], problems
-    stated = [
-        {name for name in one if not (one[name].isna() | one[name].eq("")).all()} for one in tables
-    ]
+    stated = []
+    for one in tables:
+        stated.append({name for name in one if not (one[name].isna() | one[name].eq("")).all()})
     both = pd.concat(tables, ignore_index=True)[
         [name for name in problems if name in stated[0] & stated[1]]
     ]

@@ -141,7 +141,10 @@ def plan_passes(
     table = table.sort_values(
         ["per_step", "launches"], ascending=False, kind="stable", ignore_index=True
     )
-    own = len(table) if profiler == Profiler.TORCH else kernels_per_pass
+    if profiler == Profiler.TORCH:
+        own = len(table)
+    else:
+        own = kernels_per_pass
     return PassPlan(
         Profiler(profiler), steps, table.assign(**{"pass": np.arange(len(table)) // own + 1})
     )
@@ -265,8 +268,14 @@ class Retimed:
         left = table[table["measured"] < table["launches"]]
         total, total_us = int(table["launches"].sum()), float(table["recorded_us"].sum())
         kernels, first = int(table["measured"].sum()), tuple(left["name"].head(_NAMED))
-        time_share = 1.0 - float(table["unmeasured_us"].sum()) / total_us if total_us else 0.0
-        ratio = float(table["retimed_us"].sum()) / total_us if total_us else 1.0
+        if total_us:
+            time_share = 1.0 - float(table["unmeasured_us"].sum()) / total_us
+        else:
+            time_share = 0.0
+        if total_us:
+            ratio = float(table["retimed_us"].sum()) / total_us
+        else:
+            ratio = 1.0
         names = ", ".join(name[:40] for name in first) + (", ..." if len(left) > len(first) else "")
         text = (
             f"passes measured {kernels} of {total} kernels, {100 * time_share:.0f} % of the time; "
@@ -431,7 +440,10 @@ def _checked(durations: pd.DataFrame) -> pd.DataFrame:
         & rows["duration_us"].between(0, np.inf, "left")
     )
     if rows.empty or not known.all():
-        where = "they are empty" if rows.empty else f"row {int(np.argmin(known)) + 1} is not"
+        if rows.empty:
+            where = "they are empty"
+        else:
+            where = f"row {int(np.argmin(known)) + 1} is not"
         raise DataError(f"durations must be numbers from 0 on, occurrences from 1 on: {where}")
     whole = {"occurrence": np.int64, "name": str, **dict.fromkeys(_LAUNCH, np.float64)}
     return rows.assign(

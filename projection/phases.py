@@ -126,8 +126,13 @@ def counted_of(activities: pd.DataFrame) -> BoolArray:
     Those beyond an idle end (`CUT`) do not.
     """
     linked = activities["linked"].to_numpy(dtype=bool)
-    counted = linked if linked.any() else np.ones(len(activities), dtype=bool)
-    return counted & ~activities[CUT].to_numpy(dtype=bool) if CUT in activities else counted
+    if linked.any():
+        counted = linked
+    else:
+        counted = np.ones(len(activities), dtype=bool)
+    if CUT in activities:
+        return counted & ~activities[CUT].to_numpy(dtype=bool)
+    return counted
 
 
 @dataclass(frozen=True)
@@ -152,12 +157,14 @@ class Repeated:
             len(repeats),
             ", ".join(map(str, repeats[:5])) + (", ..." if len(repeats) > 5 else ""),
         )
-        phases = (
-            f"{count} phases repeat {some} times"
-            if count > 1
-            else f"one phase repeats {some} times"
-        )
-        off = "less than 0.01 %" if self.error < 1e-4 else f"{100 * self.error:.2g} %"
+        if count > 1:
+            phases = f"{count} phases repeat {some} times"
+        else:
+            phases = f"one phase repeats {some} times"
+        if self.error < 1e-4:
+            off = "less than 0.01 %"
+        else:
+            off = f"{100 * self.error:.2g} %"
         text = (
             f"{phases}: {100 * self.share:.3g} % of the activities were projected for all of "
             "them, which shifts the "
@@ -379,7 +386,10 @@ class _Sequence:
                 ),
                 high,
             ]
-            open_ += list(zip(edges[::2], edges[1::2], strict=True)) if best else []
+            if best:
+                open_ += list(zip(edges[::2], edges[1::2], strict=True))
+            else:
+                open_ += []
         return sorted(found, key=lambda run: run.first)
 
     @property
@@ -431,7 +441,10 @@ def _periods(codes: IntArray) -> list[int]:
     for step in range(1, min(_NEIGHBOURS, len(codes) - 1) + 1):
         same = codes[order][step:] == codes[order][:-step]
         found.append((order[step:] - order[:-step])[same])
-    count = np.bincount(np.concatenate(found)) if found else np.zeros(1, dtype=np.int64)
+    if found:
+        count = np.bincount(np.concatenate(found))
+    else:
+        count = np.zeros(1, dtype=np.int64)
     weight = count * np.arange(len(count))
     best = np.argsort(-weight, kind="stable")[:_CANDIDATES]
     return [int(period) for period in best if weight[period]]

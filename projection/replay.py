@@ -110,7 +110,9 @@ def spans_us(
         parts.append(
             span(replay(graph, factors[some][:, groups] * duration_ns, cpu[some], pace, drawn))
         )
-    return np.concatenate(parts) if parts else np.empty(0)
+    if parts:
+        return np.concatenate(parts)
+    return np.empty(0)
 
 
 class Player:

@@ -480,7 +480,10 @@ def result_of(
         graph=projection.graph,
         folded=folded,
     )
-    sigmas = parse_sigmas(stated, names_of(projection)) if stated else {}
+    if stated:
+        sigmas = parse_sigmas(stated, names_of(projection))
+    else:
+        sigmas = {}
     table = trace.dispatches[counted_of(trace.dispatches)]
     in_steps = table[table["step"].notna()]
     graph, times, repeats = projection.graph, projection.times, None
@@ -534,7 +537,9 @@ def _own(place: _Place, figure: str) -> float | None:
     gpu, world = place
     if figure not in NETWORK_FIGURES:
         return own_value(gpu, figure)
-    return None if world is None else world.target.own(figure)
+    if world is None:
+        return None
+    return world.target.own(figure)
 
 
 def _linked(projection: Projection, place: _Place) -> Mapping[str, Any]:
@@ -593,7 +598,10 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
     ):
         if asked_for:
             done, every = int(count[used].sum()), int(count.sum())
-            part = float(time[used].sum() / time.sum()) if len(time) else 0.0
+            if len(time):
+                part = float(time[used].sum() / time.sum())
+            else:
+                part = 0.0
             words = f"{done:,} of {every:,} activities, {100 * part:.0f} % of their time"
             notes.append(remark(code, text.format(words), count=done, of=every, share=part))
     if asked and not projection.folded:
@@ -663,11 +671,10 @@ def _first(trace: Annotated, projection: Projection) -> list[Remark]:
     if not before.any() or before.all():
         return findings
     kernels = (table["kind"] == KERNEL).to_numpy(dtype=bool)
-    word, those = (
-        ("kernels", kernels)
-        if kernels[before].all()
-        else ("activities", np.ones(len(table), dtype=bool))
-    )
+    if kernels[before].all():
+        word, those = ("kernels", kernels)
+    else:
+        word, those = ("activities", np.ones(len(table), dtype=bool))
     count, every = int(before.sum()), int(those.sum())
     with_all = f"{span_ns(table) / 1e6:,.4g} ms measured"
     values = {"count": count, "of": every, "span_us": span_ns(table) / 1e3}
@@ -685,7 +692,10 @@ def _first(trace: Annotated, projection: Projection) -> list[Remark]:
 
 def changes(result: Result) -> list[Remark]:
     """Return where the dominant bound changes along the sweeps (``bound-changes``)."""
-    found = [] if result.sweeps is None else changes_of_bound(result.sweeps)
+    if result.sweeps is None:
+        found = []
+    else:
+        found = changes_of_bound(result.sweeps)
     return [
         remark(
             "bound-changes",

@@ -93,7 +93,10 @@ def rates_of(projection: Projection) -> pd.DataFrame:
                 )
             except DataError:  # not published, or more ranks than the links join
                 continue
-        memory = np.nan if gpu.memory_bw_gbs is None else gpu.memory_bw_gbs
+        if gpu.memory_bw_gbs is None:
+            memory = np.nan
+        else:
+            memory = gpu.memory_bw_gbs
         shares = tflops / peak, np.where(communicates, np.nan, gbs) / memory, gbs / links
         found |= {
             f"{side}_{name}": each for name, each in zip(RATES, (tflops, gbs, *shares), strict=True)
@@ -215,7 +218,10 @@ def measured_power(table: pd.DataFrame) -> dict[tuple[str, str], Power]:
 
     Raises DataError: no row has a power.
     """
-    power = table["power_w"] if "power_w" in table else pd.Series(np.nan, table.index)
+    if "power_w" in table:
+        power = table["power_w"]
+    else:
+        power = pd.Series(np.nan, table.index)
     if "energy_j" in table:
         power = power.fillna(table["energy_j"] / (table["duration_us"] / 1e6))
     known = (power > 0).to_numpy()

@@ -58,7 +58,10 @@ def categories(
     else. ``fills`` is what activities of kind memset count as. The dispatch table is classified
     here where it has no `kernel_class` yet.
     """
-    classes = activities if KERNEL_CLASS in activities else classify(activities)
+    if KERNEL_CLASS in activities:
+        classes = activities
+    else:
+        classes = classify(activities)
     kernel_class = classes[KERNEL_CLASS]
     found = kernel_class.where(kernel_class.isin([COMMUNICATION, COPY]), COMPUTE)
     if fills == COMPUTE:
@@ -98,7 +101,10 @@ def time_split(
             )
     if rows.empty:
         return pd.DataFrame({name: pd.Series(dtype=float) for name in (*by, *MEASURES)})
-    codes = codes_of(rows[name] for name in by) if by else np.zeros(len(rows), dtype=np.int64)
+    if by:
+        codes = codes_of(rows[name] for name in by)
+    else:
+        codes = np.zeros(len(rows), dtype=np.int64)
     starts = rows["start_ns"].to_numpy(dtype=np.int64)
     order = np.lexsort((starts, codes))
     part, starts = codes[order], starts[order]
@@ -136,7 +142,9 @@ def time_split(
     split = pd.concat(
         [split, pd.DataFrame({n: v / 1e3 for n, v in zip(MEASURES, values, strict=True)})], axis=1
     )
-    return split.sort_values(list(by), kind="stable", ignore_index=True) if by else split
+    if by:
+        return split.sort_values(list(by), kind="stable", ignore_index=True)
+    return split
 
 
 def _union_ns(starts: IntArray, ends: IntArray, part: IntArray, chosen: BoolArray) -> IntArray:

@@ -73,11 +73,10 @@ def parse_sweep(text: str) -> Sweep:
         raise ParameterError(
             "sweep", f"must name a figure of a GPU or network, got {figure}: {_nearest(figure)}"
         )
-    numbers = (
-        _range(figure, points)
-        if ":" in points
-        else [_number(figure, part) for part in points.split(",")]
-    )
+    if ":" in points:
+        numbers = _range(figure, points)
+    else:
+        numbers = [_number(figure, part) for part in points.split(",")]
     if len(numbers) > MOST_POINTS:
         raise ParameterError(
             "sweep", f"of {figure} would take {len(numbers)} values: {MOST_POINTS} is the most"
@@ -184,12 +183,17 @@ def grid(
 ) -> pd.DataFrame:
     """Evaluate two sweeps together: one row per pair of values, with a column for each figure and `END_TO_END`."""
     one, other = plans
-    rows = [
-        {one.figure: x, other.figure: y}
-        | {END_TO_END: evaluate(change(change(gpu, one.figure, x), other.figure, y))[END_TO_END]}
-        for x in one.points
-        for y in other.points
-    ]
+    rows = []
+    for x in one.points:
+        for y in other.points:
+            rows.append(
+                {one.figure: x, other.figure: y}
+                | {
+                    END_TO_END: evaluate(change(change(gpu, one.figure, x), other.figure, y))[
+                        END_TO_END
+                    ]
+                }
+            )
     return pd.DataFrame(rows)
 
 

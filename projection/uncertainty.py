@@ -219,9 +219,9 @@ def accuracy_band(relative: float) -> str:
     place = int(np.searchsorted(BANDS, 100 * relative, side="right"))
     if place == 0:
         return f"<{BANDS[0]:g} %"
-    return (
-        f">{BANDS[-1]:g} %" if place == len(BANDS) else f"{BANDS[place - 1]:g}-{BANDS[place]:g} %"
-    )
+    if place == len(BANDS):
+        return f">{BANDS[-1]:g} %"
+    return f"{BANDS[place - 1]:g}-{BANDS[place]:g} %"
 
 
 def propagate(
@@ -359,11 +359,20 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
     columns = (classes[name].tolist() for name in ("op_class", "kind", "sigma"))
     factors = [Factor(*row) for row in zip(*columns, strict=True)]
     if len(projection.graph.calls):
-        unstated = 0.0 if projection.host == projection.target else CPU_SIGMA
-        known = unstated if projection.laws.cpu_speed is None else CPU_STATED_SIGMA
+        if projection.host == projection.target:
+            unstated = 0.0
+        else:
+            unstated = CPU_SIGMA
+        if projection.laws.cpu_speed is None:
+            known = unstated
+        else:
+            known = CPU_STATED_SIGMA
         factors.append(Factor(CPU, "cpu", stated.get(CPU, known)))
     if pace_of(projection):
-        unstated = 0.0 if projection.host == projection.target else GAP_SIGMA
+        if projection.host == projection.target:
+            unstated = 0.0
+        else:
+            unstated = GAP_SIGMA
         factors.append(Factor(GAPS, "cpu", stated.get(GAPS, unstated)))
     factors += [Factor(name, "spec", stated[name]) for name in SPECS if name in stated]
     return [factor for factor in factors if factor.sigma > 0]
@@ -384,7 +393,10 @@ def pace_of(projection: Projection) -> Pace:
     behind = (before >= 0) & projection.counted & projection.counted[before]
     alone = graph.call < 0
     dispatch = overheads_of(projection.host, projection.target)[0]
-    dispatch_ns = TOUCHING_NS if dispatch.inside else 1000.0 * dispatch.dispatch_us
+    if dispatch.inside:
+        dispatch_ns = TOUCHING_NS
+    else:
+        dispatch_ns = 1000.0 * dispatch.dispatch_us
     idle = alone & behind & (graph.gap_ns > dispatch_ns)
     unsure = np.isnan(projection.activities[SIGMA].to_numpy(dtype=float))[graph.rows]
     may_be_faster = (projected < measured) | unsure
@@ -411,15 +423,26 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
     stated, rows = stated or {}, projection.activities
     found = []
     for name, part in rows[[CATEGORY, SIGMA, "projected_us"]].groupby(class_of(rows), sort=True):
-        kind = "communication" if (part[CATEGORY] == COMMUNICATION).any() else "law"
+        if (part[CATEGORY] == COMMUNICATION).any():
+            kind = "communication"
+        else:
+            kind = "law"
         if str(name) in stated:
             found.append((str(name), kind, stated[str(name)], STATED))
             continue
         sigma, weight = (part[column].to_numpy(dtype=float) for column in (SIGMA, "projected_us"))
         measured = ~np.isnan(sigma)
-        basis = MEASURED if measured.all() else PARTLY if measured.any() else ASSUMED
+        if measured.all():
+            basis = MEASURED
+        elif measured.any():
+            basis = PARTLY
+        else:
+            basis = ASSUMED
         sigma = np.where(measured, sigma, UNMEASURED)
-        mean = np.sqrt(np.average(sigma**2, weights=weight)) if weight.sum() else sigma.max()
+        if weight.sum():
+            mean = np.sqrt(np.average(sigma**2, weights=weight))
+        else:
+            mean = sigma.max()
         found.append((str(name), kind, float(mean), basis))
     return pd.DataFrame(found, columns=["op_class", "kind", "sigma", "basis"])
 
@@ -478,7 +501,9 @@ def uncertainty_of(
         return spans
 
     found = propagate(simulate, factors, level=level, samples=samples, seed=seed)
-    return with_doubts(found, projection.doubts) if projection.doubts.reach else found
+    if projection.doubts.reach:
+        return with_doubts(found, projection.doubts)
+    return found
 
 
 def with_doubts(unsure: Uncertainty, doubts: Doubts) -> Uncertainty:

@@ -165,17 +165,18 @@ class Projection:
         Starts and ends are of the activities in the order of the graph, shape (n_samples, n).
         """
         counted, rows = self.counted, self.graph.rows
-        piece = (
-            self.activities[PIECE].to_numpy()[rows]
-            if self.folded
-            else np.zeros(len(rows), dtype=np.int64)
-        )
+        if self.folded:
+            piece = self.activities[PIECE].to_numpy()[rows]
+        else:
+            piece = np.zeros(len(rows), dtype=np.int64)
         return edges_ns(piece[counted], start_ns[:, counted], end_ns[:, counted], len(self.stretch))
 
     @property
     def stretch(self) -> FloatArray:
         """Measured time that each piece of the trace stands for, over its own: 1 but in a folded trace."""
-        return self.folded.stretch if self.folded else np.ones(1)
+        if self.folded:
+            return self.folded.stretch
+        return np.ones(1)
 
     def spans_us(self, times: Times) -> FloatArray:
         """Return the end-to-end times of a replay of the trace, shape (n_samples,)."""

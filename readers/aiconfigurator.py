@@ -225,11 +225,23 @@ def _mlp(table: Columns) -> Rows:
 def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
     """Return attention with keys of its own; ``step`` tokens are in the cache before the ``isl`` new ones."""
     a, _, _ = table.formats("attn_dtype")
-    cache = table.formats("kv_cache_dtype")[0] if table.has("kv_cache_dtype") else a
+    if table.has("kv_cache_dtype"):
+        cache = table.formats("kv_cache_dtype")[0]
+    else:
+        cache = a
     heads, new = table.number("num_heads"), table.number("isl")
-    shared = table.number("num_key_value_heads") if table.has("num_key_value_heads") else heads
-    past = table.number("step") if table.has("step") else np.zeros(len(table))
-    window = table.number("window_size") if table.has("window_size") else np.zeros(len(table))
+    if table.has("num_key_value_heads"):
+        shared = table.number("num_key_value_heads")
+    else:
+        shared = heads
+    if table.has("step"):
+        past = table.number("step")
+    else:
+        past = np.zeros(len(table))
+    if table.has("window_size"):
+        window = table.number("window_size")
+    else:
+        window = np.zeros(len(table))
     return {
         "batch": table.number("batch_size"),
         "heads": heads,
@@ -306,7 +318,10 @@ _OF_GRACE: Final = 4.0  # GPUs of a node, and of one with superchips (GB200, GB3
 def _exchange(table: Columns) -> Rows:
     """Return tokens sent to the GPUs of their experts, or back: each to ``topk`` of them at most."""
     short = table.has("num_token")
-    tokens, topk = ("num_token", "num_topk") if short else ("num_tokens", "topk")
+    if short:
+        tokens, topk = ("num_token", "num_topk")
+    else:
+        tokens, topk = ("num_tokens", "topk")
     size = np.full(len(table), 2.0)
     for name in ("comm_dtype", "moe_dtype"):
         if table.has(name):
@@ -407,11 +422,10 @@ def _joined(
     ]
     joined = np.full(len(table), first, dtype=object)
     for part in parts:
-        joined = (
-            np.where(joined == "", part, joined + " " + part)
-            if first or part is not parts[0]
-            else part
-        )
+        if first or part is not parts[0]:
+            joined = np.where(joined == "", part, joined + " " + part)
+        else:
+            joined = part
     return joined
 
 
@@ -496,20 +510,18 @@ def engine_of(framework: str, kernel_source: str) -> str:
     ('trtllm', 'nccl')
     """
     library = kernel_source.lower()
-    return (
-        library
-        if library in ("nccl", "oneccl")
-        else ENGINES.get(framework.lower(), framework.lower() or library)
-    )
+    if library in ("nccl", "oneccl"):
+        return library
+    return ENGINES.get(framework.lower(), framework.lower() or library)
 
 
 def _time(table: Columns, kind: Kind | None) -> dict[str, np.ndarray]:
     """Return the microseconds of each thing measured in the rows."""
     if kind is not None and kind.times:
-        return {
-            name: factor * np.sum([table.number(column) for column in columns], axis=0)
-            for name, (factor, columns) in kind.times.items()
-        }
+        result = {}
+        for name, (factor, columns) in kind.times.items():
+            result[(name)] = factor * np.sum([table.number(column) for column in columns], axis=0)
+        return result
     column = next((name for name in _TIMES if table.has(name)), "latency")
     return {"": table.number(column) * _MS}
 
@@ -543,7 +555,10 @@ def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
     frameworks, engines = column("framework")
     kernels, sources = table.words("kernel_source")
     both = frameworks * len(sources) + kernels
-    names = [engine_of(one, other) for one in engines for other in sources]
+    names = []
+    for one in engines:
+        for other in sources:
+            names.append(engine_of(one, other))
     return {
         "device": device,
         "engine": (both, names),
@@ -571,11 +586,9 @@ def read_rows(table: Columns, kind: Kind) -> Rows:
         if name:
             part["variant"] = np.array([f"{word} {name}" for word in rows["variant"]], dtype=object)
         parts.append(part)
-    return (
-        parts[0]
-        if len(parts) == 1
-        else {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    )
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 _WORDS: Final = ("op", "device", "engine", "family", "release", "kernel_source")
@@ -584,12 +597,17 @@ _WORDS: Final = ("op", "device", "engine", "family", "release", "kernel_source")
 
 def _asked(condition: Condition, column: str) -> list[str]:
     """Return the words that a condition on a column of words allows, as the measurement table spells them."""
-    words = [part.strip() for text in condition.texts for part in text.split(",")]
+    words = []
+    for text in condition.texts:
+        for part in text.split(","):
+            words.append(part.strip())
     if column == "op":
         return [canonical_op(word) for word in words]
     if column in ("engine", "family"):
         return [engine_of(word, "") for word in words]
-    return [canonical_device(word)[0] for word in words] if column == "device" else words
+    if column == "device":
+        return [canonical_device(word)[0] for word in words]
+    return words
 
 
 def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
@@ -597,7 +615,10 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
     kind = KINDS.get(kind_of(path))
     if kind is None:
         return None
-    ops = {"linear_attention", "causal_conv"} if kind.rows is _recurrent else {kind.op}
+    if kind.rows is _recurrent:
+        ops = {"linear_attention", "causal_conv"}
+    else:
+        ops = {kind.op}
     passed = 0
     for one in where:
         if one.column == "op":
@@ -618,7 +639,9 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
     if first is None:
         return None
     origin = origin_of(Columns(first, path))
-    held = {name: {own[code] for code in codes.tolist()} for name, (codes, own) in origin.items()}
+    held = {}
+    for name, (codes, own) in origin.items():
+        held[(name)] = {own[code] for code in codes.tolist()}
     return unmet(words, {**held, "family": held["engine"]}, passed)
 
 
@@ -651,7 +674,9 @@ def _constants(file: pq.ParquetFile, names: Sequence[str]) -> pa.Table | None:
             ):
                 return None
             values[name] = statistics.min
-    return pa.table({name: [value] for name, value in values.items()}) if values else None
+    if values:
+        return pa.table({name: [value] for name, value in values.items()})
+    return None
 
 
 @register
@@ -678,14 +703,13 @@ class AIConfiguratorReader(Reader):
         with open_parquet(path, options.table_bytes) as file:
             count = file.metadata.num_rows
             if kind is None or not kind.op:
-                code, text = (
-                    ("unknown-table", f"tables of unknown kind are left out: {name}")
-                    if kind is None
-                    else (
+                if kind is None:
+                    code, text = ("unknown-table", f"tables of unknown kind are left out: {name}")
+                else:
+                    code, text = (
                         "module-table",
                         f"whole modules are left out, of which no column tells the work: {name}",
                     )
-                )
                 return RawTable(notes=[Note(remark(code, text, table=name), count)])
             check_size(count * len(file.schema_arrow.names) * 8, options.table_bytes, path)
             rows = read_rows(Columns(file.read(), path), kind)
@@ -784,7 +808,10 @@ def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
         mixed = (key ^ values) + np.uint64(0x9E3779B97F4A7C15 + 2 * place)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         key = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    size = table.number(along) if changing else np.zeros(len(table))
+    if changing:
+        size = table.number(along)
+    else:
+        size = np.zeros(len(table))
     order = np.lexsort((size, key))
     key, size, time = key[order], size[order], micros[order]
     same = (key[1:] == key[:-1]) & (size[1:] == size[:-1])

@@ -99,7 +99,10 @@ class AiterReader(Reader):
                 ]
             )
         notes: list[Note] = []
-        columns = _moe(table) if table.names >= _MOE else _gemm(table, campaign_of(path), notes)
+        if table.names >= _MOE:
+            columns = _moe(table)
+        else:
+            columns = _gemm(table, campaign_of(path), notes)
         columns["device"] = _devices(table, options, notes)
         columns |= {
             "duration_us": table["us"],
@@ -132,7 +135,9 @@ class _Table:
     def get(self, *names: str, default: str = "") -> pa.ChunkedArray:
         """Return the first of the columns that the table has."""
         present = next((self._columns[name] for name in names if name in self._columns), None)
-        return pa.chunked_array([pa.repeat(default, self.rows)]) if present is None else present
+        if present is None:
+            return pa.chunked_array([pa.repeat(default, self.rows)])
+        return present
 
     def says(self, name: str, word: str, then: str, otherwise: str) -> pa.ChunkedArray | str:
         """Return one or the other word for each row, by whether it has that word in a column."""

@@ -61,7 +61,10 @@ def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
     """
     concerned = [counted(rows, "row")] if rows else []
     concerned += [few(files, 3)] if files else []
-    text = f"{note.text} ({' in '.join(concerned)})" if concerned else note.text
+    if concerned:
+        text = f"{note.text} ({' in '.join(concerned)})"
+    else:
+        text = note.text
     return Remark(
         note.code, (*note.items, ("rows", rows), ("files", tuple(files))), text, note.text
     )
@@ -104,18 +107,25 @@ class Options:
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """What a row must meet: the operator first, then what else was asked for, and the devices."""
-        devices = (Condition("device", tuple(self.devices)),) if self.devices else ()
+        if self.devices:
+            devices = (Condition("device", tuple(self.devices)),)
+        else:
+            devices = ()
         return (*sorted(self.where, key=lambda one: one.column != "op"), *devices)
 
     @property
     def table_bytes(self) -> int:
         """Limit of a file that is cut into fields."""
-        return TABLE_BYTES if self.max_bytes is None else self.max_bytes
+        if self.max_bytes is None:
+            return TABLE_BYTES
+        return self.max_bytes
 
     @property
     def trace_bytes(self) -> int:
         """Limit of a file whose values are decoded into columns."""
-        return TRACE_BYTES if self.max_bytes is None else self.max_bytes
+        if self.max_bytes is None:
+            return TRACE_BYTES
+        return self.max_bytes
 
 
 @dataclass(frozen=True)
@@ -326,7 +336,8 @@ def unsupported(head: bytes, *, known: bool = True) -> str:
     if b"\0" in head:
         return "no supported format, it is binary"
     first = head.lstrip().split(b"\n", 1)[0].decode(errors="replace").strip()
-    needed = (
-        formats().partition("; of tools")[0] if re.search("[,;\t|].*[,;\t|]", first) else formats()
-    )
+    if re.search("[,;\t|].*[,;\t|]", first):
+        needed = formats().partition("; of tools")[0]
+    else:
+        needed = formats()
     return f"no supported format, it begins with {first[:60]!r}{f': {needed}' if known else ''}"

@@ -56,7 +56,9 @@ def padding(blas: pd.DataFrame) -> pd.Series:
 
 def text_column(given: pd.DataFrame, name: str) -> pd.Series:
     """Return a column as text, "" where the table does not have it."""
-    return as_text(given[name]) if name in given else pd.Series("", index=given.index, dtype="str")
+    if name in given:
+        return as_text(given[name])
+    return pd.Series("", index=given.index, dtype="str")
 
 
 def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
@@ -84,4 +86,6 @@ def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
 def _may_be(device: str, gfx: str) -> bool:
     """Return whether a device in the user's words can have this gfx id."""
     gpu = known_gpu(device, stated=True)
-    return gpu.gfx == gfx if gpu else device_of(gfx, None)[0] == gfx
+    if gpu:
+        return gpu.gfx == gfx
+    return device_of(gfx, None)[0] == gfx

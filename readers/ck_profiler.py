@@ -64,7 +64,10 @@ class CkProfilerReader(Reader):
         rows = list[dict[str, Any]]()
         words = text(path, max_bytes=options.table_bytes)
         for line_number, line in enumerate(words.split("\n"), start=1):
-            best = _BEST.search(line) if len(line) <= _LONGEST_LINE else None
+            if len(line) <= _LONGEST_LINE:
+                best = _BEST.search(line)
+            else:
+                best = None
             if best is not None:
                 rows.append(_row(best) | {LINE: line_number})
         if not rows:
@@ -80,7 +83,10 @@ def _row(best: re.Match[str]) -> dict[str, Any]:
     m, n, k = (number(stated.get(name)) for name in ("m", "n", "k"))
     batch = number(stated.get("batch_count", stated.get("batch"))) or 1.0
     value = number(best["time"])
-    microseconds = None if value is None else value * TIME_UNITS[best["unit"]]
+    if value is None:
+        microseconds = None
+    else:
+        microseconds = value * TIME_UNITS[best["unit"]]
     word = stated.get("datatype", stated.get("adatatype", ""))
     layout = ""
     for name in ("alayout", "blayout"):

@@ -128,7 +128,10 @@ def trace_of(
     table["waits"] = pd.Series(columns.waits, dtype=object)
     unread = int(sum(inputs is None for inputs in columns.inputs))
     text = f"{source}: arguments that do not fit their types are left out (nodes: {unread})"
-    notes = [remark("arguments-left-out", text, trace=source, nodes=unread)] if unread else []
+    if unread:
+        notes = [remark("arguments-left-out", text, trace=source, nodes=unread)]
+    else:
+        notes = []
     # PyTorch describes a collective on `record_param_comms` and launches it in that node's child
     # "nccl:...".
     described = table[
@@ -147,11 +150,9 @@ def trace_of(
 
 def int64(value: object) -> int | None:
     """Return an integer that a column can hold, None for anything else."""
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LIMIT
-        else None
-    )
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LIMIT:
+        return value
+    return None
 
 
 # Arguments: the observer names types by TorchScript ("Tensor(float)", "GenericList[Int,Int]",
@@ -183,7 +184,10 @@ def op_inputs(
     if not types:
         return ""
     kinds = [_kind(kind) if isinstance(kind, str) else "" for kind in types]
-    padded = [*strides, *[[]] * (len(kinds) - len(strides))][: len(kinds)] if strides else []
+    if strides:
+        padded = [*strides, *[[]] * (len(kinds) - len(strides))][: len(kinds)]
+    else:
+        padded = []
     call = {
         "dims": [_sizes(kind, shape) for kind, shape in zip(kinds, shapes, strict=True)],
         "types": kinds,
@@ -212,19 +216,27 @@ def storages(values: Sequence[Any], types: Sequence[Any]) -> tuple[int, ...]:
 def _kind(written: str) -> str:
     """Return the profiler's word for a type of the observer."""
     if tensor := _TENSOR.fullmatch(written):
-        return "" if tensor[1] == _UNDEFINED else tensor[1]
+        if tensor[1] == _UNDEFINED:
+            return ""
+        return tensor[1]
     if "Tensor(" in written:
         return "TensorList"
     if members := _GENERIC_LIST.fullmatch(written):
-        return "ScalarList" if not members[1] or set(members[1].split(",")) <= _NUMBERS else ""
-    return "Scalar" if written in _NUMBERS else ""
+        if not members[1] or set(members[1].split(",")) <= _NUMBERS:
+            return "ScalarList"
+        return ""
+    if written in _NUMBERS:
+        return "Scalar"
+    return ""
 
 
 def _sizes(kind: str, shape: Any) -> list[Any]:
     """Return the sizes (or strides) of a tensor, those of the members of a list of tensors, else nothing."""
     if kind in ("", "Scalar", "ScalarList") or not isinstance(shape, list):
         return []
-    return _members(shape) if kind == "TensorList" else shape
+    if kind == "TensorList":
+        return _members(shape)
+    return shape
 
 
 def _members(shape: list[Any]) -> list[Any]:
@@ -239,12 +251,16 @@ def _members(shape: list[Any]) -> list[Any]:
 def _value(kind: str, value: Any) -> str:
     if kind == "ScalarList" and isinstance(value, list):
         return f"[{', '.join(map(_scalar, value))}]"
-    return _scalar(value) if kind == "Scalar" else ""
+    if kind == "Scalar":
+        return _scalar(value)
+    return ""
 
 
 def _scalar(value: Any) -> str:
     """Return a number as the profiler writes it; only words that stand for numbers ("inf") are text."""
-    return str(value) if value != _NONE and isinstance(value, bool | int | float | str) else ""
+    if value != _NONE and isinstance(value, bool | int | float | str):
+        return str(value)
+    return ""
 
 
 # Chakra's protobuf.
@@ -405,13 +421,11 @@ def _whole_number(key: int, value: int) -> int | bool | None:
         return bool(value)
     if key in _ZIGZAG:
         return (value >> 1) ^ -(value & 1)
-    return (
-        value - 2**64
-        if key in _INTEGERS and value >= 2**63
-        else value
-        if key in _INTEGERS
-        else None
-    )
+    if key in _INTEGERS and value >= 2**63:
+        return value - 2**64
+    if key in _INTEGERS:
+        return value
+    return None
 
 
 def _add_message(columns: NodeColumns, message: bytes) -> None:
@@ -449,7 +463,10 @@ def _add_message(columns: NodeColumns, message: bytes) -> None:
     if stated is not None:
         collective = _COLLECTIVES.get(stated, f"collective {stated}")
     else:
-        collective = _POINT_TO_POINT.get(kind, "") if isinstance(kind, int) else ""
+        if isinstance(kind, int):
+            collective = _POINT_TO_POINT.get(kind, "")
+        else:
+            collective = ""
     size, ranks = map(int64, map(attributes.get, _SIZES))
     columns.collective.append(collective)
     columns.collective_bytes.append(
@@ -465,14 +482,18 @@ def _add_message(columns: NodeColumns, message: bytes) -> None:
 
 
 def _text(value: int | bytes | None) -> str:
-    return value.decode() if isinstance(value, bytes) else ""
+    if isinstance(value, bytes):
+        return value.decode()
+    return ""
 
 
 def _repeated(value: int | bytes) -> list[int]:
     """Return repeated numbers, packed into bytes or one."""
     found, place = [], 0
     if not isinstance(value, bytes):
-        return [value] if int64(value) is not None else []
+        if int64(value) is not None:
+            return [value]
+        return []
     while place < len(value):
         number, place = _varint(value, place)
         if int64(number) is not None:
@@ -620,7 +641,9 @@ def _decoded(data: bytes, source: str) -> _Document:
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    if isinstance(value, str):
+        return value
+    return ""
 
 
 # The operators of a profiler's trace with the arguments that the execution trace of the same run
@@ -671,7 +694,10 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     single = named[~named["rf_id"].duplicated(keep=False)]
     calls = single.set_index(single["rf_id"].astype(np.int64))
     known = table["process"].dropna()
-    same_process = None if other.pid is None or known.empty else bool((known == other.pid).any())
+    if other.pid is None or known.empty:
+        same_process = None
+    else:
+        same_process = bool((known == other.pid).any())
     place = calls.index.get_indexer(pd.Index(table["op_id"].fillna(0).to_numpy(dtype=np.int64)))
     if other.pid is not None:
         place[(table["process"] != other.pid).fillna(False).to_numpy(dtype=bool)] = -1

@@ -163,7 +163,9 @@ def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
             return found.getvalue()
         size = os.fstat(file.fileno()).st_size
         check_size(size, max_bytes, path)
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) if size else b""
+        if size:
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return b""
 
 
 @contextmanager
@@ -180,7 +182,10 @@ def check_size(size: int, max_bytes: int, path: Path, packed: int | None = None)
 
     `packed` is its size as it lies there, where it is compressed.
     """
-    told = f"more than {max_bytes / 2**30:g} GiB" if size > max_bytes else ""
+    if size > max_bytes:
+        told = f"more than {max_bytes / 2**30:g} GiB"
+    else:
+        told = ""
     if (
         packed is not None
         and max_bytes in (TABLE_BYTES, TRACE_BYTES)
@@ -453,7 +458,10 @@ _PLAIN_KINDS = (
 def _plain_column(column: pa.ChunkedArray) -> pd.Series:
     """Return numbers, truth values and text as they are, other values as their words, missing ones missing."""
     column.validate(full=True)  # text of foreign bytes
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_dictionary(column.type):
+        kind = column.type.value_type
+    else:
+        kind = column.type
     if any(is_plain(kind) for is_plain in _PLAIN_KINDS):
         return column.to_pandas()
     return pd.Series(

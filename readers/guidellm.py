@@ -48,7 +48,10 @@ class GuidellmReader(Runs):
     def records(self, words: str, source: str) -> Iterator[tuple[int, Any]]:
         """Yield the place and content of each benchmark, with the arguments of the report."""
         for _, report in json_records(words, source):
-            listed = report.get("benchmarks") if isinstance(report, Mapping) else None
+            if isinstance(report, Mapping):
+                listed = report.get("benchmarks")
+            else:
+                listed = None
             if not isinstance(listed, list):
                 yield 1, report
                 continue

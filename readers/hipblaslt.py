@@ -138,7 +138,10 @@ class _Log:
             row[DEFECT] = "line-unlike-header"
             row[DEFECT_DETAIL] = f"{len(values)} values for {len(self._names)} columns"
         listed = set(self._devices.values())
-        row[_DEVICE_WORD], row[_DEVICE_GFX] = next(iter(listed)) if len(listed) == 1 else ("", "")
+        if len(listed) == 1:
+            row[_DEVICE_WORD], row[_DEVICE_GFX] = next(iter(listed))
+        else:
+            row[_DEVICE_WORD], row[_DEVICE_GFX] = ("", "")
         self.rows.append(row)
 
     def notes(self) -> list[Note]:

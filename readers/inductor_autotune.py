@@ -130,7 +130,10 @@ def _layout(words: str, problem: dict[str, Any]) -> dict[str, Any]:
         return {}
     letters = ""
     for strides in operands:
-        letters += "T" if strides[-2] == "1" and strides[-1] != "1" else "N"
+        if strides[-2] == "1" and strides[-1] != "1":
+            letters += "T"
+        else:
+            letters += "N"
     described: dict[str, Any] = {"layout": letters}
     if first and len(lists[0]) > 1 and lists[0][-2] == "0":
         described["variant"] = "bias"

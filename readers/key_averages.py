@@ -120,5 +120,8 @@ def _row(cells: dict[str, str], total_us: float) -> dict[str, object]:
     sized = {
         name: value for name, value in described.items() if name not in (*DTYPE_COLUMNS, "layout")
     }
-    known = {DEFECT: "", DEFECT_DETAIL: "", **sized} if described else {}
+    if described:
+        known = {DEFECT: "", DEFECT_DETAIL: "", **sized}
+    else:
+        known = {}
     return told | {"duration_us": time, "repeats": float(calls), **known}

@@ -374,7 +374,10 @@ def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
     stated.iloc[unsaid] = [
         ["", *_CALL.findall(str(stack))][-1] for stack in table["op_stack"].iloc[unsaid]
     ]
-    alone = rows[size.iloc[rows].isna()] if 0 < world <= MOST_RANKS else rows[:0]
+    if 0 < world <= MOST_RANKS:
+        alone = rows[size.iloc[rows].isna()]
+    else:
+        alone = rows[:0]
     size.iloc[alone] = world
     return table.assign(collective=_words(stated.tolist()), group_size=size), len(alone)
 
@@ -432,11 +435,11 @@ def _sizes(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
     in_work_items = np.array([*calls, False], dtype=bool)[links.launch]
     work_items = (in_work_items & ~unit_unknown)[:, None] & (grid != MISSING) & (block > 0)
     grid[work_items] = -(-grid[work_items] // block[work_items])
-    return {
-        f"{name}_{axis}": integers(values[:, place])
-        for name, values in (("grid", grid), ("block", block))
-        for place, axis in enumerate("xyz")
-    }
+    result = {}
+    for name, values in (("grid", grid), ("block", block)):
+        for place, axis in enumerate("xyz"):
+            result[(f"{name}_{axis}")] = integers(values[:, place])
+    return result
 
 
 def in_unknown_unit(document: Document, links: Links, rocm: bool) -> BoolArray:
@@ -734,7 +737,10 @@ def _finding(
     what: Remark, severity: Severity, rows: BoolArray, table: pd.DataFrame, durations: FloatArray
 ) -> Finding:
     total = durations.sum()
-    share = float(durations[rows].sum() / total) if total else None
+    if total:
+        share = float(durations[rows].sum() / total)
+    else:
+        share = None
     return Finding(
         what, severity, int(rows.sum()), share, str(table["source"].iloc[int(rows.argmax())])
     )
@@ -814,7 +820,10 @@ class KinetoReader(TraceReader):
             )
             table, assumed = described(table, document.world)
             findings = findings_of(document, links, table, rocm, file.label)
-            ranges = ranges_of(document, links) if options.ranges else empty_ranges()
+            if options.ranges:
+                ranges = ranges_of(document, links)
+            else:
+                ranges = empty_ranges()
             return Trace(
                 in_order(table),
                 steps,

@@ -204,7 +204,9 @@ class Distributed(msgspec.Struct):
     @property
     def world(self) -> int:
         """The number of ranks, `MISSING` where they are in several groups, or nobody says."""
-        return MISSING if self.world_size is None or (self.pg_count or 1) > 1 else self.world_size
+        if self.world_size is None or (self.pg_count or 1) > 1:
+            return MISSING
+        return self.world_size
 
 
 class File(msgspec.Struct):
@@ -236,7 +238,9 @@ def values_of(raw: msgspec.Raw | bytes) -> Any:
 
 
 def _whole(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _LONGEST_WHOLE else float(digits)
+    if len(digits) <= _LONGEST_WHOLE:
+        return int(digits)
+    return float(digits)
 
 
 class Forgiving(Generic[S]):
@@ -384,9 +388,10 @@ def decode(content: bytes | memoryview) -> Document:
     file, lost, mended_events = _file(content)
     of_device, of_job = Forgiving(DeviceProperties), Forgiving(Distributed)
     described = values_of(file.devices)
-    devices = (
-        [of_device.field_by_field(one) for one in described] if isinstance(described, list) else []
-    )
+    if isinstance(described, list):
+        devices = [of_device.field_by_field(one) for one in described]
+    else:
+        devices = []
     job = of_job.decode(file.distributed if file.distributed != ABSENT else b"{}")
     base_ns = values_of(file.base_ns) or 0
     if not isinstance(base_ns, int) or abs(base_ns) > _FARTHEST_NS:

@@ -41,9 +41,9 @@ _BETWEEN = " \t\r\n_."
 def canonical_unit(word: str) -> str | None:
     """Return the unit as the tables of this module spell it; None if it is no unit of time, energy or power."""
     plain = _LONG.get(word.strip().lower(), word.strip().lower())
-    return (
-        plain if any(plain in units for units in (TIME_UNITS, ENERGY_UNITS, POWER_UNITS)) else None
-    )
+    if any(plain in units for units in (TIME_UNITS, ENERGY_UNITS, POWER_UNITS)):
+        return plain
+    return None
 
 
 def split_unit(column: str) -> tuple[str, str | None]:
@@ -54,7 +54,10 @@ def split_unit(column: str) -> tuple[str, str | None]:
     """
     name = column.strip()
     match = _SUFFIX.search(name)
-    base = name[: match.start()].rstrip(_BETWEEN).lower() if match else ""
+    if match:
+        base = name[: match.start()].rstrip(_BETWEEN).lower()
+    else:
+        base = ""
     unit = canonical_unit(match["unit"]) if match else None
     if unit is None or (not base and unit in {"s", "j"}) or (unit in POWER_UNITS and base != POWER):
         return name.lower(), None

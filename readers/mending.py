@@ -107,7 +107,9 @@ def mended(event: bytes) -> bytes | None:
         parts.append(space[0])
         place = space.end()
         if place == len(text):
-            return None if inside else "".join(parts).encode()
+            if inside:
+                return None
+            return "".join(parts).encode()
         letter = text[place]
         if value and letter in ",}":
             parts.append("null")
@@ -158,4 +160,6 @@ def _escaped(match: re.Match[str]) -> str:
     letter = match[0]
     if letter in ("\\", '"'):
         return "\\" + letter
-    return letter if letter.startswith("\\") else f"\\u{ord(letter):04x}"
+    if letter.startswith("\\"):
+        return letter
+    return f"\\u{ord(letter):04x}"

@@ -79,7 +79,10 @@ class MiopenReader(Reader):
         refused = pd.DataFrame(
             {LINE: malformed.index, DEFECT: "not-a-convolution", DEFECT_DETAIL: malformed}
         )
-        rows = pd.concat([rows, refused], ignore_index=True) if len(refused) else rows
+        if len(refused):
+            rows = pd.concat([rows, refused], ignore_index=True)
+        else:
+            rows = rows
         return RawTable(rows.assign(campaign=campaign_of(path)), notes)
 
 
@@ -120,9 +123,11 @@ def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
 
 def _solvers(values: pd.Series) -> pd.DataFrame:
     """Return one row for each solver, with the line it stands on."""
-    entries = [
-        (line, entry) for line, value in values.items() for entry in value.split(";") if entry
-    ]
+    entries = []
+    for line, value in values.items():
+        for entry in value.split(";"):
+            if entry:
+                entries.append((line, entry))
     cut = [_ENTRY.match(entry) for _, entry in entries]
     fields = pd.DataFrame(
         [match.groups() if match else (None, None, None, None) for match in cut],
@@ -151,7 +156,12 @@ def _device(path: Path, rows: int, stated: str) -> tuple[str, list[Note]]:
     if match is None:
         return "", []
     gfx, decimal, hexadecimal = match.groups()
-    cus = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else None
+    if decimal:
+        cus = int(decimal)
+    elif hexadecimal:
+        cus = int(hexadecimal, 16)
+    else:
+        cus = None
     device, assumption = device_of(gfx, cus, stated)
     return device, [Note(assumption, rows)] if assumption else []
 

@@ -77,7 +77,10 @@ class MlperfSummaryReader(Runs):
         samples = number(first_of(record, *_SAMPLES))
         tokens = number(first_of(record, *_TOKENS))
         latency = number(first_of(record, *_LATENCY))
-        answer = tokens / samples if tokens is not None and samples else None
+        if tokens is not None and samples:
+            answer = tokens / samples
+        else:
+            answer = None
         refused = {}
         if str(record.get("mode", "")).lower().startswith("accuracy"):
             refused = {DEFECT: "not-a-run", DEFECT_DETAIL: f"mode {record['mode']}"}

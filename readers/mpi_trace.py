@@ -101,7 +101,9 @@ def _parts(path: Path, text: bytes) -> list[Path]:
         len(one.name) < 200 and ".." not in one.parts and path.parent in one.parents
         for one in found
     )
-    return found if found and within and all(isfile(one) for one in found[:2]) else []
+    if found and within and all(isfile(one) for one in found[:2]):
+        return found
+    return []
 
 
 def read_mpi_trace(path: Path) -> MpiTrace:
@@ -117,7 +119,10 @@ def read_mpi_trace(path: Path) -> MpiTrace:
         if parts := _parts(path, text):
             text = b"\n".join(content(one, max_bytes=_MOST) for one in parts)
         plain = text.decode("utf-8", errors="replace")
-        found = _time_independent(plain) if _TI.match(text) else _of_events(_printed(plain))
+        if _TI.match(text):
+            found = _time_independent(plain)
+        else:
+            found = _of_events(_printed(plain))
     if not any(found.ranks.values()):
         raise DataError("no rank of the trace computes or sends anything")
     return found
@@ -156,18 +161,20 @@ def _action(name: str, words: list[str], ranks: int, size: int) -> Action | None
     if name == "barrier":
         return Action(MESSAGE, collective="barrier", message_bytes=8.0)
     if name in ("send", "isend"):  # partner, (tag,) elements (, type): the tag since 3.20
-        kind = (
-            _type(words[-1])
-            if len(words) == 4 or (len(words) == 3 and _type(words[1]) is None)
-            else None
-        )
+        if len(words) == 4 or (len(words) == 3 and _type(words[1]) is None):
+            kind = _type(words[-1])
+        else:
+            kind = None
         elements = _number(words[1] if len(words) < 3 or (len(words) == 3 and kind) else words[2])
         way = LATER if name == "isend" else MESSAGE
         return Action(
             way, collective="send_recv", message_bytes=elements * (kind or size), peer=_peer(words)
         )
     if name == "reducescatter":  # elements of each rank, work, type
-        kind = _type(words[ranks + 1]) if len(words) > ranks + 1 else None
+        if len(words) > ranks + 1:
+            kind = _type(words[ranks + 1])
+        else:
+            kind = None
         return Action(
             MESSAGE,
             collective=name,
@@ -176,18 +183,25 @@ def _action(name: str, words: list[str], ranks: int, size: int) -> Action | None
     of = name.removesuffix("v")
     if of not in _TYPE_AT:
         return None
-    kind = _type(words[_TYPE_AT[of]]) if of == name and len(words) > _TYPE_AT[of] else None
+    if of == name and len(words) > _TYPE_AT[of]:
+        kind = _type(words[_TYPE_AT[of]])
+    else:
+        kind = None
     times = ranks if of in ("allgather", "alltoall") else 1  # stated for one pair of ranks
     return Action(MESSAGE, collective=of, message_bytes=times * _number(words[0]) * (kind or size))
 
 
 def _peer(words: list[str]) -> int:
-    return int(words[0]) if words and words[0].isdecimal() and len(words[0]) < 10 else -1
+    if words and words[0].isdecimal() and len(words[0]) < 10:
+        return int(words[0])
+    return -1
 
 
 def _type(word: str) -> int | None:
     """Return the bytes of a type by its number; None for what is no such number."""
-    return _TYPE_BYTES[int(word)] if word in {*"0123456"} else None
+    if word in {*"0123456"}:
+        return _TYPE_BYTES[int(word)]
+    return None
 
 
 def _number(word: str) -> float:
@@ -220,7 +234,10 @@ def _printed(text: str) -> Iterator[_Event]:
         kind, location, time, rest = record.groups()
         rest = rest or ""
         region = re.search(r'Region: "([^"]{0,300})"', rest)
-        name = region[1] if region else (re.search(r"Operation: (\w{1,40})", rest) or ("", ""))[1]
+        if region:
+            name = region[1]
+        else:
+            name = (re.search(r"Operation: (\w{1,40})", rest) or ("", ""))[1]
         sizes = {
             word: float(value[:18])
             for word, value in re.findall(r"(Sent|Received|Length): ([0-9]+)", rest)
@@ -263,9 +280,10 @@ def _of_archive(event: Any, location: int, time: float) -> _Event:
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(event).__name__).upper()
     region = getattr(event, "region", None)
     operation = getattr(event, "collective_op", None)
-    name = (
-        str(region.name) if region is not None else str(getattr(operation, "name", operation or ""))
-    )
+    if region is not None:
+        name = str(region.name)
+    else:
+        name = str(getattr(operation, "name", operation or ""))
     sent = getattr(event, "size_sent", getattr(event, "msg_length", 0.0))
     peer = getattr(event, "receiver", getattr(event, "sender", -1))
     received = float(getattr(event, "size_received", 0.0))

@@ -224,9 +224,9 @@ def launches(csv: Csv, source: str) -> Launches:
     table[LINE] = csv.lines
     table = table[table["ID"].ne("ID")]  # the header again, where several processes wrote one file
     try:
-        return (
-            _details(table, len(csv.overlong)) if long else _raw(table, len(csv.overlong), source)
-        )
+        if long:
+            return _details(table, len(csv.overlong))
+        return _raw(table, len(csv.overlong), source)
     except AmbiguousNumbersError as error:
         hint = "export it once more under LC_ALL=C"
         raise DataError(
@@ -284,9 +284,10 @@ def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
     table = table[own]
     values, unreadable = _numbers(table[names].to_numpy().ravel())
     matrix = values.reshape(len(table), len(names))
-    units, factors = (
-        _units(printed.iloc[0]) if len(printed) else ([""] * len(names), np.ones(len(names)))
-    )
+    if len(printed):
+        units, factors = _units(printed.iloc[0])
+    else:
+        units, factors = ([""] * len(names), np.ones(len(names)))
     metrics: dict[str, np.ndarray] = {}
     found: dict[str, tuple[str, float]] = {}
     for position, name in enumerate(names):
@@ -303,7 +304,9 @@ def _identity(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _column(table: pd.DataFrame, name: str) -> pd.Series:
-    return table[name] if name in table else pd.Series("", index=table.index, dtype=object)
+    if name in table:
+        return table[name]
+    return pd.Series("", index=table.index, dtype=object)
 
 
 def _units(printed: pd.Series) -> tuple[list[str], np.ndarray]:
@@ -455,9 +458,10 @@ def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
             remark("no-launches", "no launches: the application ran no kernel under the profiler")
         ]
     if not timed:
-        wrong = (
-            f" (unit of {present[0]}: {found.units[present[0]][0] or 'none'})" if present else ""
-        )
+        if present:
+            wrong = f" (unit of {present[0]}: {found.units[present[0]][0] or 'none'})"
+        else:
+            wrong = ""
         text = (
             f"no duration{wrong}: profile with --section SpeedOfLight or --metrics "
             "gpu__time_duration.sum"
@@ -515,7 +519,10 @@ def _devices(found: Launches) -> tuple[np.ndarray, list[Remark]]:
     counted = next(
         (found.metrics[name] for name in _MULTIPROCESSORS if name in found.metrics), None
     )
-    sizes = [0] * len(found.identity) if counted is None else _integers(counted).fillna(0)
+    if counted is None:
+        sizes = [0] * len(found.identity)
+    else:
+        sizes = _integers(counted).fillna(0)
     keys = list(zip(found.identity[DISPLAY_NAME], found.identity["CC"], sizes, strict=True))
     names: dict[tuple[str, str, int], str] = {}
     notes: dict[Remark, None] = {}

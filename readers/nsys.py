@@ -112,7 +112,10 @@ class NsysReader(TraceReader):
             )
             activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
             known = calls["owner"].notna().any() and activities["owner"].notna().any()
-            key = ["owner", "correlationId"] if known else ["correlationId"]
+            if known:
+                key = ["owner", "correlationId"]
+            else:
+                key = ["correlationId"]
             found = joined(activities[key], calls[key].assign(found=True), key)["found"].notna()
             activities = activities.assign(
                 linked=found.to_numpy(), process=activities["owner"] % _PROCESS
@@ -309,7 +312,10 @@ class NsysStatsReader(TraceReader):
             raise DataError(hint, source=files[0].label)
         parts = [_dispatches(texts[file], file.label) for file in traces]
         table = in_order(pd.concat([part for part, _ in parts], ignore_index=True))
-        findings = [finding for _, own in parts for finding in own]
+        findings = []
+        for _, own in parts:
+            for finding in own:
+                findings.append(finding)
         notes = [
             remark(
                 "report-without-launches",
@@ -331,7 +337,9 @@ class NsysStatsReader(TraceReader):
 
 def _bare(name: str) -> str:
     """Return the name of a column without its unit."""
-    return name.partition("(")[0].rstrip() if name.endswith(")") else name
+    if name.endswith(")"):
+        return name.partition("(")[0].rstrip()
+    return name
 
 
 def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
@@ -401,7 +409,9 @@ def _times(column: pd.Series, scale: float) -> pd.Series:
     """Return nanoseconds, missing for what is no time or does not fit 63 bits; whole nanoseconds are not rounded."""
     nanoseconds = pd.to_numeric(column.str.strip(), errors="coerce").astype(float) * scale
     rounded = nanoseconds.where(nanoseconds.abs().lt(_LIMIT_NS)).round().astype("Int64")
-    return _whole(column).fillna(rounded) if scale == 1 else rounded
+    if scale == 1:
+        return _whole(column).fillna(rounded)
+    return rounded
 
 
 def _bytes(own: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | None:
@@ -417,7 +427,9 @@ def _bytes(own: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | None
 
 def _column(own: dict[str, pd.Series], name: str) -> pd.Series | None:
     """Return a column's integers, None if the report does not have it."""
-    return _whole(own[name]) if name in own else None
+    if name in own:
+        return _whole(own[name])
+    return None
 
 
 def _whole(words: pd.Series) -> pd.Series:

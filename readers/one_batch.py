@@ -113,7 +113,10 @@ class VllmLatencyReader(Runs):
         if isinstance(latencies, list) and latencies:
             values = [number(value) for value in latencies]
             finite = [value for value in values if value is not None]
-            mean = sum(finite) / len(latencies) if len(finite) == len(latencies) else None
+            if len(finite) == len(latencies):
+                mean = sum(finite) / len(latencies)
+            else:
+                mean = None
         return {
             "model": record.get("model"),
             "engine": "vllm",

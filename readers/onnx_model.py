@@ -92,7 +92,9 @@ def read_onnx(path: Path, dims: Mapping[str, int] | None = None) -> OnnxModel:
 
 def _text(name: str | bytes) -> str:
     """Return a name as text: what is not UTF-8 comes as bytes."""
-    return name if isinstance(name, str) else name.decode(errors="replace")
+    if isinstance(name, str):
+        return name
+    return name.decode(errors="replace")
 
 
 def _onnx() -> Any:
@@ -185,9 +187,10 @@ class _Shapes:
         ):
             return
         to_array = self._onnx.numpy_helper.to_array
-        sizes = (
-            self._sizes(self._types[node.input[0]]) if node.op_type in ("Shape", "Size") else None
-        )
+        if node.op_type in ("Shape", "Size"):
+            sizes = self._sizes(self._types[node.input[0]])
+        else:
+            sizes = None
         if sizes is not None:
             given = {node.input[0]: np.broadcast_to(np.float32(0), sizes)}
         elif all(name in data for name in node.input if name):
@@ -208,7 +211,9 @@ class _Shapes:
         known = tensor.HasField("shape") and all(
             dim.HasField("dim_value") for dim in tensor.shape.dim
         )
-        return tuple(dim.dim_value for dim in tensor.shape.dim) if known else None
+        if known:
+            return tuple(dim.dim_value for dim in tensor.shape.dim)
+        return None
 
 
 def _dtype(onnx: Any, kind: int) -> str:

@@ -132,10 +132,13 @@ class Totals:
                 "share", ascending=False, kind="stable", ignore_index=True
             ).head(_WORST)
         quoted = pd.concat([self.examples, found.examples], ignore_index=True)
-        self.examples = (
-            quoted.groupby("reason", sort=False).head(EXAMPLES) if len(quoted) else quoted
-        )
-        return found.frame if len(found.frame) else None
+        if len(quoted):
+            self.examples = quoted.groupby("reason", sort=False).head(EXAMPLES)
+        else:
+            self.examples = quoted
+        if len(found.frame):
+            return found.frame
+        return None
 
     def _remark(self, notes: Sequence[Remark]) -> None:
         for note in notes:
@@ -206,7 +209,10 @@ def read_dataset(
             counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
     gone = pd.concat(rejected, ignore_index=True)
     first = pd.concat(quoted, ignore_index=True)
-    first = first.groupby("reason", sort=False).head(EXAMPLES) if len(first) else first
+    if len(first):
+        first = first.groupby("reason", sort=False).head(EXAMPLES)
+    else:
+        first = first
     read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     counts = pd.concat(before).groupby(level=KIND).sum()
     notes = (*totals.notes(), *also.notes())

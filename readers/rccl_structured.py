@@ -212,7 +212,10 @@ def _run_of(report: Mapping[str, Any]) -> Run:
     for key in ("ngpus", "nranks", "ranks", "num_ranks"):
         if ranks is None:
             ranks = number(stated.get(key))
-    nodes = float(len(hosts)) if hosts else number(stated.get("num_nodes"))
+    if hosts:
+        nodes = float(len(hosts))
+    else:
+        nodes = number(stated.get("num_nodes"))
     return _run(name, ranks, nodes, devices)
 
 

@@ -148,12 +148,16 @@ class Run:
         """Ranks that take part in one collective; None where the log does not list them, or groups differ in size."""
         groups = [group for group, _ in self.ranks]
         sizes = {groups.count(group) for group in groups}
-        return next(iter(sizes)) if len(sizes) == 1 else None
+        if len(sizes) == 1:
+            return next(iter(sizes))
+        return None
 
     @property
     def device(self) -> str:
         """The device of all ranks, "" where there is no such."""
-        return next(iter(self.devices)) if len(self.devices) == 1 else ""
+        if len(self.devices) == 1:
+            return next(iter(self.devices))
+        return ""
 
 
 @dataclass

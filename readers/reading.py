@@ -271,11 +271,10 @@ def _attempt(source: Source, task: Callable[[Source], T]) -> T | TraceFailure:
     except DataError as error:
         return TraceFailure(error)
     except (MemoryError, RecursionError) as error:
-        needs = (
-            "needs more memory than there is"
-            if isinstance(error, MemoryError)
-            else "is nested too deeply"
-        )
+        if isinstance(error, MemoryError):
+            needs = "needs more memory than there is"
+        else:
+            needs = "is nested too deeply"
         return TraceFailure(DataError(f"cannot be read: {needs}", source=str(source.files[0].path)))
 
 
@@ -391,10 +390,9 @@ class Found:
             for what, rows in self._rows.items()
             if what.values.get("device") not in devices
         }
-        asked = {
-            what: {file: n for file, n in rows.items() if file not in files}
-            for what, rows in told.items()
-        }
+        asked = {}
+        for what, rows in told.items():
+            asked[(what)] = {file: n for file, n in rows.items() if file not in files}
         self._rows = {what: rows for what, rows in asked.items() if rows}
 
     def notes(self) -> tuple[Remark, ...]:
@@ -614,9 +612,10 @@ def check_renames(
     for file in find_files(paths):
         with suppress(DataError):  # said where it is read
             beginning = head(file.path)
-            columns += (
-                [] if beginning.lstrip()[:1] in (b"{", b"[") else _header(file.path, beginning)
-            )
+            if beginning.lstrip()[:1] in (b"{", b"["):
+                columns += []
+            else:
+                columns += _header(file.path, beginning)
     for name, ours in renames.items():
         said = f"{name}={ours}: "
         if not columns:
@@ -635,7 +634,9 @@ def check_renames(
 
 
 def _header(path: Path, beginning: bytes) -> Sequence[str]:
-    return parquet_columns(path) if beginning.startswith(PARQUET) else csv_header(beginning)
+    if beginning.startswith(PARQUET):
+        return parquet_columns(path)
+    return csv_header(beginning)
 
 
 def _tables(
@@ -679,7 +680,10 @@ def _tables(
         reasons = "; ".join(found.unreadable[:_LISTED]) or formats()
         raise DataError(f"nothing readable: {reasons}", source=where)
     if not filled:
-        findings = [finding.remark for trace in found.traces for finding in trace.findings]
+        findings = []
+        for trace in found.traces:
+            for finding in trace.findings:
+                findings.append(finding.remark)
         reasons = [one for one in (*findings, *found.notes()) if one.code not in _ASKING]
         raise NoMeasurementsError(reasons, source=where)
     return [prepared(frames, options, found) for frames in filled], found
@@ -689,12 +693,11 @@ def _none_of(excluded: Sequence[Excluded]) -> str:
     """Say which condition no file meets that meets the others before it, and what these files have instead."""
     most = max(one.passed for one in excluded)
     last = next(one for one in excluded if one.passed == most)
-    held = [
-        word
-        for one in excluded
-        if (one.condition, one.passed) == (last.condition, most)
-        for word in one.held
-    ]
+    held = []
+    for one in excluded:
+        if (one.condition, one.passed) == (last.condition, most):
+            for word in one.held:
+                held.append(word)
     words = f"{last.column} is {few([word for word, _ in Counter(held).most_common()], _COLUMNS)}"
     after = " after the other conditions: there" if most else ":"
     return f"no row has {last.condition}{after} {words}"
@@ -720,11 +723,10 @@ def _read_each(
     found.skipped += [file.label for file in kinds.skipped if not file.named]
     sources = []
     for source in kinds.sources:
-        out = (
-            source.reader.excluded(source.files[0].path, options)
-            if isinstance(source.reader, Reader)
-            else None
-        )
+        if isinstance(source.reader, Reader):
+            out = source.reader.excluded(source.files[0].path, options)
+        else:
+            out = None
         if out:
             found.excluded.append(out)
             text = f"files that hold no row of {out.condition} are left out"
@@ -749,7 +751,10 @@ def _read_each(
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
         found.take(table, TABLE, place)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
-        rows = table.rows if "source" in table.rows else table.rows.assign(source=numbered)
+        if "source" in table.rows:
+            rows = table.rows
+        else:
+            rows = table.rows.assign(source=numbered)
         tables.setdefault(TABLE, []).append(replace(table, rows=rows).sourced(TABLE, place))
     return tables
 
@@ -772,16 +777,14 @@ def _unknown(file: DataFile, *, known: bool) -> DataError:
         names = parquet_columns(file.path)
     except DataError as error:
         return error
-    has = (
-        f"is Parquet with the columns {few(names, _COLUMNS)}"
-        if names
-        else "is Parquet without columns"
-    )
-    lacking = (
-        []
-        if any(split_unit(name)[1] in TIME_UNITS for name in names)
-        else ["a duration with its unit (latency_ms)"]
-    )
+    if names:
+        has = f"is Parquet with the columns {few(names, _COLUMNS)}"
+    else:
+        has = "is Parquet without columns"
+    if any(split_unit(name)[1] in TIME_UNITS for name in names):
+        lacking = []
+    else:
+        lacking = ["a duration with its unit (latency_ms)"]
     plain = {name.lower() for name in names}
     lacking += [name for name in ("op", "device") if plain.isdisjoint((name, *ALIASES[name]))]
     return DataError(
@@ -814,9 +817,10 @@ def prepared(
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
     rows = _together(tables)
     for column, value in options.defaults.items():
-        blank = (
-            as_text(rows[column]).eq("") if column in rows else pd.Series(True, index=rows.index)
-        )
+        if column in rows:
+            blank = as_text(rows[column]).eq("")
+        else:
+            blank = pd.Series(True, index=rows.index)
         if blank.any():
             rows[column] = (
                 rows[column].astype(object).where(~blank, value) if column in rows else value
@@ -847,11 +851,10 @@ def _combined(
     parts: Sequence[CleanRows], found: Found, where: Where, options: Options, part: bool
 ) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
-    rejected = (
-        pd.concat([part.rejected for part in parts], ignore_index=True)
-        if len(parts) > 1
-        else parts[0].rejected
-    )
+    if len(parts) > 1:
+        rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
+    else:
+        rejected = parts[0].rejected
     quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
@@ -859,7 +862,10 @@ def _combined(
         if found.traces and rejected["reason"].eq("launch-not-recorded").any():
             raise TracesAloneError(unusable, _without_rows(parts, rejected, found))
         raise unusable
-    whole = fill_text(pd.concat(frames, ignore_index=True)) if len(frames) > 1 else frames[0]
+    if len(frames) > 1:
+        whole = fill_text(pd.concat(frames, ignore_index=True))
+    else:
+        whole = frames[0]
     every = select(whole, where)
     if files := _leave_out(whole, every, where, found):
         rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
@@ -910,9 +916,11 @@ def _without_rows(parts: Sequence[CleanRows], rejected: pd.DataFrame, found: Fou
 def _with_own_columns(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return rows without the columns that only those of the frames have of which no row is left."""
     files = set((rows[ORDER] // MOST_LINES).unique())
-    names = {
-        name for one in frames if files & set((one[ORDER] // MOST_LINES).unique()) for name in one
-    }
+    names = set()
+    for one in frames:
+        if files & set((one[ORDER] // MOST_LINES).unique()):
+            for name in one:
+                names.add(name)
     return rows[[name for name in rows if name in names]]
 
 
@@ -1055,9 +1063,10 @@ def remark_above(above: pd.DataFrame, found: Found) -> None:
             else f"{share:,.0f} times it ({source})"
             for source, share in worst
         ]
-        kept_out = (
-            f"; {refused} over 150 %: kept out (unless impossible rows are kept)" if refused else ""
-        )
+        if refused:
+            kept_out = f"; {refused} over 150 %: kept out (unless impossible rows are kept)"
+        else:
+            kept_out = ""
         text = (
             f"faster than {device} allows ({peak_name(str(peak))}): "
             f"{', '.join([first, *others])}{kept_out}"
@@ -1113,7 +1122,10 @@ def _unusable(rejected: pd.DataFrame, found: Found) -> DataError:
     elif first["reason"] == "missing-dimension" and not columns:
         told += f": give default {first['detail']}=VALUE"
     elif first["reason"] == "launch-not-recorded":
-        findings = [finding for trace in found.traces for finding in trace.findings]
+        findings = []
+        for trace in found.traces:
+            for finding in trace.findings:
+                findings.append(finding)
         told += "".join(
             f"; {finding.remark}" for finding in findings if finding.code == GRID_NOT_RECORDED
         )

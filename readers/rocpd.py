@@ -106,7 +106,10 @@ class RocpdReader(TraceReader):
             )
             notes.append(remark("no-api-calls", text, by="rocpd"))
         parts = [part for part in (pd.concat([kernels, counters], axis=1), copies) if len(part)]
-        activities = pd.concat(parts, ignore_index=True) if parts else kernels
+        if parts:
+            activities = pd.concat(parts, ignore_index=True)
+        else:
+            activities = kernels
         if not streams_recorded(kernels["stream"], kernels["queue"]):
             activities["stream"] = activities["queue"]
             notes.append(STREAM_IS_QUEUE)
@@ -149,7 +152,9 @@ def schema_of(path: Path, head: bytes) -> str:
         return stated.partition(".")[0]
     if any(name.startswith(("rocpd_kernel_dispatch", "rocpd_info_")) for name in names):
         return SCHEMA
-    return "2" if {"rocpd_op", "rocpd_api"} & names else ""
+    if {"rocpd_op", "rocpd_api"} & names:
+        return "2"
+    return ""
 
 
 def _stated_version(database: Database) -> str:
@@ -279,7 +284,10 @@ def _count_dropped(
         return
     times = (kernels["end"] - kernels["start"]).clip(lower=0).astype("Float64")
     total = times.sum()
-    share = float(times[dropped].sum() / total) if total > 0 else None
+    if total > 0:
+        share = float(times[dropped].sum() / total)
+    else:
+        share = None
     text = (
         "kept, though the database's own view `kernels` leaves them out (no thread or no region "
         "recorded): sums taken from that view are too small"
@@ -412,5 +420,10 @@ def _field(text: str, name: str) -> int | None:
         fields = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    value = fields.get(name) if isinstance(fields, dict) else None
-    return value if type(value) is int and value > 0 else None
+    if isinstance(fields, dict):
+        value = fields.get(name)
+    else:
+        value = None
+    if type(value) is int and value > 0:
+        return value
+    return None

@@ -238,9 +238,10 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
         filled = np.zeros(len(table), dtype=bool)
         for column in table.columns:
             filled |= column.is_valid().to_numpy()
-        table, lines = (
-            (table, lines) if filled.all() else (table.filter(pa.array(filled)), lines[filled])
-        )
+        if filled.all():
+            table, lines = (table, lines)
+        else:
+            table, lines = (table.filter(pa.array(filled)), lines[filled])
         columns: dict[str, Any] = {}
         repeated: list[tuple[str, Any]] = []
         for i, values in zip(table.column_names, table.columns, strict=True):
@@ -324,9 +325,10 @@ def _named_counters(table: DispatchTable) -> Iterator[tuple[str, str, Any]]:
         if not is_counter(own):
             continue
         match = _REPEATED.match(own)
-        name = (
-            match[1] if match and (match[1] in table.columns or match[1] == _ACCUMULATED) else own
-        )
+        if match and (match[1] in table.columns or match[1] == _ACCUMULATED):
+            name = match[1]
+        else:
+            name = own
         if name == _ACCUMULATED and before:
             name = f"{before}_ACCUM"
         before = name
@@ -340,7 +342,9 @@ def _floats(column: Any) -> FloatArray | None:
     except pa.ArrowInvalid:
         text = pd.Series(column.to_pylist(), dtype=object)
         numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
-        return numbers if not np.isnan(numbers).all() else None
+        if not np.isnan(numbers).all():
+            return numbers
+        return None
     return np.array(values.to_numpy(), dtype=np.float64)
 
 
@@ -607,7 +611,11 @@ class RocprofReader(TraceReader):
 
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return each timing run with the counter runs of its folder that saw the same dispatches."""
-        return [group for own in by_folder(files) for group in _groups(own)]
+        result = []
+        for own in by_folder(files):
+            for group in _groups(own):
+                result.append(group)
+        return result
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches of one timing run; a DataError if a file is damaged, or the files hold several runs."""
@@ -634,7 +642,10 @@ class RocprofReader(TraceReader):
         findings = [*run.findings, *spoiled_timestamps(times, run), *_mismatch(run, times)]
         columns, more, words = _counters(run, counter_runs, options)
         findings += more
-        notes += [columns_left_out(run.label, words)] if words else []
+        if words:
+            notes += [columns_left_out(run.label, words)]
+        else:
+            notes += []
         if "device" not in options.defaults:
             text = "the device is not recorded: give default device=NAME"
             notes.append(of_file(run.label, remark("device-not-recorded", text, by="rocprof")))
@@ -683,7 +694,9 @@ def _of_operations(table: pd.DataFrame, notes: list[Remark]) -> pd.DataFrame:
 def role_of(path: Path, beginning: bytes) -> Role | None:
     """Return what a file of rocprof v1 holds; None if it is none."""
     if beginning.startswith(_SQLITE):
-        return "database" if _TABLE.search(beginning) else None
+        if _TABLE.search(beginning):
+            return "database"
+        return None
     if _EVENTS.match(beginning) or (
         b'"traceEvents"' in beginning and _WITH_TIMES.search(beginning)
     ):
@@ -693,7 +706,9 @@ def role_of(path: Path, beginning: bytes) -> Role | None:
         return "statistics"
     if not set(names) >= _DISPATCH:
         return None
-    return "times" if {"BeginNs", "EndNs"} <= set(names) else "counters"
+    if {"BeginNs", "EndNs"} <= set(names):
+        return "times"
+    return "counters"
 
 
 @dataclass
@@ -807,22 +822,20 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
                     str(row[1]) for row in connection.execute(f"PRAGMA table_info({name})")
                 ]
             # --hip-trace writes the times of kernels into OPS
-            chosen = (
-                "KERN"
-                if {"BeginNs", "EndNs"} <= set(of_table["KERN"]) or not of_table["OPS"]
-                else "OPS"
-            )
+            if {"BeginNs", "EndNs"} <= set(of_table["KERN"]) or not of_table["OPS"]:
+                chosen = "KERN"
+            else:
+                chosen = "OPS"
             names = of_table[chosen]
             if chosen == "OPS":
                 names = [name for name in names if name in _OPERATIONS]
             quoted = ", ".join(
                 'CAST("{}" AS TEXT)'.format(name.replace('"', '""')) for name in names
             )
-            rows = (
-                connection.execute(f"SELECT {quoted} FROM {chosen}").fetchmany(len(data))
-                if names
-                else []
-            )
+            if names:
+                rows = connection.execute(f"SELECT {quoted} FROM {chosen}").fetchmany(len(data))
+            else:
+                rows = []
             if chosen == "OPS":
                 names = [_OPERATIONS[name] for name in names]
         except (sqlite3.Error, MemoryError, OverflowError, UnicodeError, ValueError) as error:
@@ -858,10 +871,16 @@ def _from_events(file: DataFile, options: Options) -> DispatchTable:
         document = msgspec.json.decode(as_utf8(data))
     except (msgspec.MsgspecError, RecursionError) as error:
         raise DataError(broken, source=file.label) from error
-    events = document.get("traceEvents") if isinstance(document, dict) else document
+    if isinstance(document, dict):
+        events = document.get("traceEvents")
+    else:
+        events = document
     rows, places = [], []
     for place, event in enumerate(events if isinstance(events, list) else [], start=1):
-        given = event.get("args") if isinstance(event, dict) else None
+        if isinstance(event, dict):
+            given = event.get("args")
+        else:
+            given = None
         if (
             isinstance(given, dict)
             and "BeginNs" in given

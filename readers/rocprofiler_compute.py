@@ -115,10 +115,14 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
         if not known:
             return model or name, []
         same = assumption.values["same"] if assumption else ()
-        read = (
-            assumption.text if assumption else f"{arch} with {cus} compute units is read as {name}"
-        )
-        said = f"gpu_model {model} is a series: {read}" if model else read
+        if assumption:
+            read = assumption.text
+        else:
+            read = f"{arch} with {cus} compute units is read as {name}"
+        if model:
+            said = f"gpu_model {model} is a series: {read}"
+        else:
+            said = read
         return name, [
             remark(
                 "gpu-model-series", said, model=model, arch=arch, units=cus, device=name, same=same
@@ -155,7 +159,9 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) < 9 else None
+    if text.isdecimal() and len(text) < 9:
+        return int(text)
+    return None
 
 
 # The passes of a run, brought to the same dispatches.
@@ -272,7 +278,10 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
         base.label,
     )
     unread = tuple(dict.fromkeys(words))
-    notes = [columns_left_out(base.label, unread)] if unread else []
+    if unread:
+        notes = [columns_left_out(base.label, unread)]
+    else:
+        notes = []
     if merged.columns:
         text = (
             "counters of a dispatch come from several runs of the program, one for each set of "
@@ -294,7 +303,10 @@ def _durations(own: Pass) -> FloatArray:
 
 def _keys(table: DispatchTable, gpus: bool) -> pd.DataFrame:
     columns = {"name": table.names().astype(object)}
-    meanings = ("grid", "block", "gpu") if gpus else ("grid", "block")
+    if gpus:
+        meanings = ("grid", "block", "gpu")
+    else:
+        meanings = ("grid", "block")
     return pd.DataFrame({**columns, **{meaning: table.integers(meaning) for meaning in meanings}})
 
 
@@ -325,7 +337,9 @@ def _spread_of(times: Times, rows: IntArray) -> float:
     durations = pd.Series(times.duration_ns.astype(np.float64)).where(times.known)
     by_dispatch = durations.groupby(rows)
     low, high = by_dispatch.min(), by_dispatch.max()
-    return float(((high - low) / high.where(high > 0)).max(skipna=True) or 0.0) if len(low) else 0.0
+    if len(low):
+        return float(((high - low) / high.where(high > 0)).max(skipna=True) or 0.0)
+    return 0.0
 
 
 Role = Literal["merged", "timestamps", "pass", "other table", "system", "companion", "analysis"]
@@ -383,11 +397,10 @@ class RocprofilerComputeReader(TraceReader):
         passes = [read_pass(file, options) for *_, file in sorted(own, key=lambda item: item[:2])]
         if not passes:
             return Trace(dispatch_table({}, rows=0), notes=_nothing(files, roles))
-        base = (
-            passes[0]
-            if "merged" in roles.values()
-            else next((one for one in passes if one.times), passes[0])
-        )
+        if "merged" in roles.values():
+            base = passes[0]
+        else:
+            base = next((one for one in passes if one.times), passes[0])
         others = [one for one in passes if one is not base]
         system = systems[0] if systems else None
         timed = _timed(base, others)
@@ -429,7 +442,9 @@ def role_of(path: Path, beginning: bytes) -> Role | None:
         return "system"
     if names == _INFO or names[:3] == _TOP or (names[:1] == ["device"] and "HBMBw" in names):
         return "companion"
-    return "companion" if _is_text_of_ours(path, beginning) else None
+    if _is_text_of_ours(path, beginning):
+        return "companion"
+    return None
 
 
 def _is_text_of_ours(path: Path, beginning: bytes) -> bool:
@@ -459,11 +474,9 @@ def _nothing(files: Sequence[DataFile], roles: dict[DataFile, Role | None]) -> l
     none = "no dispatches, give the whole workload folder"
     if len(rest) == 1:
         return [*notes, of_file(rest[0], remark("no-dispatches", none))]
-    return (
-        [*notes, remark("no-dispatches", f"{few(rest, 3)}: {none}", among=tuple(rest))]
-        if rest
-        else notes
-    )
+    if rest:
+        return [*notes, remark("no-dispatches", f"{few(rest, 3)}: {none}", among=tuple(rest))]
+    return notes
 
 
 @dataclass(frozen=True)

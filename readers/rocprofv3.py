@@ -72,13 +72,17 @@ class Agents:
                 if getattr(gpu, known) == number:
                     return gpu.device
         alike = {gpu.device for gpu in self._gpus}
-        return alike.pop() if len(alike) == 1 else ""
+        if len(alike) == 1:
+            return alike.pop()
+        return ""
 
 
 def agent_number(word: str) -> int | None:
     """Return the number at the end of an agent's name, None where there is none."""
     found = re.search(r"(?<![0-9])([0-9]{1,18})\s*$", word)
-    return int(found[1]) if found else None
+    if found:
+        return int(found[1])
+    return None
 
 
 def agent_device(

@@ -124,7 +124,10 @@ def place_of(path: Path) -> Place:
         home, replay = Path(*parts[: passes[-1]], *parts[passes[-1] + 1 :]), parts[passes[-1]]
     stem = path.name
     for suffix in _SUFFIXES:
-        stem = stem[: -len(suffix)] if stem.lower().endswith(suffix) else stem
+        if stem.lower().endswith(suffix):
+            stem = stem[: -len(suffix)]
+        else:
+            stem = stem
     named = _FILE_NAME.fullmatch(stem)
     return Place(home, replay, (named["prefix"] or "") if named else stem)
 
@@ -280,7 +283,10 @@ class CsvTable:
             if filled.all():
                 break
             filled |= _numpy(pc.not_equal(column.cast(_FIELD), ""))
-        rows = rows if filled.all() else rows.filter(pa.array(filled))
+        if filled.all():
+            rows = rows
+        else:
+            rows = rows.filter(pa.array(filled))
         columns = rows.unify_dictionaries().columns
         return {
             name: _whole_array(column) for name, column in zip(header, columns, strict=True)
@@ -391,7 +397,9 @@ class CsvTable:
 def _whole_array(column: Any) -> Any:
     if not isinstance(column, pa.ChunkedArray):
         return column
-    return column.combine_chunks() if column.num_chunks else pa.nulls(0, column.type)
+    if column.num_chunks:
+        return column.combine_chunks()
+    return pa.nulls(0, column.type)
 
 
 def _or_null(fields: Any) -> Any:
@@ -694,7 +702,9 @@ def processes(rows: pd.DataFrame, calls: pd.DataFrame, run: Run) -> pd.Series:
     process = rows["process"].fillna(rows["guid"].astype(object).map(single).astype("Int64"))
     tables = [table for table in (run.timed, *run.of_pass(Content.COPIES)) if table is not None]
     prefix = place_of(tables[0].file.path).prefix
-    return process.fillna(int(prefix)) if re.fullmatch(r"[0-9]{1,18}", prefix) else process
+    if re.fullmatch(r"[0-9]{1,18}", prefix):
+        return process.fillna(int(prefix))
+    return process
 
 
 def each(words: pd.Categorical, function: Callable[[str], Any]) -> ObjectArray:
@@ -835,7 +845,10 @@ def _items(table: CsvTable) -> pd.Series:
 
 def _process_codes(table: CsvTable) -> IntArray:
     """Return a number for the process of each row, in the order in which the processes appear."""
-    process = table.words("guid") if "guid" in table.names else table.integers("process_id")
+    if "guid" in table.names:
+        process = table.words("guid")
+    else:
+        process = table.integers("process_id")
     return np.asarray(pd.factorize(process, use_na_sentinel=False)[0], dtype=np.int64)
 
 

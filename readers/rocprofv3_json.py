@@ -244,11 +244,10 @@ class Rocprofv3JsonReader(TraceReader):
         """
         [file] = files
         reading = _Reading(file)
-        parts = [
-            part
-            for process in read_document(file, options).processes
-            for part in reading.activities(process)
-        ]
+        parts = []
+        for process in read_document(file, options).processes:
+            for part in reading.activities(process):
+                parts.append(part)
         if not any(map(len, parts)):
             reading.note(NO_ACTIVITY)
             return Trace(dispatch_table({"start_ns": [], "duration_ns": []}), notes=reading.notes)
@@ -397,7 +396,10 @@ class _Reading:
         """Return the counters of each dispatch, found by its number, a column each."""
         counted = process.callback_records.counter_collection
         dispatches = [record.dispatch_data.dispatch_info.dispatch_id for record in counted]
-        records = [value for record in counted for value in record.records]
+        records = []
+        for record in counted:
+            for value in record.records:
+                records.append(value)
         handles = (value.counter_id.handle for value in records)
         names = {counter.id.handle: counter.name for counter in process.counters}
         values = pd.DataFrame(
@@ -481,12 +483,13 @@ def _symbols(symbols: Sequence[Symbol], kernel_ids: Sequence[int]) -> dict[str, 
         "accum_vgpr": lambda symbol: symbol.accum_vgpr_count,
         "sgpr": lambda symbol: symbol.sgpr_count,
     }
-    counts = {
-        name: _integers(None if symbol is None else count(symbol) for symbol in own)
-        .take(codes)
-        .reset_index(drop=True)
-        for name, count in registers.items()
-    }
+    counts = {}
+    for name, count in registers.items():
+        counts[(name)] = (
+            _integers(None if symbol is None else count(symbol) for symbol in own)
+            .take(codes)
+            .reset_index(drop=True)
+        )
     return {"name": pd.Categorical(names[codes]), **counts}
 
 

@@ -66,7 +66,11 @@ class RpdReader(TraceReader):
                 file.path.with_name(re.sub(r"(?i)\.(gz|bz2)$", "", file.path.name)).with_suffix(""),
                 [],
             ).append(file)
-        return [tuple(group) for same in groups.values() for group in _split(same)]
+        result = []
+        for same in groups.values():
+            for group in _split(same):
+                result.append(tuple(group))
+        return result
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the operations of the database; `source` numbers the rows of ``rocpd_op``, `stream` is the queue."""
@@ -84,10 +88,14 @@ class RpdReader(TraceReader):
         ]
         traces = [_read(file, options) for file in databases]
         tables = [trace.dispatches for trace in traces if len(trace.dispatches)]
-        table = (
-            in_order(pd.concat(tables, ignore_index=True)) if tables else dispatch_table({}, rows=0)
-        )
-        findings = [finding for trace in traces for finding in trace.findings]
+        if tables:
+            table = in_order(pd.concat(tables, ignore_index=True))
+        else:
+            table = dispatch_table({}, rows=0)
+        findings = []
+        for trace in traces:
+            for finding in trace.findings:
+                findings.append(finding)
         return Trace(
             table,
             findings=findings,

@@ -136,7 +136,10 @@ def _server(row: Mapping[Any, Any]) -> dict[str, float]:
     key = f"{model};{row['device']};{row['dtype_b']};{float(row['tp'] or 1):g};{row.get('engine_version', '')}"
     for pattern, few_requests, many, percent in _SERVERS:
         if re.fullmatch(pattern, key, re.IGNORECASE):
-            interval = many if (number(row["concurrency"]) or 0) >= _MANY else few_requests
+            if (number(row["concurrency"]) or 0) >= _MANY:
+                interval = many
+            else:
+                interval = few_requests
             return {"receive_interval": float(interval), "memory_percent": percent}
     return {}
 
@@ -144,7 +147,10 @@ def _server(row: Mapping[Any, Any]) -> dict[str, float]:
 def serving_table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options) -> RawTable:
     """Return the rows with what the user states, and with the time of a request; labels are named."""
     for name, value in options.defaults.items():
-        given = as_text(rows[name]) if name in rows else pd.Series("", index=rows.index)
+        if name in rows:
+            given = as_text(rows[name])
+        else:
+            given = pd.Series("", index=rows.index)
         rows[name] = rows[name].where(given.ne(""), value) if name in rows else value
     if "duration_us" not in rows:
         rows["duration_us"] = np.nan
@@ -159,11 +165,10 @@ def serving_table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options)
         rows.loc[untimed, DEFECT] = "no-token-times"
     rows = with_token_units(rows, stated=False)
     notes = list[Note]()
-    failed = (
-        pd.to_numeric(rows["failed"], errors="coerce")
-        if "failed" in rows
-        else pd.Series(dtype="float64")
-    )
+    if "failed" in rows:
+        failed = pd.to_numeric(rows["failed"], errors="coerce")
+    else:
+        failed = pd.Series(dtype="float64")
     if some := int((failed > 0).sum()):
         text = (
             f"{failed.sum():.0f} requests failed, up to {failed.max():.0f} in a run: the times "
@@ -227,7 +232,9 @@ def number(value: object) -> float | None:
         found = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    if math.isfinite(found):
+        return found
+    return None
 
 
 _CACHED = re.compile(r"(?i)cache_?hit(?:_?(?:rate|ratio|percent\w{0,20}|pct))?$")
@@ -252,11 +259,17 @@ def cached_percent(record: Record) -> float:
             continue
         if not _CACHED.search(name):
             continue
-        unit = "%" if "%" in name or re.search("(?i)percent|pct", name) else ""
+        if "%" in name or re.search("(?i)percent|pct", name):
+            unit = "%"
+        else:
+            unit = ""
         if isinstance(value, Mapping):
             unit = str(value.get("unit", unit))
         share = average(value) or 0.0
-        percent = share if unit in ("%", "percent") or share > 1 else 100 * share
+        if unit in ("%", "percent") or share > 1:
+            percent = share
+        else:
+            percent = 100 * share
         most = max(most, percent)
     return most
 
@@ -272,7 +285,9 @@ def _percent_of_prompts(record: Record, name: str) -> float:
     if isinstance(record[name], Mapping):  # a statistic of requests
         of_all = "input_sequence_length"
     cached, prompts = average(record[name]), average(record.get(of_all))
-    return 100.0 * cached / prompts if cached and prompts else 0.0
+    if cached and prompts:
+        return 100.0 * cached / prompts
+    return 0.0
 
 
 _NO_DRAFTS: Final = ("", "none", "null", "false", "off", "no", "0")
@@ -301,7 +316,10 @@ def speculation(*records: Record) -> str | None:
     for record in records:
         for name, value in record.items():
             if _DRAFTED_BY.match(name):
-                method = value.get("method", "yes") if isinstance(value, Mapping) else value
+                if isinstance(value, Mapping):
+                    method = value.get("method", "yes")
+                else:
+                    method = value
                 word = str(method or "").lower()
                 if word in _NO_DRAFTS:
                     continue
@@ -312,7 +330,9 @@ def speculation(*records: Record) -> str | None:
                 drafted |= (average(value) or 1.0) > 1
             elif _DRAFTED_TOKENS.search(name):
                 drafted |= (average(value) or 0.0) > 0
-    return "speculative" if drafted else None
+    if drafted:
+        return "speculative"
+    return None
 
 
 def contradiction(what: str, stated: float | None, derived: float | None) -> dict[str, str]:
@@ -339,23 +359,31 @@ def token_ms(latency_ms: float | None, ttft_ms: float | None, answer: float | No
     if latency_ms is None or ttft_ms is None or answer is None or answer <= 1:
         return None
     rest = latency_ms - ttft_ms
-    return rest / (answer - 1) if rest >= 0 else None
+    if rest >= 0:
+        return rest / (answer - 1)
+    return None
 
 
 def times_of(value: float | None, factor: float) -> float | None:
     """Return a number in another unit."""
-    return None if value is None else value * factor
+    if value is None:
+        return None
+    return value * factor
 
 
 def whole(value: float | None) -> float | None:
     """Return a mean number of tokens or requests as a whole one."""
-    return None if value is None else float(round(value))
+    if value is None:
+        return None
+    return float(round(value))
 
 
 def mean_of(total: object, count: object) -> float | None:
     """Return tokens a request, whole."""
     whole, parts = number(total), number(count)
-    return float(round(whole / parts)) if whole is not None and parts else None
+    if whole is not None and parts:
+        return float(round(whole / parts))
+    return None
 
 
 def under_way(record: Record, most: object, latency_ms: object) -> float | None:
@@ -369,11 +397,10 @@ def under_way(record: Record, most: object, latency_ms: object) -> float | None:
         number(record.get("request_throughput")),
         number(latency_ms),
     )
-    mean = (
-        max(1.0, float(round(rate * latency / 1e3)))
-        if rate is not None and latency is not None
-        else None
-    )
+    if rate is not None and latency is not None:
+        mean = max(1.0, float(round(rate * latency / 1e3)))
+    else:
+        mean = None
     if allowed is None:
         return mean
     paced = record.get("request_rate") is not None and str(record["request_rate"]).lower() not in (
@@ -397,13 +424,17 @@ def engine_of(word: object) -> str | None:
 def inner(record: Record, name: str) -> Record:
     """Return an object within a record, empty where there is none."""
     found = record.get(name)
-    return found if isinstance(found, Mapping) else {}
+    if isinstance(found, Mapping):
+        return found
+    return {}
 
 
 def _states(server: Record) -> list[Record]:
     """Return what the schedulers of a server of SGLang say of themselves."""
     states = server.get("internal_states")
-    return [one for one in states if isinstance(one, Mapping)] if isinstance(states, list) else []
+    if isinstance(states, list):
+        return [one for one in states if isinstance(one, Mapping)]
+    return []
 
 
 def average(value: object) -> float | None:
@@ -636,7 +667,9 @@ class InferenceXReader(Runs):
 
     def several_turns(self, record: Record) -> str:
         """Return the scenario of a run without fixed lengths: each turn finds those before it in the cache."""
-        return "" if "isl" in record else str(record.get("scenario_type") or "")
+        if "isl" in record:
+            return ""
+        return str(record.get("scenario_type") or "")
 
 
 _SAMPLE: Final = frozenset(
@@ -666,7 +699,9 @@ class SiliconSampleReader(Reader):
         """Return the condition that no run of the sample meets, so that it does not answer for the tables beside it."""
         asked = options.conditions
         if not asked or (other := unmet(asked, {"op": {SERVING}})):
-            return other if asked else None
+            if asked:
+                return other
+            return None
         csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
         systems, engines = (csv.cells[name].unique().to_pylist() for name in ("system", "backend"))
         devices = {SYSTEMS.get(str(word), str(word)) for word in systems}
@@ -684,10 +719,9 @@ class SiliconSampleReader(Reader):
         given = pd.DataFrame(
             {name: csv.cells[name].to_pandas() for name in csv.cells.column_names}
         ).astype(object)
-        whole = {
-            name: _positive(given, name)
-            for name in (*_COUNTS, *(f"decode_{one}" for one in _COUNTS))
-        }
+        whole = {}
+        for name in (*_COUNTS, *(f"decode_{one}" for one in _COUNTS)):
+            whole[(name)] = _positive(given, name)
         apart = _word(given, "mode").eq("disagg").to_numpy()
         tp, dp, cut, ep = (
             np.where(apart, whole[f"decode_{name}"], whole[name]) for name in _COUNTS
@@ -754,7 +788,9 @@ _NODE: Final = 8
 
 
 def _word(given: pd.DataFrame, name: str) -> pd.Series:
-    return as_text(given[name]).str.strip() if name in given else pd.Series("", index=given.index)
+    if name in given:
+        return as_text(given[name]).str.strip()
+    return pd.Series("", index=given.index)
 
 
 def _positive(given: pd.DataFrame, name: str) -> np.ndarray:

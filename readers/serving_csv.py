@@ -62,7 +62,10 @@ class AiperfCsvReader(AiperfReader):
                 if names[:1] == ["metric"]:
                     column = names.index("avg") if "avg" in names else 1
                     continue
-                match = _METRIC.match(cells[0]) if len(cells) > column else None
+                if len(cells) > column:
+                    match = _METRIC.match(cells[0])
+                else:
+                    match = None
                 if match is None:
                     continue
                 value = cells[column].strip()

@@ -126,7 +126,10 @@ class ServingLogReader(Runs):
 
     def _figure(self, line: str) -> dict[str, Any]:
         """Return what a line of a block states, times in ms, and those of the whole run in s."""
-        match = _LINE.match(line) if len(line) <= _LONGEST_LINE else None
+        if len(line) <= _LONGEST_LINE:
+            match = _LINE.match(line)
+        else:
+            match = None
         if match is None:
             return {}
         name = next(one for one in _WORDS if match[one])
@@ -169,7 +172,10 @@ class ServingLogReader(Runs):
         tokens = number(record.get("output_throughput"))
         generated = number(record.get("total_output_tokens"))
         seconds = number(record.get("duration_s"))
-        rate = generated / seconds if generated is not None and seconds else None
+        if generated is not None and seconds:
+            rate = generated / seconds
+        else:
+            rate = None
         return {
             "model": record.get("model"),
             "engine": engine_of(record.get("backend")),

@@ -79,7 +79,9 @@ class Database:
         name = _quoted(column)
         asked = f"SELECT MIN({name}), MAX({name}), COUNT(*) - COUNT({name}) FROM {_quoted(table)}"
         first, last, missing = self._connection.execute(asked).fetchone()
-        return first if isinstance(first, str) and first == last and not missing else None
+        if isinstance(first, str) and first == last and not missing:
+            return first
+        return None
 
     def read(
         self,
@@ -107,7 +109,10 @@ class Database:
             raise DataError(
                 f"{table} is no table: not as its producer writes it", source=self.source
             )
-        there = set(self.columns(table)) if table in self.tables else None
+        if table in self.tables:
+            there = set(self.columns(table))
+        else:
+            there = None
         if there is not None and (lacking := [name for name in required if name not in there]):
             raise DataError(
                 f"table {table} has no column {lacking[0]!r}: not as its producer writes it",
@@ -132,9 +137,12 @@ class Database:
         first = 1
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
             for name, part, values in zip(columns, parts, zip(*rows, strict=True), strict=True):
-                convert = (
-                    _as_integers if name in integers else _as_reals if name in reals else _as_words
-                )
+                if name in integers:
+                    convert = _as_integers
+                elif name in reals:
+                    convert = _as_reals
+                else:
+                    convert = _as_words
                 part.append(convert(values, _Place(self.source, table, name, first)))
             first += len(rows)
         absent = [
@@ -357,7 +365,9 @@ def _as_words(values: Sequence[Any], place: _Place) -> pd.Series:
 def _word(value: Any) -> str:
     if value is None:
         return ""
-    return _decoded(value) if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return _decoded(value)
+    return str(value)
 
 
 def _no_integers(rows: int) -> pd.Series:

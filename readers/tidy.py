@@ -158,9 +158,10 @@ def tidy_rows(
         options, units={name: unit for name, unit in options.units.items() if name not in of_tokens}
     )
     if {"ttft_ms", "tpot_ms", "output_len"} <= set(columns):
-        given = (
-            table["duration_us"] if "duration_us" in table else pd.Series(np.nan, index=table.index)
-        )
+        if "duration_us" in table:
+            given = table["duration_us"]
+        else:
+            given = pd.Series(np.nan, index=table.index)
         blank = given.isna() | as_text(given).eq("")
         table = table.assign(duration_us=given.astype(object).mask(blank, request_us(table)))
     try:
@@ -249,7 +250,9 @@ def _lacking(columns: Sequence[str], options: Options, needed: Iterable[str]) ->
         f"no column {name!r}: give default {name}={examples[name]}, or rename NAME={name}"
         for name in missing
     ]
-    return [*said, f"the columns are {few(columns, 12)}"] if said else []
+    if said:
+        return [*said, f"the columns are {few(columns, 12)}"]
+    return []
 
 
 class _TidyReader(Reader):
@@ -332,13 +335,17 @@ def _inferred(cells: pa.ChunkedArray) -> pd.Series:
     ):
         column = numbers_or_text(column)
     text_left = not pd.api.types.is_numeric_dtype(column) and column.str.startswith("'").any()
-    return column.map(unguarded) if text_left else column
+    if text_left:
+        return column.map(unguarded)
+    return column
 
 
 def numbers_or_text(column: pd.Series) -> pd.Series:
     """Return a column of text as numbers where every filled cell is one, else as it is."""
     numbers = pd.to_numeric(column.where(column.ne("")), errors="coerce")
-    return numbers if column.ne("").any() and not (column.ne("") & numbers.isna()).any() else column
+    if column.ne("").any() and not (column.ne("") & numbers.isna()).any():
+        return numbers
+    return column
 
 
 def is_quantity(name: str, options: Options) -> bool:
@@ -395,7 +402,9 @@ def _written(table: pd.DataFrame) -> pd.DataFrame:
         odd = column.map(_is_no_plain_number)
         if odd.any():
             changed[name] = column.astype(object).mask(odd, column.map(str))
-    return table.assign(**changed) if changed else table
+    if changed:
+        return table.assign(**changed)
+    return table
 
 
 def _numpy_kinds(table: pd.DataFrame) -> list[np.dtype]:
@@ -476,7 +485,9 @@ def _filled(rows: pd.DataFrame, column: str, value: str) -> pd.Series:
     if column not in rows:
         return pd.Series(value, index=rows.index)
     blank = as_text(rows[column]).eq("")
-    return rows[column].astype(object).where(~blank, value) if blank.any() else rows[column]
+    if blank.any():
+        return rows[column].astype(object).where(~blank, value)
+    return rows[column]
 
 
 _OWN = frozenset(
@@ -499,7 +510,10 @@ def _whole_workloads(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a table of whole workloads alone with their name under ``variant``, and other numbers as counters."""
     if not rows["op"].isin(WHOLE).all() or rows.empty:
         return rows
-    rows = rows if "variant" in rows else rows.rename(columns={"name": "variant"})
+    if "variant" in rows:
+        rows = rows
+    else:
+        rows = rows.rename(columns={"name": "variant"})
     counted = [str(name) for name in rows.select_dtypes("number") if name not in _OWN]
     return rows.rename(
         columns={name: COUNTER + name for name in counted if not name.startswith(COUNTER)}

@@ -52,7 +52,10 @@ class TrtllmBenchReader(Runs):
         answer = number(requests.get("avg_output_length"))
         rate = number(times.get("request_throughput_req_s"))
         tokens = number(times.get("system_output_throughput_tok_s"))
-        derived = rate * answer if rate is not None and answer is not None else None
+        if rate is not None and answer is not None:
+            derived = rate * answer
+        else:
+            derived = None
         return {
             "model": first_of(engine, "model", "model_path"),
             "engine": "trtllm",
@@ -87,10 +90,14 @@ def _format(engine: Record) -> str | None:
 
 def _drafted(drafts: Record) -> str | None:
     """Return how tokens were drafted; None where they were not."""
-    return str(drafts.get("mode") or "speculative").lower() if drafts else None
+    if drafts:
+        return str(drafts.get("mode") or "speculative").lower()
+    return None
 
 
 def _at_once(requests: Record) -> float | None:
     """Return the requests under way on average, at least one."""
     mean = number(requests.get("avg_num_concurrent_requests"))
-    return None if mean is None else max(1.0, float(round(mean)))
+    if mean is None:
+        return None
+    return max(1.0, float(round(mean)))

@@ -119,17 +119,19 @@ def check_document(
     if learnt is not None:
         told.append(anew(learnt.data, max(row["rows"] for row in learnt.data["curve"])))
     why = Lines([Line(f"{said}.") for said in told], "answer")
-    unsaved = (
-        [
+    if facts.unsaved:
+        unsaved = [
             lines(
                 [f"{facts.unsaved} is not written: a factor corrects only a run that is shifted."],
                 tone="warning",
             )
         ]
-        if facts.unsaved
-        else []
-    )
-    then = [] if facts.all_trained or facts.saved else [upcoming(_next(found.outcome, facts))]
+    else:
+        unsaved = []
+    if facts.all_trained or facts.saved:
+        then = []
+    else:
+        then = [upcoming(_next(found.outcome, facts))]
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
         partial(_ratios, table, found, facts.metric),
@@ -210,7 +212,10 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
             f"observed / predicted is {shift} in the median ({100 * shift.level:.1f} % interval)"
         )
     if test is not None:
-        once = "once corrected, " if found.correction is not None else ""
+        if found.correction is not None:
+            once = "once corrected, "
+        else:
+            once = ""
         said.append(
             f"{once}{100 * test.coverage:.1f} % of the rows lie inside their {100 * test.level:g} "
             "% intervals "
@@ -482,32 +487,37 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     ]
     now, after = percent(errors["now"]), percent(errors["after"])
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
-    said += "" if after != now else ": more rows of these groups are not expected to change it"
+    if after != now:
+        said += ""
+    else:
+        said += ": more rows of these groups are not expected to change it"
     told = ("family", "variant", *DTYPE_COLUMNS[1:])
     names = ["device"] if many else []
     names += [name for name in told if name in batch and len(batch[name].unique()) > 1]
-    cells = [
-        (
-            workload(row),
-            *(str(row[name]) for name in names),
-            str(row["group"]),
-            significant(row["predicted"]),
+    cells = []
+    for row in batch.to_dict("records"):
+        cells.append(
+            (
+                workload(row),
+                *(str(row[name]) for name in names),
+                str(row["group"]),
+                significant(row["predicted"]),
+            )
         )
-        for row in batch.to_dict("records")
-    ]
     heads = columns("workload", *names, "group", numbers=[quantity(report["metric"]).label])
     table = Table(heads, rows(cells), "what to measure, the most useful first", shown=15)
-    chosen = [
-        {
-            str(name): None
-            if value is None or value is pd.NA
-            else value.item()
-            if hasattr(value, "item")
-            else value
-            for name, value in row.items()
-        }
-        for row in batch.to_dict("records")
-    ]
+    chosen = []
+    for row in batch.to_dict("records"):
+        chosen.append(
+            {
+                str(name): None
+                if value is None or value is pd.NA
+                else value.item()
+                if hasattr(value, "item")
+                else value
+                for name, value in row.items()
+            }
+        )
     return Document(
         title=f"{title(report)}: what to measure next",
         opening=[Facts(facts), lines([f"{said}."])],

@@ -46,10 +46,19 @@ def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document
     if cleaned.steps["reason"].ne("").any():
         parts.append(step_table(cleaned.steps))
     parts.append(Lines(remarked(cleaned.notes)))
-    parts += [] if result.coverage is None else coverage_parts(result.coverage)
-    parts += [] if result.joined is None else [counter_table(result.joined)]
+    if result.coverage is None:
+        parts += []
+    else:
+        parts += coverage_parts(result.coverage)
+    if result.joined is None:
+        parts += []
+    else:
+        parts += [counter_table(result.joined)]
     parts.append(losses(result.rejected_by_reason, result.remarks, result.unreadable))
-    closing = [] if saved else [lines([counted(len(result.frame), "measurement")])]
+    if saved:
+        closing = []
+    else:
+        closing = [lines([counted(len(result.frame), "measurement")])]
     closing += [
         lines(["No measurement is left for flopcast train: see the rows rejected"])
         if result.frame.empty

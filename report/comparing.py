@@ -66,11 +66,10 @@ def runs_document(
     said = {one.scheme: sentence(one, names) for one in schemes}
     heads = []
     for one in schemes:
-        errors = (
-            (NONE, NONE)
-            if one.paired is None
-            else (percent(one.paired.first), percent(one.paired.second))
-        )
+        if one.paired is None:
+            errors = (NONE, NONE)
+        else:
+            errors = (percent(one.paired.first), percent(one.paired.second))
         first, second = (f"{name}: {error}" for name, error in zip(names, errors, strict=True))
         heads.append(Headline(left_out(one.scheme), second, first, said[one.scheme]))
     lacking = lines_of_missing(metrics, common)
@@ -337,10 +336,9 @@ def traces_document(found: TraceChanges) -> Document:
         Column(f"kernel, {after.label}", "cut"),
     )
     texts = [call_row(row, None) for row in found.calls.to_dict("records")]
-    shown = [
-        Row(row[:-2], _TONES.get(row[0], ""))
-        for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records"))
-    ]
+    shown = []
+    for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records")):
+        shown.append(Row(row[:-2], _TONES.get(row[0], "")))
     parts = [
         (name, signed(value, significant), f"{100 * value / before.total_us:+.1f} %")
         for name, value in changed.items()
@@ -385,19 +383,23 @@ def _operators(found: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for row in records(found.sort_values("problems", ascending=False, kind="stable")):
         formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
         formats = " ".join(filter(None, (formats, row["scale_block"])))
-        apart = (row["lower"] > 1 or row["upper"] < 1) if known(row["lower"]) else None
+        if known(row["lower"]):
+            apart = row["lower"] > 1 or row["upper"] < 1
+        else:
+            apart = None
         yield {**row, "formats": formats, "apart": apart}
 
 
 def _estimated(row: Mapping[Any, Any], name: str) -> str:
     """Return an estimate, or with its sign a difference of two, with its unit."""
     value = row[name]
-    size = (
-        duration(abs(value))
-        if row["unit"] == "us"
-        else f"{figure(abs(value))} {quantity('_' + row['unit']).unit}"
-    )
-    return size if name in ("first", "second") else f"{'-' if value < 0 else '+'}{size}"
+    if row["unit"] == "us":
+        size = duration(abs(value))
+    else:
+        size = f"{figure(abs(value))} {quantity('_' + row['unit']).unit}"
+    if name in ("first", "second"):
+        return size
+    return f"{'-' if value < 0 else '+'}{size}"
 
 
 def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -> Document:
@@ -430,7 +432,10 @@ def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -
     said = [
         f"{row['op']} {row['formats']} takes {row['ratio']:.3g} times as long" for row in apart[:5]
     ]
-    answer = f"{'; '.join(said)}." if said else "No operator is shown to have changed."
+    if said:
+        answer = f"{'; '.join(said)}."
+    else:
+        answer = "No operator is shown to have changed."
     table = Table(
         heads, rows(cells), "times of the problems that both measured, the fastest kernel of each"
     )
@@ -489,7 +494,10 @@ def estimates_document(
     ]
     first = each[0]
     reach = f"{100 * level:g} % interval {between(first['ratio_lower'], first['ratio_upper'])}"
-    sure = "more than the errors of both" if first["apart"] else "within the errors of both"
+    if first["apart"]:
+        sure = "more than the errors of both"
+    else:
+        sure = "within the errors of both"
     answer = f"{first['what']}: {first['ratio']:.3f} times the first ({reach}), {sure}."
     caption = (
         "intervals of the second against the first; shared errors: share of their variance that "
@@ -544,7 +552,10 @@ def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
     found = {}
     for one in reversed(schemes):  # groups that nobody measured first
         if (pair := one.paired) is not None:
-            reach = NONE if pair.lower is None else f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
+            if pair.lower is None:
+                reach = NONE
+            else:
+                reach = f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
             found[f"error, {left_out(one.scheme)}"] = Answer(
                 (pair.first, f"{percent(pair.first)} ({one.names[0]})"),
                 (pair.second, f"{percent(pair.second)} ({one.names[1]})"),
@@ -558,13 +569,19 @@ def answers_of_traces(found: TraceChanges) -> Answers:
     """Return the times of two traces: end to end, of all activities, and busy."""
     sides = found.before, found.after
     reach = found.interval_us
-    apart = None if reach is None else reach[0] > 0 or reach[1] < 0
+    if reach is None:
+        apart = None
+    else:
+        apart = reach[0] > 0 or reach[1] < 0
     read = {"end to end": "total_us", "activities": "kernels_us", "busy": "busy_us"}
     step = ", a step" if sides[0].steps else ""
     made = {}
     for what, name in read.items():
         one, other = (float(getattr(side, name)) for side in sides)
-        size = f"{signed(other - one)} ({100 * (other / one - 1):+.1f} %)" if one else signed(other)
+        if one:
+            size = f"{signed(other - one)} ({100 * (other / one - 1):+.1f} %)"
+        else:
+            size = signed(other)
         known_apart = apart if name == "kernels_us" else None
         made[what + step] = Answer(
             (one, duration(one)), (other, duration(other)), size, known_apart
@@ -658,7 +675,10 @@ def several_document(
         Column("is", "number"),
         *columns("against the first", "that is"),
     )
-    caption = "on the rows that all of them predicted" if pairs[0].data["kind"] == "runs" else ""
+    if pairs[0].data["kind"] == "runs":
+        caption = "on the rows that all of them predicted"
+    else:
+        caption = ""
     sections = [
         Section("Side by side", [Table(heads, told, "figure by figure", caption, shown=20)])
     ]
@@ -729,7 +749,10 @@ def times_text(found: TraceChanges) -> str:
     """Return of how many steps, and on which of their activities, the comparison is."""
 
     def side(one: Side) -> str:
-        steps = f"{counted(one.steps, 'step')}, " if one.steps else ""
+        if one.steps:
+            steps = f"{counted(one.steps, 'step')}, "
+        else:
+            steps = ""
         return (
             f"{one.label}: {steps}activities {duration(one.kernels_us)}, busy "
             f"{duration(one.busy_us)}"
@@ -751,7 +774,12 @@ def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     """Return a kind of call in words: what became of it, what it is, its kernels, its counts and times."""
     kernels = [str(row[name]) if known(row[name]) else NONE for name in ("kernel", "kernel_after")]
     known_op = row["op"] not in ("", "kernel")
-    name = workload(row) if known_op else kernels[0] if kernels[0] != NONE else kernels[1]
+    if known_op:
+        name = workload(row)
+    elif kernels[0] != NONE:
+        name = kernels[0]
+    else:
+        name = kernels[1]
     if width is not None:
         name = shortened(name, width)
     counts = (f"{row[name]:,.4g}" for name in ("count", "count_after"))

@@ -50,7 +50,10 @@ def deployments_document(choice: Choice, level: float) -> Document:
         "remarks": [note.to_dict() for note in choice.remarks],
     }
     work = f"prompts of {asked.input_len:,} tokens, answers of {asked.output_len:,}"
-    rate = "" if asked.rate is None else f", {figure(asked.rate)} requests a second"
+    if asked.rate is None:
+        rate = ""
+    else:
+        rate = f", {figure(asked.rate)} requests a second"
     # what to do next goes before what is to be known
     narrower = [
         f"{note.text[0].upper()}{note.text[1:]}."
@@ -101,19 +104,30 @@ def _answer(choice: Choice) -> Headline:
     if not asked.limited:
         first = _at_pace(best).iloc[0]
         told = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
-        told += f", {_cost(asked, first)} per million tokens" if asked.price else ""
+        if asked.price:
+            told += f", {_cost(asked, first)} per million tokens"
+        else:
+            told += ""
         return Headline(
             f"{_first(asked)} {_pace(first['pace_ms'])}", f"{way(first)}: {told}", "", _told(first)
         )
     first = best.iloc[0]
-    about = f"{_first(asked)} that holds" if first["holds"] >= HOLDS else "none holds; the nearest"
-    priced = f"{_cost(asked, first)} per million tokens, " if asked.price else ""
+    if first["holds"] >= HOLDS:
+        about = f"{_first(asked)} that holds"
+    else:
+        about = "none holds; the nearest"
+    if asked.price:
+        priced = f"{_cost(asked, first)} per million tokens, "
+    else:
+        priced = ""
     answer = f"{way(first)}: {priced}holds with {_sure(first)}"
     return Headline(about, answer, "", _told(first))
 
 
 def _pace(pace_ms: float) -> str:
-    return "at any pace" if math.isinf(pace_ms) else f"within {figure(pace_ms)} ms a token"
+    if math.isinf(pace_ms):
+        return "at any pace"
+    return f"within {figure(pace_ms)} ms a token"
 
 
 def _at_pace(best: pd.DataFrame) -> pd.DataFrame:
@@ -124,24 +138,20 @@ def _at_pace(best: pd.DataFrame) -> pd.DataFrame:
 
 def _first(asked: Question) -> str:
     """Say what comes first of ways that hold."""
-    return (
-        "cheapest"
-        if asked.price
-        else "fewest GPUs"
-        if asked.rate is not None
-        else "most tokens per GPU"
-    )
+    if asked.price:
+        return "cheapest"
+    if asked.rate is not None:
+        return "fewest GPUs"
+    return "most tokens per GPU"
 
 
 def _sure(one: pd.Series) -> str:
     """Return how surely a way holds: never with certainty."""
-    return (
-        "> 99 %"
-        if one["holds"] > 0.99
-        else "< 1 %"
-        if one["holds"] < 0.01
-        else share(one["holds"], 0)
-    )
+    if one["holds"] > 0.99:
+        return "> 99 %"
+    if one["holds"] < 0.01:
+        return "< 1 %"
+    return share(one["holds"], 0)
 
 
 def _told(one: pd.Series) -> str:
@@ -158,11 +168,12 @@ def _told(one: pd.Series) -> str:
 def _surer(choice: Choice) -> list[str]:
     """Return what it takes to be sure, where the cheapest is not, and the cheapest of every other GPU."""
     asked, best = choice.question, choice.best
-    cost = (
-        (lambda one: f", {_cost(asked, one)} per million tokens")
-        if asked.price
-        else (lambda one: "")
-    )
+
+    def cost(one: pd.Series) -> str:
+        if not asked.price:
+            return ""
+        return f", {_cost(asked, one)} per million tokens"
+
     if not asked.limited:
         others = (one for _, one in _at_pace(best).iloc[1:].iterrows())
         return [
@@ -175,19 +186,24 @@ def _surer(choice: Choice) -> list[str]:
         ended = first["tokens_per_s_per_gpu"] * first["gpus"] / asked.output_len
         found.append(f"It ends {_figure(ended)} requests a second at most.")
     if first["holds"] < SURE and sure is not None:
-        fewer = (
-            ""
-            if asked.rate is not None
-            else f", {_figure(sure['concurrency'])} requests under way and "
-        )
-        fewer += f"{_figure(sure['tokens_per_s_per_gpu'])} tokens/s per GPU," if fewer else ""
+        if asked.rate is not None:
+            fewer = ""
+        else:
+            fewer = f", {_figure(sure['concurrency'])} requests under way and "
+        if fewer:
+            fewer += f"{_figure(sure['tokens_per_s_per_gpu'])} tokens/s per GPU,"
+        else:
+            fewer += ""
         found.append(f"To be surer: {way(sure)}{fewer} holds with {_sure(sure)}{cost(sure)}")
     elif HOLDS <= first["holds"] < SURE:
         found.append(f"None holds with {share(SURE, 0)} or more.")
     for gpu, own in best.groupby("gpu", sort=False):
         one = own.iloc[0]
         if gpu != first["gpu"] and (sure is None or way(one) != way(sure)):
-            nearest = "" if one["holds"] >= HOLDS else "none holds, the nearest: "
+            if one["holds"] >= HOLDS:
+                nearest = ""
+            else:
+                nearest = "none holds, the nearest: "
             found.append(f"{gpu}: {nearest}{way(one)} holds with {_sure(one)}{cost(one)}")
     return found
 
@@ -195,7 +211,10 @@ def _surer(choice: Choice) -> list[str]:
 def way(one: pd.Series) -> str:
     """Say in a few words which GPUs, and how the model is cut: ``4 × MI300X (vllm, fp8, tp 4)``."""
     cut = [f"{name} {one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1]
-    copies = [f"{one['replicas']} replicas"] if one["replicas"] > 1 else []
+    if one["replicas"] > 1:
+        copies = [f"{one['replicas']} replicas"]
+    else:
+        copies = []
     return (
         f"{one['gpus']} × {one['gpu']} ({', '.join([one['engine'], one['dtype'], *cut, *copies])})"
     )
@@ -216,7 +235,9 @@ def _figure(value: float, digits: int = 3) -> str:
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) else figure(value)
+    if isinstance(value, str):
+        return value
+    return figure(value)
 
 
 def _cost(asked: Question, one: pd.Series) -> str:
@@ -226,40 +247,53 @@ def _cost(asked: Question, one: pd.Series) -> str:
 def _tables(choice: Choice) -> list[Part]:
     """Return the best ways: with every interval on pages, on terminals with those of the times."""
     asked = choice.question
-    kept = (
-        f"the {_first(asked)} that holds, else the nearest"
-        if asked.limited
-        else f"the {_first(asked)} at each pace"
-    )
-    each = "Of each GPU, engine and number of GPUs" if asked.limited else "Of each GPU"
+    if asked.limited:
+        kept = f"the {_first(asked)} that holds, else the nearest"
+    else:
+        kept = f"the {_first(asked)} at each pace"
+    if asked.limited:
+        each = "Of each GPU, engine and number of GPUs"
+    else:
+        each = "Of each GPU"
     caption = f"{each} {kept}. Tokens are output tokens."
     made = list[Part]()
     for medium in ("terminal", "page"):
-        told = partial(_interval, digits=2, dots="…") if medium == "terminal" else _interval
+        if medium == "terminal":
+            told = partial(_interval, digits=2, dots="…")
+        else:
+            told = _interval
         heads = [
             *([] if asked.limited else ["ms a token"]),
             "GPUs",
             "way",
             *(["holds"] if asked.limited else []),
         ]
-        heads += [f"{asked.price.currency or 'cost'}/M tokens"] if asked.price else []
+        if asked.price:
+            heads += [f"{asked.price.currency or 'cost'}/M tokens"]
+        else:
+            heads += []
         heads += ["TTFT, ms", "TPOT, ms"]
-        heads += ["tokens/s/GPU", "tokens/s/user", "GiB"] if medium == "page" else ["tok/s/GPU"]
+        if medium == "page":
+            heads += ["tokens/s/GPU", "tokens/s/user", "GiB"]
+        else:
+            heads += ["tok/s/GPU"]
         heads += ["requests"]
         found = []
         for _, one in choice.best.iterrows():
             cut = " ".join(f"{name}{one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1)
-            cells = (
-                []
-                if asked.limited
-                else ["any" if math.isinf(one["pace_ms"]) else f"≤ {figure(one['pace_ms'])}"]
-            )
+            if asked.limited:
+                cells = []
+            else:
+                cells = ["any" if math.isinf(one["pace_ms"]) else f"≤ {figure(one['pace_ms'])}"]
             cells += [
                 f"{one['gpus']} × {one['gpu']}",
                 f"{one['engine']} {one['dtype']} {cut}".rstrip(),
             ]
             cells += [_sure(one)] if asked.limited else []
-            cells += [told(one, "cost_per_million")] if asked.price else []
+            if asked.price:
+                cells += [told(one, "cost_per_million")]
+            else:
+                cells += []
             cells += [told(one, "ttft_ms"), told(one, "tpot_ms")]
             if medium == "page":
                 cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")] + [
@@ -282,11 +316,10 @@ def _tables(choice: Choice) -> list[Part]:
 def _chooser(choice: Choice) -> list[Part]:
     """Return lists of GPUs, numbers and the like to choose from, with what each choice comes to."""
     best, asked = choice.best, choice.question
-    heads = (
-        {"gpu": "GPU", "gpus": "GPUs", "engine": "engine"}
-        if asked.limited
-        else {"gpu": "GPU", "pace_ms": "ms a token"}
-    )
+    if asked.limited:
+        heads = {"gpu": "GPU", "gpus": "GPUs", "engine": "engine"}
+    else:
+        heads = {"gpu": "GPU", "pace_ms": "ms a token"}
     heads = {name: head for name, head in heads.items() if len(best[name].unique()) > 1}
     if not heads:
         return []
@@ -311,8 +344,14 @@ def _chooser(choice: Choice) -> list[Part]:
             ("requests under way", _figure(one["concurrency"])),
             ("GiB per GPU", _figure(one["memory_gb"])),
         ]
-        facts += [("cost per million tokens", _cost(asked, one))] if asked.price else []
-        facts += [("keeps the limits with", _sure(one))] if asked.limited else []
+        if asked.price:
+            facts += [("cost per million tokens", _cost(asked, one))]
+        else:
+            facts += []
+        if asked.limited:
+            facts += [("keeps the limits with", _sure(one))]
+        else:
+            facts += []
         choices.append([lines([way(one)]), Table(columns("", numbers=["figure"]), rows(facts))])
     return [Sliders(axes, choices, first)]
 
@@ -349,11 +388,10 @@ def front_figure(choice: Choice) -> go.Figure:
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
         drawn.add_trace(go.Scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look))
         name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)
-        best = (
-            choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= HOLDS)]
-            if asked.limited
-            else own[:0]
-        )
+        if asked.limited:
+            best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= HOLDS)]
+        else:
+            best = own[:0]
         for _, one in best.head(1).iterrows():
             bars = {}
             for axis, name in (
@@ -409,10 +447,12 @@ def _question(asked: Question) -> dict[str, Any]:
 
 def _records(ways: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as JSON, where what has no limit is null."""
-    return [
-        {
-            str(name): None if isinstance(value, float) and not math.isfinite(value) else value
-            for name, value in row.items()
-        }
-        for row in ways.to_dict("records")
-    ]
+    result = []
+    for row in ways.to_dict("records"):
+        result.append(
+            {
+                str(name): None if isinstance(value, float) and not math.isfinite(value) else value
+                for name, value in row.items()
+            }
+        )
+    return result

@@ -220,7 +220,10 @@ class Sliders(Part):
     @property
     def words(self) -> list[bool]:
         """Whether the values of each axis are words: a list to choose from, as no order leads through names."""
-        return [not all(value[:1].isdigit() for value in values) for _, values in self.axes]
+        result = []
+        for _, values in self.axes:
+            result.append(not all(value[:1].isdigit() for value in values))
+        return result
 
     @property
     def places(self) -> list[int]:
@@ -311,7 +314,9 @@ def printable(shown: Any) -> Any:
     if isinstance(shown, Mapping):
         return {printable(key): printable(value) for key, value in shown.items()}
     if isinstance(shown, list | tuple):
-        return shown if {*map(type, shown)} <= _NUMBERS else type(shown)(map(printable, shown))
+        if {*map(type, shown)} <= _NUMBERS:
+            return shown
+        return type(shown)(map(printable, shown))
     if is_dataclass(shown) and not isinstance(shown, type):
         return replace(
             shown, **{one.name: printable(getattr(shown, one.name)) for one in fields(shown)}
@@ -347,15 +352,22 @@ def cells_of(table: pd.DataFrame | None, **how: Callable[[Any], str]) -> list[tu
     >>> cells_of(pd.DataFrame({"name": ["gemm"], "us": [2.5]}), name=str, us="{:.2f}".format)
     [('gemm', '2.50')]
     """
-    rows = () if table is None else zip(*(table[name] for name in how), strict=True)
-    return [
-        tuple(form(value) for form, value in zip(how.values(), row, strict=True)) for row in rows
-    ]
+    if table is None:
+        rows = ()
+    else:
+        rows = zip(*(table[name] for name in how), strict=True)
+    result = []
+    for row in rows:
+        result.append(tuple(form(value) for form, value in zip(how.values(), row, strict=True)))
+    return result
 
 
 def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return a table as JSON types."""
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    result = []
+    for row in table.to_dict("records"):
+        result.append({str(name): value for name, value in row.items()})
+    return result
 
 
 def lines(
@@ -379,7 +391,9 @@ def remarked(remarks: Iterable[Remark | str]) -> list[Line]:
 def warned(remarks: Iterable[Remark]) -> list[Part]:
     """Return what must be read before an answer, above it, each once."""
     said = dict.fromkeys(str(one) for one in remarks)
-    return [Lines([Line(text, "warning") for text in said], "answer")] if said else []
+    if said:
+        return [Lines([Line(text, "warning") for text in said], "answer")]
+    return []
 
 
 def losses(
@@ -421,8 +435,14 @@ def origin(made: Mapping[str, Any]) -> list[str]:
     """Say in a few words what something was made from and when; nothing of what does not know."""
     if not made:
         return []
-    seed = [] if made.get("seed") is None else [f"seed {made['seed']}"]
-    files = [counted(len(made["files"]), "file")] if made["files"] else []
+    if made.get("seed") is None:
+        seed = []
+    else:
+        seed = [f"seed {made['seed']}"]
+    if made["files"]:
+        files = [counted(len(made["files"]), "file")]
+    else:
+        files = []
     return [", ".join([*files, *seed, made["date"]])]
 
 
@@ -439,7 +459,10 @@ def footer(made: Mapping[str, Any]) -> list[Part]:
         f"on {machine['cpu']} ({counted(machine['cores'], 'core')}), {machine['os']}, Python "
         f"{machine['python']}"
     )
-    conditions = [f"rows with {', '.join(made['where'])}"] if made["where"] else []
+    if made["where"]:
+        conditions = [f"rows with {', '.join(made['where'])}"]
+    else:
+        conditions = []
     software = ", ".join(
         f"{name} {version}" for name, version in (made.get("versions") or {}).items()
     )

@@ -405,7 +405,10 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
     values = np.array([value for _, value in rows])
     if exponent:
         values = -np.log10(np.maximum(values, 1e-300))
-    title = "−log10 of the p-value (1.3 is p = 0.05)" if exponent else escape(measure)
+    if exponent:
+        title = "−log10 of the p-value (1.3 is p = 0.05)"
+    else:
+        title = escape(measure)
     figure = _bars([name for name, _ in rows], values, [f"{value:.3g}" for _, value in rows], title)
     if exponent:
         figure.add_vline(x=-np.log10(0.05), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
@@ -506,7 +509,10 @@ def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
         str(name): np.sort(ape.dropna().to_numpy())
         for name, ape in of_scheme.groupby("model", observed=True)["ape"]
     }
-    first = of_scheme.drop_duplicates("row") if laws else of_scheme
+    if laws:
+        first = of_scheme.drop_duplicates("row")
+    else:
+        first = of_scheme
     for row in cv.get("baselines") or []:
         if row["name"] not in found and row["name"] in laws:
             ape = 100 * (first[row["name"]] - first["observed"]).abs() / first["observed"]
@@ -717,7 +723,10 @@ def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> g
         traces = [trace for trace in figure.data if (trace[f"{letter}axis"] or letter) == of]
         values = np.concatenate([[], *(np.asarray(trace[letter], dtype=float) for trace in traces)])
         values = values[(values > 0) & np.isfinite(values)]
-        span = np.log10(values.max() / values.min()) if values.size else 0.0
+        if values.size:
+            span = np.log10(values.max() / values.min())
+        else:
+            span = 0.0
         own |= {
             "tickformat": ",~g",
             "dtick": None if span < _CLOSE else "D2" if span < _WIDE else 1,

@@ -167,10 +167,14 @@ def forecast_document(
     )
     table = _grid_table(answers, asked, names, need, price)
     notes = list(dict.fromkeys(note for one in answered for note in one.remarks))
-    widest = (
-        max(answered, key=lambda one: one.half_width, default=None) if need is not None else None
-    )
-    told = [] if need is None or widest is None else [widest.needed(need, level).told]
+    if need is not None:
+        widest = max(answered, key=lambda one: one.half_width, default=None)
+    else:
+        widest = None
+    if need is None or widest is None:
+        told = []
+    else:
+        told = [widest.needed(need, level).told]
     return Document(
         title="Forecast",
         lead=lead,
@@ -257,7 +261,9 @@ def _sliders(
     price: Prices,
 ) -> list[Part]:
     """Return sliders over what is varied, where the settings are few enough; a combination not asked for says so."""
-    axes = [(name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))) for name in names]
+    axes = []
+    for name in names:
+        axes.append((name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))))
     if not names or math.prod(len(values) for _, values in axes) > MOST_CHOICES:
         return []
     known = {
@@ -391,7 +397,9 @@ def scores_document(scores: Sequence[Score], level: float, gpu: str) -> Document
         f"per device: of the score that each of {first.devices:,} has; the others: parts of the "
         "time"
     )
-    told = [{key: value for key, value in vars(one).items() if key != "remarks"} for one in scores]
+    told = []
+    for one in scores:
+        told.append({key: value for key, value in vars(one).items() if key != "remarks"})
     return Document(
         title=f"{name} on {first.devices:,} to {last.devices:,} × {gpu}",
         lead="A forecast: the median of what the inputs and their spreads give",
@@ -436,22 +444,29 @@ def release_document(
                 PARTS[name],
             )
         )
-    others = (
-        f", and {counted(release.runs - len(now), 'run')} before" if release.runs > len(now) else ""
-    )
+    if release.runs > len(now):
+        others = f", and {counted(release.runs - len(now), 'run')} before"
+    else:
+        others = ""
     told_of = (
         f"{release.name}: {counted(len(now), 'run')} of {', '.join(release.models)} on "
         f"{release.gpu}{others}"
     )
-    widths = [float(np.median([one.half_width for one in answers])) for answers in (before, now)]
-    off = [
-        float(
-            np.mean(
-                [abs(one.predicted / time - 1) for one, time in zip(answers, measured, strict=True)]
+    widths = []
+    for answers in (before, now):
+        widths.append(float(np.median([one.half_width for one in answers])))
+    off = []
+    for answers in (before, now):
+        off.append(
+            float(
+                np.mean(
+                    [
+                        abs(one.predicted / time - 1)
+                        for one, time in zip(answers, measured, strict=True)
+                    ]
+                )
             )
         )
-        for answers in (before, now)
-    ]
     answer = (
         f"Without them, forecasts of these runs err by {share(off[0])} on average and are known "
         "within "
@@ -486,16 +501,17 @@ def release_document(
 
 def learnt_document(model: ServingModel) -> Document:
     """Return how wide answers of a model of serving are, by what they rest on."""
-    told = [
-        (
-            basis,
-            *(
-                f"{math.exp(NINETY_PERCENT * model.fits[time].spreads[basis][0]):.2f}"
-                for time in TIMES
-            ),
+    told = []
+    for basis in (TWO_RUNS, *BASES):
+        told.append(
+            (
+                basis,
+                *(
+                    f"{math.exp(NINETY_PERCENT * model.fits[time].spreads[basis][0]):.2f}"
+                    for time in TIMES
+                ),
+            )
         )
-        for basis in (TWO_RUNS, *BASES)
-    ]
     table = Table(
         columns("rests on", numbers=["per token", "first token"]),
         rows(told),
@@ -578,7 +594,10 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
         yield "sequences at once", figure(found["sequences_at_once"])
     if isinstance(setting, Setting):
         model = setting.model
-        active = f", a token meets {figure(model.active_parameters / 1e9)}" if model.experts else ""
+        if model.experts:
+            active = f", a token meets {figure(model.active_parameters / 1e9)}"
+        else:
+            active = ""
         yield "weights, billions", f"{figure(model.parameters / 1e9)}{active}"
     if one.fits is not None:
         text = f"{figure(one.memory_gb)} of {figure(setting.gpu.memory_gb)}"
@@ -605,7 +624,9 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
 
 def _scale(one: Forecast) -> tuple[float, str]:
     """Return the factor and the unit in which an answer is shown: short times in ms."""
-    return (1e3, "ms") if one.unit == "s" and one.predicted < 0.1 else (1.0, one.unit)
+    if one.unit == "s" and one.predicted < 0.1:
+        return (1e3, "ms")
+    return (1.0, one.unit)
 
 
 def _predicted(one: Forecast) -> str:
@@ -623,31 +644,41 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
     times, unit = _scale(one)
     phases = list(dict.fromkeys(layer.phase for layer in one.layers))
     if len(phases) > 1:
-        sums = [(of, [layer for layer in one.layers if layer.phase == of]) for of in phases]
-        told = [
-            (
-                of or "–",
-                *(figure(times * sum(getattr(layer, name) for layer in own)) for name in _SECONDS),
+        sums = []
+        for of in phases:
+            sums.append((of, [layer for layer in one.layers if layer.phase == of]))
+        told = []
+        for of, own in sums:
+            told.append(
+                (
+                    of or "–",
+                    *(
+                        figure(times * sum(getattr(layer, name) for layer in own))
+                        for name in _SECONDS
+                    ),
+                )
             )
-            for of, own in sums
-        ]
         yield Table(
             columns("phase", numbers=[f"computes, {unit}", f"sends, {unit}"]), rows(told), "Phases"
         )
     numbers = [f"computes, {unit}", f"sends, {unit}", f"starts, {unit}", f"ends, {unit}"]
-    found = [
-        Row(
-            (
-                layer.name,
-                SOURCES[layer.source],
-                *(figure(times * getattr(layer, name)) for name in (*_SECONDS, *_WHEN)),
-            ),
-            "" if layer.critical else "soft",
+    found = []
+    for layer in one.layers:
+        found.append(
+            Row(
+                (
+                    layer.name,
+                    SOURCES[layer.source],
+                    *(figure(times * getattr(layer, name)) for name in (*_SECONDS, *_WHEN)),
+                ),
+                "" if layer.critical else "soft",
+            )
         )
-        for layer in one.layers
-    ]
     caption = "Pale layers are not what the end waits for."
-    folded = f"All {len(found):,} layers" if len(found) > SHOWN else ""
+    if len(found) > SHOWN:
+        folded = f"All {len(found):,} layers"
+    else:
+        folded = ""
     yield Table(
         columns("layer", "time", numbers=numbers),
         found,
@@ -729,13 +760,19 @@ def _grid_table(
         found.append(Row((*cells, *told)))
     heads = ["predicted", "interval", *(["measured", "off by"] if held else []), *times.values()]
     heads += ["tokens/s/GPU", "GiB per GPU"] if served else []
-    heads += [f"within ±{100 * need:g} %"] if need is not None else []
+    if need is not None:
+        heads += [f"within ±{100 * need:g} %"]
+    else:
+        heads += []
     heads += [price.titled("cost")] if price else []
     every = (
         *(Column(ASKED.get(name, name), "name") for name in names),
         *(Column(head, "number") for head in heads),
     )
-    folded = f"All {len(found):,} settings" if len(found) > SHOWN else ""
+    if len(found) > SHOWN:
+        folded = f"All {len(found):,} settings"
+    else:
+        folded = ""
     return Table(every, found, "Settings", shown=SHOWN, folded=folded)
 
 
@@ -804,11 +841,9 @@ def _class(half_width: float) -> str:
     edges = (0.0, *CLASSES)
     for lower, upper in zip(edges, CLASSES, strict=False):
         if half_width < upper:
-            return (
-                f"known within {100 * lower:g} to {100 * upper:g} %"
-                if lower
-                else f"known within {100 * upper:g} %"
-            )
+            if lower:
+                return f"known within {100 * lower:g} to {100 * upper:g} %"
+            return f"known within {100 * upper:g} %"
     return "known to no better than a factor of two"
 
 
@@ -821,7 +856,11 @@ def _flops(value: float) -> str:
 
 def varied(asked: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the fields that are not the same in all settings."""
-    return [name for name in asked[0] if len({_word(row.get(name)) for row in asked}) > 1]
+    result = []
+    for name in asked[0]:
+        if len({_word(row.get(name)) for row in asked}) > 1:
+            result.append(name)
+    return result
 
 
 def _word(value: Any) -> str:
@@ -1107,16 +1146,15 @@ def timeline_figure(one: Forecast) -> go.Figure:
         (True, SELECTED, "the end waits for it"),
         (False, NEUTRAL, "others"),
     ):
-        bars = [
-            (stream, start, seconds, layer.name)
-            for layer in one.layers
-            if layer.critical == critical
-            for stream, start, seconds in (
-                ("computes", layer.start_s, layer.compute_s),
-                ("sends", layer.end_s - layer.message_s, layer.message_s),
-            )
-            if seconds > 0
-        ]
+        bars = []
+        for layer in one.layers:
+            if layer.critical == critical:
+                for stream, start, seconds in (
+                    ("computes", layer.start_s, layer.compute_s),
+                    ("sends", layer.end_s - layer.message_s, layer.message_s),
+                ):
+                    if seconds > 0:
+                        bars.append((stream, start, seconds, layer.name))
         if bars:
             streams, starts, lengths, names = (list(column) for column in zip(*bars, strict=True))
             edge = {"color": "rgba(255,255,255,0.6)", "width": 1}

@@ -26,7 +26,9 @@ def formatted(value: Any, form: str) -> str:
     >>> formatted(1234.5, "{:,.2f}"), formatted(float("nan"), "{:.1f}")
     ('1,234.50', '–')
     """
-    return form.format(value) if known(value) and math.isfinite(value) else NONE
+    if known(value) and math.isfinite(value):
+        return form.format(value)
+    return NONE
 
 
 def number(value: float | None) -> str:
@@ -60,7 +62,9 @@ def figure(value: Any) -> str:
     """
     if not known(value) or not math.isfinite(value):
         return NONE
-    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if abs(value) < 1e4:
+        return f"{value:,.4g}"
+    return f"{value:,.0f}"
 
 
 def alike(*values: Any) -> list[str]:
@@ -72,7 +76,10 @@ def alike(*values: Any) -> list[str]:
     largest = max(
         (abs(value) for value in values if known(value) and math.isfinite(value)), default=0.0
     )
-    decimals = max(3 - math.floor(math.log10(largest)), 0) if largest else 0
+    if largest:
+        decimals = max(3 - math.floor(math.log10(largest)), 0)
+    else:
+        decimals = 0
     return [formatted(value, f"{{:,.{decimals}f}}") for value in values]
 
 
@@ -104,9 +111,9 @@ def duration(microseconds: float) -> str:
     """
     if microseconds < 1000:
         return f"{microseconds:.4g} µs"
-    return (
-        f"{microseconds / 1000:,.4g} ms" if microseconds < 1e7 else f"{microseconds / 1000:,.0f} ms"
-    )
+    if microseconds < 1e7:
+        return f"{microseconds / 1000:,.4g} ms"
+    return f"{microseconds / 1000:,.0f} ms"
 
 
 def clock(seconds: float) -> str:
@@ -116,7 +123,9 @@ def clock(seconds: float) -> str:
     ('2 min 05 s', '12 s')
     """
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    if minutes:
+        return f"{minutes} min {rest:02d} s"
+    return f"{rest} s"
 
 
 def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
@@ -125,7 +134,9 @@ def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
     >>> between(1.5, 2.25), between(float("nan"), 1.0)
     ('1.500 … 2.250', '–')
     """
-    return f"{form.format(lower)} … {form.format(upper)}" if known(lower) else NONE
+    if known(lower):
+        return f"{form.format(lower)} … {form.format(upper)}"
+    return NONE
 
 
 def shortened(name: str, width: int) -> str:
@@ -134,7 +145,9 @@ def shortened(name: str, width: int) -> str:
     >>> shortened("Cijk_Alik_Bljk", 8), shortened("copy", 8)
     ('Cijk_Al…', 'copy')
     """
-    return name if len(name) <= width else name[: width - 1] + "…"
+    if len(name) <= width:
+        return name
+    return name[: width - 1] + "…"
 
 
 def data_size(value: float) -> str:

@@ -89,7 +89,10 @@ def page(document: Document) -> str:
     ending = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
     shown = [*(part for _, parts in opening for part in parts), *every, *ending]
-    tables = _read("tables.js") if plots or any(isinstance(part, Table) for part in shown) else ""
+    if plots or any(isinstance(part, Table) for part in shown):
+        tables = _read("tables.js")
+    else:
+        tables = ""
     return _template().render(
         document=document,
         opening=opening,
@@ -164,10 +167,11 @@ class Shown:
     def _repr_html_(self) -> str:
         """Return the answer and the tables for the output of a notebook's cell; figures (megabytes) are the page's."""
         whole = self.document()
-        light = [
-            replace(one, parts=[part for part in one.parts if not isinstance(part, Figure)])
-            for one in whole.sections
-        ]
+        light = []
+        for one in whole.sections:
+            light.append(
+                replace(one, parts=[part for part in one.parts if not isinstance(part, Figure)])
+            )
         return frame(replace(whole, sections=light, footer=(), framed=True), _FRAME)
 
     def what_if(self) -> Answer:
@@ -176,7 +180,11 @@ class Shown:
         Raises ParameterError: there are none: one setting, or more combinations than a page holds.
         """
         whole = self.document()
-        parts = [part for one in whole.sections for part in one.parts if isinstance(part, Sliders)]
+        parts = []
+        for one in whole.sections:
+            for part in one.parts:
+                if isinstance(part, Sliders):
+                    parts.append(part)
         return slid(
             whole.title,
             parts,
@@ -228,9 +236,9 @@ def _listed(part: Listing) -> Iterator[_Listed]:
     texts = [list(column) for column in part.texts()]
     if not texts[0]:
         return
-    first = [
-        Row(tuple(column[place] for column in texts)) for place in range(min(_PLAIN, len(texts[0])))
-    ]
+    first = []
+    for place in range(min(_PLAIN, len(texts[0]))):
+        first.append(Row(tuple(column[place] for column in texts)))
     yield _Listed(
         part.columns,
         first,
@@ -251,11 +259,9 @@ def _packed(texts: Any) -> Any:
     ):
         return texts
     words = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    return (
-        {"words": list(words), "at": [words[text] for text in texts]}
-        if 2 * len(words) < len(texts)
-        else texts
-    )
+    if 2 * len(words) < len(texts):
+        return {"words": list(words), "at": [words[text] for text in texts]}
+    return texts
 
 
 def _script(content: Any) -> str:
@@ -289,7 +295,9 @@ def opened(text: str) -> str:
     >>> opened("still valid."), opened("t_target over the law"), opened("gemm bf16 m=64 n=64")
     ('Still valid.', 't_target over the law', 'gemm bf16 m=64 n=64')
     """
-    return text[:1].upper() + text[1:] if _PLAIN_WORD.match(text) and "=" not in text else text
+    if _PLAIN_WORD.match(text) and "=" not in text:
+        return text[:1].upper() + text[1:]
+    return text
 
 
 _UNIT: Final = re.compile(

@@ -78,9 +78,18 @@ def ingest_document(
     """
     parts = (trace_table, class_table, unclassified_table, finding_table)
     lost = losses(rejected, notes, unreadable)
-    refused = [example_table(examples)] if examples is not None and len(examples) else []
-    above = [peak_table(above_peak)] if above_peak is not None and len(above_peak) else []
-    above += [irregular_table(irregular)] if irregular is not None and len(irregular) else []
+    if examples is not None and len(examples):
+        refused = [example_table(examples)]
+    else:
+        refused = []
+    if above_peak is not None and len(above_peak):
+        above = [peak_table(above_peak)]
+    else:
+        above = []
+    if irregular is not None and len(irregular):
+        above += [irregular_table(irregular)]
+    else:
+        above += []
     medium: Medium = "both" if traces or profile or tables else "page"
     return Document(
         opening=[
@@ -129,12 +138,21 @@ def _next(
     known = [name for name, _ in counts.most_common() if name in catalogue][:2]
     paired = any(set(known) <= set(one.devices) for one in profile)
     names = [f"'{name}'" if " " in name else name for name in known[: 1 + paired]]
-    asked = ["--target", *names] if len(names) < 2 else ["--host", names[0], "--target", names[1]]
-    steps = [f"flopcast train DATA {' '.join(asked)} learns from the measurements"] if names else []
-    steps += (
-        ["flopcast project TRACE --target GPU says how long a trace takes there"] if traces else []
-    )
-    return [upcoming(*steps)] if steps else []
+    if len(names) < 2:
+        asked = ["--target", *names]
+    else:
+        asked = ["--host", names[0], "--target", names[1]]
+    if names:
+        steps = [f"flopcast train DATA {' '.join(asked)} learns from the measurements"]
+    else:
+        steps = []
+    if traces:
+        steps += ["flopcast project TRACE --target GPU says how long a trace takes there"]
+    else:
+        steps += []
+    if steps:
+        return [upcoming(*steps)]
+    return []
 
 
 def _first_pair(tables: Sequence[Surveyed]) -> str:
@@ -155,7 +173,10 @@ def _first_pair(tables: Sequence[Surveyed]) -> str:
         }
     )
     names = [f"'{name}'" if " " in name else name for name, _ in own.most_common(2)]
-    asked = f"--target {names[0]}" if len(names) < 2 else f"--host {names[1]} --target {names[0]}"
+    if len(names) < 2:
+        asked = f"--target {names[0]}"
+    else:
+        asked = f"--host {names[1]} --target {names[0]}"
     return f"--where op={op} --where engine={engine} {asked}"
 
 
@@ -190,35 +211,48 @@ def _answer(
             f"{counted(devices, 'GPU')}"
         )
         answer = f"{of}; {answer}" if traces or profile else of
-    found = {one.code: one.severity for trace in traces for one in trace.findings}
-    grave = {
-        name: [code for code, severity in found.items() if severity == name]
-        for name in ("error", "warning")
-    }
+    found = {}
+    for trace in traces:
+        for one in trace.findings:
+            found[(one.code)] = one.severity
+    grave = {}
+    for name in ("error", "warning"):
+        grave[(name)] = [code for code, severity in found.items() if severity == name]
     told = [f"{counted(len(codes), name)} ({few(codes)})" for name, codes in grave.items() if codes]
-    told += [f"{counted(lost, 'row')} kept out"] if (lost := sum(rejected.values())) else []
-    told += [f"{counted(len(unreadable), 'file')} not read"] if unreadable else []
-    none = "Rows of these tables are counted, not checked." if tables else "Nothing was kept out."
+    if lost := sum(rejected.values()):
+        told += [f"{counted(lost, 'row')} kept out"]
+    else:
+        told += []
+    if unreadable:
+        told += [f"{counted(len(unreadable), 'file')} not read"]
+    else:
+        told += []
+    if tables:
+        none = "Rows of these tables are counted, not checked."
+    else:
+        none = "Nothing was kept out."
     return answer, "", f"To look at before it is used: {'; '.join(told)}." if told else none
 
 
 def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
     """Return what tables hold as JSON types."""
-    return [
-        {
-            "table": one.table,
-            "op": one.op,
-            "spikes": one.spikes,
-            "doubles": one.doubles,
-            "zeros": one.zeros,
-            "apart": one.apart,
-            "rows": [
-                {"device": device, "engine": engine, "release": release, "rows": rows}
-                for (device, engine, release), rows in one.rows.items()
-            ],
-        }
-        for one in tables
-    ]
+    result = []
+    for one in tables:
+        result.append(
+            {
+                "table": one.table,
+                "op": one.op,
+                "spikes": one.spikes,
+                "doubles": one.doubles,
+                "zeros": one.zeros,
+                "apart": one.apart,
+                "rows": [
+                    {"device": device, "engine": engine, "release": release, "rows": rows}
+                    for (device, engine, release), rows in one.rows.items()
+                ],
+            }
+        )
+    return result
 
 
 def counted_table(tables: Sequence[Surveyed]) -> Table:
@@ -287,7 +321,10 @@ def doubtful_table(tables: Sequence[Surveyed]) -> Table:
     ):
         total = sum(sum(one.rows.values()) for one in own)
         doubled = [one for one in own if one.doubles]
-        apart = sorted(one.apart for one in doubled)[len(doubled) // 2] if doubled else None
+        if doubled:
+            apart = sorted(one.apart for one in doubled)[len(doubled) // 2]
+        else:
+            apart = None
         found.append(
             (
                 table,
@@ -332,20 +369,21 @@ def profile_json(one: Profile) -> dict[str, Any]:
 
 def profile_table(profile: Sequence[Profile]) -> Table:
     """Return a row per operator and number format: how much there is, and how close to the peaks."""
-    found = [
-        (
-            one.op,
-            one.dtype or NONE,
-            few(one.devices, _DEVICES),
-            f"{one.rows:,}",
-            f"{one.duplicates:,}",
-            duration(one.duration_us[1]),
-            *(share(part) for part in one.share or [None] * 3),
-            f"{one.repeats:,.0f}",
-            share(one.spread),
+    found = []
+    for one in profile:
+        found.append(
+            (
+                one.op,
+                one.dtype or NONE,
+                few(one.devices, _DEVICES),
+                f"{one.rows:,}",
+                f"{one.duplicates:,}",
+                duration(one.duration_us[1]),
+                *(share(part) for part in one.share or [None] * 3),
+                f"{one.repeats:,.0f}",
+                share(one.spread),
+            )
         )
-        for one in profile
-    ]
     numbers = ("rows", "merged", "time", "peak: least", "median", "most", "repeats", "spread")
     return Table(
         columns("operator", "format", "devices", numbers=numbers),
@@ -376,20 +414,21 @@ def size_table(profile: Sequence[Profile]) -> Table:
 
 def peak_table(above: pd.DataFrame) -> Table:
     """Return the rows that are faster than a peak of their device allows, the worst first."""
-    found = [
-        Row(
-            (
-                *(str(row[name]) for name in ("source", "device")),
-                f"{row['op']} {row['dtype_a']}".strip(),
-                duration(row["duration_us"]),
-                share(row["share"], 0),
-                peak_name(row["peak"]),
-                "kept" if row["kept"] else "kept out",
-            ),
-            "warning" if row["kept"] else "error",
+    found = []
+    for row in above.to_dict("records"):
+        found.append(
+            Row(
+                (
+                    *(str(row[name]) for name in ("source", "device")),
+                    f"{row['op']} {row['dtype_a']}".strip(),
+                    duration(row["duration_us"]),
+                    share(row["share"], 0),
+                    peak_name(row["peak"]),
+                    "kept" if row["kept"] else "kept out",
+                ),
+                "warning" if row["kept"] else "error",
+            )
         )
-        for row in above.to_dict("records")
-    ]
     heads = (
         Column("source", "place", least=24),
         *columns("device", "operator", numbers=("time", "of the peak")),
@@ -401,14 +440,15 @@ def peak_table(above: pd.DataFrame) -> Table:
 
 def irregular_table(irregular: pd.DataFrame) -> Table:
     """Return spikes, and problems whose repeats disagree, the farthest off first."""
-    found = [
-        (
-            *(row[name] for name in ("source", "device", "op")),
-            duration(row["duration_us"]),
-            f"{times(row['factor'])} than {row['beside']}",
+    found = []
+    for row in irregular.to_dict("records"):
+        found.append(
+            (
+                *(row[name] for name in ("source", "device", "op")),
+                duration(row["duration_us"]),
+                f"{times(row['factor'])} than {row['beside']}",
+            )
         )
-        for row in irregular.to_dict("records")
-    ]
     heads = (
         Column("source", "place"),
         *columns("device", "operator", numbers=("time",), prose=["beside its like"]),
@@ -433,11 +473,9 @@ def example_table(examples: pd.DataFrame) -> Table:
 
 def _more(found: Sequence[Sequence[object]]) -> Row | None:
     """Return how many rows a terminal leaves out."""
-    return (
-        Row((f"{len(found) - _KINDS} more", *[""] * (len(found[0]) - 1)))
-        if len(found) > _KINDS
-        else None
-    )
+    if len(found) > _KINDS:
+        return Row((f"{len(found) - _KINDS} more", *[""] * (len(found[0]) - 1)))
+    return None
 
 
 def overview_json(trace: Overview) -> dict[str, Any]:
@@ -508,7 +546,10 @@ def class_table(traces: Sequence[Overview]) -> Table:
 def unclassified_table(traces: Sequence[Overview]) -> Table:
     """Return the kernels without an operator class, those that cost most first."""
     parts = [trace.unclassified for trace in traces if len(trace.unclassified)]
-    every = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    if parts:
+        every = pd.concat(parts, ignore_index=True)
+    else:
+        every = pd.DataFrame()
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
     shown, rest = [], None
     if len(every):

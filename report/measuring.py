@@ -27,11 +27,10 @@ def measuring_document(measured: Measured, out: Path) -> Document:
     left_out = [
         f"left out: {row['source']}: {coded(row['reason'])} ({row['detail']})" for row in refused
     ]
-    more = (
-        [f"and {len(failures) - _NAMED} more, listed beside the table"]
-        if len(failures) > _NAMED
-        else []
-    )
+    if len(failures) > _NAMED:
+        more = [f"and {len(failures) - _NAMED} more, listed beside the table"]
+    else:
+        more = []
     warnings = [
         *map(str, doubts(measured.table)),
         *(f"not measured: {failed['row']}: {failed['reason']}" for failed in failures[:_NAMED]),
@@ -61,11 +60,10 @@ def resuming(measured: Measured, out: Path) -> str:
     """Say why a measurement has ended early, and how to go on with it."""
     why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(measured.ended, "")
     left = measured.provenance["unmeasured"]
-    missing = (
-        f" ({left} of {measured.provenance['workloads']} workloads have no time yet)"
-        if left
-        else ""
-    )
+    if left:
+        missing = f" ({left} of {measured.provenance['workloads']} workloads have no time yet)"
+    else:
+        missing = ""
     return f"{why}what is measured is in {out}{missing}; the same command with --resume continues"
 
 
@@ -109,12 +107,13 @@ def difference_line(differences: pd.Series) -> str:
 def measurements_json(measured: Measured) -> dict[str, Any]:
     """Return the provenance, its remarks in words and the rows, cells that a row does not have left out."""
     table = measured.table
-    rows = [
-        {
-            str(name): cell
-            for name, cell in row.items()
-            if not (isinstance(cell, float) and np.isnan(cell))
-        }
-        for row in table.astype(object).where(table.notna(), np.nan).to_dict("records")
-    ]
+    rows = []
+    for row in table.astype(object).where(table.notna(), np.nan).to_dict("records"):
+        rows.append(
+            {
+                str(name): cell
+                for name, cell in row.items()
+                if not (isinstance(cell, float) and np.isnan(cell))
+            }
+        )
     return {**measured.provenance, "notes": [*map(repr, measured.notes)], "rows": rows}

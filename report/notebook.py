@@ -40,20 +40,21 @@ def framed(
     told = table.reset_index(drop=True).replace("", None).dropna(axis=1, how="all")
     alike = [name for name in told if len(told) > 1 and _is_constant(told[name])]
     same = "; ".join(f"{name} = {_texts(told[name].head(1))[0]}" for name in alike)
-    places = (
-        np.unique(np.linspace(0, max(len(told) - 1, 0), MOST).round().astype(int))
-        if len(told) > MOST
-        else None
-    )
-    shown = told.drop(columns=alike) if places is None else told.drop(columns=alike).iloc[places]
+    if len(told) > MOST:
+        places = np.unique(np.linspace(0, max(len(told) - 1, 0), MOST).round().astype(int))
+    else:
+        places = None
+    if places is None:
+        shown = told.drop(columns=alike)
+    else:
+        shown = told.drop(columns=alike).iloc[places]
     heads = [
         Column(str(name), "number" if is_numeric_dtype(shown[name]) else "words") for name in shown
     ]
-    more = (
-        [f"{len(shown):,} of {len(table):,} rows, evenly chosen by their place."]
-        if len(table) > MOST
-        else []
-    )
+    if len(table) > MOST:
+        more = [f"{len(shown):,} of {len(table):,} rows, evenly chosen by their place."]
+    else:
+        more = []
     lines = [
         Line(text, "soft") for text in [*([f"In every row {same}."] if same else []), *more, *said]
     ]
@@ -95,20 +96,21 @@ def _told(value: object) -> str:
     """Return a value of `Figures` in a few words."""
     if isinstance(value, float):
         return significant(value)
-    parts = (
-        [*value.values()]
-        if isinstance(value, dict)
-        else [*value]
-        if isinstance(value, list | tuple)
-        else None
-    )
+    if isinstance(value, dict):
+        parts = [*value.values()]
+    elif isinstance(value, list | tuple):
+        parts = [*value]
+    else:
+        parts = None
     if parts and (len(parts) > _FEW or any(isinstance(one, dict | list) for one in parts)):
         return counted(len(parts), "entry", "entries")
     if isinstance(value, dict):
         return ", ".join(f"{name}: {_told(one)}" for name, one in value.items()) or NONE
     if parts is not None:
         return ", ".join(map(_told, parts)) or NONE
-    return NONE if value is None else str(value)
+    if value is None:
+        return NONE
+    return str(value)
 
 
 def notebook_progress(title: str) -> Report | None:
@@ -122,11 +124,10 @@ def notebook_progress(title: str) -> Report | None:
         return None
 
     def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-        left = (
-            f", about {clock(eta_seconds)} left"
-            if done < total and math.isfinite(eta_seconds)
-            else ""
-        )
+        if done < total and math.isfinite(eta_seconds):
+            left = f", about {clock(eta_seconds)} left"
+        else:
+            left = ""
         line = visible(f"{title}: {done} of {total}{left} {label}")[:_LINE]
         print(f"\r{line:<{_LINE}}", end="\n" if done == total else "", file=sys.stderr, flush=True)
 

@@ -67,11 +67,10 @@ PANEL: Final = 260  # height of a component's panel, pixels
 
 def plan_document(chosen: Plan) -> Document:
     """Return the recommended protocol, one line per setting, and what its figures do not say by themselves."""
-    logger = (
-        f"a window of {chosen.interval_us:g} µs"
-        if chosen.interval_us
-        else "a logger of instantaneous power"
-    )
+    if chosen.interval_us:
+        logger = f"a window of {chosen.interval_us:g} µs"
+    else:
+        logger = "a logger of instantaneous power"
     title = f"How to measure a kernel of {chosen.kernel_us:g} µs with {logger}"
     cells = [(setting, value, Cell(why, "soft")) for setting, value, why in plan_rows(chosen)]
     return Document(
@@ -83,7 +82,10 @@ def plan_document(chosen: Plan) -> Document:
 
 def plan_rows(chosen: Plan) -> list[tuple[str, str, str]]:
     """Return (setting, value, remark) of each setting of the protocol."""
-    lag = "lag not known" if chosen.lag_us is None else f"lag {chosen.lag_us:g} µs"
+    if chosen.lag_us is None:
+        lag = "lag not known"
+    else:
+        lag = f"lag {chosen.lag_us:g} µs"
     published = f"{chosen.published} as published, max(⌈window / kernel time⌉, 4)"
     filled = f"{chosen.executions_filled} starts with the whole window inside the run"
     settings = [
@@ -172,19 +174,24 @@ def record_document(found: Recorded) -> Document:
         "before power falls, of "
         "those searched"
     )
-    clocks = f" --clocks {found.out / 'clocks.csv'}" if found.clocks else ""
+    if found.clocks:
+        clocks = f" --clocks {found.out / 'clocks.csv'}"
+    else:
+        clocks = ""
     command = (
         f"flopcast power profile {found.out / 'log.csv'} --executions "
         f"{found.out / 'executions.csv'}{clocks} "
         f"--window-us {found.interval_us:g}"
     )
-    resumed = [f"{found.resumed} runs were recorded before"] if found.resumed else []
-    advice = [
-        f"{one.kernel}: {note!r}"
-        for one, chosen in zip(found.protocols, found.plans, strict=True)
-        for note in chosen.advice
-        if note.code != "power-plan-lag-unknown"
-    ]
+    if found.resumed:
+        resumed = [f"{found.resumed} runs were recorded before"]
+    else:
+        resumed = []
+    advice = []
+    for one, chosen in zip(found.protocols, found.plans, strict=True):
+        for note in chosen.advice:
+            if note.code != "power-plan-lag-unknown":
+                advice.append(f"{one.kernel}: {note!r}")
     advice += [f"{one.kernel}: {line}" for one in found.protocols for line in _apart_from_plan(one)]
     title = (
         f"Power recorded with {found.logger}, a window of {found.interval_us:g} µs: "
@@ -280,7 +287,9 @@ WHOLE_RUN: Final = (
 
 def _main(one: KernelPower) -> str:
     """Return the component that stands for all: the total, where the log has one."""
-    return TOTAL if TOTAL in one.components else next(iter(one.components))
+    if TOTAL in one.components:
+        return TOTAL
+    return next(iter(one.components))
 
 
 def _step_figure(one: KernelPower) -> list[Figure]:
@@ -292,11 +301,9 @@ def _step_figure(one: KernelPower) -> list[Figure]:
         if isinstance(found, KernelPower)
     }
     parts = {"everything": one.components[name], **others}
-    return (
-        [Figure(partial(run_figure, one, parts), f"{name}: what each step is worth")]
-        if one.without
-        else []
-    )
+    if one.without:
+        return [Figure(partial(run_figure, one, parts), f"{name}: what each step is worth")]
+    return []
 
 
 def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
@@ -338,18 +345,24 @@ def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
         "kernel's time. Without "
         "synchronisation the log is taken to begin with the first execution"
     )
-    return (
-        [Table([*heads, Column("no profile", "cut")], told, "What each step is worth", caption)]
-        if told
-        else []
-    )
+    if told:
+        return [
+            Table([*heads, Column("no profile", "cut")], told, "What each step is worth", caption)
+        ]
+    return []
 
 
 def _headline(one: KernelPower, level: float) -> Headline:
     """Return the power and energy of a kernel beside what a reading of one steady execution would have said."""
     part = one.components.get(TOTAL) or next(iter(one.components.values()))
-    name = "" if part.component == TOTAL else f" of {part.component}"
-    rival = "" if part.sse is None else f"one execution reads {significant(part.sse.mean_w)} W"
+    if part.component == TOTAL:
+        name = ""
+    else:
+        name = f" of {part.component}"
+    if part.sse is None:
+        rival = ""
+    else:
+        rival = f"one execution reads {significant(part.sse.mean_w)} W"
     said, energy = f"while it runs, {significant(one.kernel_us)} µs", part.energy
     if np.isfinite(energy.energy_j):
         bounds = f"{significant(1e3 * energy.lower_j)} – {significant(1e3 * energy.upper_j)} mJ"
@@ -424,13 +437,15 @@ def description(one: KernelPower) -> Iterator[str]:
     runs = one.runs
     reasons = [f"{count} removed: {NOT_GOLDEN[reason]}" for reason, count in runs.removed.items()]
     removed = "; ".join(reasons) or "none removed"
-    bounds = (
-        f" of {significant(runs.low_us)} to {significant(runs.high_us)} µs"
-        if np.isfinite(runs.high_us)
-        else ""
-    )
+    if np.isfinite(runs.high_us):
+        bounds = f" of {significant(runs.low_us)} to {significant(runs.high_us)} µs"
+    else:
+        bounds = ""
     yield f"{len(runs.kept)} golden runs{bounds} out of {len(runs.table)}; {removed}"
-    window = f"{one.window_us:g} µs" if one.window_us else "none, power is instantaneous"
+    if one.window_us:
+        window = f"{one.window_us:g} µs"
+    else:
+        window = "none, power is instantaneous"
     yield (
         f"averaging window {window}; SSE is execution {one.sse_execution}, SSP from execution "
         f"{one.ssp_execution} on; {_ISOLATION[one.isolation]}"
@@ -451,11 +466,10 @@ def deconvolved_words(name: str, part: ComponentPower) -> str:
     """Say what the deconvolved curve of a component resolves."""
     own = part.deconvolved
     assert own is not None
-    resolved = (
-        "only its level is resolved"
-        if own.parameters < 2
-        else f"about {own.parameters:.0f} parameters resolved"
-    )
+    if own.parameters < 2:
+        resolved = "only its level is resolved"
+    else:
+        resolved = f"about {own.parameters:.0f} parameters resolved"
     mean, most = (significant(power) for power in (own.power_w.mean(), own.power_w.max()))
     return (
         f"{name}, window removed: {mean} W on average, {most} W at most; "
@@ -470,15 +484,18 @@ def clock_words(clocks: Clocks) -> str:
     offset = (
         f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} µs at the first of {clocks.pairs} pairs"
     )
-    drift = (
-        f", drift {clocks.drift_ppm:+.2f} ± {clocks.drift_error_ppm:.2g} ppm"
-        if clocks.drift_known
-        else ", drift not known"
-    )
-    residual = (
-        "" if np.isnan(clocks.residual_ns) else f", residual {clocks.residual_ns / 1e3:.2f} µs RMS"
-    )
-    outliers = f", {len(clocks.outliers)} pairs left out as outliers" if clocks.outliers else ""
+    if clocks.drift_known:
+        drift = f", drift {clocks.drift_ppm:+.2f} ± {clocks.drift_error_ppm:.2g} ppm"
+    else:
+        drift = ", drift not known"
+    if np.isnan(clocks.residual_ns):
+        residual = ""
+    else:
+        residual = f", residual {clocks.residual_ns / 1e3:.2f} µs RMS"
+    if clocks.outliers:
+        outliers = f", {len(clocks.outliers)} pairs left out as outliers"
+    else:
+        outliers = ""
     return (
         f"{offset}{drift}{residual}{outliers}; reads took {2 * clocks.bound_ns / 1e3:.2f} µs or "
         "more"

@@ -87,11 +87,10 @@ class Identity:
         """Return the columns of some of the rows."""
         columns = {}
         for name in (name for name in self._wanted if name in self._filled):
-            column = (
-                rows[name]
-                if name in rows
-                else pd.Series(np.nan if name in self._whole else "", rows.index)
-            )
+            if name in rows:
+                column = rows[name]
+            else:
+                column = pd.Series(np.nan if name in self._whole else "", rows.index)
             as_whole = self._whole.get(name, False) and pd.api.types.is_float_dtype(column)
             columns[name] = column.astype("Int64") if as_whole else column
         return pd.DataFrame(columns, index=rows.index)
@@ -240,27 +239,29 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
 
 def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     """Return the first rows: the workload, what the host measured, the prediction and its interval."""
-    measured = (
-        report["metric"] if report["host"] is not None and report["metric"] in frame else None
-    )
+    if report["host"] is not None and report["metric"] in frame:
+        measured = report["metric"]
+    else:
+        measured = None
     figures, hosts = (
         (*([measured] if measured else []), *prediction_columns(report["metric"]).values()),
         list[str](),
     )
     if Comparison.means_all(report["host"]):
         hosts = ["device"]
-    found = [
-        Row(
-            (
-                workload(row),
-                *(row[name] for name in hosts),
-                *(figure(row[name]) for name in figures),
-                row["reason"],
-            ),
-            "warning" if row["reason"] else "",
+    found = []
+    for row in frame.head(_ROWS).to_dict("records"):
+        found.append(
+            Row(
+                (
+                    workload(row),
+                    *(row[name] for name in hosts),
+                    *(figure(row[name]) for name in figures),
+                    row["reason"],
+                ),
+                "warning" if row["reason"] else "",
+            )
         )
-        for row in frame.head(_ROWS).to_dict("records")
-    ]
     numbers = (["measured" if hosts else str(report["host"])] if measured else []) + [
         "predicted",
         "lower",
@@ -309,7 +310,9 @@ def workload(row: Mapping[Any, Any]) -> str:
 
 def _median(values: pd.Series) -> float | None:
     middle = float(values.dropna().median())
-    return middle if np.isfinite(middle) else None
+    if np.isfinite(middle):
+        return middle
+    return None
 
 
 def _values(column: pd.Series) -> list[Any]:
@@ -324,7 +327,9 @@ def _finite(value: Any) -> Any:
     """Return JSON values with null in place of what is no number."""
     if isinstance(value, Mapping):
         return {str(key): _finite(entry) for key, entry in value.items()}
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
 
 
 _SHOWN: Final = 10  # rows of tables on a terminal

@@ -117,7 +117,10 @@ def _trials(table: pd.DataFrame, name: str, shown: bool = True) -> Table:
     found: list[Row] = []
     for label, part in table.groupby("columns", sort=False) if shown else ():
         errors = dict(zip(part["category"], part["e_out"], strict=True))
-        least = np.nanmin(part["e_out"]) if part["e_out"].notna().any() else np.nan
+        if part["e_out"].notna().any():
+            least = np.nanmin(part["e_out"])
+        else:
+            least = np.nan
         cells = [
             Cell(number(errors[kind]), "strong" if errors[kind] == least else "") for kind in kinds
         ]

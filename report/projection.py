@@ -92,7 +92,10 @@ def projection_document(result: Result) -> Document:
     """Return a trace on another GPU, for terminal, page and machines."""
     projection, unsure = result.projection, result.uncertainty
     kernels = kernel_table(projection, result.rates)
-    phases = [] if result.phases is None else [str(result.phases.note)]
+    if result.phases is None:
+        phases = []
+    else:
+        phases = [str(result.phases.note)]
     need = [] if result.need is None else [str(result.need.told)]
     said = [
         *need,
@@ -142,11 +145,11 @@ def narrower(result: Result) -> list[str]:
     """Say what to measure or to state next, as most of the interval is of it; nothing where nothing narrows it."""
     unsure = result.uncertainty
     ways = need_of(result.projection, unsure, 0.0).ways
-    return (
-        [f"To be surer: {ways[0][0]}, from ±{share(unsure.half_width)} to ±{share(ways[0][1])}"]
-        if ways
-        else []
-    )
+    if ways:
+        return [
+            f"To be surer: {ways[0][0]}, from ±{share(unsure.half_width)} to ±{share(ways[0][1])}"
+        ]
+    return []
 
 
 def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
@@ -212,10 +215,9 @@ def _sweeps(result: Result, table: Table) -> list[Part]:
 def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Sliders:
     """Return a slider for each figure that was swept, and the time of the point that they stand at."""
     target, measured = result.projection.target.name, result.projection.measured_us
-    axes = [
-        (str(SWEEPABLE[name]), [f"{value:,.6g}" for value in points[name].unique()])
-        for name in names
-    ]
+    axes = []
+    for name in names:
+        axes.append((str(SWEEPABLE[name]), [f"{value:,.6g}" for value in points[name].unique()]))
     choices = [
         [
             Headline(
@@ -325,7 +327,10 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
         "unexplained": "gaps the trace does not explain",
     }
     durations, steps = result.durations, result.steps
-    missed = None if durations is None else durations[durations["measured"] < durations["launches"]]
+    if durations is None:
+        missed = None
+    else:
+        missed = durations[durations["measured"] < durations["launches"]]
     named = Column("kernel", "cut", most=60), Column("operator or call", "cut", most=60)
     found: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
         ("grid", "time over the measured one", *_grid(result.grid)),
@@ -561,7 +566,9 @@ _LEVELS: Final = " ▁▂▃▄▅▆▇█"
 def _strip_title(result: Result) -> str:
     """Return what the strips are of."""
     step = result.strips[-1].step
-    return "what is used over time" if step is None else f"what is used over step {step}"
+    if step is None:
+        return "what is used over time"
+    return f"what is used over step {step}"
 
 
 def _strips(result: Result) -> Iterator[tuple[str, ...]]:
@@ -577,7 +584,10 @@ def _rate_columns(result: Result) -> list[Column]:
     """Return the columns of `_efficiency`."""
     gpus = result.projection.host.name, target_of(result.projection)
     heads = ("TFLOP/s", "GB/s", "peak", "bandwidth")
-    numbers = [f"{head}, {gpu}" for head in heads for gpu in gpus]
+    numbers = []
+    for head in heads:
+        for gpu in gpus:
+            numbers.append(f"{head}, {gpu}")
     return [Column("kernel", "cut", most=40), *columns(numbers=numbers)]
 
 
@@ -587,7 +597,10 @@ def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
     for row in kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)].to_dict(
         "records"
     ):
-        moved = "link_share" if row["op_class"] == COLLECTIVE else "memory_share"
+        if row["op_class"] == COLLECTIVE:
+            moved = "link_share"
+        else:
+            moved = "memory_share"
         rates = (significant(row[f"{side}_{name}"]) for name in ("tflops", "gbs") for side in SIDES)
         shares = (share(row[f"{side}_{name}"]) for name in ("efficiency", moved) for side in SIDES)
         cells.append([str(row["name"]), *rates, *shares])
@@ -631,15 +644,16 @@ def _sweep(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str,
         "end to end",
         *(BOUNDS.get(name[6:], name[6:]) for name in shares),
     )
-    rows: list[tuple[str, ...]] = [
-        (
-            str(row["figure"]) + (" (as it is)" if row["current"] else ""),
-            f"{row['value']:,.6g}",
-            duration(row["end_to_end_us"]),
-            *(share(row[name]) for name in shares),
+    rows: list[tuple[str, ...]] = []
+    for _, row in frame.iterrows():
+        rows.append(
+            (
+                str(row["figure"]) + (" (as it is)" if row["current"] else ""),
+                f"{row['value']:,.6g}",
+                duration(row["end_to_end_us"]),
+                *(share(row[name]) for name in shares),
+            )
         )
-        for _, row in frame.iterrows()
-    ]
     return heads, rows
 
 
@@ -789,7 +803,10 @@ def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
         .sum()
         .reset_index()
     )
-    part = float(own["projected_us"].sum()) / total if total else 0.0
+    if total:
+        part = float(own["projected_us"].sum()) / total
+    else:
+        part = 0.0
     return {"share": part, "kernels": records(by)}
 
 
@@ -833,7 +850,9 @@ def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
             )
             for row in kernels.to_dict("records")
         ]
-        return [list(column) for column in zip(*rows, strict=True)] if rows else [[]]
+        if rows:
+            return [list(column) for column in zip(*rows, strict=True)]
+        return [[]]
 
     caption = (
         "ratio: projected / measured; share: of the projected time of all activities; ± 1 σ: how "
@@ -900,7 +919,9 @@ def target_of(projection: Projection) -> str:
     name, world = projection.target.name, projection.laws.world
     if world is not None and world.ranks is not None:
         return f"{name}, {counted(world.ranks, 'rank')}"
-    return name if name != projection.host.name else f"{name}, projected"
+    if name != projection.host.name:
+        return name
+    return f"{name}, projected"
 
 
 def _doubts(job: Job) -> list[Remark]:

@@ -89,9 +89,10 @@ def sweep_figures(result: Result) -> list[go.Figure]:
     host, target = result.projection.host, result.projection.target
     for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
         value = own_value(host, str(name)) if name in SWEPT else None
-        marks = (
-            [Mark(f"{host.name}, measured", value, result.projection.measured_us)] if value else []
-        )
+        if value:
+            marks = [Mark(f"{host.name}, measured", value, result.projection.measured_us)]
+        else:
+            marks = []
         found.append(sweep_figure(frame, target=target.name, marks=marks))
     return found
 
@@ -101,7 +102,9 @@ def grid_figure(result: Result) -> go.Figure:
     assert result.grid is not None
     first, second = map(str, result.grid.columns[:2])
     table = result.grid.pivot_table(index=second, columns=first, values="ratio")
-    labels = [[f"{value:,.6g}" for value in axis] for axis in (table.columns, table.index)]
+    labels = []
+    for axis in (table.columns, table.index):
+        labels.append([f"{value:,.6g}" for value in axis])
     hover = f"{first} %{{x}}, {second} %{{y}}: %{{z:.3f}} of the measured time<extra></extra>"
     figure = go.Figure(
         go.Heatmap(
@@ -297,9 +300,13 @@ def ranks_figure(job: Job) -> go.Figure:
 def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
     """Draw what each traced rank sends each other as a heat map."""
     table = pairs.pivot_table(index="rank", columns="peer", values="sent_bytes", aggfunc="sum")
-    labels = [[str(rank) for rank in axis] for axis in (table.columns, table.index)]
+    labels = []
+    for axis in (table.columns, table.index):
+        labels.append([str(rank) for rank in axis])
     most = float(np.nanmax(table.to_numpy())) / 1e6
-    texts = [[data_size(value) for value in row] for row in table.to_numpy().tolist()]
+    texts = []
+    for row in table.to_numpy().tolist():
+        texts.append([data_size(value) for value in row])
     figure = go.Figure(
         go.Heatmap(
             x=labels[0],

@@ -150,7 +150,10 @@ def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
     ``sources`` by key.
     """
     listed = list(gpus)
-    used = {_source_key(source) for gpu in listed for source in gpu.sources}
+    used = set()
+    for gpu in listed:
+        for source in gpu.sources:
+            used.add(_source_key(source))
     return {
         "schema": SCHEMA,
         "gpus": [
@@ -166,12 +169,17 @@ def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
 
 def _peak_keys(gpus: Sequence[GPU]) -> list[str]:
     """Return the peaks that any GPU on record or one of these has: what a GPU may be expected to publish."""
-    present = {key for gpu in (*all_gpus(), *gpus) for key in gpu.peaks}
+    present = set()
+    for gpu in (*all_gpus(), *gpus):
+        for key in gpu.peaks:
+            present.add(key)
     return [key for key in PEAKS if key in present]
 
 
 def _figure(gpu: GPU, key: str) -> float | None:
-    return gpu.peaks.get(key) if key in PEAKS else getattr(gpu, key)
+    if key in PEAKS:
+        return gpu.peaks.get(key)
+    return getattr(gpu, key)
 
 
 def _peak(gpu: GPU, dtype: str) -> float | None:
@@ -182,7 +190,9 @@ def _peak(gpu: GPU, dtype: str) -> float | None:
 
 
 def _number(value: float | None) -> str | Cell:
-    return Cell(MISSING, "soft") if value is None else f"{value:.7g}"
+    if value is None:
+        return Cell(MISSING, "soft")
+    return f"{value:.7g}"
 
 
 def _interleave(values: Sequence[str | Cell], ratios: Sequence[str | Cell]) -> list[str | Cell]:
@@ -198,16 +208,17 @@ def _source_key(source: str) -> str:
 def _source_line(source: str) -> str:
     """Return a source of a GPU with its title and address, as it stands where it is the user's own."""
     known = sources().get(_source_key(source))
-    return f"{source} — {known.title}, {known.url} (read: {known.read})" if known else source
+    if known:
+        return f"{source} — {known.title}, {known.url} (read: {known.read})"
+    return source
 
 
 def schema_document(table: pd.DataFrame, op: str | None) -> Document:
     """Return the columns of an operator (``op``), or of all of them, as `flopcast.schema` has them."""
-    of_each = (
-        {op: table}
-        if op
-        else {str(key): own.droplevel("op") for key, own in table.groupby("op", sort=False)}
-    )
+    if op:
+        of_each = {op: table}
+    else:
+        of_each = {str(key): own.droplevel("op") for key, own in table.groupby("op", sort=False)}
     data = {
         "schema": SCHEMA,
         "operators": [
@@ -268,11 +279,12 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
         listed.append(Row(cells, "" if row["required"] else "soft"))
     heads = (Column("column", "name"), *columns("", "unit", "default", "example", "also read as"))
     names = ", ".join(_names(op))
-    called = (
-        [f"Also called {names}; aten::, torch. and the like before a name are passed over."]
-        if names
-        else []
-    )
+    if names:
+        called = [
+            f"Also called {names}; aten::, torch. and the like before a name are passed over."
+        ]
+    else:
+        called = []
     parts = [Table(heads, listed, f"columns of {op}"), lines(called, tone="soft")]
     return Document(sections=[Section(op, parts)], data=data)
 
@@ -282,10 +294,8 @@ def _names(op: str) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    return (
-        ""
-        if value is None or value != value
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)

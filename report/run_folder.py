@@ -128,7 +128,10 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
                 name for name in (*NUMBERS, *TEXTS) if name not in file.schema_arrow.names
             ]:
                 raise ValueError(f"it lacks {few(missing)}")
-            laws = {str(row["name"]) for cv in metrics["cv"] for row in cv.get("baselines") or []}
+            laws = set()
+            for cv in metrics["cv"]:
+                for row in cv.get("baselines") or []:
+                    laws.add(str(row["name"]))
             kinds = {name: pa.float64() for name in (*NUMBERS, *laws)} | {
                 "row": pa.int64(),
                 "fold": pa.int64(),
@@ -154,11 +157,10 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
                 )
             if not found["row"].between(0, metrics["data"]["n"] - 1).all():
                 raise ValueError(f"its rows are not those of {METRICS}")
-            names = {
-                str(row["name"])
-                for cv in metrics["cv"]
-                for row in (cv.get("baselines") or []) + cv["models"]
-            }
+            names = set()
+            for cv in metrics["cv"]:
+                for row in (cv.get("baselines") or []) + cv["models"]:
+                    names.add(str(row["name"]))
             if (
                 metrics["model"]["name"] not in (models := set(found["model"]))
                 or not models <= names
@@ -176,14 +178,15 @@ def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return texts, or categories of texts, as categories."""
     import pyarrow as pa
 
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_dictionary(column.type):
+        kind = column.type.value_type
+    else:
+        kind = column.type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         column = column.cast(pa.string())
-    return (
-        column.unify_dictionaries()
-        if pa.types.is_dictionary(column.type)
-        else column.dictionary_encode()
-    )
+    if pa.types.is_dictionary(column.type):
+        return column.unify_dictionaries()
+    return column.dictionary_encode()
 
 
 def check_run_folder(folder: Path) -> None:
@@ -230,7 +233,10 @@ def _metrics(folder: Path) -> dict[str, Any]:
         raise ArtifactError(
             f"{path} cannot be read as JSON, so the run is damaged: train again"
         ) from error
-    schema = metrics.get("schema") if isinstance(metrics, dict) else None
+    if isinstance(metrics, dict):
+        schema = metrics.get("schema")
+    else:
+        schema = None
     if isinstance(schema, bool) or not isinstance(schema, int) or schema < 1:
         raise ArtifactError(
             f"{path} was not written by flopcast: give the run folder that `train` wrote"
@@ -309,4 +315,6 @@ def simplest(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _error(row: Mapping[str, Any]) -> float:
     error = row.get("e_out")
-    return math.inf if error is None else float(error)
+    if error is None:
+        return math.inf
+    return float(error)

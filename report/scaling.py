@@ -143,11 +143,17 @@ def headline(own: LawSummary, rival: LawSummary | None, beneath: str = "") -> He
         f"{own.scenario}, size {own.target:g}: mean error over "
         f"{counted(own.benchmarks, 'benchmark')}"
     )
-    told = "" if rival is None else f"{rival.law}: {percent(rival.average)}"
+    if rival is None:
+        told = ""
+    else:
+        told = f"{rival.law}: {percent(rival.average)}"
     most = f"At most {percent(own.maximum)}" + (
         "" if rival is None else f" ({rival.law}: {percent(rival.maximum)})"
     )
-    held = f"; {share(own.coverage, 0)} lie in their intervals" if np.isfinite(own.coverage) else ""
+    if np.isfinite(own.coverage):
+        held = f"; {share(own.coverage, 0)} lie in their intervals"
+    else:
+        held = ""
     return Headline(about, f"{own.law}: {percent(own.average)}", told, f"{most}{held}.{beneath}")
 
 
@@ -180,7 +186,10 @@ def prediction_table(result: SizePredictions) -> Table:
                 told: tuple[str | Cell, ...] = Cell("no fit", "error"), "", ""
                 if not law.failed:
                     predicted, lower, upper = law.at(target)
-                    error = np.nan if value is None else error_percent(predicted, value)
+                    if value is None:
+                        error = np.nan
+                    else:
+                        error = error_percent(predicted, value)
                     tone: Tone = "good" if error < GOOD else "error" if error > POOR else ""
                     missed = Cell(formatted(error, "{:.1f}"), tone)
                     told = (
@@ -238,7 +247,10 @@ def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
                 continue
             measured = one.curve.measured_at(target)
             figures = [formatted(value, "{:.5g}") for value in law.at(target)]
-            error = "" if measured is None else _percent(error_percent(law.at(target)[0], measured))
+            if measured is None:
+                error = ""
+            else:
+                error = _percent(error_percent(law.at(target)[0], measured))
             cells.append(
                 (
                     law.law,
@@ -277,19 +289,19 @@ def remarks(result: SizePredictions) -> list[str]:
         failures = [f"{law.law} cannot be fitted: {law.failed}" for law in one.laws if law.failed]
         noted = []
         for note, laws in one.notes.items():  # who says it goes without saying where all laws do
-            few_laws = (
-                ", ".join(laws) if len(laws) <= NAMED_LAWS else f"{len(laws)} of {one.fitted} laws"
-            )
+            if len(laws) <= NAMED_LAWS:
+                few_laws = ", ".join(laws)
+            else:
+                few_laws = f"{len(laws)} of {one.fitted} laws"
             noted.append(repr(note) if len(laws) == one.fitted else f"{few_laws}: {note!r}")
         for words in dict.fromkeys([*noted, *failures, *_missing(one, result)]):
             about.setdefault(words, []).append(one.curve.name)
     said, every = [], len(result.benchmarks)
     for words, names in about.items():
-        few_names = (
-            ", ".join(names)
-            if len(names) <= NAMED_BENCHMARKS
-            else f"{len(names)} of {every} benchmarks"
-        )
+        if len(names) <= NAMED_BENCHMARKS:
+            few_names = ", ".join(names)
+        else:
+            few_names = f"{len(names)} of {every} benchmarks"
         said.append(words if len(names) == every else f"{few_names}: {words}")
     costs = (
         f"simulating the scale models of all {one['benchmarks']} timed benchmarks "
@@ -334,7 +346,11 @@ def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
     for scenario in dict.fromkeys(one.curve.scenario for one in result.benchmarks):
         for target in result.targets:
             own = [one.costs for one in result.benchmarks if one.curve.scenario == scenario]
-            costs = [cost for of_one in own for cost in of_one if cost.target == target]
+            costs = []
+            for of_one in own:
+                for cost in of_one:
+                    if cost.target == target:
+                        costs.append(cost)
             if len(costs) > 1:
                 times = [cost.speedup for cost in costs]
                 together, whole = (
@@ -393,7 +409,10 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
 
 def _law_json(law: LawPrediction, measured: float | None, target: float) -> dict[str, Any]:
     predicted, lower, upper = law.at(target)
-    error = np.nan if measured is None else error_percent(predicted, measured)
+    if measured is None:
+        error = np.nan
+    else:
+        error = error_percent(predicted, measured)
     return {
         "law": law.law,
         "size": target,
@@ -424,18 +443,19 @@ _CAPTION: Final = (
 def configurations_document(models: Sequence[GPU], base: GPU) -> Document:
     """Return the scale models of a GPU side by side, the smallest first; its data are GPUs as ``gpus`` gives them."""
     heads = columns("resource", "unit", "", numbers=[f"{model.cus} CUs" for model in models])
-    peaks = [
-        Row(
-            (
-                PEAKS[key].label,
-                PEAKS[key].unit,
-                "×",
-                *(_or_why(one.peaks.get(key), base.peaks[key]) for one in models),
+    peaks = []
+    for key in _PEAKS:
+        if key in base.peaks:
+            peaks.append(
+                Row(
+                    (
+                        PEAKS[key].label,
+                        PEAKS[key].unit,
+                        "×",
+                        *(_or_why(one.peaks.get(key), base.peaks[key]) for one in models),
+                    )
+                )
             )
-        )
-        for key in _PEAKS
-        if key in base.peaks
-    ]
     every = [
         *_figures(models, base, WHOLE, "×"),
         *peaks,
@@ -464,7 +484,9 @@ def _figures(models: Sequence[GPU], base: GPU, keys: Sequence[str], how: str) ->
 
 def _or_why(value: float | None, whole: float | None) -> str | Cell:
     """Return a figure, or why there is none."""
-    return Cell(MISSING if whole is None else BROKEN, "soft") if value is None else f"{value:,.5g}"
+    if value is None:
+        return Cell(MISSING if whole is None else BROKEN, "soft")
+    return f"{value:,.5g}"
 
 
 # Figures of predictions.
@@ -475,7 +497,11 @@ def leading(result: SizePredictions) -> str:
 
     It is not chosen by its errors here, which nobody would know beforehand.
     """
-    fitted = [law for one in result.benchmarks for law in one.laws if not law.failed]
+    fitted = []
+    for one in result.benchmarks:
+        for law in one.laws:
+            if not law.failed:
+                fitted.append(law)
     if any(law.law == LearnedScaleModel.name for law in fitted):
         return LearnedScaleModel.name
     return next((law.law for law in fitted if np.isfinite(law.lower).any()), result.names[0])
@@ -570,15 +596,15 @@ def _curve(
 
 
 def _figure(value: float | None) -> str:
-    return "" if value is None or not np.isfinite(value) else figure(value)
+    if value is None or not np.isfinite(value):
+        return ""
+    return figure(value)
 
 
 def _interval(lower: float, upper: float) -> str:
-    return (
-        f"[{_figure(lower)}, {_figure(upper)}]"
-        if np.isfinite(lower) and np.isfinite(upper)
-        else "–"
-    )
+    if np.isfinite(lower) and np.isfinite(upper):
+        return f"[{_figure(lower)}, {_figure(upper)}]"
+    return "–"
 
 
 def _percent(value: float | None) -> str:
@@ -621,10 +647,11 @@ def rows_document(frame: pd.DataFrame) -> Document:
         for name in ("performance", "ipc", "mpki", "f_mem")
         if name in frame and frame[name].notna().any()
     ]
-    cells = [
-        (str(row["benchmark"]), figure(row["size"]), *(figure(row[name]) for name in names))
-        for row in frame.to_dict("records")
-    ]
+    cells = []
+    for row in frame.to_dict("records"):
+        cells.append(
+            (str(row["benchmark"]), figure(row["size"]), *(figure(row[name]) for name in names))
+        )
     table = Table(
         columns("benchmark", numbers=("size", *names)), rows(cells), "rows for scale predict"
     )
@@ -673,20 +700,24 @@ def devices_document(result: DeviceScaling) -> Document:
 def family_row(one: FamilyScaling) -> Row:
     """Return a family under `COLUMNS`: exponent, interval, spread over problems and the class."""
     spread = f"{one.spread[0]:.2f} to {one.spread[1]:.2f}"
-    words = family_words(one) if one.growth is Growth.TOO_FEW else str(one.growth)
+    if one.growth is Growth.TOO_FEW:
+        words = family_words(one)
+    else:
+        words = str(one.growth)
     counts = str(one.problems), str(one.groups)
-    exponent = f"{one.exponent.value:.2f}" if np.isnan(one.exponent.lower) else str(one.exponent)
+    if np.isnan(one.exponent.lower):
+        exponent = f"{one.exponent.value:.2f}"
+    else:
+        exponent = str(one.exponent)
     return Row((one.name, *counts, exponent, spread, Cell(words, _TONES[one.growth])))
 
 
 def family_words(one: FamilyScaling) -> str:
     """Return how a family scales, or why nothing can be said."""
     few = too_few(one.problems, one.groups)
-    return (
-        str(few.why)
-        if few
-        else f"{one.growth}: performance grows with size to the power {one.exponent}"
-    )
+    if few:
+        return str(few.why)
+    return f"{one.growth}: performance grows with size to the power {one.exponent}"
 
 
 def verdict_lines(verdict: ValidationResult) -> list[str]:
@@ -730,7 +761,10 @@ def devices_json(result: DeviceScaling) -> dict[str, Any]:
 def problems(measured: DeviceSizes) -> list[dict[str, Any]]:
     """Return each problem with its times and its exponent."""
     rows = measured.rows
-    sources = rows["source"].astype(str) if "source" in rows else [""] * len(rows)
+    if "source" in rows:
+        sources = rows["source"].astype(str)
+    else:
+        sources = [""] * len(rows)
     return [
         {
             "op": str(op),
@@ -843,11 +877,10 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
     explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
     speedups = simulation_speedups()
     tables = {"published": explained, "trials": trials, "simulation_speedups": speedups}
-    printed = (
-        found[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False)
-        if len(found)
-        else []
-    )
+    if len(found):
+        printed = found[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False)
+    else:
+        printed = []
     errors = [
         Figure(
             partial(error_figure, scenario, target, fit),
@@ -862,12 +895,13 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
         heads += [
             headline(own, simplest(laws), f" Fitted to sizes {_sizes(fit)}.") for own in learned
         ]
-    curves = {
-        name: [one for one in published_curves() if one.scenario == name] for name in _PREDICTED
-    }
-    classes = [
-        (one.scenario, one.benchmark, str(classify(one))) for own in curves.values() for one in own
-    ]
+    curves = {}
+    for name in _PREDICTED:
+        curves[(name)] = [one for one in published_curves() if one.scenario == name]
+    classes = []
+    for own in curves.values():
+        for one in own:
+            classes.append((one.scenario, one.benchmark, str(classify(one))))
     over_size = [
         Figure(
             partial(size_figure, curves, misses=False),
@@ -1014,9 +1048,10 @@ def published_table(found: pd.DataFrame) -> Table:
         tone: Tone = "warning" if why else ""
         both = [(row[name], row[f"published_{name}"]) for name in ("average", "max")]
         pairs = [(formatted(ours, "{:.2f}"), formatted(theirs, "{:.2f}")) for ours, theirs in both]
-        figures = [
-            cell for ours, theirs in pairs for cell in (Cell(ours, tone), Cell(theirs, "soft"))
-        ]
+        figures = []
+        for ours, theirs in pairs:
+            for cell in (Cell(ours, tone), Cell(theirs, "soft")):
+                figures.append(cell)
         mark = f"[{codes.index(why) + 1}]" if why else ""
         fit = " ".join(f"{size:g}" for size in row["fit"])
         compared.append(

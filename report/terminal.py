@@ -74,7 +74,9 @@ _SIGNS: Final = ("o", "x", "+", "*", "#", "%")
 def output() -> Console:
     """Return the console for results: the terminal as wide as it is, anything else wide enough for every table."""
     console = Console()
-    return console if console.is_terminal or console.width >= WIDTH else Console(width=WIDTH)
+    if console.is_terminal or console.width >= WIDTH:
+        return console
+    return Console(width=WIDTH)
 
 
 def print_json(text: str) -> None:
@@ -172,7 +174,10 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
             room -= bool(part.title) + needed
             shown += [fitting] if fitting else []
             tables += fitting is None and bool(part.rows)
-            rows_left += len(part.rows) - (fitting.shown or len(part.rows)) if fitting else 0
+            if fitting:
+                rows_left += len(part.rows) - (fitting.shown or len(part.rows))
+            else:
+                rows_left += 0
         elif (needed := _lines(Document(opening=[part]), console)) <= room:
             shown.append(part)
             room -= needed
@@ -202,11 +207,10 @@ def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, i
     most, least = min(len(table.rows), table.shown or len(table.rows)), min(3, len(table.rows))
 
     def cut(count: int) -> tuple[Table, int]:
-        made = (
-            table
-            if count == (table.shown or len(table.rows))
-            else replace(table, shown=count, rest=None)
-        )
+        if count == (table.shown or len(table.rows)):
+            made = table
+        else:
+            made = replace(table, shown=count, rest=None)
         return made, _lines(Document(opening=[made]), console)
 
     count = min(most, max(room, 3))  # a row takes a line at least
@@ -230,7 +234,9 @@ def _lines(document: Document, console: Console) -> int:
 
 
 def _cut(text: str, width: int) -> str:
-    return text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1) + "…"
 
 
 class _Title(Text):
@@ -297,7 +303,10 @@ def _table(table: Table, console: Console) -> Iterator[RenderableType]:
     """
     whole = [row for row in table.rows if len(row.cells) == len(table.columns)]
     cut = table.shown is not None and len(whole) > table.shown
-    counts = f" ({table.shown} of {len(whole):,})" if cut and table.title and not table.rest else ""
+    if cut and table.title and not table.rest:
+        counts = f" ({table.shown} of {len(whole):,})"
+    else:
+        counts = ""
     shown = [*whole[: table.shown], *([table.rest] if cut and table.rest else [])]
     columns, heads, gap = [*table.columns], [column.head for column in table.columns], 2
     if _needed(columns, heads, shown, gap) > console.width:
@@ -362,7 +371,9 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
 
 
 def _text(cell: str | Cell, style: str) -> Text:
-    return Text(cell.text, _style(cell.tone)) if isinstance(cell, Cell) else Text(cell, style)
+    if isinstance(cell, Cell):
+        return Text(cell.text, _style(cell.tone))
+    return Text(cell, style)
 
 
 def _style(tone: str) -> str:
@@ -386,7 +397,10 @@ def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
         figure.set_x_limits(left, right)
         figure.set_y_limits(low, high)
     for place, (name, x, y) in enumerate(chart.curves):
-        colour = _COLOURS[place % len(_COLOURS)] if coloured else None
+        if coloured:
+            colour = _COLOURS[place % len(_COLOURS)]
+        else:
+            colour = None
         if name in chart.points:
             figure.scatter(x, y, lc=colour, label=name)
         else:
@@ -431,7 +445,10 @@ def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Gener
         bar = bars.add_task(visible(": ".join(filter(None, (title, first)))), total=None, left="")
 
         def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
-            left = f"about {clock(eta_seconds)} left" if math.isfinite(eta_seconds) else ""
+            if math.isfinite(eta_seconds):
+                left = f"about {clock(eta_seconds)} left"
+            else:
+                left = ""
             bars.update(bar, completed=done, total=total, description=visible(label), left=left)
 
         yield draw

@@ -177,13 +177,12 @@ def training_document(
 
 def seal_document(run: str, manifest: Manifest, signer: str | None, *, signed: bool) -> Document:
     """Return what the seal of a run says that has just been checked: its files, its data, and who signed it."""
-    known = (
-        f"signed by {signer}"
-        if signer
-        else "signed, by whom was not asked"
-        if signed
-        else "not signed"
-    )
+    if signer:
+        known = f"signed by {signer}"
+    elif signed:
+        known = "signed, by whom was not asked"
+    else:
+        known = "not signed"
     cells = [(name, f"{entry.bytes:,}", entry.sha256) for name, entry in manifest.files.items()]
     return Document(
         title=run,
@@ -227,7 +226,10 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
             )
             bounds = chosen.get("interval") or (nan, nan)
             within = (chosen.get("ir") or {}).get("10")
-            analytic = law.get("e_out") if law.get("name") == ANALYTIC else None
+            if law.get("name") == ANALYTIC:
+                analytic = law.get("e_out")
+            else:
+                analytic = None
             cells.append(
                 (
                     target,
@@ -282,7 +284,9 @@ def title(data: Metrics) -> str:
     comparison = _comparison(data)
     if comparison.has_many_hosts and comparison.is_many:
         return f"{host} → every other"
-    return f"{host} → {target}" if host and host != target else f"{target}, new workloads"
+    if host and host != target:
+        return f"{host} → {target}"
+    return f"{target}, new workloads"
 
 
 def metric(data: Metrics) -> str:
@@ -351,11 +355,10 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
             row["name"],
             bool(row.get("error")),
         )  # failures are shown everywhere, with their reason
-        first = (
-            name in rules
-            if place < baselines
-            else failed or (kind != "left" and family(name) not in families)
-        )
+        if place < baselines:
+            first = name in rules
+        else:
+            first = failed or (kind != "left" and family(name) not in families)
         if every or first or kind == "selected":
             some.append((row, kind))
         if place < baselines:
@@ -389,7 +392,10 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
         row for row in cv.get("models") or [] if row.get("left") and row.get("e_out") is not None
     ]  # older runs
     left = dict.fromkeys(f"† {Remark.from_dict(row['left'])}" for row in before)
-    shown = "; best of each family" if len(some) < len(ordered(cv)) else ""
+    if len(some) < len(ordered(cv)):
+        shown = "; best of each family"
+    else:
+        shown = ""
     title = f"{scheme(cv)}: errors and inlier ratios (IR) in %{shown}"
     return Table(COLUMNS, found, title, " · ".join(filter(None, (caption, *left))), **where)
 
@@ -411,12 +417,21 @@ def verdict(cv: Metrics) -> list[str]:
             baseline["e_out"] / chosen["e_out"],
             baseline["name"] in (chosen.get("tied") or []),
         )
-        times = f"{ratio:.1f} times as much" if ratio >= 1 else f"{ratio:.2f} times as much"
+        if ratio >= 1:
+            times = f"{ratio:.1f} times as much"
+        else:
+            times = f"{ratio:.2f} times as much"
         against = f"against {percent(baseline['e_out'])} of {baseline['name']}"
         said = [f"{_honest(chosen)}, {against}: {'not distinguishable' if tied else times}."]
     if (naive := chosen.get("e_out_table")) is not None:
-        flatters = ", so it flatters" if naive < (chosen.get("e_out") or 0.0) else ""
-        method = f" ({chosen['method']})" if chosen.get("method") else ""
+        if naive < (chosen.get("e_out") or 0.0):
+            flatters = ", so it flatters"
+        else:
+            flatters = ""
+        if chosen.get("method"):
+            method = f" ({chosen['method']})"
+        else:
+            method = ""
         used = f"The table's {percent(naive)} was also used to choose it{flatters}"
         said.append(f"{used}; the honest figure includes the choice{method}.")
     if chosen.get("e_out_groups") is not None:
@@ -454,9 +469,10 @@ def answer(cv: Metrics) -> str:
     error = f"{percent(chosen['e_out'])}{_interval(chosen)}"
     if rule is None:
         return f"{chosen['name']} errs by {error}."
-    others = (
-        f"; {law['name']} by {percent(law['e_out'])}" if law and law["name"] != rule["name"] else ""
-    )
+    if law and law["name"] != rule["name"]:
+        others = f"; {law['name']} by {percent(law['e_out'])}"
+    else:
+        others = ""
     if chosen["name"] == rule["name"]:
         own = (
             f"which errs by {percent(rule.get('e_out'))}, and by {error} with the price of the "
@@ -464,12 +480,14 @@ def answer(cv: Metrics) -> str:
         )
         return f"No model is shown to be better than the simple rule {rule['name']}, {own}{others}."
     against = f"the best simple rule, {rule['name']}, by {percent(rule['e_out'])}"
-    ratio = rule["e_out"] / chosen["e_out"] if chosen["e_out"] else float("inf")
-    apart = (
-        "not distinguishable"
-        if rule["name"] in (chosen.get("tied") or [])
-        else f"{ratio:.1f} times as much"
-    )
+    if chosen["e_out"]:
+        ratio = rule["e_out"] / chosen["e_out"]
+    else:
+        ratio = float("inf")
+    if rule["name"] in (chosen.get("tied") or []):
+        apart = "not distinguishable"
+    else:
+        apart = f"{ratio:.1f} times as much"
     return f"{chosen['name']} errs by {error}, {against}: {apart}{others}."
 
 
@@ -478,7 +496,10 @@ def _headlines(schemes: Sequence[Metrics], about: Any, medium: Any) -> Iterator[
     for cv in schemes:
         if said := answer(cv):
             rule = simplest(cv)
-            rival = f"{rule['name']}: {percent(rule['e_out'])}" if rule else ""
+            if rule:
+                rival = f"{rule['name']}: {percent(rule['e_out'])}"
+            else:
+                rival = ""
             yield Headline(
                 about(cv),
                 f"flopcast: {percent(cv['selected']['e_out'])}",
@@ -662,7 +683,9 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
     )
 
     def texts() -> list[list[str]]:
-        values = [[figure(value) for value in found[key].astype(float)] for key, _ in numbers]
+        values = []
+        for key, _ in numbers:
+            values.append([figure(value) for value in found[key].astype(float)])
         errors = [number(value) for value in found["ape"].astype(float)]
         places = [
             str(source).rpartition(":")
@@ -682,7 +705,10 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
         ]
 
     some = f"{len(found):,} of {every:,} workloads, evenly chosen by their place,"
-    which = some if len(found) < every else f"All {counted(every, 'workload')}"
+    if len(found) < every:
+        which = some
+    else:
+        which = f"All {counted(every, 'workload')}"
     folded = f"{which} as a table: search, sort, download"
     return Listing(heads, texts, name, folded=folded)
 
@@ -721,9 +747,10 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
         for measure, entries in found.items() if most else ():
             shown.append(Row(("", f"by {measure}", *[""] * 6), title=True))
             for place, one in enumerate(entries[:most], 1):
-                chosen = (
-                    "" if one.get("selected") is None else f"{one['selected']} of {one['folds']}"
-                )
+                if one.get("selected") is None:
+                    chosen = ""
+                else:
+                    chosen = f"{one['selected']} of {one['folds']}"
                 told = (str(one.get("sign") or ""), chosen, *told_of(str(one["feature"])))
                 shown.append(
                     Row((str(place), str(one["feature"]), f"{float(one['value']):.3g}", *told))
@@ -772,14 +799,14 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
         folded=folded,
         medium=medium,
     )
-    first = (
-        f"The {TOP} groups with the largest error, of {len(worst)}"
-        if len(worst) > TOP
-        else "Worst first"
-    )
-    drawn = (
-        [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)] if worst else []
-    )
+    if len(worst) > TOP:
+        first = f"The {TOP} groups with the largest error, of {len(worst)}"
+    else:
+        first = "Worst first"
+    if worst:
+        drawn = [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)]
+    else:
+        drawn = []
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
 
 
@@ -802,9 +829,9 @@ def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:
 
 def _inside(row: Metrics) -> str:
     """Say of which rows the intervals of a scheme were judged, where some lay outside the range of the other folds."""
-    return (
-        f"; {row['rows']:,} rows within the range of the others" if row.get("rows_beyond") else ""
-    )
+    if row.get("rows_beyond"):
+        return f"; {row['rows']:,} rows within the range of the others"
+    return ""
 
 
 def _intervals(intervals: Metrics, *, every: bool) -> Section:
@@ -818,7 +845,10 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
         for name, row in (intervals.get("schemes") or {"": intervals}).items()
         if row.get("coverage") is not None
     ]
-    level = f"{100 * intervals['level']:.0f} %" if intervals.get("level") else ""
+    if intervals.get("level"):
+        level = f"{100 * intervals['level']:.0f} %"
+    else:
+        level = ""
     held = f"Intervals that should hold {level} of new workloads held:"
     heads = columns("predicting", numbers=("covered", "median width, of the prediction"))
     medium: Medium = "both" if every else "page"
@@ -875,7 +905,10 @@ def speedup_parts(found: Metrics) -> list[Part]:
     ]
     heads = columns("cost of all together", numbers=("seconds",))
     table = Table(heads, rows([(name, f"{seconds:,.4g}") for name, seconds in costs]))
-    unknown = f"; of {told['without_cost']:,} more no cost is known" if told["without_cost"] else ""
+    if told["without_cost"]:
+        unknown = f"; of {told['without_cost']:,} more no cost is known"
+    else:
+        unknown = ""
     said = [f"{over} ({told['least']:,.4g} to {told['most']:,.4g}){unknown}."]
     if (before := told.get("training_s")) is not None:  # runs of before say nothing of it
         paid = told.get("break_even")
@@ -904,7 +937,10 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
     ]
     heads = columns("rejected because", numbers=["rows"], prose=["first examples"])
     said = [line.text for line in losses({}, data.get("notes") or []).lines]
-    said += [f"SHA-256 of the training data: {data['sha256']}"] if data.get("sha256") else []
+    if data.get("sha256"):
+        said += [f"SHA-256 of the training data: {data['sha256']}"]
+    else:
+        said += []
     odd = [
         (one["source"], f"{times(one['factor'])} than {one['beside']}")
         for one in data.get("irregular") or []
@@ -935,5 +971,8 @@ def _interval(chosen: Metrics) -> str:
     """Say between what the honest error lies."""
     if not (bounds := chosen.get("interval")):
         return ""
-    level = f"{100 * chosen['level']:.0f} % interval " if chosen.get("level") else ""
+    if chosen.get("level"):
+        level = f"{100 * chosen['level']:.0f} % interval "
+    else:
+        level = ""
     return f" ({level}{number(bounds[0])} – {percent(bounds[1])})"

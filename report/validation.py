@@ -193,10 +193,11 @@ def _pairs(result: ValidationResult) -> list[Listing]:
 
     def texts() -> list[list[str]]:
         host = data.rows.get(f"host_{data.metric}", data.rows[HOST_DURATION])
-        over = [
-            [formatted(value, "{:.3f}") for value in data.y / data.laws[law].to_numpy()]
-            for law in data.laws
-        ]
+        over = []
+        for law in data.laws:
+            over.append(
+                [formatted(value, "{:.3f}") for value in data.y / data.laws[law].to_numpy()]
+            )
         return [
             [workload(row) for row in data.rows.to_dict("records")],
             classes.tolist(),
@@ -313,7 +314,10 @@ def conclusion(finding: ClassFinding) -> str:
     if not finding.explanations:
         return f"{sentence}."
     best, *rest = finding.explanations
-    fit = f" ({_parameters(best.parameters, quantity(finding.metric))})" if best.parameters else ""
+    if best.parameters:
+        fit = f" ({_parameters(best.parameters, quantity(finding.metric))})"
+    else:
+        fit = ""
     sentence += f". Out of sample {best.law}{fit} errs least, by {_percent(best.mape)}"
     if equals := [one.law for one in rest if one.as_good_as_best]:
         sentence += f", not distinguishable from {', '.join(equals)}"
@@ -390,7 +394,9 @@ def _error(one: Explanation) -> str:
 
 def _share(value: float) -> str:
     digits = 0 if value >= 0.1 else 1 if value >= 0.01 else 2
-    return "–" if isnan(value) else f"{100 * value:.{digits}f}"
+    if isnan(value):
+        return "–"
+    return f"{100 * value:.{digits}f}"
 
 
 def _percent(interval: Interval) -> str:
@@ -412,24 +418,28 @@ def deviations(result: ValidationResult) -> go.Figure:
         [str(name) for name in result.dataset.laws],
         quantity(result.dataset.metric).symbol,
     )
-    traces = [(law, trace) for law in laws for trace in _traces(result, law)]
+    traces = []
+    for law in laws:
+        for trace in _traces(result, law):
+            traces.append((law, trace))
     figure = go.Figure([trace.update(visible=law == laws[0]) for law, trace in traces])
     low, high = 1 / (1 + result.margin), 1 + result.margin
     figure.add_hrect(y0=low, y1=high, fillcolor="green", opacity=0.12, line_width=0, layer="below")
     figure.add_hline(y=1, line_width=1, line_color="green")
     figure.update_xaxes(type="log", title="t_host (µs)")
     figure.update_yaxes(type="log", title=_axis(symbol, laws[0]))
-    buttons = [
-        {
-            "label": law,
-            "method": "update",
-            "args": [
-                {"visible": [law == owner for owner, _ in traces]},
-                {"yaxis.title.text": _axis(symbol, law)},
-            ],
-        }
-        for law in laws
-    ]
+    buttons = []
+    for law in laws:
+        buttons.append(
+            {
+                "label": law,
+                "method": "update",
+                "args": [
+                    {"visible": [law == owner for owner, _ in traces]},
+                    {"yaxis.title.text": _axis(symbol, law)},
+                ],
+            }
+        )
     menu = {
         "type": "buttons",
         "direction": "right",
@@ -454,11 +464,10 @@ def _traces(result: ValidationResult, law: str) -> Iterator[go.Scatter | go.Scat
         data.rows[HOST_DURATION].to_numpy(dtype=float),
         data.y / data.laws[law].to_numpy(),
     )
-    sources = (
-        data.rows["source"].astype(str).map(escape).to_numpy()
-        if "source" in data.rows
-        else np.full(len(host), "")
-    )
+    if "source" in data.rows:
+        sources = data.rows["source"].astype(str).map(escape).to_numpy()
+    else:
+        sources = np.full(len(host), "")
     for index, finding in enumerate(result.classes[1:]):
         rows, colour = finding.members, _COLOURS[index % len(_COLOURS)]
         symbol = _SYMBOLS[index // len(_COLOURS) % len(_SYMBOLS)]
@@ -611,4 +620,6 @@ def _rates(result: ValidationResult) -> pd.DataFrame | None:
         found[f"tflops.{side}"] = np.exp2(found["log2.flops"]) / time / 1e6
         found[f"share.{side}"] = np.exp2(found[f"log2.roofline.{side}"]) / time
     found = found.dropna(subset=["intensity", "share.host", "share.target"])
-    return None if found.empty else found.sort_values(by="log2.flops", kind="stable")
+    if found.empty:
+        return None
+    return found.sort_values(by="log2.flops", kind="stable")

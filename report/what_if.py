@@ -49,7 +49,10 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
         for name in measured
         if not pd.api.types.is_numeric_dtype(measured[name]) and name in _KIND
     ]
-    kind = measured[_most_frequent(measured[words])] if words else measured
+    if words:
+        kind = measured[_most_frequent(measured[words])]
+    else:
+        kind = measured
     of_op = OPS[str(kind["op"].iloc[0])].dims
     dims = [name for name in of_op if name in kind and pd.api.types.is_numeric_dtype(kind[name])]
     varied = sorted(dims, key=lambda name: (-kind[name].nunique(), dims.index(name)))[:AXES]
@@ -101,9 +104,10 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
         host, told = str(kind[HOST_DEVICE].iloc[0]), f"{told}; target = {kind['device'].iloc[0]}"
     slider = max(varied, key=lambda name: kind[name].nunique())
     others = [name for name in varied if name != slider]
-    shapes = (
-        list(kind.groupby(others, sort=False).size().nlargest(SHAPES).index) if others else [()]
-    )
+    if others:
+        shapes = list(kind.groupby(others, sort=False).size().nlargest(SHAPES).index)
+    else:
+        shapes = [()]
     shapes = sorted(shape if isinstance(shape, tuple) else (shape,) for shape in shapes)
     values = _some(np.unique(kind[slider]), CHOICES // len(shapes))
     rows_of = kind.groupby([*others, slider])[metric].median().rename("observed").reset_index()
@@ -151,11 +155,10 @@ def _told(fixed: Mapping[str, Any]) -> str:
 
 def _choice(row: Mapping[Any, Any], observed: float, label: str, *more: tuple[str, str]) -> Part:
     """Return what is said of a setting."""
-    between = (
-        f"{significant(row['lower'])} to {significant(row['upper'])}"
-        if row["lower"] == row["lower"]
-        else "none"
-    )
+    if row["lower"] == row["lower"]:
+        between = f"{significant(row['lower'])} to {significant(row['upper'])}"
+    else:
+        between = "none"
     facts = [
         *more,
         ("predicted", significant(row["predicted"])),

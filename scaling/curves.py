@@ -104,12 +104,16 @@ class Curve:
     @property
     def miss_sizes(self) -> FloatArray:
         """The sizes of the miss-rate curve."""
-        return self.sizes if self.mpki_sizes is None else self.mpki_sizes
+        if self.mpki_sizes is None:
+            return self.sizes
+        return self.mpki_sizes
 
     def measured_at(self, size: float) -> float | None:
         """Return the performance at a size; None where it was not measured."""
         measured = self.performance[self.sizes == size]
-        return float(measured[0]) if measured.size else None
+        if measured.size:
+            return float(measured[0])
+        return None
 
     def check(self) -> Self:
         """Return the curve if laws can be fitted to it; a CurveError says in a line what is wrong with it."""
@@ -194,7 +198,10 @@ def curves_of(
     rows, commas = with_points(rows, numbers, source)
     for name in numbers:
         rows[name] = _as_numbers(rows, name, source)
-    given = rows["scenario"] if "scenario" in rows else pd.Series("", index=rows.index)
+    if "scenario" in rows:
+        given = rows["scenario"]
+    else:
+        given = pd.Series("", index=rows.index)
     named = given.fillna("").astype(str).str.strip().str.lower().replace(_SCENARIO_ALIASES)
     named = named.where(named.ne(""), scenario)
     unknown = ~named.isin(SCENARIOS)
@@ -349,9 +356,10 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
     seconds = _column(rows, "simulation_time_s")
     _refuse(rows, seconds <= 0, "simulation_time_s", "be above 0", source, name)
     timed = seconds.notna()
-    given = (
-        rows["unit"].dropna().astype(str).str.strip() if "unit" in rows else pd.Series(dtype=str)
-    )
+    if "unit" in rows:
+        given = rows["unit"].dropna().astype(str).str.strip()
+    else:
+        given = pd.Series(dtype=str)
     return Curve(
         benchmark=name,
         scenario=str(rows["scenario"].iloc[0]),
@@ -385,7 +393,9 @@ def _f_mem(rows: pd.DataFrame, name: str, source: str | None) -> float | None:
 
 
 def _column(rows: pd.DataFrame, name: str) -> pd.Series:
-    return rows[name] if name in rows else pd.Series(np.nan, index=rows.index)
+    if name in rows:
+        return rows[name]
+    return pd.Series(np.nan, index=rows.index)
 
 
 def _refuse(
@@ -400,18 +410,27 @@ def _refuse(
     if not wrong.any():
         return
     row = rows[wrong].iloc[0]
-    value = f"{row[column]:g}" if isinstance(row[column], float) else repr(row[column])
+    if isinstance(row[column], float):
+        value = f"{row[column]:g}"
+    else:
+        value = repr(row[column])
     of = f" of {name}" if name else ""
     raise DataError(f"{column}{of} must {must}, got {value}", source=_place(source, row[LINE]))
 
 
 def _place(source: str | None, line: object) -> str | None:
-    return f"{source}:{line}" if source else None
+    if source:
+        return f"{source}:{line}"
+    return None
 
 
 def sizes_beyond(curves: Sequence[Curve], fit: Sequence[float]) -> Iterator[float]:
     """Yield the measured sizes beyond those to fit, each once, increasing: what can be predicted and compared."""
-    beyond = {float(size) for curve in curves for size in curve.sizes if size > max(fit)}
+    beyond = set()
+    for curve in curves:
+        for size in curve.sizes:
+            if size > max(fit):
+                beyond.add(float(size))
     yield from sorted(beyond)
 
 

@@ -134,7 +134,10 @@ def common_problems(
     ids = problem_ids(pd.concat(parts, ignore_index=True), device=False)
     split = np.split(np.asarray(ids), np.cumsum([len(part) for part in parts])[:-1])
     others = [set(own.tolist()) for own in split[1:]]
-    common = [one for one in split[0].tolist() if all(one in solved for solved in others)]
+    common = []
+    for one in split[0].tolist():
+        if all(one in solved for solved in others):
+            common.append(one)
     if not common:
         raise DataError(
             f"no problem was measured on all of {', '.join(device.name for device in ordered)}"
@@ -295,11 +298,10 @@ def _family(
             _interval(median, draws, groups, level) for level in (LEVEL, 2 * LEVEL - 1)
         )
     low, high = np.quantile(exponents, [0.05, 0.95])
-    growth = (
-        Growth.TOO_FEW
-        if few
-        else growth_of((interval.lower, interval.upper), (equal.lower, equal.upper))
-    )
+    if few:
+        growth = Growth.TOO_FEW
+    else:
+        growth = growth_of((interval.lower, interval.upper), (equal.lower, equal.upper))
     return FamilyScaling(*key, len(exponents), count, interval, (float(low), float(high)), growth)
 
 

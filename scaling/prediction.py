@@ -180,12 +180,11 @@ def predict_sizes(
 def summarise(result: SizePredictions) -> list[LawSummary]:
     """Return how each law did at each target, over the benchmarks of a scenario that were measured there."""
     scenarios = list(dict.fromkeys(one.curve.scenario for one in result.benchmarks))
-    cells = [
-        (scenario, target, law)
-        for scenario in scenarios
-        for target in result.targets
-        for law in result.names
-    ]
+    cells = []
+    for scenario in scenarios:
+        for target in result.targets:
+            for law in result.names:
+                cells.append((scenario, target, law))
     return [found for cell in cells if (found := _summary(result, *cell)) is not None]
 
 
@@ -229,7 +228,11 @@ def check_request(
         raise ParameterError(
             "law", f"has an unknown {unknown[0]!r}: choose from {', '.join(known)}"
         )
-    return [law for law in known if any(law in chosen for chosen in fitting.values())]
+    result = []
+    for law in known:
+        if any(law in chosen for chosen in fitting.values()):
+            result.append(law)
+    return result
 
 
 def _benchmark(
@@ -250,7 +253,10 @@ def _benchmark(
     inside = curve.sizes[(curve.sizes >= fit[-1]) & (curve.sizes <= targets[-1])]
     known, grid = curve.cut(fit), np.unique(np.concatenate([doublings, inside, targets]))
     times = curve.simulation_time_s
-    timed = [times[size] for size in fit] if all(size in times for size in fit) else []
+    if all(size in times for size in fit):
+        timed = [times[size] for size in fit]
+    else:
+        timed = []
     return BenchmarkPrediction(
         curve=curve,
         laws=tuple(fit_law(law, known, grid, level) for law in chosen),
@@ -272,7 +278,10 @@ def fit_law(law: ScalingLaw, curve: Curve, grid: np.ndarray, level: float) -> La
         lower, upper = fitted.interval(grid, level)
     except DataError as error:
         nothing = np.full(len(grid), np.nan)
-        reason = error.problem if isinstance(error, CurveError) else str(error)
+        if isinstance(error, CurveError):
+            reason = error.problem
+        else:
+            reason = str(error)
         return LawPrediction(law.name, grid, nothing, nothing, nothing, failed=reason)
     notes, none = tuple(fitted.notes), predicted <= 0
     if none.any():  # a line through performance that falls
@@ -300,9 +309,9 @@ def _summary(result: SizePredictions, scenario: str, target: float, law: str) ->
         errors.append(error_percent(predicted, measured))
         covered.append(np.nan if np.isnan(lower) else float(lower <= measured <= upper))
     if not errors:
-        return (
-            LawSummary(law, scenario, target, 0, failed, np.nan, np.nan, np.nan) if failed else None
-        )
+        if failed:
+            return LawSummary(law, scenario, target, 0, failed, np.nan, np.nan, np.nan)
+        return None
     coverage = float(np.mean(covered))
     return LawSummary(
         law, scenario, target, len(errors), failed, float(np.mean(errors)), max(errors), coverage

@@ -89,7 +89,10 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
 
 
 def _falls(at: FloatArray, misses: FloatArray, i: int, j: int, threshold: float) -> bool:
-    needed = threshold if _within_doubling(at, i, j) else threshold ** np.log2(at[j] / at[i])
+    if _within_doubling(at, i, j):
+        needed = threshold
+    else:
+        needed = threshold ** np.log2(at[j] / at[i])
     return bool(misses[i] > needed * misses[j])
 
 
@@ -103,7 +106,9 @@ def _within_doubling(at: FloatArray, i: int, j: int) -> bool:
 
 
 def _ratio(before: float, after: float) -> float:
-    return float(before) / float(after) if after > 0 else float("inf")
+    if after > 0:
+        return float(before) / float(after)
+    return float("inf")
 
 
 class Jump(NamedTuple):
@@ -187,7 +192,10 @@ class CliffPath:
         if curve.f_mem is None:
             self._most = 1 - misses[self.cliffs[-1].after] / misses[self.cliffs[0].before]
             self._least, self._f_mem = 0.0, self._most / 2
-            jump = f"{1 / (1 - self._most):.3g} times" if self._most < 1 else "any factor"
+            if self._most < 1:
+                jump = f"{1 / (1 - self._most):.3g} times"
+            else:
+                jump = "any factor"
             text = (
                 f"f_mem not measured: assumed to be {self._f_mem:.2f}, bounded by 0 and "
                 f"{self._most:.2f}, so "
@@ -238,13 +246,18 @@ class ScalingClass:
                 "interval"
             )
         else:
-            p_value = "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.2g}"
+            if self.p_value < 0.001:
+                p_value = "p < 0.001"
+            else:
+                p_value = f"p = {self.p_value:.2g}"
             text = (
                 f"{self.growth}: exponent {self.exponent:.2f} [{lower:.2f}, {upper:.2f}], {p_value}"
             )
             if self.growth == "linear" and self.p_value < 1 - self.level:
                 text += f" for exactly 1, but within {self.margin:g} of it"
-        return f"{text}; crosses a {' and a '.join(map(str, self.cliffs))}" if self.cliffs else text
+        if self.cliffs:
+            return f"{text}; crosses a {' and a '.join(map(str, self.cliffs))}"
+        return text
 
 
 def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> ScalingClass:
@@ -272,7 +285,10 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
         raise ValueError(f"parameter level of classify must lie between 0.5 and 1, got {level}")
     curve.check()
     u, v = np.log(curve.sizes), np.log(curve.performance)
-    every = [] if curve.mpki is None else cliffs(curve.miss_sizes, curve.mpki)
+    if curve.mpki is None:
+        every = []
+    else:
+        every = cliffs(curve.miss_sizes, curve.mpki)
     crossed = tuple(
         one for one in every if curve.sizes[0] < one.after and one.before < curve.sizes[-1]
     )
@@ -305,7 +321,9 @@ def growth_of(
         return Growth.LINEAR
     if interval[1] < 1:
         return Growth.SUB
-    return Growth.SUPER if interval[0] > 1 else Growth.UNDECIDED
+    if interval[0] > 1:
+        return Growth.SUPER
+    return Growth.UNDECIDED
 
 
 def _growth(u: np.ndarray, v: np.ndarray, steps: np.ndarray) -> tuple[float, float]:

@@ -164,9 +164,10 @@ def _no_wiser(curve: Curve, cut: Curve) -> Curve:
 def _like(curve: Curve, cases: list[Case], source: Source) -> tuple[list[Case], Teachers]:
     """Return the cases of the curve's scenario, or all of them where those are of too few benchmarks."""
     same = [case for case in cases if case.whole.scenario == curve.scenario]
-    kept, scenario = (
-        (same, curve.scenario) if benchmarks_of(same) >= MIN_BENCHMARKS else (cases, "any")
-    )
+    if benchmarks_of(same) >= MIN_BENCHMARKS:
+        kept, scenario = (same, curve.scenario)
+    else:
+        kept, scenario = (cases, "any")
     return kept, Teachers(benchmarks_of(kept), scenario, source)
 
 
@@ -368,14 +369,20 @@ def relative_fit(design: FloatArray, target: FloatArray, *, bounded: bool = Fals
     ``design``, of shape (k, p), has rows scaled so that a residual is a relative error; ``target``,
     of shape (k,), is ones, or logarithms.
     """
-    b = nnls(design, target)[0] if bounded else np.linalg.lstsq(design, target, rcond=None)[0]
+    if bounded:
+        b = nnls(design, target)[0]
+    else:
+        b = np.linalg.lstsq(design, target, rcond=None)[0]
     free = b > 0 if bounded else np.ones(len(b), dtype=bool)
     covariance = np.zeros((len(b), len(b)))
     covariance[np.ix_(free, free)] = np.linalg.pinv(design[:, free].T @ design[:, free])
     freedom = len(target) - int(free.sum())
     residual = target - design @ b
     residual = np.where(np.abs(residual) < ROUNDING, 0.0, residual)
-    noise = float(np.sqrt(residual @ residual / freedom)) if freedom else float("nan")
+    if freedom:
+        noise = float(np.sqrt(residual @ residual / freedom))
+    else:
+        noise = float("nan")
     return RelativeFit(np.asarray(b, dtype=np.float64), covariance, noise, freedom)
 
 
@@ -400,7 +407,10 @@ class LinearInParameters(ScalingLaw):
         if self.link == "log":
             self.result_ = relative_fit(design, np.log(curve.performance))
         else:
-            scaled = design / performance if self.link == "identity" else design * performance
+            if self.link == "identity":
+                scaled = design / performance
+            else:
+                scaled = design * performance
             self.result_ = relative_fit(scaled, np.ones(len(design)), bounded=self.bounded)
         self.coefficients_ = self.result_.coefficients
         self._interpret()
@@ -409,7 +419,9 @@ class LinearInParameters(ScalingLaw):
         eta = self._rows(sizes) @ self.coefficients_
         if self.link == "log":
             return np.exp(eta)
-        return eta if self.link == "identity" else 1 / eta
+        if self.link == "identity":
+            return eta
+        return 1 / eta
 
     def _interval(self, sizes: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
         lower, upper = super()._interval(sizes, level)
@@ -422,7 +434,10 @@ class LinearInParameters(ScalingLaw):
         """Return the t interval of a new observation at each size."""
         rows = self._rows(sizes)
         eta = rows @ self.coefficients_
-        scale = np.ones(len(eta)) if self.link == "log" else np.abs(eta)
+        if self.link == "log":
+            scale = np.ones(len(eta))
+        else:
+            scale = np.abs(eta)
         reach = stats.t.ppf((1 + level) / 2, self.result_.freedom) * self.result_.spread(
             rows, scale
         )

@@ -162,7 +162,10 @@ def _judged(group: pd.DataFrame) -> tuple[int, int, float, float, str, float]:
         return 0, failed, float("nan"), float("nan"), "", float("nan")
     bounded = known[known["lower"].notna()]
     inside = (bounded["lower"] <= bounded["observed"]) & (bounded["observed"] <= bounded["upper"])
-    coverage = float(inside.mean()) if len(bounded) else float("nan")
+    if len(bounded):
+        coverage = float(inside.mean())
+    else:
+        coverage = float("nan")
     worst = known.iloc[int(known["ape"].argmax())]
     return (
         len(known),
@@ -208,7 +211,10 @@ def reproduction() -> pd.DataFrame:
                     why,
                 )
             )
-        why = _LITERAL if abs(found[EQUATIONS][0] - cells[0][0]) > TOLERANCE else ""
+        if abs(found[EQUATIONS][0] - cells[0][0]) > TOLERANCE:
+            why = _LITERAL
+        else:
+            why = ""
         rows.insert(
             len(rows) - 4, (scenario, target, fit, EQUATIONS, *found[EQUATIONS], *cells[0], why)
         )
@@ -223,13 +229,13 @@ def benchmark_errors(scenario: str, target: float, fit: Sequence[float]) -> pd.D
     """Return the error of every benchmark, in %, by the paper's predictors, which learn from no other benchmark."""
     curves = [curve for curve in published_curves() if curve.scenario == scenario]
     names = (*PREDICTORS.values(), EQUATIONS)
-    fitted = {
-        name: [LAWS[name]().fit(curve.cut(np.array(fit))) for curve in curves] for name in names
-    }
+    fitted = {}
+    for name in names:
+        fitted[(name)] = [LAWS[name]().fit(curve.cut(np.array(fit))) for curve in curves]
     observed = np.array([curve.measured_at(target) for curve in curves], dtype=float)
-    predicted = {
-        name: np.array([law.predict([target])[0] for law in laws]) for name, laws in fitted.items()
-    }
+    predicted = {}
+    for name, laws in fitted.items():
+        predicted[(name)] = np.array([law.predict([target])[0] for law in laws])
     errors = {
         name: 100 * np.abs(values - observed) / observed for name, values in predicted.items()
     }

@@ -134,7 +134,10 @@ def _meeting(column: pd.Series, every: pd.Series, one: Condition) -> pd.Series:
     for text in one.texts:
         whole = _is_words(every) and every.eq(text).any()
         for part in [text] if whole else _parts([text]):
-            value = part if _equal(every, part).any() else _as_in_table(one.column, part, every)
+            if _equal(every, part).any():
+                value = part
+            else:
+                value = _as_in_table(one.column, part, every)
             if not _equal(every, value).any():
                 raise DataError(f"no row has {one.column}={part}: {_held(every)}")
             met |= _equal(column, value)
@@ -158,7 +161,9 @@ def _as_in_table(column: str, text: str, every: pd.Series) -> str:
             return find(text).name
     if _is_words(every):
         same = [word for word in every.unique() if str(word).casefold() == text.casefold()]
-        return str(same[0]) if len(same) == 1 else text
+        if len(same) == 1:
+            return str(same[0])
+        return text
     return text
 
 
@@ -168,7 +173,9 @@ def _equal(column: pd.Series, text: str) -> pd.Series:
         return column.eq(text)
     word = TRUTH.get(text.lower())
     if column.dtype.kind == "b":
-        return column.eq(bool(word)) if word is not None else column.isin([])
+        if word is not None:
+            return column.eq(bool(word))
+        return column.isin([])
     if (ends := _range(text)) is not None:
         return column.between(*ends)
     try:
@@ -189,11 +196,17 @@ def _range(text: str) -> tuple[float, float] | None:
         ends = float(start or "-inf"), float(end or "inf")
     except ValueError:
         return None
-    return None if any(map(math.isnan, ends)) else ends
+    if any(map(math.isnan, ends)):
+        return None
+    return ends
 
 
 def _parts(texts: Iterable[str]) -> list[str]:
-    return [part.strip() for text in texts for part in text.split(",")]
+    result = []
+    for text in texts:
+        for part in text.split(","):
+            result.append(part.strip())
+    return result
 
 
 def _is_number(value: object) -> bool:

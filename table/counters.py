@@ -46,7 +46,9 @@ class Merged:
 def channel_of(name: str) -> tuple[str, int] | None:
     """Return the counter and the number of the channel ("TCC_HIT[3]" -> ("TCC_HIT", 3)); None if it is no channel."""
     match = _CHANNEL.match(name)
-    return (match[1], int(match[2])) if match else None
+    if match:
+        return (match[1], int(match[2]))
+    return None
 
 
 def channels_of(names: Iterable[str]) -> dict[str, list[int]]:
@@ -99,7 +101,9 @@ def block_of(name: str) -> str:
     """
     first = name.partition("_")[0]
     block = _BLOCK.get(first, first)
-    return block if block in per_pass() else OTHER
+    if block in per_pass():
+        return block
+    return OTHER
 
 
 def summarise(

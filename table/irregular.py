@@ -103,7 +103,10 @@ def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[st
             drop=True
         )
     once = merged_by(kept, ids)
-    places = places if each else places[~pd.Series(ids).duplicated().to_numpy()]
+    if each:
+        places = places
+    else:
+        places = places[~pd.Series(ids).duplicated().to_numpy()]
     return Settled(number_runs(kept) if each else once, places, len(kept) - len(once), odd, refused)
 
 
@@ -118,7 +121,10 @@ def without_spikes(frame: pd.DataFrame, keep: Collection[str] = ()) -> Settled:
     detail = [f"{times(row.factor)} than {row.beside}" for row in told.itertuples()]
     refused = frame.loc[told.index].copy()  # a copy holds wide tables of counters together
     refused[REFUSED], refused[REFUSED_DETAIL] = "far-off-neighbours", detail
-    kept = frame.drop(index=told.index).reset_index(drop=True) if far.any() else frame
+    if far.any():
+        kept = frame.drop(index=told.index).reset_index(drop=True)
+    else:
+        kept = frame
     places = np.delete(np.arange(len(frame)), told.index)
     return Settled(kept, places, 0, odd[~far].reset_index(drop=True), refused)
 
@@ -132,7 +138,10 @@ def _contradictions(frame: pd.DataFrame, ids: np.ndarray) -> tuple[pd.DataFrame,
     several = pd.Series(ids).duplicated(keep=False).to_numpy()
     far = np.zeros(len(frame), dtype=bool)
     by_id = time[several].groupby(ids[several], sort=False)
-    apart = by_id.max() - by_id.min() if several.any() else time[several]
+    if several.any():
+        apart = by_id.max() - by_id.min()
+    else:
+        apart = time[several]
     if not (apart > np.log(OFF)).any():
         return pd.DataFrame(columns=list(COLUMNS)), far
     far[several] = (time[several] - by_id.transform("median")).abs() > np.log(FAR) / 2
@@ -187,11 +196,12 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
             size = part[axis].to_numpy(dtype=float)[fastest]
             factor, neighbours = off_neighbours(key, size, time[here])
             odd = np.flatnonzero((factor != 1) & ~judged)
-            beside = [
-                f"at {axis} "
-                f"{' and '.join(f'{size[one]:.12g} ({time[here[one]]:.4g} µs)' for one in two)}"
-                for two in neighbours[:, odd].T
-            ]
+            beside = []
+            for two in neighbours[:, odd].T:
+                beside.append(
+                    f"at {axis} "
+                    f"{' and '.join(f'{size[one]:.12g} ({time[here[one]]:.4g} µs)' for one in two)}"
+                )
             alone = np.where(factor[odd] > 1, np.isinf(another[odd]), another[odd] > OFF)
             parts.append(
                 pd.DataFrame(

@@ -92,20 +92,26 @@ def examples(rejected: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         first.index,
         [name for name in rows if not str(name).startswith("_") and name not in _OF_FILES],
     ]
-    values = [
-        " ".join(
-            f"{name}={_plain(value)}"
-            for name, value in row.items()
-            if not pd.isna(value) and value != ""
+    values = []
+    for row in own.to_dict("records"):
+        values.append(
+            " ".join(
+                f"{name}={_plain(value)}"
+                for name, value in row.items()
+                if not pd.isna(value) and value != ""
+            )
         )
-        for row in own.to_dict("records")
-    ]
     return first.assign(values=np.array(values, dtype=object))
 
 
 def _plain(value: Any) -> str:
-    text = f"{value:.12g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
+    if isinstance(value, float):
+        text = f"{value:.12g}"
+    else:
+        text = str(value)
+    if len(text) <= _QUOTED:
+        return text
+    return text[: _QUOTED - 1] + "…"
 
 
 def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
@@ -148,7 +154,9 @@ def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.Data
     kept, refused = frame[verdict.accepted], frame[~verdict.accepted]
     whole = complete(kept).set_axis(kept.index)
     parts = [part for part in (whole, refused) if len(part)]
-    return fill_text(pd.concat(parts).sort_index()) if parts else frame
+    if parts:
+        return fill_text(pd.concat(parts).sort_index())
+    return frame
 
 
 def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame, _Verdict]:
@@ -211,7 +219,9 @@ def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
         for name, column in text.items()
         if column.dtype != "str" or column.hasnans
     }
-    return frame.assign(**unlike) if unlike else frame
+    if unlike:
+        return frame.assign(**unlike)
+    return frame
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -241,7 +251,10 @@ class _Verdict:
         new = np.asarray(mask, dtype=bool) & self.accepted
         if new.any():
             self.reason[new], self.accepted[new] = reason, False
-            given = detail if isinstance(detail, str) else as_text(detail[new]).str.slice(0, _SHOWN)
+            if isinstance(detail, str):
+                given = detail
+            else:
+                given = as_text(detail[new]).str.slice(0, _SHOWN)
             self.detail[new] = (
                 given if isinstance(given, str) else prefix + given.replace("", empty)
             )
@@ -377,7 +390,10 @@ def plain_numbers(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArr
     Numbers that are not written plainly (``+1``, ``inf``) count as none: `pandas.to_numeric` knows
     more of them.
     """
-    chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
+    if isinstance(cells, pa.ChunkedArray):
+        chunks = cells.chunks
+    else:
+        chunks = [cells]
     if not all(_IN_NUMBERS[_bytes_of(chunk)].all() for chunk in chunks):
         return None
     filled = pc.fill_null(pc.not_equal(cells, ""), False)
@@ -438,7 +454,9 @@ class Quantity:
     @property
     def label(self) -> str:
         """Noun and unit, e.g. ``energy, J``."""
-        return f"{self.noun}, {self.unit}" if self.noun else self.unit
+        if self.noun:
+            return f"{self.noun}, {self.unit}"
+        return self.unit
 
 
 def quantity(metric: str) -> Quantity:
@@ -467,7 +485,9 @@ def measured_column(frame: pd.DataFrame, metric: str) -> str:
         for name in frame
         if str(name).removeprefix(COUNTER).casefold() == plain.removeprefix(COUNTER)
     ]
-    return metric if metric in frame or len(alike) != 1 else alike[0]
+    if metric in frame or len(alike) != 1:
+        return metric
+    return alike[0]
 
 
 def prediction_columns(metric: str) -> dict[str, str]:

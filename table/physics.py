@@ -60,11 +60,10 @@ def bound_of(frame: pd.DataFrame) -> Bound:
     devices, names = pd.factorize(frame["device"])
     sparse = _sparse(frame)
     for op, rows in each_op(frame):
-        part = (
-            frame[[name for name in op.identity if name in frame]].iloc[rows]
-            if len(rows) < len(frame)
-            else frame
-        )
+        if len(rows) < len(frame):
+            part = frame[[name for name in op.identity if name in frame]].iloc[rows]
+        else:
+            part = frame
         flops, moved = op.least(part)
         sent = op.sent(part)
         dtypes, formats = pd.factorize(op.compute_dtype(part))
@@ -80,7 +79,10 @@ def bound_of(frame: pd.DataFrame) -> Bound:
                 limits.append(("link_bw_gbs", _link_times(gpu, sent[0][own], sent[1][own])))
             for key, times in limits:
                 at = rows[own]
-                needed = np.where(sparse[at], times / 2, times) if key in gpu.peaks else times
+                if key in gpu.peaks:
+                    needed = np.where(sparse[at], times / 2, times)
+                else:
+                    needed = times
                 longer = ~(needed <= least[at]) & ~np.isnan(needed)
                 least[at[longer]], peak[at[longer]] = needed[longer], key
     return Bound(least, peak)
@@ -161,12 +163,17 @@ _TOKEN_UNITS = {"s": 1e3, "us": 1e-3, "ns": 1e-6}  # to milliseconds
 def peak_name(key: str) -> str:
     """Return what a peak is called (`Bound.peak`)."""
     figure = PEAKS.get(key) or FIGURES.get(key)
-    return figure.label if figure else "load rate of the compute units"
+    if figure:
+        return figure.label
+    return "load rate of the compute units"
 
 
 def check_keep(keep: Collection[str]) -> None:
     """Refuse words for what nobody keeps out: a ParameterError names ``keep``."""
-    unknown = [keep] if isinstance(keep, str) else [word for word in keep if word != KEEP]
+    if isinstance(keep, str):
+        unknown = [keep]
+    else:
+        unknown = [word for word in keep if word != KEEP]
     if unknown:
         raise ParameterError("keep", f"must be a list of {KEEP!r} alone, got {unknown[0]!r}")
 
@@ -208,7 +215,10 @@ def hold(
     reason, detail = np.full(len(frame), "", dtype=object), np.full(len(frame), "", dtype=object)
     slipped = np.ones(len(frame))
     devices = frame["device"].to_numpy()
-    units = _other_units(duration, bound.least_us, files, devices) if units is None else units
+    if units is None:
+        units = _other_units(duration, bound.least_us, files, devices)
+    else:
+        units = units
     if KEEP not in keep:
         impossible = (duration > LONGEST_US) | (duration < SHORTEST_US)
         above = share > REFUSED_FROM

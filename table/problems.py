@@ -39,7 +39,10 @@ def codes_of(keys: Iterable[Any]) -> np.ndarray:
             words = as_arrow(key).dictionary_encode(null_encoding="encode")
             codes, levels = words.indices.to_numpy(), words.dictionary
         else:
-            plain = np.asarray(key, dtype=object) if isinstance(key, list) else key
+            if isinstance(key, list):
+                plain = np.asarray(key, dtype=object)
+            else:
+                plain = key
             codes, levels = pd.factorize(plain, use_na_sentinel=False)
         if numbers is None:
             numbers = codes.astype(np.int64)
@@ -171,7 +174,10 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
     ids = np.empty(len(frame), dtype=np.int64)
     first = 0
     for op, rows in each_op(frame):
-        part = _told_apart(frame, op.name).take(rows) if len(rows) < len(frame) else frame
+        if len(rows) < len(frame):
+            part = _told_apart(frame, op.name).take(rows)
+        else:
+            part = frame
         names = problem_columns(frame, op.name)[::-1]  # sizes tell most rows apart, and stand last
         keys = chain(
             (comparable(part, name) for name in names),
@@ -210,17 +216,17 @@ def comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
         or name in TEXT_DIMENSIONS
         or name in DTYPE_COLUMNS
     )
-    return words_of(frame, name) if words else as_numbers(frame, name)
+    if words:
+        return words_of(frame, name)
+    return as_numbers(frame, name)
 
 
 def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
     """Return an identity column that holds words, "" where there is none; of the cache, "cold" or "warm"."""
     words = as_text(frame[name])
-    return (
-        words.str.strip().str.lower().eq(COLD).map({True: COLD, False: "warm"})
-        if name == CACHE
-        else words
-    )
+    if name == CACHE:
+        return words.str.strip().str.lower().eq(COLD).map({True: COLD, False: "warm"})
+    return words
 
 
 def _told_apart(frame: pd.DataFrame, op: str) -> pd.DataFrame:
@@ -344,11 +350,10 @@ def one_per_problem(
     """
     usable, counts = _with_metric(rows, metric)
     if usable.empty:
-        wrong = (
-            f" ({counts['metric_not_positive']} are not positive)"
-            if counts["metric_not_positive"]
-            else ""
-        )
+        if counts["metric_not_positive"]:
+            wrong = f" ({counts['metric_not_positive']} are not positive)"
+        else:
+            wrong = ""
         device = str(rows["device"].iloc[0])
         raise DataError(
             f"no row of {device} has {metric}{wrong}: choose another metric, or add it to the data"
@@ -430,7 +435,10 @@ def pair_each(
     no row has a partner.
     """
     devices, ids = rows["device"].to_numpy(dtype=object), problem_ids(rows, device=False)
-    able = np.ones(len(rows), dtype=bool) if hosts is None else np.isin(devices, list(hosts))
+    if hosts is None:
+        able = np.ones(len(rows), dtype=bool)
+    else:
+        able = np.isin(devices, list(hosts))
     mates, draws = np.flatnonzero(able), np.random.default_rng(0)
     order = mates[
         np.lexsort((draws.random(len(mates)), ids[mates]))
@@ -448,7 +456,10 @@ def pair_each(
         mate[left] = np.where(order[places] != left, order[places], -1)
     paired = np.flatnonzero(mate >= 0)
     if not len(paired):
-        what = "two devices" if hosts is None else f"{few(hosts)} and another device"
+        if hosts is None:
+            what = "two devices"
+        else:
+            what = f"{few(hosts)} and another device"
         raise DataError(f"no problem was measured on {what}: there are {few(sorted(set(devices)))}")
     alike, remarks = _of_one_work(
         rows.iloc[paired], rows.iloc[mate[paired]], "on the target than on the host"
@@ -536,9 +547,10 @@ def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, tar
         )
         if not set(here) & set(there):
             found.append(f"{name} ({_shown(here)} on {host}, {_shown(there)} on {target})")
-    reason = (
-        "they differ in " + "; ".join(found) if found else "no two rows agree in all dimensions"
-    )
+    if found:
+        reason = "they differ in " + "; ".join(found)
+    else:
+        reason = "no two rows agree in all dimensions"
     return f"no {' or '.join(common)} problem was measured on both {host} and {target}: {reason}"
 
 

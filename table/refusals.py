@@ -82,7 +82,9 @@ def reason_of(code: str) -> str:
 
 def coded(code: str) -> str:
     """Return a reason as it is counted: its code and its text, ``[zero-duration] duration is zero``."""
-    return f"[{code}] {REASONS[code]}" if code in REASONS else code
+    if code in REASONS:
+        return f"[{code}] {REASONS[code]}"
+    return code
 
 
 def row_refused(code: str, detail: str = "") -> Remark:

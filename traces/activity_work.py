@@ -69,9 +69,9 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
     ]
     rows = [describe_call(name, text) for name, text in calls]
     sizes = list(dict.fromkeys(key for row in rows for key in row if key not in WORDS))
-    columns: dict[str, Any] = {
-        name: pd.Series([row.get(name, "") for row in rows], dtype="str") for name in WORDS
-    }
+    columns: dict[str, Any] = {}
+    for name in WORDS:
+        columns[(name)] = pd.Series([row.get(name, "") for row in rows], dtype="str")
     columns |= {
         name: np.array([row.get(name, np.nan) for row in rows], dtype=float) for name in sizes
     }
@@ -88,7 +88,9 @@ def describe_call(name: str, inputs: str) -> Described:
         found = read(call)
     except NO_FIT:
         return {}
-    return found if _usable(found) else {}
+    if _usable(found):
+        return found
+    return {}
 
 
 def parse_call(name: str, inputs: str) -> Call | None:
@@ -200,7 +202,10 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
         threads=launch_product(table, "block"),
     )
     for what, op in ((MEMCPY, "copy"), (MEMSET, "fill")):
-        variant = _words(table, "name") if what == MEMCPY else np.full(count, "", dtype=object)
+        if what == MEMCPY:
+            variant = _words(table, "name")
+        else:
+            variant = np.full(count, "", dtype=object)
         result.put(
             kind == what, op, variant, "uint8", rows=np.ones(count), cols=_floats(table, "bytes")
         )

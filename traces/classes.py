@@ -144,7 +144,9 @@ def rules() -> tuple[Rule, ...]:
 def _either(patterns: Iterable[str]) -> re.Pattern[str] | None:
     """Return one expression for all patterns; a leading ``(?i)`` is confined to its own pattern."""
     parts = [f"(?i:{part[4:]})" if part.startswith("(?i)") else f"(?:{part})" for part in patterns]
-    return re.compile("|".join(parts)) if parts else None
+    if parts:
+        return re.compile("|".join(parts))
+    return None
 
 
 @cache
@@ -161,7 +163,11 @@ def _opaque() -> re.Pattern[str]:
 
 @cache
 def _kernel_class_of() -> dict[str, str]:
-    return {op: kernel for kernel, ops in _data()["kernel_classes"].items() for op in ops}
+    result = {}
+    for kernel, ops in _data()["kernel_classes"].items():
+        for op in ops:
+            result[(op)] = kernel
+    return result
 
 
 def _cases(table: pd.DataFrame) -> tuple[IntArray, list[tuple[str, str, str, str, bool]]]:
@@ -181,10 +187,16 @@ def _classes_of(
     kind: str, name: str, op_name: str, op_stack: str, collective: bool
 ) -> tuple[str, str]:
     """Return the kernel class and the op class of one case."""
-    unmistakable = _of_kernel(name, True) if kind == KERNEL else kind
+    if kind == KERNEL:
+        unmistakable = _of_kernel(name, True)
+    else:
+        unmistakable = kind
     operator = _of_stack(op_name, op_stack)
     if unmistakable in (MEMCPY, MEMSET):
-        served = operator if operator in _data()["keeps_helpers"] else unmistakable
+        if operator in _data()["keeps_helpers"]:
+            served = operator
+        else:
+            served = unmistakable
         return _kernel_class_of()[unmistakable], served
     op_class = (
         (COLLECTIVE if collective else "") or unmistakable or operator or _of_kernel(name, False)

@@ -267,7 +267,9 @@ def _typed(name: str, values: Any, index: pd.RangeIndex, blank: pd.Series) -> pd
     if isinstance(values, pd.Series):
         values = values.array
     if name in TEXT:
-        return blank if values is None else _words(values, index)
+        if values is None:
+            return blank
+        return _words(values, index)
     if name in NANOSECONDS:
         return pd.Series(values, index=index, dtype=np.int64)
     if name == "linked":
@@ -286,8 +288,13 @@ def _words(values: Any, index: pd.RangeIndex) -> pd.Series:
     if isinstance(values, pd.Categorical):
         words = pd.Series(values, index=index)
         if values.isna().any():
-            filled = words if "" in words.cat.categories else words.cat.add_categories([""])
+            if "" in words.cat.categories:
+                filled = words
+            else:
+                filled = words.cat.add_categories([""])
             words = filled.fillna("")
         return words
     words = pd.Series(values, index=index, dtype="str")
-    return words.fillna("") if words.hasnans else words
+    if words.hasnans:
+        return words.fillna("")
+    return words

@@ -106,7 +106,10 @@ def epoch_numbers(
     if rule.by == "marker" and len(chosen := matching(ranges, rule)):
         return _in_ranges(table, chosen)
     numbers = np.full(len(table), OUTSIDE, dtype=np.int64)
-    gpu = codes_of([table["rank"], table["gpu"]]) if len(table) else np.zeros(0, dtype=np.int64)
+    if len(table):
+        gpu = codes_of([table["rank"], table["gpu"]])
+    else:
+        gpu = np.zeros(0, dtype=np.int64)
     order = np.lexsort((table["start_ns"].to_numpy(), gpu))
     for own in np.split(order, np.flatnonzero(np.diff(gpu[order])) + 1):
         part = table.iloc[own]
@@ -242,7 +245,10 @@ def _sum(part: pd.DataFrame, name: str) -> tuple[float, float]:
     """Return the sum of a column, NaN where too little of it is known, and the share of the time it is known for."""
     known = part[name].notna().to_numpy()
     time = part["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
-    share = float(time[known].sum() / time.sum()) if time.sum() > 0 else 0.0
+    if time.sum() > 0:
+        share = float(time[known].sum() / time.sum())
+    else:
+        share = 0.0
     return (float(part[name].sum()) if share >= KNOWN else np.nan), share
 
 

@@ -62,7 +62,9 @@ def busy_ns(table: pd.DataFrame) -> int:
 def span_ns(table: pd.DataFrame) -> int:
     """Return the time from the first start to the last end."""
     starts, ends = _sorted(table)
-    return int(ends.max() - starts.min()) if len(starts) else 0
+    if len(starts):
+        return int(ends.max() - starts.min())
+    return 0
 
 
 def queue_codes(table: pd.DataFrame) -> IntArray:
@@ -168,7 +170,9 @@ def resolution_ns(values: IntArray) -> int:
     distinct = np.unique(every)
     if len(distinct) == 2 and len(every) >= _OFTEN:
         return int(max(np.gcd.reduce(distinct), np.gcd.reduce(distinct + 1)))
-    return int(np.gcd.reduce(np.diff(distinct))) if len(distinct) >= 3 else 0
+    if len(distinct) >= 3:
+        return int(np.gcd.reduce(np.diff(distinct)))
+    return 0
 
 
 def _sorted(table: pd.DataFrame) -> tuple[IntArray, IntArray]:
@@ -223,7 +227,10 @@ def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     damage, linked = impossible(table), table["linked"].to_numpy()
     overrun = overruns(table)
     table = without_overruns(table)
-    first_step_ns = -np.inf if steps.empty else steps["start_ns"].min()
+    if steps.empty:
+        first_step_ns = -np.inf
+    else:
+        first_step_ns = steps["start_ns"].min()
     numbered = table["dispatch_id"].notna()
     found = {
         **{code: (damage == code) & ~overrun for code in IMPOSSIBLE},
@@ -277,7 +284,9 @@ def by_severity(findings: Sequence[Finding]) -> list[Finding]:
 def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
     """Return the share of the GPU time that some rows have; None where the trace has no time."""
     time = np.clip(table["duration_ns"].to_numpy(dtype=np.float64), 0, LONGEST_NS)
-    return float(time[rows].sum() / time.sum()) if time.sum() > 0 else None
+    if time.sum() > 0:
+        return float(time[rows].sum() / time.sum())
+    return None
 
 
 def impossible(table: pd.DataFrame) -> ObjectArray:

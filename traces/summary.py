@@ -273,11 +273,10 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     stated = calls.loc[alone, [*STATED]].astype("Float64").astype(float).dropna(axis=1, how="all")
     found |= {f"{LAUNCH}{name}": stated[name].reindex(calls.index) for name in stated}
     counters = counters_of(table)
-    counted = (
-        grouped[counters].sum(min_count=1).reset_index(drop=True)
-        if counters
-        else pd.DataFrame(index=calls.index)
-    )
+    if counters:
+        counted = grouped[counters].sum(min_count=1).reset_index(drop=True)
+    else:
+        counted = pd.DataFrame(index=calls.index)
     return _with_defects(
         pd.concat([pd.DataFrame(found, index=calls.index), counted], axis=1), calls
     )

@@ -80,7 +80,9 @@ class Attention:
     @property
     def value(self) -> int:
         """Width of a value."""
-        return self.latent.value if self.latent else self.value_dim or self.head_dim
+        if self.latent:
+            return self.latent.value
+        return self.value_dim or self.head_dim
 
     def cached(self, tp: int = 1) -> float:
         """Return the elements of keys and values that one token leaves in one layer on one of ``tp`` GPUs.
@@ -213,30 +215,39 @@ class Architecture:
             f"{self.name} is configured for"
         )
         allowed = tokens <= self.context or not self.context
-        beyond = (
-            [] if allowed else [remark("beyond-context", text, tokens=tokens, context=self.context)]
-        )
+        if allowed:
+            beyond = []
+        else:
+            beyond = [remark("beyond-context", text, tokens=tokens, context=self.context)]
         return [*self.remarks, *beyond]
 
     @property
     def heads(self) -> int:
         """Query heads of the first attention; 0 where there is none."""
-        return self.attention[0].heads if self.attention else 0
+        if self.attention:
+            return self.attention[0].heads
+        return 0
 
     @property
     def kv_heads(self) -> int:
         """Heads with keys of the first attention."""
-        return self.attention[0].kv_heads if self.attention else 0
+        if self.attention:
+            return self.attention[0].kv_heads
+        return 0
 
     @property
     def head_dim(self) -> int:
         """Width of a head of the first attention."""
-        return self.attention[0].head_dim if self.attention else 0
+        if self.attention:
+            return self.attention[0].head_dim
+        return 0
 
     @property
     def latent(self) -> Latent | None:
         """Widths of latent attention."""
-        return self.attention[0].latent if self.attention else None
+        if self.attention:
+            return self.attention[0].latent
+        return None
 
     @property
     def ffn(self) -> int:
@@ -246,22 +257,31 @@ class Architecture:
     @property
     def experts(self) -> int:
         """Experts of a layer; 0 for a dense model."""
-        return self.mixture.experts if self.mixture else 0
+        if self.mixture:
+            return self.mixture.experts
+        return 0
 
     @property
     def experts_per_token(self) -> int:
         """Experts that a token visits."""
-        return self.mixture.visited if self.mixture else 0
+        if self.mixture:
+            return self.mixture.visited
+        return 0
 
     @property
     def mixture_layers(self) -> int:
         """Layers whose feed-forward part is a mixture of experts."""
-        return self.mixture.layers if self.mixture else 0
+        if self.mixture:
+            return self.mixture.layers
+        return 0
 
     @property
     def met_width(self) -> int:
         """Inner width of the feed-forward part that a token meets in a layer: the widest of any."""
-        met = self.mixture.visited * self.mixture.width + self.mixture.shared if self.mixture else 0
+        if self.mixture:
+            met = self.mixture.visited * self.mixture.width + self.mixture.shared
+        else:
+            met = 0
         return max(self.ffn, met)
 
     @property
@@ -278,16 +298,16 @@ class Architecture:
     @property
     def ffn_matrices(self) -> int:
         """Matrices of a feed-forward part: three where it is gated, else two."""
-        return 3 if self.gated else 2
+        if self.gated:
+            return 3
+        return 2
 
     @property
     def expert_parameters(self) -> int:
         """Weights of one expert."""
-        return (
-            self.ffn_matrices * (self.mixture.inputs or self.hidden) * self.mixture.width
-            if self.mixture
-            else 0
-        )
+        if self.mixture:
+            return self.ffn_matrices * (self.mixture.inputs or self.hidden) * self.mixture.width
+        return 0
 
     @property
     def embedding_parameters(self) -> int:
@@ -538,7 +558,10 @@ def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
                 ),
             ]
         if one.index_heads:
-            source = one.latent.query_rank if one.latent and one.latent.query_rank else hidden
+            if one.latent and one.latent.query_rank:
+                source = one.latent.query_rank
+            else:
+                source = hidden
             matrices.append(
                 Matrix("index query", one.index_heads * one.index_dim, source, share, cut=False)
             )

@@ -117,9 +117,10 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
                 )
             )
             found.message[place] = each * one.count
-            spread_of = (
-                "layer.collectives" if setting.network.nodes(ranks) == 1 else "distance.nodes"
-            )
+            if setting.network.nodes(ranks) == 1:
+                spread_of = "layer.collectives"
+            else:
+                spread_of = "distance.nodes"
             found.message_sigma[place] = PRIORS[spread_of].value
     places = [place for place, one in enumerate(layers) if one.op]
     if not places:
@@ -257,7 +258,9 @@ def planned(layers: Sequence[LayerOfGraph], times: LayerTimes) -> Plan:
 
 def streams_of(layers: Sequence[LayerOfGraph]) -> list[int]:
     """Return the first stream, that of computing, of the rank of each layer; its messages' is the next."""
-    places = {rank: 2 * place for place, rank in enumerate(sorted({one.rank for one in layers}))}
+    places = {}
+    for place, rank in enumerate(sorted({one.rank for one in layers})):
+        places[(rank)] = 2 * place
     return [places[one.rank] for one in layers]
 
 
@@ -300,7 +303,10 @@ def drawn_parts(times: LayerTimes, plan: Plan, normal: FloatArray) -> dict[str, 
     found = {name: np.zeros(len(normal)) for name in PARTS}
     for place in plan.critical():
         layer, stream = plan.tasks[place]
-        name = "collectives" if stream == LINKS else PARTS[times.part[layer]]
+        if stream == LINKS:
+            name = "collectives"
+        else:
+            name = PARTS[times.part[layer]]
         found[name] += _task_seconds(plan.tasks[place], times, normal)
     return {name: draws for name, draws in found.items() if draws.any()}
 

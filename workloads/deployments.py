@@ -226,7 +226,10 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             or one.setting.gpus == max(dividing[one.setting.gpu.name, count])
         )
     ]
-    every = drawn.at_rate(ways) if question.rate is not None else drawn.closed(ways)
+    if question.rate is not None:
+        every = drawn.at_rate(ways)
+    else:
+        every = drawn.closed(ways)
     if question.limited:
         best = _best(question, every)
     else:
@@ -314,7 +317,9 @@ def _answers(
 def surest(choice: Choice, share: float) -> pd.Series | None:
     """Return the cheapest of all ways that hold with a share of the distribution or more; None where none does."""
     ranked = _ranked(choice.question, choice.ways[choice.ways["holds"] >= share])
-    return None if ranked.empty else ranked.iloc[0]
+    if ranked.empty:
+        return None
+    return ranked.iloc[0]
 
 
 def _whose(served: Sequence[Served], names: Sequence[str]) -> Iterator[Remark]:
@@ -407,11 +412,10 @@ def _formats(question: Question, gpu: GPU) -> Iterator[tuple[Architecture, str |
 
 def _cuts(question: Question, model: Architecture, size: int) -> Iterator[tuple[int, int, int]]:
     """Yield tp, dp and ep of so many GPUs: all share each layer; of mixtures also the experts, or only these."""
-    ways = (
-        [(size, 1, 1), (size, 1, size), (1, size, size)]
-        if model.experts and size > 1
-        else [(size, 1, 1)]
-    )
+    if model.experts and size > 1:
+        ways = [(size, 1, 1), (size, 1, size), (1, size, size)]
+    else:
+        ways = [(size, 1, 1)]
     for tp, dp, ep in ways:
         if (not question.tp or tp in question.tp) and (not question.ep or ep in question.ep):
             yield tp, dp, ep
@@ -458,7 +462,10 @@ class _Drawn:
             if limit is not None:
                 holds *= each(NORMAL.cdf, (np.log(limit) - np.log(middle)) / spread)[places].ravel()
         tokens = rate[places].reshape(-1, 3) * asked.output_len  # a second, of one replica
-        repeated = [way for way in ways for _ in self.users]
+        repeated = []
+        for way in ways:
+            for _ in self.users:
+                repeated.append(way)
         return self._table(repeated, np.tile(self.users, len(ways)), ttft, tpot, tokens, holds)
 
     def at_rate(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
@@ -583,11 +590,17 @@ def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
     """Return ways in order: those that hold by cost, the others by how surely, then by how far they are off."""
     held = ways["holds"] >= HOLDS
     if question.rate is not None:
-        price = ways["gpu"].map(question.price.of) if question.price else 1.0
+        if question.price:
+            price = ways["gpu"].map(question.price.of)
+        else:
+            price = 1.0
         cost = ways["gpus"] * price
         off = question.rate * question.output_len / (ways["tokens_per_s_per_gpu"] * ways["gpus"])
     else:
-        cost = ways["cost_per_million"] if question.price else 1.0 / ways["tokens_per_s_per_gpu"]
+        if question.price:
+            cost = ways["cost_per_million"]
+        else:
+            cost = 1.0 / ways["tokens_per_s_per_gpu"]
         off = pd.Series(1.0, index=ways.index)
     for limit, name in ((question.ttft_ms, "ttft_ms"), (question.tpot_ms, "tpot_ms")):
         if limit is not None:

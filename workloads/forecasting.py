@@ -241,7 +241,9 @@ class Forecast:
             return "unknown"
         if self.half_width > need:
             return "not reached"
-        return "unknown" if "gpu" in self.spreads else "reached"
+        if "gpu" in self.spreads:
+            return "unknown"
+        return "reached"
 
 
 def forecast(
@@ -268,7 +270,10 @@ def forecast(
     """
     setting: Setting | GraphSetting
     if isinstance(given, Mapping):
-        setting = complete_graph(given) if is_graph(given.get("model")) else complete(given)
+        if is_graph(given.get("model")):
+            setting = complete_graph(given)
+        else:
+            setting = complete(given)
     else:
         setting = given
     if isinstance(setting, GraphSetting):
@@ -375,7 +380,10 @@ def roofline_s(setting: Setting) -> float:
         tokens = float(setting.global_batch * setting.seq_len)
         return counted_flop(model, tokens, setting.seq_len, frozen=setting.lora) / rate
     serving = setting.kind == "inference"
-    together = setting.batch if serving else min(setting.num_prompts, setting.max_num_seqs)
+    if serving:
+        together = setting.batch
+    else:
+        together = min(setting.num_prompts, setting.max_num_seqs)
     size = BITS[setting.dtype] / 8
     cached = (
         together
@@ -391,11 +399,10 @@ def roofline_s(setting: Setting) -> float:
         touched += model.mixture_layers * max(others, 0.0) * model.expert_parameters
     reading = (setting.dp * touched * size + cached) / bandwidth
     computing = 2.0 * model.active_parameters * together / rate
-    prompts = (
-        0.0
-        if setting.prefix_cache
-        else 2.0 * model.active_parameters * together * setting.input_len / rate
-    )
+    if setting.prefix_cache:
+        prompts = 0.0
+    else:
+        prompts = 2.0 * model.active_parameters * together * setting.input_len / rate
     rounds = 1.0 if serving else setting.num_prompts / together
     return rounds * (setting.output_len * max(reading, computing) + prompts)
 
@@ -411,7 +418,10 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
             setting=setting, memory_gb=needed, memory=held, fits=False, reason=why, unit=unit
         )
     schedule = _schedule(setting, memory)
-    release = find_release(setting.release) if setting.release else unknown_release()
+    if setting.release:
+        release = find_release(setting.release)
+    else:
+        release = unknown_release()
     steps, prompts = (
         step_parts(setting, schedule, sources),
         prompt_parts(setting, schedule, sources),
@@ -510,13 +520,15 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
             f"{memory.available:,.0f}"
         )
         notes.append(remark(MAY_NOT_FIT, text, lower_gb=memory.lean, upper_gb=memory.full))
-    release = (
-        find_release(setting.release, "training")
-        if setting.release
-        else unknown_release("training")
-    )
+    if setting.release:
+        release = find_release(setting.release, "training")
+    else:
+        release = unknown_release("training")
     rows = as_rows([training_parts(setting, sources)], "training")[0]
-    common = {"residual": RESIDUALS["training"]} if release.name else {"step": STEP}
+    if release.name:
+        common = {"residual": RESIDUALS["training"]}
+    else:
+        common = {"step": STEP}
     if release.name and _is_other(setting, release):
         common["model"] = OTHER_MODEL
     if (
@@ -669,9 +681,15 @@ def _does_not_fit(
 ) -> Remark:
     """Return by how much it does not fit, and what would; ``largest_step`` where it runs in steps of tokens."""
     ways = [f"tp ≥ {needed_tp}"] if needed_tp else []
-    ways += [f"a batch of at most {largest_batch:,}"] if largest_batch else []
+    if largest_batch:
+        ways += [f"a batch of at most {largest_batch:,}"]
+    else:
+        ways += []
     ways += [f"steps of at most {tokens:,} tokens" for tokens in steps.values() if tokens]
-    advice = f": needs {' or '.join(ways)}" if ways else ", however it is split and with any batch"
+    if ways:
+        advice = f": needs {' or '.join(ways)}"
+    else:
+        advice = ", however it is split and with any batch"
     text = f"does not fit, by {missing_gb:,.0f} GiB on each GPU{advice}"
     values = {
         "missing_gb": missing_gb,
@@ -689,7 +707,10 @@ def _schedule(setting: Setting, memory: InferenceMemory) -> Schedule:
     requests = -(
         -(setting.batch if setting.kind == "inference" else setting.num_prompts) // setting.dp
     )
-    most = requests if setting.kind == "inference" else setting.max_num_seqs
+    if setting.kind == "inference":
+        most = requests
+    else:
+        most = setting.max_num_seqs
     return serve(
         requests, setting.input_len, setting.output_len, most=most, cache_tokens=memory.tokens
     )

@@ -151,7 +151,10 @@ def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], f
                 for one in (*row["waits"], row["parent"])
                 if one in names and one != row["id"]
             ]
-            us = 0 if pd.isna(row["duration_us"]) else int(row["duration_us"])
+            if pd.isna(row["duration_us"]):
+                us = 0
+            else:
+                us = int(row["duration_us"])
             does = (_message_of(row) if row["collective"] else None) or {"time_us": us}
             layers.append({"name": names[row["id"]], "after": after, **does})
         text = f"no operator has its shape: {len(layers):,} nodes keep their times of the trace"
@@ -212,7 +215,10 @@ def _message_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
         return {}
     if pd.isna(row["collective_bytes"]):
         return None
-    ranks = {} if pd.isna(row["group_size"]) else {"ranks": int(row["group_size"])}
+    if pd.isna(row["group_size"]):
+        ranks = {}
+    else:
+        ranks = {"ranks": int(row["group_size"])}
     return {"collective": collective, "message_bytes": int(row["collective_bytes"]), **ranks}
 
 
@@ -305,8 +311,14 @@ def left_out(names: Sequence[str], share: float, by: str) -> Iterator[Remark]:
     if names:
         counts = Counter(names).most_common()
         named = tuple(f"{count} {_short(name)}" for name, count in counts[:NAMED])
-        others = f" and {len(counts) - len(named):,} kinds more" if len(counts) > len(named) else ""
-        of = "of the time of kernels where it was recorded" if by == "time" else "of the operators"
+        if len(counts) > len(named):
+            others = f" and {len(counts) - len(named):,} kinds more"
+        else:
+            others = ""
+        if by == "time":
+            of = "of the time of kernels where it was recorded"
+        else:
+            of = "of the operators"
         listed = f"{', '.join(named)}{others}"
         text = (
             f"{len(names):,} operators without a law are left out, {100 * share:.2g} % {of}: "
@@ -438,21 +450,19 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
     trace = read_mpi_trace(path)
     stated = _SPEED.fullmatch(unit.strip())
     if trace.timed == bool(unit) or (unit and not stated):
-        told = (
-            "is for traces without times, and this one has them"
-            if trace.timed
-            else (
+        if trace.timed:
+            told = "is for traces without times, and this one has them"
+        else:
+            told = (
                 "must say the speed that the amounts stand for, as smpi/host-speed did: 120Gf, "
                 "1e9f, "
                 f"got {unit!r}"
             )
-        )
         raise ParameterError("time_unit", told)
-    per_us = (
-        1e-6
-        if stated is None
-        else float(stated[1]) * 1000.0 ** " kMGTPE".index(stated[2] or " ") / 1e6
-    )
+    if stated is None:
+        per_us = 1e-6
+    else:
+        per_us = float(stated[1]) * 1000.0 ** " kMGTPE".index(stated[2] or " ") / 1e6
     if not 1e-9 < per_us < 1e15:
         raise ParameterError("time_unit", f"must be a speed above 1 kf, got {unit!r}")
     scale = 1e6 if stated is None else 1 / per_us
@@ -500,7 +510,10 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
                 before = [met[shared]["name"]]
                 continue
             does = {"collective": collective, "message_bytes": action.message_bytes}
-            does = does if collective else {"time_us": action.amount * scale}
+            if collective:
+                does = does
+            else:
+                does = {"time_us": action.amount * scale}
             layers.append({"name": name, "after": [*before], "rank": rank, **does})
             if shared >= 0:
                 met[shared] = layers[-1]
@@ -508,11 +521,10 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
                 under_way.append(name)
             else:
                 before = [name]
-    of = (
-        f"{len(trace.ranks)} ranks are played together"
-        if len(trace.ranks) > 1
-        else "1 rank is played"
-    )
+    if len(trace.ranks) > 1:
+        of = f"{len(trace.ranks)} ranks are played together"
+    else:
+        of = "1 rank is played"
     code, times = "times-of-graph", f"its amounts are taken at {unit}"
     if trace.timed:
         code, times = "times-of-trace", "its times are those of the trace"
@@ -533,7 +545,10 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
     busy = [sum(one.amount for one in actions) for actions in trace.ranks.values()]
     longest = max(busy)
     apart = (alone or missing) and longest > 0
-    spread = float(np.log(sum(busy) / longest + missing) / NINETY_PERCENT) if apart else 0.0
+    if apart:
+        spread = float(np.log(sum(busy) / longest + missing) / NINETY_PERCENT)
+    else:
+        spread = 0.0
     if lost:
         listed = few(f"{count} {visible(name)[:40]}" for name, count in lost.most_common())
         notes.append(
@@ -564,25 +579,25 @@ def _sent_to_nobody(trace: MpiTrace) -> int:
 def _missing_ranks(trace: MpiTrace) -> int:
     """Return how many ranks have no action though messages name them, or ranks with higher numbers."""
     present = {rank for rank, actions in trace.ranks.items() if actions and rank < MOST_RANKS}
-    named = {
-        one.peer
-        for actions in trace.ranks.values()
-        for one in actions
-        if 0 <= one.peer < MOST_RANKS
-    }
+    named = set()
+    for actions in trace.ranks.values():
+        for one in actions:
+            if 0 <= one.peer < MOST_RANKS:
+                named.add(one.peer)
     return max(present | named, default=-1) + 1 - len(present)
 
 
 def _meetings(trace: MpiTrace) -> int:
     """Return how many collectives from the first on all ranks have, of the same name: they meet in them."""
-    names = [
-        [
-            one.collective
-            for one in actions
-            if one.kind == MESSAGE and one.peer < 0 and collective_of(one.collective)
-        ]
-        for actions in trace.ranks.values()
-    ]
+    names = []
+    for actions in trace.ranks.values():
+        names.append(
+            [
+                one.collective
+                for one in actions
+                if one.kind == MESSAGE and one.peer < 0 and collective_of(one.collective)
+            ]
+        )
     shared = 0
     for each in zip(*names, strict=False):
         if len(set(each)) > 1:
@@ -634,7 +649,10 @@ def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:
         elif node.op not in _NO_WORK and not constant.issuperset(node.outputs):
             shape = _shape(node, model.values)
             if shape:
-                name = node.name if node.name and node.name not in names else f"{node.op} {place}"
+                if node.name and node.name not in names:
+                    name = node.name
+                else:
+                    name = f"{node.op} {place}"
                 names.add(name)
                 layers.append({"name": name, "after": list(waits), **shape})
                 waits = (name,)
@@ -656,15 +674,17 @@ def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
     present = [one for one in inputs if one is not None]
     try:
         if node.op in _ELEMENTWISE or node.op in _POOLS:
-            operands = (
-                [one for one in present if prod(one.dims) > 1]
-                if node.op not in _POOLS
-                else present[:1]
-            )
+            if node.op not in _POOLS:
+                operands = [one for one in present if prod(one.dims) > 1]
+            else:
+                operands = present[:1]
             sizes = [prod(one.dims) for one in operands] or [1]
             found = _rows("elementwise", output.dims)
             found |= {"inputs": len(sizes), "elements_a": sizes[0], "elements_b": sum(sizes[1:])}
-            found |= {"dtype_b": operands[1].dtype} if len(operands) > 1 else {}
+            if len(operands) > 1:
+                found |= {"dtype_b": operands[1].dtype}
+            else:
+                found |= {}
         elif node.op in _COPIES:
             found = _rows("copy", present[0].dims if node.op == "Split" else output.dims)
         elif node.op.startswith(_REDUCTIONS):
@@ -681,11 +701,9 @@ def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
     ):  # fewer inputs or sizes than the operator has
         return {}
     formats = {"dtype_a": first.dtype, "dtype_out": output.dtype}
-    return (
-        {name: value for name, value in {**formats, **found}.items() if value != ""}
-        if found
-        else {}
-    )
+    if found:
+        return {name: value for name, value in {**formats, **found}.items() if value != ""}
+    return {}
 
 
 def _rows(op: str, dims: tuple[int, ...], cols: int | None = None) -> Shape:
@@ -710,11 +728,9 @@ def _gemm(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
     turned = [node.attributes.get(name, 0) for name in ("transA", "transB")]
     pairs = zip(inputs[:2], turned, strict=True)
     a, b = (Tensor(one.dims[::-1] if turn else one.dims, one.dtype) for one, turn in pairs)
-    return (
-        _product("aten::addmm", [_tensor(inputs[2]), a, b, "1"])
-        if len(inputs) > 2
-        else _product("aten::mm", [a, b])
-    )
+    if len(inputs) > 2:
+        return _product("aten::addmm", [_tensor(inputs[2]), a, b, "1"])
+    return _product("aten::mm", [a, b])
 
 
 def _product(name: str, arguments: list[Tensor | str | None]) -> Shape:
@@ -731,7 +747,10 @@ def _tensor(value: Value) -> Tensor:
 def _conv(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
     """Return a convolution; a transposed one is the backward pass by data of that from its result to its input."""
     weights, turned = inputs[1].dims, node.op == "ConvTranspose"
-    near, far = (output.dims, inputs[0].dims) if turned else (inputs[0].dims, output.dims)
+    if turned:
+        near, far = (output.dims, inputs[0].dims)
+    else:
+        near, far = (inputs[0].dims, output.dims)
     axes = len(weights) - 2
     sides = {
         "in": near[2:],
@@ -796,7 +815,10 @@ def _softmax(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
 
 
 def _batch_norm(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
-    op = "batch_norm" if node.attributes.get("training_mode") else "batch_norm_inference"
+    if node.attributes.get("training_mode"):
+        op = "batch_norm"
+    else:
+        op = "batch_norm_inference"
     return _rows(op, output.dims, prod(output.dims) // output.dims[1])
 
 
@@ -842,7 +864,10 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
     [('node 0', 1.5, []), ('node 1', 2, ['node 0'])]
     """
     if unit not in UNITS:
-        stated = f"got {unit!r}" if unit else "the file does not say it"
+        if unit:
+            stated = f"got {unit!r}"
+        else:
+            stated = "the file does not say it"
         raise ParameterError(
             "time_unit",
             f"must say what the times of the graph are in, {', '.join(UNITS)}: {stated}",
@@ -872,11 +897,10 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
         computes = bool(node.get("supportedOnFpga", True))
         if not computes:
             on_cpu.append(name)
-        time = (
-            _by_degree(node, tp, name)
-            if piper
-            else node.get("fpgaLatency" if computes else "cpuLatency")
-        )
+        if piper:
+            time = _by_degree(node, tp, name)
+        else:
+            time = node.get("fpgaLatency" if computes else "cpuLatency")
         if time is None:
             raise DataError(f"node {name!r} has no time")
         phase = "backward" if node.get("isBackwardNode") else ""

@@ -107,7 +107,10 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
         ends = float(left[running].min())
         free = (cache_tokens - float(length[running].sum())) / running.size
         alone = not waiting.size or running.size >= most
-        steps = ends if alone and free > ends else min(float(stretch), ends)
+        if alone and free > ends:
+            steps = ends
+        else:
+            steps = min(float(stretch), ends)
         stretches.append(
             (steps, running.size, length[running].sum() + running.size * (steps + 1) / 2)
         )
@@ -253,7 +256,10 @@ def _tokens(
         if ep > 1:
             sent = message * one.experts.visited / tp
             collectives += 2.0 * one.experts.share * collective_us("all_to_all", sent, ep)
-    stages = pp * collective_us("send_recv", message, tp * pp) if pp > 1 else 0.0
+    if pp > 1:
+        stages = pp * collective_us("send_recv", message, tp * pp)
+    else:
+        stages = 0.0
     return products * model.layers, collectives * model.layers + stages
 
 

@@ -305,9 +305,10 @@ class Sources:
             self.known.update(
                 zip(new, zip(found.us, found.spread, found.source, strict=True), strict=True)
             )
-        us, spread, source = (
-            zip(*(self.known[key] for key in keys), strict=True) if keys else ((), (), ())
-        )
+        if keys:
+            us, spread, source = zip(*(self.known[key] for key in keys), strict=True)
+        else:
+            us, spread, source = ((), (), ())
         return Found(
             np.array(us, dtype=float).reshape(shape),
             np.nan_to_num(np.array(spread, dtype=float)).reshape(shape),
@@ -329,7 +330,9 @@ class Sources:
                 replace(law, weight_bytes=BITS[weights] / 8),
                 "",
             )  # in no format that a source knows
-        return LearnedProducts(law, gpu.name, dtype, self) if self.runs else law
+        if self.runs:
+            return LearnedProducts(law, gpu.name, dtype, self)
+        return law
 
     def attention_us(
         self,

@@ -138,7 +138,9 @@ def _called(name: str) -> Architecture | None:
 def _titled(word: str, known: str) -> Architecture:
     """Return a known model under the name that was asked for, where that is another model of equal configuration."""
     found = _of_table(known)
-    return replace(found, name=word) if word in _aliases(_texts()[known]) else found
+    if word in _aliases(_texts()[known]):
+        return replace(found, name=word)
+    return found
 
 
 def _plain(name: str) -> str:
@@ -164,7 +166,9 @@ _ALIASES: Final = re.compile(r"^aliases = \[[^\]]*\]", re.MULTILINE)
 
 
 def _aliases(text: str) -> list[str]:
-    return tomllib.loads(found[0])["aliases"] if (found := _ALIASES.search(text)) else []
+    if found := _ALIASES.search(text):
+        return tomllib.loads(found[0])["aliases"]
+    return []
 
 
 @cache
@@ -176,8 +180,14 @@ def _table(name: str) -> dict[str, Any]:
 def _of_table(name: str) -> Architecture:
     """Return the model of a table of models.toml; one that is ``like`` another differs in what it states."""
     table = _table(name)
-    table = (_table(table["like"]) | table) if "like" in table else table
-    latent = Latent(**table["latent"]) if "latent" in table else None
+    if "like" in table:
+        table = _table(table["like"]) | table
+    else:
+        table = table
+    if "latent" in table:
+        latent = Latent(**table["latent"])
+    else:
+        latent = None
     return Architecture(
         name=name,
         hidden=table["hidden"],
@@ -251,4 +261,6 @@ def _cached(name: str) -> Path | None:
         if file.is_file():
             return file
     found = sorted(folder.glob("snapshots/*/config.json"), key=lambda one: one.stat().st_mtime)
-    return found[-1] if found else None
+    if found:
+        return found[-1]
+    return None

@@ -135,11 +135,10 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
         host = stated["measured_on"]
         known["measured_on"] = host if isinstance(host, GPU) else find(host)
     dims, sizes = stated.get("dims", ""), {}
-    pairs = (
-        dims.items()
-        if isinstance(dims, Mapping)
-        else (one.partition("=")[::2] for one in _words(dims))
-    )
+    if isinstance(dims, Mapping):
+        pairs = dims.items()
+    else:
+        pairs = (one.partition("=")[::2] for one in _words(dims))
     for name, size in pairs:
         if not (str(size).isdecimal() and 0 < int(size) < 2**31):
             raise ParameterError(
@@ -272,17 +271,25 @@ def _is_onnx(path: Path) -> bool:
 def _is_published(found: Mapping[str, Any]) -> bool:
     """Whether the contents of a JSON file are the input of a planner, in one of the two forms."""
     nodes = found.get("nodes")
-    first = nodes[0] if isinstance(nodes, list) and nodes else None
+    if isinstance(nodes, list) and nodes:
+        first = nodes[0]
+    else:
+        first = None
     return isinstance(first, dict) and any(mark in first for mark in ("fpgaLatency", "TMPCs"))
 
 
 def _json(path: Path) -> dict[str, Any]:
     """Return the object of a file, an empty one where it holds another thing or is not there."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8")) if isfile(path) else {}
+        if isfile(path):
+            found = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            found = {}
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if isinstance(found, dict):
+        return found
+    return {}
 
 
 def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
@@ -301,7 +308,10 @@ def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
     waits: dict[int, tuple[int, ...]] = {}
     for place, one in enumerate(stated):
         asked = one.get("after", ())
-        names = [part.strip() for part in asked.split(";")] if isinstance(asked, str) else asked
+        if isinstance(asked, str):
+            names = [part.strip() for part in asked.split(";")]
+        else:
+            names = asked
         if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
             raise DataError(
                 f"layer {one['name']!r}: after must be a list of names, got "
@@ -311,7 +321,10 @@ def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
             raise DataError(
                 f"layer {one['name']!r} waits for {lost[0]!r}: {nearest(lost[0], places)}"
             )
-        before = [place - 1] if chained and place else [places[other] for other in names]
+        if chained and place:
+            before = [place - 1]
+        else:
+            before = [places[other] for other in names]
         waits[place] = tuple(dict.fromkeys(before))
     order = _in_order(waits, stated)
     moved = {place: new for new, place in enumerate(order)}
@@ -334,11 +347,10 @@ def _named(place: int, given: Any) -> dict[str, Any]:
         if value not in (None, "")
     }
     if dims := found.pop("dims", None):
-        pairs = (
-            dims.items()
-            if isinstance(dims, Mapping)
-            else (re.split("[=:]", one, maxsplit=1) for one in _words(dims))
-        )
+        if isinstance(dims, Mapping):
+            pairs = dims.items()
+        else:
+            pairs = (re.split("[=:]", one, maxsplit=1) for one in _words(dims))
         for pair in pairs:
             if len(pair) != 2:
                 raise DataError(

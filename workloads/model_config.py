@@ -240,7 +240,10 @@ def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
     without = f", without looking at {few(keys)}" if keys else ""
     kind = config.kind
     if config.type is None and kind.removesuffix("_text") not in _KNOWN:
-        told = f"its model_type {kind[:40]!r} is not known" if kind else "it states no model_type"
+        if kind:
+            told = f"its model_type {kind[:40]!r} is not known"
+        else:
+            told = "it states no model_type"
         text = f"{told}: read as a transformer like Llama{without}"
         yield remark("unknown-model-type", text, model_type=kind, keys=keys)
     elif keys:
@@ -295,17 +298,18 @@ def _context(stated: Mapping[str, Any]) -> int:
     scaling = stated.get("rope_scaling")
     scaling = scaling if isinstance(scaling, Mapping) else {}
     factor, before = scaling.get("factor"), scaling.get("original_max_position_embeddings")
-    longer = (
-        factor * before
-        if isinstance(factor, int | float) and isinstance(before, int | float)
-        else 0
-    )
+    if isinstance(factor, int | float) and isinstance(before, int | float):
+        longer = factor * before
+    else:
+        longer = 0
     found = [
         one
         for one in (stated.get("max_position_embeddings"), longer)
         if isinstance(one, int | float)
     ]
-    return int(max(found)) if all(0 <= one < 1e12 for one in found) else 0
+    if all(0 <= one < 1e12 for one in found):
+        return int(max(found))
+    return 0
 
 
 class _Fields(dict[str, Any]):
@@ -323,7 +327,9 @@ class _Fields(dict[str, Any]):
         if key in self:
             return self[key]
         usual = self.usual.get(key)
-        return default if usual is None else usual
+        if usual is None:
+            return default
+        return usual
 
     def changed(self, change: Mapping[str, Any]) -> _Fields:
         """Return other values of some keys; what is asked of them counts here too."""
@@ -402,7 +408,9 @@ class _Config:
     @property
     def architectures(self) -> Sequence[Any]:
         found = self.fields.get("architectures")
-        return found if isinstance(found, list) else []
+        if isinstance(found, list):
+            return found
+        return []
 
     @property
     def kind(self) -> str:
@@ -576,21 +584,28 @@ def _one_block_a_layer(config: _Config, pattern: object) -> _Blocks:
         raise config.refuse("hybrid_override_pattern", pattern)
     kinds = Counter(words.get(str(one), str(one)) for one in pattern)
     if unknown := set(kinds) - set(words.values()):
-        key = (
-            "hybrid_override_pattern"
-            if config.fields.get("hybrid_override_pattern")
-            else "layers_block_type"
-        )
+        if config.fields.get("hybrid_override_pattern"):
+            key = "hybrid_override_pattern"
+        else:
+            key = "layers_block_type"
         raise config.refuse(key, min(unknown))
     number = config.number
-    recurrent = (_mamba2(config, kinds["mamba"]),) if kinds["mamba"] else ()
-    attention = (_attention(config, kinds["attention"]),) if kinds["attention"] else ()
-    dense = (Dense(layers=kinds["mlp"], width=number("intermediate_size")),) if kinds["mlp"] else ()
-    mixture = (
-        _mixture(config, kinds["moe"], number("intermediate_size", default=0))
-        if kinds["moe"]
-        else None
-    )
+    if kinds["mamba"]:
+        recurrent = (_mamba2(config, kinds["mamba"]),)
+    else:
+        recurrent = ()
+    if kinds["attention"]:
+        attention = (_attention(config, kinds["attention"]),)
+    else:
+        attention = ()
+    if kinds["mlp"]:
+        dense = (Dense(layers=kinds["mlp"], width=number("intermediate_size")),)
+    else:
+        dense = ()
+    if kinds["moe"]:
+        mixture = _mixture(config, kinds["moe"], number("intermediate_size", default=0))
+    else:
+        mixture = None
     for key in (
         "num_hidden_layers",
         "intermediate_size",
@@ -748,7 +763,10 @@ def _mixers_of(config: _Config, layers: int) -> tuple[tuple[Attention, ...], tup
 def _attentions_to_all(config: _Config, count: int, layers: int) -> list[Attention]:
     """Return the attention of layers without a window: of those that share an index, the others have none."""
     attention = _attention(config, count)
-    types = config.listed("indexer_types", layers) if attention.index_heads else None
+    if attention.index_heads:
+        types = config.listed("indexer_types", layers)
+    else:
+        types = None
     if types:
         config.fields.asked |= {"index_skip_topk_offset", "index_topk_freq", "index_topk_pattern"}
     if (
@@ -813,7 +831,10 @@ def _delta_attention(config: _Config, layers: int, stated: Mapping[str, Any]) ->
     wide = check(config.title, "linear_attn_config: head_dim", wide, least=1)
     heads = check(config.title, "linear_attn_config: num_heads", heads, least=1)
     inner = heads * wide
-    gates = 2 * inner if config.kind.startswith("bailing") else 2 * wide
+    if config.kind.startswith("bailing"):
+        gates = 2 * inner
+    else:
+        gates = 2 * wide
     return Recurrent(layers=layers, into=3 * inner + gates + heads, inner=inner, state=inner * wide)
 
 
@@ -926,7 +947,10 @@ def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
             "chunked_attention" if (place + 1) % 4 else "full_attention" for place in range(layers)
         )
     elif windows:
-        above = config.number("max_window_layers", default=0) if kind.startswith("qwen") else 0
+        if kind.startswith("qwen"):
+            above = config.number("max_window_layers", default=0)
+        else:
+            above = 0
         yield from (
             "sliding_attention" if place >= above else "full_attention" for place in range(layers)
         )
@@ -951,7 +975,10 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
     heads = number("num_attention_heads", "n_head", "n_heads")
     if stated.get("kv_lora_rank"):
         config.fields.asked |= {"head_dim", "qk_head_dim", "num_key_value_heads", "v_head_dim"}
-        usual = number(*_HIDDEN) // max(heads, 1) if config.kind == "minicpm3" else None
+        if config.kind == "minicpm3":
+            usual = number(*_HIDDEN) // max(heads, 1)
+        else:
+            usual = None
         latent = Latent(
             query_rank=number("q_lora_rank", default=0),
             cache_rank=number("kv_lora_rank"),
@@ -1034,7 +1061,10 @@ def _key_heads(config: _Config, heads: int) -> int:
         return config.number("num_kv_heads", default=heads)
     if stated.get("multi_query") and not any(stated.get(name) for name in several):
         return 1
-    known = () if stated.get("multi_query_attention") is False else several
+    if stated.get("multi_query_attention") is False:
+        known = ()
+    else:
+        known = several
     return config.number("num_key_value_heads", *known, "num_attention_groups", default=heads)
 
 
@@ -1065,7 +1095,10 @@ def _width(config: _Config, hidden: int) -> int:
     """Return the inner width of dense feed-forward parts."""
     number, stated = config.number, config.fields
     times = stated.get("expansion_ratio")
-    usual = times * hidden if isinstance(times, int) else 4 * hidden
+    if isinstance(times, int):
+        usual = times * hidden
+    else:
+        usual = 4 * hidden
     keys = (
         "intermediate_size",
         "n_inner",
@@ -1270,16 +1303,19 @@ def _method(stated: Mapping[str, Any], title: str) -> str:
     if method in _METHODS:
         return _METHODS[method]
     if method == "bitsandbytes":
-        return "int4/bf16" if stated.get("load_in_4bit") else "int8/bf16"
+        if stated.get("load_in_4bit"):
+            return "int4/bf16"
+        return "int8/bf16"
     if method == "quark":
         each = stated.get("global_quant_config")
-        words = (
-            [_quark(each.get(key)) for key in ("weight", "input_tensors")]
-            if isinstance(each, Mapping)
-            else [""]
-        )
+        if isinstance(each, Mapping):
+            words = [_quark(each.get(key)) for key in ("weight", "input_tensors")]
+        else:
+            words = [""]
         if words[0]:
-            return words[0] if words[0] == words[1] else f"{words[0]}/{words[1] or 'bf16'}"
+            if words[0] == words[1]:
+                return words[0]
+            return f"{words[0]}/{words[1] or 'bf16'}"
     key = "quant_method" if method else "quantization_config"
     raise DataError(
         f"{title}: {key} = {method or dict(stated)!r:.60} is not understood: give a dtype in its "
@@ -1288,8 +1324,14 @@ def _method(stated: Mapping[str, Any], title: str) -> str:
 
 
 def _quark(given: object) -> str:
-    told = given[0] if isinstance(given, list) and given else given
-    word = str(told.get("dtype") or "").lower() if isinstance(told, Mapping) else ""
+    if isinstance(given, list) and given:
+        told = given[0]
+    else:
+        told = given
+    if isinstance(told, Mapping):
+        word = str(told.get("dtype") or "").lower()
+    else:
+        word = ""
     return next((one for one in ("fp8", "fp4", "fp6", "int8", "int4") if word.startswith(one)), "")
 
 
@@ -1315,7 +1357,9 @@ def _group(group: Mapping[str, Any], title: str) -> str:
                 f"{title}: {key} in {word} are not understood: give a dtype in its place"
             )
         words.append(word)
-    return words[0] if words[0] == words[1] else "/".join(words)
+    if words[0] == words[1]:
+        return words[0]
+    return "/".join(words)
 
 
 def _cache_format(stated: Mapping[str, Any]) -> str:
@@ -1326,9 +1370,16 @@ def _cache_format(stated: Mapping[str, Any]) -> str:
     )
     if not scheme:
         return ""
-    bits = scheme.get("num_bits") if isinstance(scheme, Mapping) else None
+    if isinstance(scheme, Mapping):
+        bits = scheme.get("num_bits")
+    else:
+        bits = None
     word = str(scheme).lower()
-    return "fp8" if bits == 8 or "fp8" in word else "fp4" if bits == 4 or "fp4" in word else ""
+    if bits == 8 or "fp8" in word:
+        return "fp8"
+    if bits == 4 or "fp4" in word:
+        return "fp4"
+    return ""
 
 
 _OF_LAYER: Final = re.compile(r"layers\.(\d+)\b\.?")
@@ -1351,7 +1402,9 @@ def _parts_of(pattern: str) -> Sequence[str]:
     """Return the parts whose weights a pattern of modules names: by a name, wildcards or a regular expression."""
     word = pattern.lower().replace("\\", "")
     if "shared_expert" in word:
-        return () if "expert_gate" in word else ("shared",)
+        if "expert_gate" in word:
+            return ()
+        return ("shared",)
     if "experts" in word:
         return ("experts",)
     if any(
@@ -1362,8 +1415,12 @@ def _parts_of(pattern: str) -> Sequence[str]:
     if any(one in word for one in ("attn", "attention", "mixer")):
         if any(one in word for one in ("o_proj", "out_proj", "wo_")):
             return ("output",)
-        return ("attention",) if "proj" in word or "wq" in word else ("attention", "output")
+        if "proj" in word or "wq" in word:
+            return ("attention",)
+        return ("attention", "output")
     if "mlp" in word or "ffn" in word or "feed_forward" in word:
         rest = re.split("mlp|ffn|feed_forward", word)[-1].strip(".*$")
-        return ("dense",) if not rest or "proj" in rest or rest[0] == "w" else ()
+        if not rest or "proj" in rest or rest[0] == "w":
+            return ("dense",)
+        return ()
     return ()

@@ -29,11 +29,20 @@ def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float
     (2000.0, 50.0, 4.0)
     """
     found = _NUMBER.fullmatch(str(given).strip())
-    factor = units.get(found[2].replace(" ", "")) if found else None
-    value = math.nan if found is None or factor is None else float(found[1]) * factor
+    if found:
+        factor = units.get(found[2].replace(" ", ""))
+    else:
+        factor = None
+    if found is None or factor is None:
+        value = math.nan
+    else:
+        value = float(found[1]) * factor
     if not 0 < value < math.inf:
         named = ", ".join(f"5{unit}" for unit in units if unit)
-        units_too = f", with or without its unit ({named})" if named else ""
+        if named:
+            units_too = f", with or without its unit ({named})"
+        else:
+            units_too = ""
         raise ParameterError(parameter, f"must be a number above 0{units_too}, got {given!r}")
     return value
 
@@ -62,7 +71,9 @@ class Prices:
 
     def titled(self, head: str) -> str:
         """Return the head of a column, with the currency where it is known."""
-        return f"{head}, {self.currency}" if self.currency else head
+        if self.currency:
+            return f"{head}, {self.currency}"
+        return head
 
 
 def prices(given: object) -> Prices:
@@ -96,7 +107,9 @@ def prices(given: object) -> Prices:
 def _named(name: str) -> str:
     """Return the name of a known GPU, or the word as it is: that of a GPU of one's own."""
     try:
-        return find(name).name if name else ""
+        if name:
+            return find(name).name
+        return ""
     except UnknownGPUError:
         return name
 

@@ -33,7 +33,10 @@ def figures(model: Architecture) -> dict[str, float]:
     """
     routed = float(model.mixture_layers * model.experts * model.expert_parameters)
     inner = sum(one.layers * one.width for one in model.dense)
-    inner += model.mixture.layers * model.mixture.shared if model.mixture else 0
+    if model.mixture:
+        inner += model.mixture.layers * model.mixture.shared
+    else:
+        inner += 0
     total, embedding = float(model.parameters), float(model.hidden * model.vocab * 2)
     total += (
         embedding - model.embedding_parameters

@@ -215,9 +215,10 @@ def _check_runs(runs: pd.DataFrame) -> None:
         given = values[~np.isnan(values)]
         if name in needed and len(given) < len(values):
             raise _RefusedError(f"column {name} lacks a value")
-        low, high = (
-            (-_WEIGHT, _WEIGHT) if name in weights else (least.get(str(name), 0), _MOST_NUMBER)
-        )
+        if name in weights:
+            low, high = (-_WEIGHT, _WEIGHT)
+        else:
+            low, high = (least.get(str(name), 0), _MOST_NUMBER)
         if len(given) and not (low <= given.min() and given.max() <= high):
             raise _RefusedError(f"column {name} has a value outside {low:g} ... {high:g}")
 

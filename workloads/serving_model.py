@@ -341,7 +341,9 @@ class ServingModel:
         nearest = [
             near[:, measured & (users == many)].max(axis=1) for many in np.unique(users[measured])
         ]
-        return np.sort(nearest, axis=0)[-2] if len(nearest) > 1 else np.zeros(len(near))
+        if len(nearest) > 1:
+            return np.sort(nearest, axis=0)[-2]
+        return np.zeros(len(near))
 
     def _between(
         self, rows: pd.DataFrame, here: Points, tpot: FloatArray, near: FloatArray, own: GPU | None
@@ -584,7 +586,10 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
                 trust=state.trust,
                 trees=trees,
             )
-        missing = [name for name in (*SETTING, *(dim.name for dim in FIGURES)) if name not in runs]
+        missing = []
+        for name in (*SETTING, *(dim.name for dim in FIGURES)):
+            if name not in runs:
+                missing.append(name)
         missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["tpot_ms"].spreads]))
         missing += sorted({*BASES, NEW_RELEASE, TWO_RUNS}.difference(*[fits["ttft_ms"].spreads]))
         if missing:
@@ -751,7 +756,9 @@ def points_of(
         devices = np.where(devices == own.name, own.measured_name, devices)
     keys = pd.MultiIndex.from_arrays([devices, texts(rows, "engine"), texts(rows, "dtype_b")])
     codes, levels = keys.factorize()
-    each = [[_slower(slower or {}, kind, *map(str, level)) for level in levels] for kind in SLOWED]
+    each = []
+    for kind in SLOWED:
+        each.append([_slower(slower or {}, kind, *map(str, level)) for level in levels])
     found = steps(
         rows, own, {kind: np.exp(one)[codes] for kind, one in zip(SLOWED, each, strict=True)}
     )
@@ -776,7 +783,10 @@ def points_of(
         "GPU": beside(one["log2.ridge"], one["log2.bandwidth"]),
         "own requests": requests,
     }
-    group = texts(rows, "group") if "group" in rows else groups(rows)
+    if "group" in rows:
+        group = texts(rows, "group")
+    else:
+        group = groups(rows)
     return Points(_named(rows, own), traits, found, np.asarray(group))
 
 
@@ -787,15 +797,16 @@ def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, wei
 
 
 def _joined(one: Points, two: Points) -> Points:
-    both = [
-        {name: np.concatenate([values, two_of[name]]) for name, values in one_of.items()}
-        for one_of, two_of in (
-            (one.names, two.names),
-            (one.traits, two.traits),
-            (one.steps.tpot, two.steps.tpot),
-            (one.steps.ttft, two.steps.ttft),
+    both = []
+    for one_of, two_of in (
+        (one.names, two.names),
+        (one.traits, two.traits),
+        (one.steps.tpot, two.steps.tpot),
+        (one.steps.ttft, two.steps.ttft),
+    ):
+        both.append(
+            {name: np.concatenate([values, two_of[name]]) for name, values in one_of.items()}
         )
-    ]
     nothing = np.empty(0)
     return Points(
         both[0],
@@ -883,9 +894,10 @@ def _kind(device: str, own: GPU | None) -> tuple[str, str, str]:
         gpu = find_gpu(device)
     except FlopcastError:
         return device, device, device
-    name = (
-        gpu.name.split()[0].removeprefix("G") if gpu.name.startswith("GB") else gpu.name.split()[0]
-    )
+    if gpu.name.startswith("GB"):
+        name = gpu.name.split()[0].removeprefix("G")
+    else:
+        name = gpu.name.split()[0]
     return gpu.vendor or device, gpu.arch or device, name
 
 
@@ -917,13 +929,14 @@ def covariance(
     one: Points, two: Points, shares: FloatArray, others: FloatArray, fit: Fit
 ) -> FloatArray:
     """Return the covariance of the logarithms of two sets of settings, shape (n, m)."""
-    scaled = [
-        {
-            name: points.traits[name] / length
-            for name, length in zip(LENGTHS, fit.lengths, strict=True)
-        }
-        for points in (one, two)
-    ]
+    scaled = []
+    for points in (one, two):
+        scaled.append(
+            {
+                name: points.traits[name] / length
+                for name, length in zip(LENGTHS, fit.lengths, strict=True)
+            }
+        )
     found = np.empty((len(one.group), len(two.group)))
     for start in range(0, len(found), _CHUNK):
         rows = slice(start, start + _CHUNK)
@@ -1042,7 +1055,9 @@ def spread_of(
 ) -> float:
     """Return the standard deviation of what rests on all of these (`Fit.spreads`)."""
     found = float(np.sqrt(sum(table[one][queued] ** 2 for one in basis if one != NEW_RELEASE)))
-    return max(found, table[NEW_RELEASE][queued]) if NEW_RELEASE in basis else found
+    if NEW_RELEASE in basis:
+        return max(found, table[NEW_RELEASE][queued])
+    return found
 
 
 def doubted(missed: FloatArray, setting: np.ndarray) -> FloatArray:

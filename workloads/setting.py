@@ -166,7 +166,10 @@ class Setting:
         Weights in a format that the GPU has no units for are read as they are and widened to
         compute; what has no part, such as routers and the output matrix, is in 16 bits.
         """
-        published = self.model.formats.get(part, WIDE) if self.model.formats else self.dtype
+        if self.model.formats:
+            published = self.model.formats.get(part, WIDE)
+        else:
+            published = self.dtype
         weights, _, products = (published if part else WIDE).partition("/")
         return weights, computed_in(self.gpu, products or weights)
 
@@ -210,7 +213,10 @@ def computed_in(gpu: GPU, dtype: str) -> str:
     Narrow weights are widened to 16 bits, as kernels of weight-only quantisation do. Raises
     NotPublishedError: no matrix rate of the GPU is known that would do.
     """
-    wider = (dtype, WIDE, "fp16", "fp32") if BITS[dtype] <= BITS[WIDE] else (dtype,)
+    if BITS[dtype] <= BITS[WIDE]:
+        wider = (dtype, WIDE, "fp16", "fp32")
+    else:
+        wider = (dtype,)
     found = next((one for one in wider if f"{one}_matrix" in gpu.peaks), None)
     if found is None:
         gpu.peak_tflops(dtype, "matrix")  # says which figure is missing
@@ -233,12 +239,18 @@ def complete(given: Mapping[str, Any]) -> Setting:
     kind = stated.setdefault("kind", "inference")
     if kind not in get_args(Kind):
         raise ParameterError("kind", f"must be one of {', '.join(get_args(Kind))}, got {kind!r}")
-    model = known_models.find(stated["model"]) if "model" in stated else None
+    if "model" in stated:
+        model = known_models.find(stated["model"])
+    else:
+        model = None
     if missing := [name for name in ("model", "gpu", *_NEEDED[kind]) if name not in stated]:
         raise ParameterError(missing[0], f"is needed to forecast {kind}", *missing[1:])
     assert model is not None
     values: dict[str, Any] = understood(stated)
-    named = known_models.format_in(stated["model"]) if isinstance(stated["model"], str) else None
+    if isinstance(stated["model"], str):
+        named = known_models.format_in(stated["model"])
+    else:
+        named = None
     published = {form.partition("/")[0] for form in model.formats.values()}
     if "dtype" in values and published != {values["dtype"]}:
         model = replace(model, formats={})
@@ -294,7 +306,10 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
     values["gpu"] = find(stated["gpu"])
     name: str
     for name in (name for name in _COUNTS if name in values):
-        least = 0 if name in ("zero", "recompute_layers", "input_len") else 1
+        if name in ("zero", "recompute_layers", "input_len"):
+            least = 0
+        else:
+            least = 1
         try:
             number = float(values[name])
         except (TypeError, ValueError, OverflowError):

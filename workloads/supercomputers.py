@@ -178,7 +178,9 @@ def _stream(gpu: GPU) -> Spread:
     except UnknownGPUError:  # the user's own, based on none
         return STREAM
     shares = [share for one in known if (share := one.share(find(one.gpu)))]
-    return Spread(max(shares), PRIORS["hpcg.measured_stream"].spread) if shares else STREAM
+    if shares:
+        return Spread(max(shares), PRIORS["hpcg.measured_stream"].spread)
+    return STREAM
 
 
 def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
@@ -301,7 +303,9 @@ def hpl(
     def usual(grid: tuple[int, int]) -> float:
         size, flop = work(*grid)
         seconds = sum(part[0] for part in _panels(peak, grid, size, nb, medians).values())
-        return flop / seconds if size**2 <= grid[0] * grid[1] * room else 0.0
+        if size**2 <= grid[0] * grid[1] * room:
+            return flop / seconds
+        return 0.0
 
     grids = [(rows, gpus // rows) for rows in range(1, math.isqrt(gpus) + 1)]
     whole = p or max(rows for rows, columns in grids if rows * columns == gpus)
@@ -478,7 +482,10 @@ def kernel(
     moved = law.moved * own * word
     memory = moved / (bandwidth * part * own_part)
     sent = law.sent(own) * word / (network * 1e9) * (1 - 1 / gpus)
-    seconds = np.maximum(memory, sent) if law.hidden else memory + sent
+    if law.hidden:
+        seconds = np.maximum(memory, sent)
+    else:
+        seconds = memory + sent
     flop = gpus * law.flop(points, own)
     inputs = {"points": float(points), "bandwidth_gbs": bandwidth / 1e9, "stream": stream.median}
     inputs |= {"kernel_share": own_share.median, "network_gbs": links.median}
@@ -570,11 +577,10 @@ def _panels(
     broadcast = 8.0 * nb * left / p / (network * 1e9)
     swap = 8.0 * nb * left / q / (network * 1e9)
     hidden = np.maximum(factor + broadcast - update, 0.0)
-    own = (
-        np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), update.shape)
-        if noise
-        else 0.0
-    )
+    if noise:
+        own = np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), update.shape)
+    else:
+        own = 0.0
     times = {"update": update, "panel": hidden, "swap": swap}
     return {
         name: np.sum(one * np.exp(own), axis=1) * panels / len(left) for name, one in times.items()
@@ -593,7 +599,10 @@ def _drawn(
                 name, f"must be a {Spread.__module__}.Spread(median, sigma), got {one!r:.40}"
             )
         if not (0.0 < one.median <= most and one.median < math.inf and 0.0 <= one.sigma <= 1.0):
-            bound = "" if most == math.inf else f" and at most {most:.3g}"
+            if most == math.inf:
+                bound = ""
+            else:
+                bound = f" and at most {most:.3g}"
             raise ParameterError(
                 name,
                 f"must be above 0{bound}, its spread from 0 to 1, got {one.median:g}±{one.sigma:g}",

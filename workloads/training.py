@@ -137,7 +137,10 @@ def _micro(
     tokens = float(setting.micro_batch * setting.seq_len) / setting.cp
     law = sources(gpu, setting.dtype)
     products, inputs = _products(law, one, tokens), _backward(law, one, tokens, weights=False)
-    weights = 0.0 if setting.lora else _backward(law, one, tokens, weights=True) - inputs
+    if setting.lora:
+        weights = 0.0
+    else:
+        weights = _backward(law, one, tokens, weights=True) - inputs
     bandwidth = streaming_gbs(gpu) * 1e9
     if setting.flash:
         attention, attention_back = (
@@ -166,7 +169,10 @@ def _micro(
     element = tokens * (PRIORS["bytes.norms"].value * model.hidden * share + activation) / bandwidth
     message = tokens * model.hidden * WIDE_BYTES
     sums = 2.0 * float(collective_us(gpu, "all_reduce", message, tp, setting.network)) * US
-    back = sums / 2.0 if setting.sequence_parallel else max(sums - weights, 0.0)
+    if setting.sequence_parallel:
+        back = sums / 2.0
+    else:
+        back = max(sums - weights, 0.0)
     if model.experts and setting.ep > 1:
         sent = message * model.experts_per_token / tp
         exchange = (

@@ -101,13 +101,19 @@ def _held(setting: Setting, how: str) -> TrainingMemory:
         return dense / replicas + expert / of_experts
 
     trained = 0.0 if setting.lora else 1.0
-    bytes_of_weight = BITS[setting.dtype] / 8 if setting.lora else WIDE_BYTES
+    if setting.lora:
+        bytes_of_weight = BITS[setting.dtype] / 8
+    else:
+        bytes_of_weight = WIDE_BYTES
     weights = cut(SHARDED) * bytes_of_weight
     if sharded:
         whole = layer(model, setting.tp, setting.ep).weights
         weights += GATHERED_LAYERS[how] * whole * bytes_of_weight
     if BITS[setting.dtype] < BITS["bf16"]:  # products read copies in 8 bits
-        copied = layer(model, setting.tp, setting.ep).weights if sharded else dense + expert
+        if sharded:
+            copied = layer(model, setting.tp, setting.ep).weights
+        else:
+            copied = dense + expert
         weights += copied * PRIORS["bytes.narrow_copy"].of(how)
     gradient = PRIORS["bytes.sharded_gradient" if sharded else "bytes.gradient"].of(how)
     states = PRIORS["bytes.states"].of(setting.optimizer)
@@ -218,7 +224,10 @@ def activation_bytes(setting: Setting) -> float:
             share = model.mixture_layers / model.layers
             visits = model.experts_per_token * share
             feed_forward += of_input * visits * model.hidden
-    dropout = 0.0 if model.gated else PRIORS["bytes.dropout"].value * model.hidden
+    if model.gated:
+        dropout = 0.0
+    else:
+        dropout = PRIORS["bytes.dropout"].value * model.hidden
     around = norms + inputs + dropout
     if setting.sequence_parallel:
         around /= tp

@@ -163,7 +163,10 @@ class KeptFits(Observer):
         """Refuse fits that have not a prediction of each row of their fold."""
         for fit in self._kept.values():
             rows = int(np.sum(course.folds.get(fit.scheme, np.empty(0)) == fit.fold))
-            predicted = -1 if fit.predicted is None else len(fit.predicted) // 8
+            if fit.predicted is None:
+                predicted = -1
+            else:
+                predicted = len(fit.predicted) // 8
             if (predicted == rows) == (fit.error is not None):
                 raise DataError(f"is damaged: {_HINT}", source=str(self.path))
 

@@ -52,11 +52,9 @@ def t_test(t: np.ndarray, spread: np.ndarray, rss: float, df: int) -> np.ndarray
     """Return two-sided p-values of coefficients ``t`` with variance ``rss / df * spread``; NaN without df."""
     if df < 1:
         return np.full(len(t), np.nan)
-    return (
-        2 * stdtr(df, -np.abs(t) / np.sqrt(rss / df * spread))
-        if rss > 0
-        else np.where(t == 0, np.nan, 0.0)
-    )
+    if rss > 0:
+        return 2 * stdtr(df, -np.abs(t) / np.sqrt(rss / df * spread))
+    return np.where(t == 0, np.nan, 0.0)
 
 
 class LinearRegressor(RegressorMixin, BaseEstimator):
@@ -125,7 +123,10 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         `minimum_norm`.
         """
         chosen = np.asarray(columns, dtype=int)
-        there = np.arange(len(chosen)) if len(chosen) == problem.A.shape[1] else chosen
+        if len(chosen) == problem.A.shape[1]:
+            there = np.arange(len(chosen))
+        else:
+            there = chosen
         t, spread, rank = minimum_norm(problem, there, independent=independent)
         residual = problem.b - problem.A[:, there] @ t
         coef, p_values = np.zeros(X.shape[1]), np.full(X.shape[1], np.nan)

@@ -375,11 +375,10 @@ class ActiveSet:
         while steps < max_steps and idle <= len(self.u):
             if (column := self._strongest(l1, tol)) is not None:
                 steps += self._enter(column, l1)
-                idle = (
-                    0
-                    if (objective := self._objective(l1)) < least - _ROUNDING * abs(least)
-                    else idle + 1
-                )
+                if (objective := self._objective(l1)) < least - _ROUNDING * abs(least):
+                    idle = 0
+                else:
+                    idle = idle + 1
                 least = min(least, objective)
             elif more := self._settle(l1, tol, max_steps - steps):
                 steps += more
@@ -467,8 +466,14 @@ class ActiveSet:
             slope += sign * float(self.pull[column]) - l1
             flat += float(self.diagonal[column])
         curvature = float(direction @ bent[active]) + self.ridge * float(direction @ direction)
-        curvature += 0.0 if column is None else sign * float(bent[column]) + self.ridge
-        wanted = max(slope, 0.0) / max(curvature, PIVOT * flat) if flat > 0 else 0.0
+        if column is None:
+            curvature += 0.0
+        else:
+            curvature += sign * float(bent[column]) + self.ridge
+        if flat > 0:
+            wanted = max(slope, 0.0) / max(curvature, PIVOT * flat)
+        else:
+            wanted = 0.0
         here = self.u[active]
         towards = here * direction < 0
         reach = np.full(k, np.inf)

@@ -35,11 +35,9 @@ _CHECK = 16
 
 def start(problem: Triangular, columns: np.ndarray) -> Fit:
     """Return the fit to some columns of a `centred` problem, ready to give up columns."""
-    return (
-        WideFit.of(problem, columns)
-        if len(columns) > 2 * len(problem.A)
-        else NarrowFit.of(problem, columns)
-    )
+    if len(columns) > 2 * len(problem.A):
+        return WideFit.of(problem, columns)
+    return NarrowFit.of(problem, columns)
 
 
 @dataclass
@@ -206,13 +204,18 @@ class NarrowFit(Fit):
             self.t[kept],
             np.asfortranarray(self.N[kept]),
         )
-        self.F = None if self.F is None else np.asfortranarray(self.F[kept])
+        if self.F is None:
+            self.F = None
+        else:
+            self.F = np.asfortranarray(self.F[kept])
         self.alive = np.ones(len(self.columns), dtype=bool)
 
 
 def _plus_outer(M: np.ndarray, factor: float, column: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Add ``factor * column row'`` to M, in place where M is in Fortran order."""
-    return dger(factor, column, row, a=M, overwrite_a=1) if M.size else M
+    if M.size:
+        return dger(factor, column, row, a=M, overwrite_a=1)
+    return M
 
 
 def _factorise(A: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -65,16 +65,21 @@ class Criterion:
     @property
     def largest(self) -> int:
         """The most degrees of freedom with a value: one must be left for the residuals, three for AICc."""
-        return self.n - 3 if self.corrected else self.n - 1
+        if self.corrected:
+            return self.n - 3
+        return self.n - 1
 
     def __call__(self, rss: float, edf: int) -> float:
         """Return the criterion; infinite where too few residual degrees of freedom would be left."""
         if edf > self.largest:
             return inf
-        penalty = (
-            2.0 * self.n * (edf + 1) / (self.n - edf - 2) - 2.0 if self.corrected else self.k * edf
-        )
-        return self.n * log(rss / self.n) + penalty if rss > 0 else -inf
+        if self.corrected:
+            penalty = 2.0 * self.n * (edf + 1) / (self.n - edf - 2) - 2.0
+        else:
+            penalty = self.k * edf
+        if rss > 0:
+            return self.n * log(rss / self.n) + penalty
+        return -inf
 
 
 def distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
@@ -207,7 +212,10 @@ class Stepwise(LinearRegressor):
         X, y, w = self._training_rows(X, y, sample_weight)
         criterion = Criterion.named(self.criterion, distinct_rows(X, y))
         most = _most(X, criterion.largest, self.direction)
-        cap = X.shape[1] if self.max_features is None else self.max_features
+        if self.max_features is None:
+            cap = X.shape[1]
+        else:
+            cap = self.max_features
         kind, rows = (
             (self.base, self.direction, most if self.direction == "backward" else None),
             (y, w, X),
@@ -272,7 +280,9 @@ def degrees(path: Path, direction: str, steps: int) -> int:
 def columns_after(path: Path, direction: str, steps: int) -> np.ndarray:
     """Return the columns in the model after some steps of a path, in their order."""
     moved = np.array(path.order[:steps], dtype=int)
-    return np.sort(moved) if direction == "forward" else np.setdiff1d(path.columns, moved)
+    if direction == "forward":
+        return np.sort(moved)
+    return np.setdiff1d(path.columns, moved)
 
 
 def walk(path: Path, direction: str, criterion: Criterion, cap: int) -> tuple[range, list[float]]:
@@ -281,7 +291,10 @@ def walk(path: Path, direction: str, criterion: Criterion, cap: int) -> tuple[ra
     ``cap`` is the most columns: forwards it ends the walk, backwards the walk goes on until there.
     Backwards, what the path has before the criterion is defined is passed over.
     """
-    beyond = degrees(path, direction, 0) - criterion.largest if direction == "backward" else 0
+    if direction == "backward":
+        beyond = degrees(path, direction, 0) - criterion.largest
+    else:
+        beyond = 0
     first = min(max(beyond, 0), len(path.columns))
     path.reaches(first)
     values = [criterion(path.rss[first], degrees(path, direction, first))]
@@ -393,10 +406,16 @@ class GreedyPath:
         self._lengths -= c * c
         self._products -= share * c
         self.order.append(int(self._left[best]))
-        rss = float(self._r @ self._r) if self._largest else self.rss[-1] + share**2
+        if self._largest:
+            rss = float(self._r @ self._r)
+        else:
+            rss = self.rss[-1] + share**2
         self.rss.append(max(rss, self._floor))
         # A share of -1 or infinity is never the one that is looked for.
-        self._lengths[best], self._products[best] = (-1.0, 1.0) if self._largest else (1.0, np.inf)
+        if self._largest:
+            self._lengths[best], self._products[best] = (-1.0, 1.0)
+        else:
+            self._lengths[best], self._products[best] = (1.0, np.inf)
         self._taken[best], self._least[best], self._size = True, -np.inf, k + 1
         if self._size == _BLOCK or (self._lengths < self._least).any():
             self._orthogonalise()
@@ -425,7 +444,10 @@ def backward_path(problem: Triangular, most: int) -> GreedyPath:
     R = upper_triangle(
         np.column_stack([problem.A[:, columns], problem.b])
     )  # [R z; 0 rest] of A = QR, z = Q'b
-    U = np.ascontiguousarray(dtrtri(R[:m, :m])[0]) if m else np.zeros((0, 0))
+    if m:
+        U = np.ascontiguousarray(dtrtri(R[:m, :m])[0])
+    else:
+        U = np.zeros((0, 0))
     rest = R[m:, m]
     return GreedyPath(
         U, R[:m, m], columns, largest=False, rss=float(rest @ rest), floor=problem.floor
@@ -509,7 +531,10 @@ class NonNegativeBackward:
         self._left, self._t = np.delete(self._left, position), np.delete(self._t, position)
         self._R = upper_triangle(np.delete(self._R, position, axis=1))
         m, used = len(self._left), self._used
-        goal = dtrtrs(self._R[:used, :used], self._R[:used, -1])[0] if used else np.zeros(0)
+        if used:
+            goal = dtrtrs(self._R[:used, :used], self._R[:used, -1])[0]
+        else:
+            goal = np.zeros(0)
         if (goal > 0).all() and (used > m or self._gradient_of_intercept() <= self._limit):
             self._t = np.append(goal, np.zeros(m + 1 - used))
             self.rss.append(max(float(self._R[used:, -1] @ self._R[used:, -1]), self._floor))

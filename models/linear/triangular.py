@@ -197,7 +197,9 @@ class Face:
     def goal(self) -> np.ndarray:
         """Return the least-squares coefficients of the columns in use, in their order, whatever their sign."""
         m = len(self.columns)
-        return dtrtrs(self._R[:m, :m], self._z[:m])[0] if m else np.zeros(0)
+        if m:
+            return dtrtrs(self._R[:m, :m], self._z[:m])[0]
+        return np.zeros(0)
 
     def residual(self) -> np.ndarray:
         """Return the target less its projection on the columns in use, of shape (k,)."""
@@ -229,7 +231,10 @@ def non_negative(
     interior-point algorithms for linear least squares problems with nonnegative variables, Math.
     Comp. 63 (1994) 625.
     """
-    free = np.ones(problem.A.shape[1], dtype=bool) if allowed is None else allowed
+    if allowed is None:
+        free = np.ones(problem.A.shape[1], dtype=bool)
+    else:
+        free = allowed
     t = _guess(problem, free) if start is None else start.copy()
     face = Face(problem, np.flatnonzero(t > 0).tolist())
     t = settle(face, t)
@@ -291,22 +296,20 @@ def _guess(problem: Triangular, free: np.ndarray) -> np.ndarray:
     for exchange in itertools.count():
         inside, negative = np.flatnonzero(used), x < 0
         outside = np.where(used, 0.0, gradient)
-        room = (
-            min((len(A) - len(inside)) // 2, np.count_nonzero(outside > limit))
-            if exchange < _EXCHANGES
-            else 0
-        )
+        if exchange < _EXCHANGES:
+            room = min((len(A) - len(inside)) // 2, np.count_nonzero(outside > limit))
+        else:
+            room = 0
         if room == 0 and not negative.any():
             break
         used[inside[negative]] = False
         if room:
             used[np.argsort(-outside, kind="stable")[:room]] = True
         inside = np.flatnonzero(used)
-        x, singular = (
-            dposv(gram[inside[:, None], inside], products[inside])[1:]
-            if len(inside)
-            else (np.zeros(0), 0)
-        )
+        if len(inside):
+            x, singular = dposv(gram[inside[:, None], inside], products[inside])[1:]
+        else:
+            x, singular = (np.zeros(0), 0)
         if singular:
             return t
         gradient = products - gram[:, inside] @ x

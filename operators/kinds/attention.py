@@ -166,11 +166,10 @@ class Signature:
     def __call__(self, call: Call) -> Described:
         """Return the operator of a call."""
         q, k, v = (call.tensor(self.query + i) for i in range(3))
-        causal = (
-            _MASKS.get(call.word(self.causal), -1.0)
-            if self.mask_type
-            else float(call.flag(self.causal))
-        )
+        if self.mask_type:
+            causal = _MASKS.get(call.word(self.causal), -1.0)
+        else:
+            causal = float(call.flag(self.causal))
         require(causal >= 0)
         require(
             len(q.dims) > 1
@@ -180,7 +179,10 @@ class Signature:
         packed = (
             bool(self.packed) and call.has(self.packed[0]) and (len(q.dims) == 3 or q.dims[0] == 1)
         )
-        sizes = self._packed(call, q, k) if packed else self._sizes(q, k)
+        if packed:
+            sizes = self._packed(call, q, k)
+        else:
+            sizes = self._sizes(q, k)
         require(not any(call.has(position) for position in (*self.untold, *self.window)))
         self._check_window(call, sizes["seq_kv"])
         return {

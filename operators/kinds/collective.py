@@ -63,10 +63,11 @@ def sent_bytes(frame: pd.DataFrame) -> np.ndarray:
     message, ranks = numbers(frame, "message_bytes", "ranks")
     codes, words = pd.factorize(texts(frame, "variant"))
     plain = [str(word).lower().replace("_", "") for word in words]
-    shares = [
-        next((share for word, share in _SENT.items() if name.startswith(word)), (0.0, 0.0))
-        for name in plain
-    ]
+    shares = []
+    for name in plain:
+        shares.append(
+            next((share for word, share in _SENT.items() if name.startswith(word)), (0.0, 0.0))
+        )
     whole, others = np.array([*shares, (0.0, 0.0)])[codes].T
     return message * np.where(ranks > 1, whole + others * (ranks - 1) / np.maximum(ranks, 1), 0.0)
 

@@ -164,8 +164,14 @@ def convolution(
 
     def read(call: Call) -> Described:
         x, w = call.tensor(0), call.tensor(1)
-        turned = transposed if isinstance(transposed, bool) else call.flag(transposed)
-        group_count = call.integer(groups) if groups >= 0 else x.dims[1]
+        if isinstance(transposed, bool):
+            turned = transposed
+        else:
+            turned = call.flag(transposed)
+        if groups >= 0:
+            group_count = call.integer(groups)
+        else:
+            group_count = x.dims[1]
         variant = "bias" if bias >= 0 and call.has(bias) else ""
         window = [_per_axis(call, at, len(w.dims) - 2) for at in (stride, padding, dilation)]
         require(len(x.dims) == len(w.dims) and all(step > 0 for step in window[0]))
@@ -199,7 +205,10 @@ def convolution_backward(call: Call, window_at: int = 4) -> Described:
     dy, x, w = (call.tensor(position) for position in range(3))
     turned, wanted = call.flag(window_at + 3), call.flags(window_at + 6)
     window = [_per_axis(call, window_at + which, len(w.dims) - 2) for which in range(3)]
-    near, far = (dy.dims, x.dims) if turned else (x.dims, dy.dims)
+    if turned:
+        near, far = (dy.dims, x.dims)
+    else:
+        near, far = (x.dims, dy.dims)
     passes = ("F" if turned else "B") * wanted[0] + "W" * wanted[1]
     require(passes != "" and len(near) == len(far) == len(w.dims))
     shape = _conv(near, far, w, window, call.integer(window_at + 5), _conv_layout(x))
@@ -239,14 +248,18 @@ def _per_axis(call: Call, position: int, axes: int) -> list[int]:
     """Return a value per axis; one value stands for all."""
     listed = call.integers(position)
     require(1 <= axes <= 3 and len(listed) in (1, axes))
-    return listed * axes if len(listed) == 1 else listed
+    if len(listed) == 1:
+        return listed * axes
+    return listed
 
 
 def _conv_layout(x: Tensor) -> str:
     """Return the layout of the activations; a 1-D convolution is a 2-D one of height 1."""
     channels_last = len(x.strides) > 2 and x.strides[1] == 1 and x.dims[1] > 1
     plain = "NCDHW" if len(x.dims) == 5 else "NCHW"
-    return plain.replace("C", "") + "C" if channels_last else plain
+    if channels_last:
+        return plain.replace("C", "") + "C"
+    return plain
 
 
 #: Position of ``output_padding``; 7 in ``convolution`` and ``_convolution``.
@@ -287,7 +300,10 @@ _PASSES = {"B": (True, False), "W": (False, True), "BW": (True, True)}
 
 def _convolution(make: Operands, row: Row) -> Run:
     """Return ``conv2d``, ``conv3d`` where depth counts (direction F), or ``convolution_backward`` (B, W, BW)."""
-    axes = AXES if any(_axis(row, "d", name) > 1 for name in ("in", "fil")) else AXES[1:]
+    if any(_axis(row, "d", name) > 1 for name in ("in", "fil")):
+        axes = AXES
+    else:
+        axes = AXES[1:]
     batch, c_in, c_out = sizes(row, "batch", "in_channels", "out_channels")
     (groups,) = sizes(row, "groups", default=1)
     if c_in % groups or c_out % groups:
@@ -315,7 +331,10 @@ def _convolution(make: Operands, row: Row) -> Run:
         raise unknown(row, "variant", "bias, of direction F")
     bias = make.tensor(dtype, c_out) if variant else None
     if direction == "F":
-        forward = torch.nn.functional.conv2d if len(axes) == 2 else torch.nn.functional.conv3d
+        if len(axes) == 2:
+            forward = torch.nn.functional.conv2d
+        else:
+            forward = torch.nn.functional.conv3d
         return lambda: forward(x, w, bias, strides, pads, dilations, groups)
     if direction not in _PASSES:
         raise unknown(row, "direction", "F, B, W, BW")

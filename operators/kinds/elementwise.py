@@ -229,7 +229,10 @@ def pointwise(most: int, *, truth: bool = False) -> CallReader:
         require(bool(tensors))
         operands = [t for t in tensors if t.dims] or tensors  # a tensor of no dimension is a scalar
         dims = broadcast(*(t.dims for t in operands))
-        out = "bool" if truth else _result(call, promote(*(t.dtype for t in operands)))
+        if truth:
+            out = "bool"
+        else:
+            out = _result(call, promote(*(t.dtype for t in operands)))
         # a plain operator where its formula fits: whole operands of one format, that of the result
         kind, formats = call.kind, {"dtype_a": out, "dtype_b": out, "dtype_out": out}
         fits = all(t.elements == prod(dims) and t.dtype == out for t in operands)
@@ -252,14 +255,12 @@ def _result(call: Call, promoted: str) -> str:
     if call.name.endswith("_") or kind in ("masked_fill", "native_dropout_backward"):
         return call.tensor(0).dtype
     if kind == "where":
-        return (
-            promote(*(call.tensor(at).dtype for at in (1, 2) if call.has(at)))
-            if call.has(1)
-            else promoted
-        )
-    return (
-        "fp32" if kind in _FLOATING and promoted.startswith(("int", "uint", "bool")) else promoted
-    )
+        if call.has(1):
+            return promote(*(call.tensor(at).dtype for at in (1, 2) if call.has(at)))
+        return promoted
+    if kind in _FLOATING and promoted.startswith(("int", "uint", "bool")):
+        return "fp32"
+    return promoted
 
 
 def gated(call: Call) -> Described:
@@ -301,7 +302,10 @@ def foreach(call: Call) -> Described:
     if call.kind == "foreach_zero":
         formats = {"dtype_a": whole.dtype, "dtype_b": whole.dtype, "dtype_out": whole.dtype}
         return {"op": "fill", "variant": call.kind, "rows": 1, "cols": total, **formats}
-    operands = lists[1:] if call.kind == "foreach_copy" else lists
+    if call.kind == "foreach_copy":
+        operands = lists[1:]
+    else:
+        operands = lists
     return elementwise(call.kind, [whole] * max(len(operands), 1), (total,), whole.dtype)
 
 

@@ -92,7 +92,10 @@ def scale_bytes(frame: pd.DataFrame, dtype: str, rows: np.ndarray, k: np.ndarray
         raise DataError(
             f"unknown scale_block {few(map(repr, unknown))}: known are {', '.join(SCALES[1:])}"
         )
-    in_block = np.ceil(rows / 128) if dtype == "dtype_b" else rows
+    if dtype == "dtype_b":
+        in_block = np.ceil(rows / 128)
+    else:
+        in_block = rows
     sizes: dict[str, Callable[[], np.ndarray]] = {
         "tensor": lambda: np.full(len(frame), 4.0),
         "token": lambda: 4 * rows,
@@ -117,8 +120,13 @@ def _view(batch: np.ndarray, m: np.ndarray, n: np.ndarray, k: np.ndarray) -> pd.
 
 def _letter(matrix: Tensor) -> str:
     """Return T for a matrix whose columns lie one after the other in memory, else N."""
-    down, along = matrix.strides[-2:] if len(matrix.strides) > 1 else (0, 1)
-    return "T" if down == 1 and along != 1 else "N"
+    if len(matrix.strides) > 1:
+        down, along = matrix.strides[-2:]
+    else:
+        down, along = (0, 1)
+    if down == 1 and along != 1:
+        return "T"
+    return "N"
 
 
 def _product(a: Tensor, b: Tensor, variant: str = "", out: str = "") -> Described:
@@ -128,10 +136,16 @@ def _product(a: Tensor, b: Tensor, variant: str = "", out: str = "") -> Describe
     batched, and an A that the members of the stack share counts for each of them.
     """
     rows = a.dims[-2] if len(a.dims) > 1 else 1
-    k, n = (b.dims[-2], b.dims[-1]) if len(b.dims) > 1 else (b.dims[-1] if b.dims else 0, 1)
+    if len(b.dims) > 1:
+        k, n = (b.dims[-2], b.dims[-1])
+    else:
+        k, n = (b.dims[-1] if b.dims else 0, 1)
     require(bool(a.dims) and bool(b.dims) and a.dims[-1] == k)
     batch = prod(broadcast(a.dims[:-2], b.dims[:-2]))
-    layout = _letter(a) + _letter(b) if len(a.dims) > 1 and len(b.dims) > 1 else ""
+    if len(a.dims) > 1 and len(b.dims) > 1:
+        layout = _letter(a) + _letter(b)
+    else:
+        layout = ""
     found = {"variant": variant, "n": n, "k": k * max(a.packed, b.packed), "layout": layout}
     found |= {"dtype_a": a.dtype, "dtype_b": b.dtype, "dtype_out": out or promote(a.dtype, b.dtype)}
     if Tensor(b.dims[:-2], "", b.strides[:-2]).elements == 1:
@@ -157,7 +171,10 @@ def addmm(call: Call) -> Described:
     Variant ``bias`` reads a value per column, ``addend`` a matrix of the size of the result.
     """
     first, a, b = (call.tensor(position) for position in range(3))
-    variant = "bias" if first.elements <= b.dims[-1] else "addend"
+    if first.elements <= b.dims[-1]:
+        variant = "bias"
+    else:
+        variant = "addend"
     typed = len(call) == 6 and call.kind != "addmm_activation"
     beta = call.text(4 if typed else 3)
     return _product(
@@ -182,7 +199,10 @@ def scaled_mm(call: Call) -> Described:
     """``_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype)``; before 2.5 bias, out_dtype came first."""
     a, b = call.tensor(0), call.tensor(1)
     new = call.has(2) and call.tensor(2).dtype in ("fp32", "fp8")
-    scale, bias, out = (call.tensor(2), 4, 6) if new else (call.tensor(4), 2, 3)
+    if new:
+        scale, bias, out = (call.tensor(2), 4, 6)
+    else:
+        scale, bias, out = (call.tensor(4), 2, 3)
     dtype = call.dtype(out, a.dtype)
     block = _scale_block(a, scale)
     return {**_product(a, b, "bias" if call.has(bias) else "", dtype), "scale_block": block}
@@ -200,7 +220,9 @@ def _scale_block(a: Tensor, scale: Tensor) -> str:
         m * -(-k // 16): "1x16",
     }
     if scale.dtype == "fp8":  # padded to whole tiles of 128 rows and 4 columns
-        return "1x16" if a.dtype == "fp4" and scale.numel >= m * -(-k // 16) else "1x32"
+        if a.dtype == "fp4" and scale.numel >= m * -(-k // 16):
+            return "1x16"
+        return "1x32"
     require(scale.numel in by_size)
     return by_size[scale.numel]
 
@@ -398,8 +420,14 @@ def _gemm(make: Operands, row: Row) -> Run:
     a_letter, b_letter = _letters(row)
     if dtype in ("fp8", "int8"):
         return _narrow(make, row, dtype, (m, n, k))
-    a = make.tensor(dtype, m, k) if a_letter == "N" else make.tensor(dtype, k, m).t()
-    b = make.tensor(dtype, k, n) if b_letter == "N" else make.tensor(dtype, n, k).t()
+    if a_letter == "N":
+        a = make.tensor(dtype, m, k)
+    else:
+        a = make.tensor(dtype, k, m).t()
+    if b_letter == "N":
+        b = make.tensor(dtype, k, n)
+    else:
+        b = make.tensor(dtype, n, k).t()
     torch = make.torch
     if variant not in ("", "bias"):
         raise unknown(row, "variant", "bias")
@@ -407,7 +435,9 @@ def _gemm(make: Operands, row: Row) -> Run:
     if (a_letter, b_letter) == ("N", "T"):
         linear, weight = torch.nn.functional.linear, b.t()
         return lambda: linear(a, weight, bias)
-    return (lambda: torch.mm(a, b)) if bias is None else lambda: torch.addmm(bias, a, b)
+    if bias is None:
+        return lambda: torch.mm(a, b)
+    return lambda: torch.addmm(bias, a, b)
 
 
 def _narrow(make: Operands, row: Row, dtype: str, shape: tuple[int, int, int]) -> Run:
@@ -438,8 +468,14 @@ def _batched_gemm(make: Operands, row: Row) -> Run:
     batch, m, n, k = sizes(row, "batch", "m", "n", "k")
     dtype = only_format(row)
     a_letter, b_letter = _letters({**row, "layout": word(row, "layout") or "NN"})
-    a = make.tensor(dtype, batch, m, k) if a_letter == "N" else make.tensor(dtype, batch, k, m).mT
-    b = make.tensor(dtype, batch, k, n) if b_letter == "N" else make.tensor(dtype, batch, n, k).mT
+    if a_letter == "N":
+        a = make.tensor(dtype, batch, m, k)
+    else:
+        a = make.tensor(dtype, batch, k, m).mT
+    if b_letter == "N":
+        b = make.tensor(dtype, batch, k, n)
+    else:
+        b = make.tensor(dtype, batch, n, k).mT
     bmm = make.torch.bmm
     return lambda: bmm(a, b)
 

@@ -44,7 +44,10 @@ def layer_norm_backward(call: Call) -> Described:
 
 
 def _normalised(op: str, call: Call, x: Tensor, weight: Tensor | None, shape: int) -> Described:
-    cols = prod(call.integers(shape)) if weight is None or call.text(shape) else weight.numel
+    if weight is None or call.text(shape):
+        cols = prod(call.integers(shape))
+    else:
+        cols = weight.numel
     return whole_rows(op, "" if weight is not None else "plain", x, cols)
 
 
@@ -81,7 +84,10 @@ def _grouped(op: str, x: Tensor, groups: int, *, affine: bool) -> Described:
 
 def batch_norm(call: Call) -> Described:
     """``native_batch_norm(x, weight, bias, mean, variance, training, ...)``: a row per channel."""
-    op = "batch_norm" if "with_update" in call.kind or call.flag(5) else "batch_norm_inference"
+    if "with_update" in call.kind or call.flag(5):
+        op = "batch_norm"
+    else:
+        op = "batch_norm_inference"
     return _per_channel(op, call.tensor(0), affine=call.has(1))
 
 

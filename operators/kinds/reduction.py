@@ -29,8 +29,16 @@ def reduction(axes: int = 1, dtype: int = -1) -> CallReader:
             require(not call.has(axes))  # max(x, other) is element-wise
             if call.word(axes) not in _EVERYTHING:
                 reduced = axes_of(call.integers(axes), len(x.dims))
-        special = "int64" if kind in _INDICES else "bool" if kind in _TRUTHS else x.dtype
-        out = call.dtype(axes if typed else dtype, special) if dtype >= 0 else special
+        if kind in _INDICES:
+            special = "int64"
+        elif kind in _TRUTHS:
+            special = "bool"
+        else:
+            special = x.dtype
+        if dtype >= 0:
+            out = call.dtype(axes if typed else dtype, special)
+        else:
+            out = special
         return along("reduction", [kind], x, reduced, out)
 
     return read
@@ -57,7 +65,10 @@ def softmax(call: Call) -> Described:
     x = call.tensor(0)
     axes = axes_of(call.integers(1), len(x.dims))
     words = ["log"] if "log" in call.kind else []
-    out = "fp32" if call.text(2) == "True" else call.dtype(2, x.dtype)
+    if call.text(2) == "True":
+        out = "fp32"
+    else:
+        out = call.dtype(2, x.dtype)
     return along("softmax", words, x, axes, out)
 
 
@@ -98,7 +109,10 @@ def _loss(make: Operands, row: Row) -> Run:
     (rows, cols), x, nn = sizes(row, "rows", "cols"), matrix(make, row), make.torch.nn.functional
     call = of_variant(row, {"cross_entropy": nn.cross_entropy, "mse_loss": nn.mse_loss})
     crossed = word(row, "variant") == "cross_entropy"
-    target = make.integers(cols, rows) if crossed else make.tensor(only_format(row), rows, cols)
+    if crossed:
+        target = make.integers(cols, rows)
+    else:
+        target = make.tensor(only_format(row), rows, cols)
     return lambda: call(x, target)
 
 

@@ -41,7 +41,9 @@ def margin_of(time_us: float) -> float | None:
     (0.05, 0.02, None)
     """
     found = [margin for start, margin in MARGINS if time_us >= start]
-    return found[-1] if found else None
+    if found:
+        return found[-1]
+    return None
 
 
 def bin_ratio(margin: float, within: str = EACH_OTHER) -> float:
@@ -58,7 +60,9 @@ def bin_ratio(margin: float, within: str = EACH_OTHER) -> float:
         raise ParameterError("within", f"must be {EACH_OTHER} or {MIDDLE}, got {within!r}")
     if within == EACH_OTHER:
         return 1 + margin
-    return (1 + margin) / (1 - margin) if margin < 1 else np.inf
+    if margin < 1:
+        return (1 + margin) / (1 - margin)
+    return np.inf
 
 
 def golden_runs(

@@ -50,11 +50,10 @@ def places_of(table: pd.DataFrame) -> pd.DataFrame:
         - 1
     )
     name = kernels["name"].astype(str)
-    occurrence = (
-        name.groupby(codes_of([rank, device, name])).cumcount() + 1
-        if len(name)
-        else name.astype(np.int64)
-    )
+    if len(name):
+        occurrence = name.groupby(codes_of([rank, device, name])).cumcount() + 1
+    else:
+        occurrence = name.astype(np.int64)
     launch = {stem: launch_product(kernels, stem) for stem in ("grid", "block")}
     return pd.DataFrame(
         {
@@ -209,7 +208,10 @@ def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
     covered = _counts(every, keys)
     extra = covered[covered > wanted.reindex(covered.index).fillna(0)]
     if len(extra):
-        name = extra.index[0] if keys == ["name"] else extra.index[0][-1]
+        if keys == ["name"]:
+            name = extra.index[0]
+        else:
+            name = extra.index[0][-1]
         has = int(wanted.reindex(extra.index).fillna(0).iloc[0])
         raise DataError(
             f"kernel {name!r} runs {int(extra.iloc[0])} times, but {has} times in the full list"
@@ -303,8 +305,14 @@ def _differences(
         own = np.stack([values for found, values in columns if found == name])
         recorded = (~np.isnan(own)).sum(axis=0)
         several = recorded > 1
-        deviation = np.sqrt(variance[name][several]) if name in variance else np.zeros(0)
-        average = np.abs(mean[name][several]) if name in mean else np.zeros(0)
+        if name in variance:
+            deviation = np.sqrt(variance[name][several])
+        else:
+            deviation = np.zeros(0)
+        if name in mean:
+            average = np.abs(mean[name][several])
+        else:
+            average = np.zeros(0)
         with np.errstate(divide="ignore", invalid="ignore"):
             cv = np.where(deviation == 0.0, 0.0, deviation / average)
         rows.append(

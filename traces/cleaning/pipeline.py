@@ -152,11 +152,10 @@ def clean(
         verdict.remove(damage == code, code)
     chosen = _steps(dispatches, steps, options, verdict)
     repeats, resolution = repeat_codes(dispatches), resolutions_ns(dispatches)
-    unsettled = (
-        _warm_up(dispatches, repeats, resolution, verdict)
-        if options.warm_up
-        else np.zeros(0, dtype=np.int64)
-    )
+    if options.warm_up:
+        unsettled = _warm_up(dispatches, repeats, resolution, verdict)
+    else:
+        unsettled = np.zeros(0, dtype=np.int64)
     if options.mad is not None:
         _outliers(dispatches, repeats, resolution, options.mad, verdict)
     if options.golden:
@@ -353,12 +352,14 @@ class CleanedTraces:
         if rule is not None:
             options = CleanOptions(None, options.steps, False, False, options.level)
         tables = {label: trace.dispatches for label, trace in traces.items()}
-        coverage = merge_coverage(tables, full) if join or full is not None else None
-        joined = (
-            join_passes(tables)
-            if join and any(counters_of(table) for table in tables.values())
-            else None
-        )
+        if join or full is not None:
+            coverage = merge_coverage(tables, full)
+        else:
+            coverage = None
+        if join and any(counters_of(table) for table in tables.values()):
+            joined = join_passes(tables)
+        else:
+            joined = None
         tables = tables if joined is None else joined.dispatches
         steps = pool([traces[label].steps for label in tables])
         cleaned = clean(pool(list(tables.values())), steps, options)

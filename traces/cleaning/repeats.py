@@ -36,11 +36,9 @@ def pool(tables: list[pd.DataFrame]) -> pd.DataFrame:
 
 def runs_of(table: pd.DataFrame) -> IntArray:
     """Return the run of each row."""
-    return (
-        table[OF_RUN].to_numpy(dtype=np.int64)
-        if OF_RUN in table
-        else np.zeros(len(table), dtype=np.int64)
-    )
+    if OF_RUN in table:
+        return table[OF_RUN].to_numpy(dtype=np.int64)
+    return np.zeros(len(table), dtype=np.int64)
 
 
 def repeat_codes(table: pd.DataFrame) -> IntArray:
@@ -62,11 +60,10 @@ def series_codes(table: pd.DataFrame, repeats: IntArray) -> IntArray:
 def resolutions_ns(table: pd.DataFrame) -> IntArray:
     """Return the step of the clock behind each row's duration (`quality.resolution_ns` of its device and run)."""
     duration = table["duration_ns"].to_numpy(dtype=np.int64)
-    codes = (
-        codes_of([table["device"], pd.Series(runs_of(table))])
-        if len(table)
-        else np.zeros(0, dtype=np.int64)
-    )
+    if len(table):
+        codes = codes_of([table["device"], pd.Series(runs_of(table))])
+    else:
+        codes = np.zeros(0, dtype=np.int64)
     steps = np.zeros(len(table), dtype=np.int64)
     for code in np.unique(codes):
         own = codes == code
@@ -116,7 +113,10 @@ def spread_report(
     `resolution_us`, `total_us` (of those kept), `settled`; ``removed.REASON`` counts what was left
     out.
     """
-    first = table.iloc[np.unique(repeats, return_index=True)[1]] if len(table) else table
+    if len(table):
+        first = table.iloc[np.unique(repeats, return_index=True)[1]]
+    else:
+        first = table
     words = {name: first[name].astype(str).to_numpy() for name in _TEXT if name in table}
     launch = {stem: _sides(first, stem) for stem in ("grid", "block")}
     kept = reason == ""

@@ -68,11 +68,10 @@ def mad_filter(
             "threshold", f"must be above 0 MAD, got {threshold:g}: {THRESHOLD:g} is usual"
         )
     data = pd.Series(np.asarray(values, dtype=np.float64))
-    codes = (
-        np.zeros(len(data), dtype=np.int64)
-        if groups is None
-        else np.asarray(groups, dtype=np.int64)
-    )
+    if groups is None:
+        codes = np.zeros(len(data), dtype=np.int64)
+    else:
+        codes = np.asarray(groups, dtype=np.int64)
     median = data.groupby(codes).transform("median")
     distance = (data - median).abs()
     mad = distance.groupby(codes).transform("median").to_numpy()
