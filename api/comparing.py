@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from .. import values
 from ..errors import DataError, ParameterError, check_number
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
@@ -55,6 +54,7 @@ from ..staging import temporary_folder
 from ..table.conditions import Where
 from ..table.measurements import prediction_columns, quantity
 from ..traces.summary import Annotated, with_possible_times
+from ..values import assigned
 from .answers import WAY, Prediction, read_answers, read_predictions
 from .deployments import Deployments
 from .forecasting import Forecasts
@@ -327,7 +327,7 @@ def compare(
             names,
             interval,
             seed,
-            (where, unit, values.assigned("default", default), rename),
+            (where, unit, assigned("default", default), rename),
         )
     if len(pairs) == 1:
         return pairs[0]
