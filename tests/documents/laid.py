@@ -472,6 +472,7 @@ LAID: Final[dict[str, Maker]] = {
     "my_mi375x.toml": text('name = "MI375X"', 'based_on = "MI355X"', "memory_bw_gbs = 10000"),
     "two-level.toml": text("node_gpus = 8", "network_gbs = 50", "network_us = 10"),
     # Measuring.
+    "products.csv": text("op,dtype,m,n,k", "gemm,bf16,4096,4096,4096"),
     "shapes.csv": text("op,dtype,m,n,k", "gemm,fp32,4,8,16"),
     "mymodule:kernel": lambda path: Path("mymodule.py").write_text(OWN, encoding="utf-8"),
     "gemms.csv": text("op,dtype,m,n,k", *(f"gemm,bf16,{size},{size},{size}" for size in (4096, 8192))),
