@@ -86,7 +86,11 @@ NodeGpusOption = Annotated[
 ]
 RunOption = Annotated[
     list[Path] | None,
-    opt.option("Run folder of train (in forecasts also shipped): its model goes before any law.", "RUN", opt.MORE),
+    opt.option(
+        "Run folder of train (forecasts: or shipped): its model goes before any law.",
+        "RUN",
+        opt.MORE,
+    ),
 ]
 DataOption = Annotated[
     list[Path] | None,

@@ -15,7 +15,7 @@ from . import options as opt
 PLACE = 20
 EXAMPLES = (
     "flopcast predict runs/mine new.csv --out predictions.csv",
-    "flopcast predict shipped shapes.csv --target MI300X",
+    "flopcast predict shipped products.csv --target MI300X",
 )
 
 

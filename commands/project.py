@@ -39,7 +39,10 @@ def command(
     ] = "alpha-beta",
     gaps: Annotated[str, opt.option(f"Time between activities: {GAPS}.")] = "modelled",
     run: Annotated[
-        Path | None, opt.option("Run folder of train (in forecasts also shipped): its model goes before any law.", "RUN")
+        Path | None,
+        opt.option(
+            "Run folder of train (forecasts: or shipped): its model goes before any law.", "RUN"
+        ),
     ] = None,
     correct: Annotated[
         list[Path] | None,

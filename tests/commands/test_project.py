@@ -358,7 +358,7 @@ def test_python_takes_what_the_command_does_and_mappings_and_names_what_it_canno
     )
     assert mapped.interval_us == said.interval_us
     wrong: list[tuple[str, Any]] = [
-        ("uncertainty", 0.3), ("network", 50), ("cpu_speed", "1.1"), ("samples", 64.0), ("default", "device=MI300X"),
+        ("uncertainty", 0.3), ("network", 50), ("cpu_speed", "1.1"), ("samples", 64.0), ("default", "MI300X"),
         ("correct", 5),
     ]  # fmt: skip
     for name, value in wrong:
