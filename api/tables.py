@@ -154,7 +154,7 @@ def read(
     Examples
     --------
     >>> import flopcast as fc
-    >>> fc.read(where={"n": 4608, "m": (64, 128)}).frame["m"].unique().tolist()
+    >>> fc.read(where={"device": "MI300X", "n": 4608, "m": (64, 128)}).frame["m"].unique().tolist()
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)

@@ -29,12 +29,12 @@ from .files import campaign_of, text
 from .labels import TIME_UNITS
 from .serving_benchmarks import contradiction, number
 
-_SNIFF: Final = re.compile(rb"Best Perf for[^\n]{0,400}\bM = \d")
+_SNIFF: Final = re.compile(rb"(?m)^Best Perf for[^\n]{0,400}\bM = \d")
 _BEST: Final = re.compile(
-    r"Best Perf for (?P<problem>.*?) : (?P<time>\S+) (?P<unit>ns|us|ms|s), (?P<rest>.*)$"
+    r"^Best Perf for (?P<problem>.*?) : (?P<time>\S+) (?P<unit>ns|us|ms|s), (?P<rest>.*)$"
 )
-_STATED: Final = re.compile(r"(?P<name>[A-Za-z_]+)\s*=\s*(?P<value>[\w.]+)")
-_RATE: Final = re.compile(r"(?P<rate>\d[\d.e+]*)\s*TFlops")
+_STATED: Final = re.compile(r"(?<![A-Za-z_])(?P<name>[A-Za-z_]++)\s*+=\s*+(?P<value>[\w.]+)")
+_RATE: Final = re.compile(r"(?<![\d.e+])(?P<rate>\d[\d.e+]*+)\s*+TFlops")
 _FORMATS: Final = {
     "f16": "fp16",
     "f32": "fp32",

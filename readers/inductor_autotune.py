@@ -35,7 +35,7 @@ from .labels import TIME_UNITS
 _SNIFF: Final = re.compile(rb"AUTOTUNE \w+\(\d")
 _TITLE: Final = re.compile(r"AUTOTUNE (?P<op>\w+)\((?P<shapes>[\dx, ]*)\)")
 _STRIDES: Final = re.compile(r"strides: (?P<lists>\[[\d, \[\]]*\])\s*$")
-_DTYPES: Final = re.compile(r"dtypes: (?P<words>[\w., ]+?)\s*$")
+_DTYPES: Final = re.compile(r"dtypes: (?P<words>[\w.,](?:[\w., ]*[\w.,])?+)\s*+$")
 _CHOICE: Final = re.compile(
     r"^(?:.*\]:?)?\s*(?P<kernel>[A-Za-z_][\w:.]*) (?P<time>\d{1,12}(?:\.\d+)?(?:e-?\d{1,2})?) (?P<unit>ns|us|ms|s)"
     r" \d[\d.]*%"

@@ -33,7 +33,7 @@ from .serving_benchmarks import Record, Runs, first_of, number, times_of, under_
 
 _TITLE: Final = b"MLPerf Results Summary"
 _LINE: Final = re.compile(
-    r"^\s*(?P<name>[A-Za-z][^:()]*?)\s*(?:\((?P<unit>\w+)\))?\s*:\s*(?P<value>.+?)\s*$"
+    r"^\s*+(?P<name>[A-Za-z][^:()]*+)(?:\((?P<unit>\w++)\)\s*+)?:\s*+(?P<value>\S.*)$"
 )
 _MS: Final = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 _SAMPLES: Final = ("completed samples per second", "samples per second")
@@ -64,11 +64,11 @@ class MlperfSummaryReader(Runs):
                     yield begin, record
                 begin, record = line_number, {}
             elif begin and (match := _LINE.match(line)):
-                value: Any = match["value"]
+                value: Any = match["value"].strip()
                 unit = (match["unit"] or "").lower()
                 if unit in _MS:
                     value = times_of(number(value), _MS[unit])
-                record.setdefault(match["name"].lower(), value)
+                record.setdefault(match["name"].strip().lower(), value)
         if begin:
             yield begin, record
 

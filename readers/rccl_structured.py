@@ -30,7 +30,7 @@ from .files import csv_header, text
 from .rccl_tests import IN_PLACE, Log, Run, collective_of, measurements
 from .serving_benchmarks import json_records, number
 
-_LINES: Final = re.compile(rb'"algBw"\s*:.*"busBw"\s*:|"busBw"\s*:.*"algBw"\s*:')
+_LINES: Final = re.compile(rb'(?m)^(?=[^\n]*"algBw"\s*+:)(?=[^\n]*"busBw"\s*+:)')
 _NCCL: Final = re.compile(
     rb'"nccl-tests structured output"|"oop_(?:time|algbw)"\s*:'
     rb'|"(?:out_of_place|in_place)"\s*:\s*\{[^{}]*"(?:alg|bus)_?bw"'

@@ -34,7 +34,7 @@ from ..errors import DataError
 from .base import register
 from .serving_benchmarks import AiperfReader
 
-_METRIC: Final = re.compile(r"^\s*(?P<name>[A-Za-z][\w ]*?)\s*(?:\((?P<unit>[^()]*)\))?\s*$")
+_METRIC: Final = re.compile(r"^\s*+(?P<name>[A-Za-z][\w \t]*+)(?:\((?P<unit>[^()]*+)\))?\s*+$")
 _THOUSANDS: Final = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 
@@ -71,7 +71,7 @@ class AiperfCsvReader(AiperfReader):
                 value = cells[column].strip()
                 if _THOUSANDS.fullmatch(value):
                     value = value.replace(",", "")
-                name = match["name"].lower().replace(" ", "_")
+                name = match["name"].strip().lower().replace(" ", "_")
                 record.setdefault(name, {"avg": value, "unit": match["unit"] or ""})
         except csv.Error as error:
             raise DataError(f"is no table of CSV ({error})", source=source) from None

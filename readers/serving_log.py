@@ -47,9 +47,9 @@ from .serving_benchmarks import (
     under_way,
 )
 
-_BEGIN: Final = re.compile(r"=====+ Serving Benchmark Result =====+")
-_SNIFF: Final = re.compile(rb"=====+ Serving Benchmark Result =====+")
-_END: Final = re.compile(r"={40,}\s*$")
+_BEGIN: Final = re.compile(r"(?<!=)=====++ Serving Benchmark Result =====+")
+_SNIFF: Final = re.compile(rb"(?<!=)=====++ Serving Benchmark Result =====+")
+_END: Final = re.compile(r"(?<!=)={40,}+\s*+$")
 _BEFORE: Final = re.compile(rb"(?i)vllm|sglang|benchmark")
 _LOG_BYTES: Final = 2**24  # of a log before its first block
 _LONGEST_LINE: Final = 300  # letters: a prefix, a label and its value
@@ -72,9 +72,9 @@ _WORDS: Final = {
     "backend": "backend",
 }
 _LINE: Final = re.compile(
-    r"(?i)^(?:.*[\]):|>-])?\s*(?P<what>"
+    r"(?i)^(?:.*[\]):|>-])?\s*+(?P<what>"
     + "|".join(f"(?P<{name}>{words})" for name, words in _WORDS.items())
-    + r")\s*(?:\((?P<unit>[\w/%]+)\))?\s*:\s*(?P<value>\S+)\s*$"
+    + r")\s*+(?:\((?P<unit>[\w/%]++)\)\s*+)?:\s*+(?P<value>\S++)\s*+$"
 )
 _MODEL: Final = re.compile(
     r"""(?:\bmodel\s*=\s*['"]|--model(?:[= ]\s*|['"],\s*['"]))(?P<model>[\w./:@+-]+)"""

@@ -86,7 +86,9 @@ def test_a_scheduler_with_certificates_is_reached_by_those_of_dasks_configuratio
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import dask
+    import distributed  # its defaults stand before any setting is made for a while
 
+    assert distributed.__version__
     key, cert = (str(tmp_path / name) for name in ("key.pem", "cert.pem"))
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=node1"]
     subprocess.run([*made, "-keyout", key, "-out", cert], check=True, capture_output=True)
