@@ -88,7 +88,9 @@ def _error(key: tuple[str, ...], kind: Kind) -> Remark:
     text = (
         f"{' '.join(key)}: off by {errors['mean_percent']:.1f} % on shapes left out, "
         f"{errors['inside_percent']:.0f} % of them within the 90 % interval "
-        f"({errors['shapes']:,.0f} shapes)"
+        f"({errors['shapes']:,.0f} shapes); by {errors['new_group_mean_percent']:.1f} %, "
+        f"{errors['new_group_inside_percent']:.0f} % within, where the whole group was left out "
+        f"({errors['groups']:,.0f} groups)"
     )
     values: dict[str, Any] = {"kind": list(key), **errors}
     if kind.moved:

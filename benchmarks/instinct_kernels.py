@@ -4,7 +4,8 @@ TABLE is a CSV of kernels with the columns source, licence, gpu, op, dtype, m, n
 us, tflops, implementation: AMD-AGI/Primus-Turbo's benchmark (MIT) of MI300X and MI355X, and bf16
 products that AMD tuned for MI355X (SemiAnalysisAI/InferenceX, Apache-2.0). Of each kind
 of kernel the campaign with the most shapes is kept, of as many the fastest; others fill in. Printed are the errors
-by ten folds of shapes, which the file says too.
+by ten folds of shapes, and by ten folds of groups (weights, or heads), which the file says too. Each
+fold searches for its settings anew.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 from ..hardware import find
-from ..models.instinct_kernels import KEYS, METADATA, SIZES, each_kind, inputs_of
+from ..models.instinct_kernels import KEYS, METADATA, SIZES, each_kind, group_of, inputs_of
 from ..models.kernel_process import LEVELS, fit_process, out_of_fold
 
 SOURCES = ("AMD-AGI/Primus-Turbo", "SemiAnalysisAI/InferenceX (branch)")
@@ -94,30 +95,38 @@ def learnt(rows: pd.DataFrame) -> dict[str, Any]:
         inputs, work = inputs_of(key[1], own, float(find(key[0]).require("cus")))
         outputs = np.log(own["duration_us"].to_numpy() / work)
         settings = fit_process(inputs, outputs).settings
-        errors, over = out_of_fold(inputs, outputs, settings)
+        errors, over = out_of_fold(inputs, outputs, np.arange(len(own)))
         quantiles = [_held(over, level) for level in LEVELS]
+        groups, names = pd.factorize(pd.Series(group_of(key[1], inputs)))
+        of_groups, over_of_groups = out_of_fold(inputs, outputs, groups)
+        of_new = [_held(over_of_groups, level) for level in LEVELS]
+        inside = _inside(over_of_groups, groups)
         figures = {
             "shapes": len(own),
             "mean_percent": round(100 * float(np.abs(np.expm1(errors)).mean()), 2),
             "bias_percent": round(100 * float(np.expm1(np.median(errors))), 2),
-            "inside_percent": round(100 * _inside(over), 1),
+            "inside_percent": round(100 * _inside(over, np.arange(len(own))), 1),
+            "groups": len(names),
+            "new_group_mean_percent": round(100 * float(np.abs(np.expm1(of_groups)).mean()), 2),
+            "new_group_inside_percent": round(100 * inside, 1),
         }
         kinds["|".join(key)] = {
             "settings": np.round(settings, 4).tolist(),
             "quantiles": np.round(quantiles, 3).tolist(),
+            "new_group_quantiles": np.round(np.maximum(quantiles, of_new), 3).tolist(),
             "errors": figures,
         }
         print(*key, figures)
     return {"kinds": kinds, "moved": moved(rows)}
 
 
-def _inside(over: FloatArray) -> float:
-    """Return how often 90 % intervals hold whose quantile was taken of the other half of the shapes."""
-    order = np.random.default_rng(2).permutation(len(over))
+def _inside(over: FloatArray, groups: IntArray) -> float:
+    """Return how often 90 % intervals hold whose quantile was taken of the other half of the groups."""
+    order = np.random.default_rng(2).permutation(np.unique(groups))
+    first = np.isin(groups, order[::2])
     held = []
-    for half in (order[::2], order[1::2]):
-        others = np.setdiff1d(order, half)
-        held.append(np.abs(over[half]) <= _held(over[others], 0.9))
+    for half in (first, ~first):
+        held.append(np.abs(over[half]) <= _held(over[~half], 0.9))
     return float(np.concatenate(held).mean())
 
 

@@ -566,6 +566,8 @@ def board(
     one, else settings.
     """
     queued = process.queues(points.steps)
+    setting = [points.names["deployment"], points.names["lengths"]]
+    names = {**points.names, "setting": pd.MultiIndex.from_arrays(setting).factorize()[0]}
     rows = []
     for question in (*BASES, NEW_RELEASE, TWO_RUNS):
         column, of = ("given", NEW_MODEL) if question == TWO_RUNS else ("missed", question)
@@ -588,9 +590,7 @@ def board(
                 inside = later_covered(own, runs, points, queued, fits[time].spreads)
             elif len(set(own["group"])) > 1:
                 inside = covered(own, queued, column)
-            groups = (
-                points.names[drawn][own["place"]] if len(common) == 1 else own["group"].to_numpy()
-            )
+            groups = names[drawn][own["place"]] if len(common) == 1 else own["group"].to_numpy()
             row[time] = {
                 "runs": own["place"].nunique(),
                 "groups": len(set(groups)),

@@ -45,13 +45,16 @@ class Kind:
     """A kind of kernel on a GPU: what was learnt of it.
 
     ``errors`` are of shapes left out: ``mean_percent``, ``inside_percent`` of the 90 % intervals,
-    ``shapes``. ``quantiles`` are those of the error over the deviation at `LEVELS`; ``moved`` is the
-    factor and the spread with which times of another GPU are taken.
+    ``shapes``; with ``new_group_`` before them of shapes whose whole group was left out, of which
+    there are ``groups``. ``quantiles`` are those of the error over the deviation at `LEVELS`,
+    ``new_group_quantiles`` where the group was left out; ``moved`` is the factor and the spread with
+    which times of another GPU are taken.
     """
 
     process: KernelProcess
     errors: dict[str, float]
     quantiles: FloatArray
+    new_group_quantiles: FloatArray
     lower: FloatArray
     upper: FloatArray
     groups: frozenset[tuple[float, ...]]
@@ -177,16 +180,17 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
         cus = float(find(measured_on).require("cus"))
         inputs, work = inputs_of(key[1], own, cus)
         mean, deviation = kind.process.predict(inputs)
-        z = np.interp(level, LEVELS, kind.quantiles)
+        groups = group_of(key[1], inputs)
+        z_known = np.interp(level, LEVELS, kind.quantiles)
+        z_new = np.interp(level, LEVELS, kind.new_group_quantiles)
+        z = np.where([group in kind.groups for group in groups], z_known, z_new)
         factor, spread = kind.moved or (1.0, 0.0)
         width = np.hypot(z * deviation, NormalDist().inv_cdf((1.0 + level) / 2.0) * spread)
         us[places] = factor * np.exp(mean) * work
         lower[places], upper[places] = us[places] * np.exp(-width), us[places] * np.exp(width)
         outside = (inputs < kind.lower - _BEYOND) | (inputs > kind.upper + _BEYOND)
         beyonds = np.any(outside, axis=1).tolist()
-        for place, group, beyond in zip(
-            places.tolist(), group_of(key[1], inputs), beyonds, strict=True
-        ):
+        for place, group, beyond in zip(places.tolist(), groups, beyonds, strict=True):
             basis[place] = "known group" if group in kind.groups else "new group"
             if kind.moved:
                 basis[place] = "law"
@@ -252,6 +256,7 @@ def _kind(key: tuple[str, ...], rows: pd.DataFrame, about: dict[str, Any]) -> Ki
         process=fit_process(inputs, outputs, np.array(about["settings"])),
         errors=about["errors"],
         quantiles=np.array(about["quantiles"]),
+        new_group_quantiles=np.array(about["new_group_quantiles"]),
         lower=inputs.min(axis=0),
         upper=inputs.max(axis=0),
         groups=frozenset(group_of(key[1], inputs)),

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from ..arrays import FloatArray
+from ..arrays import FloatArray, IntArray
 
 LEVELS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 """Of intervals, at which the errors of the folds are kept."""
@@ -81,15 +81,17 @@ def fit_process(
 
 
 def out_of_fold(
-    inputs: FloatArray, outputs: FloatArray, settings: FloatArray, folds: int = 10
+    inputs: FloatArray, outputs: FloatArray, groups: IntArray, folds: int = 10
 ) -> tuple[FloatArray, FloatArray]:
-    """Return errors of outputs that were left out, and these over their deviations, shape (n,) each."""
-    order = np.random.default_rng(1).permutation(len(outputs))
+    """Return errors of outputs that were left out, and these over their deviations, shape (n,) each.
+
+    Whole groups are left out, numbers of shape (n,); the settings are searched for without them.
+    """
+    names = np.random.default_rng(1).permutation(np.unique(groups))
     errors, over = np.zeros(len(outputs)), np.zeros(len(outputs))
-    for fold in range(folds):
-        left_out = order[fold::folds]
-        kept = np.setdiff1d(order, left_out)
-        process = fit_process(inputs[kept], outputs[kept], settings)
+    for fold in range(min(folds, len(names))):
+        left_out = np.isin(groups, names[fold::folds])
+        process = fit_process(inputs[~left_out], outputs[~left_out])
         mean, deviation = process.predict(inputs[left_out])
         errors[left_out] = mean - outputs[left_out]
         over[left_out] = errors[left_out] / deviation

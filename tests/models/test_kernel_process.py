@@ -28,14 +28,14 @@ def test_the_deviation_grows_away_from_the_measured_shapes() -> None:
 
 def test_errors_are_of_shapes_that_were_left_out() -> None:
     noise = 0.05 * RNG.standard_normal(60)
-    settings = fit_process(SIZES, LAW + noise).settings
-    errors, over = out_of_fold(SIZES, LAW + noise, settings)
+    groups = np.repeat(np.arange(20), 3)
+    errors, over = out_of_fold(SIZES, LAW + noise, groups)
     assert 0.03 < errors.std() < 0.1
     assert 0.5 < over.std() < 2.0
-    order = np.random.default_rng(1).permutation(60)
-    left_out = order[0::10]
-    kept = np.setdiff1d(order, left_out)
-    alone = fit_process(SIZES[kept], (LAW + noise)[kept], settings)
-    assert errors[left_out] == pytest.approx(
-        alone.predict(SIZES[left_out])[0] - (LAW + noise)[left_out]
-    )
+    left_out = np.isin(groups, np.random.default_rng(1).permutation(20)[0::10])
+    assert left_out.sum() == 6
+    other = LAW + noise + 5.0 * left_out
+    moved, _ = out_of_fold(SIZES, other, groups)
+    assert moved[left_out] == pytest.approx(
+        errors[left_out] - 5.0
+    )  # they taught nothing of themselves
