@@ -1,9 +1,21 @@
 """AMD AITER's tuned-kernel tables (github.com/ROCm/aiter, `aiter/configs`, as of 2025-2026): one CSV per kernel family.
 
 Each row is the winner of a search over kernels for one problem; `us` is its time in microseconds.
-The device is (`gfx`, `cu_num`). More than 16 headers are about, so columns are found by name, in
-any case and order; the family is in the file's name, between the names of models
-("dsv4_a8w8_blockscale_tuned_gemm.csv" is family "a8w8_blockscale").
+The device is (`gfx` or `arch`, `cu_num`). More than 20 headers are about, so columns are found by
+name, in any case and order; the family is in the file's name, between the names of models
+("dsv4_a8w8_blockscale_tuned_gemm.csv" is family "a8w8_blockscale"). Comments may stand before the
+header.
+
+- products and batches of them (``M,N,K`` and ``B``); ``grouped_gemm_*`` is a batch of ``G`` with the
+  times of two libraries (``hip_us``, ``triton_us``), a row each
+- fused and grouped experts (``token,model_dim,inter_dim,expert,topk``). Where the table has ``tp``,
+  ``inter_dim`` is a GPU's slice; the table here has the whole, and the slices as ``tp``. With
+  ``comm_mode`` (``mega_moe``) the time is that of the slowest GPU with the exchange of its tokens,
+  which the variant says. Without ``us`` (``tuned_fhmoe``, ``untuned_*``) rows are work to predict
+- ``chunk_gdn_h_*``: states of a gated delta rule, chunk by chunk (`chunk_state`); ``T_flat`` tokens
+  in ``N`` sequences, which must be of one length
+- ``gdr_decode``: steps of a gated delta rule; ``duration`` is in microseconds
+- ``conv3d_*``: convolutions, forward
 """
 
 from __future__ import annotations
@@ -22,16 +34,23 @@ import pyarrow.compute as pc
 from ..remarks import remark
 from ..table.measurements import plain_numbers
 from .base import LINE, Note, Options, RawTable, Reader, register
+from .blas import device_of_gfx
 from .files import Csv, campaign_of, csv_header, parse_csv, text, with_overlong
 from .labels import device_of
 
 _GEMM = frozenset({"m", "n", "k"})
 _MOE = frozenset({"token", "model_dim", "inter_dim", "expert", "topk"})
 _DIGITS = 6  # of a number of compute units
-_GATED_DELTA = frozenset({"bt", "hg", "t_flat"})
+_CHUNKED = frozenset({"bt", "hg", "t_flat"})
+_STEPS = frozenset({"num_k_heads", "num_v_heads", "head_k_dim", "head_v_dim", "duration"})
+_CONVOLUTION = frozenset({"kt", "kh", "kw", "stride_h", "pad_h"})
+_GROUPED = frozenset({"g", "m", "n", "k", "hip_us", "triton_us"})
 _FAMILY = re.compile(
-    r"(?:^|_)((?:a\d+w\d+|bf16|fp16)(?:_(?:blockscale|bpreshuffle|mxscale))*)(?=_|$)"
+    r"(?:^|_)((?:a\d+w\d+|mxfp8|bf16|fp16)"
+    r"(?:_(?:blockscale|bpreshuffle|mxscale|mxfp8))*)(?=_|$)"
 )
+_COMMENTS = re.compile(r"\A(?:\s*+#[^\n]*+\n)++")
+_COMMENT_BYTES = re.compile(rb"\A(?:\s*+#[^\n]*+\n)++")
 #: AITER writes no gfx id in older fused-MoE files: the architectures it tuned these counts of compute units on.
 _GFX_OF_CUS = {"80": "gfx942", "304": "gfx942", "256": "gfx950"}
 
@@ -42,17 +61,34 @@ class _Family:
 
     dtype: str
     scale_block: str
+    weights: str = ""  # where they have another format
+
+    @property
+    def dtype_b(self) -> str:
+        return self.weights or self.dtype
 
 
 #: FP8 block scales are 1x128 for activations (128x128 for weights), MX scales 1x32, the rest one scale per token.
-#: `a8w8` without a `q_dtype_w` column is the batched row-wise kernel, which is INT8.
+#: `a8w8` without a `q_dtype_w` column is the batched row-wise kernel, which is INT8. Formats of fewer than 8 bits
+#: have MX scales always.
 _FAMILIES = {
     "a8w8_blockscale": _Family("fp8", "1x128"),
     "a8w8_blockscale_bpreshuffle": _Family("fp8", "1x128"),
     "a8w8_blockscale_mxscale": _Family("fp8", "1x128"),
+    "a8w8_blockscale_mxscale_bpreshuffle": _Family("fp8", "1x128"),
     "a8w8_bpreshuffle": _Family("fp8", "token"),
+    "a8w8_bpreshuffle_mxfp8": _Family("fp8", "1x32"),
+    "mxfp8": _Family("fp8", "1x32"),
     "a8w8": _Family("int8", "token"),
+    "a4w4": _Family("fp4", "1x32"),
     "a4w4_blockscale": _Family("fp4", "1x32"),
+    "a6w6": _Family("fp6", "1x32"),
+    "a6w6_blockscale": _Family("fp6", "1x32"),
+    "a4w6": _Family("fp4", "1x32", "fp6"),
+    "a6w4": _Family("fp6", "1x32", "fp4"),
+    "a8w4": _Family("fp8", "1x32", "fp4"),
+    "a16w4": _Family("bf16", "1x32", "fp4"),
+    "a16w8_mxfp8": _Family("bf16", "1x32", "fp8"),
     "a16w16": _Family("bf16", ""),
     "bf16": _Family("bf16", ""),
     "fp16": _Family("fp16", ""),
@@ -69,56 +105,76 @@ _QUANTISATION = {
 
 @register
 class AiterReader(Reader):
-    """Tuned tables of AITER: GEMM of all families, batched GEMM, fused and grouped mixture of experts."""
+    """Tuned tables of AITER: products, experts, gated delta rules, convolutions."""
 
     name = "AITER tuned CSV"
 
     def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise the header: a device by its units, a time in `us`, and the dimensions of a kernel AITER tunes."""
-        names = {name.lower() for name in csv_header(head)}
-        if "us" not in names or not names & {"gfx", "cu_num"}:
+        """Recognise the header: a device by its units, a time, and the dimensions of a kernel AITER tunes."""
+        names = {name.lower() for name in csv_header(_COMMENT_BYTES.sub(b"", head))}
+        if names >= _MOE and names & {"act_type", "act"}:
+            return True
+        if not names & {"gfx", "arch", "cu_num"}:
             return False
+        if names >= _STEPS or names >= _GROUPED:
+            return True
         tuned = "kernelname" in names or "kernelname1" in names
-        return (tuned and (names >= _GEMM or names >= _MOE)) or names >= _GATED_DELTA
+        problem = names >= _GEMM or names >= _MOE or names >= _CONVOLUTION
+        return "us" in names and (names >= _CHUNKED or (tuned and problem))
 
     def read(self, path: Path, options: Options) -> RawTable:
-        """Return one row for each tuned problem; gated-delta files are skipped with a note."""
-        csv = parse_csv(text(path, max_bytes=options.table_bytes), str(path))
+        """Return one row for each tuned problem, and two for one that two libraries were timed on."""
+        words = text(path, max_bytes=options.table_bytes)
+        plain = _COMMENTS.sub("", words)
+        before = words[: len(words) - len(plain)].count("\n")
+        csv = parse_csv(plain, str(path), before)
         table = _Table(csv)
-        if table.names >= _GATED_DELTA:
-            return RawTable(
-                notes=[
-                    Note(
-                        remark(
-                            "gated-delta-skipped",
-                            "gated delta-rule kernels (chunk_gdn) have no operator here yet: "
-                            "skipped",
-                        ),
-                        len(csv.lines),
-                    )
-                ]
-            )
         notes: list[Note] = []
+        timed = table.get("us", "duration")
         if table.names >= _MOE:
-            columns = _moe(table)
+            columns = _moe(table, campaign_of(path))
+        elif table.names >= _CHUNKED:
+            columns = _chunk_states(table)
+        elif table.names >= _STEPS:
+            columns = _steps(table)
+        elif table.names >= _CONVOLUTION:
+            columns = _convolutions(table, campaign_of(path))
         else:
             columns = _gemm(table, campaign_of(path), notes)
         columns["device"] = _devices(table, options, notes)
-        columns |= {
-            "duration_us": table["us"],
-            "tuned": True,
-            "campaign": campaign_of(path),
-            LINE: pa.array(csv.lines),
-        }
-        same = {
-            name: pa.repeat(value, table.rows)
-            for name, value in columns.items()
-            if isinstance(value, str | bool)
-        }
-        cells = pa.table(columns | same)
+        columns |= {"tuned": True, "campaign": campaign_of(path), LINE: pa.array(csv.lines)}
+        if table.names >= _GROUPED:
+            cells = _of_two_libraries(table, columns)
+        else:
+            cells = _cells(table, columns | {"duration_us": timed})
         if csv.overlong:
             return RawTable(with_overlong(cells.to_pandas(), csv), notes)
         return RawTable(notes=notes, cells=cells)
+
+
+def _cells(table: _Table, columns: dict[str, Any]) -> pa.Table:
+    """Return the columns with words that all rows share written out."""
+    whole = {}
+    for name, value in columns.items():
+        if isinstance(value, str | bool):
+            whole[name] = pa.repeat(value, table.rows)
+        else:
+            whole[name] = value
+    return pa.table(whole)
+
+
+def _of_two_libraries(table: _Table, columns: dict[str, Any]) -> pa.Table:
+    """Return the rows twice, each with the time of one library."""
+    tables = []
+    for library in ("hip", "triton"):
+        timing = {
+            "library": library,
+            "kernel": library,
+            "tuned": False,
+            "duration_us": table[f"{library}_us"],
+        }
+        tables.append(_cells(table, columns | timing))
+    return pa.concat_tables(tables)
 
 
 class _Table:
@@ -152,6 +208,10 @@ class _Table:
             return plain
         return pa.array(pd.to_numeric(cells.to_numpy(), errors="coerce"), from_pandas=True)
 
+    def sizes(self, name: str) -> np.ndarray:
+        """Return the numbers of a column of shape (n_rows,), NaN where there is none."""
+        return self.numbers(name).to_numpy(zero_copy_only=False).astype(float)
+
     def said(self, say: Callable[..., str], *columns: pa.ChunkedArray) -> pa.ChunkedArray:
         """Return what `say` makes of the values of each row; it is asked once for those that are equal."""
         codes, different = distinct(*columns)
@@ -177,8 +237,7 @@ def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]
 def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
     family = _family(table, stem, notes)
     known = _FAMILIES.get(family, _Family("", ""))
-    batched = "b" in table.names
-    stated = table.get("q_dtype_w", "dtype", default=known.dtype)
+    batched = bool(table.names & {"b", "g"})
     return {
         "op": "batched_gemm" if batched else "gemm",
         "family": table.says("bpreshuffle", "True", f"{family}_bpreshuffle", family),
@@ -189,10 +248,10 @@ def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
         "m": table["m"],
         "n": table["n"],
         "k": table["k"],
-        "batch": table.get("b", default="1"),
+        "batch": table.get("b", "g", default="1"),
         "scale_block": table.says("scaleab", "True", "tensor", known.scale_block),
-        "dtype_a": stated,
-        "dtype_b": stated,
+        "dtype_a": table.get("q_dtype_w", "dtype", default=known.dtype),
+        "dtype_b": table.get("q_dtype_w", "dtype", default=known.dtype_b),
         "dtype_out": table.get("outdtype", default="bf16"),
     }
 
@@ -219,12 +278,32 @@ def _family(table: _Table, stem: str, notes: list[Note]) -> str:
     return family
 
 
-def _moe(table: _Table) -> dict[str, Any]:
+def _moe(table: _Table, stem: str) -> dict[str, Any]:
     """Return the columns of a fused or grouped mixture-of-experts table (both stages together)."""
-    kind = "grouped_fmoe" if "max_m" in table.names else "fmoe"
+    named = _FAMILY.search(stem)
+    family = _FAMILIES.get(named[1] if named else "", _Family("", ""))
+    exchanged = "comm_mode" in table.names
+    if exchanged:
+        kind = "mega_moe"
+    elif "max_m" in table.names:
+        kind = "grouped_fmoe"
+    elif "shared_expert_id" in table.names:
+        kind = "fhmoe"
+    else:
+        kind = "fmoe"
     scale = table.said(lambda name: name.removeprefix("QuantType.").lower(), table.get("q_type"))
     first, second = table.get("kernelname1", "kernelname"), table.get("kernelname2")
-    variant = (table.get("act_type"), table.get("doweight_stage1"), table.get("_tag"))
+    variant = (
+        table.get("act_type", "act"),
+        table.get("doweight_stage1"),
+        table.get("_tag"),
+        table.get("comm_mode"),
+    )
+    slices = np.nan_to_num(table.sizes("tp"), nan=1.0)
+    if exchanged:
+        scale_block: Any = family.scale_block
+    else:
+        scale_block = table.said(lambda name: str(_QUANTISATION.get(name, name)), scale)
     return {
         "op": "moe",
         "family": table.said(lambda name: f"{kind}_{name.replace('no', '')}".rstrip("_"), scale),
@@ -233,30 +312,117 @@ def _moe(table: _Table) -> dict[str, Any]:
         "split_k": table.numbers("ksplit", "split_k1"),
         "tokens": table["token"],
         "model_dim": table["model_dim"],
-        "inter_dim": table["inter_dim"],
+        "inter_dim": pa.array(table.sizes("inter_dim") * slices, from_pandas=True),
+        "tp": pa.array(slices),
         "experts": table["expert"],
         "topk": table["topk"],
-        "gated": table.get("use_g1u1"),
-        "scale_block": table.said(lambda name: str(_QUANTISATION.get(name, name)), scale),
-        "dtype_a": table.get("q_dtype_a", "dtype"),
-        "dtype_b": table.get("q_dtype_w", "dtype"),
+        "gated": table.get("use_g1u1", default="1" if exchanged else ""),
+        "scale_block": scale_block,
+        "dtype_a": table.get("q_dtype_a", "dtype", default=family.dtype),
+        "dtype_b": table.get("q_dtype_w", "dtype", default=family.dtype_b),
         "dtype_out": table.get("dtype", default="bf16"),
     }
 
 
-def _moe_variant(activation: str, weighted: str, tag: str) -> str:
-    """Return the activation, whether the first stage applies the weights, and AITER's own tag."""
+def _moe_variant(activation: str, weighted: str, tag: str, exchange: str) -> str:
+    """Return the activation, whether the first stage applies the weights, AITER's own tag, and the exchange."""
     words = (
         activation.removeprefix("ActivationType.").lower(),
         "doweight_stage1" * (weighted == "1"),
         tag.strip(),
+        f"with {exchange}" * bool(exchange),
     )
     return " ".join(filter(None, words)).strip()
 
 
+def _chunk_states(table: _Table) -> dict[str, Any]:
+    """Return the columns of a table of states of a gated delta rule, chunk by chunk."""
+    sequences = table.sizes("n")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seq = table.sizes("t_flat") / sequences
+    words = ("is_varlen", "use_h0", "store_fs", "state_bf16")
+    variant = table.said(
+        lambda *values: _switched(words, values), *(table.get(name) for name in words)
+    )
+    return {
+        "op": "chunk_state",
+        "family": "chunk_gdn_h",
+        "variant": variant,
+        "batch": table["n"],
+        "seq": pa.array(seq, from_pandas=True),
+        "heads": table.get("h"),
+        "key_heads": table["hg"],
+        "head_dim": table.get("k"),
+        "head_dim_v": table.get("v"),
+        "chunk": table["bt"],
+        "dtype_a": table.get("dtype"),
+        "dtype_out": table.says("snapshot_bf16", "True", "bf16", "fp32"),
+    }
+
+
+def _switched(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    """Return the names of the switches that are on."""
+    return " ".join(
+        name for name, value in zip(names, values, strict=True) if value.lower() in ("true", "1")
+    )
+
+
+def _steps(table: _Table) -> dict[str, Any]:
+    """Return the columns of a table of steps of a gated delta rule: decoding, and tokens to verify."""
+    return {
+        "op": "linear_attention",
+        "family": "gdr_decode",
+        "variant": table.said(
+            lambda *words: " ".join(filter(None, words)),
+            table.get("variant"),
+            table.get("gate_mode"),
+        ),
+        "batch": table.get("b"),
+        "seq": table.get("sq", default="1"),
+        "heads": table["num_v_heads"],
+        "key_heads": table["num_k_heads"],
+        "head_dim": table["head_k_dim"],
+        "head_dim_v": table["head_v_dim"],
+        "dtype_a": table.get("dtype"),
+    }
+
+
+def _convolutions(table: _Table, stem: str) -> dict[str, Any]:
+    """Return the columns of a table of forward convolutions, whose outputs follow from the rest."""
+    named = _FAMILY.search(stem)
+    columns: dict[str, Any] = {
+        "op": "conv",
+        "direction": "F",
+        "family": "conv3d",
+        "variant": table.says("bias", "True", "bias", ""),
+        "kernel": table.get("kernelname"),
+        "split_k": table.numbers("splitk"),
+        "batch": table.get("n"),
+        "in_channels": table.get("c"),
+        "out_channels": table.get("k"),
+        "groups": table.get("groups", default="1"),
+        "dtype_a": _FAMILIES[named[1]].dtype if named and named[1] in _FAMILIES else "",
+    }
+    for axis, size, filters in (("d", "d", "kt"), ("h", "h", "kh"), ("w", "w", "kw")):
+        side, taps = table.sizes(size), table.sizes(filters)
+        pad, stride, dilation = (table.sizes(f"{name}_{axis}") for name in ("pad", "stride", "dil"))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            out = np.floor((side + 2 * pad - dilation * (taps - 1) - 1) / stride) + 1
+        for name, values in (
+            ("in", side),
+            ("fil", taps),
+            ("pad", pad),
+            ("stride", stride),
+            ("dil", dilation),
+            ("out", out),
+        ):
+            columns[f"{name}_{axis}"] = pa.array(values, from_pandas=True)
+    return columns
+
+
 def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
     """Return the device of each row, "" where the file does not say; a guess is always a note."""
-    codes, different = distinct(table.get("gfx"), table.get("cu_num"))
+    codes, different = distinct(table.get("gfx", "arch"), table.get("cu_num"))
     counts = np.bincount(codes.to_numpy(), minlength=len(different)).tolist()
     names = [""] * len(different)
     stated = options.defaults.get("device", "")
@@ -269,9 +435,11 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
             also = " (gfx1250 has 256 too)" if cus == "256" else ""
             text = f"no gfx id: {cus} CUs are read as {known}{also}"
             notes.append(Note(remark("gfx-by-units", text, cus=int(cus), gfx=known), rows))
-        if known:
-            names[place], assumption = device_of(
-                known, int(cus) if cus.isdecimal() and len(cus) < _DIGITS else None, stated
-            )
-            notes.extend([Note(assumption, rows)] if assumption else [])
+        if not known:
+            continue
+        if cus.isdecimal() and len(cus) < _DIGITS:
+            names[place], assumption = device_of(known, int(cus), stated)
+        else:
+            names[place], assumption = device_of_gfx(known, options)
+        notes.extend([Note(assumption, rows)] if assumption else [])
     return pa.array(names, pa.string()).take(codes)

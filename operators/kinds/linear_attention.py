@@ -41,6 +41,32 @@ def view(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"batch": batch * heads, "m": seq, "n": dim_v, "k": 3 * dim})
 
 
+def state_flops(frame: pd.DataFrame) -> np.ndarray:
+    """Return ``4 batch seq heads head_dim head_dim_v``: each token corrects its value by the state and adds to it.
+
+    Two products a chunk: ``w h`` of chunk x head_dim x head_dim_v, and the keys by the corrected values
+    (Yang et al., arXiv:2412.06464, section 3.3). What the chunks make of their queries is not in it.
+    """
+    batch, seq, heads, dim, dim_v = _sizes(frame)
+    return 4 * batch * seq * heads * dim * dim_v
+
+
+def state_bytes(frame: pd.DataFrame) -> np.ndarray:
+    """Return the bytes of keys, corrections and values read, of values written, and of a state for every chunk."""
+    batch, seq, heads, dim, dim_v = _sizes(frame)
+    key_heads, chunk = numbers(frame, "key_heads", "chunk")
+    a, out = element_bytes(frame, "dtype_a"), element_bytes(frame, "dtype_out")
+    tokens = batch * seq * (key_heads * dim + heads * dim + 2 * heads * dim_v) * a
+    chunks = batch * np.ceil(seq / chunk)
+    return tokens + chunks * heads * dim * dim_v * out
+
+
+def state_view(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return one product per head and sequence: m = seq, n = head_dim_v, k = 2 head_dim (FLOPs kept)."""
+    batch, seq, heads, dim, dim_v = _sizes(frame)
+    return pd.DataFrame({"batch": batch * heads, "m": seq, "n": dim_v, "k": 2 * dim})
+
+
 def conv_flops(frame: pd.DataFrame) -> np.ndarray:
     """Return ``2 batch seq channels width``: a multiply and an add for each tap of each channel's own filter."""
     batch, seq, channels, width = numbers(frame, "batch", "seq", "channels", "width")
@@ -89,6 +115,32 @@ OPERATORS = (
             log_feature("log2.recurrent_heads", "log2(heads) of linear attention", "heads"),
             log_feature("log2.recurrent_dim", "log2(head_dim) of linear attention", "head_dim"),
             *log_dims("seq", "key_heads", "head_dim_v"),
+        ),
+    ),
+    Op(
+        "chunk_state",
+        "matrix",
+        (
+            BATCH,
+            _SEQ,
+            Dim("heads", "heads of the values", 32),
+            Dim("key_heads", "heads of the keys before they are shared", default="=heads"),
+            Dim("head_dim", "size of a head", 128),
+            Dim("head_dim_v", "size of a value", default="=head_dim"),
+            Dim("chunk", "tokens of a chunk", 64),
+        ),
+        ("heads", "head_dim"),
+        "chunk_state {heads}x{head_dim}",
+        state_flops,
+        state_bytes,
+        state_view,
+        spread=0.5,
+        kernels="attention",
+        features=(
+            log_feature("log2.state_sequences", "log2(batch) of states by chunks", "batch"),
+            log_feature("log2.state_seq", "log2(seq) of states by chunks", "seq"),
+            log_feature("log2.state_heads", "log2(heads) of states by chunks", "heads"),
+            log_feature("log2.state_dim", "log2(head_dim) of states by chunks", "head_dim"),
         ),
     ),
     Op(

@@ -179,14 +179,12 @@ def test_each_call_in_a_trace_may_be_a_row_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_file_without_timings_is_refused_with_what_was_passed_over(tmp_path: Path) -> None:
-    file = tmp_path / "q_chunk_gdn_h_opt_tuned.csv"
-    file.write_text(
-        "gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,bf16,128,128,64,32,16,2048,1,64,147.9\n"
-    )
+    file = tmp_path / "bench.log"
+    file.write_text("[0]:transA,transB,grouped_gemm,batch_count,m,n,k,us\n")
     result = run(file)
     assert result.exit_code == 2
     assert f"{file}: " in result.stderr
-    assert "(chunk_gdn)" in result.stderr
+    assert "headers without a line of values" in result.stderr
 
 
 def test_training_is_proposed_for_gpus_that_are_known_and_two_that_share_an_operator(

@@ -392,11 +392,19 @@ def seeds() -> dict[str, list[Files]]:
         + test_nsys_stats.KERNEL
         + test_nsys_stats.FILL
     )
-    document = _execution_trace()
+    document, tuned = _execution_trace(), test_aiter
     return {
         "tidy CSV": [_one("tidy.csv", TIDY), _one("few.csv", "m;n;k;us\n1;2;3;4,5\n")],
         "tidy Parquet": [_one("tidy.parquet", _parquet(TIDY))],
-        "AITER": [_one("a8w8_blockscale_tuned_gemm.csv", gemm), _one("tuned_fmoe.csv", moe)],
+        "AITER": [
+            _one("a8w8_blockscale_tuned_gemm.csv", gemm),
+            _one("tuned_fmoe.csv", moe),
+            _one("chunk_gdn_tuned.csv", f"# about\n{tuned.STATES}\n{tuned.STATES_ROW}\n"),
+            _one("gdr_decode_tuned.csv", f"{tuned.STEPS}\n{tuned.STEPS_ROW}\n"),
+            _one("mega_moe_tp_a4w4_tuned.csv", f"{tuned.MEGA}\n{tuned.MEGA_ROW}\n"),
+            _one("grouped_gemm_mxfp8_tuned.csv", f"{tuned.GROUPED}\n{tuned.GROUPED_ROW}\n"),
+            _one("conv3d_bf16_tuned.csv", f"{tuned.CONVOLUTION}\n{tuned.CONVOLUTION_ROW}\n"),
+        ],
         "AIConfigurator": [_made(test_aiconfigurator.make_all)],
         "MIOpen": [_one("gfx942130.HIP.fdb.txt", CONVOLUTION * 2)],
         "hipblaslt-bench": [_one("bench.log", hipblaslt)],

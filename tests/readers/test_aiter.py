@@ -6,16 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from flopcast.errors import NoMeasurementsError
-from flopcast.readers import Measurements, read
+from flopcast.errors import DataError
+from flopcast.operators.operators import op_of
+from flopcast.readers import Measurements, read, read_rows
 from flopcast.readers.aiter import AiterReader
-from flopcast.remarks import remark
 
 GEMM = "gfx,cu_num,M,N,K,libtype,kernelId,splitK,us,kernelName,tflops,bw,errRatio"
 FMOE = (
     "cu_num,token,model_dim,inter_dim,expert,topk,act_type,dtype,q_dtype_a,q_dtype_w,q_type,use_g1u1,doweight_stage1,"
     "block_m,ksplit,us1,kernelName1,err1,us2,kernelName2,err2,us,run_1stage,tflops,bw,_tag"
 )
+
+STATES = (
+    "gfx,cu_num,dtype,K,V,BT,H,Hg,is_varlen,use_h0,store_fs,snapshot_bf16,state_bf16,T_flat,N,"
+    "total_chunks,max_seq_chunks,BV,us"
+)
+STATES_ROW = "gfx942,80,torch.bfloat16,16,8,64,4,2,True,True,False,True,False,256,2,4,2,32,9.5"
+STEPS = (
+    "arch,variant,dtype,state_dtype,b,sq,num_k_heads,num_v_heads,head_k_dim,head_v_dim,"
+    "NUM_BLOCKS_PER_V_DIM,NUM_WARPS,WARP_THREADS_K,duration,waves_per_eu"
+)
+STEPS_ROW = "gfx950,decode,torch.bfloat16,torch.bfloat16,3,1,4,8,128,64,8,4,16,4.5"
+MEGA = "gfx,cu_num,tp,comm_mode,token,model_dim,inter_dim,expert,topk,act,block_m,us,model"
+MEGA_ROW = "gfx950,256,4,ag_rs,8,64,32,16,2,silu,16,97.5,any"
+GROUPED = "gfx,case,tp,ep,G,K,N,M,use_hip,hip_us,triton_us,speedup"
+GROUPED_ROW = "gfx950,gemm1_w13,1,2,64,128,256,16,0,12.5,6.25,0.5"
+CONVOLUTION = (
+    "gfx,cu_num,N,C,D,H,W,K,kT,kH,kW,stride_d,stride_h,stride_w,pad_d,pad_h,pad_w,"
+    "dil_d,dil_h,dil_w,groups,bias,tile_m,splitK,us,kernelName,err_ratio,tflops,bw"
+)
+CONVOLUTION_ROW = "gfx950,256,1,3,6,9,11,96,3,3,3,1,2,1,0,1,0,1,1,2,1,True,96,1,12.5,knl,0.0,1,1"
 
 
 def read_table(folder: Path, name: str, header: str, *rows: str, **defaults: str) -> Measurements:
@@ -217,30 +237,108 @@ def test_an_unknown_family_has_the_number_format_that_the_user_states(tmp_path: 
     ]
 
 
-def test_gated_delta_files_are_skipped_with_a_note(tmp_path: Path) -> None:
-    (tmp_path / "q_chunk_gdn_h_opt_tuned.csv").write_text(
-        "gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,torch.bfloat16,128,128,64,32,16,2048,1,64,147.9\n",
-        encoding="utf-8",
+def test_states_of_chunks_are_work(tmp_path: Path) -> None:
+    rows = [
+        STATES_ROW,
+        "gfx942,80,torch.bfloat16,16,8,64,4,2,True,True,False,False,False,257,2,5,3,32,9.9",
+    ]
+    measured = read_table(tmp_path, "q_chunk_gdn_h_opt_tuned.csv", STATES, *rows)
+    row = measured.frame.iloc[0]
+    assert (row["op"], row["device"], row["duration_us"]) == ("chunk_state", "MI308X", 9.5)
+    assert (row["variant"], row["dtype_a"], row["dtype_out"]) == (
+        "is_varlen use_h0",
+        "bf16",
+        "bf16",
     )
-    (tmp_path / "a8w8_blockscale_tuned_gemm.csv").write_text(
-        f"{GEMM}\ngfx942,304,1,2,3,ck,8,0,6,k,1,1,0\n", encoding="utf-8"
-    )
-    measured = read([tmp_path])
-    assert measured.frame["op"].tolist() == ["gemm"]
-    assert (
-        remark("gated-delta-skipped", rows=1, files=("q_chunk_gdn_h_opt_tuned.csv",))
-        in measured.notes
-    )
+    op = op_of("chunk_state")
+    # 256 tokens, 4 heads: w h and k v of 16 x 8, a multiply and an add each
+    assert op.flops(measured.frame).tolist() == [256 * 4 * 2 * (2 * 16 * 8)]
+    # keys of 2 heads, corrections and values of 4, values written; 4 states of 4 heads; 2 bytes
+    moved = 256 * (2 * 16 + 4 * 16 + 4 * 8 + 4 * 8) * 2 + 4 * 4 * 16 * 8 * 2
+    assert op.bytes(measured.frame).tolist() == [moved]
+    assert measured.rejected["reason"].tolist() == ["dimension-not-whole"]
 
 
-def test_files_of_which_nothing_was_timed_are_an_error_with_its_notes(tmp_path: Path) -> None:
-    file = tmp_path / "q_chunk_gdn_h_opt_tuned.csv"
-    file.write_text(
-        "gfx,cu_num,dtype,K,V,BT,H,Hg,T_flat,N,BV,us\ngfx942,80,bf16,128,128,64,32,16,2048,1,64,147.9\n"
+def test_comments_before_the_header_count_as_lines(tmp_path: Path) -> None:
+    header = "# about\n#\nmodel,arch,dtype,K,V,BT,H,Hg,snapshot_bf16,T_flat,N,BV,us"
+    row = "any,gfx942,torch.bfloat16,16,8,64,4,2,False,256,2,32,9.5"
+    frame = read_table(tmp_path, "chunk_gdn_h_mfma16_hip_tuned.csv", header, row).frame
+    assert frame["source"].tolist() == ["chunk_gdn_h_mfma16_hip_tuned.csv:4"]
+    assert frame[["dtype_out", "device"]].to_numpy().tolist() == [["fp32", "gfx942"]]
+    stated = read_table(tmp_path, "chunk_gdn_tuned.csv", header, row, device="MI308X").frame
+    assert stated["device"].tolist() == ["MI308X"]
+
+
+def test_steps_of_a_delta_rule(tmp_path: Path) -> None:
+    frame = read_table(tmp_path, "gdr_decode_tuned.csv", STEPS, STEPS_ROW).frame
+    assert frame[["op", "variant"]].to_numpy().tolist() == [["linear_attention", "decode"]]
+    assert frame[["duration_us", "batch", "seq", "heads", "key_heads"]].to_numpy().tolist() == [
+        [4.5, 3, 1, 8, 4]
+    ]
+    # the state of 3 sequences and 8 heads read by the key, added to, read by the query
+    assert op_of("linear_attention").flops(frame).tolist() == [3 * 8 * 3 * (2 * 128 * 64)]
+
+
+def test_a_slice_of_the_experts_says_of_how_many(tmp_path: Path) -> None:
+    frame = read_table(tmp_path, "mega_moe_tp_a4w4_tuned.csv", MEGA, MEGA_ROW).frame
+    row_ = frame.iloc[0]
+    assert (row_["op"], row_["family"], row_["variant"]) == ("moe", "mega_moe", "silu with ag_rs")
+    assert (row_["inter_dim"], row_["tp"], row_["gated"]) == (128, 4, 1)
+    assert (row_["dtype_a"], row_["dtype_b"], row_["scale_block"]) == ("fp4", "fp4", "1x32")
+    # three matrices of 64 x 32 on this GPU, for 8 tokens that go to 2 experts each
+    assert op_of("moe").flops(frame).tolist() == [8 * 2 * 3 * 2 * 64 * 32]
+
+
+def test_a_table_without_times_is_work_to_predict(tmp_path: Path) -> None:
+    header = (
+        "gfx,cu_num,token,model_dim,inter_dim,expert,topk,shared_expert_id,act_type,dtype,q_dtype_a,"
+        "q_dtype_w,q_type,use_g1u1,doweight_stage1,kernelName1,kernelName2"
     )
-    with pytest.raises(NoMeasurementsError, match="no measurements") as caught:
+    fp4, fp8 = "torch.float4_e2m1fn_x2", "torch.float8_e4m3fn"
+    row = (
+        f"gfx950,256,1,64,32,17,3,16,ActivationType.Silu,torch.bfloat16,{fp8},{fp4},"
+        "QuantType.per_1x32,1,0,one,two"
+    )
+    file = tmp_path / "tuned_fhmoe.csv"
+    file.write_text(f"{header}\n{row}\n")
+    asked, _ = read_rows([file], timed=False)
+    assert asked[["op", "family", "tokens", "experts", "topk"]].to_numpy().tolist() == [
+        ["moe", "fhmoe_per_1x32", 1, 17, 3]
+    ]
+    with pytest.raises(DataError, match="no-duration: 1"):
         read([file])
-    assert [note.code for note in caught.value.notes] == ["gated-delta-skipped"]
+
+
+def test_a_line_with_times_of_two_libraries_is_two_rows(tmp_path: Path) -> None:
+    frame = read_table(tmp_path, "grouped_gemm_mxfp8_tuned.csv", GROUPED, GROUPED_ROW).frame
+    times = dict(zip(frame["library"], frame["duration_us"], strict=True))
+    assert times == {"hip": 12.5, "triton": 6.25}
+    assert frame["dtype_a"].tolist() == ["fp8", "fp8"]
+    assert op_of("batched_gemm").flops(frame).tolist() == [64 * 2 * 16 * 256 * 128] * 2
+
+
+def test_outputs_of_convolutions_follow_from_their_inputs(tmp_path: Path) -> None:
+    frame = read_table(tmp_path, "conv3d_bf16_tuned.csv", CONVOLUTION, CONVOLUTION_ROW).frame
+    assert frame[["out_d", "out_h", "out_w"]].to_numpy().tolist() == [[4, 5, 7]]
+    assert frame[["op", "dtype_a", "variant"]].to_numpy().tolist() == [["conv", "bf16", "bias"]]
+    assert op_of("conv").flops(frame).tolist() == [2 * 96 * 3 * 27 * 4 * 5 * 7]
+
+
+@pytest.mark.parametrize(
+    ("name", "formats"),
+    [
+        ("a6w6_blockscale_tuned_gemm", ("fp6", "fp6", "1x32")),
+        ("a6w4_asm_tuned_gemm_flux", ("fp6", "fp4", "1x32")),
+        ("a16w8_mxfp8_asm_tuned_gemm", ("bf16", "fp8", "1x32")),
+        ("a8w8_bpreshuffle_mxfp8_tuned_gemm", ("fp8", "fp8", "1x32")),
+    ],
+)
+def test_formats_of_narrow_families(
+    tmp_path: Path, name: str, formats: tuple[str, str, str]
+) -> None:
+    row = "gfx950,256,16,512,7168,ck,8,3,6.5,knl,1,1,0.0"
+    frame = read_table(tmp_path, f"{name}.csv", GEMM, row).frame
+    assert tuple(frame.loc[0, ["dtype_a", "dtype_b", "scale_block"]]) == formats
 
 
 @pytest.mark.parametrize(
