@@ -25,6 +25,7 @@ from . import (  # noqa: F401  (each registers its readers)
     kineto,
     llmperf,
     miopen,
+    miopen_driver,
     mlperf_summary,
     ncu,
     nsys,

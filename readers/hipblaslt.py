@@ -1,4 +1,4 @@
-"""Output of hipblaslt-bench (hipBLASLt's clients, ROCm 6 and 7): a header and an indented line for each timing.
+"""Output of hipblaslt-bench, rocblas-bench and hipblas-bench (ROCm 5 to 7): a header and a line for each timing.
 
 ::
 
@@ -12,10 +12,14 @@ Columns vary by version and flags (frequencies, checks against the CPU, M,N,K in
 found by name. A log may hold many such blocks, with the log's other lines between them. Times are
 microseconds; problems are BLAS's, by columns. With several solutions the fastest line is printed
 again after ``Winner:``.
+
+rocBLAS's table has no number formats: they are those of the command line above it (``rocblas-bench -f
+gemm_ex --a_type f16_r ...``, or ``-r h``), where the log has it; else `Options.defaults` states them.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,7 +42,11 @@ _ROW = re.compile(r"^\s*[NTC],[NTC],")
 _DEVICE = re.compile(r"^Device ID\s+(\d+)\s*:(.*)$")
 _GFX = re.compile(r"(?<!\S)gfx[0-9a-f]\S*$")
 _SOLUTION = re.compile(r"^\s*+--\s*(Solution index|Solution name)\s*:\s*(\S.*)$", re.IGNORECASE)
+_COMMAND = re.compile(r"(?<![\w-])(?:rocblas|hipblas|hipblaslt)-bench\s(?P<options>.*)$")
 _WINNER = re.compile(r"^\s*Winner\b", re.IGNORECASE)
+_TYPES = ("a_type", "b_type", "c_type", "d_type", "compute_type")
+_PRECISIONS = {"h": "f16_r", "s": "f32_r", "d": "f64_r", "c": "f32_c", "z": "f64_c"}
+_LIBRARY = re.compile(r"^(rocblas|hipblas|hipblaslt)-gflops$")
 _DEVICE_WORD, _DEVICE_GFX = "_device", "_gfx"
 #: `--scaleA`, `--scaleB`: one scale, one for each row or column, one for each 32 elements (OCP MX).
 _SCALES = {"0": "", "1": "tensor", "2": "token", "3": "1x32"}
@@ -59,7 +67,7 @@ _SWITCHES = {
 
 @register
 class HipblasltReader(Reader):
-    """Timings that hipblaslt-bench prints, one row each, anywhere in a log."""
+    """Timings that hipblaslt-bench and its kin print, one row each, anywhere in a log."""
 
     name = "hipblaslt-bench log"
 
@@ -103,6 +111,7 @@ class _Log:
     _names: list[str] = field(default_factory=list)
     _devices: dict[str, tuple[str, str]] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
+    _stated: dict[str, str] = field(default_factory=dict)
     _after_winner: bool = False
     _repeated: int = 0
 
@@ -115,6 +124,8 @@ class _Log:
         elif solution := _SOLUTION.match(line):
             if self.rows and not self._after_winner:
                 self.rows[-1].setdefault(solution[1].lower(), solution[2].rstrip())
+        elif command := _COMMAND.search(line):
+            self._stated = _stated_types(command["options"])
         elif _WINNER.match(line):
             self._after_winner = True
         elif device := _DEVICE.match(line):
@@ -133,7 +144,12 @@ class _Log:
         values = line.split(",")
         row: dict[str, str | int] = {LINE: number, DEFECT: "", DEFECT_DETAIL: ""}
         if len(values) == len(self._names):
+            row.update(self._stated)
             row.update(zip(self._names, (value.strip() for value in values), strict=True))
+            row["library"] = next(
+                (library[1] for name in self._names if (library := _LIBRARY.match(name))),
+                "hipblaslt",
+            )
         else:
             row[DEFECT] = "line-unlike-header"
             row[DEFECT_DETAIL] = f"{len(values)} values for {len(self._names)} columns"
@@ -165,6 +181,23 @@ class _Log:
         return notes
 
 
+def _stated_types(options: str) -> dict[str, str]:
+    """Return the number formats that a command line states, by the names of the table's columns.
+
+    >>> _stated_types("-f gemm_ex --a_type f16_r --compute_type f32_r -m 5")
+    {'a_type': 'f16_r', 'compute_type': 'f32_r'}
+    """
+    words = options.replace("=", " ").split()
+    stated = dict(itertools.pairwise(words))
+    precision = stated.get("-r", stated.get("--precision", ""))
+    types = {}
+    for name in _TYPES:
+        word = stated.get(f"--{name}", precision)
+        if word:
+            types[name] = _PRECISIONS.get(word, word)
+    return types
+
+
 def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     blas = pd.DataFrame(
         {"M": text_column(given, "m"), "N": text_column(given, "n"), "K": text_column(given, "k")}
@@ -181,7 +214,7 @@ def _measurements(given: pd.DataFrame) -> pd.DataFrame:
     batch = text_column(given, "batch_count").replace("", "1")
     rows["op"] = np.where(batch.eq("1"), "gemm", "batched_gemm")
     rows["batch"] = batch
-    rows["library"] = "hipblaslt"
+    rows["library"] = text_column(given, "library")
     index = text_column(given, "solution index")
     rows["kernel"] = text_column(given, "solution name").mask(lambda name: name.eq(""), index)
     rows["layout"] = blas["trans_a"] + blas["trans_b"]

@@ -29,6 +29,7 @@ from flopcast.tests.readers import (
     test_aiter,
     test_hipblaslt,
     test_key_averages,
+    test_miopen_driver,
     test_onnx_runtime,
     test_product_logs,
     test_rccl_structured,
@@ -412,6 +413,7 @@ def seeds() -> dict[str, list[Files]]:
             _one("inductor.log", test_product_logs.INDUCTOR),
             _one("ck.log", test_product_logs.CK),
             _one("cutlass.csv", test_product_logs.CUTLASS),
+            _one("driver.log", test_miopen_driver.LOG),
             _one("profile.json", json.dumps(test_onnx_runtime.EVENTS)),
         ],
         "rccl-tests": [

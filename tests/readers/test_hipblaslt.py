@@ -224,3 +224,28 @@ def test_a_file_above_the_limit(tmp_path: Path) -> None:
 )
 def test_others_are_declined(content: bytes) -> None:
     assert not HipblasltReader().sniff(Path("bench.log"), content)
+
+
+ROCBLAS = """\
+$ ./rocblas-bench -f gemm_ex --transposeA N --transposeB T -m 1024 -n 512 -k 256 --a_type f16_r --lda 1024 \
+--b_type f16_r --ldb 512 --c_type f16_r --ldc 1024 --d_type f16_r --ldd 1024 --compute_type f32_r -i 10
+transA,transB,M,N,K,alpha,lda,beta,ldb,ldc,ldd,rocblas-Gflops,us
+N,T,1024,512,256,1,1024,0,512,1024,1024,12201.6,22
+rocblas-bench -f gemm -r s --transposeA N --transposeB N -m 128 -n 64 -k 32
+transA,transB,M,N,K,alpha,lda,beta,ldb,ldc,rocblas-Gflops,us
+N,N,128,64,32,1,128,0,32,128,131.1,4
+"""
+
+
+def test_the_command_line_of_rocblas_states_the_formats(tmp_path: Path) -> None:
+    first, second = rows(tmp_path, MI300X.format(0) + ROCBLAS)
+    assert [first[name] for name in ("m", "n", "k", "duration_us")] == [512, 1024, 256, 22]
+    assert (first["dtype_a"], first["dtype_out"], first["library"]) == ("fp16", "fp16", "rocblas")
+    assert (second["dtype_a"], second["device"]) == ("fp32", "AMD Instinct MI300X")
+
+
+def test_formats_that_no_command_line_states_are_refused(tmp_path: Path) -> None:
+    table = ROCBLAS.splitlines(keepends=True)[1:3]
+    raw = read(tmp_path, MI300X.format(0) + "".join(table))
+    refused = clean(raw.rows.assign(source="x")).rejected
+    assert refused["reason"].tolist() == ["no-number-format"]
