@@ -17,6 +17,7 @@ from . import (  # noqa: F401  (each registers its readers)
     aiter,  # noqa: A004
     ck_profiler,
     cutlass_profiler,
+    deepbench,
     guidellm,
     hipblaslt,
     inductor_autotune,
@@ -43,8 +44,10 @@ from . import (  # noqa: F401  (each registers its readers)
     serving_csv,
     serving_log,
     tidy,
+    triton_configs,
     trtllm_bench,
     tunableop,
+    tune_gemm,
 )
 from .base import Note, Options, RawTable, Reader, TraceReader, formats, readers, register
 from .parts import RowBatches, TogetherError, is_dataset, read_dataset, row_batches

@@ -185,9 +185,9 @@ def _output(sizes: dict[str, float | None], axis: str) -> float | None:
 
 def _row(problem: dict[str, Any], what: str, milliseconds: float | None) -> dict[str, Any]:
     """Return the row of a time."""
-    row = dict(problem)
+    row = dict[str, Any](problem)
     if not row:
-        row = {DEFECT: "unknown-parameters", DEFECT_DETAIL: "no command line before it"}
+        row |= {DEFECT: "unknown-parameters", DEFECT_DETAIL: "no command line before it"}
     elif what not in _DIRECTIONS and not row[DEFECT]:
         row |= {DEFECT: "not-a-convolution", DEFECT_DETAIL: what}
     row["direction"] = _DIRECTIONS.get(what, "")

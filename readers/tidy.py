@@ -1,7 +1,8 @@
 """Any tidy table, CSV or Parquet: one row per measurement, and a duration whose unit is known.
 
 The unit stands in the column's name ("latency_ms", "duration_us") or is stated by the user; it is
-never guessed. The project's own measurement tables are of this kind.
+never guessed. Where no column is a time and one is a rate (TFLOP/s, GFLOP/s), times follow from it and
+the FLOPs of each row's shape, with a remark. The project's own measurement tables are of this kind.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from .files import (
     with_points,
 )
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
+from .rates import rate_columns, times_by_rates
 
 #: Other names (lower case, with _ for blanks and hyphens) of the measurement table's columns, as rocprofv3, PyTorch,
 #: vLLM, configurations of models and pandas have them.
@@ -164,8 +166,11 @@ def tidy_rows(
             given = pd.Series(np.nan, index=table.index)
         blank = given.isna() | as_text(given).eq("")
         table = table.assign(duration_us=given.astype(object).mask(blank, request_us(table)))
+    rates = _rates_for_times(table, options)
     try:
-        rows, times = _with_times(table, options, source)
+        rows, times = _with_times(
+            table, replace(options, timed=options.timed and not rates), source
+        )
     except DataError as error:  # all that is missing is said at once
         told = str(error).removeprefix(f"{source}: ")
         more = _lacking(columns, options, ("op", "device"))
@@ -198,7 +203,32 @@ def tidy_rows(
     notes: list[Note] = []
     if not rows["op"].isin(WHOLE).all():
         _add_dtypes(rows, notes, source)
+    for name, factor in rates.items():
+        flops_per_us = as_numbers(rows, name) * factor
+        durations = times_by_rates(rows, flops_per_us)
+        unknown = (flops_per_us > 0) & np.isnan(durations) & _filled(rows, DEFECT, "").eq("")
+        detail = f"{name} gives no time without FLOPs"
+        rows = rows.assign(
+            duration_us=durations,
+            **{
+                DEFECT: _filled(rows, DEFECT, "").mask(unknown, "missing-dimension"),
+                DEFECT_DETAIL: _filled(rows, DEFECT_DETAIL, "").mask(unknown, detail),
+            },
+        )
+        text = f"no column is a time: it follows from {name} and the FLOPs of each row's shape"
+        notes.append(Note(remark("times-by-rates", text, column=name), len(rows)))
     return RawTable(rows, notes, columns, times)
+
+
+def _rates_for_times(table: pd.DataFrame, options: Options) -> dict[str, float]:
+    """Return the one column of rates from which times follow, as `rate_columns`; none where a column has times."""
+    names = [str(name) for name in table.columns]
+    if any(_split(name)[1] in TIME_UNITS or name in options.units for name in names):
+        return {}
+    rates = rate_columns(names)
+    if len(rates) == 1 and options.timed:
+        return rates
+    return {}
 
 
 def with_token_units(rows: pd.DataFrame, *, stated: bool = True) -> pd.DataFrame:
@@ -475,7 +505,7 @@ def _duration_column(
     raise DataError(
         f"no column is a duration with its unit (columns: {', '.join(named)}): give unit "
         "COLUMN=ms, "
-        "or rename COLUMN=duration_ms",
+        "or rename COLUMN=duration_ms, of a rate COLUMN=tflops",
         source=source,
     )
 

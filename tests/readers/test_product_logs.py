@@ -9,6 +9,8 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import DataError
+from flopcast.operators.operators import op_of
+from flopcast.readers import read_rows
 
 INDUCTOR = """V0601 12:00:00 [0/0] compiling
 AUTOTUNE mm(1024x512, 512x2048)
@@ -88,3 +90,89 @@ def test_lines_of_cutlass_are_rows_unless_wrong(tmp_path: Path) -> None:
 def test_a_log_without_a_time_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no timed choice"):
         read(tmp_path, "AUTOTUNE mm(1024x512, 512x2048)\n")
+
+
+TUNED = """- {'M': 16, 'N': 256, 'K': 512, 'rowMajorA': 'T', 'rowMajorB': 'N', 'BLOCK_SIZE_M': 16, 'SPLIT_K': 4} \
+# TFLOPS: 0.84 time(us): 5.00
+- {'M': 32, 'N': 256, 'K': 512, 'rowMajorA': 'T', 'rowMajorB': 'T', 'BLOCK_SIZE_M': 16} # TFLOPS: 9.00 time(us): 5.0
+SIZE: 64 256 512 TN nConfigs: 12 TFLOPS: 3.36 time(us): 5.0 best_config: BM16_BN64
+"""
+DEEPBENCH = """                  Running training benchmark
+                         Times
+--------------------------------------------------------------
+    m       n      k      a_t     b_t      precision        time (usec)
+   1760     16    128      1      0         half            180
+   1760     16    128      1      0         half            180      7
+   w      h      c      n      k      f_w    f_h  pad_w  pad_h    stride_w  stride_h    precision  fwd_time (usec)  \
+bwd_inputs_time (usec)  bwd_params_time (usec)  total_time (usec)   fwd_algo
+--------------------------------------------------------------
+  12     16      8      4     32      3      5      1      2         1         2    float     100    200    300    600  IMPLICIT
+"""
+CONFIGS = (
+    '{"triton_version": "3.4.0", "1": {"BLOCK_SIZE_M": 16, "num_warps": 4},\n'
+    ' "64": {"BLOCK_SIZE_M": 32}}'
+)
+
+
+def test_winners_of_tune_gemm_are_rows(tmp_path: Path) -> None:
+    table = read(tmp_path, TUNED)
+    first, printed = table.frame.to_dict("records")
+    assert [first[name] for name in ("m", "n", "k", "split_k")] == [16, 256, 512, 4]
+    assert (first["duration_us"], first["layout"], first["dtype_a"]) == (5.0, "NT", "bf16")
+    assert (printed["m"], printed["kernel"]) == (64, "BM16_BN64")
+    assert table.rejected["reason"].tolist() == ["figures-contradict"]
+
+
+def test_tables_of_deepbench_are_rows(tmp_path: Path) -> None:
+    table = read(tmp_path, DEEPBENCH)
+    product, *directions = table.frame.to_dict("records")
+    assert [product[name] for name in ("m", "n", "k")] == [16, 1760, 128]
+    assert (product["duration_us"], product["dtype_a"], product["layout"]) == (180, "fp16", "tn")
+    assert [(one["direction"], one["duration_us"]) for one in directions] == [
+        ("F", 100),
+        ("B", 200),
+        ("W", 300),
+    ]
+    convolutions = table.frame[table.frame["op"].eq("conv")]
+    # 4 images, 32 channels of 8, 3 x 5 taps, 12 wide and (16 + 4 - 5) // 2 + 1 = 8 high
+    assert op_of("conv").flops(convolutions).tolist() == [2 * 4 * 32 * 8 * 15 * 12 * 8] * 3
+    assert table.rejected["reason"].tolist() == ["line-unlike-header"]
+
+
+def test_settings_of_triton_kernels_are_work_to_predict(tmp_path: Path) -> None:
+    experts = tmp_path / "E=16,N=128,device_name=AMD_Instinct_MI300X,dtype=fp8_w8a8.json"
+    product = (
+        tmp_path / "N=256,K=512,device_name=NVIDIA_L40S,dtype=fp8_w8a8,block_shape=[128,128].json"
+    )
+    for file in (experts, product):
+        file.write_text(CONFIGS)
+    asked, _ = read_rows([experts, product], timed=False, defaults={"model_dim": "64", "topk": "2"})
+    rows = asked.set_index(["op", "device"])
+    layer = rows.loc[("moe", "MI300X")]
+    assert layer[["tokens", "experts", "inter_dim", "model_dim", "topk"]].to_numpy().tolist() == [
+        [1, 16, 128, 64, 2],
+        [64, 16, 128, 64, 2],
+    ]
+    matrix = rows.loc[("gemm", "L40S")]
+    assert matrix[["m", "n", "k"]].to_numpy().tolist() == [[1, 256, 512], [64, 256, 512]]
+    assert set(matrix["scale_block"]) == {"1x128"}
+    assert set(asked["dtype_a"]) == {"fp8"}
+
+
+def test_settings_of_an_unnamed_layer_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="does not say of which layer"):
+        read(tmp_path, CONFIGS)
+
+
+def test_times_follow_from_rates_and_shapes(tmp_path: Path) -> None:
+    content = "op,m,n,k,TFLOPS,peak_tflops\ngemm,1024,512,256,100,1300\ngemm,1024,512,,100,1300\n"
+    table = read(tmp_path, content)
+    assert table.frame["duration_us"].tolist() == pytest.approx([2 * 1024 * 512 * 256 / 100e6])
+    assert table.rejected["reason"].tolist() == ["missing-dimension"]
+    (note,) = (note for note in table.notes if note.code == "times-by-rates")
+    assert note.values["column"] == "TFLOPS"
+
+
+def test_a_time_stands_before_a_rate(tmp_path: Path) -> None:
+    table = read(tmp_path, "m,n,k,us,gflops\n1024,512,256,7,100\n", op="gemm")
+    assert table.frame["duration_us"].tolist() == [7.0]
