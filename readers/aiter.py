@@ -41,7 +41,7 @@ from .labels import device_of
 _GEMM = frozenset({"m", "n", "k"})
 _MOE = frozenset({"token", "model_dim", "inter_dim", "expert", "topk"})
 _DIGITS = 6  # of a number of compute units
-_CHUNKED = frozenset({"bt", "hg", "t_flat"})
+_CHUNKED = frozenset({"bt", "h", "hg", "k", "n", "v", "t_flat"})
 _STEPS = frozenset({"num_k_heads", "num_v_heads", "head_k_dim", "head_v_dim", "duration"})
 _CONVOLUTION = frozenset({"kt", "kh", "kw", "stride_h", "pad_h"})
 _GROUPED = frozenset({"g", "m", "n", "k", "hip_us", "triton_us"})

@@ -78,6 +78,7 @@ from .base import (
 from .execution_trace import is_execution_trace, join, read_execution_trace
 from .files import PARQUET, campaign_of, csv_header, find_files, fingerprint, head, parquet_columns
 from .labels import TIME_UNITS, canonical_device, split_unit
+from .rates import rate_columns
 from .tidy import ALIASES, tidy_rows
 
 # Sources: which files belong together; traces are joined with execution traces, and looked at.
@@ -627,7 +628,8 @@ def check_renames(
             meant = f" (did you mean {close[0]}?)" if close else ""
             there = f"the columns are {few([*dict.fromkeys(filter(None, columns))], _COLUMNS)}"
             raise ParameterError("rename", f"{said}no table has a column {name!r}{meant}: {there}")
-        if ours not in known and split_unit(ours)[1] is None and not ours.startswith(COUNTER):
+        measured = split_unit(ours)[1] is not None or rate_columns([ours])
+        if ours not in known and not measured and not ours.startswith(COUNTER):
             raise ParameterError(
                 "rename", f"{said}no column here is called {ours!r}; {_meant(ours, known)}"
             )

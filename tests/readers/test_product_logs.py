@@ -176,3 +176,11 @@ def test_times_follow_from_rates_and_shapes(tmp_path: Path) -> None:
 def test_a_time_stands_before_a_rate(tmp_path: Path) -> None:
     table = read(tmp_path, "m,n,k,us,gflops\n1024,512,256,7,100\n", op="gemm")
     assert table.frame["duration_us"].tolist() == [7.0]
+
+
+def test_a_rate_without_a_unit_may_be_renamed(tmp_path: Path) -> None:
+    file = tmp_path / "results.csv"
+    file.write_text("M,N,K,cuBLAS,Triton\n1024,512,256,300,100\n")
+    stated = {"op": "gemm", "device": "MI300X", "dtype_a": "bf16"}
+    table = fc.read(file, default=stated, rename={"Triton": "tflops"})
+    assert table.frame["duration_us"].tolist() == pytest.approx([2 * 1024 * 512 * 256 / 100e6])
