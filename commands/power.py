@@ -127,6 +127,7 @@ def profile_command(
         float,
         opt.option("Idle power of the board, drawn once by two kernels together.", "W", min=0),
     ] = 0.0,
+    rename: opt.RenameOption = None,
     interval: opt.IntervalOption = 0.9,
     out: Annotated[
         Path | None, opt.option("Folder for power.json and power.html.", spelt="--out -o")
@@ -162,6 +163,7 @@ def profile_command(
         bin_rank=bin_rank,
         ablate=ablate,
         cap_w=cap_w,
+        rename=values.assigned("rename", rename),
         interval=interval,
         seed=seed,
     )

@@ -8,13 +8,19 @@ nvidia-smi CSV    ``nvidia-smi --query-gpu=... --format``   ``power.draw.instant
 amd-smi JSON      ``amd-smi metric --json``                 ``current_socket_power`` instantaneous (MI300),
                                                            ``average_socket_power`` average (MI200);
                                                            ``socket_power`` either
-amd-smi CSV       ``amd-smi metric --csv``                  the same
+amd-smi CSV       ``amd-smi metric --csv``, ``monitor``     the same; ``power_usage`` either
 amd-smi monitor   ``amd-smi monitor``                       either
+nvidia-smi dmon   ``nvidia-smi dmon``, ``-o DT`` for times    either
 rocm-smi CSV      ``rocm-smi --csv``                        ``Current ...`` instantaneous, ``Average ...`` average
 rocm-smi JSON     ``rocm-smi --json``                       the same
-generic CSV       anything with ``power_w`` and             not stated
-                  ``gpu_ns`` or ``time_ns``
+generic CSV       anything with ``power_w`` and ``gpu_ns``,  not stated
+                  or ``time_ns``, ``_us``, ``_ms``, ``_s``
 ================  =======================================  ===========================================================
+
+What stands before a header is passed over, and headers that recur are, too. A table made by hand has the
+columns of the last row, or is given them by ``rename`` (``watts=power_w``). Times are of the local day
+(2025/08/24 22:19:24.420), ISO 8601 with a zone or without, or numbers since 1970: their digits say whether
+they count seconds (10), milliseconds (13), microseconds (16) or nanoseconds (19).
 """
 
 from __future__ import annotations
@@ -53,6 +59,8 @@ _POWER: Final = (
     ("current_socket_power", INSTANT),
     ("average_socket_power", AVERAGE),
     ("socket_power", EITHER),
+    ("power_usage", EITHER),
+    ("pwr", EITHER),
     ("current socket graphics package power", INSTANT),
     ("average graphics package power", AVERAGE),
     ("power_w", EITHER),
@@ -68,6 +76,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "gfx_0_clk",
         "gfx_clk",
         "gfx_clock",
+        "pclk",
         "sclk clock speed:",
         "clock_mhz",
     ),
@@ -77,6 +86,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "mem_0_clk",
         "mem_clk",
         "mem_clock",
+        "mclk",
         "mclk clock speed:",
         "memory_clock_mhz",
     ),
@@ -91,6 +101,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "edge",
         "edge_temperature",
         "gpu_t",
+        "gtemp",
         "temperature_c",
     ),
     "utilisation": (
@@ -99,15 +110,25 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
         "gfx_util",
         "gfx%",
         "gpu use",
+        "sm",
         "utilisation",
     ),
 }
 _GPU: Final = ("index", "gpu", "device", "gpu_index")
 _GPU_NAME: Final = ("uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id")
 """Columns that distinguish GPUs in a log without their numbers; they are then numbered as they come."""
-_TIME: Final = ("timestamp", "time_ns", "gpu_ns")
+_TIME: Final = ("timestamp", "time_ns", "gpu_ns", "time_us", "time_ms", "time_s")
+_DIGITS: Final = {"time_s": 9, "time_ms": 6, "time_us": 3, "time_ns": 0}
+"""Decimal places of one of a unit that are nanoseconds."""
+_STAMPS: Final = {10: 9, 13: 6, 16: 3, 19: 0}
+"""Digits of a number since 1970 (from 2001 to 2286), and the decimal places that are nanoseconds."""
+_OWN: Final = frozenset(
+    [name for name, _ in _POWER] + [name for names in _NAMES.values() for name in names]
+)
+"""Names of columns that are known with the unit they end in."""
 _ABSENT: Final = (
     "",
+    "-",
     "n/a",
     "[n/a]",
     "[not supported]",
@@ -121,13 +142,20 @@ _STATED = re.compile(
     r"(?:\[(?P<square>[^\[\]]*)\]|\((?P<round>W|mW|kW|C|°C|%|MHz|GHz|kHz|Hz)\))$", re.IGNORECASE
 )
 """The unit at the end of a column's name."""
+_SUFFIX = re.compile(r"_(?P<unit>k?w|mw|[gk]?hz|mhz|c|pct|percent)$")
+"""The unit behind an underscore, of columns that somebody named by hand."""
+_WORDS_OF_UNITS: Final = {"pct": "%", "percent": "%"}
+_DMON = re.compile(r"#\s*(?:date|time|gpu)[\s,]")
+_BEFORE: Final = 20  # lines that may stand before a header
+_HEAD: Final = 65536  # characters in which the header stands
+_YEARS: Final = range(1970, 2262)  # that 64 bits of nanoseconds hold
 _VALUE = re.compile(r"^(?P<number>[-+]?\d+(?:_\d+)*(?:\.\d*)?(?:[eE][-+]?\d+)?)\s*(?P<unit>\S*)$")
 _COMMA = re.compile(r"(?P<number>[-+]?\d+,\d+(?:[eE][-+]?\d+)?)(?P<unit>\s*[^\W\d_]*|\s*[°%]C?)$")
 _LOCAL = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S")
 _KNOWN = (
     "nvidia-smi --query-gpu CSV, amd-smi metric --json or --csv, amd-smi monitor, rocm-smi --json "
-    "or --csv, "
-    "or a CSV with power_w and gpu_ns or time_ns"
+    "or --csv, nvidia-smi dmon, "
+    "or a CSV with power_w and gpu_ns or time_ns, or names given by rename NAME=power_w"
 )
 _MONITOR = re.compile(
     r"N/A|\d+(?:\.\d+)?(?:/\d+(?:\.\d+)?)?(?:\s?(?:W|°C|%|MHz|GHz|MB|GB|KB|Mb/s|MB/s)(?!\S))?|\S+"
@@ -140,14 +168,15 @@ _SHARE: Final = 0.05  # of the gaps, that may be otherwise: a logger stalls now 
 Row = dict[str, Any]
 
 
-def read_power_log(path: Path | str) -> pd.DataFrame:
+def read_power_log(path: Path | str, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return the readings of a power log.
 
     It is in one of the module's formats, told apart by its content; gzip and bzip2 are read as they
-    are. Where neither header nor cells state a unit, it is the usual one (W, MHz, °C, %). One row
-    per reading, in the order of the file: `time_ns` (int64; Int64 and missing where the log has no
-    time), `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they
-    come), `component` ("total" but for generic logs), `power_w`; then those of `clock_mhz`,
+    are. `rename` says what columns of a CSV are called here: the file's name -> ours. Where neither
+    header nor cells state a unit, it is the usual one (W, MHz, °C, %). One row per
+    reading, in the order of the file: `time_ns` (int64; Int64 and missing where the log has no time),
+    `gpu` (number; GPUs that only a UUID or bus address tells apart are numbered as they come),
+    `component` ("total" but for generic logs), `power_w`; then those of `clock_mhz`,
     `memory_clock_mhz`, `temperature_c`, `utilisation` that the log has, NaN where a reading lacks
     one. Readings without power are left out.
 
@@ -162,10 +191,16 @@ def read_power_log(path: Path | str) -> pd.DataFrame:
     that quantity, has a cell that is no number, no reading with power, or readings of a GPU out of
     order.
     """
-    return power_log(text(Path(path)), str(path))
+    return power_log(text(Path(path)), str(path), rename=rename)
 
 
-def power_log(content: str, source: str, *, powerless: bool = False) -> pd.DataFrame:
+def power_log(
+    content: str,
+    source: str,
+    *,
+    powerless: bool = False,
+    rename: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
     """Return the readings of a power log given as text; see `read_power_log`. Errors call it `source`.
 
     With `powerless` readings without power are kept, `power_w` missing, and a log without any is no
@@ -174,7 +209,7 @@ def power_log(content: str, source: str, *, powerless: bool = False) -> pd.DataF
     content = content.lstrip("\ufeff \t\r\n")
     if not content:
         raise DataError("the log is empty", source=source)
-    name, rows, cut = _rows(content, source)
+    name, rows, cut = _rows(content, source, rename or {})
     if not rows:
         raise DataError(f"a log of {name} without a reading", source=source)
     commas = _read_commas(rows, source)
@@ -188,24 +223,59 @@ def power_log(content: str, source: str, *, powerless: bool = False) -> pd.DataF
     return kept
 
 
-def _rows(content: str, source: str) -> tuple[str, list[Row], int]:
+def _rows(content: str, source: str, rename: Mapping[str, str]) -> tuple[str, list[Row], int]:
     """Return the format, one mapping of lower-case names to cells for each reading, and how many are cut off."""
     if content[0] in "[{":
         return _json_rows(content, source)
-    header = content.splitlines()[0].lower()
-    if re.match(r"(timestamp\s+)?gpu\s+(?:xcp\s+)?power", header):
-        lines, cut = whole_lines(content, monitor_cells)
-        rows = _rows_under(
-            header.split(), lines[1:], monitor_cells, "{} values under {} columns", source
-        )
-        return "amd-smi monitor", rows, cut
-    name = _csv_format(header)
-    if not name:
+    before = _lines_before(content, rename)
+    if before is None:
         raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
+    if before:
+        content = "".join(content.splitlines(keepends=True)[before:])
+    header = content[:_HEAD].splitlines()[0].lower()
+    first = before + 2
+    if _is_monitor(header):
+        lines, cut = whole_lines(content, monitor_cells)
+        under = (header.split(), lines[1:], monitor_cells, "{} values under {} columns")
+        return "amd-smi monitor", _rows_under(*under, source, first), cut
+    if _DMON.match(header):
+        lines, cut = whole_lines(content, dmon_cells)
+        values = [line for line in lines[1:] if not line.lstrip().startswith("#")]
+        under = (dmon_cells(header), values, dmon_cells, "{} values under {} columns")
+        return "nvidia-smi dmon", _of_one_stamp(_rows_under(*under, source, first)), cut
     cells = partial(csv_cells, delimiter=_delimiter(header))
     lines, cut = whole_lines(content, cells)
-    rows = _rows_under(cells(header), lines[1:], cells, "{} cells under a header of {}", source)
-    return name, rows, cut
+    names = _renamed(cells(lines[0]), rename)
+    under = (names, lines[1:], cells, "{} cells under a header of {}")
+    return _csv_format(names), _rows_under(*under, source, first, rename), cut
+
+
+def _lines_before(content: str, rename: Mapping[str, str]) -> int | None:
+    """Return how many lines stand before the header, None where none is one."""
+    for place, line in enumerate(content[:_HEAD].splitlines()[:_BEFORE]):
+        header = line.lower()
+        names = _renamed(csv_cells(line, _delimiter(header)), rename)
+        if _is_monitor(header) or _DMON.match(header) or _csv_format(names):
+            return place
+    return None
+
+
+def _is_monitor(header: str) -> bool:
+    return re.match(r"(timestamp\s+)?gpu\s+(?:xcp\s+)?power(?!_)", header) is not None
+
+
+def _renamed(names: list[str], rename: Mapping[str, str]) -> list[str]:
+    """Return the names of columns in lower case, as the user calls them."""
+    return [rename.get(name, name).lower() for name in names]
+
+
+def _of_one_stamp(rows: list[Row]) -> list[Row]:
+    """Return the readings of dmon with date and time as one stamp; without a date they have none."""
+    for row in rows:
+        date, clock = row.pop("date", ""), row.pop("time", "")
+        if date and clock:
+            row["timestamp"] = f"{date[:4]}-{date[4:6]}-{date[6:]} {clock}"
+    return rows
 
 
 def _delimiter(header: str) -> str:
@@ -234,17 +304,16 @@ def _read_commas(rows: list[Row], source: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _csv_format(header: str) -> str:
-    """Return the format of a CSV log by its header, "" for none."""
-    names = [name.strip() for name in header.split(_delimiter(header))]
+def _csv_format(names: list[str]) -> str:
+    """Return the format of a CSV log by the names of its columns, "" for none."""
     plain = [_split(name)[0] for name in names]
-    if "power.draw" in header:
+    if any("power.draw" in name for name in names):
         return "nvidia-smi CSV"
     if names[0] == "device" and any("power" in name for name in names):
         return "rocm-smi CSV"
-    if "power_w" in plain and any(name in plain for name in ("gpu_ns", "time_ns")):
+    if "power_w" in plain and any(name in plain for name in _TIME):
         return "generic CSV"
-    if any("socket_power" in name for name in names):
+    if any("socket_power" in name or name == "power_usage" for name in names):
         return "amd-smi CSV"
     return ""
 
@@ -255,12 +324,14 @@ def _rows_under(
     cells: Callable[[str], list[str]],
     wrong: str,
     source: str,
+    first: int,
+    rename: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """Return the cells of the lines under a header, which is passed over where it recurs."""
+    """Return the cells of the lines under a header, which is passed over where it recurs; the `first` has a number."""
     rows = []
-    for number, line in enumerate(lines, 2):
+    for number, line in enumerate(lines, first):
         values = cells(line)
-        if not line.strip() or [value.lower() for value in values] == names:
+        if not line.strip() or _renamed(values, rename or {}) == names:
             continue
         if len(values) != len(names):
             raise DataError(wrong.format(len(values), len(names)), source=f"{source}:{number}")
@@ -407,9 +478,14 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
 def _split(header: str) -> tuple[str, str]:
     """Return the name of a column and the unit its header states."""
     name = header.strip()
-    if (unit := _STATED.search(name)) is None:
-        return name.lower(), ""
-    return name[: unit.start()].rstrip().lower(), (unit["square"] or unit["round"] or "").strip()
+    if unit := _STATED.search(name):
+        stated = unit["square"] or unit["round"] or ""
+        return name[: unit.start()].rstrip().lower(), stated.strip()
+    plain = name.lower()
+    suffix = _SUFFIX.search(plain)
+    if plain in _OWN or not suffix:
+        return plain, ""
+    return plain[: suffix.start()], _WORDS_OF_UNITS.get(suffix["unit"], suffix["unit"])
 
 
 def _present(cell: Any) -> bool:
@@ -462,17 +538,27 @@ def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[
     return found
 
 
+def dmon_cells(line: str) -> list[str]:
+    """Return the values of a line of `nvidia-smi dmon`, parted by blanks or commas, without its number sign."""
+    return [cell for cell in re.split(r"[\s,]++", line.replace("#", " ")) if cell]
+
+
 def _times(rows: list[Row], keys: Mapping[str, str], source: str) -> tuple[list[int | None], str]:
     """Return the time of each reading in nanoseconds, and on which clock."""
     key = next((key for key in _TIME if key in keys), "")
     if not key:
         return [None] * len(rows), "none"
     cells = [str(row.get(keys[key], "")).strip() for row in rows]
-    if key != "timestamp":
+    if key in ("gpu_ns", "time_ns"):
         return [_whole(cell, key, source) for cell in cells], "gpu" if key == "gpu_ns" else "epoch"
-    if re.fullmatch(r"[0-9]+(?:\.[0-9]*)?", cells[0]):
-        return [_seconds(cell, source) for cell in cells], "epoch"
-    return [_local(cell, source) for cell in cells], "local time"
+    if key in _DIGITS:
+        return [_nanoseconds(cell, key, _DIGITS[key], source) for cell in cells], "epoch"
+    if stamp := re.fullmatch(r"([0-9]++)(?:\.[0-9]*)?", cells[0]):
+        places = _STAMPS.get(len(stamp[1]), 9)
+        if places == 9:
+            return [_seconds(cell, source) for cell in cells], "epoch"
+        return [_nanoseconds(cell, key, places, source) for cell in cells], "epoch"
+    return _moments(cells, source)
 
 
 def _whole(cell: str, key: str, source: str) -> int:
@@ -492,13 +578,47 @@ def _seconds(cell: str, source: str) -> int:
     return int(match[1]) * 10**9 + int((match[2] or "").ljust(9, "0"))
 
 
-def _local(cell: str, source: str) -> int:
+def _nanoseconds(cell: str, name: str, places: int, source: str) -> int:
+    """Return a number of a unit in nanoseconds, exactly; `places` of its decimals are nanoseconds."""
+    match = re.fullmatch(r"(-?)([0-9]{1,19})(?:\.([0-9]{0,9})[0-9]*+)?", cell)
+    value = 2**63
+    if match is not None:
+        fraction = (match[3] or "")[:places].ljust(places, "0")
+        value = int(match[2]) * 10**places + int(fraction or "0")
+    if match is None or value >= 2**63:
+        raise DataError(f"{name} must be a number like the first, got {cell[:40]!r}", source=source)
+    return -value if match[1] else value
+
+
+def _moments(cells: list[str], source: str) -> tuple[list[int | None], str]:
+    """Return moments in words in nanoseconds since 1970, and whether they name their zone."""
+    moments = [_moment(cell, source) for cell in cells]
+    zoned = {moment.tzinfo is not None for moment in moments}
+    if len(zoned) > 1:
+        raise DataError("some times name a zone and others none", source=source)
+    clock = "epoch" if zoned == {True} else "local time"
+    times = list[int | None]()
+    for moment in moments:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        if moment.year not in _YEARS:
+            raise DataError(f"timestamp must be since 1970, got {moment:%Y}", source=source)
+        whole = moment.replace(microsecond=0)
+        times.append(round(whole.timestamp()) * 10**9 + moment.microsecond * 1000)
+    return times, clock
+
+
+def _moment(cell: str, source: str) -> datetime:
+    """Return the moment that a cell says in words."""
     for form in _LOCAL:
         try:
-            moment = datetime.strptime(cell, form).replace(tzinfo=UTC)
+            return datetime.strptime(cell, form)
         except ValueError:
             continue
-        return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
+    try:
+        return datetime.fromisoformat(cell)
+    except ValueError:
+        pass
     raise DataError(
         f"timestamp must be as 2025/08/24 22:19:24.420, or seconds since 1970, got {cell!r}",
         source=source,

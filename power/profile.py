@@ -31,13 +31,22 @@ from .. import values
 from ..errors import DataError, ParameterError, check_number, counted, few
 from ..evaluation.metrics import check_level
 from ..readers.files import read_plain_table
+from ..readers.reading import check_renames
 from ..remarks import Remark, remark
 from ..traces.cleaning.binning import EACH_OTHER
 from .clocks import Clocks, Measured, synchronise
 from .deconvolution import Deconvolved, Windows, deconvolve, windows
 from .energy import PHASES, Energy, Pauses, find_pauses, kernel_energy, polynomial, spline
 from .logs import TOTAL
-from .readings import CPU_CLOCK, Facts, check_clock_pairs, check_executions, facts_of, read_log
+from .readings import (
+    COLUMNS,
+    CPU_CLOCK,
+    Facts,
+    check_clock_pairs,
+    check_executions,
+    facts_of,
+    read_log,
+)
 from .runs import (
     ADVICE,
     FULLER_BIN,
@@ -392,16 +401,19 @@ def profile_files(
     bin_rank: int = 1,
     ablate: bool = False,
     cap_w: float | None = None,
+    rename: Mapping[str, str] | None = None,
     interval: float = 0.9,
     seed: int = 0,
 ) -> PowerProfiles:
     """Read the three tables (`power.readings`) and profile one kernel, or every kernel of the executions.
 
     The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states times since 1970 needs no
-    clocks. `gpu_index` says which GPU of the log; what follows `kernel` is as for `profile_kernel`;
-    `ablate` profiles each kernel once more without each step (`without_steps`). Of several kernels
-    those that cannot be profiled are left out (`PowerProfiles.left_out`); one that ran alone in
-    some runs and among others in the rest is profiled as two (`power.runs.apart`).
+    clocks. `rename` says what columns of the three tables are called here: the file's name -> ours,
+    such as ``{"watts": "power_w"}``. `gpu_index` says which GPU of the log; what follows `kernel` is
+    as for `profile_kernel`; `ablate` profiles each kernel once more without each step
+    (`without_steps`). Of several kernels those that cannot be profiled are left out
+    (`PowerProfiles.left_out`); one that ran alone in some runs and among others in the rest is
+    profiled as two (`power.runs.apart`).
 
     Raises
     ------
@@ -427,7 +439,10 @@ def profile_files(
             raise ParameterError(name, f"must be the path of a file, got {type(path).__name__}")
     component = values.names("component", component)
     log, executions, clocks = Path(log), Path(executions), None if clocks is None else Path(clocks)
-    told = read_log(log, gpu_index)
+    rename = values.assigned("rename", rename)
+    tables = [path for path in (log, executions, clocks) if path is not None]
+    check_renames(tables, rename, known=COLUMNS)
+    told = read_log(log, gpu_index, rename)
     if clocks is None and told.clock != CPU_CLOCK:
         raise ParameterError(
             "clocks",
@@ -437,8 +452,8 @@ def profile_files(
         )
     measured = synchronise(
         told.readings,
-        check_executions(read_plain_table(executions), str(executions)),
-        None if clocks is None else check_clock_pairs(read_plain_table(clocks), str(clocks)),
+        check_executions(_table_of(executions, rename), str(executions)),
+        None if clocks is None else check_clock_pairs(_table_of(clocks, rename), str(clocks)),
     )
     measured = replace(measured, executions=apart(measured.executions))
     profiles, errors = list[KernelPower](), dict[str, DataError]()
@@ -481,6 +496,11 @@ def profile_files(
             for name, error in errors.items()
         ),
     )
+
+
+def _table_of(path: Path, rename: Mapping[str, str]) -> pd.DataFrame:
+    """Return a table under the names that the user gives its columns."""
+    return read_plain_table(path).rename(columns=rename)
 
 
 def profile_kernel(

@@ -32,7 +32,7 @@ clock pairs    delay_ns       how long the read took: the counter was sampled be
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -44,7 +44,7 @@ from ..errors import DataError, ParameterError
 from ..readers.base import LINE
 from ..readers.files import decimal_commas, head, plain_rows, read_plain_table, text, with_points
 from ..remarks import Remark, remark
-from .logs import TOTAL, read_power_log, whole_lines
+from .logs import MEASURED, TOTAL, csv_cells, read_power_log, whole_lines
 
 POWER_LOG: Final = ("gpu_ns", "component", "power_w")
 EXECUTIONS: Final = ("start_ns", "end_ns", "kernel")
@@ -54,6 +54,11 @@ FACTS: Final = ("flops", "bytes", "balance", "launches")
 """Optional columns of executions that are numbers, one for a kernel."""
 GPU_CLOCK, CPU_CLOCK, NO_CLOCK = "gpu", "epoch", "none"
 """What the times of a log are: of the GPU's counter, of the CPU since 1970, or absent."""
+COLUMNS: Final = frozenset(
+    {*POWER_LOG, *EXECUTIONS, *CLOCK_PAIRS, *FACTS, *MEASURED, "limit_w", "gpu", "timestamp", "run"}
+    | {"execution", "steady_from", "class", "collective", "time_ns", "time_us", "time_ms", "time_s"}
+)
+"""Names that columns of the three tables may be given."""
 LEAST_STEP_NS, LEAST_KERNEL_NS = 5_000, 200
 """No power logger is faster than the first, and no kernel shorter than the second: below, the unit is another."""
 LEAST_W, MOST_W = 5.0, 20_000.0  # between these lies the typical power of any GPU, and far beyond
@@ -121,20 +126,25 @@ class PowerLog:
     limit_w: float | None = None  # that the board keeps to, where the log states it
 
 
-def read_log(path: Path, gpu: int | None = None) -> PowerLog:
+def read_log(
+    path: Path, gpu: int | None = None, rename: Mapping[str, str] | None = None
+) -> PowerLog:
     """Read a power log: a table with gpu_ns and power_w, or a log of nvidia-smi, amd-smi or rocm-smi.
 
-    `gpu` says which GPU's readings count, and may be left out where the log has one only. A table
-    of this package's own form says which in a column ``gpu``. Raises DataError: the file cannot be
+    `rename` says what columns of a table are called here: the file's name -> ours. `gpu` says which
+    GPU's readings count, and may be left out where the log has one only. A table of this package's
+    own form says which in a column ``gpu``. Raises DataError: the file cannot be
     read, has no times, is of several GPUs of which none was chosen, or not of the one chosen.
     """
     if not path.is_file():
         raise DataError("no such file", source=str(path))
     beginning = head(path)
-    header = beginning.split(b"\n", 1)[0].lower()
-    if beginning.startswith(b"PAR1") or (b"power_w" in header and b"time_ns" not in header):
-        return _own(path, gpu)
-    table = read_power_log(path)
+    names = [str(name) for name in (rename or {}).values()]
+    names += csv_cells(beginning.split(b"\n", 1)[0].decode(errors="replace").lower())
+    timed = any(name == "timestamp" or name.startswith("time_") for name in names)
+    if beginning.startswith(b"PAR1") or ("power_w" in names and not timed):
+        return _own(path, gpu, rename or {})
+    table = read_power_log(path, rename)
     clock = str(table.attrs["clock"])
     if clock == NO_CLOCK:
         raise DataError(
@@ -159,7 +169,7 @@ def read_log(path: Path, gpu: int | None = None) -> PowerLog:
     return PowerLog(readings, clock, notes)
 
 
-def _own(path: Path, gpu: int | None) -> PowerLog:
+def _own(path: Path, gpu: int | None, rename: Mapping[str, str]) -> PowerLog:
     """Read a log with gpu_ns and power_w."""
     cut = 0
     if head(path).startswith(b"PAR1"):
@@ -167,6 +177,7 @@ def _own(path: Path, gpu: int | None) -> PowerLog:
     else:
         lines, cut = whole_lines(text(path))
         rows = plain_rows("\n".join(lines), str(path))
+    rows = rows.rename(columns=rename)
     rows, commas = with_points(rows, rows.columns, str(path))
     column = next((name for name in rows if str(name).strip().lower() == "gpu"), None)
     if column is None and gpu is not None:

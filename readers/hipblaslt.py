@@ -181,18 +181,18 @@ class _Log:
         return notes
 
 
-def _stated_types(options: str) -> dict[str, str]:
+def _stated_types(command: str) -> dict[str, str]:
     """Return the number formats that a command line states, by the names of the table's columns.
 
     >>> _stated_types("-f gemm_ex --a_type f16_r --compute_type f32_r -m 5")
     {'a_type': 'f16_r', 'compute_type': 'f32_r'}
     """
-    words = options.replace("=", " ").split()
-    stated = dict(itertools.pairwise(words))
-    precision = stated.get("-r", stated.get("--precision", ""))
+    words = command.replace("=", " ").split()
+    options = {name.lstrip("-"): value for name, value in itertools.pairwise(words)}
+    precision = options.get("r", options.get("precision", ""))
     types = {}
     for name in _TYPES:
-        word = stated.get(f"--{name}", precision)
+        word = options.get(name, precision)
         if word:
             types[name] = _PRECISIONS.get(word, word)
     return types

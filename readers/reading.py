@@ -78,7 +78,7 @@ from .base import (
 from .execution_trace import is_execution_trace, join, read_execution_trace
 from .files import PARQUET, campaign_of, csv_header, find_files, fingerprint, head, parquet_columns
 from .labels import TIME_UNITS, canonical_device, split_unit
-from .rates import rate_columns
+from .throughputs import rate_columns
 from .tidy import ALIASES, tidy_rows
 
 # Sources: which files belong together; traces are joined with execution traces, and looked at.

@@ -48,7 +48,7 @@ from .files import (
     with_points,
 )
 from .labels import ENERGY_UNITS, POWER, POWER_UNITS, TIME_UNITS, split_unit, stated_unit
-from .rates import rate_columns, times_by_rates
+from .throughputs import rate_columns, times_by_rates
 
 #: Other names (lower case, with _ for blanks and hyphens) of the measurement table's columns, as rocprofv3, PyTorch,
 #: vLLM, configurations of models and pandas have them.

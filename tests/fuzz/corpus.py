@@ -447,7 +447,8 @@ def seeds() -> dict[str, list[Files]]:
         "ncu": [_one("app.csv", test_ncu.BEFORE + test_ncu.DETAILS), _one("app.csv", test_ncu.RAW)],
         "power log": [
             _one("nvidia.csv", test_logs.NVIDIA), _one("amd.csv", SMI), _one("amd.txt", MONITOR),
-            _one("amd.json", _watched()), _one("rocm.csv", ROCM_SMI),
+            _one("amd.json", _watched()),
+            _one("dmon.txt", test_logs.DMON), _one("watched.csv", test_logs.WATCHED), _one("rocm.csv", ROCM_SMI),
             _one("own.csv", "gpu_ns,component,power_w\n10,total,500\n20,XCD,400\n"),
         ],
         "GPU file": [_one("gpu.toml", GPU), _one("gpu.toml", 'cus = 4\n[peak_tflops]\nbf16_matrix = 1\n')],

@@ -443,3 +443,100 @@ def test_few_readings_do_not_tell() -> None:
     assert gpus_in_bursts(np.array([5])) == 1
     assert gpus_in_bursts(np.array([0, 1, 50]) * MS) == 1
     assert gpus_in_bursts(np.array([5, 5]) * MS) == 2
+
+
+DMON = """\
+#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk
+#YYYYMMDD   HH:MM:SS    Idx      W      C      C      %      %      %      %    MHz    MHz
+ 20260902   14:30:00      0     69     36      -      0      0      0      0   2619   1980
+ 20260902   14:30:00      1    310     61      -     97     40      0      0   2619   1755
+#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk
+#YYYYMMDD   HH:MM:SS    Idx      W      C      C      %      %      %      %    MHz    MHz
+ 20260902   14:30:01      0     70     36      -      0      0      0      0   2619   1980
+"""
+WATCHED = """\
+'CTRL' + 'C' to stop watching output:
+timestamp,gpu,gfx_activity,vcn_activity,socket_power,gfx_0_clk,hotspot
+1789948800,0,95,"['N/A', 'N/A']",1180,2402,78
+timestamp,gpu,gfx_activity,vcn_activity,socket_power,gfx_0_clk,hotspot
+1789948801,0,N/A,"[0, 0]",1181,2402,78
+"""
+
+
+def test_dmon_has_two_lines_of_names_again_and_again(tmp_path: Path) -> None:
+    found = log(tmp_path, DMON)
+    assert found.attrs["format"] == "nvidia-smi dmon"
+    assert found.attrs["clock"] == "local time"
+    assert found[["gpu", "power_w", "clock_mhz", "memory_clock_mhz"]].to_numpy().tolist() == [
+        [0, 69, 1980, 2619],
+        [1, 310, 1755, 2619],
+        [0, 70, 1980, 2619],
+    ]
+    assert found["time_ns"].tolist() == [1788359400 * 10**9] * 2 + [1788359401 * 10**9]
+    assert found["utilisation"].tolist() == [0, 0.97, 0]
+    undated = "\n".join(line[:1] + line[11:] for line in DMON.splitlines())
+    assert log(tmp_path, undated + "\n").attrs["clock"] == "none"
+    commas = "#gpu, pwr, gtemp\n#Idx, W, C\n0, 69, 36\n"
+    assert log(tmp_path, commas)["power_w"].tolist() == [69]
+
+
+def test_what_stands_before_a_header_is_passed_over(tmp_path: Path) -> None:
+    found = log(tmp_path, WATCHED)
+    assert found["power_w"].tolist() == [1180, 1181]
+    assert found.attrs["clock"] == "epoch"
+    broken = WATCHED.replace("1181,2402,78", "much,2402,78")
+    with pytest.raises(DataError, match="socket_power must be a number"):
+        log(tmp_path, broken)
+    with pytest.raises(DataError, match=r"power\.log:5: 6 cells under a header of 7"):
+        log(tmp_path, WATCHED.replace(",2402,78\n", ",78\n").replace("1180,78", "1180,2402,78"))
+
+
+def test_the_monitor_of_amd_smi_as_csv(tmp_path: Path) -> None:
+    content = "timestamp,gpu,power_usage,hotspot_temperature,gfx_clk\n1789948800,3,171,44,2100\n"
+    found = log(tmp_path, content)
+    assert found[["gpu", "power_w", "temperature_c", "clock_mhz"]].to_numpy().tolist() == [
+        [3, 171, 44, 2100]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "later", "clock", "ns"),
+    [
+        ("1789948800001", "1789948800002", "epoch", 1789948800_001_000_000),
+        ("1789948800000001", "1789948800000002", "epoch", 1789948800_000_001_000),
+        ("2026-09-20T17:00:00.001-07:00", "2026-09-20T17:00:01-07:00", "epoch", 1789948800_001_000_000),
+        ("2026-09-21T00:00:00Z", "2026-09-21T00:00:01Z", "epoch", 1789948800_000_000_000),
+        ("2026-09-21T00:00:00.5", "2026-09-21T00:00:01", "local time", 1789948800_500_000_000),
+    ],
+)  # fmt: skip
+def test_times_since_1970_and_of_iso_8601(
+    tmp_path: Path, stamp: str, later: str, clock: str, ns: int
+) -> None:
+    found = log(tmp_path, f"timestamp,gpu,socket_power\n{stamp},0,500\n{later},0,501\n")
+    assert (found["time_ns"].tolist()[0], found.attrs["clock"]) == (ns, clock)
+
+
+def test_units_behind_an_underscore(tmp_path: Path) -> None:
+    content = (
+        "timestamp,gpu,socket_power_w,gfx_clock_mhz,temp_edge_c,gfx_activity_pct\n"
+        "1789948800,0,512.5,2100,40,97\n"
+    )
+    found = log(tmp_path, content)
+    assert found[["power_w", "clock_mhz", "utilisation"]].to_numpy().tolist() == [
+        [512.5, 2100, 0.97]
+    ]
+
+
+def test_a_table_made_by_hand_is_read_under_the_names_given_to_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "hand.csv"
+    path.write_text("elapsed,Watts\n1.5,300\nelapsed,Watts\n2.25,301\n")
+    found = read_power_log(path, {"elapsed": "time_s", "Watts": "power_w"})
+    assert found["time_ns"].tolist() == [1_500_000_000, 2_250_000_000]
+    assert found["power_w"].tolist() == [300, 301]
+    with pytest.raises(DataError, match="rename NAME=power_w"):
+        read_power_log(path)
+
+
+def test_times_beyond_64_bits_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="since 1970"):
+        log(tmp_path, "timestamp,gpu,socket_power\n0001-01-01T00:00:00Z,0,500\n")

@@ -384,6 +384,26 @@ def test_paths_may_be_texts_and_profiles_are_shown_as_rows(
     assert repr(found).startswith("<PowerProfiles of 1 kernel>")
 
 
+def test_columns_of_tables_made_by_hand_are_named_by_the_user(
+    simulation: Simulation, tmp_path: Path
+) -> None:
+    names = [str(tmp_path / f"{name}.csv") for name in ("log", "executions", "clocks")]
+    own = (
+        simulation.log.rename(columns={"power_w": "Watts", "gpu_ns": "ticks"}),
+        simulation.executions.rename(columns={"kernel": "what"}),
+        simulation.pairs,
+    )
+    for name, table in zip(names, own, strict=True):
+        table.to_csv(name, index=False)
+    given = {"Watts": "power_w", "ticks": "gpu_ns", "what": "kernel"}
+    found = profile_files(*names, window_us=1000, component=["total"], rename=given)
+    assert [one.kernel for one in found.kernels] == [simulation.executions["kernel"].iloc[0]]
+    with pytest.raises(ParameterError, match=r"no table has a column 'Wats'.*did you mean Watts"):
+        profile_files(*names, rename={"Wats": "power_w"})
+    with pytest.raises(ParameterError, match="no column here is called 'pwer'"):
+        profile_files(*names, rename={"Watts": "pwer"})
+
+
 def test_unknown_names(measured: Measured) -> None:
     with pytest.raises(ParameterError, match=r"kernel.*'conv'"):
         profile_kernel(measured, "conv")
