@@ -47,7 +47,8 @@ def predict_command(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[DATA]", help="CSV or Parquet with benchmark, size and performance."
+            metavar="[DATA]",
+            help="CSV or Parquet with benchmark, size and performance; or Extra-P's input.",
         ),
     ] = None,
     fit: Annotated[str | None, opt.option("Sizes to fit, two or more.", "SIZE,SIZE[,...]")] = None,

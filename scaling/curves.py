@@ -17,7 +17,7 @@ simulation_time_s  seconds the simulation of that size took
 =================  ===================================================================================================
 
 Only the first three are needed. A row without performance may still give the miss rate at its size: a miss-rate curve
-is cheap to obtain at sizes that are too large to simulate.
+is cheap to obtain at sizes that are too large to simulate. Inputs of Extra-P are read, too (`scaling.extrap`).
 """
 
 from __future__ import annotations
@@ -38,10 +38,11 @@ from .. import datasets, values
 from ..arrays import BoolArray, FloatArray
 from ..errors import DataError, ParameterError
 from ..readers.base import LINE
-from ..readers.files import decimal_commas, read_plain_table, with_points
+from ..readers.files import decimal_commas, head, read_plain_table, with_points
 from ..readers.reading import check_renames
 from ..remarks import Remark, remark
 from ..table.conditions import Where, select
+from .extrap import extrap_rows, is_extrap
 
 STRONG, WEAK, CHIPLETS = SCENARIOS = ("strong", "weak", "chiplets")
 """The same work on larger GPUs; work that grows with the GPU; the same, where the GPU grows by whole chiplets."""
@@ -163,13 +164,17 @@ def read_curves(
     scenario: str = "strong",
     rename: Mapping[str, str] | None = None,
 ) -> CurveTable:
-    """Read a CSV (which may be compressed) or Parquet table of benchmark, size and performance.
+    """Read a CSV (which may be compressed) or Parquet table of benchmark, size and performance, or Extra-P's input.
 
     ``where`` says which rows (`table.conditions`); ``scenario`` is that of benchmarks whose rows
     state none; ``rename`` is the file's name of a column -> that of this module. A DataError says
     that the file cannot be read, a column is missing, a value is no number or out of its range, or
     the sizes of a benchmark do not increase.
     """
+    if path.is_file() and is_extrap(head(path)):
+        rows, notes = extrap_rows(path, scenario, values.assigned("rename", rename))
+        table = curves_of(rows, where, scenario, source=str(path))
+        return replace(table, notes=(*notes, *table.notes))
     return curves_of(read_plain_table(path), where, scenario, rename, source=str(path))
 
 

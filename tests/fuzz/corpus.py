@@ -46,6 +46,7 @@ from flopcast.tests.readers.nsight import test_ncu, test_nsys, test_nsys_stats
 from flopcast.tests.readers.rocprof import test_reader as rocprof
 from flopcast.tests.readers.rocprofiler_compute import test_reader as compute
 from flopcast.tests.readers.rocprofv3 import test_csv_files, test_json_file
+from flopcast.tests.scaling import test_extrap
 from flopcast.tests.workloads.test_architecture import CONFIG, MIXTURE, PUBLISHED
 from flopcast.tests.workloads.test_onnx_layers import write_model
 from flopcast.workloads.releases import as_toml, known_releases
@@ -452,7 +453,11 @@ def seeds() -> dict[str, list[Files]]:
             _one("own.csv", "gpu_ns,component,power_w\n10,total,500\n20,XCD,400\n"),
         ],
         "GPU file": [_one("gpu.toml", GPU), _one("gpu.toml", 'cus = 4\n[peak_tflops]\nbf16_matrix = 1\n')],
-        "sizes": [_one("sizes.csv", SIZES), _one("sizes.parquet", _parquet(SIZES))],
+        "sizes": [
+            _one("sizes.csv", SIZES), _one("sizes.parquet", _parquet(SIZES)), _one("p.txt", test_extrap.TEXT),
+            _one("new.json", json.dumps(test_extrap.NEW)), _one("old.json", json.dumps(test_extrap.OLD)),
+            _one("p.jsonl", test_extrap.LINES), _one("talpas.txt", test_extrap.TALPAS), _one("two.txt", test_extrap.TWO),
+        ],
         "layers": [
             _one("layers.json", LAYERS), _one("placement.json", PLACEMENT), _one("piper.json", PIPER),
             _one("ops.csv", "name,op,m,n,k,dtype,count\na,gemm,16,512,7168,fp8,3\nb,gemm,1,5,7,bf16,1\n"),
