@@ -22,6 +22,7 @@ from . import (  # noqa: F401  (each registers its readers)
     hipblaslt,
     inductor_autotune,
     inference_perf,
+    jax_trace,
     key_averages,
     kineto,
     llmperf,

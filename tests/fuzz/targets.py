@@ -32,7 +32,7 @@ TABLES = (
     "key_averages", "serving", "logs of products",
 )  # fmt: skip
 TRACES = (
-    "Kineto", "rocprofv3 CSV", "rocprofv3 JSON", "rocpd", "rpd", "rocprof", "rocprofiler-compute",
+    "Kineto", "JAX trace", "rocprofv3 CSV", "rocprofv3 JSON", "rocpd", "rpd", "rocprof", "rocprofiler-compute",
     "nsys", "nsys stats", "ncu",
 )  # fmt: skip
 OPTIONS = Options(defaults={"device": "MI300X"}, max_bytes=2**28)
