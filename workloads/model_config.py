@@ -98,6 +98,7 @@ _MISREAD: Final = {
     "kyutai_speech_to_text": "codebooks",
     "layoutlm": "embeddings of places",
     "longformer": "projections for global attention besides",
+    "longcat_flash_ngram": "embeddings of n-grams besides those of tokens",
     "luke": "embeddings of entities",
     "mamba": "a state space of another kind than Mamba-2",
     "mamba2": "layers of a state space alone",
@@ -555,6 +556,8 @@ class _Blocks:
     def of(cls, config: _Config) -> _Blocks:
         stated = config.fields
         pattern = stated.get("hybrid_override_pattern") or stated.get("layers_block_type")
+        if not pattern and config.kind == "nemotron_h":
+            pattern = stated.get("layer_types")
         alone = isinstance(pattern, str) or (
             isinstance(pattern, list) and {"mlp", "moe"} & set(map(str, pattern))
         )

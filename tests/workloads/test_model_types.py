@@ -81,6 +81,84 @@ def test_hybrids_and_what_files_omit_have_their_published_weights_and_cache(
     ).fits
 
 
+GLM_5 = {
+    "model_type": "glm_moe_dsa", "hidden_size": 6144, "num_hidden_layers": 78, "num_attention_heads": 64,
+    "num_key_value_heads": 64, "kv_lora_rank": 512, "q_lora_rank": 2048, "qk_nope_head_dim": 192, "qk_rope_head_dim": 64,
+    "v_head_dim": 256, "n_routed_experts": 256, "num_experts_per_tok": 8, "n_shared_experts": 1,
+    "moe_intermediate_size": 2048, "intermediate_size": 12288, "index_topk": 2048, "index_n_heads": 32,
+    "index_head_dim": 128, "vocab_size": 154880, "tie_word_embeddings": False,
+    "mlp_layer_types": ["dense"] * 3 + ["sparse"] * 75, "layer_types": ["indexed_attention"] * 78,
+}  # fmt: skip
+DEEPSEEK = {
+    "model_type": "deepseek_v32", "hidden_size": 7168, "num_hidden_layers": 61, "num_attention_heads": 128,
+    "num_key_value_heads": 128, **LATENT, "q_lora_rank": 1536, "n_routed_experts": 256, "num_experts_per_tok": 8,
+    "n_shared_experts": 1, "moe_intermediate_size": 2048, "intermediate_size": 18432, "index_topk": 2048,
+    "index_n_heads": 64, "index_head_dim": 128, "vocab_size": 129280, "tie_word_embeddings": False,
+    "layer_types": ["indexed_attention"] * 61, "mlp_layer_types": ["dense"] * 3 + ["sparse"] * 58,
+}  # fmt: skip
+WORDS = {"M": "mamba", "-": "mlp", "*": "attention"}
+NEMOTRON = {
+    "model_type": "nemotron_h", "hidden_size": 4096, "num_hidden_layers": 52, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 21504, "vocab_size": 131072, "mamba_num_heads": 128,
+    "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8, "tie_word_embeddings": False, "mlp_hidden_act": "relu2",
+    "layer_types": [WORDS[one] for one in "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"],
+}  # fmt: skip
+QWEN_OMNI = {
+    "model_type": "qwen3_omni_moe",
+    "thinker_config": {
+        "model_type": "qwen3_omni_moe_thinker", "audio_config": {"d_model": 1280},
+        "text_config": {
+            "model_type": "qwen3_omni_moe_text", "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 32,
+            "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 768, "moe_intermediate_size": 768,
+            "num_experts": 128, "num_experts_per_tok": 8, "vocab_size": 152064, "tie_word_embeddings": False,
+        },
+    },
+    "talker_config": {"text_config": {"hidden_size": 1024, "num_hidden_layers": 20}},
+}  # fmt: skip
+KIMI_5 = {
+    **{key: value for key, value in KIMI.items() if key != "linear_attn_config"},
+    "layer_types": [
+        "full_attention" if place % 4 == 0 or place == 27 else "linear_attention" for place in range(1, 28)
+    ],
+    "mlp_layer_types": ["dense"] + ["sparse"] * 26,
+    "linear_attn_config": {"head_dim": 128, "num_heads": 32, "short_conv_kernel_size": 4},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "billions", "active", "cached"),
+    [
+        (GLM_5, 744, 41.8, 78 * (576 + 128)),
+        (DEEPSEEK, 671.9, 38.4, 61 * (576 + 128)),
+        (NEMOTRON, 8.1, 8.1, 4 * 2048),
+        (QWEN_OMNI, 30.5, 3.35, 48 * 1024),
+        (KIMI_5, 49.1, 3.46, 7 * 576),
+    ],
+    ids=["glm_moe_dsa", "deepseek_v32", "nemotron_h", "qwen3_omni_moe", "kimi_linear"],
+)
+def test_configurations_with_the_kind_of_each_layer_as_transformers_5_writes_it(
+    config: dict[str, Any], billions: float, active: float, cached: int
+) -> None:
+    model = from_config(config)
+    assert model.parameters / 1e9 == pytest.approx(billions, rel=0.005)
+    assert model.active_parameters / 1e9 == pytest.approx(active, rel=0.01)
+    assert model.cached_per_token * model.layers == pytest.approx(cached)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"model_type": "deepseek_v4", "compress_ratios": [4, 128], "hc_mult": 4}, "attention to compressed keys"),
+        ({"model_type": "kimi_k3", "attn_res_block_size": 12}, "attention over earlier layers"),
+        ({"model_type": "gemma4_text", "hidden_size_per_layer_input": 256}, "an embedding for every layer"),
+        ({"model_type": "longcat_flash_ngram", "zero_expert_num": 128}, "embeddings of n-grams"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_counted_is_refused_by_name(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(DataError, match=f"{problem}.*not forecast"):
+        from_config({**LLAMA, **change})
+
+
 def _codes(model: Architecture) -> list[str]:
     return [one.code for one in model.remarks]
 
