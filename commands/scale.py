@@ -48,7 +48,7 @@ def predict_command(
         Path | None,
         typer.Argument(
             metavar="[DATA]",
-            help="CSV or Parquet with benchmark, size and performance; or Extra-P's input.",
+            help="CSV or Parquet with benchmark, size and performance; Extra-P's input; a folder of Caliper's JSON.",
         ),
     ] = None,
     fit: Annotated[str | None, opt.option("Sizes to fit, two or more.", "SIZE,SIZE[,...]")] = None,

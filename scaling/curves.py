@@ -17,7 +17,8 @@ simulation_time_s  seconds the simulation of that size took
 =================  ===================================================================================================
 
 Only the first three are needed. A row without performance may still give the miss rate at its size: a miss-rate curve
-is cheap to obtain at sizes that are too large to simulate. Inputs of Extra-P are read, too (`scaling.extrap`).
+is cheap to obtain at sizes that are too large to simulate. Inputs of Extra-P are read, too
+(`scaling.extrap`), and folders of Caliper's profiles (`scaling.caliper`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from ..readers.files import decimal_commas, head, read_plain_table, with_points
 from ..readers.reading import check_renames
 from ..remarks import Remark, remark
 from ..table.conditions import Where, select
+from .caliper import caliper_rows
 from .extrap import extrap_rows, is_extrap
 
 STRONG, WEAK, CHIPLETS = SCENARIOS = ("strong", "weak", "chiplets")
@@ -171,11 +173,15 @@ def read_curves(
     that the file cannot be read, a column is missing, a value is no number or out of its range, or
     the sizes of a benchmark do not increase.
     """
-    if path.is_file() and is_extrap(head(path)):
-        rows, notes = extrap_rows(path, scenario, values.assigned("rename", rename))
-        table = curves_of(rows, where, scenario, source=str(path))
-        return replace(table, notes=(*notes, *table.notes))
-    return curves_of(read_plain_table(path), where, scenario, rename, source=str(path))
+    own = values.assigned("rename", rename)
+    if path.is_dir():
+        rows, notes = caliper_rows(path, scenario, own)
+    elif path.is_file() and is_extrap(head(path)):
+        rows, notes = extrap_rows(path, scenario, own)
+    else:
+        return curves_of(read_plain_table(path), where, scenario, rename, source=str(path))
+    table = curves_of(rows, where, scenario, source=str(path))
+    return replace(table, notes=(*notes, *table.notes))
 
 
 def curves_of(

@@ -94,10 +94,15 @@ def extrap_rows(
     Raises DataError: the file breaks off or contradicts itself, no parameter is known to be the
     size, or no metric is a time or a throughput.
     """
-    source = str(path)
-    experiment = _experiment(path)
+    return rows_of(_experiment(path), str(path), scenario, rename)
+
+
+def rows_of(
+    experiment: Experiment, source: str, scenario: str, rename: Mapping[str, str]
+) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
+    """Return the table that `extrap_rows` does, of what was measured. Raises DataError as that does."""
     if not experiment.values:
-        raise DataError("holds no measurement of Extra-P", source=source)
+        raise DataError("holds no measurement", source=source)
     place = _size_of(experiment.parameters, rename, source)
     kinds = _kinds({value.metric for value in experiment.values}, rename, source)
     rows = []
