@@ -238,6 +238,23 @@ class Signature:
 
 
 _FLASH_ATTN = Signature(causal=5, window=(6, 7))
+_VARLEN_OF_2024 = Signature(causal=10, packed=(3, 4, 5, 6), window=(11, 12))
+_VARLEN = Signature(causal=12, packed=(3, 4, 5, 6), window=(13, 14))
+
+
+def varlen(call: Call) -> Described:
+    """``aiter::mha_varlen_fwd`` and ``fmha_v3_varlen_fwd``: a least length and a cap of logits came between in 2025.
+
+    Without them the causal flag is the argument at 10, where they have the cap. A cache in pages has
+    another number of dimensions than the queries, and is not described.
+
+    Source: ``aiter/ops/mha.py`` of 2024 to 2026.
+    """
+    if call.text(10).lower() in ("true", "false"):
+        return _VARLEN_OF_2024(call)
+    return _VARLEN(call)
+
+
 ATEN: dict[str, CallReader] = {
     "aten::scaled_dot_product_attention": Signature(causal=5, heads_first=True),
     "aten::_scaled_dot_product_flash_attention": Signature(causal=4, heads_first=True),
@@ -284,6 +301,8 @@ ATEN: dict[str, CallReader] = {
     ),
     "aiter::mha_fwd": _FLASH_ATTN,
     "aiter::fmha_v3_fwd": _FLASH_ATTN,
+    "aiter::mha_varlen_fwd": varlen,
+    "aiter::fmha_v3_varlen_fwd": varlen,
     "aiter::mha_batch_prefill": Signature(
         causal=12, packed=(3, 4, 6, 7), paged=True, window=(13, 14)
     ),

@@ -562,6 +562,24 @@ class TestAttention:
         assert has(packed(500, 100), batch=5, seq_q=100, seq_kv=100, heads=16)
         assert packed(499, 100) == {}
 
+    def test_packed_sequences_of_aiter_in_both_orders_of_arguments(self):
+        q, k, v, offsets = (
+            ([500, 16, 192], BF),
+            ([500, 16, 192], BF),
+            ([500, 16, 128], BF),
+            ([6], "int"),
+        )
+        before = (q, k, v, offsets, offsets, "100", "100")
+        new = ("0", "0.", "0.1", "0.", "False", "True", "-1", "-1", "True", "False")
+        old = ("0.", "0.1", "False", "True", "-1", "-1", "True", "False")
+        expected = {"batch": 5, "seq_q": 100, "seq_kv": 100, "heads": 16, "kv_heads": 16}
+        expected |= {"head_dim": 192, "head_dim_v": 128, "causal": 1.0}
+        assert has(row("aiter::mha_varlen_fwd", *before, *new), **expected)
+        assert has(row("aiter::mha_varlen_fwd", *before, *old), **expected)
+        assert has(row("aiter::fmha_v3_varlen_fwd", *before, *new, "1"), **expected)
+        pages = ([9999, 16, 16, 192], BF)
+        assert row("aiter::mha_varlen_fwd", q, pages, pages, *before[3:], *new) == {}
+
     def test_pages_hide_the_number_of_keys(self):
         def paged(longest_kv: str) -> dict[str, Any]:
             q, pages, offsets = ([500, 16, 64], BF), ([9999, 4, 64], BF), ([6], "int")
