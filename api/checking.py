@@ -16,6 +16,7 @@ import pandas as pd
 from .. import sealing, values
 from ..errors import DataError, ParameterError, check_margin, check_number, counted, few
 from ..evaluation.advising import Need, check_need, choose, coordinates, expected_error, importance
+from ..evaluation.campaigns import Campaigns, stated
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
@@ -294,6 +295,12 @@ def check(
     }
     schemes = (checked.metrics.get("intervals") or {}).get("schemes") or {}
     covered = {name: one.get("coverage") for name, one in schemes.items()}
+    campaigns = Campaigns.of_metrics(checked.metrics)
+    if campaigns is not None:
+        folds = {
+            name: part.assign(campaign=campaigns.labels(part["group"]))
+            for name, part in folds.items()
+        }
     found = assess(rows, folds, level=interval, margin=margin, covered=covered, seed=seed)
     if model.correction is None:
         before = []
@@ -368,8 +375,17 @@ def _scored(
             "group": groups_of(rows, group).astype(str),
             "known": pd.Series(as_trained).isin(before["group"]).to_numpy(),
             "class": kinds.str.replace("  ", " "),
+            "campaign": stated(rows),
             "within": answers["basis"].isin(
-                ["model", "known group", "new group", "new device", "new host", "beyond"]
+                [
+                    "model",
+                    "known group",
+                    "new group",
+                    "new campaign",
+                    "new device",
+                    "new host",
+                    "beyond",
+                ]
             ),
             "extrapolated": answers["extrapolated"],
             "source": rows["source"].astype(str) if "source" in rows else "",

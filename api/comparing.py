@@ -14,6 +14,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from ..errors import DataError, ParameterError, check_number
+from ..evaluation.campaigns import Campaigns
 from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import check_level
 from ..evaluation.paired import (
@@ -420,7 +421,13 @@ def _of_runs(
                 "the runs share no scheme of cross-validation: compare runs that have one in common"
             )
         compared = [
-            compare_scheme((schemes[0][one], own[one]), (predictions, other), common, level=level)
+            compare_scheme(
+                (schemes[0][one], own[one]),
+                (predictions, other),
+                common,
+                campaigns=Campaigns.of_metrics(metrics),
+                level=level,
+            )
             for one in both
         ]
         found.append(RunComparison((names[0], name), (metrics, told), tuple(compared), len(common)))

@@ -181,6 +181,7 @@ def metrics_of(
         "data": {
             "n": len(dataset),
             "groups": len(pd.unique(dataset.groups)),
+            "campaigns": competition.campaigns and len(competition.campaigns.names),
             "host": dataset.host.name if dataset.host else None,
             "target": dataset.target.name,
             "metric": dataset.metric,
@@ -213,8 +214,27 @@ def metrics_of(
         "ranking": ranking,
         "groups": competition.by_group(dataset, shown.name),
         **({"pairs": pairs} if (pairs := competition.by_pair(dataset, shown.name)) else {}),
+        **_campaigns(competition),
         "versions": versions(),
     }
+
+
+def _campaigns(competition: Competition) -> dict[str, Any]:
+    """Return ``campaigns`` of ``metrics.json``: whether whole ones were resampled, and what a new one errs by."""
+    campaigns, new = competition.campaigns, competition.new_campaign
+    if campaigns is None:
+        return {}
+    told: dict[str, Any] = {"resampled": campaigns.enough}
+    if new is not None:
+        count = len(competition.baselines)
+        told["new"] = {
+            "scheme": new.result.scheme,
+            "folds": len(np.unique(new.result.folds)),
+            "baselines": new.result.rows[:count],
+            "models": new.result.rows[count:],
+            "selected": _stated(new.selected),
+        }
+    return {"campaigns": told}
 
 
 def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:

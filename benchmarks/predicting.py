@@ -55,7 +55,7 @@ def _predicted(run: Run, data: Path, out: Path) -> Path:
 def different_times(out: Path, times: np.ndarray) -> str:
     """Return in what the predictions by the model alone, those within its range, differ from the estimator's."""
     frame = pd.read_parquet(out, columns=["basis", "predicted_us"])
-    inside = frame["basis"].isin(["known group", "new group"]).to_numpy()
+    inside = frame["basis"].isin(["known group", "new group", "new campaign"]).to_numpy()
     same = inside.any() and np.allclose(
         frame["predicted_us"].to_numpy()[inside], times[inside], rtol=1e-12, atol=0.0
     )

@@ -29,6 +29,11 @@ else                                                                            
 margin (Schuirmann 1987, as in `verdicts`). Where the interval is wider than that, these rows cannot tell, and the
 answer says how many more groups like them would.
 
+Where the groups of training come in campaigns (`campaigns`), what a campaign adds is a variance of its own: of each
+statistic that of the campaigns' values, less what their groups leave open. It is divided by the campaigns of either
+side, and read with Student's t of the trained campaigns less one. One new campaign that is off by what campaigns differ by is no
+evidence, however many groups it has; where campaigns are few, the answer is *cannot tell*.
+
 Rows outside the trained range are scored, but no verdict rests on them.
 """
 
@@ -42,6 +47,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import special, stats
 
 from ..arrays import BoolArray, FloatArray
@@ -64,6 +70,7 @@ MATERIAL_MISSES: Final = 1.5
 """Intervals that miss fewer times as many rows as they claim still hold: many rows tell a point of coverage apart."""
 EACH: Final = ALPHA / 3  # level of each of the three tests
 REPLICATES: Final = 1000
+_LEAST_ERROR: Final = 1e-9  # a smaller mean error is rounding
 LEAST_SHARE: Final = 0.5
 """Share of new rows in groups never trained from which they are compared with the folds that left groups out."""
 
@@ -148,6 +155,8 @@ class Checked:
         Of the out-of-fold predictions that the new rows are compared with.
     groups, known_groups : int
         Groups of the new rows, and how many of them were trained.
+    campaigns, trained_campaigns : int or None
+        Campaigns of the new rows, and of training; None where groups come in none.
     shift : Interval or None
         Of level 1 - `EACH`; None where there are too few data.
     coverage, corrected_coverage : CoverageTest or None
@@ -178,6 +187,8 @@ class Checked:
     scheme: str
     groups: int
     known_groups: int
+    campaigns: int | None
+    trained_campaigns: int | None
     shift: Interval | None
     coverage: CoverageTest | None
     corrected_coverage: CoverageTest | None
@@ -226,7 +237,8 @@ def assess(
     ``within``, whether the model itself answers (and not what goes on outside the trained range),
     and where it is grouped otherwise than the training ``known``, whether the row is of a group of
     that; predictions are positive. ``folds`` are by scheme ``observed``, ``predicted`` and
-    ``group`` of the training rows out of fold: new rows are compared with ``grouped`` where half of
+    ``group`` of the training rows out of fold, with ``campaign`` on both sides where groups come in
+    campaigns: new rows are compared with ``grouped`` where half of
     them or more are of groups never trained, else with ``kfold``. ``covered`` is the share of rows
     that the run's intervals held out of fold by scheme, ``level`` that of the intervals, ``margin``
     as in `Checked`.
@@ -249,6 +261,8 @@ def assess(
         scheme=scheme,
         groups=new["group"].nunique(),
         known_groups=new.loc[known, "group"].nunique(),
+        campaigns=_campaigns(new) if _in_campaigns(new, reference) else None,
+        trained_campaigns=_campaigns(reference) if _in_campaigns(new, reference) else None,
         classes=tuple(_part(str(name), rows, seed) for name, rows in largest_first),
         by_group=tuple(sorted(_groups(new), key=lambda part: -abs(np.log(part.ratio)))),
         without_interval=len(new) - len(promised(new)),
@@ -268,7 +282,10 @@ def _judge(
         return {**dict.fromkeys(names), "outcome": Outcome.TOO_FEW}
     errors, before = (log_ratio(rows["observed"], rows["predicted"]) for rows in (new, reference))
     sides = (errors, new["group"]), (before, reference["group"])
-    median = two_samples(np.median, *sides, over=0.0, seed=seed)
+    campaigns = None
+    if _in_campaigns(new, reference):
+        campaigns = (new["campaign"], reference["campaign"])
+    median = two_samples(np.median, *sides, over=0.0, seed=seed, campaigns=campaigns)
     shift, claim = _exp(median.interval(1 - EACH)), median.interval(1 - 2 * ALPHA)
     moved = shift.excludes(1) and abs(shift.value - 1) >= MATERIAL_SHIFT
     if moved:
@@ -276,14 +293,14 @@ def _judge(
     else:
         correction = None
     as_is = _coverage(new, reference, level)
-    corrected = _coverage(
-        new if correction is None else correction.applied(new, level), reference, level
-    )
+    corrected = as_is
+    if correction is not None:
+        corrected = _coverage(correction.applied(new, level), reference, level)
     centre = np.log(shift.value) if moved else 0.0
     sides = (errors - centre, new["group"]), sides[1]
-    growth = _exp(
-        two_samples(_log_error, *sides, over=_log_error(before), seed=seed).interval(1 - 2 * EACH)
-    )
+    over = _log_error(before)
+    grown = two_samples(_log_error, *sides, over=over, seed=seed, campaigns=campaigns)
+    growth = _exp(grown.interval(1 - 2 * EACH))
     growth = replace(growth, upper=np.inf, level=1 - EACH)
     more = None
     missed = corrected is not None and corrected.p_value < EACH
@@ -318,6 +335,7 @@ def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: flo
     """
     far, limit = abs(claim.value), log(1 + margin)
     new, old = (float(np.var(draws)) for draws in median.spread)
+    old += float(np.var(median.between))
     if new + old == 0:
         return None
     per_variance = ((claim.upper - claim.lower) / 2) ** 2 / (new + old)
@@ -330,7 +348,7 @@ def _more_groups(median: TwoSamples, claim: Interval, margin: float, groups: flo
 
 
 def _log_error(errors: FloatArray) -> float:
-    return float(np.log(np.mean(np.abs(errors))))
+    return float(np.log(max(np.mean(np.abs(errors)), _LEAST_ERROR)))
 
 
 def _exp(one: Interval) -> Interval:
@@ -349,20 +367,29 @@ class TwoSamples:
     # draws of the statistic less its value, (replicates,), of the new sample and of the old one
     spread: tuple[FloatArray, FloatArray]
     freedom: float  # Welch's degrees of freedom
+    between: FloatArray  # draws of what campaigns add to the difference, (replicates,)
 
     def interval(self, level: float) -> Interval:
         """Return the difference with its interval of this level."""
         tail = stats.norm.cdf(stats.t.ppf((1 - level) / 2, self.freedom))
-        lower, upper = np.quantile(self.value + self.spread[0] - self.spread[1], [tail, 1 - tail])
+        draws = self.value + self.spread[0] - self.spread[1] + self.between
+        lower, upper = np.quantile(draws, [tail, 1 - tail])
         return Interval(self.value, float(lower), float(upper), level)
 
 
 def two_samples(
-    statistic: Callable[[FloatArray], Any], new: Sample, old: Sample, *, over: float, seed: int
+    statistic: Callable[[FloatArray], Any],
+    new: Sample,
+    old: Sample,
+    *,
+    over: float,
+    seed: int,
+    campaigns: tuple[pd.Series, pd.Series] | None = None,
 ) -> TwoSamples:
     """Return ``statistic(new) - over`` with what either sample leaves open: groups drawn on both sides.
 
-    The draws of each side are spread by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective
+    ``campaigns`` are those of the rows of either sample, where groups come in campaigns; what these
+    add is drawn from a normal distribution (`between_campaigns`). The draws of each side are spread by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective
     number, and read at the t quantiles of Welch's degrees of freedom (see `cluster_bootstrap`,
     whose intervals these are for two samples).
     """
@@ -380,12 +407,56 @@ def two_samples(
         spread.append((draws - statistic(values)) * np.sqrt(count / (count - 1)))
         freedom.append(count - 1)
     variances = [float(np.var(draws)) for draws in spread]
+    between = np.zeros(REPLICATES)
+    if campaigns is not None:
+        theirs, ours = (names.to_numpy(dtype=str) for names in campaigns)
+        variance = between_campaigns(statistic, old[0], old[1].to_numpy(dtype=str), ours)
+        variance *= 1 / effective_groups(theirs) + 1 / effective_groups(ours)
+        between = np.random.default_rng(seed + 2).normal(0.0, np.sqrt(variance), REPLICATES)
+        variances.append(variance)
+        freedom.append(len(np.unique(ours)) - 1)
     total = sum(variances)
     if total > 0:
         degrees = total**2 / sum(v**2 / d for v, d in zip(variances, freedom, strict=True))
     else:
         degrees = min(freedom)
-    return TwoSamples(float(statistic(new[0]) - over), (spread[0], spread[1]), degrees)
+    return TwoSamples(float(statistic(new[0]) - over), (spread[0], spread[1]), degrees, between)
+
+
+def between_campaigns(
+    statistic: Callable[[FloatArray], Any], values: FloatArray, groups: NDArray, campaigns: NDArray
+) -> float:
+    """Return the variance that a campaign adds to a statistic of its values, 0 or more, by the method of moments.
+
+    That is the variance of the campaigns' statistics less what their groups leave open: the pooled
+    variance of the groups' statistics within a campaign, over the effective number of its groups.
+    ``values``, ``groups`` and ``campaigns`` are (n,).
+    """
+    statistics, counts, within = [], [], []
+    for campaign in np.unique(campaigns):
+        rows = campaigns == campaign
+        statistics.append(float(statistic(values[rows])))
+        counts.append(effective_groups(groups[rows]))
+        of_groups = [
+            float(statistic(values[rows & (groups == group)])) for group in np.unique(groups[rows])
+        ]
+        within.append((len(of_groups) - 1, float(np.var(of_groups)) * len(of_groups)))
+    freedom = sum(degrees for degrees, _ in within)
+    pooled = 0.0
+    if freedom > 0:
+        pooled = sum(squares for _, squares in within) / freedom
+    chance = float(np.mean([pooled / count for count in counts]))
+    return max(float(np.var(statistics, ddof=1)) - chance, 0.0)
+
+
+def _in_campaigns(new: pd.DataFrame, reference: pd.DataFrame) -> bool:
+    """Whether the campaign of every row is stated, and training had several."""
+    stated = "campaign" in new and "campaign" in reference
+    return stated and reference["campaign"].nunique() > 1
+
+
+def _campaigns(rows: pd.DataFrame) -> int:
+    return int(rows["campaign"].nunique())
 
 
 def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> CoverageTest | None:
@@ -394,8 +465,18 @@ def _coverage(new: pd.DataFrame, reference: pd.DataFrame, level: float) -> Cover
         return None
     held = inside(new)
     far = np.abs(log_ratio(reference["observed"], reference["predicted"]))
-    sides = ((held, new["group"]), (far <= np.quantile(far, level), reference["group"]))
-    rows = 1 / sum(1 / independent_rows(*side) for side in sides)
+    near = far <= np.quantile(far, level)
+    leaves_open = 1 / independent_rows(held, new["group"])
+    leaves_open += 1 / independent_rows(near, reference["group"])
+    if _in_campaigns(new, reference):
+        ours = reference["campaign"].to_numpy(dtype=str)
+        groups = reference["group"].to_numpy(dtype=str)
+        variance = between_campaigns(np.mean, near.astype(float), groups, ours)
+        counts = [new["campaign"].to_numpy(dtype=str), ours]
+        each = sum(1 / effective_groups(names) for names in counts)
+        few = stats.t.isf(EACH, len(np.unique(ours)) - 1) / stats.norm.isf(EACH)
+        leaves_open += few**2 * variance * each / (level * (1 - level))
+    rows = 1 / leaves_open
     share = float(held.mean())
     if share < 1:
         p_value = float(special.betainc(rows * (1 - share), rows * share + 1, 1 - level))

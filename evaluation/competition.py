@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
@@ -36,8 +37,18 @@ from ..operators.operators import DIMENSIONS
 from ..remarks import Remark, joined, remark
 from ..table.measurements import DTYPE_COLUMNS, quantity
 from ..workers import Jobs, one_thread
+from .campaigns import LEAST_LEFT_OUT, Campaigns
 from .crossval import Evaluation, Observer, SchemeResult, cross_validate
-from .folds import SCHEMES, LearningData, TrainingRows, drawn, hosts_of, repeats_of
+from .folds import (
+    NEW_CAMPAIGN,
+    SCHEMES,
+    LearningData,
+    PairedAndUnpaired,
+    TrainingRows,
+    drawn,
+    hosts_of,
+    repeats_of,
+)
 from .metrics import ape, by_group
 from .observers.early_stopping import EarlyStopping
 from .selection import CRITERIA, hopeless, select
@@ -48,6 +59,23 @@ FOLDS: Final = ((50_000, 3),)
 folds cost more than they tell. Of 71 484 pairs five folds said 5.56 and 5.87 %, three 5.64 and 5.93
 %."""
 REFERENCE = "reference"  # column that the fitted baselines scale: `Dataset.reference`
+
+
+@dataclass(frozen=True)
+class NewCampaign:
+    """What the model for new groups errs by in campaigns left out whole, beside its rivals.
+
+    Attributes
+    ----------
+    result : SchemeResult
+        Of the baselines and of the models that may be saved for new groups.
+    selected : dict
+        The entry of `select` of the model that is saved for new groups: what it errs by in a new
+        campaign, with the interval over campaigns.
+    """
+
+    result: SchemeResult
+    selected: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -67,6 +95,8 @@ class Competition:
     laws: Mapping[
         str, Candidate
     ]  # the baselines as models to save, by name: of a feature, or a column `RULE`
+    campaigns: Campaigns | None = None  # of the groups; None where these are in no families
+    new_campaign: NewCampaign | None = None
 
     def best_model(self, scheme: str) -> Candidate:
         """Return what was selected, a simple rule or a model.
@@ -160,6 +190,8 @@ class Competition:
                 ]
                 table[column] = table["group"].map(errors)
             table["rule"] = best
+        if self.campaigns is not None:
+            table["campaign"] = self.campaigns.labels(table["group"])
         result = []
         for row in table.to_dict("records"):
             result.append({str(key): value for key, value in row.items()})
@@ -285,13 +317,17 @@ def compete(
                 row["error"] = dataset.report.get("laws", {}).get(row["name"]) or row["error"]
     both = _merged(before, after)
     names = [candidate.name for candidate in analytic]
+    families = families_of(dataset)
     selected = {}
     for name in both.schemes:
         if kind == "default":
             contending = contenders(name, contestants)
         else:
             contending = None
-        selected[name] = _selected(both, name, names, contending, chosen_by)
+        campaigns = None
+        if name == "grouped" and families is not None and families.campaigns.enough:
+            campaigns = families.of_rows.paired
+        selected[name] = _selected(both, name, names, contending, campaigns, chosen_by)
     notes += [
         remark(
             "baseline-wins",
@@ -314,9 +350,83 @@ def compete(
         saved[candidate.name] = replace(
             candidate, estimator=clone(candidate.estimator).set_params(column=column)
         )
-    return Competition(
+    competition = Competition(
         both, tuple(analytic), tuple(contestants), selected, own, tuple(notes), saved
     )
+    if families is None or "grouped" not in both.schemes:
+        return competition
+    if not families.campaigns.enough:
+        notes.append(families.campaigns.remark)
+    new_campaign = None
+    if len(families.campaigns.names) >= LEAST_LEFT_OUT:
+        rivals = [each for each in observers if not isinstance(each, EarlyStopping)]
+        new_campaign = _of_new_campaigns(
+            dataset, competition, families.of_rows, seed=seed, jobs=jobs, observers=rivals
+        )
+    return replace(
+        competition,
+        notes=tuple(notes),
+        campaigns=families.campaigns,
+        new_campaign=new_campaign,
+    )
+
+
+class Families(NamedTuple):
+    """The campaigns of a data set's groups, and that of each row's."""
+
+    campaigns: Campaigns
+    of_rows: PairedAndUnpaired
+
+
+def families_of(dataset: Dataset) -> Families | None:
+    """Return the campaigns that the groups of a data set come in; None where they do not, and of many devices."""
+    if dataset.comparison.is_many:
+        return None
+    families = Campaigns.of_data(dataset)
+    if families is None:
+        return None
+    return Families(*families)
+
+
+def _of_new_campaigns(
+    dataset: Dataset,
+    competition: Competition,
+    origins: PairedAndUnpaired,
+    *,
+    seed: int,
+    jobs: Jobs,
+    observers: Sequence[Observer],
+) -> NewCampaign | None:
+    """Leave out each campaign; return what the model saved for new groups errs by there, beside its rivals.
+
+    Its rivals are the baselines and the other models that may be saved. None where the model did
+    not run.
+    """
+    answering = competition.selected["grouped"]["name"]
+    names = contenders("grouped", competition.models) or [answering]
+    options: dict[str, Any] = {
+        "schemes": (NEW_CAMPAIGN,),
+        "seed": seed,
+        "tell_groups": ("grouped", NEW_CAMPAIGN),
+        "origins": origins,
+    }
+    laws = replace(dataset, X=law_table(dataset), unpaired=None)
+    before = cross_validate(laws, competition.baselines, **options)
+    fitted = [model for model in competition.models if model.name in {*names, answering}]
+    after = cross_validate(dataset, fitted, **options, jobs=jobs, observers=observers)
+    result = _merged(before, after)[NEW_CAMPAIGN]
+    if answering not in result.predictions:
+        return None
+    selected = select(
+        dataset.y,
+        result.predictions,
+        dataset.groups,
+        scheme="grouped",
+        contenders=[answering],
+        campaigns=origins.paired,
+        seed=seed,
+    )
+    return NewCampaign(result, selected)
 
 
 def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Remark]:
@@ -371,6 +481,7 @@ def _selected(
     scheme: str,
     baselines: Sequence[str],
     contending: Collection[str] | None,
+    campaigns: NDArray | None,
     chosen_by: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the winner of a scheme and, where an analytic baseline is, the best of the models beside it."""
@@ -387,6 +498,7 @@ def _selected(
             contenders=contending,
             partial=partial,
             problems=evaluation.problems,
+            campaigns=campaigns,
             **chosen_by,
         )
 

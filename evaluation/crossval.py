@@ -31,9 +31,11 @@ from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import Remark
 from ..workers import Jobs, one_thread, pool
 from .folds import (
+    NEW_CAMPAIGN,
     SCHEMES,
     LearningData,
     LearningRows,
+    PairedAndUnpaired,
     TrainingRows,
     make_folds,
     repeats_of,
@@ -204,6 +206,7 @@ def cross_validate(
     observers: Sequence[Observer] = (),
     by_candidate: bool = False,
     tell_groups: Collection[str] = SCHEMES,
+    origins: PairedAndUnpaired | None = None,
 ) -> Evaluation:
     """Cross-validate every candidate on the same folds.
 
@@ -231,6 +234,8 @@ def cross_validate(
         Schemes under which models are given the groups, for inner folds that respect them. By
         default both, so that what is evaluated is what a final fit with groups does. Under the
         others they are given the problems as groups where there are repeats.
+    origins : PairedAndUnpaired, optional
+        The campaign of each row's group, which the scheme ``"campaign"`` leaves out whole.
 
     Examples
     --------
@@ -260,10 +265,13 @@ def cross_validate(
         counts = dict.fromkeys(schemes, folds)
     fold_of_row = {}
     for scheme in schemes:
+        leaves_out, units = scheme, dataset.groups
+        if scheme == NEW_CAMPAIGN and origins is not None:
+            leaves_out, units = "grouped", origins.paired
         fold_of_row[scheme] = make_folds(
-            scheme, dataset.groups, len(observed), counts[scheme], seed, problems
+            leaves_out, units, len(observed), counts[scheme], seed, problems
         )
-    rows = TrainingRows.of(dataset, fold_of_row, frozenset(tell_groups), repeats)
+    rows = TrainingRows.of(dataset, fold_of_row, frozenset(tell_groups), repeats, origins)
     course = Course(observed, candidates, fold_of_row)
     fold = lru_cache(1)(lambda scheme, number: Fold.of(rows, scheme, number, candidates))
     with pool(jobs) as workers:

@@ -35,11 +35,12 @@ from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..models.suite import LEARNT
 from ..workers import Jobs, one_thread, pool
+from .campaigns import Campaigns
 from .competition import REFERENCE, Competition, fit_all, hub_of, law_table, with_rule
 from .crossval import cross_validate
 from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law
-from .folds import drawn
+from .folds import NEW_CAMPAIGN, drawn
 from .interval_scale import Learnt, Spread, Strata, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered, log_ratio
 from .observers.progress import Report
@@ -62,7 +63,8 @@ class FinalModel:
     scheme: str  # the question: ``grouped`` rows of new groups, ``kfold`` those of known ones
     estimator: Any  # a fitted regressor
     # the intervals of the question; of a run over all devices that left some out those of new
-    # devices too, by how near they are (`KnownGroups.nearness`)
+    # devices too, by how near they are (`KnownGroups.nearness`); of new campaigns where there are
+    # enough
     spreads: dict[str, Spread]
     held: dict[
         str, dict[str, Any]
@@ -81,6 +83,7 @@ class FinalModel:
     )  # what may be said of what was never trained; None where there is no law
     fitted: Dataset  # what it was fitted to: the features, and the column of a simple rule that is none of them
     known: FinalModel | None = None  # answers rows of known groups in its place
+    campaigns: tuple[str, ...] = ()  # that were trained, where new ones have intervals of their own
 
     @property
     def name(self) -> str:
@@ -107,6 +110,9 @@ class FinalModel:
         }
         if devices:
             manifest["devices"] = devices
+        if self.campaigns:
+            spread = self.spreads[NEW_CAMPAIGN].to_dict()
+            manifest["campaigns"] = {"trained": list(self.campaigns), "spread": spread}
         return manifest
 
     def of(self, scheme: str) -> FinalModel:
@@ -154,6 +160,7 @@ class _Question:
     learnt: Learnt | None  # how difficult each of those drawn of them is
     strata: Strata | None  # of known groups
     scale: FloatArray  # (n,): how many times as wide the interval of each row is
+    left_out: _CampaignsLeftOut | None  # of the question of new groups, where there are enough campaigns
 
     @classmethod
     def of(cls, dataset: Dataset, competition: Competition, scheme: str) -> _Question:
@@ -183,8 +190,20 @@ class _Question:
                 np.abs(log_ratio(dataset.y, predicted) / scale)[rows], trained_rows[rows]
             )
             scale = scale * strata.scale(trained_rows)
+        left_out = None
+        if scheme == "grouped":
+            left_out = _CampaignsLeftOut.of(dataset, competition, candidate)
         return cls(
-            scheme, candidate, dataset, predicted, result.folds, within, learnt, strata, scale
+            scheme,
+            candidate,
+            dataset,
+            predicted,
+            result.folds,
+            within,
+            learnt,
+            strata,
+            scale,
+            left_out,
         )
 
     def steps(self, seed: int) -> list[_Step]:
@@ -217,6 +236,9 @@ class _Question:
             new = _of_new_devices(self.dataset, self.candidate, self.predicted, self.folds, seed)
             for near, work in new.items():
                 steps.append(_Step((scheme, near), f"intervals ({near} devices)", work))
+        if self.left_out is not None:
+            work = partial(self.left_out.calibrated, model=self.candidate)
+            steps.append(_Step((scheme, NEW_CAMPAIGN), "intervals (new campaigns)", work))
         return steps
 
     def answered(self, results: Mapping[tuple[str, str], Any]) -> FinalModel:
@@ -238,7 +260,35 @@ class _Question:
             beyond=results[self.scheme, "beyond"],
             law=learn_law(self.dataset),
             fitted=self.dataset,
+            campaigns=() if self.left_out is None else tuple(self.left_out.campaigns.names),
         )
+
+
+@dataclass(frozen=True)
+class _CampaignsLeftOut:
+    """What the model for new groups predicts of campaigns left out whole."""
+
+    campaigns: Campaigns
+    predicted: FloatArray  # (n,)
+    folds: IntArray  # (n,)
+
+    @classmethod
+    def of(
+        cls, dataset: Dataset, competition: Competition, candidate: Candidate
+    ) -> _CampaignsLeftOut | None:
+        """Return them; None where there are too few campaigns, or a model did not run without each."""
+        campaigns, new = competition.campaigns, competition.new_campaign
+        if campaigns is None or new is None or not campaigns.enough:
+            return None
+        if new.selected["name"] not in (candidate.name, competition.selected["grouped"]["name"]):
+            return None
+        predicted = new.result.predictions[new.selected["name"]].to_numpy()
+        return cls(campaigns, predicted, new.result.folds)
+
+    def calibrated(self, dataset: Dataset, model: Candidate) -> tuple[Spread, dict[str, Any]]:
+        """Return the intervals of rows of new campaigns, as `_calibrated` does those of new groups."""
+        apart = replace(dataset, groups=self.campaigns.labels(dataset.groups))
+        return _calibrated(apart, model, "grouped", predicted=self.predicted, folds=self.folds)
 
 
 @dataclass(frozen=True)

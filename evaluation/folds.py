@@ -23,6 +23,8 @@ from ..table.problems import problem_ids
 from .metrics import check_targets
 
 SCHEMES: Final = ("kfold", "grouped")  # shuffled folds, and folds that never split a group
+NEW_CAMPAIGN: Final = "campaign"
+"""The question of a new campaign: folds that never split a campaign of groups, and the intervals of its rows."""
 MOST_SEEN: Final = 15_000
 """Training rows, drawn at random, on which E_in is computed: more cost more than they tell."""
 
@@ -58,8 +60,8 @@ class TrainingRows:
     """The arrays of a data set, plain so that joblib hands them to processes as memory maps.
 
     The one rule of which rows a fit may learn from: no held-out row, no row whose group (as target
-    or as host) is held out under the scheme ``"grouped"``, and no repeat of a problem that is held
-    out.
+    or as host) is held out under the scheme ``"grouped"``, or whose campaign is under the scheme
+    ``"campaign"``, and no repeat of a problem that is held out.
     """
 
     X: FloatArray  # (n, p)
@@ -74,6 +76,8 @@ class TrainingRows:
     campaigns: PairedAndUnpaired | None
     repeats: PairedAndUnpaired | None
     hosts: NDArray | None  # (n,): the group of each row on its own host
+    origins: PairedAndUnpaired | None = None
+    """The campaign of each row's group: whole ones are left out where a new campaign is asked for."""
 
     @classmethod
     def of(
@@ -82,6 +86,7 @@ class TrainingRows:
         folds: Mapping[str, IntArray],
         tell_groups: frozenset[str],
         repeats: PairedAndUnpaired | None,
+        origins: PairedAndUnpaired | None = None,
     ) -> TrainingRows:
         """Take the arrays of a data set."""
         unpaired = None
@@ -103,6 +108,7 @@ class TrainingRows:
             campaigns=campaigns_of(data),
             repeats=repeats,
             hosts=hosts_of(data),
+            origins=origins,
         )
 
     def held_out(self, scheme: str, fold: int) -> BoolArray:
@@ -115,7 +121,7 @@ class TrainingRows:
         """Return what a fit without one fold learns from, ``most`` paired rows of it."""
         held_out = self.held_out(scheme, fold)
         paired = ~held_out
-        if scheme == "grouped":
+        if scheme != "kfold":
             paired = learnable(held_out, self.groups, self.hosts)
         unpaired = None
         if uses_unpaired and self.unpaired is not None:
@@ -160,6 +166,8 @@ class TrainingRows:
         keep = np.ones(len(self.unpaired.y), dtype=bool)
         if scheme == "grouped":
             keep &= ~np.isin(self.unpaired.groups, self.groups[held_out])
+        if scheme == NEW_CAMPAIGN and self.origins is not None:
+            keep &= ~np.isin(self.origins.unpaired, self.origins.paired[held_out])
         if self.repeats is not None:
             keep &= ~np.isin(self.repeats.unpaired, self.repeats.paired[held_out])
         return keep

@@ -29,6 +29,7 @@ from ..operators.operators import OPS, group_labels
 from ..operators.work import texts
 from ..table.measurements import DTYPE_COLUMNS
 from ..table.problems import problem_ids
+from .campaigns import Campaigns
 from .cluster_bootstrap import effective_groups, percentile_interval
 from .ties import p_value_of_pair
 
@@ -41,6 +42,9 @@ class PairedDifference:
     ----------
     rows, groups : int
         How many both predicted.
+    campaigns : int or None
+        Campaigns that the groups come in, each of which is one unit then; None where they come in
+        none.
     first, second : float
         Mean error of each, %.
     difference : float
@@ -55,6 +59,7 @@ class PairedDifference:
 
     rows: int
     groups: int
+    campaigns: int | None
     first: float
     second: float
     difference: float
@@ -74,17 +79,25 @@ class PairedDifference:
 
 
 def paired_difference(
-    first: ArrayLike, second: ArrayLike, groups: ArrayLike, *, level: float = 0.95
+    first: ArrayLike,
+    second: ArrayLike,
+    groups: ArrayLike,
+    *,
+    campaigns: ArrayLike | None = None,
+    level: float = 0.95,
 ) -> PairedDifference:
     """Compare the errors (%, n at least 1) of two predictors, row by row.
+
+    ``campaigns`` (n,) are those that the groups come in: where given, they are the units.
 
     >>> found = paired_difference([5.0, 7.0, 6.0, 8.0], [4.0, 6.0, 5.0, 7.0], ["a", "a", "b", "b"])
     >>> found.difference, round(found.p_value, 3)
     (-1.0, 0.053)
     """
     one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    units_of = groups if campaigns is None else campaigns
     _, code, sizes = np.unique(
-        np.asarray(groups).astype(str), return_inverse=True, return_counts=True
+        np.asarray(units_of).astype(str), return_inverse=True, return_counts=True
     )
     sums = np.bincount(code, weights=other - one).astype(np.float64)
     difference, lower, upper, p_value = float(sums.sum() / len(one)), None, None, None
@@ -97,9 +110,17 @@ def paired_difference(
         lower, upper = difference - reach, difference + reach
         means = (np.bincount(code, weights=errors) / sizes for errors in (one, other))
         p_value = p_value_of_pair(*means, less=difference < 0, level=level)
-    means_of = float(one.mean()), float(other.mean())
     return PairedDifference(
-        len(one), len(sums), *means_of, difference, lower, upper, p_value, level
+        rows=len(one),
+        groups=len(np.unique(np.asarray(groups).astype(str))),
+        campaigns=None if campaigns is None else len(sums),
+        first=float(one.mean()),
+        second=float(other.mean()),
+        difference=difference,
+        lower=lower,
+        upper=upper,
+        p_value=p_value,
+        level=level,
     )
 
 
@@ -243,11 +264,13 @@ def compare_scheme(
     predictions: tuple[pd.DataFrame, pd.DataFrame],
     common: pd.DataFrame,
     *,
+    campaigns: Campaigns | None = None,
     level: float = 0.95,
 ) -> SchemeComparison:
     """Compare two runs under a scheme that both have, by its entry of ``metrics["cv"]`` and the predictions of each.
 
-    ``common`` are the rows that `common_rows` found; ``level`` is that of `paired_difference`.
+    ``common`` are the rows that `common_rows` found, ``campaigns`` those that their groups come in;
+    ``level`` is that of `paired_difference`.
     """
     sides = []
     for cv, table, rows in zip(
@@ -279,7 +302,12 @@ def compare_scheme(
             {"group": common["group"], "first": sides[0][names[0]], "second": sides[1][names[1]]}
         ).dropna()
         if len(own):
-            paired = paired_difference(own["first"], own["second"], own["group"], level=level)
+            units = None
+            if campaigns is not None:
+                units = campaigns.labels(own["group"])
+            paired = paired_difference(
+                own["first"], own["second"], own["group"], campaigns=units, level=level
+            )
         found = own.groupby("group", observed=True).agg(
             rows=("first", "size"), first=("first", "mean"), second=("second", "mean")
         )

@@ -24,6 +24,7 @@ from ..arrays import FloatArray, IntArray
 from ..models.base import Candidate, nested, selected_features
 from ..models.suite import RELATIVE
 from ..workers import one_thread
+from .campaigns import Campaigns
 from .competition import fit_all, hub_of
 from .folds import LearningData, drawn, hosts_of, learnable, make_folds
 from .metrics import ape, finite
@@ -151,11 +152,18 @@ def _fitted_without(
     left_out: np.ndarray,
     groups: np.ndarray | None,
     most: int | None = None,
+    *,
+    of_unpaired: np.ndarray | None = None,
 ) -> Any:
-    """Return the model fitted to the others, or so many of them; what else is of groups left out is left out too."""
+    """Return the model fitted to the others, or so many of them; what else is of groups left out is left out too.
+
+    ``of_unpaired`` are the groups of unpaired rows, by default their own.
+    """
     unpaired: Any = slice(None)
     if groups is not None and dataset.unpaired is not None:
-        unpaired = ~np.isin(dataset.unpaired.groups.astype(str), groups[left_out])
+        if of_unpaired is None:
+            of_unpaired = dataset.unpaired.groups.astype(str)
+        unpaired = ~np.isin(of_unpaired, groups[left_out])
     if groups is None:
         others = ~left_out
     else:
@@ -169,7 +177,8 @@ def split_p_values(
     """Return p-values of the features that one half of the groups chooses, tested on the other half.
 
     Empty with fewer than `LEAST_GROUPS` groups; NaN where a coefficient cannot be estimated without
-    each of the groups that test.
+    each of the groups that test. Where groups come in campaigns, these are the groups of the test:
+    a feature that is constant within a campaign is a guess at what campaigns differ by.
 
     Notes
     -----
@@ -184,10 +193,15 @@ def split_p_values(
        cluster-robust inference", Journal of Applied Econometrics 38(5), 2023.
     """
     groups = dataset.groups.astype(str)
+    unpaired = None if dataset.unpaired is None else dataset.unpaired.groups.astype(str)
+    families = Campaigns.of_data(dataset)
+    if families is not None and hosts_of(dataset) is None:
+        groups, unpaired = families[1]
     if len(np.unique(groups)) < LEAST_GROUPS:
         return {}
     tests = make_folds("grouped", groups, len(groups), folds=2, seed=seed) == 1
-    names = selected_features(_fitted_without(dataset, model, scheme, tests, groups)) or []
+    fitted = _fitted_without(dataset, model, scheme, tests, groups, of_unpaired=unpaired)
+    names = selected_features(fitted) or []
     if not names:
         return {}
     y = dataset.y[tests]

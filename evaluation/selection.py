@@ -17,7 +17,8 @@ place of E_out in that rule. With few groups the smallest error of many is mostl
 lets luck decide only between models that are liked alike. Where evidence from other data speaks for
 one model, that ``default`` is kept unless the smallest E_out is below its own by more than
 `DEFAULT_ERRORS` standard errors, a simple law's too. Where groups are left out each has one vote,
-whatever its rows, and of many models the ``contenders`` alone may be chosen: the price is that of
+whatever its rows (where they come in families, `campaigns`, whole families are resampled), and of
+many models the ``contenders`` alone may be chosen: the price is that of
 choosing among them.
 
 The interval of the honest error is that of Student's t on the logarithmic scale, with the effective
@@ -90,6 +91,7 @@ def select(
     contenders: Collection[str] | None = None,
     partial: pd.DataFrame | None = None,
     problems: ArrayLike | None = None,
+    campaigns: ArrayLike | None = None,
     criterion: str = "e_out",
     replicates: int = 1000,
     level: float = 0.95,
@@ -109,6 +111,9 @@ def select(
     observed, groups, problems : array-like of shape (n,)
         Measured values, and the group of each row; under the scheme ``"grouped"`` whole groups are
         resampled, otherwise rows, or the problems that rows are repeats of.
+    campaigns : array-like of shape (n,), optional
+        The campaign of each row's group: whole campaigns are resampled in place of groups, each of
+        which has one vote still.
     predictions : DataFrame of shape (n, n_models)
         Out-of-fold predictions of the models that ran, ``baselines`` included; one of these is
         taken where the model that is chosen errs no less.
@@ -140,10 +145,15 @@ def select(
         raise FlopcastError(
             "no model ran, so none can be selected: see the error of each, or allow a larger budget"
         )
-    units_of = _clusters(groups, scheme, problems)
-    resampled = "groups"
-    if scheme != "grouped":
-        resampled = "rows" if problems is None else "problems"
+    votes = _votes(groups, scheme)
+    if campaigns is not None:
+        resampled, units_of = "campaigns", _clusters(campaigns, "grouped", None)
+    elif scheme == "grouped":
+        resampled, units_of = "groups", _clusters(groups, scheme, None)
+    else:
+        resampled, units_of = "rows", _clusters(groups, scheme, problems)
+        if problems is not None:
+            resampled = "problems"
     units = int(units_of.max()) + 1
     if units < 2:
         raise FlopcastError(
@@ -161,9 +171,7 @@ def select(
         tied = tied_with_best(
             _losses(shown_errors, criterion), units_of, logs=CRITERIA[criterion][0] is None
         )
-        chooser = _Chooser(
-            losses, code, names, baselines, preference, default, even=scheme == "grouped"
-        )
+        chooser = _Chooser(losses, code, names, baselines, preference, default, votes)
         best = chooser.best()
         table = errors.mean(axis=0)
         stopped = _stopped(partial, baselines, contenders)
@@ -174,14 +182,9 @@ def select(
             names = names + [str(name) for name in stopped.columns]
             errors = np.column_stack([errors, _completed(some, errors[:, least])])
             losses = np.column_stack([losses, _completed(missed, losses[:, least])])
-            chooser = _Chooser(
-                losses, code, names, baselines, preference, default, even=scheme == "grouped"
-            )
+            chooser = _Chooser(losses, code, names, baselines, preference, default, votes)
         draws = _bootstrap(errors, code, chooser, replicates, seed)
-    even = (
-        1.0
-        / pd.Series(np.asarray(groups)).pipe(lambda of: of.groupby(of).transform("size")).to_numpy()
-    )
+    even = _votes(groups, "grouped")
     honest = draws.left_out_mean(errors, code)
     near = np.argsort(table, kind="stable")[: max(3, -(-count // 3))]
     interval = _interval(honest, draws.in_bag[:, [best, *near]], effective_groups(code), level)
@@ -261,7 +264,8 @@ def hopeless(
     if units < 2 or len(names) < 2:
         return []
     with one_thread():
-        chooser = _Chooser(losses, code, names, (), preference, None, even=scheme == "grouped")
+        votes = _votes(groups, scheme)
+        chooser = _Chooser(losses, code, names, (), preference, None, votes)
         draws = _bootstrap(losses, code, chooser, replicates, seed)
     best = int(np.argmin(chooser.means()))
     lower, _ = percentile_interval(
@@ -293,6 +297,14 @@ def _clusters(groups: ArrayLike, scheme: str, problems: ArrayLike | None) -> NDA
     else:
         rows = problems
     return pd.factorize(np.asarray(groups if scheme == "grouped" else rows), sort=True)[0]
+
+
+def _votes(groups: ArrayLike, scheme: str) -> FloatArray:
+    """Return the weight of each row in the choice: every group has one vote where groups are left out, else a row."""
+    names = pd.Series(np.asarray(groups))
+    if scheme != "grouped":
+        return np.ones(len(names))
+    return 1.0 / names.groupby(names).transform("size").to_numpy(dtype=np.float64)
 
 
 def _completed(errors: FloatArray, others: FloatArray) -> FloatArray:
@@ -341,7 +353,7 @@ def _order(
 class _Chooser:
     """Chooses a model on each of several samples of clusters, given as counts (samples × clusters).
 
-    With ``even`` clusters count alike, otherwise rows do.
+    ``votes`` (n,) are the weights of the rows.
     """
 
     def __init__(
@@ -352,17 +364,12 @@ class _Chooser:
         baselines: Collection[str],
         preference: Sequence[str] | None,
         default: str | None,
-        *,
-        even: bool,
+        votes: FloatArray,
     ) -> None:
         self.rows = np.bincount(code).astype(np.float64)
-        self.sizes = self.rows
-        self.sums = sums_of(losses, code)
-        units = effective_groups(code)
-        if even:
-            self.sums = self.sums / self.rows[:, None]
-            self.sizes = np.ones(len(self.rows))
-            units = len(self.rows)
+        self.sizes = np.bincount(code, votes)
+        self.sums = sums_of(losses * votes[:, None], code)
+        units = float(self.sizes.sum() ** 2 / (self.sizes**2).sum())
         self.order = _order(names, preference, baselines)
         self.laws = np.array(
             [place for place, name in enumerate(names) if name in baselines], dtype=np.intp

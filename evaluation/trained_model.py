@@ -26,13 +26,16 @@ from ..operators.work import as_categories
 from ..remarks import Reasons, Remark, remark
 from ..table.measurements import DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, fill_text
 from ..table.problems import HOST, beside, codes_of
+from .campaigns import stated
 from .domain import WIDENING, TrainedRange
 from .extrapolation import Beyond, FallbackLaw, blend, by_operator, limits
+from .folds import NEW_CAMPAIGN
 from .interval_scale import ON_DEVICE, Spread
 from .intervals import LEVEL
 from .verdicts import Interval
 
 _MODEL, _KNOWN, _NEW = "model", "known group", "new group"  # what is known of a row, its `basis`
+_NEW_CAMPAIGN: Final = "new campaign"  # a new group, of no campaign that was trained
 ANSWERS: Final = 5  # rows whose answers are kept with a model
 _WORDS: Final = tuple(
     dict.fromkeys(
@@ -116,7 +119,7 @@ class TrainedModel:
         Of the training rows.
     spreads : dict of str to Spread
         By scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those
-        of new ones. In runs that learnt one of them alone it serves all rows. ``sibling`` and
+        of new ones, ``campaign`` those of new campaigns. In runs that learnt one of them alone it serves all rows. ``sibling`` and
         ``stranger`` those of new devices.
     scheme : str
         Of the saved model.
@@ -135,6 +138,9 @@ class TrainedModel:
         The run over other devices whose prediction is a feature.
     known : TrainedModel or None
         The model that answers rows of known groups in its place; None where one model answers all.
+    campaigns : frozenset of str or None
+        Those that were trained, where rows of others have intervals of their own (`campaign` of
+        ``spreads``).
     own : (str, GPU) or None
         A GPU that the catalogue does not have, after the word that rows name it with: of a run over
         all devices. The caller describes it; it is never saved.
@@ -152,6 +158,7 @@ class TrainedModel:
     correction: Correction | None = None
     prior: TrainedModel | None = None
     known: TrainedModel | None = None
+    campaigns: frozenset[str] | None = None
     own: tuple[str, GPU] | None = None
 
     @property
@@ -169,13 +176,16 @@ class TrainedModel:
         return self.known
 
     def _question(self, rows: pd.DataFrame) -> np.ndarray:
-        """Return what is known of each row: of a trained group, of a new one, or how near its new device is, (n,)."""
+        """Return what is known of each row, (n,): of a trained group, a new one, a new campaign; how near its device."""
         if self.groups is None:
             return np.full(len(rows), _MODEL, dtype=object)
         near = self.groups.nearness(rows, self.recipe.target)
-        return np.where(
-            near != "", near, np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW)
-        )
+        known = np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW).astype(object)
+        new = np.flatnonzero(known == _NEW)
+        if self.campaigns is not None and len(new):
+            elsewhere = ~np.isin(stated(rows.iloc[new]), list(self.campaigns))
+            known[new[elsewhere]] = _NEW_CAMPAIGN
+        return np.where(near != "", near, known)
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -231,6 +241,7 @@ class TrainedModel:
                         str(near): Spread.from_dict(one)
                         for near, one in manifest.get("devices", {}).items()
                     },
+                    **_of_campaigns(manifest),
                 },
                 own.intervals.scheme,
                 {
@@ -250,6 +261,7 @@ class TrainedModel:
                 else None,
                 prior,
                 known,
+                _trained_campaigns(manifest),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -385,8 +397,9 @@ class TrainedModel:
 
         The intervals are meant to hold a share ``level`` of rows; the frame has the index of
         ``rows``, clean rows with, where there is a host, its measurements. ``basis`` says what is
-        known of the row and so which intervals it has: ``known group``, ``new group``, in a run
-        over all devices ``new device`` or ``new host``, outside the trained range ``beyond``, where
+        known of the row and so which intervals it has: ``known group``, ``new group``, ``new
+        campaign`` (of a run of five campaigns or more a row of a new group that states none of
+        them), in a run over all devices ``new device`` or ``new host``, outside the trained range ``beyond``, where
         the model alone answers, a ``blend`` with the rule that goes on, or the ``rule`` alone (see
         `extrapolation`); of runs that did not keep their groups ``model`` stands for the first
         ones. The reasons say how a row is unlike training. Where a row's features cannot be
@@ -583,7 +596,7 @@ class TrainedModel:
             return self.spreads[self.scheme]
         if known == _KNOWN:
             return self.spreads.get("kfold", self.spreads[self.scheme])
-        return self.spreads.get({_NEW: "grouped"}.get(known, known))
+        return self.spreads.get({_NEW: "grouped", _NEW_CAMPAIGN: NEW_CAMPAIGN}.get(known, known))
 
     def _no_interval(self, known: str) -> Remark:
         """Why rows of new groups, or of new devices, have no interval."""
@@ -763,6 +776,20 @@ class _Asked:
             self.trained[at],
             None if self.devices is None else self.devices[at],
         )
+
+
+def _of_campaigns(manifest: Mapping[str, Any]) -> dict[str, Spread]:
+    """Return the intervals of new campaigns of a manifest, by their question."""
+    if not manifest.get("campaigns"):
+        return {}
+    return {NEW_CAMPAIGN: Spread.from_dict(manifest["campaigns"]["spread"])}
+
+
+def _trained_campaigns(manifest: Mapping[str, Any]) -> frozenset[str] | None:
+    """Return the campaigns that were trained, of a manifest with intervals of new ones."""
+    if not manifest.get("campaigns"):
+        return None
+    return frozenset(str(name) for name in manifest["campaigns"]["trained"])
 
 
 def _closest(name: str) -> tuple[str, ...]:

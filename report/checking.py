@@ -155,6 +155,7 @@ def check_document(
                 [
                     Fact(f"{found.score.n:,}", "new rows"),
                     Fact(str(found.groups), f"groups, {found.known_groups} of them trained"),
+                    *_campaigns(found),
                     Fact(share(found.out_of_range / found.score.n), "outside the trained range"),
                 ]
             ),
@@ -185,6 +186,13 @@ def check_document(
     )
 
 
+def _campaigns(found: Checked) -> list[Fact]:
+    if found.campaigns is None:
+        return []
+    label = f"campaigns, beside {found.trained_campaigns} trained"
+    return [Fact(str(found.campaigns), label)]
+
+
 def verdict(found: Checked) -> str:
     """Return the verdict in words."""
     return {
@@ -198,8 +206,16 @@ def verdict(found: Checked) -> str:
 
 def _open(found: Checked) -> str:
     if found.more_groups is None:
-        return f"{MOST_TIMES} times as many groups like these would not settle it"
+        return f"{MOST_TIMES} times as many groups like these would not settle it{_in_campaigns(found)}"
     return f"measure about {counted(found.more_groups, 'group')} more like these"
+
+
+def _in_campaigns(found: Checked) -> str:
+    """Say of how many campaigns the groups are, where these leave a verdict open."""
+    if found.campaigns is None:
+        return ""
+    new = counted(found.campaigns, "campaign")
+    return f", as they are of {new}, and {found.trained_campaigns} were trained"
 
 
 def reasons(found: Checked, facts: CheckFacts) -> list[str]:
@@ -390,6 +406,8 @@ def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
         "error_growth": found.growth and vars(found.growth),
         "groups": found.groups,
         "known_groups": found.known_groups,
+        "campaigns": found.campaigns,
+        "trained_campaigns": found.trained_campaigns,
         "out_of_range": {"rows": found.out_of_range, "share": found.out_of_range / found.score.n}
         | (
             {"e_out": found.beyond.e_out, "coverage": found.beyond.coverage} if found.beyond else {}

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from ..errors import DataError
+from ..evaluation.campaigns import LEAST
 from ..evaluation.paired import PairedDifference, SchemeComparison
 from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
 from ..table.measurements import quantity
@@ -152,6 +153,8 @@ def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
             "compared row by row."
         )
     what = f"On the {counted(found.rows, 'common row')} in {counted(found.groups, 'group')}"
+    if found.campaigns is not None:
+        what += f" of {counted(found.campaigns, 'campaign')}"
     each = " and ".join(
         f"{model} of {name} errs by {percent(error)}"
         for model, name, error in zip(one.names, names, (found.first, found.second), strict=True)
@@ -162,17 +165,23 @@ def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
 def difference(found: PairedDifference) -> str:
     """Return the difference of two errors with its interval, its p-value and what they come to.
 
-    >>> difference(PairedDifference(9, 3, 5.0, 4.0, -1.0, -1.5, -0.4, 0.02, 0.95))
+    >>> difference(PairedDifference(9, 3, None, 5.0, 4.0, -1.0, -1.5, -0.4, 0.02, 0.95))
     '1.0 points less (95 % interval -1.5 to -0.4, p = 0.02), more than chance'
     """
     size = f"{abs(found.difference):.1f} points {'less' if found.difference < 0 else 'more'}"
     if found.lower is None or found.upper is None or found.p_value is None:
-        return f"{size}, of one group: nothing is known of chance"
+        unit = "group" if found.campaigns is None else "campaign"
+        return f"{size}, of one {unit}: nothing is known of chance"
     reach = (
         f"{100 * found.level:g} % interval {found.lower:.1f} to {found.upper:.1f}, p = "
         f"{found.p_value:.2g}"
     )
-    return f"{size} ({reach}), {'more than chance' if found.apart else 'a coin toss'}"
+    verdict = "a coin toss"
+    if found.campaigns is not None and found.campaigns < LEAST:
+        verdict = f"cannot tell from {counted(found.campaigns, 'campaign')}"
+    if found.apart:
+        verdict = "more than chance"
+    return f"{size} ({reach}), {verdict}"
 
 
 def settings(first: Metrics, second: Metrics) -> list[tuple[str, str, str]]:

@@ -106,6 +106,7 @@ def in_order(frame: pd.DataFrame, answer: Sequence[str]) -> pd.DataFrame:
 BASES = {
     "known group": "of trained groups: intervals as learnt from new rows of known groups",
     "new group": "of new groups: intervals as learnt from groups left out",
+    "new campaign": "of new groups of no trained campaign: intervals as learnt from campaigns left out",
     "new device": "of devices that were not trained: intervals, if any, as learnt from devices left out",
     "new host": "measured on devices that were no hosts in training: no intervals",
     "blend": "of them little outside the trained range: model and simple rule mixed (column `basis`)",
@@ -346,6 +347,7 @@ _BASES: Final = {
     "model": "the model",
     "known group": "the model, of a group that was trained",
     "new group": "the model, of a group that was not trained",
+    "new campaign": "the model, of a group and a campaign that were not trained",
     "new device": "the model, on a device that was not trained",
     "new host": "the model, from a device that was no host in training",
     "beyond": "the model, outside the range of its operator",

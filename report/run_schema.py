@@ -103,6 +103,7 @@ class Data(Struct):
 
     n: Count | None = None
     groups: Count | None = None
+    campaigns: Count | None = None
     features_available: Count | None = None
     host: Text | None = None
     target: Text | None = None
@@ -127,10 +128,18 @@ class Chosen(Struct):
     scheme: Text
 
 
+class Campaigns(Struct):
+    """``campaigns``: the families that groups come in, and what a new one errs by."""
+
+    resampled: bool = False
+    new: Scheme | None = None
+
+
 class Group(Struct):
     """An entry of ``groups``, or of those that intervals covered least."""
 
     group: Any
+    campaign: Text | None = None
     n: Count = 0
     rows: Count = 0
     e_out: Percent | None = None
@@ -243,6 +252,7 @@ class Metrics(Struct):
     intervals: Intervals | None = None
     ranking: list[Ranked] | None = None
     groups: list[Group] | None = None
+    campaigns: Campaigns | None = None
     provenance: Provenance | None = None
     versions: dict[str, Text] | None = None
     speedup: Speedup | None = None

@@ -85,6 +85,10 @@ _COUNTED: Final = ("pairs of host and target", "workloads", "groups")
 """Labels of `counts` that say how much the errors rest on."""
 _ANSWERED: Final = {"kfold": "known groups", "grouped": "new groups"}
 """The rows that the model of a scheme answers."""
+_WHOLE: Final = {
+    "grouped": "whole groups left out, ",
+    "campaign": "whole campaigns left out, ",
+}
 _UNSAVED: Final = (
     "Nothing was saved: --out RUN writes the model to predict with, the evidence and a page."
 )
@@ -141,7 +145,10 @@ def training_document(
             *_headlines(schemes, scheme, "page"),
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
             Lines(
-                [Line(one) for one in (*kept, *_trust(metrics), *_next(data, run))],
+                [
+                    Line(one)
+                    for one in (*kept, *_of_campaigns(metrics), *_trust(metrics), *_next(data, run))
+                ],
                 medium="terminal",
             ),
             Facts(facts, medium="page"),
@@ -155,6 +162,7 @@ def training_document(
             Section("What if", what_if, "what-if"),
             _ranking(metrics.get("ranking") or [], rank if every else 0),
             _groups(metrics.get("groups") or [], schemes, every=every),
+            _campaigns(metrics, every=every),
             *(
                 [_pairs(metrics["pairs"], metrics["model"]["scheme"], every=every)]
                 if metrics.get("pairs")
@@ -300,6 +308,7 @@ def left_out(name: str) -> str:
         "kfold": "shuffled workloads",
         "grouped": "unseen groups",
         "range": "sizes outside the trained range",
+        "campaign": "unseen campaigns",
     }
     words |= {"sibling": "new devices of a trained family", "stranger": "devices of new families"}
     return words.get(name, name)
@@ -310,7 +319,7 @@ def scheme(cv: Metrics) -> str:
     folds = f"{cv.get('folds', '?')} folds"
     return (
         f"{left_out(cv['scheme'])} "
-        f"({'whole groups left out, ' if cv['scheme'] == 'grouped' else ''}{folds})"
+        f"({_WHOLE.get(cv['scheme'], '')}{folds})"
     )
 
 
@@ -320,7 +329,7 @@ def counts(data: Metrics) -> list[tuple[str, str]]:
     paired = comparison.is_pair or comparison.is_from_hosts_to_many
     found = [
         ("pairs of host and target" if paired else "workloads", data.get("n")),
-        ("groups", data.get("groups")),
+        (_groups_counted(data), data.get("groups")),
         ("features available", data.get("features_available")),
         ("host rows without a target", data.get("unpaired_host") if paired else None),
         ("target rows without a host", data.get("unpaired_target") if paired else None),
@@ -333,6 +342,13 @@ def counts(data: Metrics) -> list[tuple[str, str]]:
         ("rows of kernels without an operator left out", data.get("without_operator")),
     ]
     return [(label, f"{value:,}") for label, value in found if value is not None]
+
+
+def _groups_counted(data: Metrics) -> str:
+    """Return what groups are called: of how many campaigns, where they come in some."""
+    if not data.get("campaigns"):
+        return "groups"
+    return f"groups of {counted(data['campaigns'], 'campaign')}"
 
 
 def family(name: str) -> str:
@@ -523,7 +539,8 @@ def _answering(schemes: Sequence[Metrics]) -> list[str]:
 def _short(metrics: Metrics, *, saved: bool) -> list[Part]:
     """Say in a line for each question which model answers it, how good that is, and beside what."""
     of = dict(counts(metrics.get("data") or {}))
-    said = [", ".join(f"{value} {label}" for label, value in of.items() if label in _COUNTED)]
+    first = [f"{value} {label}" for label, value in of.items() if label.startswith(_COUNTED)]
+    said = [", ".join(first)]
     schemes = (metrics.get("intervals") or {}).get("schemes") or {}
     verb = "Saved" if saved else "Fitted"
     for cv in metrics.get("cv") or []:
@@ -540,6 +557,8 @@ def _short(metrics: Metrics, *, saved: bool) -> list[Part]:
         held = (schemes.get(cv["scheme"]) or {}).get("coverage")
         if held is not None:
             line += f"; {100 * metrics['intervals']['level']:.0f} % intervals hold {share(held)}"
+        if cv["scheme"] == "grouped" and (new := _new_campaign(metrics)):
+            line += f"; of a new campaign it errs by {percent(new['e_out'])}"
         said.append(f"{line}.")
     return [lines(said, medium="terminal")]
 
@@ -808,6 +827,48 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
     else:
         drawn = []
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
+
+
+def _new_campaign(metrics: Metrics) -> Metrics | None:
+    """Return what was selected for new groups, as it errs in campaigns left out; None where that is not known."""
+    new = (metrics.get("campaigns") or {}).get("new") or {}
+    chosen = new.get("selected")
+    if not chosen or chosen.get("e_out") is None:
+        return None
+    return chosen
+
+
+def _of_campaigns(metrics: Metrics) -> list[str]:
+    """Say what the model for new groups errs by in a new campaign, and whether campaigns are enough to tell."""
+    data, chosen = metrics.get("data") or {}, _new_campaign(metrics)
+    if not data.get("campaigns"):
+        return []
+    groups = f"{counted(data.get('groups') or 0, 'group')} of {counted(data['campaigns'], 'campaign')}"
+    if chosen is None:
+        return [f"{groups}: what a new campaign errs by cannot be told."]
+    said = f"New campaigns: {chosen['name']} errs by {percent(chosen['e_out'])}{_interval(chosen)}"
+    if metrics["campaigns"].get("resampled"):
+        return [f"{said}; all that counts groups counts {groups}."]
+    return [f"{said}; {groups} are too few for intervals of new campaigns."]
+
+
+def _campaigns(metrics: Metrics, *, every: bool) -> Section:
+    """Show the models for new groups with campaigns left out, and how many groups each campaign has."""
+    new = (metrics.get("campaigns") or {}).get("new")
+    said = _of_campaigns(metrics)
+    medium: Medium = "both" if every else "page"
+    parts: list[Part] = [Lines([Line(line) for line in said], medium="page")]
+    if new:
+        parts.append(model_table(new, medium=medium))
+    found = pd.DataFrame(metrics.get("groups") or [])
+    if said and "campaign" in found:
+        sizes = found.groupby("campaign").agg(groups=("group", "size"), rows=("n", "sum"))
+        cells = []
+        for name, size in sizes.sort_values("rows", ascending=False, kind="stable").iterrows():
+            cells.append((str(name) or NONE, f"{size['groups']:,}", f"{size['rows']:,}"))
+        heads = columns("campaign", numbers=("groups", "rows"))
+        parts.append(Table(heads, rows(cells), "campaigns", shown=_WORST, medium=medium))
+    return Section("New campaigns", parts if said else [], "campaigns", "Campaigns")
 
 
 def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:

@@ -22,6 +22,7 @@ from ...errors import ArtifactError, DataError
 from ...output import check_replaceable, check_unread
 from ...sealing import plain_content
 from ..crossval import Course, Observer, Outcome, Task
+from ..folds import NEW_CAMPAIGN, SCHEMES
 
 SUFFIX: Final = ".fits"  # what ends the name of the file, which begins with that of the run
 _MOST: Final = 2**34  # bytes
@@ -55,7 +56,7 @@ class KeptFits(Observer):
         self._of = msgspec.json.encode(dict(of))
         self._kept: dict[tuple[str, str, int], _Fit] = {}
         self._begun = resume
-        self._checked = False
+        self._checked = set[str]()  # schemes whose fits have been
         if resume and not path.exists():
             raise DataError("there is nothing to resume: train without it", source=str(path))
         if resume:
@@ -65,9 +66,8 @@ class KeptFits(Observer):
 
     def before(self, task: Task, course: Course) -> Task:
         """Take out of the task what was fitted before, where all of its candidates were."""
-        if not self._checked:
+        if not self._checked >= course.folds.keys():
             self._check(course)
-            self._checked = True
         kept = []
         for candidate in task.candidates:
             fit = self._kept.get((candidate.name, task.scheme, task.fold))
@@ -161,7 +161,10 @@ class KeptFits(Observer):
 
     def _check(self, course: Course) -> None:
         """Refuse fits that have not a prediction of each row of their fold."""
+        self._checked |= course.folds.keys()
         for fit in self._kept.values():
+            if fit.scheme in (*SCHEMES, NEW_CAMPAIGN) and fit.scheme not in course.folds:
+                continue  # a new campaign is asked for after the other questions
             rows = int(np.sum(course.folds.get(fit.scheme, np.empty(0)) == fit.fold))
             if fit.predicted is None:
                 predicted = -1
