@@ -31,8 +31,8 @@ answer says how many more groups like them would.
 
 Where the groups of training come in campaigns (`campaigns`), what a campaign adds is a variance of its own: of each
 statistic that of the campaigns' values, less what their groups leave open. It is divided by the campaigns of either
-side, and read with Student's t of the trained campaigns less one. One new campaign that is off by what campaigns differ by is no
-evidence, however many groups it has; where campaigns are few, the answer is *cannot tell*.
+side, and read with Student's t of the trained campaigns less one. A new campaign that is off by what campaigns differ
+by is no evidence, however many groups it has; where campaigns are few, the answer is *cannot tell*.
 
 Rows outside the trained range are scored, but no verdict rests on them.
 """
@@ -389,9 +389,10 @@ def two_samples(
     """Return ``statistic(new) - over`` with what either sample leaves open: groups drawn on both sides.
 
     ``campaigns`` are those of the rows of either sample, where groups come in campaigns; what these
-    add is drawn from a normal distribution (`between_campaigns`). The draws of each side are spread by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective
-    number, and read at the t quantiles of Welch's degrees of freedom (see `cluster_bootstrap`,
-    whose intervals these are for two samples).
+    add is drawn from a normal distribution (`between_campaigns`). The draws of each side are spread
+    by ``sqrt(G / (G - 1))`` for its G groups, of Kish's effective number, and read at the t
+    quantiles of Welch's degrees of freedom (see `cluster_bootstrap`, whose intervals these are for
+    two samples).
     """
     spread, freedom = [], []
     for place, (values, names) in enumerate((new, old)):
@@ -452,7 +453,7 @@ def between_campaigns(
 def _in_campaigns(new: pd.DataFrame, reference: pd.DataFrame) -> bool:
     """Whether the campaign of every row is stated, and training had several."""
     stated = "campaign" in new and "campaign" in reference
-    return stated and reference["campaign"].nunique() > 1
+    return stated and _campaigns(reference) > 1
 
 
 def _campaigns(rows: pd.DataFrame) -> int:

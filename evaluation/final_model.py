@@ -160,7 +160,9 @@ class _Question:
     learnt: Learnt | None  # how difficult each of those drawn of them is
     strata: Strata | None  # of known groups
     scale: FloatArray  # (n,): how many times as wide the interval of each row is
-    left_out: _CampaignsLeftOut | None  # of the question of new groups, where there are enough campaigns
+    left_out: (
+        _CampaignsLeftOut | None
+    )  # of the question of new groups, where there are enough campaigns
 
     @classmethod
     def of(cls, dataset: Dataset, competition: Competition, scheme: str) -> _Question:

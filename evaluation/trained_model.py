@@ -119,8 +119,8 @@ class TrainedModel:
         Of the training rows.
     spreads : dict of str to Spread
         By scheme the intervals of what it asks: ``kfold`` those of known groups, ``grouped`` those
-        of new ones, ``campaign`` those of new campaigns. In runs that learnt one of them alone it serves all rows. ``sibling`` and
-        ``stranger`` those of new devices.
+        of new ones, ``campaign`` those of new campaigns. In runs that learnt one of them alone it
+        serves all rows. ``sibling`` and ``stranger`` those of new devices.
     scheme : str
         Of the saved model.
     baselines : dict
@@ -176,7 +176,7 @@ class TrainedModel:
         return self.known
 
     def _question(self, rows: pd.DataFrame) -> np.ndarray:
-        """Return what is known of each row, (n,): of a trained group, a new one, a new campaign; how near its device."""
+        """Return what is known of each row, (n,): of a trained group, a new one, a new campaign, or device."""
         if self.groups is None:
             return np.full(len(rows), _MODEL, dtype=object)
         near = self.groups.nearness(rows, self.recipe.target)

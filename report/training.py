@@ -317,10 +317,7 @@ def left_out(name: str) -> str:
 def scheme(cv: Metrics) -> str:
     """Say what a cross-validation scheme predicts and how."""
     folds = f"{cv.get('folds', '?')} folds"
-    return (
-        f"{left_out(cv['scheme'])} "
-        f"({_WHOLE.get(cv['scheme'], '')}{folds})"
-    )
+    return f"{left_out(cv['scheme'])} ({_WHOLE.get(cv['scheme'], '')}{folds})"
 
 
 def counts(data: Metrics) -> list[tuple[str, str]]:
@@ -843,7 +840,9 @@ def _of_campaigns(metrics: Metrics) -> list[str]:
     data, chosen = metrics.get("data") or {}, _new_campaign(metrics)
     if not data.get("campaigns"):
         return []
-    groups = f"{counted(data.get('groups') or 0, 'group')} of {counted(data['campaigns'], 'campaign')}"
+    groups = (
+        f"{counted(data.get('groups') or 0, 'group')} of {counted(data['campaigns'], 'campaign')}"
+    )
     if chosen is None:
         return [f"{groups}: what a new campaign errs by cannot be told."]
     said = f"New campaigns: {chosen['name']} errs by {percent(chosen['e_out'])}{_interval(chosen)}"
