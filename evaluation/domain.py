@@ -109,11 +109,12 @@ class TrainedRange:
             own[(kind)] = cls.together([one.own[kind] for one in parts if kind in one.own])
         return cls(parts[0].names, low, high, gaps, own)
 
-    def check(self, X: pd.DataFrame) -> RangeCheck:
+    def check(self, X: pd.DataFrame, unknown: Mapping[str, BoolArray] | None = None) -> RangeCheck:
         """Say for each row of ``X`` whether, where and how far it leaves the range.
 
         Columns are found by name; a missing value counts as outside (by one unit) where none was
-        missing in training.
+        missing in training. The rows, (n,), of which a feature is ``unknown`` are not held against
+        its range.
 
         Raises
         ------
@@ -124,13 +125,26 @@ class TrainedRange:
         furthest, reasons = np.zeros(len(values)), Reasons(len(values))
         for one, rows in self._parts(values):
             distances = one._distances(values[rows])
+            self._ignore(distances, unknown, rows)
             furthest[rows] = distances.max(axis=1, initial=0.0)
             reasons.extend(one._reasons(values[rows], distances), rows)
         if self.own:
-            common = self._distances(values).max(axis=1, initial=0.0)
+            every = self._distances(values)
+            self._ignore(every, unknown, np.arange(len(values)))
+            common = every.max(axis=1, initial=0.0)
         else:
             common = furthest
         return RangeCheck(furthest > 0, reasons, furthest, 1.0 + WIDENING * furthest, common)
+
+    def _ignore(
+        self,
+        distances: FloatArray,
+        unknown: Mapping[str, BoolArray] | None,
+        rows: NDArray[np.intp],
+    ) -> None:
+        """Set the distances of some rows (n × p) to zero in the features that are unknown of them."""
+        for name, without in (unknown or {}).items():
+            distances[without[rows], self.names.index(name)] = 0.0
 
     def holds(self, X: pd.DataFrame) -> BoolArray:
         """Return which rows of ``X`` do not leave the range, (n,), as `check` says."""

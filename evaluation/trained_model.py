@@ -533,7 +533,7 @@ class TrainedModel:
         trained_rows = None
         if self.groups is not None and any(spread.strata for spread in self.spreads.values()):
             trained_rows = self.groups.trained_rows(asked.rows)
-        check, new = self.domain.check(X), unlike.any()
+        check, new = self.domain.check(X, self.recipe.unknown(asked.rows)), unlike.any()
         predicted = self.saved.predict(X) if len(X) else np.empty(0)
         reasons = Reasons(len(X))
         reasons.add(

@@ -507,6 +507,11 @@ CATALOGUE: tuple[Feature, ...] = (
     *_serving(),
 )
 """Numerical features; where two are proportional in the data, the first is kept."""
+OF_KERNEL_NAME: Final = (
+    *(f"log2.macro_tile_{side}.host" for side in "01k"),
+    "matrix_instructions.host",
+)
+"""Those read off the name of the host's kernel: of a row that does not name it they are not known."""
 
 
 def _words(column: str) -> Callable[[Context], np.ndarray]:

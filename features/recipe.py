@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..arrays import BoolArray
 from ..errors import ArtifactError, DataError, NotPublishedError, ParameterError, few
 from ..hardware import GPU, Comparison
 from ..operators.operators import Work
@@ -22,6 +23,7 @@ from .catalogue import (
     CATALOGUE,
     CATEGORIES,
     HOST_CAMPAIGN,
+    OF_KERNEL_NAME,
     RULE,
     Category,
     Feature,
@@ -34,6 +36,7 @@ from .context import Context
 SCHEMA = 1
 OTHER = "other"
 UNSTATED = "none"
+_SCALES = "scale_block"  # category whose absence is a statement
 _SAME = 1e-9
 _AT_ONCE = 100_000  # rows of which all columns are held twice
 _NAMED = 3  # ways in which a row is unlike training that are named
@@ -117,7 +120,8 @@ class FeatureRecipe:
         Unlike means: a category has a level that training had not (``unseen-level``), a feature
         that was constant has another value (``was-constant``), or two features that were
         proportional no longer are (``was-proportional``). Three are named, ``further-reasons``
-        counts the others. (Ranges of the columns are the models' matter.)
+        counts the others. What a row does not state is not known, and nothing is held against it:
+        scales alone are stated by their absence. (Ranges of the columns are the models' matter.)
         """
         context, words = self.context(rows), dict[str, np.ndarray]()
         found: dict[int, list[Remark]] = {}
@@ -127,7 +131,10 @@ class FeatureRecipe:
                 UNSTATED
             }  # training says nothing of it
             told = OTHER not in known and name != HOST_CAMPAIGN and not unstated
-            for row in np.flatnonzero(~np.isin(levels, known)).tolist() if told else ():
+            like = list(known)
+            if name != _SCALES:
+                like.append(UNSTATED)
+            for row in np.flatnonzero(~np.isin(levels, like)).tolist() if told else ():
                 level = str(levels[row])
                 if level not in new:
                     unseen = f"{name} {level} was not in training"
@@ -138,9 +145,10 @@ class FeatureRecipe:
                 found.setdefault(row, []).append(new[level])
         for name, value in self.constant.items():
             now, said = self._column(name, context, words), dict[float, Remark]()
-            for row in np.flatnonzero(
-                np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)
-            ).tolist():
+            other = np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)
+            if name in OF_KERNEL_NAME:
+                other &= ~_nameless(context)
+            for row in np.flatnonzero(other).tolist():
                 if now[row] not in said:
                     said[now[row]] = remark(
                         "was-constant",
@@ -158,14 +166,22 @@ class FeatureRecipe:
                 self._column(name, context, words),
                 factor * self._column(twin, context, words),
             )
-            for row in np.flatnonzero(
-                np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)
-            ).tolist():
+            other = np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)
+            if name in OF_KERNEL_NAME:
+                other &= ~_nameless(context)
+            for row in np.flatnonzero(other).tolist():
                 found.setdefault(row, []).append(proportion)
         reasons: list[tuple[Remark, ...]] = [()] * len(rows)
         for row, why in found.items():
             reasons[row] = tuple(_first_three(why))
         return reasons
+
+    def unknown(self, rows: pd.DataFrame | Context) -> dict[str, BoolArray]:
+        """Return the rows, (n,), whose value in a column is not known: they do not name the kernel of the host."""
+        names = [name for name in self.columns if name in OF_KERNEL_NAME]
+        if not names:
+            return {}
+        return dict.fromkeys(names, _nameless(self.context(rows)))
 
     def knows(self, rows: pd.DataFrame) -> np.ndarray:
         """Return which rows are of kinds that training had: every category but those of the host's kernel."""
@@ -305,6 +321,11 @@ class FeatureRecipe:
         if stem not in words:
             words[stem] = _levelled(context.once(stem, category.compute), self.levels[stem])
         return (words[stem] == level).astype(float)
+
+
+def _nameless(context: Context) -> BoolArray:
+    """Return which rows do not name the kernel that ran on the host, (n,)."""
+    return np.asarray(context.texts("host_kernel") == "", dtype=bool)
 
 
 _CATEGORY: dict[str, Category] = {category.name: category for category in CATEGORIES}

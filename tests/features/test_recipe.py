@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from flopcast.errors import ArtifactError, DataError, NotPublishedError, ParameterError
+from flopcast.evaluation.domain import TrainedRange
 from flopcast.features.recipe import FeatureRecipe, learn_matrix
 from flopcast.hardware import GPU
 from flopcast.remarks import remark
@@ -180,6 +181,34 @@ def test_what_was_never_trained_is_told_from_what_is_unlike_training(recipe: Fea
     stated = learn_matrix(paired(rows(layout="NCHW")), HOST, TARGET)[0]
     found = [stated.never_trained(rows(1, layout=layout)) for layout in ("NCHW", "NHWC", "")]
     assert [bool(why) for (why,) in found] == [False, True, False]
+
+
+def test_words_that_a_row_does_not_state_are_not_held_against_it() -> None:
+    trained = rows(family="blockscale", scale_block="1x128", kernel="ck_16x16")
+    recipe = learn_matrix(paired(trained), HOST, TARGET)[0]
+    bare = trained.head(3).drop(columns=["family", "kernel"])
+    assert recipe.unseen(bare) == [()] * 3
+    scales = recipe.unseen(bare.assign(scale_block=""))[0]
+    assert scales == (
+        remark("unseen-level", category="scale_block", level="none", known=("1x128",)),
+    )
+
+
+def test_features_of_the_name_of_a_kernel_are_unknown_where_there_is_none() -> None:
+    draw = np.random.default_rng(1)
+    sizes = draw.choice([64, 128, 256], (40, 2))
+    names = [f"Cijk_Ailk_Bljk_SB_MT{m}x{n}x32_MI16x16x4x1_SN" for m, n in sizes]
+    trained = rows(kernel=names)
+    recipe, matrix = learn_matrix(paired(trained), HOST, TARGET)
+    domain = TrainedRange.of(matrix)
+    bare = trained.head(2).assign(kernel=["", names[1]])
+    unknown = recipe.unknown(bare)
+    assert set(unknown) == {"log2.macro_tile_0.host", "log2.macro_tile_1.host"}
+    assert all(rows_of.tolist() == [True, False] for rows_of in unknown.values())
+    assert recipe.unseen(bare) == [()] * 2
+    X = recipe.transform(bare)
+    assert domain.check(X).extrapolated.tolist() == [True, False]
+    assert domain.check(X, unknown).extrapolated.tolist() == [False, False]
 
 
 def test_unseen_notices_that_columns_are_no_longer_proportional():
