@@ -22,7 +22,7 @@ from ..operators.operators import Work, group_labels, work_of
 from ..operators.work import positive
 from ..remarks import remark
 from ..table.measurements import measured_column, quantity
-from ..table.problems import HOST, one_per_problem, pair, pair_each, rows_of
+from ..table.problems import HOST, by_content, one_per_problem, pair, pair_each, rows_of
 from .catalogue import APART
 from .recipe import FeatureRecipe, learn_matrix
 
@@ -129,12 +129,13 @@ def build_dataset(
 
     Without a ``host``, the device the features are measured on, the target is predicted from shapes
     alone. Where the target is `hardware.Comparison.MANY`, host and target differ from row to row
-    (`table.problems.pair_each`). By default a ``group`` is the column of that name where every row
+    (`table.problems.pair_each`). Rows are ordered by their content (`table.problems.by_content`).
+    By default a ``group`` is the column of that name where every row
     has it, else that of each operator. Features that match a shell pattern of ``without`` are left
     out (`recipe.learn_matrix`). Raises DataError: a device has no rows, or none with the metric; no
     problem is common; or a column is missing.
     """
-    frame, unknown = _with_operators(frame)
+    frame, unknown = _with_operators(by_content(frame))
     metric = measured_column(frame, metric)
     comparison = Comparison(host, target)
     if host is None:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ import pandas as pd
 from ..errors import DataError, few
 from ..hardware import Comparison
 from ..laws.rates import HOST_DEVICE
-from ..operators.operators import CACHE, COLD, RUN, complete, each_op, op_of
+from ..operators.operators import CACHE, COLD, DIMENSIONS, RUN, complete, each_op, op_of
 from ..operators.work import as_arrow, as_numbers
 from ..remarks import Remark, remark
 from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text, fill_text
@@ -81,6 +81,53 @@ def merge_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     """
     frame = frame.reset_index(drop=True)
     return merged_by(frame, problem_ids(frame, kernel=True))
+
+
+_FIRST: Final = ("device", "campaign", "op", "n", "k")  # columns that rows are ordered by first
+_OF_PLACE: Final = (
+    "source",
+    "file_line",
+)  # columns that say where a row stood, which is no content
+
+
+def by_content(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows ordered by what they say, so that nothing that is drawn depends on the order they came in.
+
+    Device, campaign, operator and dimensions come first; rows that are equal in these are ordered
+    by all other columns but where they stood.
+
+    >>> rows = pd.DataFrame({"op": "gemm", "m": [4, 2, 4], "duration_us": [9.0, 5.0, 8.0]})
+    >>> by_content(rows)["duration_us"].tolist()
+    [5.0, 8.0, 9.0]
+    """
+    dimensions = sorted(set(DIMENSIONS) & set(frame) - set(_FIRST))
+    first = [name for name in (*_FIRST, *dimensions) if name in frame]
+    others = sorted(str(name) for name in frame if name not in (*first, *_OF_PLACE))
+    keys = [_sortable(frame[name]) for name in first]
+    if not keys:
+        return frame
+    order = np.lexsort(keys[::-1])
+    same = np.ones(max(len(order) - 1, 0), dtype=bool)
+    for key in keys:
+        ordered = key[order]
+        same &= ordered[1:] == ordered[:-1]
+    tied = np.flatnonzero(np.r_[False, same] | np.r_[same, False])
+    if len(tied) and others:
+        places = np.cumsum(~np.r_[False, same])[tied]
+        rows = frame.iloc[order[tied]]
+        rest = [_sortable(rows[name]) for name in others]
+        order[tied] = order[tied][np.lexsort([*rest[::-1], places])]
+    if (order == np.arange(len(order))).all():
+        return frame
+    return frame.iloc[order].reset_index(drop=True)
+
+
+def _sortable(column: pd.Series) -> np.ndarray:
+    """Return the numbers that order a column's values, (n,): a number is itself, a word its place among the words."""
+    if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return np.nan_to_num(column.to_numpy(dtype=np.float64, na_value=np.nan), nan=np.inf)
+    words = column.astype(object).where(column.notna(), "").astype(str)
+    return pd.factorize(words, sort=True)[0].astype(np.float64)
 
 
 def merged_by(frame: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:

@@ -113,3 +113,19 @@ def test_rows_of_a_group_in_other_folds_are_counted() -> None:
     counted = rows_in_other_folds(groups, folds)
     for row in range(60):
         assert counted[row] == np.sum((groups == groups[row]) & (folds != folds[row]))
+
+
+def test_answers_do_not_depend_on_the_order_of_the_rows(
+    run: fc.Run, measured: pd.DataFrame
+) -> None:
+    trained = measured[measured.index % LEFT_OUT != 0]
+    shuffled = trained.sample(frac=1, random_state=1).reset_index(drop=True)
+    again = fc.train(shuffled, target="MI300X", quick=True, jobs=1)
+    asked = measured[measured.index % LEFT_OUT == 0].reset_index(drop=True)
+    new = asked.assign(n=asked["n"] + 256)
+    for rows in (asked, new):
+        first, second = run.trained.predict(rows, 0.9), again.trained.predict(rows, 0.9)
+        pd.testing.assert_frame_equal(first, second, check_exact=True)
+    assert [cv["selected"] for cv in again.metrics["cv"]] == [
+        cv["selected"] for cv in run.metrics["cv"]
+    ]
