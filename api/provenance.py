@@ -22,6 +22,7 @@ from ..output import visible
 from ..readers import Measurements
 from ..report.run_folder import SCHEMA
 from ..table.conditions import Where, conditions
+from ..table.noise import noise_of
 from ..table.problems import HOST
 from ..workers import cpu_model
 
@@ -182,6 +183,7 @@ def metrics_of(
             "n": len(dataset),
             "groups": len(pd.unique(dataset.groups)),
             "campaigns": competition.campaigns and len(competition.campaigns.names),
+            "noise": _noise(dataset, measured),
             "host": dataset.host.name if dataset.host else None,
             "target": dataset.target.name,
             "metric": dataset.metric,
@@ -217,6 +219,15 @@ def metrics_of(
         **_campaigns(competition),
         "versions": versions(),
     }
+
+
+def _noise(dataset: Dataset, measured: Measurements) -> dict[str, Any] | None:
+    """Return ``noise`` of ``metrics.json``: what the target's measurements leave open; None where none shows it."""
+    rows = measured.frame
+    if not dataset.comparison.is_many:
+        rows = rows[rows["device"] == dataset.target.name]
+    noise = noise_of(rows.reset_index(drop=True), dataset.metric)
+    return None if noise is None else vars(noise)
 
 
 def _campaigns(competition: Competition) -> dict[str, Any]:

@@ -98,12 +98,22 @@ class Scheme(Struct):
     regular: Regular | None = None
 
 
+class Noise(Struct):
+    """What measurements of one workload leave open."""
+
+    kind: Text
+    workloads: Count
+    spread: Percent
+    floor: Percent
+
+
 class Data(Struct):
     """``data``: what was trained on."""
 
     n: Count | None = None
     groups: Count | None = None
     campaigns: Count | None = None
+    noise: Noise | None = None
     features_available: Count | None = None
     host: Text | None = None
     target: Text | None = None

@@ -26,6 +26,7 @@ from ..remarks import Remark
 from ..sealing import Manifest
 from ..table.irregular import times
 from ..table.measurements import quantity
+from ..table.noise import TUNINGS
 from ..table.refusals import coded
 from . import figures
 from .document import (
@@ -147,11 +148,18 @@ def training_document(
             Lines(
                 [
                     Line(one)
-                    for one in (*kept, *_of_campaigns(metrics), *_trust(metrics), *_next(data, run))
+                    for one in (
+                        *kept,
+                        *_of_campaigns(metrics),
+                        *_noise(data),
+                        *_trust(metrics),
+                        *_next(data, run),
+                    )
                 ],
                 medium="terminal",
             ),
             Facts(facts, medium="page"),
+            lines(_noise(data), medium="page"),
             Lines([Line(software, "soft")] if software else [], medium="page"),
         ],
         sections=[
@@ -824,6 +832,19 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
     else:
         drawn = []
     return Section("Error of each group", [*drawn, table], "groups", "Groups")
+
+
+def _noise(data: Metrics) -> list[str]:
+    """Say what the measurements themselves leave open, where they show it."""
+    noise = data.get("noise")
+    if not noise:
+        return []
+    count = counted(noise["workloads"], "workload")
+    if noise["kind"] == TUNINGS:
+        apart = f"Tunings of one workload lie {percent(noise['spread'])} from their median"
+    else:
+        apart = f"Repeats of one workload lie {percent(noise['spread'])} from their median"
+    return [f"{apart} ({count}): no model can be better than about {percent(noise['floor'])}."]
 
 
 def _new_campaign(metrics: Metrics) -> Metrics | None:
