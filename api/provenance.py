@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import in_parts
+from ..evaluation.campaigns import Campaigns
 from ..evaluation.selection import statement
 from ..hardware import GPU, Comparison
 from ..models.artifact import versions
@@ -293,6 +294,16 @@ def _stated(selected: Mapping[str, Any]) -> dict[str, Any]:
     else:
         inner = {}
     return {**selected, **inner, "statement": statement(selected)}
+
+
+def campaigns_hash(dataset: Dataset) -> str:
+    """Return the SHA-256 of the campaigns of the rows' groups; "" where these come in none."""
+    families = Campaigns.of_data(dataset)
+    if families is None:
+        return ""
+    _, origins = families
+    labels = "\0".join([*origins.paired, *origins.unpaired])
+    return hashlib.sha256(labels.encode()).hexdigest()
 
 
 def data_hash(dataset: Dataset) -> str:

@@ -53,7 +53,7 @@ from ..workers import workers
 from .checking import Check, check
 from .devices import Device, device, several_devices
 from .predicting import Explanation, explain, predict
-from .provenance import call_text, data_hash, metrics_of, provenance
+from .provenance import call_text, campaigns_hash, data_hash, metrics_of, provenance
 from .tables import Data, check_devices, check_jobs, items_or_embedded, load_measurements
 
 if TYPE_CHECKING:
@@ -616,6 +616,7 @@ def train(
         chosen = values.names("models", models), values.names("without", without) or ()
         of = {
             "rows, groups or features": (digest := data_hash(dataset)),
+            "campaigns": campaigns_hash(dataset),
             "host": devices[0].name if devices[0] else "",
             "target": own.name,
             "metric": metric,

@@ -20,7 +20,7 @@ from .selection import (
     stopped_models,
 )
 from .spread import another_campaign, beyond_the_range, new_groups, trained
-from .verdicts import check_verdicts, scaling_verdicts, significant_features
+from .verdicts import check_campaigns, check_verdicts, scaling_verdicts, significant_features
 
 CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     honest_interval: 200,
@@ -30,6 +30,7 @@ CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     another_campaign: 200,
     scaling_verdicts: 200,
     check_verdicts: 200,
+    check_campaigns: 200,
     significant_features: 200,
     repeated_rows: 30,
     one_large_group: 30,

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...arrays import FloatArray, IntArray
+from ...evaluation.campaigns import LEAST
 from ...evaluation.checking import Outcome as Answer
 from ...evaluation.checking import assess
 from ...evaluation.intervals import ConformalIntervals
@@ -110,6 +111,53 @@ def check_verdicts(sets: int, seed: int, settings: tuple[str, ...] = tuple(CHECK
             yield Row(
                 f"check, {name}, shifted by {shift:.0%}: still valid", float(np.mean(valid)), sets
             )
+
+
+IN_CAMPAIGNS: Final = {  # campaigns trained and new, groups in each, how campaigns and groups differ
+    "4 campaigns trained, 2 new": (4, 2, 4, 0.08, 0.02),
+    "6 campaigns trained, 1 new": (6, 1, 4, 0.08, 0.02),
+    "6 campaigns trained, 1 new, alike": (6, 1, 4, 0.0, 0.05),
+}
+
+
+def check_campaigns(sets: int, seed: int) -> Rows:
+    """Yield how often `check` alarms where groups come in campaigns: of unchanged rows, and of 30 % slower ones."""
+    for name, setting in IN_CAMPAIGNS.items():
+        for shift in (0.0, 0.30):
+            told = [_of_campaigns(*setting, shift, [seed, draw]) for draw in range(sets)]
+            alarms = [one in (Answer.SHIFTED, Answer.RETRAIN) for one in told]
+            what = f"shifted by {shift:.0%}" if shift else "unchanged"
+            yield Row(f"check, {name}, {what}: alarm", float(np.mean(alarms)), sets)
+
+
+def _of_campaigns(
+    trained: int, new: int, each: int, between: float, groups: float, shift: float, seed: list[int]
+) -> Answer:
+    rng = np.random.default_rng(seed)
+    tables = []
+    for campaigns, rows, name, by in ((trained, 20, "g", 0.0), (new, 10, "n", np.log1p(shift))):
+        group, deviation = _drawn(rng, [rows] * (campaigns * each), groups, 0.05, False)
+        campaign = group // each
+        deviation = by + deviation + rng.normal(0, between, campaigns)[campaign]
+        predicted = np.exp(rng.normal(4, 1, len(group)))
+        tables.append(
+            pd.DataFrame(
+                {
+                    "observed": predicted * np.exp(deviation),
+                    "predicted": predicted,
+                    "group": [f"{name}{number}" for number in group],
+                    "campaign": [f"{name}{number}" for number in campaign],
+                }
+            )
+        )
+    before, after = tables
+    unit = "campaign" if trained >= LEAST else "group"
+    intervals = ConformalIntervals("grouped").fit(
+        before["observed"], before["predicted"], before[unit]
+    )
+    lower, upper = intervals.bounds(after["predicted"], 0.9)
+    asked = after.assign(lower=lower, upper=upper, within=True, **{"class": "one"})
+    return assess(asked, {"grouped": before}, margin=MARGIN, seed=seed[-1]).outcome
 
 
 def _checked(

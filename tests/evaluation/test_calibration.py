@@ -8,6 +8,7 @@ from scipy import stats
 from flopcast.benchmarks.calibration.selection import equal_models, honest_interval
 from flopcast.benchmarks.calibration.spread import new_groups
 from flopcast.benchmarks.calibration.verdicts import (
+    check_campaigns,
     check_verdicts,
     scaling_verdicts,
     significant_features,
@@ -35,6 +36,14 @@ def test_a_shifted_run_is_rarely_called_valid() -> None:
             assert share <= most(0.05, count), cell
         else:
             assert share >= 0.5, cell
+
+
+def test_campaigns_that_differ_rarely_alarm_and_slower_ones_do() -> None:
+    for cell, share, count, _ in check_campaigns(3, 1):
+        if cell.endswith("unchanged: alarm"):
+            assert share <= most(0.07, count), cell
+        if cell.endswith("alike, shifted by 30%: alarm"):
+            assert share == 1, cell
 
 
 def test_noise_that_a_search_lists_is_rarely_significant_and_what_is_true_is() -> None:
