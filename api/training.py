@@ -614,9 +614,9 @@ def train(
         }
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
         chosen = values.names("models", models), values.names("without", without) or ()
+        digest = data_hash(dataset)
         of = {
-            "rows, groups or features": (digest := data_hash(dataset)),
-            "campaigns": campaigns_hash(dataset),
+            "rows, groups or features": f"{digest} {campaigns_hash(dataset)}".strip(),
             "host": devices[0].name if devices[0] else "",
             "target": own.name,
             "metric": metric,
