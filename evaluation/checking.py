@@ -408,12 +408,13 @@ def two_samples(
         spread.append((draws - statistic(values)) * np.sqrt(count / (count - 1)))
         freedom.append(count - 1)
     variances = [float(np.var(draws)) for draws in spread]
-    between = np.zeros(REPLICATES)
+    between = np.zeros(len(spread[0]))
     if campaigns is not None:
         theirs, ours = (names.to_numpy(dtype=str) for names in campaigns)
         variance = between_campaigns(statistic, old[0], old[1].to_numpy(dtype=str), ours)
         variance *= 1 / effective_groups(theirs) + 1 / effective_groups(ours)
-        between = np.random.default_rng(seed + 2).normal(0.0, np.sqrt(variance), REPLICATES)
+        draw = np.random.default_rng(seed + 2)
+        between = draw.normal(0.0, np.sqrt(variance), len(between))
         variances.append(variance)
         freedom.append(len(np.unique(ours)) - 1)
     total = sum(variances)
