@@ -11,6 +11,7 @@ from ..shared_data import SHARED_DATA
 from .measured import alone
 from .rows import Rows
 from .selection import (
+    campaigns_of_four,
     compared_runs,
     equal_models,
     honest_interval,
@@ -26,6 +27,7 @@ CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     honest_interval: 200,
     equal_models: 200,
     compared_runs: 200,
+    campaigns_of_four: 100,
     new_groups: 200,
     another_campaign: 200,
     scaling_verdicts: 200,

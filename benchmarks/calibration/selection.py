@@ -13,6 +13,7 @@ import pandas as pd
 import flopcast as fc
 
 from ...arrays import FloatArray, IntArray
+from ...evaluation.intervals import ConformalIntervals
 from ...evaluation.paired import paired_difference
 from ...evaluation.selection import select
 from .rows import Row, Rows, products, timed
@@ -119,6 +120,57 @@ def compared_runs(sets: int, seed: int = 0) -> Rows:
             apart += told.apart
         yield Row(f"95 % interval of compare, {name}: misses", missed / sets, sets)
         yield Row(f"equal runs called apart by compare, {name}", apart / sets, sets)
+
+
+CAMPAIGNS: Final = (4, 6, 10)  # of four groups with 20 rows each
+
+
+def campaigns_of_four(sets: int, seed: int = 0, counts: tuple[int, ...] = CAMPAIGNS) -> Rows:
+    """Intervals of the error, of `compare` and of rows of new campaigns, where whole campaigns are shifted.
+
+    Beside each stands what it does where groups are counted.
+    """
+    for count in counts:
+        sizes = np.full(count, 80)
+        held, missed = np.zeros(2), np.zeros(2)
+        inside: tuple[list[float], list[float]] = ([], [])
+        for number in range(sets):
+            rng = np.random.default_rng([seed, count, number])
+            campaigns, predictions, true = shifted(rng, sizes, 0.15)
+            groups = np.arange(len(campaigns)) // 20
+            first = rng.exponential(4, len(groups))
+            other = first + rng.normal(0, 1.5, count)[campaigns] + rng.normal(0, 2, len(groups))
+            errors = rng.normal(0, 0.12, count)[campaigns] + _NOISE * rng.normal(size=len(groups))
+            new = rng.normal(0, 0.12, (500, 1)) + _NOISE * rng.normal(size=(500, 20))
+            for place, units in enumerate((campaigns, groups)):
+                chosen = select(
+                    np.ones(len(groups)),
+                    predictions,
+                    groups,
+                    scheme="grouped",
+                    campaigns=units,
+                    preference=[str(name) for name in predictions],
+                    replicates=400,
+                    seed=number,
+                )
+                truth = dict(zip(predictions, true, strict=True))[chosen["name"]]
+                held[place] += chosen["interval"][0] <= truth <= chosen["interval"][1]
+                told = paired_difference(first, other, groups, campaigns=units)
+                if told.lower is None or told.upper is None or not told.lower <= 0 <= told.upper:
+                    missed[place] += 1
+                intervals = ConformalIntervals("grouped").fit(
+                    np.exp(errors), np.ones(len(errors)), units
+                )
+                lower, upper = (float(end[0]) for end in intervals.bounds([1.0]))
+                inside[place].append(
+                    float(((np.exp(new) >= lower) & (np.exp(new) <= upper)).mean())
+                )
+        for place, unit in enumerate(("campaigns", "groups")):
+            name = f"{count} campaigns, counted by {unit}"
+            yield Row(f"95 % interval of the error, {name}: holds", held[place] / sets, sets)
+            yield Row(f"95 % interval of compare, {name}: misses", missed[place] / sets, sets)
+            mean = float(np.mean(inside[place]))
+            yield Row(f"90 % intervals of new campaigns, {name}: hold", mean, sets)
 
 
 def repeated_rows(sets: int, seed: int = 0) -> Rows:
