@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, Final, cast
 
-from .remarks import Remark, remark
+from .remarks import Remark, remark, visible
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
@@ -59,17 +59,10 @@ def one_line(error: BaseException) -> str:
     return type(error).__name__
 
 
-def visible_text(text: str) -> str:
-    r"""Return text that can be written: bytes of a file's name that are not UTF-8 are kept visible.
-
-    >>> visible_text("caf\udce9.csv")
-    'caf\\udce9.csv'
-    """
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 class FlopcastError(Exception):
     """A mistake in what the user gave; its message says what, where, and what to do next.
+
+    The message is one line. Names in it are data of others: what cannot be seen of them is escaped.
 
     Examples
     --------
@@ -80,6 +73,9 @@ class FlopcastError(Exception):
     ...     "MI300X" in str(error)
     True
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(visible(" ".join(message.splitlines())))
 
     def _render_traceback_(self) -> list[str]:
         """Return what a notebook shows of it: the line that says what to do, not the calls that led there."""
@@ -100,9 +96,9 @@ class DataError(FlopcastError):
     """
 
     def __init__(self, message: str, *, source: str | None = None) -> None:
-        super().__init__(
-            " ".join(visible_text(f"{source}: {message}" if source else message).splitlines())
-        )
+        if source:
+            message = f"{source}: {message}"
+        super().__init__(message)
         self.source = source
 
 
@@ -245,9 +241,9 @@ class NotPublishedError(FlopcastError):
 class ArtifactError(FlopcastError):
     """A run folder is missing, foreign, damaged, or does not fit the data it is applied to."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(" ".join(visible_text(message).splitlines()))
-
 
 class UnsealedWarning(UserWarning):
     """A run of an earlier version has no manifest of its files: nothing says that they belong together."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))

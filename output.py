@@ -23,6 +23,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import DataError, ParameterError, few
+from .remarks import visible, without_hidden
 from .staging import put_folder, staged
 
 if (
@@ -609,43 +610,7 @@ def printable_json(text: str) -> str:
 
     JSON escapes control characters up to U+001F by itself.
     """
-    return _without_hidden(text, lambda sign: json.dumps(sign)[1:-1])
-
-
-# Text as it may be shown: names come from data, and a name must not steer a terminal or turn the
-# order of a line.
-
-
-def visible(text: str) -> str:
-    r"""Return text with escapes in place of the characters that cannot be seen; ends of lines, tabs and blanks stay.
-
-    These are controls (ESC, C1), signs of direction and other formats, and bytes of file names that
-    are no text.
-
-    >>> print(visible("gemm\x1b[31m"), visible("a\u202eb"))
-    gemm\x1b[31m a\u202eb
-    """
-    return _without_hidden(text, lambda sign: sign.encode("unicode_escape").decode())
-
-
-def _without_hidden(text: str, escaped: Callable[[str], str]) -> str:
-    if text.isprintable():
-        return text
-    lines = (
-        line
-        if line.isprintable()
-        else "".join(sign if _is_seen(sign) else escaped(sign) for sign in line)
-        for line in text.split("\n")
-    )
-    return "\n".join(lines)
-
-
-def _is_seen(sign: str) -> bool:
-    return (
-        sign.isprintable()
-        or sign == "\t"
-        or (sign.isspace() and sign > "\x9f" and sign not in "\u2028\u2029")
-    )
+    return without_hidden(text, lambda sign: json.dumps(sign)[1:-1])
 
 
 def _number(value: float, path: str, digits: int | None, missing: bool) -> float | None:

@@ -6,7 +6,7 @@ runs=runs)``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +15,43 @@ if TYPE_CHECKING:  # errors hold remarks, and what refuses a wrong option need n
     from numpy.typing import NDArray
 
     from .arrays import BoolArray
+
+
+# Text as it may be shown: names come from data, and a name must not steer a terminal or turn the
+# order of a line.
+
+
+def visible(text: str) -> str:
+    r"""Return text with escapes in place of the characters that cannot be seen; ends of lines, tabs and blanks stay.
+
+    These are controls (ESC, C1), signs of direction and other formats, and bytes of file names that
+    are no text.
+
+    >>> print(visible("gemm\x1b[31m"), visible("a\u202eb"))
+    gemm\x1b[31m a\u202eb
+    """
+    return without_hidden(text, lambda sign: sign.encode("unicode_escape").decode())
+
+
+def without_hidden(text: str, escaped: Callable[[str], str]) -> str:
+    """Return text with what stands for each character that cannot be seen in its place."""
+    if text.isprintable():
+        return text
+    lines = (
+        line
+        if line.isprintable()
+        else "".join(sign if _is_seen(sign) else escaped(sign) for sign in line)
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
+
+
+def _is_seen(sign: str) -> bool:
+    return (
+        sign.isprintable()
+        or sign == "\t"
+        or (sign.isspace() and sign > "\x9f" and sign not in "\u2028\u2029")
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -51,11 +88,12 @@ class Remark:
     general: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        if not self.text:
+        text = self.text
+        if not text:
             values = ", ".join(f"{name} = {value}" for name, value in self.items)
-            object.__setattr__(self, "text", f"{self.code}: {values}" if values else self.code)
-        if not self.general:
-            object.__setattr__(self, "general", self.text)
+            text = f"{self.code}: {values}" if values else self.code
+        object.__setattr__(self, "text", visible(text))
+        object.__setattr__(self, "general", visible(self.general or text))
 
     def __repr__(self) -> str:
         if self.text == self.code:
@@ -126,7 +164,7 @@ class Alike:
         """Return some of them."""
         own = {}
         for name, values in self.own.items():
-            own[(name)] = [values[at] for at in places]
+            own[name] = [values[at] for at in places]
         return Alike(self.code, self.shared, own, self.template, self.general)
 
 

@@ -44,6 +44,7 @@ from ..projection.passes import (
 )
 from ..projection.passes import command as command_of
 from ..readers import Options, TraceFailure, read_traces, traces_of
+from ..readers.files import read_parquet
 from ..report.document import Document
 from ..report.notebook import Figures, framed
 from ..report.profilers import counters_document, plan_document
@@ -254,8 +255,8 @@ def inline_table(path: Path) -> pd.DataFrame | None:
         if suffix == ".csv":
             table = pd.read_csv(path)
         else:
-            table = pd.read_parquet(path)
-    except (OSError, ValueError):
+            table = read_parquet(path)
+    except (OSError, ValueError, DataError):
         return None
     told = "source" in table and table["source"].astype(str).str.startswith("inline:").all()
     if told and len(table):
@@ -272,10 +273,7 @@ def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:
     if (inline := inline_table(path)) is not None:
         return inline
     if path.suffix.lower() == ".parquet" and path.is_file():
-        try:
-            return pd.read_parquet(path)
-        except (OSError, ValueError) as error:
-            raise DataError("is no Parquet file that can be read", source=str(path)) from error
+        return read_parquet(path)
     if path.suffix.lower() == ".csv" and path.is_file():
         try:
             table = pd.read_csv(path)

@@ -19,7 +19,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from .. import __version__
-from ..output import visible
+from ..remarks import visible
 from . import options as opt
 
 START: Final = """\

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..output import dumps, visible
+from ..output import dumps
+from ..remarks import visible
 from . import options as opt
 
 PLACE = 190

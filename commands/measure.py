@@ -12,7 +12,8 @@ import typer
 
 from .. import values
 from ..errors import DataError, FlopcastError
-from ..output import READABLE, check_file, visible
+from ..output import READABLE, check_file
+from ..remarks import visible
 from . import options as opt
 
 PLACE = 100

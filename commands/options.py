@@ -29,7 +29,8 @@ from typer.models import ArgumentInfo
 from .. import values
 from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
 from ..hardware import GPU, Comparison, all_gpus, find, others_named
-from ..output import check_output, replacing, visible
+from ..output import check_output, replacing
+from ..remarks import visible
 from ..report.spelling import as_options
 from ..table.conditions import conditions
 

@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
 from ..errors import few
+from ..remarks import visible
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -90,7 +91,7 @@ class DroppedColumns(UserWarning):
         self.model, self.constant, self.copies = model, constant, copies
         kinds = (("constant", constant), ("a copy of an earlier one", copies))
         said = " and ".join(f"{few(names)} ({kind})" for kind, names in kinds if names)
-        super().__init__(f"{model} leaves out columns that add nothing: {said}")
+        super().__init__(visible(f"{model} leaves out columns that add nothing: {said}"))
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, list[str], list[str]]]:
         return type(self), (self.model, self.constant, self.copies)

@@ -28,8 +28,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from isal import igzip, isal_zlib
 
-from ..errors import DataError, few, one_line, visible_text
-from ..remarks import Remark, remark
+from ..errors import DataError, few, one_line
+from ..remarks import Remark, remark, visible
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import HEAD_BYTES, LINE, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
 
@@ -101,9 +101,9 @@ def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
             files = [path]
         elif path.is_dir():
             inside = sorted((file.relative_to(path).parts, file) for file in _visible(path))
-            files = [DataFile(file, visible_text("/".join(parts)), False) for parts, file in inside]
+            files = [DataFile(file, visible("/".join(parts)), False) for parts, file in inside]
         elif path.is_file():
-            files = [DataFile(path, visible_text(path.name), True)]
+            files = [DataFile(path, visible(path.name), True)]
         else:
             raise DataError("no such file or folder", source=str(path))
         for file in files:
@@ -114,14 +114,14 @@ def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
                 )
     many = Counter(file.label for file in found.values())
     return [
-        replace(file, label=visible_text(file.path.as_posix())) if many[file.label] > 1 else file
+        replace(file, label=visible(file.path.as_posix())) if many[file.label] > 1 else file
         for file in found.values()
     ]
 
 
 def campaign_of(path: Path) -> str:
     """Return the file's name without its extension and compression ("gfx942130.HIP.fdb.txt.bz2" -> ...fdb)."""
-    name = visible_text(path.name)
+    name = visible(path.name)
     for suffix in _COMPRESSED:
         name = name.removesuffix(suffix)
     return Path(name).stem

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import DataError, FlopcastError, ParameterError, nearest
 from ..operators.work import canonical_dtype
-from ..output import visible
+from ..remarks import visible
 
 _SMALL: Final = 64  # numbers of the longest list that counts as sizes
 

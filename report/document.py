@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from ..output import visible
-from ..remarks import Remark
+from ..remarks import Remark, visible
 from ..table.refusals import coded
 from .formats import counted
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from isal import igzip
 
 from ..errors import ParameterError
-from ..output import dumps, replacing, visible, write_texts
+from ..output import dumps, replacing, write_texts
+from ..remarks import visible
 from .document import (
     Bars,
     Document,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from ..output import visible
+from ..remarks import visible
 from .document import Bars, Column, Document, Line, Lines, Listing, Section
 from .formats import NONE, clock, counted, shortened, significant
 from .html import frame

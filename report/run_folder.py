@@ -147,7 +147,8 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
             fields = [
                 pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema
             ]
-            found = table.cast(pa.schema(fields, table.schema.metadata)).to_pandas()
+            # Columns are those of the file's own schema, whatever pandas wrote beside it of an index.
+            found = table.cast(pa.schema(fields)).to_pandas()
             if (
                 not np.isfinite(found[["observed", "predicted", "ape"]]).all(axis=None)
                 or (found["observed"] <= 0).any()
@@ -157,6 +158,8 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
                 )
             if not found["row"].between(0, metrics["data"]["n"] - 1).all():
                 raise ValueError(f"its rows are not those of {METRICS}")
+            if found.duplicated(["scheme", "model", "row"]).any():
+                raise ValueError("a model predicts a row twice")
             names = set()
             for cv in metrics["cv"]:
                 for row in (cv.get("baselines") or []) + cv["models"]:

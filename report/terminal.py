@@ -25,7 +25,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from .. import output as files
-from ..output import visible
+from ..remarks import visible
 from .document import (
     Cell,
     Chart,

@@ -52,7 +52,6 @@ from ..evaluation.metrics import NINETY_PERCENT
 from ..operators.call import Tensor
 from ..operators.kinds.convolution import AXES
 from ..operators.operators import OPS
-from ..output import visible
 from ..projection.collective_laws import collective_of
 from ..readers.base import MOST_RANKS
 from ..readers.execution_trace import LAUNCH, read_execution_trace
@@ -67,7 +66,7 @@ from ..readers.mpi_trace import (
     read_mpi_trace,
 )
 from ..readers.onnx_model import OnnxNode, Value, read_onnx
-from ..remarks import Remark, remark
+from ..remarks import Remark, remark, visible
 from ..table.measurements import DTYPE_COLUMNS
 from ..traces.activity_work import call_text, describe, describe_call
 

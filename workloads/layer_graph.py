@@ -28,9 +28,8 @@ from ..hardware import GPU, Network, find
 from ..hardware.networks import NODE_GPUS
 from ..operators.operators import OPS, canonical_op, nearest_op
 from ..operators.work import canonical_dtype
-from ..output import visible
 from ..projection.collective_laws import COLLECTIVES, ONE_NODE, SEND_RECV, collective_of
-from ..remarks import Remark
+from ..remarks import Remark, visible
 from ..table.measurements import DTYPE_COLUMNS, LARGEST
 from .setting import stated_of, understood
 

@@ -21,11 +21,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, UnsealedWarning, few, one_line, visible_text
+from ..errors import DataError, UnsealedWarning, few, one_line
 from ..laws.serving_steps import TPOT_PARTS, TTFT_PARTS
 from ..operators.kinds.serving_run import OPERATORS
 from ..readers.base import TABLE_BYTES
 from ..readers.files import check_names, open_parquet, plain_frame, whole_table
+from ..remarks import visible
 
 SEAL: Final = "sha256"
 """Key of the metadata that holds the seal."""
@@ -123,7 +124,7 @@ def read(file: Path, *, ours: bool = False) -> Parts:
         _check_fits(parts["fits"])
         _check_about(parts["about"], len(runs))
     except _RefusedError as error:
-        why = visible_text(one_line(error))
+        why = visible(one_line(error))
         raise DataError(
             f"is no model of serving that flopcast saved ({why}): calibrate it anew",
             source=str(file),

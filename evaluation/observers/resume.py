@@ -2,8 +2,9 @@
 
 The first line says of what the fits are: data, settings and versions. Each further line is a fit,
 behind the SHA-256 of the first line and itself. A fit is data alone (`_Fit`, checked against its
-types when it is read), so that reading runs no code; predictions are little-endian doubles, so that
-a training that goes on ends in the same metrics.
+types and ranges when it is read), so that reading runs no code; predictions are little-endian
+doubles, so that a training that goes on ends in the same metrics. A fit that predicts what lies far
+from every measured value is fitted again: it costs time, and whoever edited the file gains nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
@@ -27,17 +28,21 @@ from ..folds import NEW_CAMPAIGN, SCHEMES
 SUFFIX: Final = ".fits"  # what ends the name of the file, which begins with that of the run
 _MOST: Final = 2**34  # bytes
 _FIRST: Final = 2**20  # bytes of a first line
+_FARTHEST: Final = 1000.0  # times the largest measured value, and parts of the least
 _HINT: Final = "delete it, and train without resume"
+
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+_Positive = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Fit(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     name: str
     scheme: str
-    fold: int
+    fold: _Count
     predicted: bytes | None
-    e_in: float | None
-    seconds: float
-    selected: int | None
+    e_in: _Positive | None
+    seconds: _Positive
+    selected: _Count | None
     warned: list[str]
     error: str | None
 
@@ -160,18 +165,26 @@ class KeptFits(Observer):
         return length
 
     def _check(self, course: Course) -> None:
-        """Refuse fits that have not a prediction of each row of their fold."""
+        """Refuse fits without a prediction of each row of their fold; forget those that predict what lies far off."""
         self._checked |= course.folds.keys()
-        for fit in self._kept.values():
+        least = course.observed.min() / _FARTHEST
+        largest = course.observed.max() * _FARTHEST
+        for key, fit in list(self._kept.items()):
             if fit.scheme in (*SCHEMES, NEW_CAMPAIGN) and fit.scheme not in course.folds:
                 continue  # a new campaign is asked for after the other questions
             rows = int(np.sum(course.folds.get(fit.scheme, np.empty(0)) == fit.fold))
             if fit.predicted is None:
-                predicted = -1
+                size = -1
             else:
-                predicted = len(fit.predicted) // 8
-            if (predicted == rows) == (fit.error is not None):
+                size = len(fit.predicted)
+            if (size == 8 * rows) == (fit.error is not None):
                 raise DataError(f"is damaged: {_HINT}", source=str(self.path))
+            predicted = _outcome(fit).predicted
+            if predicted is None:
+                continue
+            near = (predicted >= least) & (predicted <= largest)
+            if not near.all():
+                del self._kept[key]
 
 
 def _outcome(fit: _Fit) -> Outcome:

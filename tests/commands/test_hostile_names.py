@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from flopcast.commands import app as commands
-from flopcast.output import dumps, printable_json, visible
+from flopcast.output import dumps, printable_json
+from flopcast.remarks import visible
 from flopcast.report.document import (
     Cell,
     Document,

@@ -146,6 +146,7 @@ def test_metrics_sealed_anew_must_still_be_metrics(
         lambda table: table.assign(row=10**9),
         lambda table: table.assign(model="of another run"),
         lambda table: table[table["model"] == "FLOPS scaling"],
+        lambda table: pd.concat([table.iloc[1:], table.iloc[1:2]]),
     ],
 )
 def test_predictions_sealed_anew_must_still_be_those_of_the_metrics(
@@ -159,6 +160,19 @@ def test_predictions_sealed_anew_must_still_be_those_of_the_metrics(
         assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.output
     with pytest.raises(ArtifactError, match=r"predictions\.parquet"):
         fc.load(copy)
+
+
+@pytest.mark.parametrize("index", ["row", "model", "source"])
+def test_an_index_that_pandas_wrote_beside_the_predictions_is_a_column(
+    copy: Path, trained: Path, index: str
+) -> None:
+    path = copy / "predictions.parquet"
+    pd.read_parquet(path).set_index(index).to_parquet(path)
+    seal(copy)
+    for line in (("show", copy, "--plot"), ("compare", copy, trained)):
+        done = call(*line)
+        assert done.exit_code == 0, done.output
+    assert index in fc.load(copy).predictions
 
 
 def test_a_run_of_many_workloads_is_loaded_each_text_once(copy: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
@@ -80,6 +83,69 @@ def test_a_line_cut_short_is_fitted_again_and_a_changed_one_is_refused(
     path.write_bytes(b"\x80\x04}\n" + text)
     with pytest.raises(DataError, match="does not hold the fits"):
         KeptFits(path, OF, resume=True)
+
+
+def forged(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Edit the first fit that has predictions, and compute its digest anew."""
+    first, *lines = path.read_bytes().splitlines()
+    kept = KeptFits(path, OF, resume=True)
+    names = "name", "scheme", "fold", "predicted", "e_in", "seconds", "selected", "warned", "error"
+    texts = [line.partition(b" ")[2] for line in lines]
+    fits = [dict(zip(names, msgspec.json.decode(text), strict=True)) for text in texts]
+    place = [fit["predicted"] is not None for fit in fits].index(True)
+    change(fits[place])
+    text = msgspec.json.encode(list(fits[place].values()))
+    lines[place] = kept._digest(text) + b" " + text
+    path.write_bytes(b"".join(line + b"\n" for line in (first, *lines)))
+
+
+@pytest.mark.parametrize("value", [-5.0, 0.0, 1e308, np.inf, np.nan])
+def test_forged_predictions_that_lie_far_off_are_fitted_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    def change(fit: dict[str, Any]) -> None:
+        given = msgspec.convert(fit["predicted"], bytes)
+        fit["predicted"] = np.full(len(given) // 8, value).tobytes()
+
+    stopped(path, 25, monkeypatch)
+    forged(path, change)
+    again = cross_validate(make_data(), CANDIDATES, observers=[KeptFits(path, OF, resume=True)])
+    whole = cross_validate(make_data(), CANDIDATES)
+    for scheme, result in whole.schemes.items():
+        assert again[scheme].predictions.equals(result.predictions)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seconds", -1.0),
+        ("e_in", -1.0),
+        ("selected", -1),
+        ("fold", -1),
+        ("selected", 2**40),
+        ("seconds", "1"),
+    ],
+)
+def test_forged_figures_that_no_fit_has_are_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
+) -> None:
+    stopped(path, 25, monkeypatch)
+    forged(path, lambda fit: fit.update({name: value}))
+    with pytest.raises(DataError, match=r"run\.fits:\d+: is damaged"):
+        KeptFits(path, OF, resume=True)
+
+
+def test_forged_predictions_of_another_length_are_refused(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def change(fit: dict[str, Any]) -> None:
+        fit["predicted"] = msgspec.convert(fit["predicted"], bytes) + b"half"
+
+    stopped(path, 25, monkeypatch)
+    forged(path, change)
+    kept = KeptFits(path, OF, resume=True)
+    with pytest.raises(DataError, match=r"run\.fits: is damaged"):
+        cross_validate(make_data(), CANDIDATES, observers=[kept])
 
 
 def test_fits_of_something_else_are_refused_by_what_differs(
