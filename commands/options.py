@@ -26,6 +26,9 @@ from typing import (
 import typer
 from typer.models import ArgumentInfo
 
+if sys.platform != "win32":  # where a process has no such limit
+    import resource
+
 from .. import values
 from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
 from ..hardware import GPU, Comparison, all_gpus, find, others_named
@@ -42,6 +45,8 @@ USER_ERROR, INTERRUPTED = (
     2,
     130,
 )  # exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
+_LEAST_MEMORY: Final = 2**30  # bytes: imports map 0.6 GiB, a small training 0.8
+_ROOM: Final = "allow more, or give fewer rows at a time"
 _SHOWN_ONLY = (
     "out",
     "force",
@@ -385,6 +390,7 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             (name, kwargs[name]) for name in given.keys() & kwargs.keys()
         )  # typer 0.26 leaves paths as texts
         force = bool(kwargs.pop("force", False))
+        _check_memory()
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default", UnsealedWarning)
@@ -395,10 +401,14 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
         except ParameterError as error:
             refuse(error.told(lambda name: _spelt(name, command)))
         except FlopcastError as error:
+            if isinstance(error.__cause__, MemoryError):  # no damage, whatever could not be read
+                refuse(f"the memory is used up: {_ROOM}")
             refuse(str(error))
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             refuse(f"{where}{error.strerror or error}")
+        except MemoryError:
+            refuse(f"the memory is used up: {_ROOM}")
         except KeyboardInterrupt:
             print(_again(cast("typer.Context | None", kwargs.get("context"))), file=sys.stderr)
             raise typer.Exit(INTERRUPTED) from None
@@ -409,6 +419,15 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
 
     _add_force(wrapped)
     return wrapped
+
+
+def _check_memory() -> None:
+    """Refuse to begin where the shell allows less memory than the imports take: OpenBLAS asks for its own forever."""
+    if sys.platform == "win32":
+        return
+    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if 0 <= allowed < _LEAST_MEMORY:  # no limit is -1
+        refuse(f"{allowed // 2**20:,} MiB of memory are allowed (ulimit -v): {_ROOM}")
 
 
 def _add_force(command: Callable[..., None]) -> None:

@@ -10,10 +10,10 @@ holds every index against its array, and writes a text of its own.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, Final, Literal, Self
 
-import lightgbm
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.ensemble import RandomForestRegressor
@@ -21,7 +21,17 @@ from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
 from sklearn.neural_network import MLPRegressor
 from sklearn.utils.validation import check_is_fitted
 
+from ..errors import FlopcastError
 from .base import check_rows, feature_names, one_blas_thread, rows_to_predict
+
+try:
+    import lightgbm
+except AttributeError as error:  # it takes its own docstrings apart
+    if sys.flags.optimize < 2:
+        raise
+    raise FlopcastError(
+        "LightGBM needs docstrings, which PYTHONOPTIMIZE=2 (python -OO) removes: set it to 1, or unset it"
+    ) from error
 
 _TREE: Final = re.compile(r"^Tree=[0-9]+\n((?:[a-z_]+=[^\n]*\n)+)", re.MULTILINE)
 _WHOLE: Final = re.compile(r"(?:-?[0-9]{1,9}(?: -?[0-9]{1,9})*)?")

@@ -19,6 +19,7 @@ from flopcast import __version__
 from flopcast.commands.app import COMMANDS, app, load
 
 ROOT = Path(__file__).parents[2]
+STORED = ROOT / "tests" / "models" / "stored"
 
 
 def run(*arguments: str) -> Result:
@@ -248,3 +249,33 @@ def test_a_value_that_cannot_be_is_refused_in_plain_words(words: tuple[str, ...]
     assert words[-1] in refused.stderr
     assert "nput" not in refused.stderr
     assert "Value error" not in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("ulimit -v 400000;", "390 MiB of memory are allowed (ulimit -v)"),
+        ("PYTHONOPTIMIZE=2", "PYTHONOPTIMIZE=2 (python -OO) removes: set it to 1, or unset it"),
+    ],
+)
+def test_a_place_that_cannot_run_it_is_one_line_and_an_end(
+    tmp_path: Path, before: str, said: str
+) -> None:
+    run = STORED / "sklearn-1.7"
+    (tmp_path / "asked.csv").write_text("op,rows,cols,dtype_a\nsoftmax,64,1024,fp32\n")
+    command = f"{before} {sys.executable} -m flopcast predict {run} asked.csv"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert said in done.stderr
+
+
+def test_memory_that_is_used_up_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def used_up(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("flopcast.commands.gpus.all_gpus", used_up)
+    result = run("gpus")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "memory is used up" in result.stderr
