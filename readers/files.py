@@ -148,24 +148,35 @@ def content(path: Path, size: int = -1, *, max_bytes: int = TABLE_BYTES) -> byte
         return _decompressed(file).read(size)
 
 
+def chunks(path: Path, *, max_bytes: int = TABLE_BYTES) -> Generator[bytes]:
+    """Yield the file's content piece by piece, decompressed; errors as of `content`, as soon as they show."""
+    with _reading(path), path.open("rb") as file:
+        stream = _decompressed(file)
+        size = os.fstat(file.fileno()).st_size
+        if stream is file:
+            check_size(size, max_bytes, path)
+        read = 0
+        # Piece by piece, so that a small archive cannot fill the memory.
+        while piece := stream.read(_PIECE):
+            read += len(piece)
+            if stream is not file:
+                check_size(read, max_bytes, path, size)
+            yield piece
+
+
 def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
     """Return the file's content as `content` does, errors too, but what is not compressed without a copy in memory."""
     with _reading(path), path.open("rb") as file:
-        stream = _decompressed(file)
-        if stream is not file:
-            # Piece by piece, so that a small archive cannot fill the memory.
-            found = io.BytesIO()
-            while piece := stream.read(_PIECE):
-                check_size(
-                    found.tell() + len(piece), max_bytes, path, os.fstat(file.fileno()).st_size
-                )
-                found.write(piece)
-            return found.getvalue()
-        size = os.fstat(file.fileno()).st_size
-        check_size(size, max_bytes, path)
-        if size:
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        return b""
+        if _decompressed(file) is file:
+            size = os.fstat(file.fileno()).st_size
+            check_size(size, max_bytes, path)
+            if size:
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            return b""
+    found = io.BytesIO()
+    for piece in chunks(path, max_bytes=max_bytes):
+        found.write(piece)
+    return found.getvalue()
 
 
 @contextmanager

@@ -63,20 +63,20 @@ from ..traces.dispatches import (
     range_table,
 )
 from .base import MOST_RANKS, DataFile, Options, TraceReader, of_file, register
-from .files import view
+from .files import chunks, view
 from .kineto_decode import (
-    MISSING,
-    Category,
-    DeviceProperties,
     Document,
     Events,
     decode,
+    decode_whole,
     inputs_of,
     op_id_of,
     records_of,
     refusing,
     uncollected,
 )
+from .kineto_events import MISSING, Category, DeviceProperties
+from .kineto_pieces import UncutError
 from .labels import device_named, known_gpu
 from .rocpd import IN_WORK_ITEMS
 
@@ -781,7 +781,10 @@ class KinetoReader(TraceReader):
         """Return what one file has recorded; see the module for what each column is made of."""
         (file,) = files
         with refusing(str(file.path)), uncollected():
-            document = decode(view(file.path, max_bytes=options.trace_bytes))
+            try:
+                document = decode(chunks(file.path, max_bytes=options.trace_bytes))
+            except UncutError:
+                document = decode_whole(view(file.path, max_bytes=options.trace_bytes))
             steps = steps_of(document)
             calls = _calls(document) if options.calls else empty_calls()
             if not len(document.gpu):

@@ -1,291 +1,54 @@
-"""The JSON of a PyTorch trace: what its events look like, and from its bytes to their columns.
-
-Only the fields that the dispatch table needs are named; the decoder passes over all others. An
-integer that an event does not have is `MISSING`. The file is gone through once. The arguments of an
-event stay bytes of the file until they are asked for, because those of most events (Python frames,
-flows, memory) never are.
-"""
+"""From the bytes of a PyTorch trace to columns of its events, a table for each group of them."""
 
 from __future__ import annotations
 
 import gc
-import json
-import math
-from codecs import BOM_UTF8
-from collections.abc import Callable, Generator, Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Union
+from typing import Any, Final, Self
 
 import msgspec
 import numpy as np
+import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..errors import DataError
-from .mending import cut, mended
-
-MISSING = int(np.iinfo(np.int64).min)  # an integer that the file does not have
-NO_SIZE = (MISSING, MISSING, MISSING)  # a grid or block that the file does not have
-ABSENT = msgspec.Raw(b"null")  # bytes of a field that the file does not have
-
-
-class Group(IntEnum):
-    """What events are looked at for."""
-
-    NONE = 0
-    GPU = 1
-    LAUNCH = 2
-    OPERATOR = 3
-    ANNOTATION = 4
-    GPU_ANNOTATION = 5
-
-
-_GROUP_OF = {
-    "kernel": Group.GPU,
-    "gpu_memcpy": Group.GPU,
-    "gpu_memset": Group.GPU,
-    "cuda_runtime": Group.LAUNCH,
-    "cuda_driver": Group.LAUNCH,
-    "cpu_op": Group.OPERATOR,
-    "user_annotation": Group.ANNOTATION,
-    "gpu_user_annotation": Group.GPU_ANNOTATION,
-}
-
-
-class Category(Enum):
-    """What an event is, by its `cat`, and what its events are looked at for (`group`).
-
-    Those of no use are named too, so that the decoder finds them in its table.
-    """
-
-    KERNEL = "kernel"
-    MEMCPY = "gpu_memcpy"
-    MEMSET = "gpu_memset"
-    RUNTIME = "cuda_runtime"  # of ROCm too
-    DRIVER = "cuda_driver"
-    OPERATOR = "cpu_op"
-    ANNOTATION = "user_annotation"
-    PYTHON = "python_function"
-    GPU_ANNOTATION = "gpu_user_annotation"
-    OVERHEAD = "overhead"
-    OTHER = ""
-
-    group: Group
-
-    def __init__(self, word: str) -> None:
-        self.group = _GROUP_OF.get(word, Group.NONE)
-
-    @classmethod
-    def _missing_(cls, value: object) -> Category:
-        """Return the category under its name of PyTorch 1.8 to 1.11, or the one of no interest."""
-        return _OLD_NAMES.get(str(value).lower(), cls.OTHER)
-
-
-_OLD_NAMES = {
-    "kernel": Category.KERNEL,
-    "memcpy": Category.MEMCPY,
-    "memset": Category.MEMSET,
-    "runtime": Category.RUNTIME,
-    "operator": Category.OPERATOR,
-}
-
-
-class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
-    """An event with a duration; `ts` and `dur` are in microseconds, `args` are the bytes of its arguments."""
-
-    cat: Category = Category.OTHER
-    name: str = ""
-    pid: int | str = ""
-    tid: int | str = ""
-    ts: float = float("nan")
-    dur: float = float("nan")
-    args: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _OtherEvent(msgspec.Struct, gc=False, tag_field="ph"):
-    """An event of another phase: no field of it is looked at."""
-
-    cat: ClassVar[Category] = Category.OTHER
-
-
-#: The other phases of the Chrome trace format: begin, end, instant, sample, counter, asynchronous, flow, object,
-#: metadata, memory dump, mark, clock, context. Most events of a trace may be of these.
-_PHASES = "BEiIPCbneSTpFstfNODMVvRc(),"
-if TYPE_CHECKING:
-    AnyEvent = Event | _OtherEvent
-else:
-    AnyEvent = Union[
-        Event,
-        *(
-            msgspec.defstruct(f"_Phase{ord(phase)}", [], bases=(_OtherEvent,), tag=phase, gc=False)
-            for phase in _PHASES
-        ),
-    ]
-
-
-class GpuArguments(msgspec.Struct, gc=False):
-    """Arguments of a kernel, copy or fill."""
-
-    op_id: int = msgspec.field(name="External id", default=MISSING)
-    device: int = MISSING
-    stream: int = MISSING
-    correlation: int = MISSING
-    grid: tuple[int, int, int] = NO_SIZE
-    block: tuple[int, int, int] = NO_SIZE
-    bytes: int = MISSING
-    registers: int = msgspec.field(name="registers per thread", default=MISSING)
-    shared_memory: int = msgspec.field(name="shared memory", default=MISSING)
-    collective: str = msgspec.field(name="Collective name", default="")
-    elements_in: int = msgspec.field(name="In msg nelems", default=MISSING)
-    elements_out: int = msgspec.field(name="Out msg nelems", default=MISSING)
-    group_size: int = msgspec.field(name="Group size", default=MISSING)
-    group_name: str = msgspec.field(name="Process Group Name", default="")
-    group_ranks: str = msgspec.field(name="Process Group Ranks", default="")
-    first_rank: int = msgspec.field(name="Global rank start", default=MISSING)
-    rank_stride: int = msgspec.field(name="Global rank stride", default=MISSING)
-    number: int = msgspec.field(name="Seq", default=MISSING)
-    dtype: str = ""
-
-
-class LaunchArguments(msgspec.Struct, gc=False):
-    """Arguments of a call of the CUDA or HIP runtime or driver; the bytes of a copy are `size` up to ROCm 6.2."""
-
-    op_id: int = msgspec.field(name="External id", default=MISSING)
-    correlation: int = MISSING
-    grid: tuple[int, int, int] = NO_SIZE
-    block: tuple[int, int, int] = NO_SIZE
-    bytes: int = MISSING
-    size: int = MISSING
-
-
-class OperatorArguments(msgspec.Struct, gc=False):
-    """The number of a call of an operator; ranges of the user are numbered with them."""
-
-    op_id: int = msgspec.field(name="External id", default=MISSING)
-
-
-class OperatorRecord(msgspec.Struct, gc=False):
-    """The number of a call in an execution trace of the same run; 0 where no observer ran."""
-
-    number: int = msgspec.field(name="Record function id", default=0)
-
-
-class OperatorInputs(msgspec.Struct, gc=False):
-    """The inputs of a call of an operator, as bytes of the file."""
-
-    dims: msgspec.Raw = msgspec.field(name="Input Dims", default=ABSENT)
-    types: msgspec.Raw = msgspec.field(name="Input type", default=ABSENT)
-    strides: msgspec.Raw = msgspec.field(name="Input Strides", default=ABSENT)
-    values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default=ABSENT)
-
-
-class DeviceProperties(msgspec.Struct, rename="camel"):
-    """What the driver says of a GPU; on ROCm `name` may be empty or that of any GPU."""
-
-    id: int = MISSING
-    name: str = ""
-    total_global_mem: int = 0
-    compute_major: int = 0
-    compute_minor: int = 0
-    warp_size: int = 0
-    num_sms: int = 0
-
-
-class Distributed(msgspec.Struct):
-    """The process's place in a distributed job."""
-
-    rank: int = MISSING
-    world_size: int | None = None
-    pg_count: int | None = None
-
-    @property
-    def world(self) -> int:
-        """The number of ranks, `MISSING` where they are in several groups, or nobody says."""
-        if self.world_size is None or (self.pg_count or 1) > 1:
-            return MISSING
-        return self.world_size
-
-
-class File(msgspec.Struct):
-    """The whole file, where it is an object."""
-
-    events: list[AnyEvent] = msgspec.field(name="traceEvents", default_factory=list)
-    devices: msgspec.Raw = msgspec.field(name="deviceProperties", default=ABSENT)
-    distributed: msgspec.Raw = msgspec.field(name="distributedInfo", default=ABSENT)
-    base_ns: msgspec.Raw = msgspec.field(name="baseTimeNanoseconds", default=ABSENT)
-
-
-# What one odd value costs: itself. PyTorch's own files have some that are no JSON (`repaired`), and
-# values of another type than the field's.
-
-S = TypeVar("S", bound=msgspec.Struct)
-_LONGEST_WHOLE = 30  # digits: no number of a trace has more
-
-
-def values_of(raw: msgspec.Raw | bytes) -> Any:
-    """Return JSON as Python has it; a number beyond what a float holds (1e400), which msgspec refuses, is infinite."""
-    try:
-        return msgspec.json.decode(raw)
-    except msgspec.ValidationError:
-        pass
-    try:
-        return json.loads(bytes(raw), parse_int=_whole)
-    except ValueError as error:
-        raise msgspec.DecodeError(str(error)) from error
-
-
-def _whole(digits: str) -> int | float:
-    if len(digits) <= _LONGEST_WHOLE:
-        return int(digits)
-    return float(digits)
-
-
-class Forgiving(Generic[S]):
-    """Decodes one object; a field of another type than it should be is as if it were not there, and is counted."""
-
-    def __init__(self, shape: type[S]) -> None:
-        self._shape = shape
-        self._decoder = msgspec.json.Decoder(shape, strict=False)
-        self.odd = 0
-
-    def decode(self, raw: msgspec.Raw | bytes) -> S:
-        """Return the object with the fields that can be used."""
-        try:
-            return self._decoder.decode(raw)
-        except msgspec.ValidationError:
-            return self.field_by_field(values_of(raw))
-
-    def field_by_field(self, values: Any) -> S:
-        """Return the object of values as JSON has them."""
-        usable = {}
-        for field_info in msgspec.structs.fields(self._shape):
-            if not isinstance(values, dict) or field_info.encode_name not in values:
-                continue
-            given = values[field_info.encode_name]
-            try:
-                value = msgspec.convert(given, field_info.type, strict=False)
-            except msgspec.ValidationError:
-                self.odd += 1
-                continue
-            if isinstance(value, float) and not math.isfinite(value):
-                self.odd += 1
-            else:
-                usable[field_info.name] = value
-        self.odd += not isinstance(values, dict)
-        return self._shape(**usable)
-
-
-# From the bytes to events in columns, one table for each group.
+from .kineto_events import (
+    ABSENT,
+    MISSING,
+    Category,
+    DeviceProperties,
+    Distributed,
+    Event,
+    File,
+    Forgiving,
+    GpuArguments,
+    Group,
+    LaunchArguments,
+    OperatorArguments,
+    OperatorInputs,
+    OperatorRecord,
+    values_of,
+)
+from .kineto_pieces import Piece, pieces, whole
 
 Thread = tuple[int | str, int | str]
+Buffer = bytes | memoryview | msgspec.Raw
 #: A float of microseconds resolves nanoseconds up to here. Since 2024 times are distances from a base at most three
 #: months before, which is less; before, they were whole microseconds since 1970, which are exact too.
 _EXACT_US = 2.0**43
 _OPERATOR = Forgiving(OperatorArguments)
-_GROUPS = (Group.GPU, Group.LAUNCH, Group.OPERATOR, Group.ANNOTATION, Group.GPU_ANNOTATION)
+_GROUPS: Final[dict[Group, type[msgspec.Struct] | None]] = {
+    Group.GPU: GpuArguments,
+    Group.LAUNCH: LaunchArguments,
+    Group.OPERATOR: None,
+    Group.ANNOTATION: None,
+    Group.GPU_ANNOTATION: None,
+}
 _FARTHEST_NS = 2**62
 _FARTHEST_US = 2.0**52
 
@@ -297,7 +60,8 @@ class Events:
     `numbers` are 1-based places in the file, `threads` places in `Document.threads`; times count
     from the file's base on. `integers` are arguments by the name of their field, `MISSING` where an
     event does not have one, `sizes` grid and block, of shape (n, 3). `raw` has all arguments, as
-    bytes of the file, of events whose arguments are not in columns.
+    bytes of the file, of events whose arguments are not in columns. A name of many events is one
+    object.
     """
 
     numbers: IntArray
@@ -309,7 +73,7 @@ class Events:
     integers: dict[str, IntArray] = field(default_factory=dict)
     sizes: dict[str, IntArray] = field(default_factory=dict)
     words: dict[str, list[str]] = field(default_factory=dict)
-    raw: list[msgspec.Raw] = field(default_factory=list)
+    raw: Sequence[Buffer] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -378,14 +142,38 @@ def uncollected() -> Generator[None]:
             gc.enable()
 
 
-def decode(content: bytes | memoryview) -> Document:
-    """Return the parts of a trace that the dispatch table is made of.
+def decode(chunks: Iterable[bytes]) -> Document:
+    """Return the parts of a trace that the dispatch table is made of, given its text in chunks.
 
-    The content, decompressed, is a JSON object with `traceEvents`, or a bare list of events. Raises
-    msgspec.MsgspecError or OverflowError where it is no JSON or is cut off; see `refusing`. An odd
-    value costs itself, an event without a time that event.
+    The text, decompressed, is a JSON object with `traceEvents`, or a bare list of events. Raises
+    msgspec.MsgspecError or OverflowError where it is no JSON or is cut off (see `refusing`), and
+    `UncutError` where it has to be decoded by `decode_whole`. An odd value costs itself, an event
+    without a time that event.
     """
-    file, lost, mended_events = _file(content)
+    return _document(pieces(chunks))
+
+
+def decode_whole(content: bytes | memoryview) -> Document:
+    """Return what `decode` does, given all of the text; this takes the most memory and reads any trace."""
+    return _document([whole(content)])
+
+
+def _document(parts: Iterable[Piece]) -> Document:
+    words: dict[str, str] = {}
+    threads: dict[Thread, int] = {}
+    groups = {group: _Group(shape, threads, words) for group, shape in _GROUPS.items()}
+    lost: list[int] = []
+    count = mended = 0
+    file = File()
+    for piece in parts:
+        file = piece.file
+        lost += [count + place + 1 for place in piece.lost]
+        mended += piece.mended
+        kinds = np.fromiter(map(attrgetter("cat.group"), file.events), np.int64, len(file.events))
+        for kind, group in groups.items():
+            group.add(file.events, np.flatnonzero(kinds == kind), count)
+        count += len(file.events)
+        file.events.clear()
     of_device, of_job = Forgiving(DeviceProperties), Forgiving(Distributed)
     described = values_of(file.devices)
     if isinstance(described, list):
@@ -396,43 +184,44 @@ def decode(content: bytes | memoryview) -> Document:
     base_ns = values_of(file.base_ns) or 0
     if not isinstance(base_ns, int) or abs(base_ns) > _FARTHEST_NS:
         raise OverflowError("baseTimeNanoseconds is not a time")
-    count = len(file.events)
-    groups = np.fromiter(map(attrgetter("cat.group"), file.events), np.int64, count)
-    gpu, launches, operators, annotations, on_gpu = (
-        _Group(file.events, np.flatnonzero(groups == group)) for group in _GROUPS
-    )
-    file.events.clear()
-    coarse, clipped = gpu.coarse(), gpu.clipped()
-    threads: dict[Thread, int] = {}
-    activities = gpu.columns(GpuArguments, threads)
-    calls = launches.columns(LaunchArguments, threads)
+    gpu, launches = groups[Group.GPU], groups[Group.LAUNCH]
+    tables = {kind: group.together() for kind, group in groups.items()}
+    # Threads are numbered in the order in which the groups name them, however the file was cut.
+    given = np.concatenate([table.threads for table in tables.values()])
+    order = pd.unique(given)
+    numbered = np.empty(len(threads), dtype=np.int64)
+    numbered[order] = np.arange(len(order))
+    tables = {
+        kind: replace(table, threads=numbered[table.threads]) for kind, table in tables.items()
+    }
+    every = list(threads)
     return Document(
-        gpu=activities,
-        launches=calls,
-        operators=operators.columns(None, threads),
-        annotations=annotations.columns(None, threads),
-        gpu_annotations=on_gpu.columns(None, threads),
-        threads=list(threads),
+        gpu=tables[Group.GPU],
+        launches=tables[Group.LAUNCH],
+        operators=tables[Group.OPERATOR],
+        annotations=tables[Group.ANNOTATION],
+        gpu_annotations=tables[Group.GPU_ANNOTATION],
+        threads=[every[place] for place in order.tolist()],
         devices=devices,
         rank=job.rank,
         world=job.world,
         base_ns=base_ns,
         count=count,
-        coarse=coarse,
-        clipped=clipped,
+        coarse=gpu.coarse,
+        clipped=gpu.clipped,
         odd=of_device.odd + of_job.odd + gpu.odd + launches.odd,
         lost=sorted([*lost, *gpu.untimed]),
         untimed=len(gpu.untimed),
-        mended=mended_events,
+        mended=mended,
     )
 
 
-def op_id_of(arguments: msgspec.Raw) -> int:
+def op_id_of(arguments: Buffer) -> int:
     """Return the number of the call of an operator, `MISSING` where it has none."""
     return _OPERATOR.decode(arguments).op_id
 
 
-def inputs_of(arguments: Iterable[msgspec.Raw]) -> list[str]:
+def inputs_of(arguments: Iterable[Buffer]) -> list[str]:
     """Return the inputs of operators as JSON: those of "dims", "types", "strides", "values" that the file has."""
     decoder = Forgiving(OperatorInputs)
     known: dict[tuple[bytes, ...], str] = {}
@@ -449,113 +238,147 @@ def inputs_of(arguments: Iterable[msgspec.Raw]) -> list[str]:
     return texts
 
 
-def records_of(arguments: Iterable[msgspec.Raw]) -> IntArray:
+def records_of(arguments: Iterable[Buffer]) -> IntArray:
     """Return the numbers of calls in an execution trace of the same run, 0 where there is none."""
     decoder = Forgiving(OperatorRecord)
     return np.array([decoder.decode(raw).number for raw in arguments], dtype=np.int64)
 
 
-def _file(content: bytes | memoryview) -> tuple[File, list[int], int]:
-    """Return the file, the places of the events that are no events, and how many are read that are no JSON."""
-    whole = memoryview(content)
-    body = whole[len(BOM_UTF8) if whole[: len(BOM_UTF8)] == BOM_UTF8 else 0 :]
-    try:
-        if bytes(body[:64]).lstrip().startswith(b"["):
-            return (
-                File(events=msgspec.json.Decoder(list[AnyEvent], strict=False).decode(body)),
-                [],
-                0,
-            )
-        return msgspec.json.Decoder(File, strict=False).decode(body), [], 0
-    except (msgspec.MsgspecError, UnicodeError):
-        pieces = cut(bytes(body))
-        if pieces is None:
-            raise
-    file = msgspec.json.Decoder(File, strict=False).decode(pieces.around)
-    decoder = msgspec.json.Decoder(AnyEvent, strict=False)
-    lost: list[int] = []
-    mended_events = 0
-    for number, text in enumerate(pieces.events, start=1):
-        event = _event(decoder, text)
-        if event is None and (written := mended(text)) is not None:
-            event = _event(decoder, written)
-            mended_events += event is not None
-        if event is None:
-            lost.append(number)
-        file.events.append(event or _OtherEvent())
-    return file, lost, mended_events
-
-
-def _event(decoder: msgspec.json.Decoder[AnyEvent], text: bytes) -> AnyEvent | None:
-    """Return an event, None if it is no JSON or of no phase; a field of another type is as if it were not there."""
-    try:
-        return decoder.decode(text)
-    except (msgspec.ValidationError, UnicodeError):
-        pass
-    except msgspec.DecodeError:
-        return None
-    try:
-        values = values_of(text)
-    except (msgspec.MsgspecError, UnicodeError):
-        return None
-    if not isinstance(values, dict) or values.get("ph") != "X":
-        return None
-    arguments = msgspec.Raw(msgspec.json.encode(values.pop("args", {})))
-    return msgspec.structs.replace(Forgiving(Event).field_by_field(values), args=arguments)
-
-
 class _Group:
-    """Events of some categories, to be turned into columns."""
+    """Events of some categories in columns, gathered piece by piece.
 
-    def __init__(self, events: list[Any], places: IntArray) -> None:
+    Their arguments become columns by the types of the fields of `shape`; without one they stay
+    bytes. Threads not met before are added to `threads`, and names to `words`.
+    """
+
+    def __init__(
+        self,
+        shape: type[msgspec.Struct] | None,
+        threads: dict[Thread, int],
+        words: dict[str, str],
+    ) -> None:
+        self._threads, self._words = threads, words
+        self._decoder = None if shape is None else Forgiving(shape)
+        self._absent: dict[str, Any] = {}
+        if shape is not None:
+            values = msgspec.structs.astuple(shape())
+            self._absent = dict(zip(shape.__struct_fields__, values, strict=True))
+        self._parts: list[Events] = []
+        self.untimed: list[int] = []
+        self.coarse = self.clipped = 0
+
+    @property
+    def odd(self) -> int:
+        """How many arguments are of another type than they should be."""
+        if self._decoder is None:
+            return 0
+        return self._decoder.odd
+
+    def add(self, events: list[Any], places: IntArray, before: int) -> None:
+        """Take the events at these places of a piece, before which the file has so many."""
+        if not len(places) and self._parts:
+            return
         every: list[Event] = [events[place] for place in places.tolist()]
         ts = np.fromiter(map(attrgetter("ts"), every), np.float64, len(places))
         dur = np.fromiter(map(attrgetter("dur"), every), np.float64, len(places))
         timed = ~np.isnan(ts) & ~np.isnan(dur)
-        self._numbers = places[timed] + 1
-        self._events = [event for event, use in zip(every, timed.tolist(), strict=True) if use]
-        self._ts, self._dur = ts[timed], dur[timed]
-        self.untimed = (places[~timed] + 1).tolist()
-        self.odd = 0
+        numbers = places + before + 1
+        self.untimed += numbers[~timed].tolist()
+        if not timed.all():
+            every = [event for event, use in zip(every, timed.tolist(), strict=True) if use]
+            ts, dur, numbers = ts[timed], dur[timed], numbers[timed]
+        far = (np.abs(ts) > _FARTHEST_US) | (np.abs(dur) > _FARTHEST_US)
+        self.clipped += int(far.sum())
+        self.coarse += int(((np.abs(ts) >= _EXACT_US) & (ts != np.floor(ts))).sum())
+        self._parts.append(self._columns(every, numbers, ts, dur))
 
-    def coarse(self) -> int:
-        """Return how many starts are no whole nanoseconds apart for want of digits."""
-        return int(((np.abs(self._ts) >= _EXACT_US) & (self._ts != np.floor(self._ts))).sum())
+    def together(self) -> Events:
+        """Return all events, and forget them."""
+        parts, self._parts = self._parts, []
+        return _together(parts)
 
-    def clipped(self) -> int:
-        """Return how many have a time that no integer holds."""
-        return int(((np.abs(self._ts) > _FARTHEST_US) | (np.abs(self._dur) > _FARTHEST_US)).sum())
-
-    def columns(self, shape: type[msgspec.Struct] | None, threads: dict[Thread, int]) -> Events:
-        """Return the events in columns and forget them; threads not met before are added to `threads`.
-
-        Their arguments become columns by the types of the fields of `shape`; without one they stay
-        bytes.
-        """
-        events, self._events = self._events, []
+    def _columns(
+        self, events: list[Event], numbers: IntArray, ts: FloatArray, dur: FloatArray
+    ) -> Events:
+        threads, words = self._threads, self._words
         places = [threads.setdefault((event.pid, event.tid), len(threads)) for event in events]
-        fields: dict[type, dict[str, Any]] = {int: {}, tuple: {}, str: {}}
-        if shape is not None:
-            decoder = Forgiving(shape)
-            arguments = [decoder.decode(event.args) for event in events]
-            self.odd = decoder.odd
-            for name, absent in zip(
-                shape.__struct_fields__, msgspec.structs.astuple(shape()), strict=True
-            ):
+        columns: dict[type, dict[str, Any]] = {int: {}, tuple: {}, str: {}}
+        raw: Sequence[Buffer] = []
+        if self._decoder is None:
+            raw = Texts.of([event.args for event in events])
+        else:
+            arguments = [self._decoder.decode(event.args) for event in events]
+            for name, absent in self._absent.items():
                 values = map(attrgetter(name), arguments)
-                fields[type(absent)][name] = _TO_COLUMN[type(absent)](values, len(events))
+                columns[type(absent)][name] = _TO_COLUMN[type(absent)](values, len(events))
+        for name, column in columns[str].items():
+            columns[str][name] = [words.setdefault(word, word) for word in column]
         return Events(
-            numbers=self._numbers,
+            numbers=numbers,
             categories=[event.cat for event in events],
-            names=[event.name for event in events],
+            names=[words.setdefault(event.name, event.name) for event in events],
             threads=np.array(places, dtype=np.int64),
-            start_ns=_nanoseconds(self._ts),
-            duration_ns=_nanoseconds(self._dur),
-            integers=fields[int],
-            sizes=fields[tuple],
-            words=fields[str],
-            raw=[] if shape else [event.args for event in events],
+            start_ns=_nanoseconds(ts),
+            duration_ns=_nanoseconds(dur),
+            integers=columns[int],
+            sizes=columns[tuple],
+            words=columns[str],
+            raw=raw,
         )
+
+
+class Texts(Sequence[Buffer]):
+    """Many short texts, the bytes of some thousands of them in one object."""
+
+    def __init__(self, parts: Sequence[tuple[bytes, IntArray]]) -> None:
+        self._parts = parts  # texts end to end, and where each of them ends
+        self._begins = np.cumsum([0, *(len(ends) for _, ends in parts)]).tolist()
+
+    @classmethod
+    def of(cls, texts: Sequence[msgspec.Raw]) -> Self:
+        """Return these texts, copied."""
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        return cls([(b"".join(texts), np.cumsum(lengths))])
+
+    @classmethod
+    def together(cls, several: Iterable[Self]) -> Self:
+        """Return the texts of several, one after the other."""
+        return cls([part for texts in several for part in texts._parts])
+
+    def __len__(self) -> int:
+        return self._begins[-1]
+
+    def __getitem__(self, place: Any) -> Any:
+        which = bisect_right(self._begins, place) - 1
+        text, ends = self._parts[which]
+        local = place - self._begins[which]
+        begin = ends[local - 1] if local else 0
+        return text[begin : ends[local]]
+
+
+def _together(parts: list[Events]) -> Events:
+    """Return the events of several tables in one."""
+    first, *rest = parts
+    if not rest:
+        return first
+    columns: dict[str, Any] = {}
+    for column in fields(Events):
+        values = [getattr(part, column.name) for part in parts]
+        if isinstance(values[0], dict):
+            columns[column.name] = {
+                name: _joined([value[name] for value in values]) for name in values[0]
+            }
+        else:
+            columns[column.name] = _joined(values)
+    return Events(**columns)
+
+
+def _joined(values: list[Any]) -> Any:
+    if isinstance(values[0], np.ndarray):
+        return np.concatenate(values)
+    if isinstance(values[0], Texts):
+        return Texts.together(values)
+    return list(chain.from_iterable(values))
 
 
 _TO_COLUMN: dict[type, Callable[[Any, int], Any]] = {

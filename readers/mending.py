@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
-_START = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|s|bp)"\s*:')
-_BETWEEN = re.compile(rb"\}\s*,\s*(?=" + _START.pattern + rb")")
-_END = re.compile(rb"\}\s*\]")
+EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+START = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|s|bp)"\s*:')
+BETWEEN = re.compile(rb"\}\s*,\s*(?=" + START.pattern + rb")")
+END = re.compile(rb"\}\s*\]")
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,20 @@ def cut(body: bytes) -> Pieces | None:
     >>> cut(b'{"a": 1, "traceEvents": [{"ph": "X", "ts": nan}, {"ph": "i"}], "b": 2}').events
     [b'{"ph": "X", "ts": nan}', b'{"ph": "i"}']
     """
-    listed = _EVENTS.search(body)
+    listed = EVENTS.search(body)
     begin = 0 if listed is None else listed.end()
     if listed is None:
         if not body[:64].lstrip().startswith(b"["):
             return None
         begin = body.index(b"[") + 1
-    first = _START.search(body, begin)
+    first = START.search(body, begin)
     if first is None:
         return None
-    starts = [first.start(), *(match.end() for match in _BETWEEN.finditer(body, first.start()))]
+    starts = [first.start(), *(match.end() for match in BETWEEN.finditer(body, first.start()))]
     *whole, last = [
         body[start:end] for start, end in zip(starts, [*starts[1:], len(body)], strict=True)
     ]
-    for match in _END.finditer(last):
+    for match in END.finditer(last):
         rest = last[match.end() :].strip()
         around = b"{}" + rest
         if listed is not None:

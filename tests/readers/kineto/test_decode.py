@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flopcast.readers.kineto_decode import MISSING, decode, inputs_of, uncollected
+from flopcast.readers.kineto_decode import decode, inputs_of, uncollected
+from flopcast.readers.kineto_events import MISSING
 
 
 def kernels(*times: tuple[float, float]) -> bytes:
@@ -27,12 +28,12 @@ def test_times_are_exact_to_the_nanosecond(times: list[tuple[int, int]]) -> None
         f'{{"ph": "X", "cat": "kernel", "ts": {start // 1000}.{start % 1000:03}, "dur": {ns // 1000}.{ns % 1000:03}}}'
         for start, ns in times
     )
-    gpu = decode(f"[{written}]".encode()).gpu
+    gpu = decode([f"[{written}]".encode()]).gpu
     assert list(zip(gpu.start_ns.tolist(), gpu.duration_ns.tolist(), strict=True)) == times
 
 
 def test_whole_microseconds_since_1970_are_exact() -> None:
-    found = decode(kernels((1689180447559961, 3)))
+    found = decode([kernels((1689180447559961, 3))])
     assert found.gpu.start_ns.tolist() == [1689180447559961000]
     assert (found.coarse, found.clipped) == (0, 0)
 
@@ -43,7 +44,7 @@ def test_events_of_other_phases_are_counted_and_passed_over(phase: str) -> None:
         {"name": "x", "ph": phase, "cat": "kernel", "ts": "not a time", "args": 5},
         {"cat": "cpu_op", "ph": phase},
     ]
-    found = decode(json.dumps(content).encode())
+    found = decode([json.dumps(content).encode()])
     assert (found.count, len(found.gpu), len(found.operators)) == (2, 0, 0)
 
 
@@ -55,7 +56,7 @@ def test_numbers_written_as_words_are_numbers_and_what_is_absent_is_missing() ->
         "dur": "1.5",
         "args": {"bytes": "60", "stream": 2},
     }
-    gpu = decode(json.dumps([event]).encode()).gpu
+    gpu = decode([json.dumps([event]).encode()]).gpu
     assert (
         gpu.start_ns[0],
         gpu.duration_ns[0],
@@ -77,7 +78,7 @@ def test_threads_are_numbered_over_all_groups() -> None:
         {"ph": "X", "cat": "cuda_runtime", "pid": 3, "tid": 4, "ts": 0, "dur": 1},
         {"ph": "X", "cat": "cuda_runtime", "pid": "Spans", "tid": 4, "ts": 0, "dur": 1},
     ]
-    found = decode(json.dumps(events).encode())
+    found = decode([json.dumps(events).encode()])
     assert found.operators.threads[0] == found.launches.threads[0]
     assert found.processes(found.launches).tolist() == [3, MISSING]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flopcast.readers.kineto import devices_of, is_rocm
-from flopcast.readers.kineto_decode import DeviceProperties
+from flopcast.readers.kineto_events import DeviceProperties
 from flopcast.remarks import Remark, remark
 
 GIB = 2**30
