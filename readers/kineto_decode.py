@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -60,8 +60,8 @@ class Events:
     `numbers` are 1-based places in the file, `threads` places in `Document.threads`; times count
     from the file's base on. `integers` are arguments by the name of their field, `MISSING` where an
     event does not have one, `sizes` grid and block, of shape (n, 3). `raw` has all arguments, as
-    bytes of the file, of events whose arguments are not in columns. A name of many events is one
-    object.
+    bytes of the file, of events whose arguments are not in columns; these have no `numbers` and
+    `categories`. A name of many events is one object.
     """
 
     numbers: IntArray
@@ -185,7 +185,7 @@ def _document(parts: Iterable[Piece]) -> Document:
     if not isinstance(base_ns, int) or abs(base_ns) > _FARTHEST_NS:
         raise OverflowError("baseTimeNanoseconds is not a time")
     gpu, launches = groups[Group.GPU], groups[Group.LAUNCH]
-    tables = {kind: group.together() for kind, group in groups.items()}
+    tables = {kind: group.events() for kind, group in groups.items()}
     # Threads are numbered in the order in which the groups name them, however the file was cut.
     given = np.concatenate([table.threads for table in tables.values()])
     order = pd.unique(given)
@@ -263,7 +263,19 @@ class _Group:
         if shape is not None:
             values = msgspec.structs.astuple(shape())
             self._absent = dict(zip(shape.__struct_fields__, values, strict=True))
-        self._parts: list[Events] = []
+        self._names: list[str] = []
+        self._categories: list[Category] = []
+        self._numbers, self._places = Growing(), Growing()
+        self._start_ns, self._duration_ns = Growing(), Growing()
+        self._columns: dict[str, Growing | list[str]] = {}
+        for name, absent in self._absent.items():
+            if isinstance(absent, str):
+                self._columns[name] = []
+            elif isinstance(absent, tuple):
+                self._columns[name] = Growing(len(absent))
+            else:
+                self._columns[name] = Growing()
+        self._raw = Texts()
         self.untimed: list[int] = []
         self.coarse = self.clipped = 0
 
@@ -276,7 +288,7 @@ class _Group:
 
     def add(self, events: list[Any], places: IntArray, before: int) -> None:
         """Take the events at these places of a piece, before which the file has so many."""
-        if not len(places) and self._parts:
+        if not len(places):
             return
         every: list[Event] = [events[place] for place in places.tolist()]
         ts = np.fromiter(map(attrgetter("ts"), every), np.float64, len(places))
@@ -290,104 +302,103 @@ class _Group:
         far = (np.abs(ts) > _FARTHEST_US) | (np.abs(dur) > _FARTHEST_US)
         self.clipped += int(far.sum())
         self.coarse += int(((np.abs(ts) >= _EXACT_US) & (ts != np.floor(ts))).sum())
-        self._parts.append(self._columns(every, numbers, ts, dur))
+        self._start_ns.add(_nanoseconds(ts))
+        self._duration_ns.add(_nanoseconds(dur))
+        self._add(every, numbers)
 
-    def together(self) -> Events:
-        """Return all events, and forget them."""
-        parts, self._parts = self._parts, []
-        return _together(parts)
+    def events(self) -> Events:
+        """Return all events."""
+        columns: dict[str, Any] = {"integers": {}, "sizes": {}, "words": {}}
+        for name, column in self._columns.items():
+            if isinstance(column, list):
+                columns["words"][name] = column
+            elif column.width > 1:
+                columns["sizes"][name] = column.values
+            else:
+                columns["integers"][name] = column.values
+        return Events(
+            numbers=self._numbers.values,
+            categories=self._categories,
+            names=self._names,
+            threads=self._places.values,
+            start_ns=self._start_ns.values,
+            duration_ns=self._duration_ns.values,
+            raw=self._raw,
+            **columns,
+        )
 
-    def _columns(
-        self, events: list[Event], numbers: IntArray, ts: FloatArray, dur: FloatArray
-    ) -> Events:
+    def _add(self, events: list[Event], numbers: IntArray) -> None:
         threads, words = self._threads, self._words
         places = [threads.setdefault((event.pid, event.tid), len(threads)) for event in events]
-        columns: dict[type, dict[str, Any]] = {int: {}, tuple: {}, str: {}}
-        raw: Sequence[Buffer] = []
+        self._places.add(np.array(places, dtype=np.int64))
+        self._names += [words.setdefault(event.name, event.name) for event in events]
         if self._decoder is None:
-            raw = Texts.of([event.args for event in events])
-        else:
-            arguments = [self._decoder.decode(event.args) for event in events]
-            for name, absent in self._absent.items():
-                values = map(attrgetter(name), arguments)
-                columns[type(absent)][name] = _TO_COLUMN[type(absent)](values, len(events))
-        for name, column in columns[str].items():
-            columns[str][name] = [words.setdefault(word, word) for word in column]
-        return Events(
-            numbers=numbers,
-            categories=[event.cat for event in events],
-            names=[words.setdefault(event.name, event.name) for event in events],
-            threads=np.array(places, dtype=np.int64),
-            start_ns=_nanoseconds(ts),
-            duration_ns=_nanoseconds(dur),
-            integers=columns[int],
-            sizes=columns[tuple],
-            words=columns[str],
-            raw=raw,
-        )
+            self._raw.add([event.args for event in events])
+            return
+        self._numbers.add(numbers)
+        self._categories += [event.cat for event in events]
+        arguments = [self._decoder.decode(event.args) for event in events]
+        for name, column in self._columns.items():
+            values = map(attrgetter(name), arguments)
+            if isinstance(column, list):
+                column += [words.setdefault(word, word) for word in values]
+                continue
+            if column.width > 1:
+                values = chain.from_iterable(values)
+            column.add(np.fromiter(values, np.int64, len(events) * column.width))
+
+
+class Growing:
+    """A column of int64 that grows at its end; what is not yet filled takes no memory."""
+
+    def __init__(self, width: int = 1) -> None:
+        self.width = width
+        self._values = np.empty(2**12, dtype=np.int64)
+        self._filled = 0
+
+    @property
+    def values(self) -> IntArray:
+        """The values, (n,), or (n, width) where that is more than one."""
+        values = self._values[: self._filled]
+        if self.width > 1:
+            return values.reshape(-1, self.width)
+        return values
+
+    def add(self, values: IntArray) -> None:
+        """Put values behind those that are there."""
+        filled = self._filled + len(values)
+        if filled > len(self._values):
+            longer = np.empty(2 * filled, dtype=np.int64)
+            longer[: self._filled] = self._values[: self._filled]
+            self._values = longer
+        self._values[self._filled : filled] = values
+        self._filled = filled
 
 
 class Texts(Sequence[Buffer]):
     """Many short texts, the bytes of some thousands of them in one object."""
 
-    def __init__(self, parts: Sequence[tuple[bytes, IntArray]]) -> None:
-        self._parts = parts  # texts end to end, and where each of them ends
-        self._begins = np.cumsum([0, *(len(ends) for _, ends in parts)]).tolist()
+    def __init__(self) -> None:
+        self._texts: list[bytes] = []
+        self._ends: list[IntArray] = []  # where each text ends among those that were added with it
+        self._begins = [0]
 
-    @classmethod
-    def of(cls, texts: Sequence[msgspec.Raw]) -> Self:
-        """Return these texts, copied."""
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        return cls([(b"".join(texts), np.cumsum(lengths))])
-
-    @classmethod
-    def together(cls, several: Iterable[Self]) -> Self:
-        """Return the texts of several, one after the other."""
-        return cls([part for texts in several for part in texts._parts])
+    def add(self, texts: Sequence[msgspec.Raw]) -> None:
+        """Put copies of texts behind those that are there."""
+        lengths = np.fromiter(map(len, texts), np.int32, len(texts))
+        self._texts.append(b"".join(texts))
+        self._ends.append(np.cumsum(lengths))
+        self._begins.append(self._begins[-1] + len(texts))
 
     def __len__(self) -> int:
         return self._begins[-1]
 
     def __getitem__(self, place: Any) -> Any:
-        which = bisect_right(self._begins, place) - 1
-        text, ends = self._parts[which]
-        local = place - self._begins[which]
+        part = bisect_right(self._begins, place) - 1
+        ends = self._ends[part]
+        local = place - self._begins[part]
         begin = ends[local - 1] if local else 0
-        return text[begin : ends[local]]
-
-
-def _together(parts: list[Events]) -> Events:
-    """Return the events of several tables in one."""
-    first, *rest = parts
-    if not rest:
-        return first
-    columns: dict[str, Any] = {}
-    for column in fields(Events):
-        values = [getattr(part, column.name) for part in parts]
-        if isinstance(values[0], dict):
-            columns[column.name] = {
-                name: _joined([value[name] for value in values]) for name in values[0]
-            }
-        else:
-            columns[column.name] = _joined(values)
-    return Events(**columns)
-
-
-def _joined(values: list[Any]) -> Any:
-    if isinstance(values[0], np.ndarray):
-        return np.concatenate(values)
-    if isinstance(values[0], Texts):
-        return Texts.together(values)
-    return list(chain.from_iterable(values))
-
-
-_TO_COLUMN: dict[type, Callable[[Any, int], Any]] = {
-    int: lambda values, count: np.fromiter(values, np.int64, count),
-    tuple: lambda values, count: np.fromiter(
-        chain.from_iterable(values), np.int64, 3 * count
-    ).reshape(count, 3),
-    str: lambda values, count: list(values),
-}
+        return self._texts[part][begin : ends[local]]
 
 
 def _nanoseconds(times: FloatArray) -> IntArray:
