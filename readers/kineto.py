@@ -62,6 +62,7 @@ from ..traces.dispatches import (
     in_order,
     range_table,
 )
+from ..workers import release_memory
 from .base import MOST_RANKS, DataFile, Options, TraceReader, of_file, register
 from .files import chunks, view
 from .kineto_decode import (
@@ -785,6 +786,7 @@ class KinetoReader(TraceReader):
                 document = decode(chunks(file.path, max_bytes=options.trace_bytes))
             except UncutError:
                 document = decode_whole(view(file.path, max_bytes=options.trace_bytes))
+            release_memory()
             steps = steps_of(document)
             calls = _calls(document) if options.calls else empty_calls()
             if not len(document.gpu):

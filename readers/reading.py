@@ -54,7 +54,7 @@ from ..table.refusals import row_refused
 from ..traces.dispatches import Finding, Trace
 from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, Overview, annotate, measurements, overview
-from ..workers import Jobs, pool
+from ..workers import Jobs, pool, release_memory
 from .base import (
     GRID_NOT_RECORDED,
     MOST_LINES,
@@ -184,6 +184,7 @@ def read_trace(source: Source, options: Options) -> Annotated:
     """
     assert isinstance(source.reader, TraceReader)
     trace = source.reader.trace(source.files, options)
+    release_memory()
     default = options.defaults.get("device", "")
     words = as_text(trace.dispatches["device"])
     names = {word: canonical_device(word or default) for word in words.unique()}

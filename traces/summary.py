@@ -217,6 +217,7 @@ def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> 
     deviation = (duration - median.to_numpy()[codes]).abs().groupby(codes, sort=True).median()
     count = repeats.size()
     rows = first.drop(columns=["duration_us"]).assign(
+        kernel=first["kernel"].astype("str"),
         duration_us=median.to_numpy(),
         spread_us=np.where(count > 1, deviation, np.nan),
         repeats=count.to_numpy(dtype=float),
@@ -282,18 +283,24 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _kernels(names: pd.Series, code: np.ndarray) -> np.ndarray:
-    """Return what each call ran, by the number of the call of each activity: the names, sorted, each once."""
-    launched = pd.DataFrame(
-        {"call": code, "name": names.astype("str").to_numpy()}
-    ).drop_duplicates()
+def _kernels(names: pd.Series, code: np.ndarray) -> pd.Categorical:
+    """Return what each call ran, by the number of the call of each activity: the names, sorted, each once.
+
+    Names of kernels are long: none is made anew for each call.
+    """
+    words = names.astype("category").cat
+    levels = [str(level) for level in words.categories]
+    texts: dict[str, int] = {}
+    numbers = np.array([texts.setdefault(level, len(texts)) for level in levels], dtype=np.int64)
+    launched = pd.DataFrame({"call": code, "name": words.codes.to_numpy()}).drop_duplicates()
     several = launched["call"].duplicated(keep=False).to_numpy()
-    kernels = np.full(int(code.max()) + 1, "", dtype=object)
-    calls, words = launched["call"].to_numpy(), launched["name"].to_numpy(dtype=object)
-    kernels[calls[~several]] = words[~several]
-    for call, own in pd.Series(words[several]).groupby(calls[several]):
-        kernels[int(str(call))] = " + ".join(sorted(map(str, own)))
-    return kernels
+    calls, places = launched["call"].to_numpy(), launched["name"].to_numpy()
+    kernels = np.zeros(int(code.max()) + 1, dtype=np.int64)
+    kernels[calls[~several]] = numbers[places[~several]]
+    for call, own in pd.Series(places[several]).groupby(calls[several]):
+        text = " + ".join(sorted(levels[place] for place in own))
+        kernels[int(str(call))] = texts.setdefault(text, len(texts))
+    return pd.Categorical.from_codes(kernels.tolist(), categories=pd.Index(list(texts)))
 
 
 def call_codes(table: pd.DataFrame) -> np.ndarray:
