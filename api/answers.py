@@ -24,6 +24,7 @@ from ..readers.files import (
     with_points,
 )
 from ..readers.tidy import numbers_or_text
+from ..report.answer_schema import check_answer
 from ..report.figures import intervals
 from ..report.forecast import SCHEMA, SPREAD_OF
 from ..report.notebook import Figures, framed
@@ -152,6 +153,7 @@ def read_predictions(file: str | Path) -> Prediction:
     if path.suffix.lower() == ".json":
         try:
             report = json.loads(path.read_bytes())
+            check_answer(report, "rows", str(path))
             frame = pd.DataFrame(report.pop("rows"))
         except (
             OSError,

@@ -35,6 +35,7 @@ from ..readers.base import TRACE_BYTES
 from ..readers.files import content, head
 from ..readers.labels import canonical_device
 from ..remarks import Remark
+from ..report.answer_schema import check_answer
 from ..report.comparing import (
     Answers,
     answers_of_estimates,
@@ -486,13 +487,16 @@ def _answers(given: object) -> dict[str, Any] | None:
     if {"rows", "median_predicted"} <= found.keys():
         return {"predictions": read_predictions(file)}
     if {"question", "fronts"} <= found.keys():  # the page's JSON: the best ways alone
+        check_answer(found, "best", str(file))
         return {
             "ways": pd.DataFrame(found["best"]).assign(
                 model=found["question"]["model"], level=found["level"]
             )
         }
-    if _KINDS.keys() & found.keys():
-        return found
+    for key in ("classes", "forecasts"):
+        if key in found:
+            check_answer(found, key, str(file))
+            return found
     return None
 
 

@@ -1,8 +1,8 @@
-"""Reading a large PyTorch trace against a JSON parser that builds everything, and against HolisticTraceAnalysis.
+"""Reading a large PyTorch trace against JSON parsers that build everything, and against HolisticTraceAnalysis.
 
 The file is a real trace repeated, times and numbers shifted, so that it is one long recording. Ours
-goes all the way to the joined dispatch table; `orjson.loads` only parses; HolisticTraceAnalysis
-parses to its own table, without operators.
+goes all the way to the joined dispatch table; `msgspec.json.decode` and `orjson.loads` only parse;
+HolisticTraceAnalysis parses to its own table, without operators.
 """
 
 from __future__ import annotations
@@ -64,7 +64,15 @@ def traces(data: Path, megabytes: int) -> Iterator[Comparison]:
                 "flopcast, joined table", lambda: KinetoReader().trace([file], Options())
             ),
             peers=(
-                Contender("orjson.loads alone, no gc", lambda: parsed(whole), missing=without),
+                Contender(
+                    "msgspec.json.decode alone, no gc",
+                    lambda: parsed(whole, "msgspec.json", "decode"),
+                ),
+                Contender(
+                    "orjson.loads alone, no gc",
+                    lambda: parsed(whole, "orjson", "loads"),
+                    missing=without,
+                ),
                 *holistic(path),
             ),
             nothing=Contender("do nothing (bytes)", path.read_bytes),
@@ -113,9 +121,9 @@ def peak_of(path: Path, size: int) -> str:
     return f" (resident memory: {int(done.stdout) / size:.2f} times the file)"
 
 
-def parsed(whole: bytes) -> Any:
+def parsed(whole: bytes, module: str, function: str) -> Any:
     """Return all of the JSON as Python objects, without the collector, which would double the time."""
-    loads = importlib.import_module("orjson").loads
+    loads = getattr(importlib.import_module(module), function)
     gc.disable()
     try:
         return loads(whole)

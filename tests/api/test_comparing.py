@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.evaluation.paired import common_rows, drift
 from flopcast.tests.commands.running import call
+from flopcast.tests.fuzz.corpus import answers
 from flopcast.tests.readers.kineto.made_up import write_trace
 
 
@@ -509,3 +512,51 @@ def test_several_traces_are_compared_step_by_step_only_where_all_have_steps(tmp_
     assert {(one["name"], one["against"]) for one in answers if one["what"].startswith("end")} == {
         ("b.json", "+0 µs (+0.0 %)"), ("c.json", "+0 µs (+0.0 %)"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["project.json", "forecast.json", "predicted.json"])
+def test_a_saved_answer_is_compared_with_itself_and_refused_where_a_value_cannot_be(
+    tmp_path: Path, name: str
+) -> None:
+    sound = json.loads(answers()[name])
+    path = tmp_path / name
+    path.write_text(json.dumps(sound))
+    (tmp_path / "first").mkdir()
+    first = tmp_path / "first" / name
+    first.write_text(json.dumps(sound))
+    assert len(fc.compare(first, path).table)
+    for place, value in _places(sound):
+        if place[-1] in READ:
+            for wrong in ([], {"a": 1}, "x" if isinstance(value, float) else 7):
+                path.write_text(json.dumps(_with(sound, place, wrong)))
+                with suppress(FlopcastError):
+                    fc.compare(first, path).document()
+
+
+READ = (
+    "interval", "level", "tornado", "low_us", "high_us", "sigma", "projected_us", "lower_us", "classes", "law",
+    "forecasts", "asked", "predicted", "lower", "upper", "unit", "spreads", "rows", "target", "metric", "predicted_us",
+    "extrapolated",
+)  # fmt: skip
+"""Keys of answers that a comparison reads."""
+
+
+def _places(found: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield where each value of a JSON document stands, of lists the first entry alone."""
+    if place:
+        yield place, found
+    if isinstance(found, dict):
+        for key, value in found.items():
+            yield from _places(value, (*place, key))
+    elif isinstance(found, list) and found:
+        yield from _places(found[0], (*place, 0))
+
+
+def _with(found: Any, place: tuple[Any, ...], value: Any) -> Any:
+    """Return a copy of a JSON document with another value at a place."""
+    copy = json.loads(json.dumps(found))
+    inside = copy
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = value
+    return copy

@@ -6,19 +6,27 @@ of several commands it goes to, and one in 32 also becomes a page.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
+import pyarrow.parquet as pq
 from rich.console import Console
 
 import flopcast as fc
 from flopcast.api.forecasting import calibrate
+from flopcast.datasets import kept as kept_tables
+from flopcast.errors import DataError
+from flopcast.evaluation.crossval import cross_validate
+from flopcast.evaluation.observers.resume import KeptFits
 from flopcast.hardware import read_networks
 from flopcast.output import dumps
 from flopcast.power.profile import profile_files
@@ -32,16 +40,23 @@ from flopcast.report.run_folder import read_metrics, read_run
 from flopcast.report.terminal import print_document
 from flopcast.report.training import seal_document, training_document
 from flopcast.sealing import MANIFEST, check, seal
+from flopcast.tests.evaluation.test_crossval import make_data
 from flopcast.tests.fuzz.corpus import (
     ASKED,
+    FITS,
+    FITTED,
     PRODUCTS,
     STORED,
     Files,
+    answers,
+    cached,
     job_trace,
     runs,
     serving_model,
 )
+from flopcast.workloads import serving_artifact
 from flopcast.workloads.releases import Release, as_toml
+from flopcast.workloads.serving_artifact import SEAL, seal_of
 from flopcast.workloads.serving_model import ServingModel
 
 PAGES: Final = 32
@@ -278,8 +293,66 @@ def _calibration(path: Path, number: int) -> None:
     _shown(fc.forecast("llama-3.1-8b", release=str(own), **asked).document(), number)
 
 
+def _gpu(path: Path, number: int) -> None:
+    """Ask of a GPU file what it takes to serve and to train there; one in eight projects a trace to it."""
+    if number % 8 == 0:
+        trace = _beside(path, "trace.json", job_trace())
+        _shown(fc.project(trace, path, samples=16, ranks=16).document(), number)
+        return
+    asked = {**(SERVED if number % 2 else TRAINED), "gpu": path}
+    _shown(fc.forecast("llama-3.1-8b", **asked).document(), number)
+
+
+def _fits(path: Path, number: int) -> None:
+    """Go on from the fits of a training, each line sealed anew."""
+    of = msgspec.json.encode(FITS)
+    first, *lines = path.read_bytes().splitlines() or [b""]
+    for place, line in enumerate(lines):
+        text = line.partition(b" ")[2]
+        lines[place] = hashlib.sha256(of + b"\n" + text).hexdigest().encode() + b" " + text
+    path.write_bytes(b"".join(line + b"\n" for line in (first, *lines)))
+    kept = KeptFits(path, FITS, resume=True)
+    found = cross_validate(make_data(), [FITTED], observers=[kept])
+    for scheme in found.schemes.values():
+        values = scheme.predictions.to_numpy()
+        if not np.isfinite(values).all() or np.abs(values).max() > 1000 * found.observed.max():
+            raise ImpossibleError(f"predictions: {np.abs(values).max()}")
+
+
+def _cache(path: Path, number: int) -> None:
+    """Look into a folder of the cache of public tables as it was brought, one file of it or of its digests damaged."""
+    inside = [one for one in path.parents if one.name == "brought"]
+    place = inside[0] if inside else path.with_name("brought")
+    _written(place.parent, cached())
+    wrong = kept_tables.problem(place)
+    if not wrong and any(
+        (place.parent / name).read_bytes() != content
+        for name, content in cached().items()
+        if name.startswith("brought/")
+    ):
+        raise ImpossibleError("an edited table is believed")
+    if wrong:
+        raise DataError(wrong, source=str(place))
+
+
+def _answer(path: Path, number: int) -> None:
+    """Compare a saved answer with the sound one of its kind, or with another kind."""
+    sound = answers()
+    name = path.name if path.name in sound and number % 4 else sorted(sound)[number % len(sound)]
+    _shown(fc.compare(path, _beside(path, name, sound[name])).document(), number)
+
+
 def _release(path: Path, number: int) -> None:
     _shown(fc.forecast("llama-3.1-8b", release=str(path), **SERVED).document(), number)
+
+
+def _sealed_serving_model(path: Path, number: int) -> None:
+    """Forecast by a model of serving that was sealed anew after it was damaged."""
+    with suppress(Exception):  # what cannot be read is not sealed
+        table, texts = serving_artifact._read(path)
+        texts[SEAL] = seal_of(table, texts)
+        pq.write_table(table.replace_schema_metadata(texts), path)
+    _serving_model(path, number)
 
 
 def _serving_model(path: Path, number: int) -> None:
@@ -313,5 +386,6 @@ BEHIND: Final[dict[str, Callable[[Path, int], None]]] = {
     "train": _train, "validate": _validate, "predict": _predict, "check": _check, "compare": _compare,
     "project": _project, "network": _network, "config.json": _forecast, "ONNX": _onnx, "layers": _layers,
     "cases": _cases, "calibration": _calibration, "release": _release, "serving model": _serving_model,
-    "scale": _scale, "power profile": _power_profile,
+    "scale": _scale, "power profile": _power_profile, "GPU": _gpu, "fits": _fits, "cache": _cache, "answer": _answer,
+    "sealed serving model": _sealed_serving_model,
 }  # fmt: skip

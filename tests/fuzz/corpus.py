@@ -10,8 +10,9 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import RandomForestRegressor
@@ -19,9 +20,15 @@ from sklearn.linear_model import LinearRegression
 
 import flopcast as fc
 from flopcast.benchmarks.power_simulator import Scenario, simulate
+from flopcast.datasets.kept import record
+from flopcast.evaluation.crossval import cross_validate
+from flopcast.evaluation.observers.resume import KeptFits
 from flopcast.models import artifact
 from flopcast.models.artifact import describe_features
+from flopcast.models.base import Candidate
+from flopcast.output import dumps
 from flopcast.sealing import seal
+from flopcast.tests.evaluation.test_crossval import make_data
 from flopcast.tests.models import test_stored_runs
 from flopcast.tests.power import test_logs
 from flopcast.tests.readers import (
@@ -377,6 +384,68 @@ def serving_model() -> bytes:
 
 
 @cache
+def answers() -> Files:
+    """Return saved answers: a projection, a forecast, predictions."""
+
+    def save(folder: Path) -> None:
+        (folder / "trace.json").write_text(job_trace())
+        projected = fc.project(
+            folder / "trace.json", "MI355X", default={"device": "MI300X"}, samples=16
+        )
+        forecast = fc.forecast(
+            "llama-3.1-8b", gpu="MI300X", gpus=8, batch=8, input_len=128, output_len=64
+        )
+        for name, found in (("project.json", projected), ("forecast.json", forecast)):
+            (folder / name).write_text(dumps(found.document().data, missing=True))
+        for name, content in runs()["paired"].items():
+            (folder / "paired" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "paired" / name).write_bytes(content)
+        (folder / "asked.csv").write_text(ASKED)
+        fc.predict(folder / "paired", folder / "asked.csv", out=folder / "predicted.json")
+
+    made = _made(save)
+    return {name: made[name] for name in ("project.json", "forecast.json", "predicted.json")}
+
+
+FITS: Final = {"data": "a", "seed": "0"}
+FITTED: Final = Candidate("OLS", LinearRegression(), "measured time")
+
+
+@cache
+def fits() -> bytes:
+    """Return the fits of a cross-validation that ended early."""
+
+    def save(folder: Path) -> None:
+        cross_validate(make_data(), [FITTED], observers=[KeptFits(folder / "run.fits", FITS)])
+
+    first, *lines = _made(save)["run.fits"].splitlines()
+    texts = [first]
+    for line in lines[:5]:
+        fit = msgspec.json.decode(line.partition(b" ")[2])
+        fit[5] = 1.0  # the seconds it took
+        texts.append(b"0 " + msgspec.json.encode(fit))
+    return b"".join(text + b"\n" for text in texts)
+
+
+@cache
+def cached() -> Files:
+    """Return a folder of the cache of public tables and its digests."""
+
+    def save(folder: Path) -> None:
+        (folder / "brought" / "deep").mkdir(parents=True)
+        (folder / "brought" / "tidy.csv").write_text(TIDY)
+        (folder / "brought" / "deep" / "gpu.toml").write_text(GPU)
+        record(folder / "brought")
+        listed = folder / "brought.json"
+        entries = json.loads(listed.read_text())
+        for entry in entries.values():
+            entry.update(changed_ns=0, inode_changed_ns=0)
+        listed.write_text(json.dumps(entries))
+
+    return _made(save)
+
+
+@cache
 def seeds() -> dict[str, list[Files]]:
     """Return the inputs of each target but those of `seeds_behind`."""
     hipblaslt = (
@@ -516,6 +585,11 @@ def seeds_behind() -> dict[str, list[Files]]:
         "serving model": [_one("own.parquet", serving_model())],
         "scale": [_one("sizes.csv", SIZES), _one("sizes.parquet", _parquet(SIZES))],
         "power profile": [_power()],
+        "GPU": [_one("gpu.toml", GPU)],
+        "fits": [_one("run.fits", fits())],
+        "cache": [{name: content} for name, content in cached().items()],
+        "answer": [{name: content} for name, content in answers().items()],
+        "sealed serving model": [_one("own.parquet", serving_model())],
     }
 
 
