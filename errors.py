@@ -241,9 +241,3 @@ class NotPublishedError(FlopcastError):
 class ArtifactError(FlopcastError):
     """A run folder is missing, foreign, damaged, or does not fit the data it is applied to."""
 
-
-class UnsealedWarning(UserWarning):
-    """A run of an earlier version has no manifest of its files: nothing says that they belong together."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(visible(message))

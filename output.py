@@ -52,6 +52,8 @@ FILES: Final = {
 """What the folder of an answer holds, by what was asked: JSON, page, and what stands beside them."""
 METADATA: Final = b"flopcast"
 """Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
+SCHEMA: Final = 1
+"""Version of all that flopcast writes to be read by programs; readers refuse another. One until the first release."""
 MADE_BY: Final = {"made_by": "flopcast"}
 """What JSON begins with that is a result by itself."""
 MARK: Final = "made by flopcast"
@@ -208,14 +210,21 @@ def is_as_written(file: Path, table: pa.Table) -> bool:
     return file.is_file() and file.read_bytes() == text.getvalue()
 
 
-def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] = ()) -> None:
+def check_output(
+    out: Path | None,
+    names: Collection[str],
+    data: Iterable[Path] = (),
+    *,
+    checked: Collection[str] = (),
+) -> None:
     """Refuse ``out``, if any, as the folder of a result made of such files; call it before the work, not after.
 
     It need not exist. A folder that holds nothing else, and of which a file says that flopcast
     wrote it, is an earlier result and will be replaced; one with other files in it is somebody's
     data, and none of the ``data`` that are read may be replaced. Raises DataError: ``out`` is a
     file, holds other files or one that is read, or cannot be written; or its files are not
-    flopcast's, and `replacing` does not allow to replace them.
+    flopcast's, and `replacing` does not allow to replace them. Of the ``names`` those are
+    ``checked`` that are folders whose content the caller has looked at.
     """
     if out is None:
         return
@@ -223,7 +232,7 @@ def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] 
         if not out.is_dir():
             raise DataError("is a file: choose another folder", source=str(out))
         foreign = sorted({item.name for item in out.iterdir()} - set(names))
-        foreign += _unmarked_within(out)
+        foreign += _unmarked_within(out, checked)
         if foreign:
             raise DataError(
                 f"holds other files ({', '.join(foreign[:5])}): choose another", source=str(out)
@@ -240,10 +249,11 @@ def check_output(out: Path | None, names: Collection[str], data: Iterable[Path] 
     check_folder(out)
 
 
-def _unmarked_within(out: Path) -> list[str]:
+def _unmarked_within(out: Path, checked: Collection[str]) -> list[str]:
     """Return the files in the folders of a result that flopcast did not write: it replaces these folders as a whole."""
     held = sorted(file for file in out.glob("*/**/*") if not file.is_dir())
-    return [str(file.relative_to(out)) for file in held if not is_marked(file)]
+    inside = [file.relative_to(out) for file in held if not is_marked(file)]
+    return [str(file) for file in inside if file.parts[0] not in checked]
 
 
 def check_folder(out: Path) -> None:

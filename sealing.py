@@ -2,7 +2,7 @@
 
 So metrics, predictions, model and page belong to one another, and the data they were made from are
 named once, by the SHA-256 that metrics and model state too. Whoever reads a run folder calls
-`check` first; runs of before are not sealed and say so. Somebody who changes a run and seals it
+`check` first. Somebody who changes a run and seals it
 anew cannot be told from its maker: a signature of the manifest can (``ssh-keygen -Y sign -n
 flopcast``), which `signed_by` verifies.
 """
@@ -14,23 +14,19 @@ import json
 import os
 import stat
 import subprocess
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from .errors import ArtifactError, UnsealedWarning, few
+from .errors import ArtifactError, few
+from .output import SCHEMA
 
-SCHEMA: Final = 1  # version of the manifest
 MANIFEST, SIGNATURE = "manifest.json", "manifest.json.sig"
 NAMESPACE: Final = "flopcast"
 """What a signature is for, ``-n`` of ``ssh-keygen -Y``: one that was made for mail is none of a run."""
 METRICS, MODEL = "metrics.json", "model/manifest.json"
-_SEALED_SINCE: Final = 3  # schema of metrics and model since which a run has a manifest: without one, it was taken away
-_SEALED_HOLD: Final = {METRICS: ("data", "irregular"), MODEL: ("estimator", "unpacked_bytes")}
-"""A key, and one in it, that no earlier schema has, whatever the file states."""
 _MOST_TEXT: Final = 2**26  # bytes of a file of JSON
 _HINT: Final = "take the whole run from where it was made, or train again"
 
@@ -69,8 +65,8 @@ def seal(folder: Path) -> Manifest:
     return manifest
 
 
-def check(folder: Path) -> Manifest | None:
-    """Return the manifest of a run folder that is as it was sealed; None of a run of before, with an `UnsealedWarning`.
+def check(folder: Path) -> Manifest:
+    """Return the manifest of a run folder that is as it was sealed.
 
     Hidden files (``.DS_Store``) are nobody's evidence and do not count.
 
@@ -82,24 +78,7 @@ def check(folder: Path) -> Manifest | None:
     """
     path = folder / MANIFEST
     if not os.path.lexists(path):
-        sealed = os.path.lexists(folder / SIGNATURE)
-        for name, (part, key) in _SEALED_HOLD.items():
-            stated = _stated(folder / name)
-            schema = stated.get("schema", 0)
-            sealed |= (
-                key in _part(stated, part) or not isinstance(schema, int) or schema >= _SEALED_SINCE
-            )
-        if sealed:
-            raise ArtifactError(
-                f"{path} is missing, so nobody knows whether the run is whole: {_HINT}"
-            )
-        _data_of(folder)
-        text = (
-            f"{folder} is not sealed (it is of an earlier version): its files may be of different "
-            "runs"
-        )
-        warnings.warn(text, UnsealedWarning, stacklevel=3)
-        return None
+        raise ArtifactError(f"{path} is missing, so nobody knows whether the run is whole: {_HINT}")
     manifest = _read(path)
     found = dict(_files(folder))
     if missing := sorted(set(manifest.files) - set(found)):

@@ -11,10 +11,28 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from .errors import ParameterError
 
+Names: TypeAlias = str | Sequence[str]
+"""``OLS,NNLS``, or a sequence of names."""
+Columns: TypeAlias = str | Sequence[str]
+"""``n,k``, or a sequence of columns."""
+Column: TypeAlias = str
+"""The name of a column of the data."""
+Counts: TypeAlias = str | Sequence[int]
+"""``1,2,4`` or ``1:8``, or a sequence of whole numbers."""
+Numbers: TypeAlias = str | Sequence[float]
+"""``8,16.5``, or a sequence of numbers."""
+Duration: TypeAlias = float | str
+"""Seconds, or ``20m``."""
+Margin: TypeAlias = float
+"""What counts as the same: 0.1 is within ±10 %."""
+Assigned: TypeAlias = Mapping[str, Any] | str | Iterable[str]
+"""``COLUMN=VALUE``, several of it, or a mapping."""
+AssignedCounts: TypeAlias = Mapping[str, int] | str | Iterable[str]
+"""``NAME=N``, several of it, or a mapping of whole numbers."""
 SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 BYTES: Final = {"K": 2.0**10, "M": 2.0**20, "G": 2.0**30, "T": 2.0**40}
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..output import replacing, unguarded
+from ..output import SCHEMA, replacing, unguarded
 from ..readers.base import LINE
 from ..readers.files import (
     PARQUET,
@@ -26,13 +26,16 @@ from ..readers.files import (
 from ..readers.tidy import numbers_or_text
 from ..report.answer_schema import check_answer
 from ..report.figures import intervals
-from ..report.forecast import SCHEMA, SPREAD_OF
-from ..report.notebook import Figures, framed
-from ..report.predictions import ABOUT, write_file
+from ..report.forecast import SPREAD_OF
+from ..report.notebook import Figures
+from ..report.predictions import ABOUT, predictions_document, to_json, write_file
+from ..report.result import Result
 from ..table.measurements import prediction_columns
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+    from ..report.document import Document
 
 ANSWER: Final = (
     "predicted",
@@ -47,7 +50,7 @@ WAY: Final = ("gpu", "gpus", "engine", "dtype", "kv_dtype", "replicas", "tp", "d
 
 
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Result):
     """What a run predicts for new workloads.
 
     Attributes
@@ -60,7 +63,7 @@ class Prediction:
         the reason. ``basis`` says what is known of the row, and so which intervals it has: ``known
         group``, ``new group``, outside the trained range ``beyond`` (the model answers), ``blend``
         or ``rule``, or ``law`` (`predict`).
-    report : dict
+    summary : dict
         Fit for JSON: the model, counts, why rows are extrapolated or not predicted, and remarks.
 
     Examples
@@ -75,13 +78,28 @@ class Prediction:
     """
 
     frame: pd.DataFrame
-    report: dict[str, Any]
+    summary: dict[str, Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "report", Figures(self.report))
+        object.__setattr__(self, "summary", Figures(self.summary))
 
-    def save(self, out: str | Path, *, overwrite: bool = False) -> None:
-        """Write the rows to .csv, .parquet or .xlsx, rows and report to .json; whole or not at all.
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows: `frame`."""
+        return self.frame
+
+    def document(self) -> Document:
+        """Return the summary and the first rows for readers."""
+        return predictions_document(self.frame, self.summary, whole=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary and, under ``rows``, every row as JSON types."""
+        return json.loads(to_json(self.frame, self.summary))
+
+    def save(
+        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write the rows to .csv, .parquet or .xlsx, rows and summary to .json, the page to .html; whole or not at all.
 
         Raises
         ------
@@ -89,8 +107,11 @@ class Prediction:
             If the suffix is another, or the file cannot be written, or flopcast did not write it
             and ``overwrite`` is not set.
         """
+        if Path(path).suffix.lower() == ".html":
+            super().save(path, made=made, overwrite=overwrite)
+            return
         with replacing(overwrite=overwrite):
-            write_file(self.frame, self.report, Path(out))
+            write_file(self.frame, self.summary, Path(path))
 
     def half_width(self, share: float = 0.9) -> float:
         """Return the half-width, relative to the prediction, that a share of the predicted rows does not exceed.
@@ -101,7 +122,7 @@ class Prediction:
             No row has an interval.
         """
         predicted, lower, upper = (
-            self.frame[name] for name in prediction_columns(self.report["metric"]).values()
+            self.frame[name] for name in prediction_columns(self.summary["metric"]).values()
         )
         widths = ((upper - lower) / (2 * predicted)).dropna()
         if widths.empty:
@@ -110,14 +131,11 @@ class Prediction:
 
     def plot_intervals(self) -> go.Figure:
         """Draw the predictions with their intervals, from the smallest to the largest; what is extrapolated apart."""
-        return intervals(self.frame, self.report["metric"])
+        return intervals(self.frame, self.summary["metric"])
 
     def __repr__(self) -> str:
-        counts = f"{self.report['predicted']} of {self.report['n']} workloads"
-        return f"<Prediction of {self.report['metric']} on {self.report['target']}: {counts}>"
-
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.frame)
+        counts = f"{self.summary['predicted']} of {self.summary['n']} workloads"
+        return f"<Prediction of {self.summary['metric']} on {self.summary['target']}: {counts}>"
 
 
 def read_predictions(file: str | Path) -> Prediction:
@@ -131,7 +149,7 @@ def read_predictions(file: str | Path) -> Prediction:
     Returns
     -------
     Prediction
-        Its ``report`` is whole of JSON; of a table it is what the rows say: metric, target, level
+        Its ``summary`` is whole of JSON; of a table it is what the rows say: metric, target, level
         and counts.
 
     Raises

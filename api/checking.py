@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -15,7 +15,8 @@ import pandas as pd
 
 from .. import sealing, values
 from ..errors import DataError, ParameterError, check_margin, check_number, counted, few
-from ..evaluation.advising import Need, check_need, choose, coordinates, expected_error, importance
+from ..evaluation import advising
+from ..evaluation.advising import check_need, choose, coordinates, expected_error, importance
 from ..evaluation.campaigns import Campaigns, stated
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
@@ -28,29 +29,31 @@ from ..laws.rates import on_each
 from ..models import artifact
 from ..operators.operators import work_of
 from ..operators.work import as_numbers
-from ..output import FILES, dumps, replacing, whole_folder
+from ..output import FILES, SCHEMA, dumps, replacing, whole_folder
 from ..readers import Measurements, read_rows
 from ..readers.labels import canonical_device
 from ..report.checking import CheckFacts, advice_document, check_document
-from ..report.document import Document
-from ..report.html import Shown, page
-from ..report.notebook import Figures, framed
+from ..report.document import Document, lines
+from ..report.html import page
+from ..report.notebook import Figures
 from ..report.predictions import Identity, in_order, write_file
-from ..report.run_folder import METRICS, REPORT, SCHEMA, check_run_folder
+from ..report.result import Result
+from ..report.run_folder import METRICS, REPORT, check_run_folder
 from ..report.training import left_out, training_document
 from ..table.conditions import Where
 from ..table.measurements import REFUSED, fill_text
 from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows_of
+from ..values import Assigned, Column, Columns, Duration, Margin
 from ..workers import one_thread
-from .devices import device
-from .predicting import RunLike, on_own_gpu, run_of
+from .devices import DeviceName, device
+from .predicting import RunFolder, RunGiven, RunLike, on_own_gpu, run_of
 from .tables import Data, items, load_measurements, refuse_unknown_models
 
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
 
 
 @dataclass(frozen=True)
-class Check(Shown):
+class Check(Result):
     """What new measurements say of a run.
 
     Attributes
@@ -71,13 +74,20 @@ class Check(Shown):
         document goes along.
     """
 
-    files = FILES["check"]
+    saved_as = FILES["check"]
     found: Checked
     rows: pd.DataFrame
     facts: CheckFacts
     run: RunLike
     measured: Measurements
-    learnt: Shown | None = None
+    learnt: Result | None = None
+
+    @property
+    def saved_besides(self) -> tuple[Path, ...]:
+        """The run that was corrected, where it was saved (`with_correction`)."""
+        if self.facts.saved:
+            return (Path(self.facts.saved),)
+        return ()
 
     @property
     def verdict(self) -> str:
@@ -178,57 +188,60 @@ class Check(Shown):
     def __repr__(self) -> str:
         return f"<Check of {self.facts.run}: {self.verdict}, {self.found.score.n} rows>"
 
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
-
 
 def check(
-    run: str | Path | RunLike,
+    run: RunGiven,
     *data: Data,
-    host: str | None = None,
-    target: str | None = None,
+    host: DeviceName | None = None,
+    target: DeviceName | None = None,
     interval: float = 0.9,
-    margin: float = 0.10,
+    margin: Margin = 0.10,
     where: Where = None,
-    group: str | Sequence[str] | None = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    group: Columns | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     keep: Collection[str] = (),
     seed: int = 0,
 ) -> Check:
-    """Score a run on new measurements, and say whether it still holds, is shifted, or must be trained again.
+    """Score a saved run on new measurements: still valid, shifted by a factor, to be retrained, or impossible to tell.
+
+    With ``host`` a device of the data takes the place of the run's host, and the answer says what
+    that costs. With ``target`` one takes the place of its target.
 
     Parameters
     ----------
     run : path or Run
-        Run folder that `train` wrote, or a run.
+        Run folder that `train` wrote.
     *data : path, DataFrame, Measurements, or a sequence of them
-        Measured on the target; where the run has a host, on both devices, and paired as for
-        `train`. Rows that the run was trained on are left out.
+        Files and folders of new measurements. They were measured on the target; where the run has a
+        host, on both devices, and paired as for `train`. Rows that the run was trained on are left
+        out.
     host : str, optional
-        A device in the data that takes the place of the run's host: the same GPU with another
-        driver, or half of it. Of a run from any GPU the one whose rows are asked about.
+        As for `train`: a device in the data that takes the place of the run's host: the same GPU
+        with another driver, or half of it. Of a run from any GPU the one whose rows are asked
+        about.
     target : str, optional
-        A device in the data that takes the place of the run's target: does the run hold, shifted,
-        for a third GPU? `curve`, with ``shifted_run``, says from how many of its rows on training
-        anew errs less. Of a run with many targets the one to score, whether it was trained or not.
+        As for `train`: a device in the data that takes the place of the run's target: does the run
+        hold, shifted, for a third GPU? `curve`, with ``shifted_run``, says from how many of its
+        rows on training anew errs less. Of a run with many targets the one to score, whether it was
+        trained or not.
     interval : float, default=0.9
-        Of the intervals whose coverage is tested.
+        As for `predict`: of those whose coverage is tested.
     margin : float, default=0.10
-        What counts as the same: the run is still valid where the shift is shown to lie within 10 %.
+        As for `validate`: the run is still valid where the shift is shown to lie within it.
     where : mapping, or sequence of str, optional
-        Which rows, as for `read`.
+        As for `read`.
     group : str or sequence of str, optional
-        Columns that make a group, by default those of the training (those of the operator where
-        they are devices, and one is scored); rows of one group are not counted as independent.
+        As for `train`: columns that make a group, by default those of the training (those of the
+        operator where they are devices, and one is scored); rows of one group are not counted as
+        independent.
     unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where the data do not state them as `read` needs them.
+        As for `read`.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
-        or little.
+        As for `read`.
     seed : int
-        Of the bootstrap.
+        As for `train`: of the bootstrap.
 
     Returns
     -------
@@ -322,6 +335,38 @@ def check(
         **others,
     )
     return Check(found, rows, facts, checked, measured)
+
+
+def with_correction(found: Check, *, corrected: RunFolder | None = None) -> Check:
+    """Return a check that says whether its run was saved corrected; it is where it is shifted.
+
+    Parameters
+    ----------
+    found : Check
+        What `check` returned.
+    corrected : path, optional
+        Where the run is shifted, save it corrected by the factor. As `Check.correct` does, which
+        refuses a run that is not.
+
+    Raises
+    ------
+    FlopcastError
+        The folder holds something that is not a run, or cannot be written.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
+    >>> found = run.check(fc.read(where={"m": (65, 256)}))
+    >>> with_correction(found) is found
+    True
+    """
+    if corrected is None:
+        return found
+    if found.correction is None:
+        return replace(found, facts=replace(found.facts, unsaved=str(corrected)))
+    found.correct(corrected)
+    return replace(found, facts=replace(found.facts, saved=str(corrected)))
 
 
 def _grouped_by(model: TrainedModel, group: str | Sequence[str] | None) -> Sequence[str] | None:
@@ -446,7 +491,7 @@ class NothingLeftError(DataError):
 
 
 @dataclass(frozen=True)
-class Advice:
+class Advice(Result):
     """What to measure next.
 
     Attributes
@@ -455,23 +500,30 @@ class Advice:
         The rows to measure on the target, the most useful first: what identifies each,
         ``predicted`` and its limits, ``group``, whether it is ``known`` from training, and
         ``cost_s``.
-    report : dict
+    summary : dict
         Fit for JSON: of which run, how many candidates, the budget, and the error expected now and
         after.
     """
 
     batch: pd.DataFrame
-    report: dict[str, Any]
+    summary: dict[str, Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "report", Figures(self.report))
+        object.__setattr__(self, "summary", Figures(self.summary))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The rows to measure: `batch`."""
+        return self.batch
 
     def document(self) -> Document:
         """Return the advice as `report` shows it."""
-        return advice_document(self.batch, self.report)
+        return advice_document(self.batch, self.summary)
 
-    def save(self, out: str | Path, *, overwrite: bool = False) -> None:
-        """Write the batch to .csv, .parquet or .xlsx, with the report to .json; whole or not at all.
+    def save(
+        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write the batch to .csv, .parquet or .xlsx, with the summary to .json, the page to .html; whole or not.
 
         Raises
         ------
@@ -479,56 +531,58 @@ class Advice:
             If the suffix is another, or the file cannot be written, or flopcast did not write it
             and ``overwrite`` is not set.
         """
+        if Path(path).suffix.lower() == ".html":
+            super().save(path, made=made, overwrite=overwrite)
+            return
         with replacing(overwrite=overwrite):
-            write_file(self.batch, self.report, Path(out))
+            write_file(self.batch, self.summary, Path(path))
 
     def __repr__(self) -> str:
         return (
-            f"<Advice for {self.report['run']}: {len(self.batch)} of {self.report['candidates']} "
+            f"<Advice for {self.summary['run']}: {len(self.batch)} of {self.summary['candidates']} "
             "rows>"
         )
 
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.batch)
-
 
 def advise(
-    run: str | Path | RunLike,
+    run: RunGiven,
     *candidates: Data,
     rows: int | None = None,
-    budget: float | str | None = None,
+    budget: Duration | None = None,
     row_seconds: float = ROW_SECONDS,
-    weight: str | None = None,
+    weight: Column | None = None,
     where: Where = None,
-    group: str | Sequence[str] | None = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    group: Columns | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     seed: int = 0,
 ) -> Advice:
-    """Choose which rows to measure on the target next, so that the run errs least on unseen groups.
+    """Choose what to measure next on the target: the batch that teaches a run most about unseen groups.
 
     Parameters
     ----------
     run : path or Run
-        Run folder that `train` wrote, or a run.
+        Run folder that `train` wrote.
     *candidates : path, DataFrame, Measurements, or a sequence of them
-        What could be measured: rows of the run's host, or shapes where it has none, with or without
-        a time. Rows of the target beside a host's count as measured already.
+        What could be measured: rows of the host, or shapes. Shapes are for a run that has no host,
+        with or without a time. Rows of the target beside a host's count as measured already.
     rows : int, optional
-        How many rows may be measured; or ``budget``.
+        As for `curve`: how many may be; or ``budget``.
     budget : float or str, optional
-        Seconds that may take: a row costs its ``cost_s``, where the candidates have that column,
-        else ``row_seconds``.
+        As for `train`: a row costs its ``cost_s``, where the candidates have that column, else
+        ``row_seconds``.
     row_seconds : float, default=10
-        Seconds that a row takes to set up and repeat.
+        Seconds of a row that has no column cost_s. That is what it takes to set up and repeat.
     weight : str, optional
-        Column of the candidates that says how much each counts in your workload (its calls, or its
-        time).
-    where, group, unit, default, rename
-        As for `flopcast.check`.
+        How much each candidate counts in your workload. A column of the candidates: its calls, or
+        its time.
+    where, unit, default, rename
+        As for `read`.
+    group : str or sequence of str, optional
+        As for `check`.
     seed : int
-        Of the sample of candidates, where there are more than 3 000.
+        As for `train`: of the sample of candidates, where there are more than 3 000.
 
     Returns
     -------
@@ -662,6 +716,20 @@ def advise(
     return Advice(table.iloc[batch].reset_index(drop=True), report)
 
 
+class Need(Result, advising.Need):
+    """How sure an answer is to be, how sure it is, and what would make it so: `evaluation.advising.Need`."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """What is known now, then after each further measurement: ``what`` and the share that is ``left``."""
+        return pd.DataFrame([("now", self.now), *self.ways], columns=["what", "left"])
+
+    def document(self) -> Document:
+        """Return the answer for readers."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Document(opening=[lines([str(self.told)], "answer")], data=data)
+
+
 def needed(
     run: str | Path | RunLike,
     need: float,
@@ -675,7 +743,8 @@ def needed(
     ----------
     run : path or Run
     need : float
-        The error that is allowed, as a share of the answer: 0.1.
+        How sure it must be: 0.1 asks for ±10 %, and what to measure for it. That is the error that
+        is allowed, as a share of the answer.
     *candidates : path, DataFrame, Measurements, or a sequence of them
         What could be measured, as for `advise`: the training data themselves, where they have rows
         of the host that the target lacks.
@@ -715,7 +784,7 @@ def needed(
     if now <= need or not items(candidates) or to_many:
         return Need(need, now, what=what)
     try:
-        told = advise(trained, *candidates, rows=MOST_ROWS, **settings).report
+        told = advise(trained, *candidates, rows=MOST_ROWS, **settings).summary
     except NothingLeftError:
         return Need(need, now, what=what)
     where = ""

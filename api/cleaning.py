@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 
 from .. import values
 from ..errors import DataError, ParameterError, counted
-from ..output import check_tables, dumps, replacing, write_table
+from ..output import FORMATS, check_tables, dumps, replacing, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
 from ..report.cleaning import cleaning_document
 from ..report.notebook import framed
+from ..report.result import Result
 from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions
 from ..traces.cleaning.robust import THRESHOLD
 from ..traces.cleaning.steady_state import STABLE
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..report.document import Document
 
 
-class Cleaning(CleanedTraces):
+class Cleaning(Result, CleanedTraces):
     """What cleaning made of traces: ``frame`` is the measurement table of what is left."""
 
     @property
@@ -41,14 +42,24 @@ class Cleaning(CleanedTraces):
         """Every activity left out, with its ``reason``."""
         return self.cleaned.removed
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """The measurement table of what is left: ``frame``."""
+        return self.frame
+
     def document(self) -> Document:
         """Return the result for readers; its ``data`` are its JSON form."""
-        return cleaning_document(self)
+        return cleaning_document(self, saved=True)
 
     def save(
-        self, out: str | Path, *, removed: str | Path | None = None, overwrite: bool = False
+        self,
+        path: str | Path,
+        *,
+        removed: str | Path | None = None,
+        made: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
     ) -> None:
-        """Write the measurement table, and what was left out, as .csv or .parquet; each whole or not at all.
+        """Write the measurement table, and what was left out, as .csv or .parquet, as of every result otherwise.
 
         Raises
         ------
@@ -59,19 +70,20 @@ class Cleaning(CleanedTraces):
             A name has another suffix, or ``removed`` is the same file as ``out``.
         """
         with replacing(overwrite=overwrite):
-            check_tables({"out": Path(out), "removed": None if removed is None else Path(removed)})
-            self._write(self.frame, out)
+            if Path(path).suffix.lower() in FORMATS:
+                places = {"out": Path(path)}
+                if removed is not None:
+                    places["removed"] = Path(removed)
+                check_tables(places)
+            super().save(path, made=made)
             if removed is not None:
                 self.save_removed(removed)
 
     def save_removed(self, out: str | Path, *, overwrite: bool = False) -> None:
         """Write everything left out, as .csv or .parquet; errors as of `save`."""
         with replacing(overwrite=overwrite):
-            self._write(self.removed, out)
-
-    def _write(self, frame: pd.DataFrame, out: str | Path) -> None:
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        write_table(table, Path(out), dumps(self.document().data, missing=True))
+            table = pa.Table.from_pandas(self.removed, preserve_index=False)
+            write_table(table, Path(out), dumps(self.document().data, missing=True))
 
     def __repr__(self) -> str:
         kept, gone = len(self.cleaned.dispatches), len(self.removed)

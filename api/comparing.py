@@ -49,14 +49,14 @@ from ..report.comparing import (
     traces_document,
 )
 from ..report.document import Document
-from ..report.html import Shown
 from ..report.predictions import workload
+from ..report.result import Shown
 from ..report.run_folder import METRICS, read_run
 from ..staging import temporary_folder
 from ..table.conditions import Where
 from ..table.measurements import prediction_columns, quantity
 from ..traces.summary import Annotated, with_possible_times
-from ..values import assigned
+from ..values import Assigned, assigned
 from .answers import WAY, Prediction, read_answers, read_predictions
 from .deployments import Deployments
 from .forecasting import Forecasts
@@ -81,7 +81,7 @@ class RunComparison(Shown):
         Rows that both predicted.
     """
 
-    files = FILES["compare"]
+    saved_as = FILES["compare"]
     names: tuple[str, str]
     metrics: tuple[dict[str, Any], dict[str, Any]]
     schemes: tuple[SchemeComparison, ...]
@@ -113,7 +113,7 @@ class TraceComparison(Shown):
         What the difference is made of, part by part and call by call (`projection.comparison`).
     """
 
-    files = FILES["compare"]
+    saved_as = FILES["compare"]
     found: TraceChanges
 
     @property
@@ -150,7 +150,7 @@ class TableComparison(Shown):
         Of the intervals.
     """
 
-    files = FILES["compare"]
+    saved_as = FILES["compare"]
     names: tuple[str, str]
     table: pd.DataFrame
     level: float
@@ -184,7 +184,7 @@ class EstimateComparison(Shown):
         Which of the two predicts for a GPU that the catalogue does not have -> that.
     """
 
-    files = FILES["compare"]
+    saved_as = FILES["compare"]
     names: tuple[str, str]
     kind: str
     table: pd.DataFrame
@@ -216,7 +216,7 @@ class SeveralComparison(Shown):
         The first and each of the others; runs on the rows that all of them predicted.
     """
 
-    files = FILES["compare"]
+    saved_as = FILES["compare"]
     pairs: tuple[Comparison, ...]
 
     @property
@@ -248,29 +248,33 @@ def compare(
     *others: Given,
     interval: float = 0.95,
     where: Where = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     seed: int = 0,
 ) -> Comparison | SeveralComparison:
-    """Compare runs, profilers' traces of a workload, tables, or answers: two, or several with the first.
+    """Compare runs (settings, errors, a paired test), traces (what was added, removed, faster), tables or answers.
+
+    Runs are compared by model and group on the rows that both predicted. Traces are matched by
+    operator and shape; the difference of their times is taken apart without rest. Of measurements,
+    the times of the problems that both hold. Of projections, forecasts and predictions, ratio and
+    difference with paired intervals: what errs alike cancels. Several are compared with the first,
+    figure by figure, runs on the rows that all predicted.
 
     Parameters
     ----------
-    first, *others : path or Run
-        Run folders that `train` wrote, or runs; files or folders with one trace each, or with
-        measurements: of another release, driver or day; or what `project`, `forecast` or `predict`
-        returned or saved, its folder, its JSON, or the table of the latter two. A list of them may
-        be given instead.
+    first : path, Run, or what `project`, `forecast` or `predict` returned
+        A run folder, a trace, measurements, or a saved projection, forecast or prediction. In
+        Python also a run, and what `project`, `forecast` or `predict` returned; a list of all that
+        are to be compared may be given instead.
+    *others : as the first
+        Others of its kind, each compared with the first.
     interval : float, default=0.95
-        Of the intervals of differences between runs and of ratios between tables.
-    where : mapping or sequence of str, optional
-        Rows of measurements to keep, as in `read`.
-    unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where measurements do not state them as `read` needs
-        them.
+        As for `predict`: of differences between runs and of ratios between tables.
+    where, unit, default, rename
+        As for `read`: of measurements.
     seed : int
-        Of the bootstrap of tables.
+        As for `train`: of the bootstrap of tables.
 
     Returns
     -------

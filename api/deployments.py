@@ -17,8 +17,8 @@ from ..hardware import find as find_gpu
 from ..output import FILES, replacing, write_table
 from ..report.deployments import deployments_document, front_figure
 from ..report.formats import counted
-from ..report.html import Shown
 from ..report.notebook import framed
+from ..report.result import Result
 from ..workloads import known_models
 from ..workloads.architecture import Architecture
 from ..workloads.deployments import ENGINES, Choice, Question, choose
@@ -52,7 +52,7 @@ FIELDS: Final = (
 
 
 @dataclass(frozen=True)
-class Deployments(Shown):
+class Deployments(Result):
     """Ways to serve a model, and the cheapest that holds.
 
     Attributes
@@ -63,7 +63,7 @@ class Deployments(Shown):
         Of the intervals.
     """
 
-    files = FILES["forecast"]
+    saved_as = FILES["forecast"]
     choice: Choice
     level: float
 

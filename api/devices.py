@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,6 +14,10 @@ from ..hardware import FIGURES, GPU, Comparison, all_gpus, find
 
 Device: TypeAlias = str | Path | GPU
 """How a call names a GPU: its name or alias, a TOML file with one of the user's own, or the GPU itself."""
+Devices: TypeAlias = str | Sequence[Device]
+"""``MI308X,MI300X``, or a sequence of devices."""
+DeviceName: TypeAlias = str
+"""A device as the data call it, whether a GPU is known by that name or not."""
 
 
 def gpu(name: Device) -> GPU:

@@ -1,4 +1,4 @@
-"""What public tables hold, counted in the files that were fetched."""
+"""Public tables as a result: where they lie and come from, and what they hold, counted in the files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,33 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ..datasets.fetching import SOURCES, Fetched, Wheel
+import pandas as pd
+
+from ..datasets import fetching
+from ..datasets.fetching import SOURCES, Wheel
+from ..report.document import Document, lines
+from ..report.result import Result, returning
 
 
-def counted(name: str, fetched: Fetched) -> dict[str, Any]:
+class Fetched(Result, fetching.Fetched):
+    """Public tables that are there: `datasets.fetching.Fetched`."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row: folder, origin, and how many there are of what the tables hold."""
+        return pd.json_normalize(self.to_dict())
+
+    def document(self) -> Document:
+        """Return the folder, the origin and the counts for readers."""
+        told = counted(self.name, self)
+        said = [f"{name}: {value}" for name, value in told.items()]
+        return Document(opening=[lines(said)], data=told)
+
+
+fetch = returning(Fetched, fetching.fetch)
+
+
+def counted(name: str, fetched: fetching.Fetched) -> dict[str, Any]:
     """Return the ``folder`` of fetched tables, where they come from, and how many there are of what they hold.
 
     Of a repository that is its ``url`` and ``commit``; of a wheel its ``project``, ``version``,

@@ -22,7 +22,7 @@ from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..operators.work import as_numbers
-from ..output import FILES, replacing, write_table
+from ..output import FILES, check_file, replacing, whole_file, write_table, write_text
 from ..remarks import Remark
 from ..report.forecast import (
     MEASURED,
@@ -30,12 +30,14 @@ from ..report.forecast import (
     cost_of,
     curve_figure,
     forecast_document,
+    learnt_document,
     pareto_figure,
     parts_figure,
+    release_document,
 )
 from ..report.formats import counted
-from ..report.html import Shown
-from ..report.notebook import framed
+from ..report.result import Result
+from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..table.measurements import count_reasons
 from ..workloads.architecture import Architecture
@@ -45,7 +47,7 @@ from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
 from ..workloads.layer_graph import GraphSetting, is_graph
 from ..workloads.quantities import Prices, check_priced, prices
-from ..workloads.releases import Release, as_rows, find_release, unknown_release, widened
+from ..workloads.releases import Release, as_rows, as_toml, find_release, unknown_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.serving import described
 from ..workloads.serving_model import ServingModel, shipped
@@ -76,7 +78,7 @@ _TYPES: Final = {field.name: str(field.type) for field in dataclass_fields(Setti
 
 
 @dataclass(frozen=True)
-class Forecasts(Shown):
+class Forecasts(Result):
     """Forecasts of one or more settings.
 
     Attributes
@@ -93,7 +95,7 @@ class Forecasts(Shown):
         Of a GPU for an hour.
     """
 
-    files = FILES["forecast"]
+    saved_as = FILES["forecast"]
     answers: tuple[Forecast, ...]
     asked: tuple[Mapping[str, Any], ...]
     level: float = 0.9
@@ -207,9 +209,6 @@ class Forecasts(Shown):
     def __repr__(self) -> str:
         answered = sum(one.reason is None for one in self.answers)
         return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
-
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
 
 
 def forecast(
@@ -393,6 +392,90 @@ def forecast(
     return Forecasts(tuple(answers), tuple(asked), interval, need, priced)
 
 
+@dataclass(frozen=True)
+class CalibratedRelease(Result, Release):
+    """Constants of a software release, fitted to measured runs: `workloads.releases.Release`.
+
+    Attributes
+    ----------
+    cases : DataFrame
+        The runs: what `forecast` takes of each, and ``measured``.
+    """
+
+    cases: pd.DataFrame = field(default_factory=pd.DataFrame, kw_only=True)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per constant: its value as fitted, and the deviation of its logarithm."""
+        spreads = np.sqrt((self.root**2).sum(axis=1))
+        rows = []
+        for (name, constant), mean, spread in zip(
+            self.constants.items(), self.mean, spreads, strict=True
+        ):
+            fitted = constant.value * float(np.exp(mean))
+            rows.append((name, constant.what, fitted, constant.unit, float(spread)))
+        return pd.DataFrame(rows, columns=["constant", "what", "fitted", "unit", "spread"])
+
+    def document(self) -> Document:
+        """Return the constants for readers, and how sure forecasts of the runs were and are."""
+        before, now = self._sharpened()
+        measured = now.table[MEASURED].tolist()
+        return release_document(self, before.answers, now.answers, measured)
+
+    def _sharpened(self) -> tuple[Forecasts, Forecasts]:
+        """Return forecasts of the runs by any release, and by this one."""
+        with temporary_folder() as folder:
+            own = folder / "release.toml"
+            own.write_text(as_toml(self), encoding="utf-8")
+            before = forecast(cases=self.cases.assign(release=""))
+            now = forecast(cases=self.cases.assign(release=str(own)))
+        assert isinstance(before, Forecasts)
+        assert isinstance(now, Forecasts)
+        return before, now
+
+    def save(
+        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write the constants as .toml, which ``release=`` of `forecast` takes; else as every result.
+
+        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite``
+        is not set.
+        """
+        if Path(path).suffix.lower() == ".toml":
+            write_text(Path(path), as_toml(self), overwrite=overwrite)
+        else:
+            super().save(path, made=made, overwrite=overwrite)
+
+
+class CalibratedServing(Result, ServingModel):
+    """What was learnt of serving, with the user's runs: `workloads.serving_model.ServingModel`."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The runs that it has learnt from: ``runs``."""
+        return self.runs
+
+    def document(self) -> Document:
+        """Return how wide its answers are, by what they rest on, for readers."""
+        return learnt_document(self)
+
+    def save(
+        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write the model as .parquet, which ``release=`` of `forecast` takes; else as every result.
+
+        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite``
+        is not set.
+        """
+        if Path(path).suffix.lower() != ".parquet":
+            super().save(path, made=made, overwrite=overwrite)
+            return
+        with replacing(overwrite=overwrite):
+            check_file(Path(path), (".parquet",))
+            with whole_file(Path(path)) as beside:
+                ServingModel.save(self, beside)
+
+
 def calibrate(
     *cases: Data,
     name: str = "own",
@@ -400,7 +483,7 @@ def calibrate(
     source: str = "",
     default: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
-) -> Release | ServingModel:
+) -> CalibratedRelease | CalibratedServing:
     """Fit the constants of a software release to measured runs, or add runs of serving to what was learnt of others.
 
     Parameters
@@ -416,7 +499,7 @@ def calibrate(
         Of the release.
     prior : str, optional
         A known release, or a file: its constants are the start, as far apart as releases are, which
-        one or two runs of a new setting sharpen. For runs of serving a file of `ServingModel.save`,
+        one or two runs of a new setting sharpen. For runs of serving a file of `CalibratedServing.save`,
         by default the model that ships.
     source : str, default ""
         Where the runs are from, kept with the constants.
@@ -428,9 +511,8 @@ def calibrate(
 
     Returns
     -------
-    Release or ServingModel
-        ``release=`` of `forecast` takes the file that `workloads.releases.as_toml` makes of it, or
-        its ``save``.
+    CalibratedRelease or CalibratedServing
+        ``release=`` of `forecast` takes the file of its ``save``: .toml, of serving .parquet.
 
     Raises
     ------
@@ -455,12 +537,14 @@ def calibrate(
         served, lost = _near_the_forecast(served, lost, model)
         found = model.calibrated(served)
         read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
-        return replace(found, about={**found.about, **read})
+        return CalibratedServing.from_fields(replace(found, about={**found.about, **read}))
     if default:
         raise ParameterError(
             "default",
             "goes with runs of serving: a table with the column measured states all itself",
         )
+    columns = dict.fromkeys(column for _, case in asked for column in case)
+    runs = pd.DataFrame([dict.fromkeys(columns, "") | case for _, case in asked])
     parts, seconds, settings = [], [], []
     for place, case in asked:
         try:
@@ -510,26 +594,13 @@ def calibrate(
                     "per second) and its setting, or leave the run out"
                 )
                 raise DataError(problem, source=place)
-    return found
+    return replace(CalibratedRelease.from_fields(found), cases=runs)
 
 
 _FAR, _UNMET = 30.0, 2.0
 """Times that a run may differ from what was forecast of it: more is a slip of units, of a thousand
 in most cases; and from the constants fitted to all runs: where they miss one by more, they are
 those of none. Judgements."""
-
-
-def sharpened(
-    cases: Data | Sequence[Data], own: str, rename: Mapping[str, str] | None = None
-) -> tuple[Forecasts, Forecasts]:
-    """Return forecasts of the runs of `calibrate` by any release, and by the file ``own`` that it made."""
-    runs = [run for _, run in _runs(cases, rename) or ()]
-    names = dict.fromkeys(name for run in runs for name in run)
-    rows = pd.DataFrame([dict.fromkeys(names, "") | run for run in runs])
-    before, now = (forecast(cases=rows.assign(release=release)) for release in ("", own))
-    assert isinstance(before, Forecasts)
-    assert isinstance(now, Forecasts)
-    return before, now
 
 
 def _runs(

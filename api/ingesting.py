@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,154 +23,22 @@ from ..output import (
     write_table,
 )
 from ..readers import Options, TraceFailure, read, read_traces
-from ..readers.aiconfigurator import NAME, Surveyed, surveyed
+from ..readers.aiconfigurator import NAME, surveyed
 from ..readers.files import find_files
 from ..readers.parts import FOUND, PARTS, Totals, read_parts
 from ..readers.reading import TracesAloneError, sort_files
-from ..remarks import Remark, remark
-from ..report.document import Document, footer
-from ..report.html import page
-from ..report.ingest import ingest_document, overview_json, profile_json, survey_json
-from ..report.notebook import framed
+from ..remarks import remark
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
-from ..table.contents import Profile, profiles
 from ..traces.summary import Overview, overview
 from ..workers import Jobs, workers
+from .ingested import Ingested, ingested
 from .tables import check_jobs, paths_of
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
-@dataclass(frozen=True)
-class Ingested:
-    """What was read.
-
-    Attributes
-    ----------
-    rows : int
-        Rows of the table.
-    traces : list of Overview
-        One per trace.
-    rejected : dict of str to int
-        Rows kept out, by reason.
-    notes : sequence of Remark
-        Assumptions made, files skipped, repeats merged.
-    unreadable : sequence of str
-        Files that could not be read and why.
-    profile : sequence of Profile
-        What the table holds, by operator and number format.
-    above_peak, examples : DataFrame
-        Rows above a peak of their device; the first rejected rows of each reason (as of `read`).
-    irregular : DataFrame
-        Spikes, and problems whose repeats disagree (as of `read`), the farthest off first.
-    tables : sequence of Surveyed
-        Of AIConfigurator's tables, which are counted and not made into rows: what each holds.
-    """
-
-    rows: int
-    traces: Sequence[Overview]
-    rejected: Mapping[str, int]
-    notes: Sequence[Remark]
-    unreadable: Sequence[str]
-    profile: Sequence[Profile] = ()
-    above_peak: pd.DataFrame = field(default_factory=pd.DataFrame)
-    examples: pd.DataFrame = field(default_factory=pd.DataFrame)
-    irregular: pd.DataFrame = field(default_factory=pd.DataFrame)
-    tables: Sequence[Surveyed] = ()
-
-    def __repr__(self) -> str:
-        held = [
-            counted(self.rows, "row"),
-            *([counted(len(self.traces), "trace")] if self.traces else []),
-        ]
-        lost = sum(self.rejected.values())
-        return f"<Ingested: {', '.join([*held, *([f'{lost:,} rejected'] if lost else [])])}>"
-
-    def _repr_html_(self) -> str:
-        held = []
-        for one in map(profile_json, self.profile):
-            held.append(
-                {
-                    **{name: one[name] for name in ("op", "dtype", "rows")},
-                    "devices": ", ".join(
-                        f"{name} {count:,}" for name, count in one["devices"].items()
-                    ),
-                    "median_us": one["duration_us"]["median"],
-                    **{
-                        name: f"{size['min']:g} to {size['max']:g}"
-                        for name, size in one["sizes"].items()
-                    },
-                }
-            )
-        traces = [f"trace {one.label}" for one in self.traces]
-        return framed(repr(self)[1:-1], pd.DataFrame(held), [*traces, *map(repr, self.notes)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON types."""
-        return {
-            "schema": 1,
-            "rows": self.rows,
-            "traces": [overview_json(trace) for trace in self.traces],
-            "rejected": dict(self.rejected),
-            "notes": [*map(repr, self.notes)],
-            "unreadable": list(self.unreadable),
-            "profile": [profile_json(one) for one in self.profile],
-            "above_peak": self.above_peak.to_dict("records"),
-            "rejected_rows": self.examples.to_dict("records"),
-            "irregular": self.irregular.head(LISTED).to_dict("records"),
-            **({"tables": survey_json(self.tables)} if self.tables else {}),
-        }
-
-    def document(self, held: str = "") -> Document:
-        """Return it as terminals and pages show it; `held` says in words how much the table holds."""
-        return ingest_document(
-            self.traces,
-            self.rejected,
-            self.notes,
-            self.unreadable,
-            profile=self.profile,
-            above_peak=self.above_peak,
-            examples=self.examples,
-            irregular=self.irregular.head(LISTED),
-            tables=self.tables,
-            held=held,
-            data=self.to_dict(),
-        )
-
-    def report(self, made: Mapping[str, Any] | None = None) -> str:
-        """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
-        held, ending = counted(self.rows, "measurement"), footer(made or {})
-        return page(replace(self.document(held), title="What was read", lead=held, footer=ending))
-
-    def to_json(self) -> str:
-        """Return it as JSON."""
-        return dumps(self.to_dict(), missing=True)
-
-    def refuse_errors(self) -> None:
-        """Raise for the first file that is unreadable or has a finding of severity error.
-
-        Raises
-        ------
-        DataError
-            It names the file, the finding, and how many more there are.
-        """
-        reasons = list(self.unreadable)
-        reasons += [
-            f"{finding.source or trace.label}: {finding.remark!r} ({finding.count})"
-            for trace in self.traces
-            for finding in trace.errors
-        ]
-        if reasons:
-            if len(reasons) > 1:
-                more = f" (and {len(reasons) - 1} more)"
-            else:
-                more = ""
-            raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
-
-
-LISTED = 1000  # irregular rows that are listed; how many there are stands in a note
 COUNTED = remark(
     "rows-counted",
     "rows are counted, not held against their devices: choose some with where, such as op=gemm "
@@ -346,15 +214,12 @@ def ingest_survey(paths: Sequence[Path], options: Options, jobs: Jobs = 1) -> In
     if not others:
         return Ingested(rows, (), {}, notes, problems, tables=tables)
     found = read(others, options=options, lenient=True, jobs=jobs)
-    held = (
-        profiles(found.frame, found.rows_before),
-        found.above_peak,
-        found.examples,
-        found.irregular,
-    )
-    told = (*notes, *found.notes), [*problems, *found.unreadable]
-    return Ingested(
-        rows + len(found.frame), found.traces, found.rejected_by_reason, *told, *held, tables
+    return replace(
+        ingested(found),
+        rows=rows + len(found.frame),
+        notes=(*notes, *found.notes),
+        unreadable=[*problems, *found.unreadable],
+        tables=tables,
     )
 
 
@@ -380,20 +245,7 @@ def ingest_measurements(
         if out is not None:
             raise
         found = error.found
-    held = (
-        profiles(found.frame, found.rows_before),
-        found.above_peak,
-        found.examples,
-        found.irregular,
-    )
-    result = Ingested(
-        len(found.frame),
-        found.traces,
-        found.rejected_by_reason,
-        found.notes,
-        found.unreadable,
-        *held,
-    )
+    result = ingested(found)
     if strict:
         result.refuse_errors()
     table = pa.Table.from_pandas(found.frame, preserve_index=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -29,12 +29,13 @@ from ..output import FILES
 from ..report import figures
 from ..report.checking import curve_document
 from ..report.document import Document
-from ..report.html import Shown
+from ..report.result import Shown
 from ..table.conditions import Where
 from ..table.problems import HOST
+from ..values import Assigned, Columns, Counts, Names
 from .checking import Check
 from .devices import Device, device
-from .predicting import RunLike, run_of
+from .predicting import RunGiven, RunLike, run_of
 from .tables import Data, load_measurements
 from .training import Run, Trained, as_prior
 
@@ -78,7 +79,7 @@ class Curve(Shown):
         does with none of those tried.
     """
 
-    files = FILES["curve"]
+    saved_as = FILES["curve"]
     draws: pd.DataFrame
     about: dict[str, Any]
 
@@ -106,7 +107,7 @@ class Curve(Shown):
 def with_curve(
     found: Check,
     *,
-    group: str | Sequence[str] | None = None,
+    group: Columns | None = None,
     seed: int = 0,
     progress: Report | None = None,
 ) -> Check:
@@ -157,23 +158,23 @@ def curve(
     host: Device | None = None,
     target: Device | None = None,
     where: Where = None,
-    rows: str | Sequence[int] = ROWS,
+    rows: Counts = ROWS,
     draws: int = 3,
-    group: str | Sequence[str] | None = None,
+    group: Columns | None = None,
     metric: str = "duration_us",
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     keep: Collection[str] = (),
     prior_run: str | Path | Run | None = None,
-    shifted_run: str | Path | RunLike | None = None,
-    models: str | Sequence[str] | None = MODELS,
+    shifted_run: RunGiven | None = None,
+    models: Names | None = MODELS,
     scheme: str = "grouped",
     interval: float = 0.9,
     seed: int = 0,
     progress: Report | None = None,
 ) -> Curve:
-    """Say how many rows of the target must be measured: train on few of them, predict others, and so on with more.
+    """Say how many rows of the target to measure: error and coverage against their number, with a host and without.
 
     In every draw other groups are held out, in ten draws each of them once. Of the other rows so
     many are drawn at random, a model is trained on them as `train` does, once from shapes alone,
@@ -182,27 +183,32 @@ def curve(
 
     Parameters
     ----------
-    *data, host, target, where, group, metric, unit, default, rename, keep
+    *data : path, DataFrame, Measurements, or a sequence of them, optional
+        Measured files and folders, any mix. None: the embedded measurements.
+    host, target, group, metric
         As for `train`. With a host only problems that both measured count.
+    where, unit, default, rename, keep
+        As for `read`.
     rows : sequence of int, or str
-        Numbers of measured rows, at least 10 each; those that the data do not have are left out.
+        How many rows of the target are measured. At least 10 each; those that the data do not have
+        are left out.
     draws : int
-        How often rows are held out and drawn.
+        How often rows are drawn, and others held out.
     prior_run : str, Path or Run, optional
-        A run over other devices, as for `train`; its own models (`models.suite.of_prior`) compete
-        there too.
+        As for `train`. Its own models (`models.suite.of_prior`) compete there too.
     shifted_run : str, Path or Run, optional
-        A run from the same host, or from shapes alone, for another target: its predictions times
-        one factor, the median of observed / predicted over the rows drawn, stand beside training
-        anew on these rows in the way it was trained.
+        Also say from how many rows on training anew errs less than this run, shifted. It is a run
+        from the same host, or from shapes alone, for another target: its predictions times one
+        factor, the median of observed / predicted over the rows drawn, stand beside training anew
+        on these rows in the way it was trained.
     models : sequence of str, optional
-        Models that compete on the rows drawn; None: all.
+        As for `train`. None: all.
     scheme : {"grouped", "kfold"}
-        What is held out: whole groups, or rows.
+        As for `train`: whole groups are held out, or rows.
     interval : float, default=0.9
-        Level of the intervals whose coverage is counted.
+        As for `predict`: of those whose coverage is counted.
     seed : int
-        Seed of everything random.
+        As for `train`.
     progress : callable, optional
         Called as ``progress(done, total, label, eta_seconds)`` after every training.
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -32,7 +32,6 @@ from ..readers import Measurements, RowBatches, TogetherError, read_rows, row_ba
 from ..readers.labels import UNKNOWN_DEVICE
 from ..remarks import Reasons, Remark, remark
 from ..report.document import Document
-from ..report.html import Shown
 from ..report.predictions import (
     ABOUT,
     SHOWN,
@@ -44,12 +43,14 @@ from ..report.predictions import (
     workload,
     write_batches,
 )
+from ..report.result import Shown
 from ..report.run_folder import beside, read_metrics, read_run, simplest
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
 from ..table.problems import HOST, problem_keys, slower_kernels
 from ..table.refusals import row_refused
+from ..values import Assigned
 from ..workers import one_thread
 from .answers import Prediction
 from .devices import Device, device
@@ -72,8 +73,16 @@ class RunLike(Protocol):
     trained: TrainedModel
     folder: Path | None
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+    def save(
+        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
         """Write the run folder."""
+
+
+RunGiven: TypeAlias = str | Path | RunLike
+"""A run, or the folder of one."""
+RunFolder: TypeAlias = str | Path
+"""Where a run is written."""
 
 
 @dataclass
@@ -85,9 +94,11 @@ class _Stored:
     trained: TrainedModel
     folder: Path | None
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+    def save(
+        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
         assert self.folder is not None
-        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        shutil.copytree(self.folder, path, dirs_exist_ok=True)
 
 
 def run_of(run: str | Path | RunLike) -> RunLike:
@@ -100,7 +111,7 @@ def run_of(run: str | Path | RunLike) -> RunLike:
 
 
 def on_own_gpu(
-    model: TrainedModel, default: Mapping[str, Any] | None
+    model: TrainedModel, default: Assigned | None
 ) -> tuple[TrainedModel, dict[str, str]]:
     """Return the model, told of the user's own GPU that the default of ``device`` describes, and defaults as words.
 
@@ -182,17 +193,14 @@ def predict(
         The GPU to predict, where the run is of many: any of the catalogue, or a TOML file of your
         own. Without it the rows of a run without a host name theirs (``device``).
     interval : float, default=0.9
-        Share of rows that should lie between the lower and the upper limit.
+        Share of values that an interval is to hold, above 0 and below 1.
     where : mapping, or sequence of str, optional
-        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as
-        ``m=16..512``.
+        As for `read`.
     unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where the data do not state them as `read` needs them. A
-        run over many devices takes as the default of ``device`` also a GPU of your own, a TOML file
+        As for `read`. A run over many devices takes as the default of ``device`` also a GPU of your own, a TOML file
         or a `GPU`.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
-        or little.
+        As for `read`.
     target_cost : str, optional
         Column with the time that measuring or simulating each workload on the target costs, in the
         unit that its name ends with, else seconds: ``speedup`` of the frame and of the report then
@@ -668,8 +676,13 @@ class Explanation(Shown):
         Parts of the model, laws, neighbours, features (`report.predictions.Explained`).
     """
 
-    files = FILES["explain"]
+    saved_as = FILES["explain"]
     found: Explained
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per part of the model."""
+        return pd.DataFrame([vars(part) for part in self.parts])
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -687,24 +700,32 @@ class Explanation(Shown):
 
 
 def explain(
-    run: str | Path | RunLike,
+    run: RunGiven,
     *data: Data,
     row: int = 1,
     target: Device | None = None,
     interval: float = 0.9,
     where: Where = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str | Path | GPU] | None = None,
-    rename: Mapping[str, str] | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
 ) -> Explanation:
-    """Say why one workload is predicted as it is.
+    """Say why a row is predicted as it is: the parts of its time, and its nearest measured neighbours.
 
     Parameters
     ----------
-    run, *data, target, interval, where, unit, default
-        As for `flopcast.predict`.
+    run : path or Run
+        Run folder that `train` wrote.
+    *data : path, DataFrame, Measurements, or a sequence of them
+        Files and folders with workloads, any mix.
     row : int, default=1
-        Which row of what `predict` returns for these data, counted from 1.
+        Which row, counted from 1. It is one of those that `predict` returns for these data.
+    target : str, Path or GPU, optional
+        As for `train`: where the run is of many, which of them.
+    interval : float, default=0.9
+        As for `predict`.
+    where, unit, default, rename
+        As for `read`.
 
     Returns
     -------

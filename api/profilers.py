@@ -7,13 +7,12 @@ few of many counters keep the accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
 from .. import values
 from ..errors import DataError, ParameterError, check_number
@@ -29,9 +28,9 @@ from ..evaluation.counter_choice import (
 )
 from ..evaluation.observers.progress import Report
 from ..features.matrix import build_dataset
-from ..output import MARK, dumps, replacing, unguarded, write_table, write_text
-from ..projection.comparison import Fidelity, Profiled
-from ..projection.comparison import fidelity as compare
+from ..output import MARK, SCHEMA, unguarded, write_text
+from ..projection import comparison
+from ..projection.comparison import Profiled
 from ..projection.passes import (
     COUNTER,
     KERNELS_PER_PASS,
@@ -46,36 +45,63 @@ from ..projection.passes import command as command_of
 from ..readers import Options, TraceFailure, read_traces, traces_of
 from ..readers.files import read_parquet
 from ..report.document import Document
-from ..report.notebook import Figures, framed
-from ..report.profilers import counters_document, plan_document
+from ..report.notebook import Figures
+from ..report.profilers import counters_document, fidelity_document, plan_document
+from ..report.result import Result
 from ..table.conditions import Where
 from ..table.counters import per_pass
 from ..traces.cleaning.joining import Coverage, merge_coverage
 from ..traces.summary import with_possible_times
+from ..values import Assigned, AssignedCounts, Columns
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, device
 from .tables import Data, check_jobs, load_measurements, paths_of
 
 
+class Fidelity(Result, comparison.Fidelity):
+    """What several profilers say of one workload: `projection.comparison.Fidelity`."""
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per trace: its times, and how far they are from the unprofiled time."""
+        rows = []
+        for trace in self.traces:
+            times = {field.name: getattr(trace.times, field.name) for field in fields(trace.times)}
+            rows.append(
+                {
+                    **times,
+                    "end_to_end_per_step_us": trace.times.end_to_end_per_step_us,
+                    "overhead": trace.overhead,
+                    "kernel_ratio": trace.kernel_ratio,
+                    "cpu_overhead": trace.cpu_overhead,
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def document(self) -> Document:
+        """Return the outcome, the traces and their longest kernels for readers."""
+        return fidelity_document(self)
+
+
 def fidelity(
     *traces: Path | str | Sequence[Path | str],
     unprofiled_us: float | None = None,
     steps_per_trace: int | None = None,
-    default: Mapping[str, str] | None = None,
+    default: Assigned | None = None,
 ) -> Fidelity:
-    """Compare traces of one workload with each other, and with the time it takes unprofiled.
+    """Say what each profiler adds to a workload, and which of them to believe.
 
     Parameters
     ----------
     *traces : path, or sequence of path
-        One file or folder for each trace; tables of `fc.inline` too.
+        One file or folder for each trace. Tables of `fc.inline` too.
     unprofiled_us : float, optional
-        End-to-end time of one step without a profiler.
+        Time of one step from end to end without a profiler, µs.
     steps_per_trace : int, optional
-        Steps that each trace holds, where they do not record them.
+        Steps each trace holds, where it does not record them.
     default : mapping of str to str, optional
-        Values of columns that the traces lack.
+        As for `read`.
 
     Returns
     -------
@@ -126,11 +152,11 @@ def fidelity(
             raise found[0].error
         trace = with_possible_times(found[0], str(path))
         profiled.append(Profiled.of(label, trace, steps_per_trace))
-    return compare(profiled, unprofiled_us)
+    return Fidelity.from_fields(comparison.fidelity(profiled, unprofiled_us))
 
 
 @dataclass(frozen=True)
-class PlannedPasses:
+class PlannedPasses(Result):
     """Passes that profile a program's kernels a few at a time.
 
     Attributes
@@ -157,19 +183,16 @@ class PlannedPasses:
             )
         return self.coverage.places
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """What checked passes measured (`durations`); else the kernels of each pass."""
+        if self.coverage is None:
+            return self.plan.kernels
+        return self.durations
+
     def document(self) -> Document:
         """Return the plan for readers; its ``data`` are its JSON form."""
         return plan_document(self.plan, self.commands, self.coverage)
-
-    def save(self, out: Path | str, *, overwrite: bool = False) -> None:
-        """Write the durations as a table (.parquet, .csv, .xlsx).
-
-        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite``
-        is not set.
-        """
-        table = pa.Table.from_pandas(self.durations, preserve_index=False)
-        with replacing(overwrite=overwrite):
-            write_table(table, Path(out), dumps(self.document().data, missing=True))
 
     def save_script(self, out: Path | str, *, overwrite: bool = False) -> None:
         """Write what starts the passes: a shell script whose arguments are the program, or lines of Python.
@@ -295,7 +318,7 @@ def passes_of(path: Path, options: Options | None = None) -> dict[str, pd.DataFr
 
 
 @dataclass(frozen=True)
-class CounterChoice:
+class CounterChoice(Result):
     """Which counters to record, and what that costs in accuracy.
 
     Attributes
@@ -305,16 +328,16 @@ class CounterChoice:
         each family.
     passes : list of list of str
         The counters to record, pass by pass; chosen from all rows.
-    report : dict
+    summary : dict
         Fit for JSON: devices, rows, groups, scheme, counters there are, and the passes advised.
     """
 
     trials: tuple[Trial, ...]
     passes: list[list[str]]
-    report: dict[str, Any]
+    summary: dict[str, Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "report", Figures(self.report))
+        object.__setattr__(self, "summary", Figures(self.summary))
 
     @property
     def table(self) -> pd.DataFrame:
@@ -324,24 +347,26 @@ class CounterChoice:
 
     def document(self) -> Document:
         """Return the choice as `report` shows it."""
-        return counters_document(self.table, self.passes, self.report)
+        return counters_document(self.table, self.passes, self.summary)
 
-    def save(self, out: str | Path, *, overwrite: bool = False) -> None:
-        """Write the counters as an input file of rocprofv3 (``rocprofv3 -i FILE``), a line ``pmc:`` for each pass.
+    def save(
+        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write the counters to .txt as an input of rocprofv3 (``rocprofv3 -i FILE``), a line ``pmc:`` for each pass.
 
-        Raises DataError: the file cannot be written, or flopcast did not write it and ``overwrite``
-        is not set.
+        Other places have what those of every result have. Raises DataError: the file cannot be
+        written, or flopcast did not write it and ``overwrite`` is not set.
         """
+        if Path(path).suffix.lower() != ".txt":
+            super().save(path, made=made, overwrite=overwrite)
+            return
         lines = "".join(f"pmc: {' '.join(names)}\n" for names in self.passes)
-        write_text(Path(out), f"# {MARK}\n{lines}", overwrite=overwrite)
+        write_text(Path(path), f"# {MARK}\n{lines}", overwrite=overwrite)
 
     def __repr__(self) -> str:
         return (
-            f"<CounterChoice: {sum(map(len, self.passes))} of {self.report['counters']} counters>"
+            f"<CounterChoice: {sum(map(len, self.passes))} of {self.summary['counters']} counters>"
         )
-
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
 
 
 def counters(
@@ -349,37 +374,40 @@ def counters(
     host: Device | None = None,
     target: Device,
     max_passes: int = 2,
-    without_features: Sequence[str] = (),
-    per_pass: Mapping[str, int] | str | Sequence[str] | None = None,
+    without_features: Collection[str] = (),
+    per_pass: AssignedCounts | None = None,
     where: Where = None,
-    group: str | Sequence[str] | None = None,
+    group: Columns | None = None,
     metric: str = "duration_us",
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     seed: int = 0,
     jobs: int = -1,
     progress: Report | None = None,
 ) -> CounterChoice:
-    """Say which few of many counters keep the accuracy with how many profiling passes.
+    """Say which few hardware counters keep the accuracy, with how many passes of the profiler.
+
+    Each of ``without_features`` also says what a family of features is worth.
 
     Parameters
     ----------
     *data : path, DataFrame, Measurements, or a sequence of them
-        Measured rows with counters (``counter.NAME``).
+        Measured files and folders, with counters. Rows have them as ``counter.NAME``.
     host, target
-        The devices, as for `flopcast.train`.
+        As for `train`.
     max_passes : int, default=2
-        Most profiling passes to try; the table goes from none to these, and has all counters
+        Most passes of the profiler to try. The table goes from none to these, and has all counters
         beside.
     without_features : sequence of str
-        Families of features to leave out in turn, as shell patterns (``"counter.TCC*"``; several
-        with commas).
+        As for `train`: families of features to leave out in turn (several with commas).
     per_pass : mapping of str to int, optional
-        Hardware block -> counters in a pass, where yours differ from an AMD Instinct's; ``other``:
-        all other blocks.
-    where, group, metric, unit, default, rename, seed, jobs, progress
-        As for `flopcast.train`.
+        Counters of a hardware block in a pass, such as SQ=8. Where yours differ from an AMD
+        Instinct's; ``other``: all other blocks.
+    where, unit, default, rename
+        As for `read`.
+    group, metric, seed, jobs, progress
+        As for `train`.
 
     Returns
     -------
@@ -425,7 +453,7 @@ def counters(
     else:
         chosen = recorded(choose(dataset.X, dataset.y, advised.passes, limits))
     report = {
-        "schema": 1,
+        "schema": SCHEMA,
         "host": dataset.host.name if dataset.host else None,
         "target": dataset.target.name,
         "metric": dataset.metric,

@@ -28,7 +28,8 @@ from ..projection.job import project_job as job_of
 from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
 from ..projection.passes import Retimed, with_durations
 from ..projection.phases import CUT, PIECE, WEIGHT
-from ..projection.result import Result, critical_us, result_of
+from ..projection.result import Result as Projected
+from ..projection.result import critical_us, result_of
 from ..projection.roofs import counters, measured_power
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
@@ -38,9 +39,9 @@ from ..readers.labels import known_gpu
 from ..report.document import Document, footer
 from ..report.formats import duration
 from ..report.html import page
-from ..report.notebook import framed
 from ..report.projection import in_words, job_document, projection_document
 from ..report.projection_figures import class_figure, roofs_figure, sweep_figures, tornado_figure
+from ..report.result import Result
 from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ProjectedTrace:
+class ProjectedTrace(Result):
     """A trace on another GPU; `project` makes one.
 
     Attributes
@@ -62,7 +63,13 @@ class ProjectedTrace:
         Everything that was computed, table by table (`projection.result.Result`).
     """
 
-    result: Result
+    saved_as = FILES["project"]
+    result: Projected
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per class of kernels: `classes`."""
+        return self.classes
 
     @property
     def label(self) -> str:
@@ -92,10 +99,6 @@ class ProjectedTrace:
     def document(self) -> Document:
         """Return the projection as `report` shows it on terminals and pages."""
         return projection_document(self.result)
-
-    def report(self, made: Mapping[str, Any] | None = None) -> str:
-        """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
-        return page(replace(self.document(), footer=footer(made or {})))
 
     @cached_property
     def kernels(self) -> pd.DataFrame:
@@ -162,17 +165,7 @@ class ProjectedTrace:
         """Draw the time over each swept figure of the target."""
         return sweep_figures(self.result)
 
-    def save(
-        self, folder: Path | str, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
-    ) -> None:
-        """Write project.json, project.html (`report`), kernels.parquet and trace.json.gz into a folder, or nothing.
-
-        Raises
-        ------
-        DataError
-            The folder holds other files, or files of these names that flopcast did not write and
-            ``overwrite`` is not set, or cannot be written.
-        """
+    def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
         projection = self.result.projection
         start_ns, calls = projected_times(projection)
         own_ns = (
@@ -188,10 +181,7 @@ class ProjectedTrace:
         tracks = [
             (name, times + origin, values) for name, times, values in counters(projection, rates)
         ]
-        with replacing(overwrite=overwrite):
-            save_projection(
-                Path(folder), self.document(), projection, self.kernels, drawn, made, tracks
-            )
+        save_projection(folder, self.document(), projection, self.kernels, drawn, made, tracks)
 
     def save_chakra(self, folder: Path | str, *, overwrite: bool = False) -> None:
         """Write ``chakra.RANK.et`` for every rank, for simulators of networks (`projection.chakra_export`).
@@ -237,19 +227,6 @@ class ProjectedTrace:
             f"<ProjectedTrace {self.document().title}: {duration(self.projected_us)} [{low}, "
             f"{high}]>"
         )
-
-    def _repr_html_(self) -> str:
-        columns = [
-            "op_class",
-            "count",
-            "measured_us",
-            "published_us",
-            "projected_us",
-            "factor",
-            "law",
-            "bound",
-        ]
-        return framed(repr(self)[1:-1], self.classes[columns])
 
 
 def project(trace: Path | str, target: Device | None = None, **choices: Any) -> ProjectedTrace:
@@ -643,7 +620,7 @@ def _projected(
 
 
 @dataclass(frozen=True)
-class ProjectedJob:
+class ProjectedJob(Result):
     """Several ranks of a job on another GPU.
 
     Attributes
@@ -652,7 +629,13 @@ class ProjectedJob:
         Everything that was computed (`projection.job.Job`).
     """
 
+    saved_as = FILES["project"]
     job: Job
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Where each rank's time goes: `ranks`."""
+        return self.ranks
 
     @property
     def measured_us(self) -> float:
@@ -683,25 +666,14 @@ class ProjectedJob:
         """Return the job as `report` shows it on terminals and pages."""
         return job_document(self.job)
 
-    def save(
-        self, folder: Path | str, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
-    ) -> None:
-        """Write project.json, project.html, kernels.parquet and trace.json.gz (all ranks) into a folder, or nothing.
-
-        The page ends with what it was ``made`` of, where that is given. Raises DataError: the
-        folder holds other files, or files that flopcast did not write and ``overwrite`` is not set,
-        or cannot be written.
-        """
+    def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
         kernels = self.kernels
         times = (
             kernels["projected_start_ns"].to_numpy(),
             (1000 * kernels["projected_us"]).round().to_numpy(dtype=np.int64),
         )
         drawn = (kernels, *times)
-        with replacing(overwrite=overwrite):
-            save_projection(
-                Path(folder), self.document(), self.job.projections[0], kernels, drawn, made
-            )
+        save_projection(folder, self.document(), self.job.projections[0], kernels, drawn, made)
 
     def __repr__(self) -> str:
         return f"<ProjectedJob of {len(self.job.ranks)} ranks: {duration(self.projected_us)}>"

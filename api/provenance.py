@@ -19,9 +19,9 @@ from ..evaluation.campaigns import Campaigns
 from ..evaluation.selection import statement
 from ..hardware import GPU, Comparison
 from ..models.artifact import versions
+from ..output import SCHEMA
 from ..readers import Measurements
 from ..remarks import visible
-from ..report.run_folder import SCHEMA
 from ..table.conditions import Where, conditions
 from ..table.noise import noise_of
 from ..table.problems import HOST

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +17,11 @@ import pandas as pd
 
 from .. import values
 from ..errors import DataError, ParameterError, check_margin, check_number
+from ..hardware import scaled
 from ..output import FILES
 from ..readers.files import text
 from ..report.formats import counted
-from ..report.html import Answer, Shown
-from ..report.notebook import framed
+from ..report.result import Result
 from ..report.scaling import devices_document, predictions_document, published_document
 from ..scaling.counted import counted_rows, miss_rates
 from ..scaling.curves import SCENARIOS, CurveTable, curves_of, read_curves, sizes_beyond, stated
@@ -34,7 +35,8 @@ from ..scaling.prediction import (
 )
 from ..scaling.trials import published_trials, reproduction
 from ..table.conditions import Where
-from .devices import Device, device
+from ..values import Assigned, Columns, Margin, Names, Numbers
+from .devices import Devices, device
 from .tables import Data, items, load_measurements
 
 if TYPE_CHECKING:
@@ -43,10 +45,10 @@ if TYPE_CHECKING:
     from ..report.document import Document
 
 
-class Scaling(Shown, SizePredictions):
+class Scaling(Result, SizePredictions):
     """Performance predicted at other sizes, benchmark by benchmark and law by law."""
 
-    files = FILES["scale"]
+    saved_as = FILES["scale"]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -102,14 +104,11 @@ class Scaling(Shown, SizePredictions):
             f"{counted(len(self.names), 'law')}>"
         )
 
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
 
-
-class MeasuredScaling(Shown, DeviceScaling):
+class MeasuredScaling(Result, DeviceScaling):
     """How measured kernels scale with the compute units of their devices."""
 
-    files = FILES["scale"]
+    saved_as = FILES["scale"]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -156,53 +155,50 @@ class MeasuredScaling(Shown, DeviceScaling):
         names = " → ".join(device.name for device in self.measured.devices)
         return f"<MeasuredScaling {names}: {counted(len(self.measured.rows), 'problem')}>"
 
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
+
+scale_configs = scaled.scale_models
 
 
 def scale(
     data: str | Path | pd.DataFrame | CurveTable | None = None,
-    fit: str | Sequence[float] = (),
-    sizes: str | Sequence[float] | None = None,
+    fit: Numbers = (),
+    sizes: Numbers | None = None,
     *,
-    performance: str | Sequence[float] | None = None,
-    mpki: str | Sequence[float] | None = None,
+    performance: Numbers | None = None,
+    mpki: Numbers | None = None,
     f_mem: float | None = None,
-    law: str | Sequence[str] | None = None,
+    law: Names | None = None,
     where: Where = None,
-    rename: Mapping[str, str] | None = None,
+    rename: Assigned | None = None,
     scenario: str = "strong",
     interval: float = 0.9,
 ) -> Scaling:
-    """Fit the scaling laws to the small sizes of each benchmark and predict the larger ones.
+    """Predict larger sizes from small ones, benchmark by benchmark: the scaling laws are fitted to the small ones.
 
     Parameters
     ----------
     data : path or DataFrame, optional
-        Table of benchmark, size and performance (`scaling.curves`). Without it ``performance``
+        CSV or Parquet with benchmark, size and performance. See `scaling.curves`; without it ``performance``
         states the values.
     fit : sequence of float
-        Sizes to fit, two or more, increasing.
+        Sizes to fit, two or more. They increase.
     sizes : sequence of float, optional
-        Sizes to predict; by default every measured size beyond those to fit.
+        Sizes that are asked for. By default every measured size beyond those to fit.
     performance : sequence of float, optional
-        Of one benchmark at each of the sizes to fit, where there are no ``data``.
+        Performance at each of the sizes to fit, for no file.
     mpki : sequence of float, optional
-        With ``performance``: misses per thousand instructions at each size to fit, or at each
-        target too.
+        Miss rates at each of the sizes to fit, or at those asked for too. With ``performance``:
+        misses per thousand instructions.
     f_mem : float, optional
-        With ``performance``: share of the time that waits for memory, 0 to 1.
+        Share of the time that waits for memory, 0 to 1. With ``performance``.
     law : str or sequence of str, optional
-        Each by a part of its name (`scaling.prediction.LAWS`); all by default.
-    where : mapping, or sequence of str, optional
-        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as
-        ``m=16..512``.
-    rename : mapping of str to str, optional
-        Names of columns in the table -> those named here, as for `read`.
+        Laws to fit. Each by a part of its name (`scaling.prediction.LAWS`); all by default.
+    where, rename
+        As for `read`: of the table.
     scenario : {"strong", "weak", "chiplets"}
-        Of rows that state none.
+        Of rows that state none: strong, weak, chiplets.
     interval : float, default=0.9
-        Of the intervals.
+        As for `predict`.
 
     Returns
     -------
@@ -233,6 +229,9 @@ def scale(
     check_request(fit, sizes, names, interval)
     beside = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
     if data is None:
+        if where or rename:
+            parameter = "where" if where else "rename"
+            raise ParameterError(parameter, "is of a table: give one, or leave it out")
         if performance is None:
             raise ParameterError(
                 "performance", "is missing: give a table, or a value for each size to fit"
@@ -382,26 +381,32 @@ def scale_misses(
 
 def scale_devices(
     *data: Data,
-    devices: str | Sequence[Device],
+    devices: Devices,
     where: Where = None,
-    group: str | Sequence[str] | None = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
-    margin: float = 0.10,
+    group: Columns | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
+    margin: Margin = 0.10,
     replicates: int = 2000,
     seed: int = 0,
 ) -> MeasuredScaling:
-    """Say how measured kernels scale from the smallest device to larger ones of the same architecture.
+    """Say how measured kernels scale with the compute units, from device to device.
+
+    The devices are of one architecture; the smallest is what the others are held against.
 
     Parameters
     ----------
     *data : path, DataFrame, Measurements, or a sequence of them
-        Measured files and folders of any supported format, and tables.
+        Measured files and folders.
     devices : sequence of str or GPU
-        Names or TOML files of two devices or more, or the devices; their compute units are the
+        Devices of one architecture: names or TOML files. Two or more; their compute units are the
         sizes.
-    where, group, unit, default, rename, margin, replicates, seed
+    where, unit, default, rename
+        As for `read`.
+    group, seed
+        As for `train`.
+    margin, replicates
         As for `validate`.
 
     Returns
@@ -451,8 +456,34 @@ def scale_devices(
     )
 
 
-def scale_facts() -> Answer:
-    """Return the published results of scale models, reproduced from the published simulations.
+@dataclass(frozen=True)
+class PublishedScaling(Result):
+    """What was published of scale models, reproduced from the published simulations.
+
+    Attributes
+    ----------
+    reproduced : DataFrame
+        What was published beside what the laws give (`scaling.trials.reproduction`).
+    trials : DataFrame
+        How the laws did on the published simulations (`scaling.trials.published_trials`).
+    """
+
+    saved_as = FILES["scale"]
+    reproduced: pd.DataFrame
+    trials: pd.DataFrame
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """What was published beside what the laws give."""
+        return self.reproduced
+
+    def document(self) -> Document:
+        """Return the results for readers; its ``data`` are those of ``scale.json``."""
+        return published_document(self.reproduced, self.trials)
+
+
+def scale_facts() -> PublishedScaling:
+    """Reproduce the published results from the published data.
 
     Examples
     --------
@@ -460,4 +491,4 @@ def scale_facts() -> Answer:
     >>> "trials" in fc.scale_facts().document().data
     True
     """
-    return Answer(published_document(reproduction(), published_trials()))
+    return PublishedScaling(reproduction(), published_trials())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,13 +20,17 @@ from ..operators.operators import DIMENSIONS, OPS, canonical_op, example_of, op_
 from ..readers.labels import UNKNOWN_DEVICE
 from ..readers.tidy import ALIASES
 from ..remarks import remark
+from ..report.document import Document
 from ..report.formats import counted
 from ..report.notebook import framed
+from ..report.result import Result
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, quantity
 from ..table.physics import KEEP, SLIPPED
 from ..traces.summary import trace_finding
+from ..values import Assigned
 from ..workloads.serving import described, impossible
+from .ingested import ingested
 
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
@@ -44,7 +48,7 @@ _OPTIONAL = {
 }
 
 
-class Measurements(readers.Measurements):
+class Measurements(Result, readers.Measurements):
     """What was read: the usable rows, the rows kept out, and remarks; any call takes it for data.
 
     Attributes
@@ -80,6 +84,15 @@ class Measurements(readers.Measurements):
     (1, ['zero-duration'])
     """
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """The measurement table: ``frame``."""
+        return self.frame
+
+    def document(self) -> Document:
+        """Return what was read for readers, as `ingest` says it."""
+        return ingested(self).document(counted(len(self.frame), "measurement"))
+
     def __repr__(self) -> str:
         if len(self.rejected):
             lost = f", {counted(len(self.rejected), 'row')} rejected"
@@ -107,9 +120,9 @@ class Measurements(readers.Measurements):
 def read(
     *data: Data,
     where: Where = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     each: bool = False,
     keep: Collection[str] = (),
     jobs: int = 1,
@@ -122,23 +135,22 @@ def read(
         Files, folders and tables in any mix; the format is detected by content. None: the embedded
         measurements.
     where : mapping, or sequence of str, optional
-        Column -> value, list of values, or range ``(from, to)`` with both ends, None for an open
-        one; the other rows are left out. Or conditions as texts: ``["m=16..512",
-        "dtype_a=bf16,fp8"]``.
+        Keep these rows: op=gemm, dtype_a=bf16,fp8 or m=16..512; all conditions must hold. Texts as
+        these; or a mapping of column -> value, list of values, or range ``(from, to)`` with both
+        ends, None for an open one.
     unit : mapping of str to str, optional
-        Column -> unit (``{"time": "ms"}``) for columns whose name does not say it; a unit is never
-        guessed.
+        Unit of a column, or of the times of a file: time=ms, old.csv=ns. Needed where its name does
+        not say it: a unit is never guessed.
     default : mapping of str to str, optional
-        Column -> value for what the data do not say (``{"device": "MI300X"}``); what they say is
-        never overridden.
+        Value of a column the data lack, such as device=MI300X. What they say is never overridden.
     rename : mapping of str to str, optional
-        Names of columns in the data -> those of the measurement table (``{"M_size": "m"}``), for
-        tables that are called otherwise; ``unit`` and ``default`` take the latter.
+        A column of the data and what it is called here: M_size=m. Both ``unit`` and ``default`` take the
+        name here.
     each : bool, default=False
-        Whether every repeat is a row of its own; else repeats are one row, their median.
+        Every repeat is a row of its own; else repeats are one row, their median.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
-        or little.
+        Keep rows that are faster than their device can be, or impossibly short. These are kept with
+        ``("impossible",)``.
     jobs : int, default=1
         Processes that read traces; -1: one per core.
 
@@ -161,7 +173,7 @@ def read(
     found = load_measurements(
         data or None, where, unit, default, rename, each=each, keep=keep, jobs=jobs
     )
-    return Measurements(**{field.name: getattr(found, field.name) for field in fields(found)})
+    return Measurements.from_fields(found)
 
 
 def schema(op: str | None = None) -> pd.DataFrame:
@@ -294,9 +306,9 @@ def paths_of(data: Any, name: str = "data") -> list[Path]:
 def load_measurements(
     data: Data | Sequence[Data] | None,
     where: Where = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     devices: Sequence[str] = (),
     each: bool = False,
     keep: Collection[str] = (),

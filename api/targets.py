@@ -14,11 +14,12 @@ from .. import values
 from ..datasets import DEFAULT_HOST
 from ..errors import ParameterError
 from ..evaluation.observers.progress import Report
-from ..output import check_output, dumps, replacing, whole_folder
+from ..output import check_output, dumps, whole_folder
 from ..report.document import Document
 from ..report.html import page
-from ..report.notebook import framed, notebook_progress
-from ..report.run_folder import TARGETS
+from ..report.notebook import notebook_progress
+from ..report.result import Result
+from ..report.run_folder import TARGETS, check_run_folder
 from ..report.training import targets_document
 from ..table.problems import rows_of
 from .devices import Device, device
@@ -26,7 +27,7 @@ from .tables import Data, check_devices, load_measurements
 from .training import Run, train
 
 
-class Runs(Mapping[str, Run]):
+class Runs(Result, Mapping[str, Run]):
     """A run per target, by its name, all from one host.
 
     >>> import flopcast as fc
@@ -34,6 +35,8 @@ class Runs(Mapping[str, Run]):
     >>> found["MI300X"].selected["name"] in ("OLS", *found["MI300X"].table["name"])
     True
     """
+
+    saved_as = TARGETS
 
     def __init__(self, runs: Mapping[str, Run]) -> None:
         self._runs = dict(runs)
@@ -68,20 +71,14 @@ class Runs(Mapping[str, Run]):
         """Return the run folder of each target in a folder."""
         return {name: out / folder for name, folder in self.folders.items()}
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write a run folder per target, and beside them ``targets.json`` and ``targets.html``, whole or not at all.
-
-        Raises
-        ------
-        DataError
-            ``folder`` holds other files, or files that flopcast did not write and ``overwrite`` is
-            not set, or cannot be written.
-        """
-        out = Path(folder)
-        with replacing(overwrite=overwrite):
-            check_output(out, (*TARGETS, *self.folders.values()))
-        document = self.document(out)
-        with whole_folder(out) as stage:
+    def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
+        """Write a run folder per target, and beside them ``targets.json`` and ``targets.html``."""
+        for place in self.places(folder).values():
+            check_run_folder(place)
+        names = self.folders.values()
+        check_output(folder, (*TARGETS, *names), checked=[*names])
+        document = self.document(folder)
+        with whole_folder(folder) as stage:
             for name, place in self.places(stage).items():
                 self[name].save(place)
             for name, text in zip(
@@ -91,9 +88,6 @@ class Runs(Mapping[str, Run]):
 
     def __repr__(self) -> str:
         return f"<Runs for {', '.join(self)}>"
-
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
 
 
 def train_each(

@@ -31,19 +31,19 @@ from ..features.matrix import Dataset, build_dataset
 from ..hardware import GPU, Comparison
 from ..models import artifact
 from ..models.suite import LEARNT
-from ..output import dumps, replacing, whole_folder
+from ..output import SCHEMA, dumps, replacing, whole_folder
 from ..readers import Measurements
 from ..report import figures
-from ..report.document import Bar, Bars, origin
+from ..report.document import Bar, Bars, Document, origin
 from ..report.formats import percent
-from ..report.html import Answer, page, slid
+from ..report.html import page
 from ..report.notebook import Figures, framed, notebook_progress
-from ..report.run_folder import REPORT, check_run_folder, read_metrics, read_run, write_run
+from ..report.result import Answer, Result, slid
+from ..report.run_folder import PARTS, REPORT, check_run_folder, read_metrics, read_run, write_run
 from ..report.training import left_out, seal_document, training_document
 from ..report.training import metric as label_of
 from ..report.training import title as title_of
 from ..report.what_if import what_if
-from ..sealing import SCHEMA as SEAL_SCHEMA
 from ..sealing import Manifest, entry, signature_of, signed_by
 from ..sealing import check as check_seal
 from ..table.conditions import Where
@@ -123,7 +123,7 @@ def _save(folder: Path, model: FinalModel, loaded: TrainedModel) -> None:
     artifact.save(folder, model.estimator, loaded.saved.manifest, model.fitted.X)
 
 
-class Run:
+class Run(Result):
     """A trained run: the evidence on every model, and the best of them to predict with.
 
     `train` makes one, `load` reads one back; both predict the same.
@@ -148,6 +148,8 @@ class Run:
     >>> run.predict(fc.read(where={"m": (None, 64)}))[["predicted_us", "extrapolated"]].shape[1]
     2
     """
+
+    saved_as = PARTS
 
     def __init__(
         self,
@@ -192,11 +194,11 @@ class Run:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """How the run was asked for, files with hashes, conditions, seed, date, machine, versions; {} of older runs."""
-        known = self.metrics.get("provenance")
-        if known:
-            return Figures(known, versions=self.metrics.get("versions"))
-        return {}
+        """How the run was asked for, files with hashes, conditions, seed, date, machine, versions."""
+        stated = self.metrics.get("provenance")
+        if stated is None:
+            return {}
+        return Figures(stated, versions=self.metrics.get("versions"))
 
     @property
     def dataset(self) -> Dataset:
@@ -261,35 +263,32 @@ class Run:
         """Score the run on new measurements: `flopcast.check`, whose ``options`` they are; `Check` has the verdict."""
         return check(self, *data, **options)
 
-    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the run folder, whole or not at all.
+    def document(self) -> Document:
+        """Return the run for readers; its ``data`` are those of ``metrics.json``, with the answer in a sentence."""
+        return training_document(
+            self.metrics, self.predictions, run=self.folder, saved=self.folder is not None
+        )
 
-        Raises
-        ------
-        ArtifactError
-            ``folder`` holds something that is not a run, and ``overwrite`` is not set; or files
-            that no run has.
-        """
-        out = Path(folder)
+    def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
+        """Write the run folder. Raises ArtifactError: it holds something that is no run, or files that no run has."""
         if self._fresh is None:
             saved = self._loaded_from()
-            with replacing(overwrite=overwrite):
-                check_run_folder(out)
-            with whole_folder(out) as stage:
+            check_run_folder(folder)
+            with whole_folder(folder) as stage:
                 shutil.copytree(saved, stage, dirs_exist_ok=True)
             return
-        made: dict[str, Any] = {
-            "metrics": self.metrics,
-            "predictions": self.predictions,
-            "html": self.report(),
-        }
-        with replacing(overwrite=overwrite):
-            write_run(out, **made, save_model=self._fresh.save)
+        write_run(
+            folder,
+            metrics=self.metrics,
+            predictions=self.predictions,
+            html=self.report(),
+            save_model=self._fresh.save,
+        )
         if self._fresh.kept is not None:
             self._fresh.kept.remove()
 
-    def report(self) -> str:
-        """Return the page of the run: HTML that needs nothing beside it."""
+    def report(self, made: Mapping[str, Any] | None = None) -> str:
+        """Return the page of the run, which ends with its `provenance`: HTML that needs nothing beside it."""
         if self._fresh is None:
             return (self._loaded_from() / REPORT).read_text(encoding="utf-8")
         asked = what_if(self.trained, self._fresh.dataset.rows)
@@ -442,9 +441,12 @@ def train(
     *data : path, DataFrame, Measurements, or a sequence of them, optional
         Measured files and folders, tables with the columns of the measurement table, or what `read`
         returned, in any mix. None: the embedded measurements.
-    host, target : str, Path or GPU, or for the target a list of them, optional
-        The devices: names, TOML files, or GPUs. Without a host, the time on the target is learnt
-        from shapes alone. The target ``"all"`` is all known GPUs that the rows name, a list those
+    host : str, Path or GPU, optional
+        Device that was measured: a name or a TOML file; to train from any, all. Without a host, the
+        time on the target is learnt from shapes alone.
+    target : str, Path or GPU, or a list of them, optional
+        Device to predict: a name or a TOML file; to train over several, their names or all. The
+        target ``"all"`` is all known GPUs that the rows name, a list those
         of them: one model learns what each does of what it can do, and predicts for GPUs that were
         not measured. With ``group="device"`` one GPU after the other is left out, with
         ``"device_family"`` all of a generation. With the host ``"all"`` too, each row is predicted
@@ -452,44 +454,44 @@ def train(
         then no host either, and `predict` is told the ``target``. One host and the target ``"all"``
         learn from its times alone.
     where : mapping, or sequence of str, optional
-        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as
-        ``m=16..512``.
+        As for `read`.
     group : str or sequence of str, optional
-        Columns that make a group; by default what each operator says (GEMM: the weight shape).
+        Rows of one group are never split between folds. These columns make a group; by default what
+        each operator says (GEMM: the weight shape).
     metric : str, default="duration_us"
-        The measured column to predict; ``energy_j`` and ``power_w`` have analytic laws beside the
-        models, as time has.
+        The measured column to scale: duration_us, energy_j, power_w, ... Energy and power have
+        analytic laws beside the models, as time has.
     unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where the data do not state them as `read` needs them.
+        As for `read`.
     each : bool
-        Whether every repeat of a measurement is a row of its own; else repeats are one row, their
-        median.
+        As for `read`.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
-        or little.
+        As for `read`.
     prior_run : str, Path or Run, optional
-        A run without a host, over other devices than the target. Its prediction for the target is a
-        feature, and with a correction of a few parameters a model of the suite (`models.prior`): it
-        pays where the target has few rows.
+        Start from a run over other devices: its prediction is a feature. The run has no host, and
+        other devices than the target. Its prediction for the target is a feature, and with a
+        correction of a few parameters a model of the suite (`models.prior`): it pays where the
+        target has few rows.
     target_cost : str, optional
-        Column of the target's rows with the time that measuring or simulating each costs, in the
+        Time that a row costs on the target (s, or sim_ms): say how many times faster this is.
+        A column of the target's rows with the time that measuring or simulating each costs, in the
         unit that its name ends with (``simulated_ms``), else seconds: ``metrics["speedup"]`` and
         the column ``speedup`` of the predictions then say how many times less host, counters and
         this call cost.
     suite : {"default", "literature"}
         See `models.suite`.
     models : sequence of str, optional
-        Models of the suite to run; all by default.
+        Run these models only. By default all of the suite run.
     without : sequence of str
-        Models of the suite not to run.
+        Do not run these models.
     without_features : sequence of str
-        Features to do without, as shell patterns: with ``"counter.TCC*"`` rows to predict need no
-        such counters.
+        Do without these features: 'counter.TCC*'. Shell patterns; rows to predict need no such
+        counters.
     quick : bool
         Whether two models alone run, those of `models.suite.QUICK`, for an answer at once; its
         notes name the others.
     scheme : {"grouped", "kfold"}
-        Which question is shown first: workloads of new groups, or of known ones. The best model of
+        Which question comes first: new groups (grouped) or known ones (kfold). The best model of
         each is saved, and answers the rows of its question.
     select : {"e_out", "ir10", "ir20"}
         What models are chosen by: the mean error, or the share of workloads within 10 or 20 %.
@@ -497,13 +499,15 @@ def train(
         Whether a forest of up to 1024 trees is grown in every fold, to show its error against the
         number of trees.
     budget : float or str, optional
-        Seconds, or a time such as ``20m``, after which no further fit of the cross-validation starts.
-    seed, jobs : int
-        Seed of everything random; processes (-1: one per core). The result does not depend on
-        ``jobs``.
+        Time that it may take: 90s, 20m or 1.5h. A number is of seconds; after it no further fit of
+        the cross-validation starts.
+    seed : int
+        Seed of everything random; the same seed gives the same result.
+    jobs : int
+        Processes, -1: one per core; the result does not depend on it.
     cluster : str or distributed.Client, optional
-        Scheduler of a Dask cluster, or a client of one, whose workers do the fits of the
-        cross-validation instead; the result does not depend on it. Needs ``flopcast[cluster]``.
+        Dask scheduler whose workers do it, tcp://node1:8786; same result. Or a client of one. Needs
+        ``flopcast[cluster]``.
     fits : path, optional
         File that keeps each fit of the cross-validation until the run is saved; an earlier one is
         replaced.
@@ -826,23 +830,16 @@ def show(
         raise ParameterError("signers", "belongs to verify")
     if folder.is_file() and folder.suffix == ".parquet":
         return _show_serving(folder, verify, signers)
-    if verify and folder.is_dir():
-        manifest = check_seal(folder)
-    else:
-        manifest = None
-    if plot or verify:
+    if verify:
+        read_run(folder)
+        return _sealed(folder, check_seal(folder), signers)
+    if plot:
         metrics, predictions = read_run(folder)
     else:
-        metrics, predictions = (read_metrics(folder), None)
-    if not verify:
-        return Answer(
-            training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot)
-        )
-    if manifest is None:
-        raise ArtifactError(
-            f"{folder} has no seal to verify: it is of an earlier version, train again"
-        )
-    return _sealed(folder, manifest, signers)
+        metrics, predictions = read_metrics(folder), None
+    return Answer(
+        training_document(metrics, predictions, rank=top, run=folder, every=every, plot=plot)
+    )
 
 
 def _sealed(run: Path, manifest: Manifest, signers: str | Path | None) -> Answer:
@@ -861,6 +858,4 @@ def _show_serving(file: Path, verify: bool, signers: str | Path | None) -> Answe
     model = load_serving(file)
     if not verify:
         return Answer(learnt_document(model))
-    if not model.sealed:
-        raise ArtifactError(f"{file} has no seal to verify: calibrate it anew")
-    return _sealed(file, Manifest(SEAL_SCHEMA, None, {file.name: entry(file)}), signers)
+    return _sealed(file, Manifest(SCHEMA, None, {file.name: entry(file)}), signers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -15,16 +15,16 @@ from ..features.matrix import build_dataset
 from ..output import FILES
 from ..report.document import Document
 from ..report.formats import counted
-from ..report.html import Shown
-from ..report.notebook import framed
+from ..report.result import Result
 from ..report.validation import efficiency_figure, roofline_figure, validation_document
 from ..scaling.devices import with_cu_law
 from ..table.conditions import Where
+from ..values import Assigned, Columns, Margin
 from .devices import Device, device
 from .tables import Data, check_devices, items_or_embedded, load_measurements
 
 
-class Validation(Shown, ValidationResult):
+class Validation(Result, ValidationResult):
     """What the measurements say of linear scaling, class by class: `ValidationResult` with its table and its page.
 
     Examples
@@ -35,7 +35,7 @@ class Validation(Shown, ValidationResult):
     ['all rows', 'FLOPS scaling', 'cannot tell']
     """
 
-    files = FILES["validate"]
+    saved_as = FILES["validate"]
 
     @property
     def table(self) -> pd.DataFrame:
@@ -57,9 +57,9 @@ class Validation(Shown, ValidationResult):
                 )
         return pd.DataFrame(rows)
 
-    def document(self) -> Document:
-        """Return the findings as `report` shows them on terminals and pages."""
-        return validation_document(self)
+    def document(self, *, plot: bool = False) -> Document:
+        """Return the findings as `report` shows them on terminals, which ``plot`` them too, and pages."""
+        return validation_document(self, plot=plot)
 
     def plot_roofline(self) -> go.Figure | None:
         """Draw the rate of each workload on both GPUs under their roofs; None where work or peaks are not known."""
@@ -77,52 +77,53 @@ class Validation(Shown, ValidationResult):
             f"{counted(len(self.classes) - 1, 'class', 'classes')}>"
         )
 
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
-
 
 def validate(
     *data: Data,
     host: Device | None = None,
     target: Device | None = None,
     where: Where = None,
-    group: str | Sequence[str] | None = None,
-    margin: float = 0.10,
+    group: Columns | None = None,
+    margin: Margin = 0.10,
     metric: str = "duration_us",
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    unit: Assigned | None = None,
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     keep: Collection[str] = (),
     folds: int = 10,
     replicates: int = 2000,
     seed: int = 0,
 ) -> Validation:
-    """Judge FLOPS, bandwidth and roofline scaling from host to target, over all rows and per kernel class.
+    """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound).
 
-    Of energy the same laws times the ratio of the TDPs are judged, of power that ratio alone.
+    Judged are FLOPS, bandwidth and roofline scaling from host to target, over all rows and per
+    class. Of energy the same laws times the ratio of the TDPs are judged, of power that ratio alone.
 
     Parameters
     ----------
     *data : path, DataFrame, Measurements, or a sequence of them, optional
-        As for `flopcast.train`; None: the embedded measurements.
+        Measured files and folders, any mix. None: the embedded measurements.
     host, target : str, Path or GPU
-        The devices; with the embedded measurements they have defaults.
+        As for `train`. With the embedded measurements they have defaults.
     where : mapping, or sequence of str, optional
-        Which rows, as for `read`: column -> value, list or range ``(from, to)``, or texts such as
-        ``m=16..512``.
+        As for `read`.
     group : str or sequence of str, optional
-        Columns that make a group; by default what each operator says (GEMM: the weight shape).
+        As for `train`.
     margin : float, default=0.10
-        What counts as the same: target / law within [1 / (1 + margin), 1 + margin].
+        What counts as the same: 0.1 = within ±10 %. That is target / law within [1 / (1 + margin),
+        1 + margin].
     metric : str, default="duration_us"
-        The measured column that is scaled.
+        As for `train`.
     unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where the data do not state them as `read` needs them.
+        As for `read`.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
-        or little.
-    folds, replicates, seed : int
-        Grouped folds, bootstrap samples, and the seed of both.
+        As for `read`.
+    folds : int
+        Folds by group, for the errors of the laws that are fitted.
+    replicates : int
+        Bootstrap samples.
+    seed : int
+        As for `train`.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .. import values
-from ..output import check_file, whole_file
+from ..output import check_file
 from . import options as opt
 
 PLACE = 45
@@ -44,28 +44,19 @@ def command(
     columns, names = values.assigned("default", default), values.assigned("rename", rename)
     opt.check_data(cases)
     opt.announce("fitting the constants", quiet=as_json)
-    from ..api.forecasting import calibrate, sharpened  # here: what it imports takes seconds
+    from ..api.forecasting import (
+        CalibratedServing,
+        calibrate,
+    )  # here: what it imports takes seconds
     from ..errors import ParameterError
-    from ..report.forecast import MEASURED, learnt_document, release_document
     from ..report.terminal import show
-    from ..workloads.releases import as_toml
-    from ..workloads.serving_model import ServingModel
 
     source = ", ".join(path.name for path in cases)
     found = calibrate(*cases, name=name, prior=prior, source=source, default=columns, rename=names)
-    learnt = isinstance(found, ServingModel)
+    learnt = isinstance(found, CalibratedServing)
     if learnt != (out.suffix == ".parquet"):
         raise ParameterError(
             "out", f"must end in {'.parquet' if learnt else '.toml'} for these runs, got {out}"
         )
-    with whole_file(out) as beside:
-        if isinstance(found, ServingModel):
-            found.save(beside)
-        else:
-            beside.write_text(as_toml(found), encoding="utf-8")
-    if isinstance(found, ServingModel):
-        told = learnt_document(found)
-    else:
-        before, now = sharpened(cases, str(out), names)
-        told = release_document(found, before.answers, now.answers, now.table[MEASURED].tolist())
-    show(told, out, as_json=as_json)
+    found.save(out)
+    show(found.document(), out, as_json=as_json)

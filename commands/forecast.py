@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -17,9 +16,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from .. import values
 from ..errors import ParameterError
-from ..hardware import find
 from ..output import FILES, FORMATS, check_file, check_output
 from . import options as opt
 
@@ -458,7 +455,7 @@ def hpl(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast the score of HPL. A GPU is what a rank sees: 'MI250X (per GCD)'."""
-    from ..workloads.supercomputers import hpl as forecast
+    from ..api.supercomputers import forecast_hpl as forecast
 
     drawn = {
         "product": product,
@@ -488,7 +485,7 @@ def hpcg(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast the score of HPCG. A GPU is what a rank sees: 'MI250X (per GCD)'."""
-    from ..workloads.supercomputers import hpcg as forecast
+    from ..api.supercomputers import forecast_hpcg as forecast
 
     drawn = _stated({"stream": stream, "reached": reached, "scaling": scaling})
     _score(
@@ -517,7 +514,7 @@ def hpl_mxp(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast the score of HPL-MxP, HPL in mixed precision. A GPU is what a rank sees."""
-    from ..workloads.supercomputers import hpl_mxp as forecast
+    from ..api.supercomputers import forecast_hpl_mxp as forecast
 
     drawn = _stated({"peak_share": peak_share})
     _score(
@@ -558,7 +555,7 @@ def kernel(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Forecast a kernel of HPC cut over many GPUs: a transform, a stencil, or QCD's Wilson operator."""
-    from ..workloads.supercomputers import kernel as forecast
+    from ..api.supercomputers import forecast_kernel as forecast
 
     drawn = _stated({"stream": stream, "kernel_share": kernel_share, "network_gbs": network_gbs})
     options = drawn | {
@@ -628,23 +625,9 @@ def _score(
     as_json: bool,
     every: bool,
 ) -> None:
-    files = FILES["forecast"][:2]
-    check_output(out, files)
-    from ..report.document import footer
-    from ..report.forecast import score_document, scores_document
-    from ..report.html import save_page
-    from ..report.terminal import show
-
-    device = find(gpu)
-    scores = [forecast(device, count, **options) for count in values.counts("gpus", gpus) or []]
-    told = score_document(scores[0], options["interval"], device.name)
-    if len(scores) > 1:
-        document = scores_document(scores, options["interval"], device.name)
-    else:
-        document = told
-    if out is not None:
-        save_page(out, replace(document, footer=footer(opt.made_by(context))), files)
-    show(document, *(out / name for name in files if out is not None), as_json=as_json, every=every)
+    check_output(out, FILES["forecast"][:2])
+    found = forecast(gpu=gpu, gpus=gpus, **options)
+    opt.finish(context, found, out, as_json=as_json, every=every)
 
 
 app.command(opt.MODEL)(opt.run_command(run_))

@@ -90,12 +90,12 @@ def command(
     budget_seconds = values.duration("budget", budget)
     check_file(out, READABLE, [shapes] if shapes else [])
     opt.check_data([shapes] if shapes else None)
-    from ..measuring.measure import (
+    from ..api.measuring import (
         measure,
     )  # here: what it imports takes seconds, and the options are checked before
     from ..measuring.session import INTERRUPTED, LOST, provenance_path
     from ..measuring.timing import Rule
-    from ..report.measuring import measuring_document, resuming
+    from ..report.measuring import resuming
     from ..report.terminal import show, shown_progress
 
     with shown_progress("measuring", quiet=as_json) as progress:
@@ -118,14 +118,14 @@ def command(
             date=date,
             progress=progress,
         )
-    document = measuring_document(measured, out)
+    document = measured.document()
     show(document, out, provenance_path(out), as_json=as_json, rows=len(measured.table))
     if measured.ended == INTERRUPTED:
-        print(visible(resuming(measured, out)), file=sys.stderr)
+        print(visible(resuming(measured)), file=sys.stderr)
         raise KeyboardInterrupt
     if measured.ended == LOST:
         raise FlopcastError(
-            f"the device does not answer any more after {measured.lost}: {resuming(measured, out)}"
+            f"the device does not answer any more after {measured.lost}: {resuming(measured)}"
         )
 
 

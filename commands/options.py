@@ -30,7 +30,7 @@ if sys.platform != "win32":  # where a process has no such limit
     import resource
 
 from .. import values
-from ..errors import DataError, FlopcastError, ParameterError, UnsealedWarning, few
+from ..errors import DataError, FlopcastError, ParameterError, few
 from ..hardware import GPU, Comparison, all_gpus, find, others_named
 from ..output import check_output, replacing
 from ..remarks import visible
@@ -38,7 +38,7 @@ from ..report.spelling import as_options
 from ..table.conditions import conditions
 
 if TYPE_CHECKING:  # what options are checked with need not import what shows results
-    from ..report.html import Shown
+    from ..report.result import Result
 
 P = ParamSpec("P")
 USER_ERROR, INTERRUPTED = (
@@ -393,7 +393,6 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
         _check_memory()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("default", UnsealedWarning)
                 warnings.showwarning = functools.partial(_noted, set())
                 _note_short_names(kwargs)
                 with replacing(overwrite=force, reads=_read_by(kwargs)):
@@ -495,11 +494,8 @@ def _noted(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning that is not among those said: what concerns the user as one line, others as Python does."""
-    if issubclass(category, UnsealedWarning):
-        text = f"note: {visible(' '.join(str(message).split()))}\n"
-    else:
-        text = warnings.formatwarning(message, category, filename, lineno, line)
+    """Print a warning that is not among those said, as Python does."""
+    text = warnings.formatwarning(message, category, filename, lineno, line)
     if text not in said:
         said.add(text)
         print(text, end="", file=file or sys.stderr)
@@ -558,7 +554,7 @@ def command_line(context: typer.Context) -> str:
 
 def finish(
     context: typer.Context,
-    found: Shown,
+    found: Result,
     out: Path | None,
     *also: Path,
     as_json: bool = False,
@@ -572,7 +568,7 @@ def finish(
     show(
         found.document(),
         *also,
-        *(out / name for name in found.files if out is not None),
+        *(out / name for name in found.saved_as if out is not None),
         as_json=as_json,
         every=every,
     )

@@ -7,7 +7,6 @@ energy from a log).
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +14,6 @@ import typer
 
 from .. import values
 from ..output import FILES, check_output
-from ..power.runs import plan
 from . import options as opt
 
 PLACE = 180
@@ -55,13 +53,11 @@ def plan_command(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Say how to measure a kernel: runs, readings and margins as published, executions per run as record makes them."""
-    from ..report.power import plan_document
+    from ..api.power import power_plan
     from ..report.terminal import show
 
-    show(
-        plan_document(plan(kernel_us, window_us, lag_us=lag_us, settling_us=settling_us)),
-        as_json=as_json,
-    )
+    found = power_plan(kernel_us, window_us, lag_us=lag_us, settling_us=settling_us)
+    show(found.document(), as_json=as_json)
 
 
 def profile_command(
@@ -141,15 +137,11 @@ def profile_command(
     check_output(out, FILES["power"])
     opt.check_data([path for path in (log, executions, clocks) if path is not None])
     opt.announce(f"reading {log}", quiet=as_json)
-    from ..power.profile import (
-        profile_files,
+    from ..api.power import (
+        power_profile,
     )  # here: what it imports takes seconds, and the options are checked before
-    from ..report.document import footer
-    from ..report.html import save_page
-    from ..report.power import power_document
-    from ..report.terminal import show
 
-    profiles = profile_files(
+    found = power_profile(
         log,
         executions,
         clocks,
@@ -164,18 +156,11 @@ def profile_command(
         ablate=ablate,
         cap_w=cap_w,
         rename=values.assigned("rename", rename),
+        idle_w=idle_w,
         interval=interval,
         seed=seed,
     )
-    document = power_document(profiles, cap_w, idle_w)
-    if out is not None:
-        save_page(out, replace(document, footer=footer(opt.made_by(context))), FILES["power"])
-    show(
-        document,
-        *(out / name for name in FILES["power"] if out is not None),
-        as_json=as_json,
-        every=every,
-    )
+    opt.finish(context, found, out, as_json=as_json, every=every)
 
 
 def record_command(
@@ -223,13 +208,12 @@ def record_command(
     """
     opt.check_data([] if kernels is None else [kernels])
     sequences = [values.repeated("sequence", one) for one in sequence or ()]
-    from ..measuring.power_recording import record  # here: what it imports takes seconds
-    from ..report.power import record_document
+    from ..api.power import power_record  # here: what it imports takes seconds
     from ..report.terminal import show, shown_progress
 
     try:
         with shown_progress("recording", quiet=as_json) as progress:
-            recorded = record(
+            recorded = power_record(
                 kernels,
                 out=out,
                 logger=logger,
@@ -245,7 +229,7 @@ def record_command(
     except KeyboardInterrupt:
         print("what is recorded is kept: the same command goes on", file=sys.stderr)
         raise
-    show(record_document(recorded), *recorded.files, as_json=as_json)
+    show(recorded.document(), *recorded.files, as_json=as_json)
 
 
 app.command("plan")(opt.run_command(plan_command))

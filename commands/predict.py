@@ -83,15 +83,15 @@ def command(
             if name in ("where", "unit", "default", "rename")
         }
         told = needed(run, need, *data, half_width=prediction.half_width(), **rows).told
-        prediction.report["need"] = told.to_dict()
+        prediction.summary["need"] = told.to_dict()
     if as_json:
         if out is not None:
             prediction.save(out)
-        print_json(to_json(prediction.frame, prediction.report))
+        print_json(to_json(prediction.frame, prediction.summary))
         return
-    found = predictions_document(prediction.frame, prediction.report, whole=out is not None)
+    found = predictions_document(prediction.frame, prediction.summary, whole=out is not None)
     if told is None:
         found = found
     else:
         found = found.with_remark("need", told)
-    show(found, *([out] if out else []), rows=prediction.report["n"], every=every)
+    show(found, *([out] if out else []), rows=prediction.summary["n"], every=every)

@@ -211,6 +211,7 @@ class Fetched:
     folder: Path
     origin: Repository | Wheel
     missed: str = ""
+    name: str = ""  # of the tables: ``aiter``
 
 
 SOURCES: Final = {
@@ -324,7 +325,7 @@ def fetch(
         if (place := places / f"{name}-{origin.state}").is_dir():
             problem = kept.problem(place)
             if not problem:
-                return Fetched(place / origin.folder, origin)
+                return Fetched(place / origin.folder, origin, name=name)
             changed.append(problem)
     missed: list[str] = []
     for origin in origins:
@@ -341,7 +342,7 @@ def fetch(
         except UnavailableError as error:
             missed.append(str(error))
         else:
-            return Fetched(place / origin.folder, origin, "; ".join(missed))
+            return Fetched(place / origin.folder, origin, "; ".join(missed), name)
     copied = [
         f"copy the folder {one.folder} of the repository (commit {one.state}) here and give it as "
         "DATA"

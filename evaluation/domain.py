@@ -23,7 +23,7 @@ The 90th percentile of |log(y / f(x))| of an additive base with trees on its res
 MI300X and MI300X -> MI355X FP8 GEMMs of M <= 64, 256 and 1024 and tried on larger M, stayed below
 ``1 + 0.3 d`` times the one inside the range at distances d of 1 to 6 doublings (largest seen: 2.0
 at 3.5 and 2.7 at 5.5 doublings). For models that have not learnt from ranges left out
-(`extrapolation`): too few rows, or runs of earlier versions.
+(`extrapolation`): too few rows.
 """
 OPERATORS: Final = "op="  # features so named are 1 in the rows of an operator
 LOG_PREFIX: Final = "log2."  # features so named are logarithms to base 2 already

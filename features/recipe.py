@@ -14,6 +14,7 @@ from ..arrays import BoolArray
 from ..errors import ArtifactError, DataError, NotPublishedError, ParameterError, few
 from ..hardware import GPU, Comparison
 from ..operators.operators import Work
+from ..output import SCHEMA
 from ..remarks import Remark, remark
 from ..table.counters import counts_time
 from ..table.measurements import COUNTER
@@ -33,7 +34,6 @@ from .catalogue import (
 )
 from .context import Context
 
-SCHEMA = 1
 OTHER = "other"
 UNSTATED = "none"
 _SCALES = "scale_block"  # category whose absence is a statement

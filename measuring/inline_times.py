@@ -1,6 +1,6 @@
 """Times of a user's own program as it runs: events around the modules of a model and around named regions.
 
-`inline` puts a pair of hooks on every module for as long as its block or the function it decorates
+`flopcast.inline` puts a pair of hooks on every module for as long as its block or the function it decorates
 lasts, no profiler beside it; `InlineTimes` then has a row per module and shape in the columns of
 the measurement table. On a GPU events are recorded in the current stream and read when the times
 are asked for, so the program never waits for one; on a CPU it is the host's clock. What a timed
@@ -18,8 +18,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -27,12 +26,11 @@ import pandas as pd
 from ..errors import DataError, ParameterError
 from ..operators.call import Tensor
 from ..operators.operators import OPS
-from ..output import replacing
+from ..output import SCHEMA
 from ..readers.labels import canonical_device
 from ..table.measurements import DTYPE_COLUMNS
 from ..traces.activity_work import call_text, describe_call
 from .backend import import_torch
-from .session import check_table_path, write_table
 
 Mark = Any
 Signature = tuple[
@@ -198,19 +196,11 @@ class InlineTimes:
             )
         return table
 
-    def save(self, file: str | Path, *, overwrite: bool = False) -> None:
-        """Write the table as .parquet or .csv, and beside it what timing cost, as JSON.
-
-        Raises DataError: there is no table; the file exists and ``overwrite`` is not set, or cannot
-        be written.
-        """
-        with replacing(overwrite=overwrite):
-            check_table_path(Path(file))
-        about = {
-            name: getattr(self, name)
-            for name in ("device", "calls", "warmup", "overhead_us", "overhead_share")
-        }
-        write_table(self.table, {"schema": 1, "what": "inline", **about}, Path(file))
+    @property
+    def about(self) -> dict[str, Any]:
+        """What stands beside the table as JSON: the device, the calls, and what timing them cost."""
+        told = ("device", "calls", "warmup", "overhead_us", "overhead_share")
+        return {"schema": SCHEMA, "what": "inline", **{name: getattr(self, name) for name in told}}
 
     def _read(self) -> tuple[pd.DataFrame, float]:
         """Return the table of all calls so far and the share of the overhead; marks are read once."""
@@ -289,7 +279,9 @@ class InlineTimes:
 
 
 class Inline:
-    """Times a model's modules within a ``with`` block, or whenever a function that it decorates runs; see `inline`."""
+    """Times a model's modules within a ``with`` block, or whenever a function runs that it decorates."""
+
+    kind: ClassVar[type[InlineTimes]] = InlineTimes
 
     def __init__(self, model: Any, device: str | None, name: str | None, warmup: int) -> None:
         if warmup < 0:
@@ -304,7 +296,7 @@ class Inline:
             clock = _HostClock()
         else:
             clock = _EventClock(torch, where)
-        self.times = InlineTimes(clock, name, warmup, _calling_us(torch))
+        self.times = self.kind(clock, name, warmup, _calling_us(torch))
         self._model, self._handles = model, list[Any]()
 
     def __enter__(self) -> InlineTimes:
@@ -331,60 +323,6 @@ class Inline:
 
         timed.times = self.times  # type: ignore[attr-defined]  # pyrefly: ignore[missing-attribute]
         return timed
-
-
-def inline(
-    model: Any = None, *, device: str | None = None, name: str | None = None, warmup: int = 0
-) -> Inline:
-    """Time every module of a model while it runs, and named regions: in a ``with`` block, or as a decorator.
-
-    Parameters
-    ----------
-    model : torch.nn.Module, optional
-        Its modules are timed under their names (``layers.0.mlp``), itself under that of its class.
-        None: regions alone.
-    device : str, optional
-        Whose clock is taken: ``cpu`` or ``cuda:0``; by default where the model's parameters are,
-        without any the first GPU, or the CPU where there is none.
-    name : str, optional
-        Of the device in the table.
-    warmup : int, default 0
-        Calls of each module that are left out at first.
-
-    Returns
-    -------
-    Inline
-        As a block it gives an `InlineTimes`: ``times.region("loss")`` times what is no module;
-        after the block ``times.table`` has the times in µs, ``times.overhead_us`` what each timed
-        call costs, ``times.overhead_share`` the part of the time that this is. A decorated function
-        has the same as its attribute ``times``, over all of its calls, each of which is a region of
-        its name.
-
-    Raises
-    ------
-    FlopcastError
-        PyTorch is not installed, or there is no such device. What the block itself raises goes on;
-        no hook stays.
-
-    Examples
-    --------
-    With a model of your own::
-
-        with fc.inline(model, warmup=2) as times:
-            for batch in batches:
-                loss = criterion(model(batch))
-                with times.region("backward"):
-                    loss.backward()
-        times.save("times.csv")  # what `train`, `fidelity` and `project` take
-
-    and of a function that runs anyway::
-
-        @fc.inline(model, warmup=2)
-        def step(batch): ...
-
-        step.times.table, step.times.overhead_share
-    """
-    return Inline(model, device, name, warmup)
 
 
 def _device_of(torch: Any, model: Any, word: str | None) -> Any:

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -63,6 +63,7 @@ class Measured:
     ended: str  # ``done``, ``interrupted`` (Ctrl-C), ``budget``, or ``device lost``
     lost: str = ""  # the row that left the device useless, and what it raised
     notes: tuple[Remark, ...] = ()  # what was assumed, left out and said once
+    out: Path | None = None  # the file of the table
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,7 @@ def measure(
     if journal is not None and session.visits:
         journal.end_part(part)
     result = _measured(session, grid, about, [part] if journal is None else journal.parts)
+    result = replace(result, out=out)
     if out is not None and journal is not None:
         write_table(result.table, result.provenance, out)
         if session.ended == DONE:

@@ -14,7 +14,6 @@ own.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 from collections import Counter
@@ -32,10 +31,10 @@ from sklearn.base import BaseEstimator
 from .. import __version__
 from .. import output as json_text
 from ..errors import ArtifactError, few
+from ..output import SCHEMA
 from ..sealing import plain_content
 from . import persistence
 
-SCHEMA = 3  # version of the manifest. Until 2 it held hashes of its own, which the seal of the run has replaced
 PROBES = 20  # most probe rows a manifest holds
 TOLERANCE = 1e-9  # relative difference up to which a probe counts as reproduced
 
@@ -133,8 +132,7 @@ def restate(folder: Path, manifest: Mapping[str, Any]) -> None:
     ``manifest`` is the one that :func:`load` returned, with keys of the trainer's added or changed.
     Raises as :func:`load`.
     """
-    kept = {key: value for key, value in manifest.items() if key != "sha256"}  # of schema 2
-    (folder / MANIFEST).write_text(json_text.dumps({**kept, "schema": SCHEMA}), encoding="utf-8")
+    (folder / MANIFEST).write_text(json_text.dumps(manifest), encoding="utf-8")
     load(folder)
 
 
@@ -151,15 +149,7 @@ def load(folder: Path) -> Artifact:
     manifest = _read_manifest(folder / MANIFEST)
     path = folder / ESTIMATOR
     data = plain_content(path, persistence.MOST_BYTES, "train again")
-    if (
-        manifest["schema"] == 2
-        and hashlib.sha256(data).hexdigest() != manifest["estimator"]["sha256"]
-    ):
-        raise ArtifactError(
-            f"{path} is not the file that was saved (its SHA-256 differs from {MANIFEST}): train "
-            "again"
-        )
-    most = manifest["estimator"].get("unpacked_bytes", persistence.MOST_BYTES)
+    most = manifest["estimator"]["unpacked_bytes"]
     artifact = Artifact(persistence.from_bytes(data, str(path), most), manifest)
     _check_probes(artifact, folder)
     return artifact
@@ -261,13 +251,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         schema = None
     if isinstance(schema, int) and schema > SCHEMA:
         raise ArtifactError(
-            f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast"
+            f"{path} has schema {schema}, this flopcast reads {SCHEMA}: train again, or upgrade flopcast"
         )
-    if schema == 1 and not isinstance(schema, bool):
-        raise ArtifactError(
-            f"{path} has schema 1, of a version before the first release: train again"
-        )
-    if schema not in (2, SCHEMA):
+    if schema != SCHEMA or isinstance(schema, bool):
         raise ArtifactError(f"{path} is not the manifest of a flopcast model: train again")
     if problem := next(_missing_parts(manifest), None):
         raise ArtifactError(f"{path} is damaged ({problem}): train again")
@@ -283,14 +269,9 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
             manifest["versions"], dict
         ):
             yield "its features have no names, or its packages no versions"
-        most = manifest["estimator"].get("unpacked_bytes", 0)
+        most = manifest["estimator"]["unpacked_bytes"]
         if type(most) is not int or most < 0:
             yield "its estimator has no size"
-        if manifest["schema"] == 2:
-            str(manifest["estimator"]["sha256"])
-            bare = {key: value for key, value in manifest.items() if key != "sha256"}
-            if hashlib.sha256(json_text.dumps(bare).encode()).hexdigest() != manifest["sha256"]:
-                yield "its SHA-256 differs from what it states"
         rows = np.array(manifest["probes"]["rows"], dtype=float)
         predictions = np.array(manifest["probes"]["predictions"], dtype=float)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:

@@ -377,6 +377,9 @@ class PowerProfiles:
     clocks: Clocks
     level: float
     left_out: tuple[Remark, ...] = ()  # kernels of the executions that have no profile, and why
+    # of the board, by which pairs of kernels are judged (`power.lessons.learn`); None: not known
+    cap_w: float | None = None
+    idle_w: float = 0.0
 
     def __repr__(self) -> str:
         """Return a row for each kernel and component, as `compare` has them."""
@@ -402,6 +405,7 @@ def profile_files(
     ablate: bool = False,
     cap_w: float | None = None,
     rename: Mapping[str, str] | None = None,
+    idle_w: float = 0.0,
     interval: float = 0.9,
     seed: int = 0,
 ) -> PowerProfiles:
@@ -410,10 +414,10 @@ def profile_files(
     The log may be nvidia-smi's, amd-smi's or rocm-smi's; one that states times since 1970 needs no
     clocks. `rename` says what columns of the three tables are called here: the file's name -> ours,
     such as ``{"watts": "power_w"}``. `gpu_index` says which GPU of the log; what follows `kernel` is
-    as for `profile_kernel`; `ablate` profiles each kernel once more without each step
-    (`without_steps`). Of several kernels those that cannot be profiled are left out
-    (`PowerProfiles.left_out`); one that ran alone in some runs and among others in the rest is
-    profiled as two (`power.runs.apart`).
+    as for `profile_kernel`; `idle_w` is the idle power of the board, drawn once by two kernels
+    together; `ablate` profiles each kernel once more without each step (`without_steps`). Of several
+    kernels those that cannot be profiled are left out (`PowerProfiles.left_out`); one that ran alone
+    in some runs and among others in the rest is profiled as two (`power.runs.apart`).
 
     Raises
     ------
@@ -431,7 +435,7 @@ def profile_files(
     if execution < 1:
         raise ParameterError("execution", f"is counted from 1, got {execution}")
     check_level(interval)
-    for name, value in (("window_us", window_us), ("cap_w", cap_w)):
+    for name, value in (("window_us", window_us), ("cap_w", cap_w), ("idle_w", idle_w)):
         if value is not None:
             check_number(name, value, 0, sys.float_info.max, whole=False)
     for name, path in (("log", log), ("executions", executions), ("clocks", clocks)):
@@ -495,6 +499,8 @@ def profile_files(
             )
             for name, error in errors.items()
         ),
+        cap_w,
+        idle_w,
     )
 
 

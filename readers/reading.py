@@ -54,6 +54,7 @@ from ..table.refusals import row_refused
 from ..traces.dispatches import Finding, Trace
 from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, Overview, annotate, measurements, overview
+from ..values import Assigned
 from ..workers import Jobs, pool, release_memory
 from .base import (
     GRID_NOT_RECORDED,
@@ -455,8 +456,8 @@ _WRONG = {
 def read(
     paths: Sequence[Path | str | DataFile | pd.DataFrame],
     *,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
+    units: Assigned | None = None,
+    defaults: Assigned | None = None,
     where: Where = None,
     options: Options | None = None,
     lenient: bool = False,
@@ -520,9 +521,9 @@ def read(
 def read_rows(
     paths: Sequence[Path | str | pd.DataFrame],
     *,
-    units: Mapping[str, str] | None = None,
-    defaults: Mapping[str, str] | None = None,
-    renames: Mapping[str, str] | None = None,
+    units: Assigned | None = None,
+    defaults: Assigned | None = None,
+    renames: Assigned | None = None,
     timed: bool = True,
     keep: Collection[str] = (),
     where: Where = None,

@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 from ..evaluation.checking import EACH, MATERIAL_ERROR, MATERIAL_SHIFT, Checked, Outcome, Part
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_TIMES
 from ..hardware import Comparison
+from ..output import SCHEMA
 from ..report import figures
 from ..table.measurements import DTYPE_COLUMNS, quantity
 from .document import (
@@ -44,7 +45,6 @@ from .formats import clock, counted, figure, formatted, number, percent, share, 
 from .predictions import workload
 from .training import left_out, metric, title
 
-SCHEMA: Final = 1
 _TONES: Final[dict[Outcome, Tone]] = {
     Outcome.VALID: "good",
     Outcome.SHIFTED: "warning",
@@ -546,7 +546,6 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     )
 
 
-CURVE_SCHEMA: Final = 1
 ENOUGH: Final = 1.1  # times the least error of a way that is as good as that
 
 
@@ -647,7 +646,7 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
             )
         ],
         closing=[upcoming("flopcast advise RUN CANDIDATES --rows N chooses which rows to measure")],
-        data={"schema": CURVE_SCHEMA, **about, "curve": records(table)},
+        data={"schema": SCHEMA, **about, "curve": records(table)},
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ..output import SCHEMA
 from ..table.refusals import reason_of
 from ..traces.cleaning.joining import Coverage, Joined
 from ..traces.cleaning.pipeline import Cleaned, CleanedTraces
@@ -31,7 +32,6 @@ from .document import (
 )
 from .formats import NONE, between, counted, formatted, milliseconds, share, shortened
 
-SCHEMA: Final = 1
 SHOWN: Final = (
     20  # kernels in the table on the terminal, those that take most time; the data have all
 )

@@ -11,6 +11,7 @@ import pandas as pd
 from ..errors import DataError
 from ..evaluation.campaigns import LEAST
 from ..evaluation.paired import PairedDifference, SchemeComparison
+from ..output import SCHEMA
 from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
 from ..table.measurements import quantity
 from .document import (
@@ -51,7 +52,6 @@ from .predictions import workload
 from .run_folder import simplest
 from .training import asked, left_out, metric, title
 
-SCHEMA: Final = 1
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
 Metrics = Mapping[str, Any]
 

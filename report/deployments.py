@@ -11,6 +11,7 @@ from typing import Any, Final
 import pandas as pd
 import plotly.graph_objects as go
 
+from ..output import SCHEMA
 from ..workloads.deployments import HOLDS, PACES_MS, Choice, Question, surest
 from .document import (
     Column,
@@ -32,7 +33,6 @@ from .document import (
 from .figures import NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import figure, share
 
-SCHEMA: Final = 1
 SURE: Final = 0.9  # share of the distribution from which on a way is called sure
 SHOWN: Final = 12  # rows on a terminal
 _COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)

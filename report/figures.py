@@ -498,26 +498,11 @@ def _short(values: np.ndarray) -> np.ndarray:
 
 def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
     """Return the sorted errors of each model and baseline of a scheme, %, from its predictions."""
-    laws = [row["name"] for row in cv.get("baselines") or [] if row["name"] in predictions]
-    asked = [
-        "model",
-        "ape",
-        *(["row", "observed", *laws] if laws else []),
-    ]  # of older runs, laws are columns
-    of_scheme = predictions.loc[predictions["scheme"] == cv["scheme"], asked]
-    found = {
+    of_scheme = predictions.loc[predictions["scheme"] == cv["scheme"], ["model", "ape"]]
+    return {
         str(name): np.sort(ape.dropna().to_numpy())
         for name, ape in of_scheme.groupby("model", observed=True)["ape"]
     }
-    if laws:
-        first = of_scheme.drop_duplicates("row")
-    else:
-        first = of_scheme
-    for row in cv.get("baselines") or []:
-        if row["name"] not in found and row["name"] in laws:
-            ape = 100 * (first[row["name"]] - first["observed"]).abs() / first["observed"]
-            found[row["name"]] = np.sort(ape.dropna().to_numpy())
-    return found
 
 
 def _curve(

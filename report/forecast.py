@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 
 from ..evaluation.metrics import NINETY_PERCENT
 from ..operators.operators import OPS
+from ..output import SCHEMA
 from ..remarks import Remark
 from ..workloads.forecasting import Forecast
 from ..workloads.layer_graph import GraphSetting
@@ -85,7 +86,6 @@ MEMORY: Final = {
     "reserved": "runtime",
 }
 """What fills the memory of a GPU."""
-SCHEMA: Final = 1
 CLASSES: Final = (0.05, 0.10, 0.20, 0.50, 1.00)  # upper ends of the classes of half-widths
 MOST_CHOICES: Final = 2000  # settings that sliders go over; a page of more would be slow
 REASONS: Final = 3  # reasons for no answer that are said before the table
@@ -320,23 +320,23 @@ def _bars(one: Forecast) -> list[Part]:
     ]
 
 
-def score_document(score: Score, level: float, gpu: str = "device") -> Document:
+def score_document(score: Score) -> Document:
     """Return a forecast score on so many of a GPU for readers."""
     name = score.benchmark.upper()
     beneath = (
-        f"{100 * level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}; mean "
+        f"{100 * score.level:g} % interval {_flops(score.lower)} … {_flops(score.upper)}; mean "
         f"{_flops(score.mean)}. "
         f"The peak alone, {_PEAKS.get(score.benchmark, 'of the memory')}, is the simplest rule."
     )
     told = [Row((INPUTS[key], figure(value))) for key, value in score.inputs.items()]
     data = {
         "schema": SCHEMA,
-        "level": level,
-        **{key: value for key, value in vars(score).items() if key != "remarks"},
+        "level": score.level,
+        **_figures(score),
     }
     bars = [Bar(PARTS[name], part, share(part)) for name, part in score.shares.items()]
     return Document(
-        title=f"{name} on {score.devices:,} × {gpu}",
+        title=f"{name} on {score.devices:,} × {score.gpu}",
         lead="A forecast: the median of what the inputs below and their spreads give",
         opening=[
             Headline("", _flops(score.predicted), f"peak alone: {_flops(score.peak)}", beneath)
@@ -355,7 +355,11 @@ def score_document(score: Score, level: float, gpu: str = "device") -> Document:
     )
 
 
-def scores_document(scores: Sequence[Score], level: float, gpu: str) -> Document:
+def _figures(score: Score) -> dict[str, Any]:
+    return {key: value for key, value in vars(score).items() if key not in ("remarks", "level")}
+
+
+def scores_document(scores: Sequence[Score]) -> Document:
     """Return scores on rising numbers of a GPU for readers, with the number from which more of them pay less."""
     first, turn = scores[0], turning_point(scores)
     name, last = first.benchmark.upper(), scores[-1]
@@ -389,7 +393,7 @@ def scores_document(scores: Sequence[Score], level: float, gpu: str) -> Document
     heads = (
         "devices",
         "score",
-        f"{100 * level:g} % interval",
+        f"{100 * first.level:g} % interval",
         "per device",
         *(PARTS[part] for part in parts),
     )
@@ -397,11 +401,8 @@ def scores_document(scores: Sequence[Score], level: float, gpu: str) -> Document
         f"per device: of the score that each of {first.devices:,} has; the others: parts of the "
         "time"
     )
-    told = []
-    for one in scores:
-        told.append({key: value for key, value in vars(one).items() if key != "remarks"})
     return Document(
-        title=f"{name} on {first.devices:,} to {last.devices:,} × {gpu}",
+        title=f"{name} on {first.devices:,} to {last.devices:,} × {first.gpu}",
         lead="A forecast: the median of what the inputs and their spreads give",
         opening=[lines([f"{said}."], "answer")],
         sections=[
@@ -415,8 +416,8 @@ def scores_document(scores: Sequence[Score], level: float, gpu: str) -> Document
         ],
         data={
             "schema": SCHEMA,
-            "level": level,
-            "scores": told,
+            "level": first.level,
+            "scores": [_figures(score) for score in scores],
             "turning_point": turn and vars(turn),
         },
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from isal import igzip
 
-from ..errors import ParameterError
-from ..output import dumps, replacing, write_texts
+from ..output import dumps, write_texts
 from ..remarks import visible
 from .document import (
     Bars,
@@ -33,10 +32,8 @@ from .document import (
     Listing,
     Part,
     Row,
-    Section,
     Sliders,
     Table,
-    footer,
     printable,
 )
 
@@ -140,77 +137,6 @@ def frame(document: Document, height: int) -> str:
     """Return a page within another, a notebook's, so many pixels high."""
     look = f"width:100%;height:{height}px;border:0"
     return f'<iframe srcdoc="{escape(page(document))}" title="{escape(document.title)}" style="{look}"></iframe>'
-
-
-class Shown:
-    """A result that readers see, on terminals, as a page and as ``files``: JSON, page and what stands beside."""
-
-    files: ClassVar[tuple[str, ...]]
-
-    def __init_subclass__(cls, **how: Any) -> None:
-        """Give each kind the short text of `__repr__`, as a dataclass would make one of all its fields."""
-        super().__init_subclass__(**how)
-        if "__repr__" not in cls.__dict__:
-            type.__setattr__(cls, "__repr__", Shown.__repr__)
-
-    def __repr__(self) -> str:
-        whole = self.document()
-        heads = [part for part in whole.opening if isinstance(part, Headline)]
-        heads = [one for one in heads if one.medium != "page"] or heads
-        whose = [f"{one.about}: {one.rival} → " if one.about and one.rival else "" for one in heads]
-        answers = [f"{before}{one.answer}" for before, one in zip(whose, heads, strict=True)]
-        return f"<{type(self).__name__}: {'; '.join([whole.title, *answers])}>"
-
-    def document(self) -> Document:
-        """Return the result for readers; its ``data`` are those of the JSON."""
-        raise NotImplementedError
-
-    def _repr_html_(self) -> str:
-        """Return the answer and the tables for the output of a notebook's cell; figures (megabytes) are the page's."""
-        whole = self.document()
-        light = []
-        for one in whole.sections:
-            light.append(
-                replace(one, parts=[part for part in one.parts if not isinstance(part, Figure)])
-            )
-        return frame(replace(whole, sections=light, footer=(), framed=True), _FRAME)
-
-    def what_if(self) -> Answer:
-        """Return the sliders of the page, for the output of a notebook's cell: every setting that was computed.
-
-        Raises ParameterError: there are none: one setting, or more combinations than a page holds.
-        """
-        whole = self.document()
-        parts = []
-        for one in whole.sections:
-            for part in one.parts:
-                if isinstance(part, Sliders):
-                    parts.append(part)
-        return slid(
-            whole.title,
-            parts,
-            "has nothing to slide over: give several settings, and no more than a page holds",
-        )
-
-    def report(self, made: Mapping[str, Any] | None = None) -> str:
-        """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
-        return page(replace(self.document(), footer=footer(made or {})))
-
-    def save(
-        self, folder: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
-    ) -> None:
-        """Write ``files`` into a folder, which is new or has these files of before, whole or not at all.
-
-        The page ends with what it was ``made`` of (`report.document.footer`). Raises DataError: the
-        folder holds other files, files of these names that flopcast did not write and ``overwrite``
-        is not set, or cannot be written.
-        """
-        document = replace(self.document(), footer=footer(made or {}))
-        with replacing(overwrite=overwrite):
-            save_page(Path(folder), document, self.files, *self._beside())
-
-    def _beside(self) -> tuple[str, ...]:
-        return ()
 
 
 def _placed(parts: Sequence[Part], plots: list[str]) -> Iterator[Part]:
@@ -317,21 +243,3 @@ def _plotly() -> str:
     from plotly.offline import get_plotlyjs
 
     return b64encode(igzip.compress(get_plotlyjs().encode(), mtime=0)).decode()
-
-
-@dataclass(frozen=True, repr=False)
-class Answer(Shown):
-    """An answer that a notebook shows; ``found`` is its document."""
-
-    found: Document
-
-    def document(self) -> Document:
-        """Return the answer for readers."""
-        return self.found
-
-
-def slid(title: str, parts: Sequence[Part], lacking: str) -> Answer:
-    """Return sliders as an answer; where there are none, a ParameterError says what is ``lacking``."""
-    if not parts:
-        raise ParameterError("what_if", lacking)
-    return Answer(Document(title=title, sections=[Section("", parts)], data={}))

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from ..measuring.inline_times import InlineTimes
 from ..measuring.measure import Measured
 from ..measuring.session import BUDGET, DONE, INTERRUPTED, LOST, doubts
 from ..measuring.timing import ENDINGS, half_widths
 from ..table.refusals import coded
-from .document import Document, Line, Lines, Row, Table, columns, remarked
+from .document import Document, Line, Lines, Row, Table, columns, records, remarked, rows
 
 _NAMED: Final = 10  # failed rows that are listed
 
 
-def measuring_document(measured: Measured, out: Path) -> Document:
+def measuring_document(measured: Measured) -> Document:
     """Return the rows by operator and device, doubtful, failed and refused ones, and how far the passes agree."""
     failures, differences, refused = (
         measured.failures,
@@ -50,13 +50,13 @@ def measuring_document(measured: Measured, out: Path) -> Document:
         closing=[
             Lines([Line(text) for text in plain]),
             Lines(remarked(measured.notes)),
-            Lines([Line(resuming(measured, out))] if stopped else []),
+            Lines([Line(resuming(measured))] if stopped else []),
         ],
         data=measurements_json(measured),
     )
 
 
-def resuming(measured: Measured, out: Path) -> str:
+def resuming(measured: Measured) -> str:
     """Say why a measurement has ended early, and how to go on with it."""
     why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(measured.ended, "")
     left = measured.provenance["unmeasured"]
@@ -64,7 +64,12 @@ def resuming(measured: Measured, out: Path) -> str:
         missing = f" ({left} of {measured.provenance['workloads']} workloads have no time yet)"
     else:
         missing = ""
-    return f"{why}what is measured is in {out}{missing}; the same command with --resume continues"
+    if measured.out is None:
+        return f"{why}what was measured is returned{missing}"
+    return (
+        f"{why}what is measured is in {measured.out}{missing}; the same command with --resume "
+        "continues"
+    )
 
 
 def operator_table(table: pd.DataFrame) -> Table:
@@ -117,3 +122,25 @@ def measurements_json(measured: Measured) -> dict[str, Any]:
             }
         )
     return {**measured.provenance, "notes": [*map(repr, measured.notes)], "rows": rows}
+
+
+def inline_document(found: InlineTimes) -> Document:
+    """Return the times of a program's modules and regions, the longest first, and what timing them cost."""
+    table = found.table
+    cells = []
+    for row in table.sort_values("duration_us", ascending=False).to_dict("records"):
+        figures = (row["repeats"], row["duration_us"], row["self_us"])
+        cells.append((str(row["kernel"]), *(f"{value:,.6g}" for value in figures)))
+    heads = columns(
+        "module or region", numbers=["calls", "median, µs", "without modules inside, µs"]
+    )
+    cost = (
+        f"timing took {100 * found.overhead_share:.2g} % of the time, "
+        f"{found.overhead_us:.3g} µs a call"
+    )
+    return Document(
+        title=f"{found.calls:,} timed calls on {found.device}",
+        opening=[Table(heads, rows(cells))],
+        closing=[Lines([Line(cost)])],
+        data={**found.about, "rows": records(table)},
+    )

@@ -16,6 +16,7 @@ from plotly.subplots import make_subplots
 
 from ..errors import DataError, counted
 from ..measuring.power_recording import Protocol, Recorded
+from ..output import SCHEMA
 from ..power.clocks import Clocks
 from ..power.energy import PHASES
 from ..power.lessons import LEAST_CORRELATION, MOST_TOGETHER, Lessons, learn
@@ -49,7 +50,6 @@ from .document import (
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, panels, styled
 from .formats import formatted, number, significant
 
-SCHEMA: Final = 1
 METHOD: Final = "FinGraV (Singhania, Aga, Ibrahim, ISPASS 2025)"
 COLUMNS: Final = (
     Column("kernel", "words", least=12),
@@ -225,15 +225,13 @@ def _apart_from_plan(one: Protocol) -> Iterator[str]:
         )
 
 
-def power_document(
-    profiles: PowerProfiles, cap_w: float | None = None, idle_w: float = 0.0
-) -> Document:
+def power_document(profiles: PowerProfiles) -> Document:
     """Return the power and energy of kernels: a table, classes side by side, then each kernel's curves and remarks.
 
     Pairs of kernels are held against a power cap where one is given (`power.lessons.learn`).
     """
     kernels, clocks = profiles.kernels, clock_words(profiles.clocks)
-    compared, learnt = compare(kernels), learn(kernels, cap_w, idle_w)
+    compared, learnt = compare(kernels), learn(kernels, profiles.cap_w, profiles.idle_w)
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
     described = lines(

@@ -22,6 +22,7 @@ from ..operators.operators import OPS
 from ..output import (
     MADE_BY,
     PREDICTION_FORMATS,
+    SCHEMA,
     check_file,
     printable_json,
     whole_file,
@@ -48,7 +49,6 @@ from .document import (
 from .formats import NONE, alike, counted, figure, formatted, known, percent, share, significant
 from .training import metric, speedup_parts, title
 
-SCHEMA = 1  # version of the JSON that predictions, and explanations of them, are written as
 SHOWN = 10  # first rows that are kept where all are written to a file
 _ROWS, _CAUSES, _WORKLOAD = (
     6,

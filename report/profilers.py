@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from ..output import SCHEMA
 from ..projection.comparison import Basis, Fidelity
 from ..projection.passes import PassPlan
 from ..traces.cleaning.joining import Coverage
@@ -36,7 +37,6 @@ from .document import (
 from .formats import NONE, formatted, milliseconds, number, percent, shortened
 from .training import left_out, title
 
-SCHEMA: Final = 1  # of the JSON of passes, and of traces
 CAPTION: Final = (
     "E_out in % of the best model of each kind, which was looked for in the same folds and so "
     "flatters a little. "

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..operators.operators import OPS
+from ..output import SCHEMA
 from ..projection.job import PARTS, Job
 from ..projection.phases import repeats_of
 from ..projection.replay import WORK
@@ -61,7 +62,6 @@ from .projection_figures import (
     tornado_figure,
 )
 
-SCHEMA = 1  # of `data` and `job_json`
 WAYS = {
     "sum": "sum of activities and gaps",
     "overlap": "sum, overlap counted once",

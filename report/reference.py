@@ -10,10 +10,10 @@ import pandas as pd
 from ..errors import NotPublishedError
 from ..hardware import FIGURES, GPU, PEAKS, all_gpus, measured, sources
 from ..operators.operators import ALIASES, OPS
+from ..output import SCHEMA
 from .document import Cell, Column, Document, Row, Section, Table, columns, lines, rows
 from .formats import NONE, share
 
-SCHEMA: Final = 1
 MISSING: Final = "not published"
 _LIST_PEAKS: Final = ("bf16", "fp8", "fp32")
 _RARE: Final = ("reported_cus", "matrix_mhz", "int8_vector")

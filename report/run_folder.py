@@ -18,7 +18,7 @@ import msgspec
 from .. import output as json_text
 from .. import sealing
 from ..errors import ArtifactError, DataError, few
-from ..output import check_folder, check_unread, overwriting, whole_folder
+from ..output import SCHEMA, check_folder, check_unread, overwriting, whole_folder
 from .run_schema import NUMBERS, TEXTS, check_metrics
 
 if (
@@ -27,12 +27,6 @@ if (
     import pandas as pd
     import pyarrow as pa
 
-SCHEMA = 4
-"""Version of ``metrics.json``; readers refuse those they do not know.
-
-Since 2 it has ``provenance``, since 3 a seal, since 4 the predictions hold baselines as rows alone,
-not as columns too.
-"""
 DIGITS = 9  # significant digits of the floats in ``metrics.json``: far beyond what is measured, short of rounding noise
 METRICS, PREDICTIONS, REPORT, MODEL = "metrics.json", "predictions.parquet", "report.html", "model"
 PARTS = (REPORT, METRICS, PREDICTIONS, MODEL, sealing.MANIFEST)
@@ -54,7 +48,7 @@ def write_run(
 ) -> None:
     """Write a run folder, in one step for whoever looks at it: new or empty, or a previous run, which is replaced.
 
-    ``metrics.json`` gets ``"schema": 4``, sorted keys, floats rounded to nine significant digits,
+    ``metrics.json`` gets the schema, sorted keys, floats rounded to nine significant digits,
     and null for NaN and infinities; `save_model` is called with the path of the model folder to
     write; where it raises, the folder is as it was. Raises ArtifactError: `folder` is a file, or
     holds something that is not a run; DataError: it cannot be written.
@@ -246,7 +240,7 @@ def _metrics(folder: Path) -> dict[str, Any]:
         )
     if schema > SCHEMA:
         raise ArtifactError(
-            f"{path} has schema {schema}, this flopcast reads up to {SCHEMA}: upgrade flopcast"
+            f"{path} has schema {schema}, this flopcast reads {SCHEMA}: train again, or upgrade flopcast"
         )
     try:
         check_metrics(metrics)
@@ -297,15 +291,14 @@ def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def beside(rows: pd.DataFrame, predictions: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
     """Return rows of one scheme and model with what these baselines predict of them, a column each.
 
-    Runs of schema 3 and before hold these columns; of later ones they are among the `predictions`
-    of the same scheme.
+    They are among the `predictions` of the same scheme.
     """
     found = rows
     for name in names if len(rows) else ():
         own = predictions[
             (predictions["scheme"] == rows["scheme"].iloc[0]) & (predictions["model"] == name)
         ]
-        if name not in rows and len(own):
+        if len(own):
             found = found.assign(**{name: rows["row"].map(own.set_index("row")["predicted"])})
     return found
 

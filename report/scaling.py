@@ -18,6 +18,7 @@ from ..evaluation.metrics import mean_least_most
 from ..evaluation.verdicts import Outcome, too_few
 from ..hardware import FIGURES, GPU, PEAKS
 from ..hardware.scaled import PRIVATE, SHARED, WHOLE
+from ..output import SCHEMA
 from ..scaling.curves import Curve, CurveTable, published_curves
 from ..scaling.devices import CU_LAW, FAMILY, LEVEL, DeviceScaling, DeviceSizes, FamilyScaling
 from ..scaling.prediction import (
@@ -62,7 +63,6 @@ from .formats import counted, figure, formatted, percent, share
 from .reference import MISSING, gpus_json
 from .validation import conclusion, summary, validation_json
 
-SCHEMA: Final = 1
 NAMED_BENCHMARKS, NAMED_LAWS = 4, 3  # how many a remark names; more are counted
 GOOD, POOR = 5.0, 20.0  # errors in % below the first are shown as good, above the second as poor
 COLUMNS_OF_PANELS: Final = 3

@@ -409,16 +409,12 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
                 number(row.get("fit_seconds")),
             )
             found.append(Row((name, *cells), tone, ends=place == last))
-    before = [
-        row for row in cv.get("models") or [] if row.get("left") and row.get("e_out") is not None
-    ]  # older runs
-    left = dict.fromkeys(f"† {Remark.from_dict(row['left'])}" for row in before)
     if len(some) < len(ordered(cv)):
         shown = "; best of each family"
     else:
         shown = ""
     title = f"{scheme(cv)}: errors and inlier ratios (IR) in %{shown}"
-    return Table(COLUMNS, found, title, " · ".join(filter(None, (caption, *left))), **where)
+    return Table(COLUMNS, found, title, caption, **where)
 
 
 def verdict(cv: Metrics) -> list[str]:

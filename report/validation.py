@@ -19,6 +19,7 @@ from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, ValidationR
 from ..evaluation.metrics import ape
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Interval, Outcome
 from ..hardware import GPU
+from ..output import SCHEMA
 from ..table.measurements import Quantity, quantity
 from .document import (
     Cell,
@@ -50,7 +51,6 @@ from .figures import (
 from .formats import counted, figure, formatted
 from .predictions import workload
 
-SCHEMA: Final = 1
 QUESTION: Final = "Does linear scaling hold?"
 COLUMNS: Final = (
     Column("class / law", "name"),

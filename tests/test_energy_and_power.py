@@ -118,7 +118,7 @@ def test_train_predict_and_validate_from_host_to_target(
     assert (
         np.diff(frame[[f"lower_{unit}", f"predicted_{unit}", f"upper_{unit}"]], axis=1) > 0
     ).all()
-    assert found.report["metric"] == metric
+    assert found.summary["metric"] == metric
 
     result = validating.validate([data], **DEVICES, metric=metric, replicates=200)
     law = result.classes[0].law(LAWS[metric][0])
@@ -184,7 +184,7 @@ def test_without_the_board_power_the_laws_say_so_and_models_go_on(
     found = predicting.predict(trained, [tmp_path / "s.csv"])
     assert found.frame["TDP scaling"].isna().all()
     assert found.frame["predicted_w"].notna().all()
-    assert f"[law-lacks] no TDP scaling where {why}" in found.report["notes"]
+    assert f"[law-lacks] no TDP scaling where {why}" in found.summary["notes"]
     result = call("validate", tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
     assert result.exit_code == 2
     assert (result.stderr.count(why), result.stderr.count("\n")) == (3, 1)

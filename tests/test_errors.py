@@ -15,7 +15,6 @@ from flopcast.errors import (
     NotPublishedError,
     ParameterError,
     UnknownGPUError,
-    UnsealedWarning,
 )
 from flopcast.models.base import DroppedColumns
 from flopcast.remarks import remark
@@ -33,7 +32,6 @@ HOSTILE = "k\x1b]0;x\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\r\x7f\udcff"
         UnknownGPUError(HOSTILE, [HOSTILE], several=True),
         NotPublishedError(HOSTILE, HOSTILE),
         ArtifactError(HOSTILE),
-        UnsealedWarning(HOSTILE),
         DroppedColumns(HOSTILE, [HOSTILE], [HOSTILE]),
         remark("code", HOSTILE, HOSTILE, name=HOSTILE),
         remark("code", name=HOSTILE),

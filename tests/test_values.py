@@ -141,8 +141,6 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "forecast_train": fc.forecast,
     "forecast_cases": fc.forecast,
 }
-ONE_AT_A_TIME = ("forecast_hpl", "forecast_hpcg", "forecast_hpl-mxp", "forecast_kernel")
-"""Their function has a score of one number of GPUs, their command those of several."""
 ELSEWHERE = {"engine", "concurrency", "rate", "ttft", "tpot", "steps"}
 """Read by the library alone: the command hands the text on."""
 LISTS = (",", "=", "SIZE", "TIME", "RATE")
@@ -153,7 +151,7 @@ def test_every_option_that_lists_values_is_tried_on_both_doors() -> None:
     listed = {
         option.name
         for words, _, option in walked
-        if any(sign in (option.metavar or "") for sign in LISTS) and words not in ONE_AT_A_TIME
+        if any(sign in (option.metavar or "") for sign in LISTS)
     }
     assert len(walked) > 150
     assert listed - ELSEWHERE == LISTED.keys() & listed
@@ -169,8 +167,6 @@ APART = (
     ("advise", "group"),
     ("advise", "rows"),
     ("curve", "models"),
-    ("scale_predict", "rename"),
-    ("scale_predict", "where"),
 )
 """A number alone, or read with data that are refused first here: not tried."""
 

@@ -2,15 +2,14 @@
 
 Enters: a path. Leaves: `Parts`, whose numbers can be what they are called, or a DataError of one
 line. `CONSTANTS` and the structures above it declare what a file may hold: a constant is a field
-with its range. The seal is a SHA-256 of columns and texts, whatever Parquet makes of them; files of
-before have none, and say so. Start at `read`.
+with its range. The seal is a SHA-256 of columns and texts, whatever Parquet makes of them.
+Start at `read`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from ..errors import DataError, UnsealedWarning, few, one_line
+from ..errors import DataError, few, one_line
 from ..laws.serving_steps import TPOT_PARTS, TTFT_PARTS
 from ..operators.kinds.serving_run import OPERATORS
 from ..readers.base import TABLE_BYTES
@@ -88,7 +87,6 @@ class Parts:
     fits: Mapping[str, FitText]
     about: Mapping[str, Any]
     slower: Mapping[str, float]
-    seal: str | None  # SHA-256 that the file states, and has; None of a file of before
 
 
 def seal_of(columns: pa.Table, texts: Mapping[str, str]) -> str:
@@ -113,8 +111,8 @@ def read(file: Path, *, ours: bool = False) -> Parts:
 
     ``ours`` is the file of the package, which the package's own list of hashes covers.
 
-    Warns UnsealedWarning: it has no seal. Raises DataError: it is no such file, is larger than any,
-    was changed after it was sealed, or a number of it cannot be what it is called.
+    Raises DataError: it is no such file, is larger than any, has no seal or was changed after it was
+    sealed, or a number of it cannot be what it is called.
     """
     try:
         table, texts = _read(file)
@@ -137,9 +135,10 @@ def read(file: Path, *, ours: bool = False) -> Parts:
             source=str(file),
         )
     if seal is None and not ours:
-        text = f"{file} is not sealed (it is of an earlier version): it may have been changed since"
-        warnings.warn(text, UnsealedWarning, stacklevel=3)
-    return Parts(runs, seal=seal, **parts)
+        raise DataError(
+            "has no seal, so nobody knows whether it is whole: calibrate it anew", source=str(file)
+        )
+    return Parts(runs, **parts)
 
 
 class _RefusedError(Exception):

@@ -207,7 +207,6 @@ class ServingModel:
     fits: Mapping[str, Fit]
     about: Mapping[str, Any] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
-    sealed: bool = False  # whether it was read from a file that is as it was sealed
 
     def _logs(self, rows: pd.DataFrame, here: Points, time: str, trust: FloatArray) -> FloatArray:
         """Return the logarithm of a time of every setting, NaN where a figure is not known."""
@@ -521,7 +520,7 @@ class ServingModel:
         }
         return replace(self, runs=joined, fits=fits, about=about)
 
-    def save(self, file: Path) -> None:
+    def save(self, path: Path) -> None:
         """Write the model as Parquet: settings and weights as columns, the rest as JSON of its metadata."""
         import pyarrow.parquet as pq
 
@@ -551,7 +550,7 @@ class ServingModel:
         said[serving_artifact.SEAL] = serving_artifact.seal_of(columns, said)
         # beside the schema, which is written twice
         with pq.ParquetWriter(
-            file, columns.schema, compression="zstd", compression_level=19, version="2.6"
+            path, columns.schema, compression="zstd", compression_level=19, version="2.6"
         ) as writer:
             writer.write_table(columns)
             writer.add_key_value_metadata(said)
@@ -598,7 +597,7 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
         raise DataError(
             f"is no model of serving that flopcast saved: {error}", source=str(file)
         ) from None
-    return ServingModel(runs, fits, parts.about, parts.slower, parts.seal is not None)
+    return ServingModel(runs, fits, parts.about, parts.slower)
 
 
 def _check_drawn(time: str, added: FloatArray) -> None:

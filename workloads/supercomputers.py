@@ -113,6 +113,8 @@ class Score:
     inputs: dict[str, float]
     remarks: tuple[Remark, ...] = ()
     shares: dict[str, float] = field(default_factory=dict)
+    level: float = 0.9  # of the interval
+    gpu: str = ""  # name of the device
 
 
 def hpcg(
@@ -168,7 +170,7 @@ def hpcg(
     peak = gpus * FLOP_PER_BYTE * bandwidth
     scores = peak * np.prod(drawn, axis=0)
     inputs = {"bandwidth_gbs": bandwidth / 1e9, "stream": stream.median, "reached": reached.median}
-    return _score("hpcg", gpus, peak, scores, interval, {**inputs, "scaling": scaling.median})
+    return _score("hpcg", gpu, gpus, peak, scores, interval, {**inputs, "scaling": scaling.median})
 
 
 def _stream(gpu: GPU) -> Spread:
@@ -349,6 +351,7 @@ def hpl(
     shares = {name: float(np.median(part / seconds)) for name, part in parts.items()}
     return _score(
         "hpl",
+        gpu,
         gpus,
         gpus * peak * 1e12,
         tuned * flop / seconds,
@@ -378,8 +381,10 @@ def hpl_mxp(
     """
     peak_share = Spread.read("peak_share", peak_share)
     (drawn,) = _drawn(gpus, interval, seed, {"peak_share": (peak_share, 1.0)})
-    peak = gpus * find(gpu).peak_tflops("fp16") * 1e12
-    return _score("hpl-mxp", gpus, peak, peak * drawn, interval, {"peak_share": peak_share.median})
+    gpu = find(gpu)
+    peak = gpus * gpu.peak_tflops("fp16") * 1e12
+    inputs = {"peak_share": peak_share.median}
+    return _score("hpl-mxp", gpu, gpus, peak, peak * drawn, interval, inputs)
 
 
 @dataclass(frozen=True)
@@ -494,7 +499,7 @@ def kernel(
         "network": float(np.median(sent / (memory + sent))),
     }
     peak = flop / (moved / bandwidth)
-    return _score(name, gpus, peak, flop / seconds, interval, inputs, told, shares)
+    return _score(name, gpu, gpus, peak, flop / seconds, interval, inputs, told, shares)
 
 
 @dataclass(frozen=True)
@@ -614,6 +619,7 @@ def _drawn(
 
 def _score(
     benchmark: str,
+    gpu: GPU,
     devices: int,
     peak: float,
     scores: FloatArray,
@@ -634,4 +640,6 @@ def _score(
         inputs,
         remarks,
         shares or {},
+        level,
+        gpu.name,
     )

@@ -332,7 +332,7 @@ def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, tmp_path
     figures = {
         name: found[1].frame[name] * 1.25 for name in ("predicted_us", "lower_us", "upper_us")
     }
-    found[1] = fc.Prediction(found[1].frame.assign(**figures), found[1].report)
+    found[1] = fc.Prediction(found[1].frame.assign(**figures), found[1].summary)
     table = fc.compare(*found, interval=0.9).table
     first, second = (one.frame.reset_index(drop=True) for one in found)
     assert (table["unit"].unique().tolist(), len(table)) == (["us"], 1 + len(first))
@@ -355,9 +355,11 @@ def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, tmp_path
         for path, one in zip(paths, found, strict=True):
             one.save(path)
         again = fc.read_predictions(paths[1])
-        assert (again.report["level"], again.report["metric"], again.half_width()) == pytest.approx(
-            (0.8, "duration_us", found[1].half_width())
-        )
+        assert (
+            again.summary["level"],
+            again.summary["metric"],
+            again.half_width(),
+        ) == pytest.approx((0.8, "duration_us", found[1].half_width()))
         pd.testing.assert_frame_equal(fc.compare(*paths, interval=0.9).table, table)
     told = call(
         "compare", tmp_path / "first.csv", tmp_path / "second.parquet", "--interval", 0.9, "--json"
@@ -375,7 +377,7 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(
     moved = found.frame.assign(target="MI325X", upper_us=rows["upper_us"] * 2)[::-1]
     moved.to_csv(tmp_path / "commas.csv", sep=";", decimal=",", index=False, float_format="%.15g")
     both = pd.concat([rows, moved])
-    table = fc.compare(fc.Prediction(both, found.report), tmp_path / "commas.csv").table
+    table = fc.compare(fc.Prediction(both, found.summary), tmp_path / "commas.csv").table
     assert (len(table), set(table["shared"])) == (1 + len(rows), {1.0})
     assert table["ratio"][1:].to_numpy() == pytest.approx(1.0)
     assert "MI355X → MI325X" in fc.compare(found, tmp_path / "commas.csv").table["what"][0]
@@ -388,7 +390,7 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(
         wrong.to_csv(tmp_path / f"{name}.csv", index=False)
         with pytest.raises(DataError, match=message):
             fc.read_predictions(tmp_path / f"{name}.csv")
-    nowhere = fc.Prediction(rows.assign(target="NoSuch"), found.report)
+    nowhere = fc.Prediction(rows.assign(target="NoSuch"), found.summary)
     assert list(fc.compare(found, found, nowhere).document().data["pairs"][1]["unknown"]) == [
         "no. 3"
     ]
@@ -426,17 +428,17 @@ def test_tables_of_predictions_that_others_saved_are_read_or_refused(
     rounded = rows.copy()
     figures = ["predicted_us", "lower_us", "upper_us"]
     rounded[figures] = rounded[figures].map(lambda value: float(f"{value:.6g}"))
-    assert not fc.compare(found, fc.Prediction(rounded, found.report)).table["apart"].any()
-    assert set(fc.compare(found, fc.Prediction(rounded, found.report)).table["ratio"]) == {1.0}
+    assert not fc.compare(found, fc.Prediction(rounded, found.summary)).table["apart"].any()
+    assert set(fc.compare(found, fc.Prediction(rounded, found.summary)).table["ratio"]) == {1.0}
     (tmp_path / "deep.json").write_text("[" * 100_000)
     for read in (fc.read_predictions, lambda path: fc.compare(found, path)):
         with pytest.raises(FlopcastError):
             read(tmp_path / "deep.json")
     with pytest.raises(DataError, match="no workload is predicted in both"):
-        fc.compare(found, fc.Prediction(rows.assign(m=rows["m"] * 1000), found.report))
+        fc.compare(found, fc.Prediction(rows.assign(m=rows["m"] * 1000), found.summary))
     with pytest.raises(DataError, match="duration_us and energy_us"):
-        fc.compare(found, fc.Prediction(rows.assign(metric="energy_us"), found.report))
-    unbounded = fc.compare(found, fc.Prediction(rows.assign(upper_us=np.inf), found.report))
+        fc.compare(found, fc.Prediction(rows.assign(metric="energy_us"), found.summary))
+    unbounded = fc.compare(found, fc.Prediction(rows.assign(upper_us=np.inf), found.summary))
     assert not unbounded.table["apart"].any()
     unbounded.save(tmp_path / "compared")
     assert (

@@ -20,14 +20,14 @@ def test_shipped_kernels_are_predicted_on_a_fresh_machine(tmp_path: Path) -> Non
     out = tmp_path / "answer.csv"
     found = fc.predict("shipped", ROWS, target="MI300X", out=out)
     assert found.frame.index.tolist() == [3, 1, 2]
-    assert found.report["predicted"] == 2
+    assert found.summary["predicted"] == 2
     assert (
         found.frame["predicted_us"][:2]
         .between(found.frame["lower_us"][:2], found.frame["upper_us"][:2])
         .all()
     )
     assert found.frame["reason"][2]
-    assert any("shipped-errors" in note for note in found.report["notes"])
+    assert any("shipped-errors" in note for note in found.summary["notes"])
     again = fc.read_predictions(out)
     assert np.allclose(again.frame["upper_us"][:2], found.frame["upper_us"][:2])
 

@@ -87,7 +87,7 @@ def test_a_shifted_run_is_saved_corrected_and_says_so(run: Path, tmp_path: Path)
         == found["correction"]
         == after.metrics["correction"]
     )
-    assert fc.predict(after, gemms(2)).report["notes"]
+    assert fc.predict(after, gemms(2)).summary["notes"]
     compared = fc.compare(before, after).document()
     stated = {one["setting"]: (one["first"], one["second"]) for one in compared.data["settings"]}
     assert stated["corrected afterwards by"] == (

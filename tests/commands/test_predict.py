@@ -125,7 +125,7 @@ def test_only_rows_of_the_host_are_read_and_the_others_counted(run: Path, tmp_pa
     )
     found = predict(run, [data])
     assert found.frame["source"].tolist() == ["queries.csv:3"]
-    assert found.report["other_devices"] == {"MI375X": 2, "MI210": 1}
+    assert found.summary["other_devices"] == {"MI375X": 2, "MI210": 1}
     without = csv(tmp_path, f"MI375X,{size},5", f"MI210,{size},50")
     with pytest.raises(DataError, match=r"LabChip.*MI375X.*MI210"):
         predict(run, [without])
@@ -146,7 +146,7 @@ def test_a_precision_that_was_never_trained_is_not_predicted_and_costs_no_other_
         [],
         ["never-trained"],
     ]
-    assert (found.report["predicted"], sum(found.report["not_predicted"].values())) == (1, 1)
+    assert (found.summary["predicted"], sum(found.summary["not_predicted"].values())) == (1, 1)
     code, text, error = invoke(run, data, "--where", "dtype_a=fp16")
     assert (code, text, error.count("\n")) == (2, "", 1)
 
@@ -159,7 +159,7 @@ def test_a_precision_without_published_peak_is_not_predicted_and_costs_no_other_
     assert found.frame["predicted_us"].isna().tolist() == [True, False]
     assert "fp8" in found.frame["reason"][0]
     assert found.frame["FLOPS scaling"].isna().tolist() == [True, False]
-    assert found.report["predicted"] == 1
+    assert found.summary["predicted"] == 1
     with pytest.raises(DataError, match=r"queries.csv:2.*fp8"):
         predict(run, [data], where={"dtype_a": ["fp8"]})
 
@@ -173,7 +173,7 @@ def test_the_law_answers_where_nothing_was_trained_and_is_marked(run: Path, tmp_
     width = np.log(found.frame["upper_us"] / found.frame["lower_us"])
     assert found.frame["lower_us"][1] < 0.5 * 9 < found.frame["upper_us"][1]
     assert width[1] > width[0]
-    assert found.report["basis"] == {"model": 1, "law": 1}
+    assert found.summary["basis"] == {"model": 1, "law": 1}
     assert predict(run, [data]).frame["basis"].tolist() == ["model", ""]
     code, _, error = invoke(run, data, "--fallback", "guess")
     assert (code, error.count("--fallback")) == (2, 1)
@@ -190,9 +190,9 @@ def test_ten_times_the_trained_work_is_flagged_wider_and_near_the_law(
     frame = found.frame
     assert frame["extrapolated"].tolist() == [False, True]
     assert "10x beyond" in frame["reason"][1]
-    assert repr(fixed_widening()) in found.report["notes"]
+    assert repr(fixed_widening()) in found.summary["notes"]
     inside = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
-    assert repr(fixed_widening()) not in predict(run, [inside]).report["notes"]
+    assert repr(fixed_widening()) not in predict(run, [inside]).summary["notes"]
     assert frame["predicted_us"][1] == pytest.approx(law(*size, TARGET), rel=0.3)
     width = np.log(frame["upper_us"] / frame["lower_us"])
     assert width[1] > 1.9 * width[0]
@@ -259,7 +259,7 @@ def test_without_a_host_shapes_are_enough(alone: Path, tmp_path: Path) -> None:
     roofline = 2 * 512 * 1024 * 2048 / 2e9
     np.testing.assert_allclose(frame["roofline"][0], roofline)
     np.testing.assert_allclose(frame["affine"][0], 3 + 0.4 * roofline)
-    assert found.report["host"] is None
+    assert found.summary["host"] is None
     assert "duration_us" not in frame
     assert "device" not in frame
 
@@ -280,7 +280,8 @@ def test_without_a_host_times_and_devices_of_the_rows_do_not_matter(
     assert len(set(found.frame["predicted_us"].tolist())) == 1
     assert found.frame["predicted_us"].notna().all()
     assert any(
-        note.startswith("[other-devices] 1 row of another device") for note in found.report["notes"]
+        note.startswith("[other-devices] 1 row of another device")
+        for note in found.summary["notes"]
     )
 
 
@@ -327,10 +328,10 @@ def test_what_no_row_states_but_training_always_had_is_a_remark(tmp_path: Path) 
     data = csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")
     found = predict(run, [data])
     assert [reason.count("a16w16") for reason in found.frame["reason"]] == [1]
-    assert any("state family=a16w16" in note for note in found.report["notes"])
+    assert any("state family=a16w16" in note for note in found.summary["notes"])
     stated = predict(run, [data], default={"family": "a16w16"})
     assert not stated.frame["extrapolated"].any()
-    assert not any("family" in note for note in stated.report["notes"])
+    assert not any("family" in note for note in stated.summary["notes"])
 
 
 def test_operators_that_the_features_cannot_describe_are_not_predicted(tmp_path: Path) -> None:

@@ -76,9 +76,9 @@ def test_batches_are_predicted_as_the_whole(
             in_batches = predict(model, data, out=out)
         read_table = pd.read_csv if suffix == "csv" else pd.read_parquet
         pd.testing.assert_frame_equal(read_table(out), read_table(whole), check_exact=True)
-        assert (len(in_batches.frame), len(at_once.frame)) == (10, at_once.report["n"])
-        assert in_batches.report == at_once.report
-    assert at_once.report["n"] == 90
+        assert (len(in_batches.frame), len(at_once.frame)) == (10, at_once.summary["n"])
+        assert in_batches.summary == at_once.summary
+    assert at_once.summary["n"] == 90
 
 
 def test_rows_in_another_unit_are_not_judged_in_batches(

@@ -86,11 +86,9 @@ def test_no_command_takes_a_file_added_or_lost(copy: Path, trained: Path, data: 
     refused(copy, trained, data)
 
 
-def test_a_run_of_before_is_read_and_says_that_it_is_not_sealed() -> None:
-    old = Path(__file__).parents[1] / "models" / "stored" / "sklearn-1.7"
-    done = call("show", old)
-    assert (done.exit_code, done.stderr.count("not sealed"), done.stderr.count("\n")) == (0, 1, 1)
-    assert call("show", old, "--verify").exit_code == 2
+def test_no_command_takes_a_run_without_its_manifest(copy: Path, trained: Path, data: Path) -> None:
+    (copy / "manifest.json").unlink()
+    refused(copy, trained, data)
 
 
 def _replaced(metrics: dict[str, Any], path: str, value: Any) -> None:

@@ -12,6 +12,7 @@ import json
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +33,7 @@ from flopcast.output import dumps
 from flopcast.power.profile import profile_files
 from flopcast.projection.collective_laws import collective_us
 from flopcast.report.document import Document
-from flopcast.report.forecast import learnt_document, release_document
+from flopcast.report.forecast import learnt_document
 from flopcast.report.html import page
 from flopcast.report.power import power_document
 from flopcast.report.predictions import predictions_document, to_json
@@ -187,8 +188,8 @@ def _predicted(found: Any, number: int) -> None:
         and (known[:, 0] <= known[:, 2]).all()
     ):
         raise ImpossibleError(f"predictions: {known}")
-    _shown(predictions_document(frame, found.report), number)
-    json.loads(to_json(frame, found.report))
+    _shown(predictions_document(frame, found.summary), number)
+    json.loads(to_json(frame, found.summary))
 
 
 def _predict(path: Path, number: int) -> None:
@@ -287,7 +288,7 @@ def _calibration(path: Path, number: int) -> None:
         return
     found = calibrate(path, prior=(None, "vllm-0.10.0")[number % 2])
     assert isinstance(found, Release)
-    _shown(release_document(found), number)
+    _shown(found.document(), number)
     own = _beside(path, "own.toml", as_toml(found))
     asked = SERVED if found.kind == "serving" else TRAINED
     _shown(fc.forecast("llama-3.1-8b", release=str(own), **asked).document(), number)
@@ -378,7 +379,7 @@ def _power_profile(path: Path, number: int) -> None:
     )
     window = 1000.0 if number % 2 else None
     found = profile_files(log, executions, clocks, window_us=window)
-    _shown(power_document(found, cap_w=750.0), number)
+    _shown(power_document(replace(found, cap_w=750.0)), number)
 
 
 BEHIND: Final[dict[str, Callable[[Path, int], None]]] = {

@@ -1,6 +1,6 @@
 """Runs that earlier versions wrote, kept as they were: what is installed now predicts what they predicted.
 
-``stored/sklearn-1.7``: manifest schema 2 (its line breaks left out), November 2026, scikit-learn 1.7.0, NumPy 2.0.0;
+``stored/sklearn-1.7`` (line breaks left out): November 2026, scikit-learn 1.7.0, NumPy 2.0.0;
 ``train --where op=softmax --models Stack`` of kernels timed on one and two cores of a CPU, without most features, with
 `_trees` of the suite cut to 5 trees of leaves of 3 rows, `_boosted` to 12 trees of 6 leaves, and a stack that does not
 learn its weights, so that a small file holds every kind of tree.
@@ -23,7 +23,6 @@ from flopcast.table.measurements import prediction_columns
 STORED = sorted((Path(__file__).parent / "stored").iterdir())
 
 
-@pytest.mark.filterwarnings("ignore::flopcast.errors.UnsealedWarning")
 @pytest.mark.parametrize("run", STORED, ids=lambda run: run.name)
 def test_a_run_of_an_earlier_version_predicts_its_probes_and_new_rows(run: Path) -> None:
     artifact = load(run / "model")  # which holds the probes against what they were

@@ -40,7 +40,7 @@ def test_the_answer_stands_beside_what_identifies_the_row(run: fc.Run) -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 160])
 def test_predictions_show_rows_on_any_terminal(run: fc.Run, width: int) -> None:
     found = fc.predict(run, fc.read(where={"device": "MI300X", "m": (None, 128)}))
-    report = dict(found.report) | {
+    report = dict(found.summary) | {
         "notes": ["a remark that is longer than a line of most terminals " * 3] * 6
     }
     document = predictions_document(found.frame, report)

@@ -45,11 +45,11 @@ def measured(**changes: Any) -> Measured:
         "differences": pd.Series(dtype=float),
         "failures": [],
     }
-    return Measured(**{**parts, "ended": "done", **changes})
+    return Measured(**{**parts, "ended": "done", "out": Path("runs.csv"), **changes})
 
 
 def document(**changes: Any) -> Document:
-    return measuring_document(measured(**changes), Path("runs.csv"))
+    return measuring_document(measured(**changes))
 
 
 def told(document: Document) -> list[str]:

@@ -73,7 +73,7 @@ def test_metrics_are_rounded_sorted_and_without_nan(tmp_path):
     write(tmp_path / "a")
     metrics = json.loads((tmp_path / "a" / "metrics.json").read_text())
     assert list(metrics) == ["cv", "data", "model", "schema"]
-    assert metrics["schema"] == 4
+    assert metrics["schema"] == 1
     assert metrics["cv"][0]["models"] == [
         {"e_in": None, "ir": {"5": 0.333333333, "10": 1.0}, "name": "OLS"}
     ]

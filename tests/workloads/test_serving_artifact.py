@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import flopcast as fc
-from flopcast.errors import ArtifactError, DataError, UnsealedWarning
+from flopcast.errors import ArtifactError, DataError
 from flopcast.workloads.serving_artifact import SEAL, seal_of
 from flopcast.workloads.serving_model import ServingModel, load, shipped
 
@@ -148,10 +148,7 @@ def test_a_file_that_unpacks_to_more_than_any_model_is_refused_before_it_is_read
         load(tmp_path / "own.parquet")
 
 
-def test_an_edit_is_found_and_a_file_of_before_says_that_it_is_not_sealed(
-    saved: Path, tmp_path: Path
-) -> None:
-    assert load(saved).sealed
+def test_an_edit_is_found_and_a_file_without_a_seal_is_refused(saved: Path, tmp_path: Path) -> None:
     table, kept = pq.read_table(saved), pq.read_metadata(saved).metadata
     texts = {name: text for name, text in kept.items() if name != b"ARROW:schema"}
     edited = table.set_column(
@@ -161,7 +158,7 @@ def test_an_edit_is_found_and_a_file_of_before_says_that_it_is_not_sealed(
     )
     for name, columns, said in (
         ("edited", edited, texts),
-        ("before", table, {name: text for name, text in texts.items() if name != SEAL.encode()}),
+        ("bare", table, {name: text for name, text in texts.items() if name != SEAL.encode()}),
     ):
         with pq.ParquetWriter(
             tmp_path / f"{name}.parquet", columns.schema.remove_metadata()
@@ -170,13 +167,8 @@ def test_an_edit_is_found_and_a_file_of_before_says_that_it_is_not_sealed(
             writer.add_key_value_metadata(said)
     with pytest.raises(DataError, match="SHA-256"):
         load(tmp_path / "edited.parquet")
-    with pytest.warns(UnsealedWarning, match="not sealed"):
-        assert not load(tmp_path / "before.parquet").sealed
-    with (
-        pytest.warns(UnsealedWarning),
-        pytest.raises(ArtifactError, match="no seal to verify"),
-    ):
-        fc.show(tmp_path / "before.parquet", verify=True)
+    with pytest.raises(DataError, match="no seal"):
+        load(tmp_path / "bare.parquet")
 
 
 def test_show_prints_the_hash_and_a_signature_says_who(saved: Path, tmp_path: Path) -> None:

@@ -1,0 +1,222 @@
+"""What a call of the API returns: one protocol of results, whatever was asked.
+
+`Result` has it: a table, a document for readers, plain values for programs, files, and how notebooks show it.
+`Shown` is a result whose answer is its document more than its table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar
+
+import pandas as pd
+import pyarrow as pa
+
+from ..errors import ParameterError
+from ..output import FORMATS, MADE_BY, dumps, replacing, write_table, write_text, write_texts
+from .document import Document, Figure, Headline, Part, Section, Sliders, Table, footer
+from .html import frame, page
+from .notebook import framed
+
+P = ParamSpec("P")
+R = TypeVar("R", bound="Result")
+_FRAME: Final = 460  # pixels of an answer in a notebook
+
+
+class Result:
+    """What a call of the API returns.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The result as one table.
+    saved_as : tuple of str
+        What `save` writes into a folder: JSON, page, and what stands beside them.
+    """
+
+    saved_as: ClassVar[tuple[str, ...]] = ()
+    if TYPE_CHECKING:  # of a dataclass it may be a field, whose default this would be
+
+        @property
+        def table(self) -> pd.DataFrame:
+            """The result as one table."""
+
+    def __init_subclass__(cls, **how: Any) -> None:
+        """Give each kind the short text of `__repr__`, in place of a dataclass's, and files named after it."""
+        super().__init_subclass__(**how)
+        if "__repr__" not in cls.__dict__:
+            type.__setattr__(cls, "__repr__", Result.__repr__)
+        if not cls.saved_as:
+            stem = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__).lower()
+            cls.saved_as = (f"{stem}.json", f"{stem}.html")
+
+    @classmethod
+    def from_fields(cls, found: Any) -> Self:
+        """Return a dataclass of a lower room, of which this is the kind that readers see, as a result."""
+        return cls(
+            **{field.name: getattr(found, field.name) for field in fields(found) if field.init}
+        )
+
+    @property
+    def saved_besides(self) -> tuple[Path, ...]:
+        """Files and folders that were written with the result, by the call that made it."""
+        return ()
+
+    def document(self) -> Document:
+        """Return the result for readers; its ``data`` are those of the JSON."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON types: what ``--json`` prints and the JSON of `save` holds."""
+        return json.loads(dumps(self.document().data, missing=True))
+
+    def report(self, made: Mapping[str, Any] | None = None) -> str:
+        """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
+        whole = self.document()
+        if made is not None:
+            whole = replace(whole, footer=footer(made))
+        return page(whole)
+
+    def save(
+        self, path: str | Path, *, made: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> None:
+        """Write the result, whole or not at all: `saved_as` into a folder, or the one file that the suffix asks for.
+
+        ``.json`` holds `to_dict`, ``.html`` the page, ``.csv``, ``.parquet`` and ``.xlsx`` the table.
+
+        Parameters
+        ----------
+        path : path
+            A folder, which is new or has these files of before, or a file.
+        made : mapping, optional
+            What the page says it was made of (`report.document.footer`).
+        overwrite : bool
+            Whether files that flopcast did not write may be replaced.
+
+        Raises
+        ------
+        DataError
+            The folder holds other files, there are files that flopcast did not write and
+            ``overwrite`` is not set, or nothing can be written there.
+        """
+        out = Path(path)
+        suffix = out.suffix.lower()
+        with replacing(overwrite=overwrite):
+            if out.is_dir() or suffix not in (".json", ".html", *FORMATS):
+                self._write(out, made)
+            elif suffix == ".json":
+                write_text(out, dumps({**MADE_BY, **self.to_dict()}))
+            elif suffix == ".html":
+                write_text(out, self.report(made))
+            else:
+                table = pa.Table.from_pandas(self.table, preserve_index=False)
+                write_table(table, out, dumps(self.document().data, missing=True))
+
+    def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
+        """Write `saved_as` into a folder."""
+        data = dumps(self.document().data, missing=True)
+        texts = (data, self.report(made), *self._beside())
+        write_texts(folder, dict(zip(self.saved_as, texts, strict=True)))
+
+    def _beside(self) -> tuple[str, ...]:
+        """Return the texts of `saved_as` after JSON and page."""
+        return ()
+
+    def what_if(self) -> Answer:
+        """Return the sliders of the page, for the output of a notebook's cell: every setting that was computed.
+
+        Raises ParameterError: there are none: one setting, or more combinations than a page holds.
+        """
+        whole = self.document()
+        parts = []
+        for section in whole.sections:
+            for part in section.parts:
+                if isinstance(part, Sliders):
+                    parts.append(part)
+        lacking = "has nothing to slide over: give several settings, and no more than a page holds"
+        return slid(whole.title, parts, lacking)
+
+    def __repr__(self) -> str:
+        whole = self.document()
+        heads = [part for part in whole.opening if isinstance(part, Headline)]
+        heads = [head for head in heads if head.medium != "page"] or heads
+        answers = []
+        for head in heads:
+            if head.about and head.rival:
+                answers.append(f"{head.about}: {head.rival} → {head.answer}")
+            else:
+                answers.append(head.answer)
+        return f"<{type(self).__name__}: {'; '.join([whole.title, *answers])}>"
+
+    def _repr_html_(self) -> str:
+        return framed(repr(self)[1:-1], self.table)
+
+
+class Shown(Result):
+    """A result whose answer is its document more than its table: notebooks show that."""
+
+    def _repr_html_(self) -> str:
+        """Return the answer and the tables for the output of a notebook's cell; figures (megabytes) are the page's."""
+        whole = self.document()
+        light = []
+        for section in whole.sections:
+            parts = [part for part in section.parts if not isinstance(part, Figure)]
+            light.append(replace(section, parts=parts))
+        return frame(replace(whole, sections=light, footer=(), framed=True), _FRAME)
+
+
+@dataclass(frozen=True, repr=False)
+class Answer(Shown):
+    """An answer in words and tables.
+
+    Attributes
+    ----------
+    found : Document
+        What it says.
+    """
+
+    found: Document
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Its first table, as it is shown; empty where it has none."""
+        whole = self.found
+        sections = [part for section in whole.sections for part in section.parts]
+        for part in (*whole.opening, *sections, *whole.closing):
+            if isinstance(part, Table) and part.rows:
+                heads = [column.head for column in part.columns]
+                rows = []
+                for row in part.rows:
+                    texts = [getattr(cell, "text", cell) for cell in row.cells]
+                    rows.append(texts + [""] * (len(heads) - len(texts)))
+                return pd.DataFrame(rows, columns=heads)
+        return pd.DataFrame()
+
+    def document(self) -> Document:
+        """Return the answer for readers."""
+        return self.found
+
+
+def slid(title: str, parts: Sequence[Part], lacking: str) -> Answer:
+    """Return sliders as an answer; where there are none, a ParameterError says what is ``lacking``."""
+    if not parts:
+        raise ParameterError("what_if", lacking)
+    return Answer(Document(title=title, sections=[Section("", parts)], data={}))
+
+
+def returning(kind: type[R], call: Callable[P, Any]) -> Callable[P, R]:
+    """Return a function of a lower room as one of the API: what it returns is a ``kind`` of `Result`."""
+
+    @wraps(call)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        return kind.from_fields(call(*args, **kwargs))
+
+    shown = signature(call).replace(return_annotation=kind.__name__)
+    vars(called)["__signature__"] = shown
+    return called
