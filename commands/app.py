@@ -21,6 +21,7 @@ from typer.main import get_command
 from .. import __version__
 from ..remarks import visible
 from . import options as opt
+from .verbs import VERBS, help_of
 
 START: Final = """\
 flopcast predicts GPU kernel times on other GPUs, at other sizes and for new workloads, from measured profiles.
@@ -62,6 +63,7 @@ def _found() -> dict[str, tuple[str, str]]:
         if said:
             place = _PLACE.search(text)
             found.append((int(place[1]) if place else LAST, path.stem, " ".join(said.split())))
+    found += [(verb.place, name, help_of(name)) for name, verb in VERBS.items() if " " not in name]
     return {
         name: (said, next(panel for last, panel in PANELS.items() if place <= last))
         for place, name, said in sorted(found)
@@ -70,25 +72,28 @@ def _found() -> dict[str, tuple[str, str]]:
 
 _FOUND = _found()
 COMMANDS: Final = {name: said for name, (said, _) in _FOUND.items()}
-"""Command -> first paragraph of its help. A command is a module of this folder with a function ``command``."""
+"""Command -> first paragraph of its help: of `verbs`, or of a module of this folder with a function ``command``."""
 
 
 @cache
 def load(name: str) -> Any:
-    """Return a command with its options, from the module of its name.
+    """Return a command with its options, derived (`verbs`) or from the module of its name.
 
     A module holds a function ``command``; one of several commands holds them in ``app``, and
     ``command`` has their common help.
     """
-    module = import_module(f".{name}", __package__)
-    if hasattr(module, "app"):
-        module.app.callback()(module.command)
-        made = get_command(module.app)
+    if name in VERBS:
+        from .derived import derive  # here: other commands need none of it
+
+        made, examples = _single(name, derive(name)), VERBS[name].examples
     else:
-        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        single.command(name)(opt.run_command(module.command))
-        made = get_command(single)
-    examples = getattr(module, "EXAMPLES", ())
+        module = import_module(f".{name}", __package__)
+        examples = getattr(module, "EXAMPLES", ())
+        if hasattr(module, "app"):
+            module.app.callback()(module.command)
+            made = get_command(module.app)
+        else:
+            made = _single(name, module.command)
     for inner, command in {"": made, **getattr(made, "commands", {})}.items():
         named = f"flopcast {name} {inner}".strip()
         own = [one for one in examples if f"{one} ".startswith(f"{named} ")] or examples
@@ -97,6 +102,13 @@ def load(name: str) -> Any:
         else:
             command.epilog = None
     return _legible(made)
+
+
+def _single(name: str, command: Callable[..., Any]) -> Any:
+    """Return a function as a command by itself."""
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    single.command(name)(opt.run_command(command))
+    return get_command(single)
 
 
 def _plain(error: typer.BadParameter) -> str:

@@ -36,6 +36,7 @@ from ..output import check_output, replacing
 from ..remarks import visible
 from ..report.spelling import as_options
 from ..table.conditions import conditions
+from .declared import said
 
 if TYPE_CHECKING:  # what options are checked with need not import what shows results
     from ..report.result import Result
@@ -120,6 +121,7 @@ def option(
     )
 
 
+AGAIN = "Repeatable."  # ends the help of an option that may be given several times
 DATA, MORE = (
     "How data are read",
     "More options",
@@ -133,7 +135,7 @@ DataArgument = Annotated[
 HostOption = Annotated[
     str | None,
     option(
-        "Device that was measured: a name or a TOML file; to train from any, all.",
+        said("train", "host"),
         "GPU",
         shown=False,
         autocompletion=gpu_names,
@@ -142,7 +144,7 @@ HostOption = Annotated[
 TargetOption = Annotated[
     str | None,
     option(
-        "Device to predict: a name or a TOML file; to train over several, their names or all.",
+        said("train", "target"),
         "GPU",
         shown=False,
         autocompletion=gpu_names,
@@ -151,7 +153,7 @@ TargetOption = Annotated[
 PriorOption = Annotated[
     Path | None,
     option(
-        "Start from a run over other devices: its prediction is a feature.",
+        said("train", "prior_run"),
         "RUN",
         MORE,
         spelt="--from --prior-run",
@@ -161,7 +163,7 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder tha
 WhereOption = Annotated[
     list[str] | None,
     option(
-        "Keep these rows: op=gemm, dtype_a=bf16,fp8 or m=16..512 (repeatable: all must hold).",
+        f"{said('read', 'where')} {AGAIN}",
         "COLUMN=VALUE",
         autocompletion=column_names,
     ),
@@ -169,7 +171,7 @@ WhereOption = Annotated[
 GroupOption = Annotated[
     str | None,
     option(
-        "Rows of one group are never split between folds.",
+        said("train", "group"),
         *("COLUMN[,COLUMN]", DATA),
         shown="by operator; of a run as it was trained",
     ),
@@ -177,33 +179,29 @@ GroupOption = Annotated[
 UnitOption = Annotated[
     list[str] | None,
     option(
-        "Unit of a column, or of the times of a file: time=ms, old.csv=ns (repeatable).",
+        f"{said('read', 'unit')} {AGAIN}",
         "COLUMN=UNIT",
         DATA,
     ),
 ]
 DefaultOption = Annotated[
     list[str] | None,
-    option(
-        "Value of a column the files lack, e.g. device=MI300X (repeatable).", "COLUMN=VALUE", DATA
-    ),
+    option(f"{said('read', 'default')} {AGAIN}", "COLUMN=VALUE", DATA),
 ]
 RenameOption = Annotated[
     list[str] | None,
     option(
-        "A column of the files and what it is called here: M_size=m (repeatable).",
+        f"{said('read', 'rename')} {AGAIN}",
         "NAME=COLUMN",
         DATA,
         spelt="--rename",
     ),
 ]
-MetricOption = Annotated[
-    str, option("The measured column to scale: duration_us, energy_j, power_w, ...", panel=DATA)
-]
+MetricOption = Annotated[str, option(said("train", "metric"), panel=DATA)]
 EachOption = Annotated[
     bool,
     option(
-        "Every repeat is a row of its own; else repeats are one row, their median.",
+        said("read", "each"),
         panel=DATA,
         spelt="--each",
     ),
@@ -211,7 +209,7 @@ EachOption = Annotated[
 KeepOption = Annotated[
     list[str] | None,
     option(
-        "Keep rows that are faster than their device can be, or impossibly short.",
+        said("read", "keep"),
         "impossible",
         DATA,
     ),
@@ -219,26 +217,24 @@ KeepOption = Annotated[
 TargetCostOption = Annotated[
     str | None,
     option(
-        "Time that a row costs on the target (s, or sim_ms): say how many times faster this is.",
+        said("train", "target_cost"),
         "COLUMN",
         DATA,
     ),
 ]
 WithoutFeaturesOption = Annotated[
     list[str] | None,
-    option("Do without these features: 'counter.TCC*' (repeatable).", "PATTERN", MORE),
+    option(f"{said('train', 'without_features')} {AGAIN}", "PATTERN", MORE),
 ]
-MarginOption = Annotated[float, option("What counts as the same: 0.1 = within ±10 %.")]
+MarginOption = Annotated[float, option(said("validate", "margin"))]
 SeedOption = Annotated[
     int,
-    option("Seed of everything random; the same seed gives the same result.", panel=MORE, min=0),
+    option(said("train", "seed"), panel=MORE, min=0),
 ]
-IntervalOption = Annotated[
-    float, option("Share of values that an interval is to hold, above 0 and below 1.", "LEVEL")
-]
+IntervalOption = Annotated[float, option(said("predict", "interval"), "LEVEL")]
 NeedOption = Annotated[
     float | None,
-    option("How sure it must be: 0.1 asks for ±10 %, and what to measure for it.", panel=MORE),
+    option(said("needed", "need"), panel=MORE),
 ]
 
 
@@ -260,7 +256,7 @@ def check_needed(need: float | None) -> None:
         check_need(need)
 
 
-BudgetOption = Annotated[str | None, option("Time that it may take: 90s, 20m or 1.5h.", "TIME")]
+BudgetOption = Annotated[str | None, option(said("train", "budget"), "TIME")]
 DeviceOption = Annotated[
     str | None,
     option(
@@ -268,13 +264,11 @@ DeviceOption = Annotated[
         shown="the first GPU",
     ),
 ]
-SizesOption = Annotated[str | None, option("Sizes that are asked for.", "SIZE[,SIZE]")]
-JobsOption = Annotated[
-    int, option("Processes; -1: one per core. The result does not depend on it.", panel=MORE)
-]
+SizesOption = Annotated[str | None, option(said("scale", "sizes"), "SIZE[,SIZE]")]
+JobsOption = Annotated[int, option(said("train", "jobs"), panel=MORE)]
 ClusterOption = Annotated[
     str | None,
-    option("Dask scheduler whose workers do it, tcp://node1:8786; same result.", "ADDRESS", MORE),
+    option(said("train", "cluster"), "ADDRESS", MORE),
 ]
 JsonOption = Annotated[bool, option("Print JSON instead of tables.", spelt="--json")]
 PlotOption = Annotated[

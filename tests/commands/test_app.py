@@ -62,6 +62,7 @@ for line in sys.stdin.read().splitlines():
 def test_what_needs_no_data_imports_no_package_of_data() -> None:
     lines = [
         "train --help",
+        "check --help",
         "train --target MI30X",
         "predict no-run no-data",
         "ingest x.csv --out x.txt",

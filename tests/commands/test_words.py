@@ -37,8 +37,6 @@ SHOWN = {
     "sources",
     "together",
     "need",
-    "cap_w",
-    "idle_w",
 }
 """Options that say where a result goes and how it is shown; `together` replays ranks by `projecting.project_job`,
 `cus` measures by `measure.measure_sizes`, `need` says of a result whether it is sure enough."""

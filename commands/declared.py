@@ -1,0 +1,196 @@
+"""What the API declares of its verbs: signature and docstring, read from the source, so that nothing heavy is imported.
+
+The first sentence that a docstring says of a parameter is the help of its option. ``As for `train` ``
+is what that function says.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[1]
+_IMPORTED: Final = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
+_ENTRY: Final = re.compile(
+    r"^(\*?\w+(?:, \*?\w+)*)(?: : ([^\n]+))?\n((?: [^\n]*\n|\n)+)", re.MULTILINE
+)
+_REFERENCE: Final = re.compile(r"As for `(?:\w+\.)*(\w+)`")
+_MARKUP: Final = re.compile(r"``(.+?)``|`(?:[\w.]*\.)?(\w+)`")
+_SENTENCE: Final = re.compile(r".+?\.(?=\s+[A-Z]|\s*$)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """A parameter of a verb.
+
+    Attributes
+    ----------
+    name, annotation : str
+        As in the signature; of ``*data`` without its star.
+    default : Any
+        None where there is none, or where it is no literal.
+    is_positional : bool
+        Whether it may be told by its place: one of the first, or those that follow them.
+    is_list : bool
+        Whether it is ``*data``.
+    is_optional : bool
+        Whether the docstring says so.
+    is_needed : bool
+        Whether it has no default.
+    help : str
+        The first sentence that the docstring says of it.
+    """
+
+    name: str
+    annotation: str
+    default: Any
+    is_positional: bool
+    is_list: bool
+    is_optional: bool
+    is_needed: bool
+    help: str
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A verb: its module, what its docstring says before the parameters, and these."""
+
+    name: str
+    module: str
+    text: str
+    keywords: tuple[Keyword, ...]
+
+
+@cache
+def public_names() -> dict[str, str]:
+    """Return each name of the front door with its module."""
+    stub = (ROOT / "__init__.pyi").read_text(encoding="utf-8")
+    return {name: module for module, name in _IMPORTED.findall(stub)}
+
+
+@cache
+def declared(name: str, module: str = "") -> Declared:
+    """Return what a function of the API declares; without a module that of a name of the front door."""
+    module = module or public_names()[name]
+    function = _function(name, module)
+    text = cleandoc(ast.get_docstring(function) or "")
+    given = function.args
+    places = [*given.posonlyargs, *given.args]
+    defaults: list[ast.expr | None] = [None] * (len(places) - len(given.defaults))
+    defaults += given.defaults
+    found = []
+    for parameter, default in zip(places, defaults, strict=True):
+        found.append(_keyword(name, module, parameter, default, is_positional=True))
+    if given.vararg is not None:
+        found.append(_keyword(name, module, given.vararg, None, is_positional=True, is_list=True))
+    for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+        found.append(_keyword(name, module, parameter, default))
+    return Declared(name, module, text.partition("\nParameters\n")[0].strip(), tuple(found))
+
+
+@cache
+def said(name: str, parameter: str, module: str = "") -> str:
+    """Return the first sentence that the docstring of a function says of a parameter, as plain text.
+
+    >>> said("read", "each")
+    'Every repeat is a row of its own; else repeats are one row, their median.'
+    """
+    _, text = _described(name, module or public_names()[name]).get(parameter, ("", ""))
+    if reference := _REFERENCE.match(text):
+        return said(reference[1], parameter)
+    sentence = _SENTENCE.match(text)
+    return plain(sentence[0] if sentence else text)
+
+
+def plain(text: str) -> str:
+    """Return text without the marks of code and of references.
+
+    >>> plain("As ``m=16..512``, which `flopcast.train` takes.")
+    'As m=16..512, which train takes.'
+    """
+    return _MARKUP.sub(lambda match: match[1] or match[2], text)
+
+
+def _keyword(
+    name: str,
+    module: str,
+    parameter: ast.arg,
+    default: ast.expr | None,
+    *,
+    is_positional: bool = False,
+    is_list: bool = False,
+) -> Keyword:
+    stated = _described(name, module).get(parameter.arg, ("", ""))
+    annotation = "" if parameter.annotation is None else ast.unparse(parameter.annotation)
+    return Keyword(
+        name=parameter.arg,
+        annotation=annotation,
+        default=None if default is None else _value(default, module),
+        is_positional=is_positional,
+        is_list=is_list,
+        is_optional="optional" in stated[0],
+        is_needed=default is None,
+        help=said(name, parameter.arg, module),
+    )
+
+
+def _value(default: ast.expr, module: str) -> Any:
+    """Return the value of a default: a literal, or a constant of its module; None of anything else."""
+    if isinstance(default, ast.Name):
+        return _constant(default.id, _source(module))
+    try:
+        return ast.literal_eval(default)
+    except ValueError:
+        return None
+
+
+def _constant(name: str, source: str) -> Any:
+    """Return the value of a literal that a module assigns to a name; None where it assigns none."""
+    assigned = re.search(rf"^{name}(?:: [^=\n]+)? = ", source, re.MULTILINE)
+    if assigned is None:
+        return None
+    text = ""
+    for line in source[assigned.end() :].splitlines():
+        text += f"{line}\n"
+        try:
+            return ast.literal_eval(text.strip())
+        except SyntaxError:  # it goes on in the next line
+            continue
+        except ValueError:
+            return None
+    return None
+
+
+@cache
+def _described(name: str, module: str) -> dict[str, tuple[str, str]]:
+    """Return what a docstring says of each parameter: its kind, and the text in one line."""
+    text = cleandoc(ast.get_docstring(_function(name, module)) or "")
+    block = text.partition("\nParameters\n----------\n")[2]
+    block = re.split(r"\n\w+\n-{3,}\n", block)[0] + "\n"
+    found = {}
+    for names, kind, said_of_them in _ENTRY.findall(block):
+        for parameter in names.split(", "):
+            found[parameter.lstrip("*")] = kind, " ".join(said_of_them.split())
+    return found
+
+
+@cache
+def _function(name: str, module: str) -> ast.FunctionDef:
+    """Return the syntax tree of a function alone: that of its module takes twenty times as long."""
+    source = _source(module)
+    start = source.index(f"\ndef {name}(") + 1
+    ends = source.find("\n\n\n", start)
+    tree = ast.parse(source[start : None if ends < 0 else ends])
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    return function
+
+
+@cache
+def _source(module: str) -> str:
+    return (ROOT / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")

@@ -1,0 +1,329 @@
+"""Commands that follow from a function of the API: arguments and options are its parameters, the help its docstring.
+
+`verbs` says of each what is not in the function. What an annotation means on the command line stands in `KINDS`,
+once; the options that several commands have are those of `options`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from .. import values
+from ..errors import check_margin
+from ..output import FILES, check_file, check_output
+from ..report.run_folder import check_run_folder
+from . import options as opt
+from .declared import Declared, Keyword, declared, plain
+from .verbs import VERBS
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an annotation means on the command line: type, what stands for a value, how that is read."""
+
+    parsed: Any
+    metavar: str | None = None
+    read: Callable[[str, Any], Any] | None = None
+
+
+def _gpu(_: str, given: str | None) -> Any:
+    return opt.parse_gpu(given)
+
+
+def _where(_: str, given: list[str] | None) -> Any:
+    return opt.parse_where(given)
+
+
+def _listed(_: str, given: list[str] | None) -> list[str]:
+    return given or []
+
+
+def _margin(_: str, given: float) -> float:
+    return check_margin(given)
+
+
+def _run_folder(_: str, given: Path | None) -> Path | None:
+    if given is not None:
+        check_run_folder(given)
+    return given
+
+
+KINDS: Final = {
+    "Device": Kind(str, "GPU", _gpu),
+    "DeviceName": Kind(str, "GPU"),
+    "Where": Kind(list[str], "COLUMN=VALUE", _where),
+    "Assigned": Kind(list[str], "NAME=VALUE", values.assigned),
+    "AssignedCounts": Kind(list[str], "NAME=N", values.assigned_counts),
+    "Collection[str]": Kind(list[str], "WORD", _listed),
+    "Names": Kind(str, "NAME[,NAME]", values.names),
+    "Columns": Kind(str, "COLUMN[,COLUMN]", values.columns),
+    "Column": Kind(str, "COLUMN"),
+    "Counts": Kind(str, "N[,N]", values.counts),
+    "Numbers": Kind(str, "VALUE[,VALUE]", values.numbers),
+    "Devices": Kind(str, "NAME,NAME[,...]", values.names),
+    "Duration": Kind(str, "TIME", values.duration),
+    "Margin": Kind(float, None, _margin),
+    "RunFolder": Kind(Path, "FOLDER", _run_folder),
+    "RunGiven": Kind(Path, "RUN"),
+    "str | Path | Run": Kind(Path, "RUN"),
+    "bool": Kind(bool),
+    "int": Kind(int),
+    "float": Kind(float),
+    "str": Kind(str),
+}
+"""Annotation -> what it means; ``X | None`` is an X that may be left out."""
+SHARED: Final = {
+    "host": opt.HostOption,
+    "target": opt.TargetOption,
+    "where": opt.WhereOption,
+    "group": opt.GroupOption,
+    "unit": opt.UnitOption,
+    "default": opt.DefaultOption,
+    "rename": opt.RenameOption,
+    "keep": opt.KeepOption,
+    "metric": opt.MetricOption,
+    "margin": opt.MarginOption,
+    "interval": opt.IntervalOption,
+    "seed": opt.SeedOption,
+    "budget": opt.BudgetOption,
+    "prior_run": opt.PriorOption,
+    "jobs": opt.JobsOption,
+    "sizes": opt.SizesOption,
+    "without_features": opt.WithoutFeaturesOption,
+}
+"""Options that several commands have: their panels, completion and what stands for their values."""
+SHOWN: Final = {"plot": opt.PlotOption, "short": opt.ShortOption, "quiet": opt.QuietOption}
+PANELS: Final = (None, opt.DATA, opt.MORE)
+NOT_ASKED: Final = ("progress",)  # keywords that have no meaning on a command line
+
+
+def derive(name: str) -> Callable[..., None]:
+    """Return a command as a function whose signature typer reads."""
+    verb = VERBS[name]
+    made = declared(verb.function or name)
+    added = [declared(*function) for function in verb.then]
+    keywords = {keyword.name: keyword for keyword in made.keywords}
+    for further in added:
+        for keyword in further.keywords:
+            if not _is_argument(keyword):
+                keywords.setdefault(keyword.name, keyword)
+    has_progress = "progress" in keywords
+    asked = [keyword for keyword in keywords.values() if keyword.name not in NOT_ASKED]
+
+    def run(context: typer.Context, **given: Any) -> None:
+        shown = {option: given.pop(option, False) for option in ("every", "as_json", *SHOWN)}
+        out = given.pop("out")
+        paths = [*_paths(asked, given)]
+        _check_place(name, out, paths)
+        read = {keyword.name: _read(keyword, given[keyword.name]) for keyword in asked}
+        opt.check_data(paths)
+        found = _found(
+            made, added, read, doing=(verb.doing or name) if has_progress else "", **shown
+        )
+        _finish(name, context, found, out, **shown)
+
+    parameters = [_parameter("context", typer.Context, inspect.Parameter.empty)]
+    for keyword in asked:
+        parameters.append(_declared_parameter(keyword))
+    parameters.append(_parameter("out", Annotated[Path | None, _out_option(name)], None))
+    parameters.append(_parameter("every", opt.AllOption, False))
+    for option in (*verb.shows, *(("quiet",) if has_progress else ())):
+        parameters.append(_parameter(option, SHOWN[option], False))
+    parameters.append(_parameter("as_json", opt.JsonOption, False))
+    parameters.sort(key=_panel)
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__doc__ = plain(made.text)
+    return run
+
+
+def _panel(parameter: inspect.Parameter) -> int:
+    """Return the place of a parameter's panel in the help: that of the common options comes first."""
+    (option,) = getattr(parameter.annotation, "__metadata__", (None,))
+    return PANELS.index(getattr(option, "rich_help_panel", None))
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+    )
+
+
+def _declared_parameter(keyword: Keyword) -> inspect.Parameter:
+    """Return a parameter of the API as an argument or option of the command line."""
+    if _is_argument(keyword):
+        return _argument(keyword)
+    if keyword.name in SHARED:
+        default = inspect.Parameter.empty if keyword.is_needed else _default(keyword)
+        return _parameter(keyword.name, SHARED[keyword.name], default)
+    kind = _kind(keyword)
+    shown: str | bool = True
+    default = keyword.default
+    if isinstance(default, tuple):
+        shown, default = ",".join(map(str, default)) or False, None
+    text = keyword.help
+    if kind.parsed == list[str]:
+        text = f"{text} {opt.AGAIN}"
+    option = opt.option(text, kind.metavar, shown=shown)
+    if keyword.is_needed:
+        return _parameter(keyword.name, Annotated[kind.parsed, option], inspect.Parameter.empty)
+    if default is None:
+        return _parameter(keyword.name, Annotated[kind.parsed | None, option], None)
+    return _parameter(keyword.name, Annotated[kind.parsed, option], default)
+
+
+def _argument(keyword: Keyword) -> inspect.Parameter:
+    needed = not keyword.is_optional
+    parsed: Any = list[Path] if keyword.is_list else Path
+    if not needed:
+        parsed = parsed | None
+    argument = typer.Argument(metavar=keyword.name.upper(), help=keyword.help)
+    default = inspect.Parameter.empty if needed else None
+    return _parameter(keyword.name, Annotated[parsed, argument], default)
+
+
+def _default(keyword: Keyword) -> Any:
+    """Return the default of an option: of a list that is empty None."""
+    if keyword.default == ():
+        return None
+    return keyword.default
+
+
+def _is_argument(keyword: Keyword) -> bool:
+    """Whether something to read is told by its place; a value that may be is an option all the same."""
+    kind = KINDS.get(keyword.annotation.removesuffix(" | None"))
+    return keyword.is_positional and (kind is None or kind.parsed is Path)
+
+
+def _kind(keyword: Keyword) -> Kind:
+    return KINDS[keyword.annotation.removesuffix(" | None")]
+
+
+def _out_option(name: str) -> Any:
+    if suffixes := VERBS[name].suffixes:
+        listed = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
+        return opt.option(f"File to write: {listed}.", spelt="--out -o")
+    return opt.option(f"Folder for {' and '.join(_files(name))}.", spelt="--out -o")
+
+
+def _files(name: str) -> tuple[str, ...]:
+    """Return what the folder of a result holds: the files of its kind (`Result.saved_as`)."""
+    stem = name.partition(" ")[0]
+    return FILES.get(stem, (f"{stem}.json", f"{stem}.html"))
+
+
+def _check_place(name: str, out: Path | None, paths: list[Path]) -> None:
+    """Refuse a place that the result cannot be written to, before the work."""
+    if VERBS[name].suffixes:
+        check_file(out, VERBS[name].suffixes, paths)
+    else:
+        check_output(out, _files(name), paths)
+
+
+def _paths(asked: list[Keyword], given: Mapping[str, Any]) -> list[Path]:
+    """Return the files and folders that are given to read."""
+    paths = []
+    for keyword in asked:
+        if keyword.is_list:
+            paths += given[keyword.name] or []
+        elif _is_argument(keyword) and given[keyword.name] is not None:
+            paths.append(given[keyword.name])
+    return paths
+
+
+def _read(keyword: Keyword, given: Any) -> Any:
+    """Return a value as the function takes it; a ParameterError says what is wrong with it."""
+    if _is_argument(keyword):
+        return given
+    read = _kind(keyword).read
+    if read is None or (given is None and keyword.default is not None):
+        return given
+    return read(keyword.name, given)
+
+
+def _found(
+    made: Declared,
+    added: list[Declared],
+    read: Mapping[str, Any],
+    *,
+    doing: str,
+    as_json: bool,
+    quiet: bool = False,
+    **_: Any,
+) -> Any:
+    """Call the function, then those that its result goes through; progress is shown where any of them has it."""
+    if "run" in read:
+        first = f"loading {read['run']}"
+    else:
+        first = "reading"
+    progress_of: Any = nullcontext()
+    if doing:
+        from ..report.terminal import shown_progress
+
+        progress_of = shown_progress(doing, first=first, quiet=as_json or quiet)
+    else:
+        opt.announce(first, quiet=as_json)
+    with progress_of as progress:
+        function = _function(made)  # here: what it imports takes seconds
+        arguments = []
+        for keyword in made.keywords:
+            if keyword.is_list:
+                arguments += read[keyword.name] or []
+            elif _is_argument(keyword):
+                arguments.append(read[keyword.name])
+        found = function(*arguments, **_keywords(made, read, progress))
+        for further in added:
+            found = _function(further)(found, **_keywords(further, read, progress))
+    return found
+
+
+def _function(made: Declared) -> Callable[..., Any]:
+    return getattr(import_module(f"..{made.module}", __package__), made.name)
+
+
+def _keywords(made: Declared, read: Mapping[str, Any], progress: Any) -> dict[str, Any]:
+    """Return the keywords of a function; one that is not given has the function's own default."""
+    found = {}
+    for keyword in made.keywords:
+        if _is_argument(keyword):
+            continue
+        if keyword.name == "progress":
+            found["progress"] = progress
+        elif read[keyword.name] is not None or keyword.default is None:
+            found[keyword.name] = read[keyword.name]
+    return found
+
+
+def _finish(
+    name: str,
+    context: typer.Context,
+    found: Any,
+    out: Path | None,
+    *,
+    every: bool,
+    as_json: bool,
+    plot: bool,
+    short: bool,
+    quiet: bool,
+) -> None:
+    """Write the result where one is asked for, and show it with what was written."""
+    from ..report.terminal import show
+
+    written, rows = [*found.saved_besides], None
+    if out is not None and VERBS[name].suffixes:
+        found.save(out)
+        written.append(out)
+        rows = len(found.table)
+    elif out is not None:
+        found.save(out, made=opt.made_by(context))
+        written += [out / file for file in found.saved_as]
+    document = found.document(plot=True) if plot else found.document()
+    show(document, *written, as_json=as_json, every=every, short=short, rows=rows)

@@ -1,0 +1,132 @@
+"""Commands that follow from functions of the API: every option is a keyword, with its default and the docstring's words."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import flopcast as fc
+from flopcast.api.checking import with_correction
+from flopcast.api.learning import with_curve
+from flopcast.commands.app import load
+from flopcast.commands.declared import declared, plain, public_names, said
+from flopcast.commands.derived import KINDS, NOT_ASKED
+from flopcast.commands.verbs import VERBS
+from flopcast.tests.commands.running import call
+
+OF_THE_TERMINAL = {"out", "every", "as_json", "plot", "short", "quiet", "force", "help"}
+THEN = {"check": (with_curve, with_correction)}
+"""Command -> the functions that its result goes through, whose keywords are options too."""
+
+
+def function_of(name: str) -> Any:
+    return getattr(fc, VERBS[name].function or name)
+
+
+def command_of(name: str) -> Any:
+    """Return a command, also one of a group."""
+    group, _, word = name.partition(" ")
+    command = load(group)
+    return command.commands[word] if word else command
+
+
+def keywords(name: str) -> dict[str, inspect.Parameter]:
+    """Return the parameters of the functions behind a command."""
+    found = dict(inspect.signature(function_of(name)).parameters)
+    for function in THEN.get(name, ()):
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                found.setdefault(parameter.name, parameter)
+    return found
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_options_are_the_keywords_of_the_function_with_their_defaults(name: str) -> None:
+    stated = keywords(name)
+    options = {option.name: option for option in command_of(name).params}
+    assert options.keys() - OF_THE_TERMINAL == stated.keys() - {*NOT_ASKED}
+    for keyword in stated.keys() & options.keys():
+        default = stated[keyword].default
+        if isinstance(default, int | float | str):
+            assert options[keyword].default == default, keyword
+        assert (
+            options[keyword].required
+            == (default is inspect.Parameter.empty and "data" not in keyword)
+            or options[keyword].param_type_name == "argument"
+        )
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_help_is_what_the_docstring_says(name: str) -> None:
+    told = inspect.getdoc(function_of(name)) or ""
+    assert plain(told.partition("\n\n")[0]) in " ".join(command_of(name).help.split())
+    for option in command_of(name).params:
+        if option.name in keywords(name):
+            assert option.help.removesuffix(" Repeatable.").endswith(".")
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_every_annotation_has_a_meaning(name: str) -> None:
+    for module_and_name in ((VERBS[name].function or name, ""), *VERBS[name].then):
+        for keyword in declared(*module_and_name).keywords:
+            if not keyword.is_positional and keyword.name not in NOT_ASKED:
+                assert keyword.annotation.removesuffix(" | None") in KINDS
+
+
+def test_a_sentence_is_followed_to_the_function_that_says_it() -> None:
+    assert said("curve", "interval") == said("predict", "interval") != ""
+    assert said("advise", "group") == said("train", "group")
+    assert public_names()["check"] == "api.checking"
+
+
+def test_defaults_may_be_constants_of_the_module() -> None:
+    found = {keyword.name: keyword.default for keyword in declared("curve").keywords}
+    assert found["rows"] == (10, 30, 100, 300, 1000)
+    assert found["models"][0] == "Additive"
+    assert {one.name: one.default for one in declared("advise").keywords}["row_seconds"] == 10.0
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("check none none.csv", "none: no such file"),
+        ("check {here} {here} --margin 2", "--margin"),
+        ("curve --target MI355X --rows 20,", "--rows"),
+        ("advise {here} {here} --budget soon", "--budget"),
+        ("validate --host MI30X", "MI300X"),
+        ("explain {here} {here} --where m", "--where"),
+        ("compare {here} {here} --unit time", "--unit"),
+        ("check {here} {here} --corrected {file}", "choose another folder"),
+        ("advise {here} {here} --out x.txt", "--out"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line_before_anything_is_read(
+    line: str, refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def imported(*_: Any) -> None:
+        pytest.fail("the work has begun")
+
+    monkeypatch.setattr("flopcast.commands.derived._found", imported)
+    (tmp_path / "file").write_text("x")
+    done = call(*line.format(here=tmp_path, file=tmp_path / "file").split())
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert refused in done.stderr
+
+
+def test_a_result_of_any_verb_is_written_and_shown(tmp_path: Path, trained: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    fc.read(where={"m": (65, 256)}).save(rows)
+    for name, needed in (("explain", ()), ("check", ("--seed", "1"))):
+        out = tmp_path / name
+        done = call(name, trained, rows, *needed, "--out", out, "--json")
+        assert done.exit_code == 0, done.output
+        assert {path.name for path in out.iterdir()} == {f"{name}.json", f"{name}.html"}
+        assert f"flopcast {name} " in (out / f"{name}.html").read_text(encoding="utf-8")
+
+
+def test_a_command_is_typers_own() -> None:
+    assert isinstance(load("check"), typer.core.TyperCommand)
