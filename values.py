@@ -23,6 +23,8 @@ Column: TypeAlias = str
 """The name of a column of the data."""
 Counts: TypeAlias = str | Sequence[int]
 """``1,2,4`` or ``1:8``, or a sequence of whole numbers."""
+Drawn: TypeAlias = Counts
+"""Numbers of rows that are drawn to train on, 10 or more each."""
 Numbers: TypeAlias = str | Sequence[float]
 """``8,16.5``, or a sequence of numbers."""
 Duration: TypeAlias = float | str

@@ -32,7 +32,7 @@ from ..report.document import Document
 from ..report.result import Shown
 from ..table.conditions import Where
 from ..table.problems import HOST
-from ..values import Assigned, Columns, Counts, Names
+from ..values import Assigned, Columns, Drawn, Names
 from .checking import Check
 from .devices import Device, device
 from .predicting import RunGiven, RunLike, run_of
@@ -158,7 +158,7 @@ def curve(
     host: Device | None = None,
     target: Device | None = None,
     where: Where = None,
-    rows: Counts = ROWS,
+    rows: Drawn = ROWS,
     draws: int = 3,
     group: Columns | None = None,
     metric: str = "duration_us",

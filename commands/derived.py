@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from .. import values
-from ..errors import check_margin
+from ..errors import check_drawn, check_margin
 from ..output import FILES, check_file, check_output
 from ..report.run_folder import check_run_folder
 from . import options as opt
@@ -50,6 +50,10 @@ def _margin(_: str, given: float) -> float:
     return check_margin(given)
 
 
+def _drawn(parameter: str, given: str) -> list[int]:
+    return check_drawn(values.counts(parameter, given) or [])
+
+
 def _run_folder(_: str, given: Path | None) -> Path | None:
     if given is not None:
         check_run_folder(given)
@@ -67,6 +71,7 @@ KINDS: Final = {
     "Columns": Kind(str, "COLUMN[,COLUMN]", values.columns),
     "Column": Kind(str, "COLUMN"),
     "Counts": Kind(str, "N[,N]", values.counts),
+    "Drawn": Kind(str, "N[,N]", _drawn),
     "Numbers": Kind(str, "VALUE[,VALUE]", values.numbers),
     "Devices": Kind(str, "NAME,NAME[,...]", values.names),
     "Duration": Kind(str, "TIME", values.duration),

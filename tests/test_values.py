@@ -98,6 +98,7 @@ LISTED = {
     "default": (["device=MI300X"], ["device"]),
     "devices": ("MI308X,MI300X", ","),
     "fit": ("8,16", "8,"),
+    "gpus": ("1:8", "8:"),
     "group": ("n,k", "n,n"),
     "law": ("proportional,power", ","),
     "max_size": ("16G", "16"),
@@ -193,6 +194,8 @@ def _calls(run: object, table: Path) -> dict[str, Callable[..., object]]:
         "scale_counters": partial(fc.scale_counters, table),
         "power_record": partial(fc.power_record, out=table.with_name("power")),
         "power_profile": partial(fc.power_profile, table, table),
+        "forecast_hpl": partial(fc.forecast_hpl, "MI300X"),
+        "forecast_hpcg": partial(fc.forecast_hpcg, "MI300X"),
         "forecast_MODEL": partial(fc.forecast, "llama-3.1-8b", batch=1, input_len=1, output_len=1),
     }
 
