@@ -36,6 +36,8 @@ class Measured(Result, timing.Measured):
 class InlineTimes(Result, inline_times.InlineTimes):
     """Times of modules and regions of a program as it ran: `measuring.inline_times.InlineTimes`."""
 
+    __repr__ = inline_times.InlineTimes.__repr__
+
     def document(self) -> Document:
         """Return the modules and regions for readers, and what timing them cost."""
         return inline_document(self)

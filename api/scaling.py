@@ -227,9 +227,10 @@ def scale(
         raise ParameterError("fit", "is missing: which sizes are the scale models? e.g. 8,16")
     names = values.names("law", law)
     check_request(fit, sizes, names, interval)
+    renames = values.assigned("rename", rename)
     beside = {"performance": performance, "mpki": mpki, "f_mem": f_mem}
     if data is None:
-        if where or rename:
+        if where or renames:
             parameter = "where" if where else "rename"
             raise ParameterError(parameter, "is of a table: give one, or leave it out")
         if performance is None:
@@ -244,9 +245,9 @@ def scale(
     elif isinstance(data, CurveTable):
         table = data
     elif isinstance(data, pd.DataFrame):
-        table = curves_of(data, where, scenario, rename)
+        table = curves_of(data, where, scenario, renames)
     else:
-        table = read_curves(Path(data), where, scenario, rename)
+        table = read_curves(Path(data), where, scenario, renames)
     if sizes is None:
         sizes = list(sizes_beyond(table.curves, fit))
         if not sizes:

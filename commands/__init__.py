@@ -1,1 +1,1 @@
-"""The command line: one thin file per command, which parses options, calls the API and shows the result."""
+"""The command line: derived from the functions of the API (`derived`); a file for what is more than one call."""

@@ -83,14 +83,16 @@ def declared(name: str, module: str = "") -> Declared:
     places = [*given.posonlyargs, *given.args]
     defaults: list[ast.expr | None] = [None] * (len(places) - len(given.defaults))
     defaults += given.defaults
-    found = []
+    keywords = []
     for parameter, default in zip(places, defaults, strict=True):
-        found.append(_keyword(name, module, parameter, default, is_positional=True))
+        keywords.append(_keyword(name, module, parameter, default, is_positional=True))
     if given.vararg is not None:
-        found.append(_keyword(name, module, given.vararg, None, is_positional=True, is_list=True))
+        keywords.append(
+            _keyword(name, module, given.vararg, None, is_positional=True, is_list=True)
+        )
     for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
-        found.append(_keyword(name, module, parameter, default))
-    return Declared(name, module, text.partition("\nParameters\n")[0].strip(), tuple(found))
+        keywords.append(_keyword(name, module, parameter, default))
+    return Declared(name, module, text.partition("\nParameters\n")[0].strip(), tuple(keywords))
 
 
 @cache
@@ -172,11 +174,11 @@ def _described(name: str, module: str) -> dict[str, tuple[str, str]]:
     text = cleandoc(ast.get_docstring(_function(name, module)) or "")
     block = text.partition("\nParameters\n----------\n")[2]
     block = re.split(r"\n\w+\n-{3,}\n", block)[0] + "\n"
-    found = {}
+    texts = {}
     for names, kind, said_of_them in _ENTRY.findall(block):
         for parameter in names.split(", "):
-            found[parameter.lstrip("*")] = kind, " ".join(said_of_them.split())
-    return found
+            texts[parameter.lstrip("*")] = kind, " ".join(said_of_them.split())
+    return texts
 
 
 @cache

@@ -120,7 +120,11 @@ def derive(name: str) -> Callable[..., None]:
         for keyword in further.keywords:
             if not _is_argument(keyword):
                 keywords.setdefault(keyword.name, keyword)
-    has_progress = "progress" in keywords
+    doing = ""
+    terminal = list(verb.shows)
+    if "progress" in keywords:
+        doing = verb.doing or name
+        terminal.append("quiet")
     asked = [keyword for keyword in keywords.values() if keyword.name not in NOT_ASKED]
 
     def run(context: typer.Context, **given: Any) -> None:
@@ -130,22 +134,20 @@ def derive(name: str) -> Callable[..., None]:
         _check_place(name, out, paths)
         read = {keyword.name: _read(keyword, given[keyword.name]) for keyword in asked}
         opt.check_data(paths)
-        found = _found(
-            made, added, read, doing=(verb.doing or name) if has_progress else "", **shown
-        )
-        _finish(name, context, found, out, **shown)
+        result = _called(made, added, read, doing=doing, **shown)
+        _finish(name, context, result, out, **shown)
 
     parameters = [_parameter("context", typer.Context, inspect.Parameter.empty)]
     for keyword in asked:
         parameters.append(_declared_parameter(keyword))
     parameters.append(_parameter("out", Annotated[Path | None, _out_option(name)], None))
     parameters.append(_parameter("every", opt.AllOption, False))
-    for option in (*verb.shows, *(("quiet",) if has_progress else ())):
+    for option in terminal:
         parameters.append(_parameter(option, SHOWN[option], False))
     parameters.append(_parameter("as_json", opt.JsonOption, False))
     parameters.sort(key=_panel)
     vars(run)["__signature__"] = inspect.Signature(parameters)
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = plain(made.text)
     return run
 
@@ -167,8 +169,7 @@ def _declared_parameter(keyword: Keyword) -> inspect.Parameter:
     if _is_argument(keyword):
         return _argument(keyword)
     if keyword.name in SHARED:
-        default = inspect.Parameter.empty if keyword.is_needed else _default(keyword)
-        return _parameter(keyword.name, SHARED[keyword.name], default)
+        return _parameter(keyword.name, SHARED[keyword.name], _default(keyword))
     kind = _kind(keyword)
     shown: str | bool = True
     default = keyword.default
@@ -187,16 +188,19 @@ def _declared_parameter(keyword: Keyword) -> inspect.Parameter:
 
 def _argument(keyword: Keyword) -> inspect.Parameter:
     needed = not keyword.is_optional
-    parsed: Any = list[Path] if keyword.is_list else Path
-    if not needed:
-        parsed = parsed | None
+    parsed: Any = Path
+    if keyword.is_list:
+        parsed = list[Path]
     argument = typer.Argument(metavar=keyword.name.upper(), help=keyword.help)
-    default = inspect.Parameter.empty if needed else None
-    return _parameter(keyword.name, Annotated[parsed, argument], default)
+    if needed:
+        return _parameter(keyword.name, Annotated[parsed, argument], inspect.Parameter.empty)
+    return _parameter(keyword.name, Annotated[parsed | None, argument], None)
 
 
 def _default(keyword: Keyword) -> Any:
-    """Return the default of an option: of a list that is empty None."""
+    """Return the default of an option: of a list that is empty None, of what must be given none."""
+    if keyword.is_needed:
+        return inspect.Parameter.empty
     if keyword.default == ():
         return None
     return keyword.default
@@ -254,7 +258,7 @@ def _read(keyword: Keyword, given: Any) -> Any:
     return read(keyword.name, given)
 
 
-def _found(
+def _called(
     made: Declared,
     added: list[Declared],
     read: Mapping[str, Any],
@@ -284,10 +288,10 @@ def _found(
                 arguments += read[keyword.name] or []
             elif _is_argument(keyword):
                 arguments.append(read[keyword.name])
-        found = function(*arguments, **_keywords(made, read, progress))
+        result = function(*arguments, **_keywords(made, read, progress))
         for further in added:
-            found = _function(further)(found, **_keywords(further, read, progress))
-    return found
+            result = _function(further)(result, **_keywords(further, read, progress))
+    return result
 
 
 def _function(made: Declared) -> Callable[..., Any]:
@@ -296,21 +300,21 @@ def _function(made: Declared) -> Callable[..., Any]:
 
 def _keywords(made: Declared, read: Mapping[str, Any], progress: Any) -> dict[str, Any]:
     """Return the keywords of a function; one that is not given has the function's own default."""
-    found = {}
+    given = {}
     for keyword in made.keywords:
         if _is_argument(keyword):
             continue
         if keyword.name == "progress":
-            found["progress"] = progress
+            given["progress"] = progress
         elif read[keyword.name] is not None or keyword.default is None:
-            found[keyword.name] = read[keyword.name]
-    return found
+            given[keyword.name] = read[keyword.name]
+    return given
 
 
 def _finish(
     name: str,
     context: typer.Context,
-    found: Any,
+    result: Any,
     out: Path | None,
     *,
     every: bool,
@@ -322,13 +326,13 @@ def _finish(
     """Write the result where one is asked for, and show it with what was written."""
     from ..report.terminal import show
 
-    written, rows = [*found.saved_besides], None
+    written, rows = [*result.saved_besides], None
     if out is not None and VERBS[name].suffixes:
-        found.save(out)
+        result.save(out)
         written.append(out)
-        rows = len(found.table)
+        rows = len(result.table)
     elif out is not None:
-        found.save(out, made=opt.made_by(context))
-        written += [out / file for file in found.saved_as]
-    document = found.document(plot=True) if plot else found.document()
+        result.save(out, made=opt.made_by(context))
+        written += [out / file for file in result.saved_as]
+    document = result.document(plot=True) if plot else result.document()
     show(document, *written, as_json=as_json, every=every, short=short, rows=rows)

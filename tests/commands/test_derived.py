@@ -110,7 +110,7 @@ def test_what_cannot_be_is_refused_in_one_line_before_anything_is_read(
     def imported(*_: Any) -> None:
         pytest.fail("the work has begun")
 
-    monkeypatch.setattr("flopcast.commands.derived._found", imported)
+    monkeypatch.setattr("flopcast.commands.derived._called", imported)
     (tmp_path / "file").write_text("x")
     done = call(*line.format(here=tmp_path, file=tmp_path / "file").split())
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1)
