@@ -665,6 +665,7 @@ def advise(
         "grouped", stated["kfold"]
     )  # without folds by group nothing is known of new ones
     errors = {"unseen_error": unseen, "known_error": min(stated.get("kfold", unseen), unseen)}
+    expectation = {**errors, "trained": int(trained.metrics["data"]["n"]), "weights": weights}
     if COST in frame:
         cost = as_numbers(frame, COST)
     else:
@@ -704,10 +705,10 @@ def advise(
         "rows": len(batch),
         "cost_s": float(np.sum(cost[batch])),
         "groups": len(set(groups[batch])),
-        "expected": expected_error(groups, known, batch, **errors, weights=weights),
+        "expected": expected_error(groups, known, batch, **expectation),
         "errors": errors,
         "by_rows": [
-            {"rows": rows, **expected_error(groups, known, batch[:rows], **errors, weights=weights)}
+            {"rows": rows, **expected_error(groups, known, batch[:rows], **expectation)}
             for rows in dict.fromkeys(
                 [*(2**power for power in range(12) if 2**power < len(batch)), len(batch)]
             )
@@ -749,8 +750,8 @@ def needed(
         What could be measured, as for `advise`: the training data themselves, where they have rows
         of the host that the target lacks.
     half_width : float, optional
-        Of predictions, in place of the run's honest error under the scheme that its model is saved
-        for; expected to fall as the error does.
+        Of predictions of the candidates, in place of the run's honest error under the scheme that
+        its model is saved for; expected to fall as their error does.
     **settings
         Of `advise`: ``where``, ``group``, ``unit``, ``default``, ``rename``, ``seed``.
 
@@ -787,16 +788,18 @@ def needed(
         told = advise(trained, *candidates, rows=MOST_ROWS, **settings).summary
     except NothingLeftError:
         return Need(need, now, what=what)
-    where = ""
-    if not trained.trained.recipe.comparison.is_many:
-        where = f" on {told['target']}"
-    ways = [
-        (f"{counted(one['rows'], 'row')} more{where} (advise)", now * one["after"] / one["now"])
-        for one in told["by_rows"]
-    ]
-    less = [
-        way for way in ways if way[1] < 0.99 * now
-    ]  # of known groups more rows are expected to change nothing
+    many = trained.trained.recipe.comparison.is_many
+    where = "" if many else f" on {told['target']}"
+    of_new_groups = half_width is None and scheme == "grouped" and not many
+    ways = []
+    for batch in told["by_rows"]:
+        if of_new_groups:
+            left = batch["unseen"] / told["errors"]["unseen_error"]
+        else:
+            left = batch["after"] / batch["now"]
+        way = f"{counted(batch['rows'], 'row')} more{where} (advise)"
+        ways.append((way, now * left))
+    less = [way for way in ways if way[1] < 0.99 * now]
     return Need(need, now, [way for way in less if way[1] <= need][:1] or less[-1:], what)
 
 

@@ -178,8 +178,8 @@ def scale(
     Parameters
     ----------
     data : path or DataFrame, optional
-        CSV or Parquet with benchmark, size and performance. See `scaling.curves`; without it ``performance``
-        states the values.
+        CSV or Parquet with benchmark, size and performance; Extra-P's input; a folder of Caliper's JSON. See
+        `scaling.curves`; without it ``performance`` states the values.
     fit : sequence of float
         Sizes to fit, two or more. They increase.
     sizes : sequence of float, optional

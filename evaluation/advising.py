@@ -31,6 +31,11 @@ HALF: Final = 6.0
 """Rows of a new group that halve what its rows err by beyond those of a known group: 1, 2, 4 and 8
 rows left 80, 71, 60 and 55 % of it, on average of 14 weight shapes of AITER's FP8 pairs and 25
 convolutions of MIOpen's."""
+CURVE_UNSEEN: Final = 0.2
+CURVE_KNOWN: Final = 0.3
+"""What the error of groups that were not trained, and of those that were, falls by as rows are added:
+as rows to this power. Of 120 to 656 rows of six tables of AITER and of made-up laws, 256 rows of
+`choose` added, medians of 0.21 and 0.27 (``benchmarks.calibration``, cell ``more_rows``)."""
 APART: Final = 1.0  # standard deviations between rows of equal coordinates and different groups
 _LEFT_OUT: Final = ("waves", "tiles", "ridge")
 """Logarithms that say of a device how work is cut, not of the work how large it is."""
@@ -122,24 +127,33 @@ def expected_error(
     *,
     unseen_error: float,
     known_error: float,
+    trained: int,
     weights: ArrayLike | float = 1.0,
 ) -> dict[str, Any]:
     """Return the mean error expected of the candidates ``now`` and ``after`` the batch is trained too, percent.
 
     A candidate errs as rows of unseen groups did out of fold, or as rows of known groups did. Of
     the difference, ``1 / (1 + r / HALF)`` is left in a new group of which the batch has r rows.
+    Both errors fall as rows are added to those ``trained`` (`CURVE_UNSEEN`, `CURVE_KNOWN`);
+    ``unseen`` is then the error of groups that the batch has no rows of either.
     """
     names, old = np.asarray(groups, dtype=str), np.asarray(known, dtype=bool)
     share = np.broadcast_to(np.asarray(weights, dtype=np.float64), old.shape)
     rows = (
         pd.Series(names).map(pd.Series(names[batch]).value_counts()).fillna(0).to_numpy(dtype=float)
     )
-    excess = np.where(old, 0.0, unseen_error - known_error)
-    now, after = (
-        known_error + float(np.average(excess * left, weights=share))
-        for left in (1.0, 1 / (1 + rows / HALF))
-    )
-    return {"now": now, "after": after, "new_groups": len(set(names[batch]) - set(names[old]))}
+    growth = (trained + len(batch)) / trained
+    known_after = known_error * growth**-CURVE_KNOWN
+    unseen_after = unseen_error * growth**-CURVE_UNSEEN
+    left = 1 / (1 + rows / HALF)
+    now = np.where(old, known_error, unseen_error)
+    after = np.where(old, known_after, known_after + (unseen_after - known_after) * left)
+    return {
+        "now": float(np.average(now, weights=share)),
+        "after": float(np.average(after, weights=share)),
+        "unseen": unseen_after,
+        "new_groups": len(set(names[batch]) - set(names[old])),
+    }
 
 
 def check_need(need: float | None) -> None:

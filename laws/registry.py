@@ -24,6 +24,7 @@ _OTHERS = {
     "product": "kernels.PRODUCT",
     "attention": "kernels.ATTENTION",
     "streaming": "kernels.STREAMING",
+    "tiles": "tiles.TILES_LAW",
 }
 LAWS: Final = {
     **{name: f"computation.{name.replace('-', '_').upper()}" for name in OF_COMPUTATION},

@@ -505,9 +505,7 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     ]
     now, after = percent(errors["now"]), percent(errors["after"])
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
-    if after != now:
-        said += ""
-    else:
+    if after == now:
         said += ": more rows of these groups are not expected to change it"
     told = ("family", "variant", *DTYPE_COLUMNS[1:])
     names = ["device"] if many else []

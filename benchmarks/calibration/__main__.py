@@ -9,6 +9,7 @@ from typing import Final
 
 from ..shared_data import SHARED_DATA
 from .measured import alone
+from .more_rows import more_rows
 from .rows import Rows
 from .selection import (
     campaigns_of_four,
@@ -22,6 +23,7 @@ from .selection import (
 )
 from .spread import another_campaign, beyond_the_range, new_groups, trained
 from .verdicts import check_campaigns, check_verdicts, scaling_verdicts, significant_features
+from .whole_runs import made_up_runs, real_runs
 
 CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     honest_interval: 200,
@@ -36,6 +38,9 @@ CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     significant_features: 200,
     repeated_rows: 30,
     one_large_group: 30,
+    made_up_runs: 4,
+    real_runs: 3,
+    more_rows: 2,
     trained: 12,
     beyond_the_range: 20,
     seeds_of_the_demo: 6,

@@ -169,10 +169,7 @@ def trained(sets: int, seed: int = 0, settings: tuple[str, ...] = tuple(TRAINED)
             run = fc.train(
                 rows[~new & ~last].drop(columns="group"), target="MI300X", quick=True, seed=number
             )
-            stated = {
-                cv["scheme"]: (cv.get("best_model") or cv["selected"])["e_out"]
-                for cv in run.metrics["cv"]
-            }
+            stated = {cv["scheme"]: cv["selected"]["e_out"] for cv in run.metrics["cv"]}
             for kind, scheme, part in (
                 ("known groups", "kfold", ~new & last),
                 ("new groups", "grouped", new),

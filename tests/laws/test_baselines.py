@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,12 +13,14 @@ from flopcast.laws.applied import OF_ONE, SCALING, own_laws, scaling_laws
 from flopcast.operators.operators import work_of
 
 PEAKS = {"bf16_matrix": 100.0, "fp32_vector": 10.0}
-SLOW = GPU(name="slow", peaks=PEAKS, memory_bw_gbs=1000.0, tdp_w=500.0)
+UNITS: dict[str, Any] = {"cus": 10, "boost_mhz": 1000}
+SLOW = GPU(name="slow", peaks=PEAKS, memory_bw_gbs=1000.0, tdp_w=500.0, **UNITS)
 FAST = GPU(
     name="fast",
     peaks={"bf16_matrix": 400.0, "fp32_vector": 20.0},
     memory_bw_gbs=3000.0,
     tdp_w=700.0,
+    **UNITS,
 )
 WORK = work_of(
     pd.DataFrame({"op": ["gemm", "add"], "dtype_a": "bf16", "rows": 1000.0, "cols": 1000.0}).assign(
