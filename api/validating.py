@@ -96,7 +96,7 @@ def validate(
 ) -> Validation:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound).
 
-    Judged are FLOPS, bandwidth and roofline scaling from host to target, over all rows and per
+    Judged are FLOPS, bandwidth, roofline and tiles scaling from host to target, over all rows and per
     class. Of energy the same laws times the ratio of the TDPs are judged, of power that ratio alone.
 
     Parameters

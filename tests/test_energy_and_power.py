@@ -28,7 +28,12 @@ QUICK = ["Additive"]
 TDP_RATIO = TARGET.require("tdp_w") / HOST.require("tdp_w")
 FLOPS_RATIO = HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16")
 LAWS = {
-    "energy_j": ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"],
+    "energy_j": [
+        "TDP x FLOPS scaling",
+        "TDP x bandwidth scaling",
+        "TDP x roofline scaling",
+        "TDP x tiles scaling",
+    ],
     "power_w": ["TDP scaling"],
 }
 RATIO = {"energy_j": TDP_RATIO * FLOPS_RATIO, "power_w": TDP_RATIO}

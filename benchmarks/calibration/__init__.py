@@ -2,6 +2,7 @@
 
 ``make calibration`` prints every cell. `selection` has errors and choices, `verdicts` those of
 validate, check and p-values, `spread` intervals by what is known of a row, `measured` the intervals
-of real rows beside those of MAPIE and crepes. The figures stand in the documentation (evaluation);
+of real rows beside those of MAPIE and crepes, `whole_runs` what runs state beside what they deliver,
+`more_rows` what is expected of further rows. The figures stand in the documentation (evaluation);
 a small part runs among the tests.
 """

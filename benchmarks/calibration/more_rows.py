@@ -38,16 +38,16 @@ def more_rows(
     for first in FIRST:
         ratios: list[tuple[float, float]] = []
         for name in laws:
-            made = [_made_up(LAWS[name], [seed, first, number]) for number in range(sets)]
-            yield from _told(
-                name, first, [_falls(rows, HOST, first, seed) for rows in made], ratios
+            made = [made_up(LAWS[name], [seed, first, number]) for number in range(sets)]
+            yield from averages(
+                name, first, [falls(rows, HOST, first, seed) for rows in made], ratios
             )
         embedded = fc.read().frame
         for device in devices:
             rows = embedded[embedded["device"].eq(device)].drop_duplicates(PROBLEM)
-            draws = [_falls(rows, device, first, seed + number) for number in range(sets)]
-            yield from _told(device, first, draws, ratios)
-        yield from _told("all of these", first, ratios, [])
+            draws = [falls(rows, device, first, seed + number) for number in range(sets)]
+            yield from averages(device, first, draws, ratios)
+        yield from averages("all of these", first, ratios, [])
 
 
 LAWS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
@@ -57,7 +57,7 @@ LAWS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
 }
 
 
-def _made_up(law: Callable[[pd.DataFrame], Any], seed: list[int]) -> pd.DataFrame:
+def made_up(law: Callable[[pd.DataFrame], Any], seed: list[int]) -> pd.DataFrame:
     """Return products of 24 weight shapes, 50 of each, whose groups differ by 5 % and rows by 3 %."""
     rng = np.random.default_rng(seed)
     rows = products(rng, [50] * 24)
@@ -66,7 +66,7 @@ def _made_up(law: Callable[[pd.DataFrame], Any], seed: list[int]) -> pd.DataFram
     return rows.drop(columns="shape").assign(device=HOST, duration_us=us)
 
 
-def _falls(rows: pd.DataFrame, device: str, first: int, seed: int) -> tuple[float, float]:
+def falls(rows: pd.DataFrame, device: str, first: int, seed: int) -> tuple[float, float]:
     """Return by how many points of error `needed` expects `MORE` rows to lower it, and by how many they do."""
     draw = np.random.default_rng([seed, first])
     groups = rows.groupby(["n", "k"]).ngroup().to_numpy()
@@ -77,9 +77,9 @@ def _falls(rows: pd.DataFrame, device: str, first: int, seed: int) -> tuple[floa
     options: dict[str, Any] = {"target": device, "quick": True, "seed": seed, "jobs": 1}
     run = fc.train(trained, **options)
     batch = fc.advise(run, rest, rows=MORE).batch
-    told = fc.needed(run, LITTLE, rest)
-    if told.ways:
-        expected = told.now - told.ways[-1][1]
+    answer = fc.needed(run, LITTLE, rest)
+    if answer.ways:
+        expected = answer.now - answer.ways[-1][1]
     else:
         expected = 0.0
     chosen = rest.merge(batch[PROBLEM].astype(float).drop_duplicates(), on=PROBLEM)
@@ -93,7 +93,7 @@ def _error(run: fc.Run, rows: pd.DataFrame) -> float:
     return float(np.mean(ape(answers["duration_us"], answers["predicted_us"])))
 
 
-def _told(
+def averages(
     name: str, first: int, falls: list[tuple[float, float]], together: list[tuple[float, float]]
 ) -> Rows:
     together += falls

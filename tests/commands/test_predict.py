@@ -104,7 +104,8 @@ def test_predictions_are_the_estimators_and_the_columns_are_as_documented(
     assert found.columns.tolist() == [
         "op", "dtype_a", "m", "n", "k", "batch", "predicted_us", "lower_us", "upper_us", "basis",
         "dtype_b", "dtype_out", "device", "campaign", "source", "duration_us", "target", "metric", "level",
-        "extrapolated", "reason", "FLOPS scaling", "bandwidth scaling", "roofline scaling", "constant ratio", "affine",
+        "extrapolated", "reason", "FLOPS scaling", "bandwidth scaling", "roofline scaling", "tiles scaling",
+        "constant ratio", "affine",
     ]  # fmt: skip
     assert found[["m", "n", "k", "batch"]].to_numpy().tolist() == [
         [512, 1024, 2048, 1],
@@ -297,8 +298,8 @@ def test_another_metric_must_be_there(tmp_path: Path) -> None:
     frame = predict(run, [queries]).frame
     assert frame["reason"].tolist() == ["", "no positive energy_j"]
     assert frame["predicted_j"][0] == pytest.approx(0.5, rel=0.1)
-    laws = ["TDP x FLOPS scaling", "TDP x bandwidth scaling", "TDP x roofline scaling"]
-    assert frame.columns[-6:].tolist() == ["reason", *laws, "constant ratio", "affine"]
+    laws = [f"TDP x {law} scaling" for law in ("FLOPS", "bandwidth", "roofline", "tiles")]
+    assert frame.columns[-7:].tolist() == ["reason", *laws, "constant ratio", "affine"]
     np.testing.assert_allclose(frame["constant ratio"][0], 0.25)
     with pytest.raises(DataError, match="energy_j"):
         predict(run, [csv(tmp_path, "LabChip,gemm,bf16,512,1024,2048,9")])

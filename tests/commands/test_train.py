@@ -119,6 +119,7 @@ def test_pairs_groups_baselines_and_models_are_counted(run: job.Run) -> None:
             "FLOPS scaling",
             "bandwidth scaling",
             "roofline scaling",
+            "tiles scaling",
             "constant ratio",
             "affine",
         ]

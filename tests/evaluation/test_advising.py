@@ -44,7 +44,7 @@ def test_an_error_is_expected_of_groups_that_stay_unknown_and_of_those_the_batch
     groups, known = np.array(["a", "a", "b", "c"]), np.array([True, True, False, False])
     errors = {"unseen_error": 10.0, "known_error": 2.0}
     found = expected_error(groups, known, np.array([2]), **errors, trained=10)
-    unseen, seen = 10 * 1.1**-0.2, 2 * 1.1**-0.3
+    unseen, seen = 10 * 1.1**-0.15, 2 * 1.1**-0.3
     assert found == {
         "now": pytest.approx(6),
         "after": pytest.approx(seen + (unseen - seen) * (6 / 7 + 1) / 4),
@@ -65,7 +65,7 @@ def test_errors_are_expected_to_fall_as_rows_are_added_to_few_and_hardly_to_many
         expected_error(groups, known, np.arange(256), **alike, trained=trained)
         for trained in (120, 100_000)
     )
-    assert few["after"] < few["unseen"] < 8.1
+    assert few["after"] < few["unseen"] < 8.5
     assert 9.9 < many["after"] < 10
 
 

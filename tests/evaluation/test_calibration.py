@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
+from flopcast.benchmarks.calibration.more_rows import LAWS, falls, made_up
 from flopcast.benchmarks.calibration.selection import equal_models, honest_interval
 from flopcast.benchmarks.calibration.spread import new_groups
 from flopcast.benchmarks.calibration.verdicts import (
@@ -12,6 +15,15 @@ from flopcast.benchmarks.calibration.verdicts import (
     check_verdicts,
     scaling_verdicts,
     significant_features,
+)
+from flopcast.benchmarks.calibration.whole_runs import (
+    HOST,
+    KEPT,
+    MADE_UP,
+    Delivered,
+    figures,
+    made_up_runs,
+    table,
 )
 
 
@@ -72,3 +84,38 @@ def test_intervals_of_few_unequal_groups_hold_what_they_say() -> None:
             assert 1 - row.figure <= most(0.13, 9 * row.count), row.name  # nine kinds of rows
         elif row.unit == "":
             assert 0.9 <= row.figure <= 1.4, row.name  # times the true width
+
+
+@pytest.mark.long
+def test_a_whole_run_delivers_what_it_states_of_known_and_of_new_groups() -> None:
+    found = {row.name: row for row in made_up_runs(1, 1, ("roofline",))}
+    for kind in ("known groups", "new groups"):
+        assert 0.6 < found[f"roofline, {kind}: stated / delivered, median"].figure < 1.7
+        assert found[f"roofline, {kind}: 90 % intervals hold"].figure > 0.8
+    stratum = found["known groups of 11 to 25 trained rows: 90 % intervals hold"]
+    assert stratum.count == found["roofline, known groups: 90 % intervals hold"].count
+    assert stratum.count <= 16 * KEPT
+
+
+def test_what_was_stated_and_delivered_is_shown_by_hand() -> None:
+    rows = pd.DataFrame({"inside": [True, False], "width": 0.5, "trained": 12, "format": "fp8"})
+    runs = Delivered(stated=[3.0, 4.0], true=[2.0, 4.0], held=[True, False], rows=[rows, rows])
+    shown = [row.figure for row in figures("made up", "new groups", runs)]
+    assert shown == [3.5, 3.0, 1.25, 0.5, 0.5, 50.0]
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_made_up_tables_keep_sizes_of_known_groups_and_whole_new_ones(name: str) -> None:
+    kind = MADE_UP[name]
+    rows = table(kind, np.random.default_rng(0))
+    assert rows.loc[rows["new"], "kept"].all()
+    trained = rows[~rows["kept"]].groupby("shape").size()
+    assert trained.tolist() == list(kind.sizes)
+    assert (rows[rows["kept"] & ~rows["new"]].groupby("shape").size() == KEPT).all()
+    assert (rows["us"] > 0).all()
+
+
+@pytest.mark.long
+def test_further_rows_are_expected_to_lower_the_error_of_new_groups() -> None:
+    expected, _ = falls(made_up(LAWS["split-K"], [1, 120, 0]), HOST, 120, 1)
+    assert expected > 0.5  # points; learnt nothing of the curve, it was 0 where groups were known

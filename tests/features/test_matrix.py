@@ -102,7 +102,7 @@ def test_one_device_has_no_column_of_a_host():
     assert data.host is None
     assert data.unpaired is None
     assert not [name for name in data.X if "host" in name or name.startswith("law.")]
-    assert list(data.laws) == ["roofline"]
+    assert list(data.laws) == ["roofline", "tiles"]
     assert data.laws["roofline"].tolist() == data.X["roofline.target_us"].tolist()
     pd.testing.assert_frame_equal(
         data.recipe.transform(data.rows.drop(columns="duration_us")), data.X
@@ -120,6 +120,7 @@ def test_another_metric_is_predicted_from_its_own_value_and_the_time_of_the_host
         "TDP x FLOPS scaling",
         "TDP x bandwidth scaling",
         "TDP x roofline scaling",
+        "TDP x tiles scaling",
     ]
     assert data.laws.isna().all(axis=None)
     assert {"tdp_w", "fast"} <= set(data.report["laws"]["TDP x FLOPS scaling"].split())
@@ -127,7 +128,7 @@ def test_another_metric_is_predicted_from_its_own_value_and_the_time_of_the_host
     new = data.recipe.transform(host_rows)
     assert new["host_energy_j"].tolist() == host_rows["energy_j"].tolist()
     alone = build_dataset(table(), host=None, target=TARGET, metric="energy_j")
-    assert list(alone.laws) == ["TDP x roofline"]
+    assert list(alone.laws) == ["TDP x roofline", "TDP x tiles"]
     assert build_dataset(
         table().assign(x_mhz=1.0), host=HOST, target=TARGET, metric="x_mhz"
     ).laws.shape == (13, 0)
