@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray
 from ..features.matrix import Dataset
+from ..laws.computation import ROOFLINE
 from ..models.base import Candidate
 from ..models.baselines import AdditiveTime, Affine
 from ..models.suite import additive_base
@@ -84,10 +85,15 @@ class FallbackLaw:
 
 
 def learn_law(dataset: Dataset) -> FallbackLaw | None:
-    """Return the law at the rates of the training rows; None for metrics without laws, or too few rows that have it."""
-    if not len(dataset.laws.columns):
+    """Return the law at the rates of the training rows; None for metrics without laws, or too few rows that have it.
+
+    That is the roofline, which needs no more of a GPU than its peaks and its bandwidth; of a metric
+    without one the last law.
+    """
+    names = [str(name) for name in dataset.laws]
+    if not names:
         return None
-    name = str(dataset.laws.columns[-1])
+    name = next((name for name in names if ROOFLINE.title in name), names[-1])
     values = dataset.laws[name].to_numpy(dtype=float)
     known = np.isfinite(values)
     if known.sum() < LEAST_ROWS_OF_LINE:

@@ -256,7 +256,7 @@ def test_without_a_host_shapes_are_enough(alone: Path, tmp_path: Path) -> None:
     frame = found.frame
     assert frame["predicted_us"][0] == pytest.approx(law(512, 1024, 2048, TARGET), rel=0.05)
     assert frame["reason"].tolist() == ["", refused("dimension-not-positive", "m = 0")]
-    assert frame.columns[-3:].tolist() == ["roofline", "constant ratio", "affine"]
+    assert frame.columns[-4:].tolist() == ["roofline", "tiles", "constant ratio", "affine"]
     roofline = 2 * 512 * 1024 * 2048 / 2e9
     np.testing.assert_allclose(frame["roofline"][0], roofline)
     np.testing.assert_allclose(frame["affine"][0], 3 + 0.4 * roofline)

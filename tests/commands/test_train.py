@@ -144,7 +144,7 @@ def test_the_selected_model_comes_close_to_the_noise(run: job.Run) -> None:
 
 def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: job.Run) -> None:
     table = run.predictions
-    assert len(table) == 84 * 2 * (5 + len(QUICK))
+    assert len(table) == 84 * 2 * (6 + len(QUICK))
     one = table[(table["scheme"] == "grouped") & (table["model"] == "Additive")]
     assert one.groupby("group", observed=True)["fold"].nunique().eq(1).all()
     error = next(

@@ -14,7 +14,7 @@ import pytest
 import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.evaluation import ranking
-from flopcast.evaluation.competition import compete
+from flopcast.evaluation.competition import compete, with_rule
 from flopcast.evaluation.final_model import fit_final
 from flopcast.evaluation.folds import repeats_of
 from flopcast.features.matrix import Dataset, KnownGroups, build_dataset
@@ -156,7 +156,8 @@ def test_what_features_contribute_is_asked_of_devices_that_were_no_hosts_either(
         return fit_all(data, model, scheme, rows, unpaired)
 
     monkeypatch.setattr(ranking, "fit_all", noted)
-    ranking.held_out_importance(dataset, competition.best_model("grouped"), "grouped", 0)
+    best = competition.best_model("grouped")
+    ranking.held_out_importance(with_rule(dataset, best), best, "grouped", 0)
     for rows in learnt:
         out = set(dataset.rows["device"]) - set(dataset.rows["device"][rows])
         assert out
