@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,6 +148,11 @@ def _written(value: Any) -> str:
         if isinstance(value, list):
             return f"[{inner}]"
         return f"({inner}{',' * (len(value) == 1)})"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{key!r}: {_written(each)}" for key, each in value.items())
+        return f"{{{inner}}}"
+    if inspect.isroutine(value):
+        return str(value.__name__)
     return repr(
         value.name
         if isinstance(value, GPU)

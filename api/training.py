@@ -5,34 +5,42 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from .. import values
+from ..arrays import FloatArray, IntArray
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ArtifactError, DataError, ParameterError, check_number, check_quick, few
 from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Observer
 from ..evaluation.final_model import FinalModel, fit_final
+from ..evaluation.folds import learnable
 from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.observers.budget import Budget
 from ..evaluation.observers.progress import Progress, Report
 from ..evaluation.observers.resume import KeptFits
 from ..evaluation.trained_model import TrainedModel
+from ..features.additions import Additions, Function
+from ..features.catalogue import RULE
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import GPU, Comparison
+from ..laws.user_law import Formula, titled
 from ..models import artifact
 from ..models.suite import LEARNT
+from ..models.user_models import Model, kept_in_memory, told_apart
 from ..output import SCHEMA, dumps, replacing, whole_folder
 from ..readers import Measurements
+from ..remarks import Remark, remark
 from ..report import figures
 from ..report.document import Bar, Bars, Document, origin
 from ..report.formats import percent
@@ -61,6 +69,8 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+Features: TypeAlias = "str | Function | Sequence[str | Function] | Mapping[str, Function] | None"
+Laws: TypeAlias = "Formula | Sequence[Formula] | Mapping[str, Formula] | None"
 _BARS = 10  # models that a notebook draws
 FIRST = ("name", "e_out", "e_in", "median_ape", "max_ape")  # first columns of the table of models
 
@@ -77,6 +87,7 @@ class Trained:
         None  # where the fits of its cross-validation are kept until the run is saved
     )
     digest: str = ""  # `data_hash` of the data set
+    in_memory: tuple[Remark, ...] = ()  # why the run cannot be saved
 
     @cached_property
     def loaded(self) -> TrainedModel:
@@ -88,12 +99,19 @@ class Trained:
 
     def save(self, folder: Path) -> None:
         """Write ``model/``: the estimators, and manifests with all that predict needs."""
+        self.check_saved()
         loaded = self.loaded
         _save(folder, self.model, loaded)
         if self.model.known is not None and loaded.known is not None:
             _save(folder / artifact.KNOWN, self.model.known, loaded.known)
         if self.prior is not None:
             artifact.save_again(folder / artifact.PRIOR, self.prior.saved)
+
+    def check_saved(self) -> None:
+        """Raise ArtifactError where the model is in memory only."""
+        if self.in_memory:
+            what = f"the run cannot be saved: {self.in_memory[0].text}"
+            raise ArtifactError(f"{what}; train without it, or keep this Run")
 
     def _as_loaded(self, model: FinalModel, known: TrainedModel | None) -> TrainedModel:
         """Return a model with the answers that it must give when it is loaded."""
@@ -114,9 +132,11 @@ class Trained:
         saved = artifact.Artifact(model.estimator, json.loads(dumps(manifest)))
         answers = TrainedModel.of(saved, prior=self.prior, known=known).answers(dataset.rows)
         manifest = json.loads(dumps({**manifest, "answers": answers}))
-        return TrainedModel.of(
+        trained = TrainedModel.of(
             artifact.Artifact(model.estimator, manifest), prior=self.prior, known=known
         )
+        recipe = replace(trained.recipe, additions=dataset.recipe.additions)
+        return replace(trained, recipe=recipe)
 
 
 def _save(folder: Path, model: FinalModel, loaded: TrainedModel) -> None:
@@ -206,6 +226,62 @@ class Run(Result):
         return self._just_trained("training rows").dataset
 
     @property
+    def X(self) -> pd.DataFrame:  # noqa: N802
+        """The features, (n, p), as scikit-learn takes them; of a run just trained."""
+        return self.dataset.X
+
+    @property
+    def y(self) -> FloatArray:
+        """The measured values, (n,), in the unit of the metric; of a run just trained."""
+        return self.dataset.y
+
+    @property
+    def groups(self) -> NDArray[Any]:
+        """The group of each row, (n,); of a run just trained."""
+        return self.dataset.groups
+
+    def cv(self, scheme: str | None = None) -> list[tuple[IntArray, IntArray]]:
+        """Return the folds that the models of the run were scored on, as scikit-learn takes them.
+
+        Parameters
+        ----------
+        scheme : {"grouped", "kfold"}, optional
+            By default the one that the run shows first.
+
+        Returns
+        -------
+        list of (ndarray, ndarray)
+            Of each fold the rows to train on and the rows left out, as positions in `X`.
+
+        Raises
+        ------
+        ArtifactError
+            The run was loaded: a folder does not hold the training rows.
+
+        Examples
+        --------
+        >>> import flopcast as fc
+        >>> from sklearn.linear_model import Ridge
+        >>> from sklearn.model_selection import cross_val_score
+        >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
+        >>> cross_val_score(Ridge(), run.X, run.y, groups=run.groups, cv=run.cv()).shape
+        (10,)
+        """
+        dataset = self.dataset
+        cv = self._cv(scheme)
+        rows = self.predictions[self.predictions["scheme"] == cv["scheme"]]
+        folds = rows.drop_duplicates("row").set_index("row")["fold"]
+        fold_of_row = folds.reindex(range(len(dataset))).to_numpy(dtype=np.int64)
+        splits = []
+        for fold in np.unique(fold_of_row):
+            left_out = fold_of_row == fold
+            training = ~left_out
+            if cv["scheme"] == "grouped":
+                training = learnable(left_out, dataset.groups, dataset.host_groups)
+            splits.append((np.flatnonzero(training), np.flatnonzero(left_out)))
+        return splits
+
+    @property
     def model(self) -> FinalModel:
         """The model as it was chosen and fitted; of a run just trained."""
         return self._just_trained("fitting of its model").model
@@ -277,6 +353,7 @@ class Run(Result):
             with whole_folder(folder) as stage:
                 shutil.copytree(saved, stage, dirs_exist_ok=True)
             return
+        self._fresh.check_saved()
         write_run(
             folder,
             metrics=self.metrics,
@@ -417,7 +494,9 @@ def train(
     prior_run: str | Path | Run | None = None,
     target_cost: str | None = None,
     suite: str = "default",
-    models: str | Sequence[str] | None = None,
+    models: str | Iterable[Model] | None = None,
+    features: Features = None,
+    laws: Laws = None,
     without: str | Sequence[str] = (),
     without_features: str | Sequence[str] = (),
     quick: bool = False,
@@ -480,8 +559,17 @@ def train(
         this call cost.
     suite : {"default", "literature"}
         See `models.suite`.
-    models : sequence of str, optional
-        Run these models only. By default all of the suite run.
+    models : sequence of str or scikit-learn regressor, optional
+        Models of the suite to run, all by default; and your own, by themselves, as pairs of name
+        and regressor, or beside ``"all"`` of the suite. They compete on the same folds. One that is
+        chosen is saved where it can be stored as plain arrays; else the run stays in memory.
+    features : str or callable, sequence of them, or mapping of name to callable, optional
+        Columns of your own: names of columns of the data, and functions of the table that return
+        one number a row, each row by itself. From a host they are those of its rows.
+    laws : callable, sequence of them, or mapping of name to callable, optional
+        Baselines of your own: functions of work (`flops`, `bytes`, `m`, `n`, `k`, ...) and GPU that
+        return a value per row in the unit of the metric. From a host, its value is multiplied by
+        the ratio on both GPUs.
     without : sequence of str
         Do not run these models.
     without_features : sequence of str
@@ -546,6 +634,8 @@ def train(
     if budget is not None:
         check_number("budget", budget, 0, whole=False)
     check_quick(quick, models, without, suite)
+    named, brought = told_apart(models)
+    additions = Additions.of(features, laws, metric)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")
     given = items_or_embedded(data or None)
@@ -615,9 +705,10 @@ def train(
             "metric": metric,
             "group": values.columns("group", group),
             "without": omitted,
+            "additions": additions,
         }
         dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
-        chosen = values.names("models", models), values.names("without", without) or ()
+        chosen = named, values.names("without", without) or ()
         digest = data_hash(dataset)
         of = {
             "rows, groups or features": f"{digest} {campaigns_hash(dataset)}".strip(),
@@ -626,7 +717,7 @@ def train(
             "metric": metric,
         }
         asked_for = {
-            "models": chosen,
+            "models": (*chosen, *((one.name, one.estimator.get_params()) for one in brought)),
             "suite": suite,
             "quick": quick,
             "select": select,
@@ -659,6 +750,7 @@ def train(
             by_candidate=budget is not None,
             scheme=scheme,
             criterion=select,
+            more=brought,
         )
         forests = {}
         if trees:
@@ -668,7 +760,9 @@ def train(
             forests = by_trees(dataset, seed=seed, jobs=who, observers=observers)
         here = 1 if quick else jobs if len(dataset) > LEARNT else who  # each step asks for all rows
         model, ranked = fit_final(dataset, competition, seed=seed, jobs=here, report=progress)
-    trained = Trained(dataset, model, measured, known, kept, digest)
+    in_memory = _only_in_memory(model)
+    competition = replace(competition, notes=(*competition.notes, *in_memory))
+    trained = Trained(dataset, model, measured, known, kept, digest, in_memory)
     predictions = competition.table(dataset)
     metrics = metrics_of(dataset, measured, competition, model, ranked, predictions, digest)
     metrics["provenance"] = provenance(asked, measured, where, seed)
@@ -681,6 +775,32 @@ def train(
         times, metrics["speedup"] = accounting(cost, run, passes, taken)
         predictions["speedup"] = times[predictions["row"]]
     return Run(metrics, predictions, saved, fresh=trained)
+
+
+def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:
+    """Return why the models of a run cannot be saved: code of the user's own was chosen."""
+    remarks = []
+    for one in (model, model.known):
+        if one is None:
+            continue
+        told = None
+        rules = {f"{RULE}{law}" for law in _own_laws(one.fitted)}
+        if rules & set(one.fitted.recipe.columns):
+            text = (
+                f"the law {one.name} was chosen and is in memory only, as it is code: this run "
+                "predicts, and cannot be saved"
+            )
+            told = remark("kept-in-memory", text, model=one.name, problem="")
+        elif one.candidate.of_user:
+            told = kept_in_memory(one.name, one.estimator)
+        if told is not None and told not in remarks:
+            remarks.append(told)
+    return tuple(remarks)
+
+
+def _own_laws(dataset: Dataset) -> list[str]:
+    scaling = dataset.host is not None
+    return [titled(law, scaling=scaling) for law in dataset.recipe.additions.laws]
 
 
 def as_prior(run: str | Path | Run, target: GPU, metric: str) -> TrainedModel:

@@ -42,6 +42,9 @@ def command(
     without: Annotated[
         str | None, opt.option("Do not run these models.", "NAME[,NAME]", CHOICE)
     ] = None,
+    features: Annotated[
+        str | None, opt.option("Columns of your own as features.", "COLUMN[,COLUMN]", CHOICE)
+    ] = None,
     without_features: opt.WithoutFeaturesOption = None,
     quick: Annotated[bool, opt.option("Two fast models only.", spelt="--quick")] = False,
     scheme: Annotated[
@@ -101,6 +104,7 @@ def command(
         "prior_run": prior_run,
         "models": values.names("models", models),
         "without": values.names("without", without) or (),
+        "features": values.columns("features", features),
         "without_features": without_features or (),
         "budget": values.duration("budget", budget),
     }

@@ -33,6 +33,7 @@ from ..models.suite import (
     of_prior,
     suite,
 )
+from ..models.user_models import check_names
 from ..operators.operators import DIMENSIONS
 from ..remarks import Remark, joined, remark
 from ..table.measurements import DTYPE_COLUMNS, quantity
@@ -229,6 +230,7 @@ def compete(
     scheme: str = "grouped",
     alone: bool = False,
     criterion: str = "e_out",
+    more: Sequence[Candidate] = (),
 ) -> Competition:
     """Cross-validate baselines and suite, and select: on ten folds, of many rows on fewer (`FOLDS`).
 
@@ -244,7 +246,8 @@ def compete(
     models `models.suite.QUICK` run, in this process or on a cluster, and the notes say so. The
     saved model is chosen under ``scheme``, or ``kfold`` where there are fewer than three groups;
     ``alone`` leaves the other scheme out; ``criterion`` is what models are chosen by
-    (`selection.CRITERIA`). Raises FlopcastError: for a scheme, suite or model that does not exist,
+    (`selection.CRITERIA`). ``more`` are the user's own models, beside the suite's, or alone where
+    ``models`` is empty. Raises FlopcastError: for a scheme, suite or model that does not exist,
     too few rows, and where nothing ran.
     """
     if scheme not in SCHEMES:
@@ -257,9 +260,13 @@ def compete(
             1 if isinstance(jobs, int) else jobs
         )  # to start other processes takes longer than these fits
         models = ran = (*QUICK, *(of_prior(len(dataset)) if PRIOR in dataset.X else ()))
-    contestants = suite(kind, columnar(dataset), seed, models, without)
+    contestants = []
+    if models is None or models or not more:
+        contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
+    check_names(more, [each.name for each in (*analytic, *contestants)])
+    contestants = [*contestants, *more]
     schemes, notes = usable_schemes(dataset)
     if alone and scheme in schemes:
         schemes = (scheme,)

@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray, FloatArray
 from ..features.matrix import Dataset
 from ..laws.computation import ROOFLINE
+from ..laws.user_law import titled
 from ..models.base import Candidate
 from ..models.baselines import AdditiveTime, Affine
 from ..models.suite import additive_base
@@ -88,9 +89,13 @@ def learn_law(dataset: Dataset) -> FallbackLaw | None:
     """Return the law at the rates of the training rows; None for metrics without laws, or too few rows that have it.
 
     That is the roofline, which needs no more of a GPU than its peaks and its bandwidth; of a metric
-    without one the last law.
+    without one the last law. A user's own law is none of these.
     """
-    names = [str(name) for name in dataset.laws]
+    own = {titled(law, scaling=dataset.host is not None) for law in dataset.recipe.additions.laws}
+    names = []
+    for name in map(str, dataset.laws):
+        if name not in own:
+            names.append(name)
     if not names:
         return None
     name = next((name for name in names if ROOFLINE.title in name), names[-1])

@@ -741,10 +741,12 @@ class TrainedModel:
     def _laws(self, rows: pd.DataFrame, work: Work) -> tuple[pd.DataFrame, dict[str, str]]:
         """Return what the analytic laws predict, and what they lack (see `laws`)."""
         host, target, metric = self.recipe.host, self.recipe.target, self.recipe.metric
+        more = self.recipe.additions.laws
         if host is None:
-            laws, lacking = own_laws(metric, work, target, rows)
+            laws, lacking = own_laws(metric, work, target, rows, more)
         else:
-            laws, lacking = scaling_laws(metric, work, self._measured(rows), host, target, rows)
+            times = self._measured(rows)
+            laws, lacking = scaling_laws(metric, work, times, host, target, rows, more)
         return laws.set_axis(rows.index), lacking
 
     def _measured(self, rows: pd.DataFrame) -> np.ndarray:

@@ -21,6 +21,7 @@ from ..operators.kinds.launched import LAUNCHED, WHOLE
 from ..operators.kinds.serving_run import METRICS, SERVING
 from ..operators.op import OwnFeature
 from ..operators.operators import OPS
+from ..table.measurements import OWN
 from .context import Context, Device
 
 _CUT = re.compile(r"[<(]| \[clone")
@@ -75,6 +76,7 @@ _WITHOUT_WORK = (
     "law.flops",
     "law.bandwidth",
     "counter.",
+    OWN,
 )
 """How names of features begin that need no work."""
 PERIODIC = ("tail.", "twos.")
@@ -606,6 +608,8 @@ def told_of(name: str) -> tuple[str, str, str]:
         return "rule", "", of_rule(name).formula
     if name.startswith("counter.launch."):
         return "launch", "1", "registers or memory of a kernel, as its launch states"
+    if name.startswith(OWN):
+        return ("own", "1", own_column(name, host=False).formula)
     if "counter." in name:
         return ("counter", "1", "hardware counter")
     return ("other", "", "")
@@ -645,6 +649,18 @@ def counter(name: str, host: bool) -> Feature:
         "additive",
         "hardware counter",
         lambda c: c.counter(name),
+        "measured" if host else "",
+    )
+
+
+def own_column(name: str, *, host: bool) -> Feature:
+    """Return a column that the user added (``own.NAME``) as an additive feature; of its rows with a host."""
+    return Feature(
+        name,
+        "1",
+        "additive",
+        "a column of the user's own",
+        lambda c: c.own_column(name),
         "measured" if host else "",
     )
 
@@ -691,6 +707,10 @@ def page() -> str:
         "count: what the launch",
         "of a kernel states, of which nothing else is known (vgpr, accum_vgpr, sgpr, lds_bytes, "
         "scratch_bytes).",
+        "",
+        "Columns of your own (`features=`, see [the guide](guides/own_models.md)) enter as `own.NAME` "
+        "(additive), of the",
+        "run on the host where there is one.",
         "",
         "## Categories",
         "",

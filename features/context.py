@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -12,11 +12,12 @@ from ..errors import DataError
 from ..hardware import GPU
 from ..laws import rates
 from ..laws.applied import SCALING, SIZES, own_laws, scaling_laws, size
+from ..laws.base import DeviceLaw
 from ..laws.bounds import Quantised, best_tile, quantise
 from ..laws.serving_steps import Steps, steps
 from ..operators.operators import Work, complete, work_of
 from ..operators.work import numbers, positive, texts
-from ..table.measurements import COUNTER
+from ..table.measurements import COUNTER, OWN
 from ..table.problems import HOST
 
 PRIOR = "prior_"  # prefix of the column with what a prior predicts
@@ -85,7 +86,7 @@ class Context:
     Rows of the measurement table are completed here (see `operators.complete`). What the host
     measured stands in columns with the prefix ``host_``; without them, features of what was
     measured cannot be computed. `host` is None for models of one device; `metric` is the column to
-    predict; `work` that of the rows, where it is known already.
+    predict; `work` that of the rows, where it is known already; `laws` are the user's own.
     """
 
     def __init__(
@@ -95,8 +96,10 @@ class Context:
         target: GPU,
         metric: str = "duration_us",
         work: Work | None = None,
+        laws: Sequence[DeviceLaw] = (),
     ) -> None:
         self.frame, self.metric, self._work = complete(frame), metric, work
+        self._own_laws = laws
         self._host, self._target = host, target
         self._words: dict[str, np.ndarray] = {}
 
@@ -171,11 +174,12 @@ class Context:
         if name == "host":
             return self.measured(self.metric)
         if self._host is not None:
+            times = self.measured(self.metric)
             laws = scaling_laws(
-                self.metric, self.work, self.measured(self.metric), self._host, target, rows
+                self.metric, self.work, times, self._host, target, rows, self._own_laws
             )[0]
         else:
-            laws = own_laws(self.metric, self.work, target, rows)[0]
+            laws = own_laws(self.metric, self.work, target, rows, self._own_laws)[0]
         if name in laws:
             return laws[name].to_numpy(dtype=np.float64)
         if name not in SIZES:
@@ -206,6 +210,19 @@ class Context:
                 f"the rows lack {name}, which the model uses: collect it with the profiler"
             )
         return self.frame[column].to_numpy(dtype=np.float64)
+
+    @cached_property
+    def own_columns(self) -> tuple[str, ...]:
+        """Names of the columns (``own.NAME``) that the user added."""
+        stem = (HOST if self.has_host else "") + OWN
+        named = [str(name) for name in self.frame.columns if str(name).startswith(stem)]
+        return tuple(name.removeprefix(HOST) for name in named)
+
+    def own_column(self, name: str) -> np.ndarray:
+        """Return a column that the user added, by its name ``own.NAME``: from a host the one of its rows."""
+        if HOST + name in self.frame:
+            name = HOST + name
+        return self.frame[name].to_numpy(dtype=np.float64)
 
     def dim(self, name: str, minimum: float = 1.0) -> np.ndarray:
         """Return a dimension as numbers of at least `minimum`, or say which rows lack it."""

@@ -23,6 +23,7 @@ from ..operators.work import positive
 from ..remarks import remark
 from ..table.measurements import measured_column, quantity
 from ..table.problems import HOST, by_content, one_per_problem, pair, pair_each, rows_of
+from .additions import Additions
 from .catalogue import APART
 from .recipe import FeatureRecipe, learn_matrix
 
@@ -124,6 +125,7 @@ def build_dataset(
     metric: str = "duration_us",
     group: Sequence[str] | None = None,
     without: Sequence[str] = (),
+    additions: Additions | None = None,
 ) -> Dataset:
     """Pair the measurements of two devices, or take those of one, and build the feature matrix.
 
@@ -132,18 +134,21 @@ def build_dataset(
     (`table.problems.pair_each`). Rows are ordered by their content (`table.problems.by_content`).
     By default a ``group`` is the column of that name where every row
     has it, else that of each operator. Features that match a shell pattern of ``without`` are left
-    out (`recipe.learn_matrix`). Raises DataError: a device has no rows, or none with the metric; no
-    problem is common; or a column is missing.
+    out (`recipe.learn_matrix`); ``additions`` are the user's own features and laws. Raises
+    DataError: a device has no rows, or none with the metric; no problem is common; or a column is
+    missing.
     """
     frame, unknown = _with_operators(by_content(frame))
     metric = measured_column(frame, metric)
     comparison = Comparison(host, target)
+    additions = additions or Additions()
+    frame = additions.added_to(frame, host=host is not None)
     if host is None:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
         if comparison.is_many:
             rows, others = _of_known_devices(rows)
             unknown = {**unknown, **others}
-        recipe, X = learn_matrix(rows, None, target, metric, without)
+        recipe, X = learn_matrix(rows, None, target, metric, without, additions)
         return _one_device(rows, recipe, X, group, {"target_rows": len(rows), **counts, **unknown})
     if comparison.is_many:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
@@ -158,10 +163,12 @@ def build_dataset(
     else:
         pairs = pair(frame, host.name, target.name, metric=metric)
     y = positive(pairs.paired, metric)
-    recipe, X = learn_matrix(pairs.paired, host, target, metric, without)
+    recipe, X = learn_matrix(pairs.paired, host, target, metric, without, additions)
     work = work_of(pairs.paired)
     host_values = positive(pairs.paired, HOST + metric)
-    laws, notes = scaling_laws(metric, work, host_values, host, target, pairs.paired)
+    laws, notes = scaling_laws(
+        metric, work, host_values, host, target, pairs.paired, additions.laws
+    )
     own = has_groups(pairs.paired) and has_groups(pairs.target_only)
     if comparison.is_many:
         unpaired, unlike = (None, 0)
@@ -250,7 +257,7 @@ def _one_device(
 ) -> Dataset:
     work, target, metric = work_of(rows), recipe.target, recipe.metric
     own = has_groups(rows)
-    laws, notes = own_laws(metric, work, target, rows)
+    laws, notes = own_laws(metric, work, target, rows, recipe.additions.laws)
     return Dataset(
         X=X,
         y=positive(rows, metric),

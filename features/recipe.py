@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from ..operators.operators import Work
 from ..output import SCHEMA
 from ..remarks import Remark, remark
 from ..table.counters import counts_time
-from ..table.measurements import COUNTER
+from ..table.measurements import COUNTER, OWN
 from ..table.problems import HOST, beside
+from .additions import Additions
 from .catalogue import (
     BY_NAME,
     CATALOGUE,
@@ -31,6 +32,7 @@ from .catalogue import (
     counter,
     extra_metric,
     of_rule,
+    own_column,
 )
 from .context import Context
 
@@ -61,6 +63,8 @@ class FeatureRecipe:
     host: GPU | None  # None for models of one device
     target: GPU  # the device to predict
     metric: str = "duration_us"  # what is predicted
+    # functions and laws of the user's own: code, which a saved recipe does not have
+    additions: Additions = field(default_factory=Additions, hash=False)
 
     @property
     def comparison(self) -> Comparison:
@@ -284,7 +288,11 @@ class FeatureRecipe:
     def _known(self, name: str) -> bool:
         if "=" in name:
             return name.split("=", 1)[0] in _CATEGORY
-        return name in BY_NAME or name == f"{HOST}{self.metric}" or name.startswith((COUNTER, RULE))
+        return (
+            name in BY_NAME
+            or name == f"{HOST}{self.metric}"
+            or name.startswith((COUNTER, OWN, RULE))
+        )
 
     def _feature(self, name: str) -> Feature:
         return _feature(name, self.metric, self.host is not None)
@@ -296,9 +304,12 @@ class FeatureRecipe:
         """
         if isinstance(rows, Context):
             return rows
+        wanted = [name.removeprefix(OWN) for name in self._names() if name.startswith(OWN)]
+        with_host = self.host is not None
+        rows = self.additions.completed(rows, [*dict.fromkeys(wanted)], host=with_host)
         if self.host is not None and f"{HOST}duration_us" not in rows:
             rows = as_host(rows, self.host, self.metric)
-        return Context(rows, self.host, self.target, self.metric, work)
+        return Context(rows, self.host, self.target, self.metric, work, self.additions.laws)
 
     def _matrix(self, context: Context, columns: tuple[str, ...]) -> pd.DataFrame:
         words: dict[str, np.ndarray] = {}
@@ -337,11 +348,13 @@ def learn_matrix(
     target: GPU,
     metric: str = "duration_us",
     without: Sequence[str] = (),
+    additions: Additions | None = None,
 ) -> tuple[FeatureRecipe, pd.DataFrame]:
     """Return the recipe for these training rows, every feature of the catalogue that tells them apart, and its matrix.
 
     Without a host it is one for models of one device; with one, its measurements are in columns
-    ``host_*``. Features that shell patterns in ``without`` match are left out. Raises
+    ``host_*``. Features that shell patterns in ``without`` match are left out. The rows have the
+    columns of ``additions`` already. Raises
     ParameterError (``without_features``) where one matches none, or they match all.
     """
     context = Context(rows, host, target, metric)
@@ -387,6 +400,7 @@ def learn_matrix(
         host=host,
         target=target,
         metric=metric,
+        additions=additions or Additions(),
     )
     return recipe, pd.DataFrame(matrix.T, columns=list(kept), copy=False)
 
@@ -430,6 +444,7 @@ def _numerical(
         *own,
         *CATALOGUE,
         *(counter(name, context.has_host) for name in context.counters),
+        *(own_column(name, host=context.has_host) for name in context.own_columns),
     ):
         if not feature.applies(context):
             continue
@@ -456,6 +471,8 @@ def _feature(name: str, metric: str, host: bool) -> Feature:
         return counter(name, host)
     if name.startswith(RULE):
         return of_rule(name)
+    if name.startswith(OWN):
+        return own_column(name, host=host)
     if name in BY_NAME:
         return BY_NAME[name]
     return extra_metric(metric)

@@ -23,6 +23,7 @@ from .board_power import Energy
 from .computation import ROOFLINE
 from .rates import chosen, each_gpu, each_pair, memory_us, where_published
 from .serving_steps import steps
+from .user_law import titled
 
 _NAMED = tuple(find_law(name) for name in LAWS)
 _TIMES = [law for law in _NAMED if isinstance(law, DeviceLaw) and law.metric == "duration_us"]
@@ -53,19 +54,21 @@ def scaling_laws(
     host: GPU,
     target: GPU,
     rows: pd.DataFrame | None = None,
+    more: Sequence[DeviceLaw] = (),
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return what each scaling law of a metric predicts for the target, and which figures are missing for it.
 
     `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the
     unit of the metric; none for a metric without laws; NaN in rows whose law needs a figure that is
     not published. The notes say for each law with such rows, which figures those are. Where host or
-    target is `hardware.Comparison.MANY`, ``rows`` name their own (`rates.each_pair`).
+    target is `hardware.Comparison.MANY`, ``rows`` name their own (`rates.each_pair`). ``more``
+    laws are the user's own.
     """
-    laws = SCALING.get(metric, {})
+    laws = _with_more(SCALING.get(metric, {}), more, scaling=True)
     comparison = Comparison(host, target)
     if rows is not None and (comparison.is_many or comparison.has_many_hosts):
         parts = [
-            (own, scaling_laws(metric, work.take(own), host_values[own], here, there))
+            (own, scaling_laws(metric, work.take(own), host_values[own], here, there, None, more))
             for here, there, own in each_pair(rows, host, target)
         ]
         return _joined(parts, len(work), list(laws))
@@ -76,7 +79,11 @@ def scaling_laws(
 
 
 def own_laws(
-    metric: str, work: Work, gpu: GPU, rows: pd.DataFrame | None = None
+    metric: str,
+    work: Work,
+    gpu: GPU,
+    rows: pd.DataFrame | None = None,
+    more: Sequence[DeviceLaw] = (),
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return what the laws of one device say of a metric; as `scaling_laws`, without a host.
 
@@ -85,12 +92,26 @@ def own_laws(
     """
     if rows is not None and (found := sum_of_parts(metric, rows, gpu)) is not None:
         return pd.DataFrame({SUM_OF_PARTS: found}, index=pd.RangeIndex(len(rows))), {}
+    laws = _with_more(OF_ONE.get(metric, {}), more, scaling=False)
     if rows is not None and Comparison.of_target(gpu).is_many:
-        parts = [(own, own_laws(metric, work.take(own), one)) for one, own in each_gpu(rows, gpu)]
-        return _joined(parts, len(work), list(OF_ONE.get(metric, {})))
-    return _table(
-        work, {name: partial(law, gpu=gpu) for name, law in OF_ONE.get(metric, {}).items()}
-    )
+        parts = []
+        for one, at in each_gpu(rows, gpu):
+            parts.append((at, own_laws(metric, work.take(at), one, None, more)))
+        return _joined(parts, len(work), list(laws))
+    return _table(work, {name: partial(law, gpu=gpu) for name, law in laws.items()})
+
+
+def _with_more(
+    laws: Mapping[str, DeviceLaw], more: Sequence[DeviceLaw], *, scaling: bool
+) -> dict[str, DeviceLaw]:
+    """Return the laws of a metric with others, by the name the user sees; the last stays what others fall back on."""
+    names = list(laws)
+    every = {name: laws[name] for name in names[:-1]}
+    for law in more:
+        every[titled(law, scaling=scaling)] = law
+    for name in names[-1:]:
+        every[name] = laws[name]
+    return every
 
 
 SUM_OF_PARTS: Final = (

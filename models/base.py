@@ -64,6 +64,8 @@ class Candidate:
         more. All others see all folds, so that their errors can be compared.
     most_rows : int, optional
         Paired rows, drawn at random, that a fit is made to at most; None for all.
+    of_user : bool
+        Whether it is a model that the user brought: it may be chosen whatever the question.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Candidate:
     family: str | None = None
     expensive: bool = False
     most_rows: int | None = None
+    of_user: bool = False
 
 
 class DroppedColumns(UserWarning):

@@ -175,13 +175,17 @@ def default_of(scheme: str, names: Collection[str]) -> str | None:
 def contenders(scheme: str, candidates: Sequence[Candidate]) -> list[str] | None:
     """Return which of the default suite may be chosen for a question; None for all.
 
-    For new groups the default and what learns from a prior; all others are shown beside them. With
+    For new groups the default, what learns from a prior and the user's own; all others are shown beside them. With
     a default that does not run all may be chosen.
     """
     names = [candidate.name for candidate in candidates]
     if scheme != "grouped" or not set(names) & {*NEW_GROUPS, POOLED}:
         return None
-    return [each.name for each in candidates if each.name in NEW_GROUPS or each.family == "prior"]
+    may_be_chosen = []
+    for each in candidates:
+        if each.name in NEW_GROUPS or each.family == "prior" or each.of_user:
+            may_be_chosen.append(each.name)
+    return may_be_chosen
 
 
 def _linear(seed: int) -> dict[str, Any]:

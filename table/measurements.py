@@ -41,6 +41,7 @@ from ..operators.work import as_arrow, canonical_dtypes, coded, with_columns
 from .conditions import TRUTH
 
 COUNTER = "counter."  # prefix of hardware counters
+OWN = "own."  # prefix of columns that a user adds as features
 DTYPE_COLUMNS = ("dtype_a", "dtype_b", "dtype_out")
 #: Text columns every clean row has; "" means "none" or "not stated".
 TEXT_COLUMNS = ("family", "variant", "kernel", "campaign", "scale_block")

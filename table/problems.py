@@ -21,7 +21,15 @@ from ..laws.rates import HOST_DEVICE
 from ..operators.operators import CACHE, COLD, DIMENSIONS, RUN, complete, each_op, op_of
 from ..operators.work import as_arrow, as_numbers
 from ..remarks import Remark, remark
-from .measurements import COUNTER, DTYPE_COLUMNS, TEXT_COLUMNS, TEXT_DIMENSIONS, as_text, fill_text
+from .measurements import (
+    COUNTER,
+    DTYPE_COLUMNS,
+    OWN,
+    TEXT_COLUMNS,
+    TEXT_DIMENSIONS,
+    as_text,
+    fill_text,
+)
 
 
 def codes_of(keys: Iterable[Any]) -> np.ndarray:
@@ -321,13 +329,13 @@ def _joined(names: pd.Series) -> str:
 
 HOST = "host_"  # prefix of the columns measured on the host in rows that also carry the target's
 CARRIED = ("duration_us", "spread_us", "repeats", "kernel", "library", "campaign", "source")
-"""Columns of the host's row that go along under that prefix, with the metric and the hardware counters."""
+"""Columns of the host's row that go along under that prefix, with the metric, the hardware counters and own columns."""
 
 
 def carried(rows: pd.DataFrame, metric: str) -> list[str]:
     """Return the columns of the host's rows that go along under the prefix ``host_``."""
-    counters = [str(name) for name in rows.columns if str(name).startswith(COUNTER)]
-    return [name for name in dict.fromkeys((*CARRIED, metric, *counters)) if name in rows]
+    more = [str(name) for name in rows.columns if str(name).startswith((COUNTER, OWN))]
+    return [name for name in dict.fromkeys((*CARRIED, metric, *more)) if name in rows]
 
 
 def beside(rows: pd.DataFrame, mates: pd.DataFrame, metric: str) -> pd.DataFrame:
