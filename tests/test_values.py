@@ -97,6 +97,7 @@ LISTED = {
     "component": ("total,xcd", ","),
     "default": (["device=MI300X"], ["device"]),
     "devices": ("MI308X,MI300X", ","),
+    "features": ("n,k", "n,n"),
     "fit": ("8,16", "8,"),
     "gpus": ("1:8", "8:"),
     "group": ("n,k", "n,n"),
