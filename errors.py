@@ -101,6 +101,12 @@ class DataError(FlopcastError):
         super().__init__(message)
         self.source = source
 
+    def within(self, source: str) -> DataError:
+        """Return the error with the file that it is of, where it names none."""
+        if self.source:
+            return self
+        return DataError(str(self), source=source)
+
 
 class NoMeasurementsError(DataError):
     """The files are readable and hold nothing that was timed; ``notes`` say what was passed over."""
@@ -109,6 +115,10 @@ class NoMeasurementsError(DataError):
         told = "; ".join(map(repr, notes)) or "the files have no rows"
         super().__init__(f"no measurements: {told}", source=source)
         self.notes = tuple(notes)
+
+
+class NoDurationError(DataError):
+    """No column of a table holds the duration of its rows."""
 
 
 class ParameterError(DataError):
@@ -137,6 +147,10 @@ class ParameterError(DataError):
     def __init__(self, parameter: str, problem: str, *others: str) -> None:
         self.parameter, self.problem, self.others = parameter, problem, others
         super().__init__(self.told(str))
+
+    def within(self, source: str) -> DataError:
+        """Return the error with the file that it is of; the parameter stays first, for whoever spells it."""
+        return type(self)(self.parameter, f"{self.problem} ({source})", *self.others)
 
     def told(self, spelt: Callable[[str], str]) -> str:
         """Return the message with the parameters spelt as the reader writes them."""

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from .errors import ArtifactError, few
+from .errors import ArtifactError, DataError, few
 from .output import SCHEMA
 
 MANIFEST, SIGNATURE = "manifest.json", "manifest.json.sig"
@@ -103,6 +103,12 @@ def which_run(folder: Path) -> str:
     if inner:
         return f"give one of the runs in it ({few(inner)})"
     return "give the one that `train` wrote"
+
+
+def check_no_run(path: Path) -> None:
+    """Refuse a run folder that is given in the place of measurements: DataError."""
+    if (path / METRICS).is_file() and (path / MODEL).is_file():
+        raise DataError("is a run folder, not measurements: give the data here", source=str(path))
 
 
 def signature_of(run: Path) -> Path:

@@ -742,7 +742,7 @@ def _projected_trace(path: Path, options: Options) -> Annotated:
     try:
         profiled, target = as_profiled(content(path, max_bytes=TRACE_BYTES))
     except DataError as error:
-        raise error if error.source else DataError(str(error), source=str(path)) from error
+        raise error.within(str(path)) from error
     of_target = replace(options, defaults={**options.defaults, "device": target})
     with temporary_folder() as folder:
         file = folder / "trace.json"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
 
 from .. import values
-from ..errors import ParameterError
+from ..errors import ParameterError, UnknownGPUError
 from ..hardware import FIGURES, GPU, Comparison, all_gpus, find
 
 Device: TypeAlias = str | Path | GPU
@@ -86,6 +86,22 @@ def several_devices(given: Any, parameter: str) -> Any:
     if isinstance(given, str) and "," in given and not Path(given).exists():
         return values.names(parameter, given)
     return given
+
+
+def known_or_measured(
+    given: Device, parameter: str, measured: Callable[[], Collection[str]]
+) -> GPU:
+    """Return the GPU that a parameter names, or a device without figures that the data name so.
+
+    ``measured`` gives the devices of the data; it is asked where no GPU answers to the name. Raises
+    as `device`.
+    """
+    try:
+        return device(given, parameter, every=True)
+    except UnknownGPUError:
+        if not isinstance(given, str) or given not in measured():
+            raise
+    return GPU(name=given)
 
 
 def device(given: Device, parameter: str, *, every: bool = False) -> GPU:

@@ -36,7 +36,7 @@ from ..values import Assigned, Columns, Drawn, Names
 from .checking import Check
 from .devices import Device, device
 from .predicting import RunGiven, RunLike, run_of
-from .tables import Data, load_measurements
+from .tables import Data, items_or_embedded, load_measurements
 from .training import Run, Trained, as_prior
 
 ROWS: Final = (
@@ -234,6 +234,7 @@ def curve(
     wanted = check_drawn(values.counts("rows", rows) or [])
     if draws < 1:
         raise ParameterError("draws", f"must be 1 or more, got {draws}")
+    items_or_embedded(data or None)  # a run folder in their place is refused first
     if target is None:
         raise ParameterError("target", "is missing: which device is measured?")
     gpus = device(host, "host") if host is not None else None, device(target, "target", every=True)

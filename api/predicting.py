@@ -18,7 +18,7 @@ import pandas as pd
 
 from .. import values
 from ..datasets.embedded import is_shipped
-from ..errors import DataError, ParameterError, check_number, counted
+from ..errors import DataError, NoDurationError, ParameterError, check_number, counted
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.extrapolation import fixed_widening
 from ..evaluation.intervals import LEVELS
@@ -311,16 +311,20 @@ def predict(
             "keep": keep,
         }
         options["timed"] = model.recipe.host is not None
-        if (
+        in_batches = (
             file is not None
             and file.suffix.lower() in FORMATS
             and not (conditions(where) or target_cost)
-        ):
-            batches = row_batches(tables, **options)
-            with suppress(TogetherError):
-                if batches is not None:
-                    return _in_batches(asked, batches, file)
-        chosen, notes = read_rows(tables, where=where, **options)
+        )
+        try:
+            if file is not None and in_batches:
+                batches = row_batches(tables, **options)
+                with suppress(TogetherError):
+                    if batches is not None:
+                        return _in_batches(asked, batches, file)
+            chosen, notes = read_rows(tables, where=where, **options)
+        except NoDurationError as error:
+            raise _without_host_time(error, asked) from None
         chosen = chosen.reset_index(names=PLACE)
         if target_cost is not None:
             chosen = with_target_cost(chosen, target_cost, unit)
@@ -328,6 +332,23 @@ def predict(
         if file is not None:
             found.save(file)
         return found
+
+
+def _without_host_time(error: NoDurationError, asked: _Asked) -> DataError:
+    """Return what to say of rows that lack what a run with a host predicts from."""
+    host = asked.model.recipe.host
+    if host is None:
+        return error
+    measured = host.name
+    if asked.model.recipe.comparison.has_many_hosts:
+        measured = "another GPU"
+    columns = str(error).partition("(columns: ")[2].partition(")")[0]
+    problem = (
+        f"{asked.run} predicts from what {measured} measured, and no column holds that time "
+        f"(columns: {columns}): measure the rows there and give duration_us; to predict from shapes "
+        "alone, train without a host"
+    )
+    return DataError(problem, source=error.source)
 
 
 @dataclass(frozen=True)

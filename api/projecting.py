@@ -550,7 +550,7 @@ class Inputs:
         try:
             return with_durations(trace, self.passes)
         except DataError as error:
-            raise DataError(str(error), source=source) from error
+            raise error.within(source) from error
 
     @cached_property
     def measured(self) -> pd.DataFrame | None:
@@ -567,7 +567,7 @@ class Inputs:
             word = host_of(trace)
             host = known_gpu(word, stated="device" in self.options.defaults)
         except DataError as error:
-            raise DataError(str(error), source=label) from error
+            raise error.within(label) from error
         if host is None:
             raise ParameterError(
                 "host", f"must say which GPU {label} was made on: {word!r} is not known"
@@ -586,7 +586,7 @@ class Inputs:
             source = ", ".join(
                 str(one) if isinstance(one, Path) else "the table" for one in self.correct
             )
-            raise error if error.source else DataError(str(error), source=source) from error
+            raise error.within(source) from error
         return replace(self.laws, corrections=corrections)
 
 
@@ -612,8 +612,9 @@ def _projected(
                 label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **choices
             )
         except DataError as error:
-            whole = error.source or isinstance(error, ParameterError)
-            raise error if whole else DataError(str(error), source=label) from error
+            if isinstance(error, ParameterError):
+                raise
+            raise error.within(label) from error
         if retimed is not None:
             result = replace(result, notes=(*result.notes, retimed.note), durations=retimed.kernels)
         yield ProjectedTrace(result)

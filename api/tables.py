@@ -24,6 +24,7 @@ from ..report.document import Document
 from ..report.formats import counted
 from ..report.notebook import framed
 from ..report.result import Result
+from ..sealing import check_no_run
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, quantity
 from ..table.physics import KEEP, SLIPPED
@@ -263,6 +264,7 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
             )
         if not Path(data).exists():
             raise DataError("no such file or folder", source=str(data))
+        check_no_run(Path(data))
         return [Path(data)]
     if isinstance(data, pd.DataFrame | readers.Measurements):
         return [data]

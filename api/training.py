@@ -59,7 +59,7 @@ from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
 from ..workers import workers
 from .checking import Check, check
-from .devices import Device, device, several_devices
+from .devices import Device, device, known_or_measured, several_devices
 from .predicting import Explanation, explain, predict
 from .provenance import call_text, campaigns_hash, data_hash, metrics_of, provenance
 from .tables import Data, check_devices, check_jobs, items_or_embedded, load_measurements
@@ -652,13 +652,22 @@ def train(
         several = [device(one, "target") for one in target]
     else:
         several = []
+
+    def devices_of_data() -> list[str]:
+        read = load_measurements(given, where, unit, default, rename, each=each, keep=keep)
+        return list(read.frame["device"].unique())
+
     own = Comparison.MANY
     if not isinstance(target, list | tuple):
-        own = device(target, "target", every=True)
+        own = known_or_measured(target, "target", devices_of_data)
     if not data:
         host = host or (DEFAULT_HOST if own.name == DEFAULT_TARGET else None)
-    devices = device(host, "host", every=True) if host is not None else None, own
+    from_host = None
+    if host is not None:
+        from_host = known_or_measured(host, "host", devices_of_data)
+    devices = from_host, own
     comparison = Comparison(*devices)
+    bare = [gpu.name for gpu in comparison.devices if not (gpu.peaks or gpu.memory_bw_gbs)]
     if comparison.is_pair and devices[0] == own:
         both = f"and the target are both {own.name}: leave out the host to predict new workloads"
         raise ParameterError("host", both)
@@ -691,6 +700,8 @@ def train(
             frames = [rows_of(measured.frame, name) for name in chosen_from]
             measured = replace(measured, frame=pd.concat(frames, ignore_index=True))
         check_devices(measured, names)
+        if bare:
+            measured = replace(measured, notes=(*measured.notes, _without_figures(bare)))
         if target_cost is not None:
             rows = with_target_cost(
                 measured.frame, target_cost, unit
@@ -775,6 +786,14 @@ def train(
         times, metrics["speedup"] = accounting(cost, run, passes, taken)
         predictions["speedup"] = times[predictions["row"]]
     return Run(metrics, predictions, saved, fresh=trained)
+
+
+def _without_figures(names: Sequence[str]) -> Remark:
+    text = (
+        f"no figures of {few(names)} are published: no roofline and no scaling law stands beside "
+        "the models; state some in a TOML file"
+    )
+    return remark("device-without-figures", text, devices=tuple(names))
 
 
 def _only_in_memory(model: FinalModel) -> tuple[Remark, ...]:

@@ -30,7 +30,7 @@ if sys.platform != "win32":  # where a process has no such limit
     import resource
 
 from .. import values
-from ..errors import DataError, FlopcastError, ParameterError, few
+from ..errors import DataError, FlopcastError, ParameterError, UnknownGPUError, few
 from ..hardware import GPU, Comparison, all_gpus, find, others_named
 from ..output import check_output, replacing
 from ..remarks import visible
@@ -331,6 +331,18 @@ def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
     if "," in gpus:
         return [find(one.strip()) for one in gpus.split(",")]
     return find(gpus)
+
+
+def named_or_measured(gpu: str | None, *, several: bool = False) -> Any:
+    """Return what `parse_host` does, with ``several`` `parse_targets`; a name that only the data may know as it is."""
+    try:
+        if several:
+            return parse_targets(gpu)
+        return parse_host(gpu)
+    except UnknownGPUError:
+        if gpu is None or "," in gpu:
+            raise
+        return gpu
 
 
 def check_data(paths: list[Path] | None) -> list[Path] | None:

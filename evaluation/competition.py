@@ -24,6 +24,7 @@ from ..models.base import Candidate, Memo, PositiveRegressor, fit
 from ..models.learners import Forest
 from ..models.prior import PRIOR
 from ..models.suite import (
+    FEW_ROWS,
     LEARNT,
     QUICK,
     Columnar,
@@ -278,6 +279,8 @@ def compete(
         )
         text = f"a quick answer: only {', '.join(ran)} ran, {len(left_out)} models were left out"
         notes.append(remark("quick", text, ran=ran, left_out=left_out))
+    elif models is None and kind == "default" and len(dataset) <= FEW_ROWS:
+        notes.append(_few_rows(len(dataset), len(contestants)))
     few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
     if len(dataset) < few and (
         told := joined(dataset.report.get("remarks", ()))
@@ -434,6 +437,14 @@ def _of_new_campaigns(
         seed=seed,
     )
     return NewCampaign(result, selected)
+
+
+def _few_rows(rows: int, models: int) -> Remark:
+    text = (
+        f"{counted(rows, 'row')} are too few to tell {models} models apart: quick fits two of them "
+        "in a fraction of the time, and often errs as little"
+    )
+    return remark("few-rows", text, rows=rows, models=models)
 
 
 def _sampled(candidates: Sequence[Candidate], rows: int, folds: int) -> list[Remark]:

@@ -65,7 +65,7 @@ def _demangled(name: str) -> str:
 
 
 Role = Literal["additive", "shape", "category"]
-Needs = Literal["", "host", "measured", "prior"]
+Needs = Literal["", "host", "measured", "prior", "no figures"]
 WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})  # operators of which no work is known
 APART = WITHOUT_WORK | {SERVING}  # operators whose rows have features of their own alone
 _WITHOUT_WORK = (
@@ -91,8 +91,9 @@ class Feature:
     features (`role`) are times (or counts that cost time) that may stand in a sum with non-negative
     weights. `formula` is for the reader of docs/features.md, `compute` goes from a `Context` to an
     array of shape (n_rows,). It needs nothing, the specification of a ``host``, what a ``prior``
-    predicts, or what was ``measured`` there, and enters only when all rows are of the operators
-    `ops`, and one of the `metrics` is predicted; empty for all.
+    predicts, what was ``measured`` there, or that ``no figures`` of the device are known, and
+    enters only when all rows are of the operators `ops`, and one of the `metrics` is predicted;
+    empty for all.
     """
 
     name: str
@@ -134,10 +135,14 @@ class Category:
 
 
 def _available(needs: Needs, context: Context) -> bool:
-    measured = context.has_host and context.has_measured
-    return {"": True, "host": context.has_host, "measured": measured, "prior": context.has_prior}[
-        needs
-    ]
+    available = {
+        "": True,
+        "host": context.has_host,
+        "measured": context.has_host and context.has_measured,
+        "prior": context.has_prior,
+        "no figures": not context.has_host and not context.has_figures,
+    }
+    return available[needs]
 
 
 def _both(
@@ -293,6 +298,22 @@ CATALOGUE: tuple[Feature, ...] = (
         "additive",
         "bytes / memory bandwidth of the {}",
         lambda d: d.memory_us,
+    ),
+    Feature(
+        "flops",
+        "1",
+        "additive",
+        "FLOPs, where no figure of the device is published",
+        lambda c: c.work.flops,
+        "no figures",
+    ),
+    Feature(
+        "bytes",
+        "1",
+        "additive",
+        "bytes, where no figure of the device is published",
+        lambda c: c.work.bytes,
+        "no figures",
     ),
     *_both(
         "roofline.{}_us",
@@ -687,7 +708,7 @@ def page() -> str:
         "*measured*: a",
         "measurement on the host (missing in models of one device, and in rows without a "
         "partner); *prior*: a run over",
-        "other devices that training starts from.",
+        "other devices that training starts from; *no figures*: a device of which nothing is published.",
         "",
         "| name | unit | role | formula | needs | operators |",
         "|---|---|---|---|---|---|",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..errors import DataError
-from ..hardware import GPU
+from ..hardware import GPU, Comparison
 from ..laws import rates
 from ..laws.applied import SCALING, SIZES, own_laws, scaling_laws, size
 from ..laws.base import DeviceLaw
@@ -115,6 +115,12 @@ class Context:
     def has_host(self) -> bool:
         """Whether there is a host."""
         return self._host is not None
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether a peak or the memory bandwidth of the target is published; so it is of many targets."""
+        many = Comparison.of_target(self._target).is_many
+        return many or bool(self._target.peaks) or self._target.memory_bw_gbs is not None
 
     @property
     def has_prior(self) -> bool:

@@ -279,22 +279,29 @@ def _size(metric: str, work: Work, target: GPU, rows: pd.DataFrame) -> pd.Series
     """Return what the fitted baselines scale where there is no host, named after its measure.
 
     That is the ``sum of parts`` of runs of serving, else
-    ``roofline``, ``memory`` where a peak is not published, ``work-items`` where the work of a row
-    is unknown, and ``constant`` for a metric that does not grow with the work. Raises
-    NotPublishedError where the target has neither a roofline nor a memory bandwidth.
+    ``roofline``, ``memory`` where a peak is not published, ``flops`` or ``bytes`` where no figure
+    of the target is, ``work-items`` where the work of a row is unknown, and ``constant`` for a
+    metric that does not grow with the work.
     """
     if (parts := sum_of_parts(metric, rows, target)) is not None:
         return pd.Series(parts, name=SUM_OF_PARTS)
     measure = "constant"
     if quantity(metric).grows:
-        bounds = on_each(work, rows, target, published(ROOFLINE))
-        if np.isfinite(work.bytes).all():
-            known = "memory"
-        else:
-            known = "work-items"
-        measure = "roofline" if np.isfinite(bounds).all() else known
+        measure = _measure_of_size(work, target, rows)
     values = on_each(work, rows, target, partial(size, measure))
     return pd.Series(values, name=measure)
+
+
+def _measure_of_size(work: Work, target: GPU, rows: pd.DataFrame) -> str:
+    for measure in ("roofline", "memory"):
+        values = on_each(work, rows, target, published(partial(size, measure)))
+        if np.isfinite(values).all():
+            return measure
+    if not np.isfinite(work.bytes).all():
+        return "work-items"
+    if (work.flops > 0).all():
+        return "flops"
+    return "bytes"
 
 
 def _unpaired(

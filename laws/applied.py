@@ -156,13 +156,14 @@ def _table(
     return pd.DataFrame(columns, index=pd.RangeIndex(len(work)), dtype=float), notes
 
 
-SIZES: Final = ("roofline", "memory", "work-items", "constant")
+SIZES: Final = ("roofline", "memory", "flops", "bytes", "work-items", "constant")
 
 
 def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
     """Return what stands for the size of each row where there is no time to scale.
 
-    That is the ``roofline``; ``memory``, the time of the traffic, which needs no peak;
+    That is the ``roofline``; ``memory``, the time of the traffic, which needs no peak; ``flops`` or
+    ``bytes``, where no figure of the device is known;
     ``work-items``: ``batch m n``, for kernels known by their launch alone; or 1 (``constant``), for
     what does not grow with the work.
     """
@@ -170,6 +171,10 @@ def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
         return work.batch * work.m * work.n
     if measure == "constant":
         return np.ones(len(work))
+    if measure == "flops":
+        return work.flops
+    if measure == "bytes":
+        return work.bytes
     if measure == "memory":
         return memory_us(work, gpu)
     return ROOFLINE(work, gpu)

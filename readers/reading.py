@@ -591,6 +591,25 @@ _OURS = {"device", "group", "library", "campaign", *TEXT_COLUMNS}
 _OURS |= {name for op in OPS.values() for name in (*op.identity, *op.dims, *op.metrics)}
 
 
+_BY_ALIAS = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
+
+
+def canonical_defaults(defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return what is stated of columns under our names: ``dtype`` is ``dtype_a``, as it is in a file.
+
+    Raises ParameterError: one column is stated twice.
+    """
+    stated: dict[str, str] = {}
+    for name, value in defaults.items():
+        ours = name
+        if name not in _OURS:
+            ours = _BY_ALIAS.get(name.strip().lower(), name)
+        if ours in stated:
+            raise ParameterError("default", f"{name}={value}: {ours} is stated twice")
+        stated[ours] = value
+    return stated
+
+
 def _meant(name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5) or [
         "device",
@@ -655,6 +674,7 @@ def _tables(
     paths = [item for item in data if not isinstance(item, pd.DataFrame)]
     where = ", ".join(map(str, paths)) or TABLE
     found = Found()
+    options = replace(options, defaults=canonical_defaults(options.defaults))
     if not part:
         check_renames(paths, options.renames, frames)
     files = find_files(paths)

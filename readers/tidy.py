@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError, few
+from ..errors import DataError, NoDurationError, few
 from ..operators.kinds.serving_run import SERVING, request_us
 from ..operators.operators import OPS, RUN, WHOLE, canonical_op, without_namespace
 from ..operators.work import as_numbers, dtypes_in_kernel_names
@@ -174,7 +174,10 @@ def tidy_rows(
     except DataError as error:  # all that is missing is said at once
         told = str(error).removeprefix(f"{source}: ")
         more = _lacking(columns, options, ("op", "device"))
-        raise DataError(
+        kind = DataError
+        if isinstance(error, NoDurationError):
+            kind = NoDurationError
+        raise kind(
             "; ".join([told, *(more[:-1] if "(columns: " in told else more)]), source=source
         ) from None
     plain = {_plain(str(name)): name for name in reversed(rows.columns)}
@@ -502,7 +505,7 @@ def _duration_column(
         raise DataError(
             f"{what} give unit {next(iter(timed))}={named[next(iter(timed))][1]}", source=source
         )
-    raise DataError(
+    raise NoDurationError(
         f"no column is a duration with its unit (columns: {', '.join(named)}): give unit "
         "COLUMN=ms, "
         "or rename COLUMN=duration_ms, of a rate COLUMN=tflops",
