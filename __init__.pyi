@@ -53,7 +53,9 @@ from .api.profilers import fidelity as fidelity
 from .api.profilers import plan as plan
 from .api.projecting import ProjectedJob as ProjectedJob
 from .api.projecting import ProjectedTrace as ProjectedTrace
+from .api.projecting import Projections as Projections
 from .api.projecting import project as project
+from .api.projecting import project_each as project_each
 from .api.projecting import project_job as project_job
 from .api.scaling import MeasuredScaling as MeasuredScaling
 from .api.scaling import PublishedScaling as PublishedScaling

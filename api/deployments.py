@@ -21,7 +21,8 @@ from ..report.notebook import framed
 from ..report.result import Result
 from ..workloads import known_models
 from ..workloads.architecture import Architecture
-from ..workloads.deployments import ENGINES, Choice, Question, choose
+from ..workloads.deployments import ENGINES, SURE, Choice, Question, choose
+from ..workloads.launching import serve_command
 from ..workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, quantity
 from ..workloads.serving_model import FILE as OWN
 from ..workloads.serving_model import load, served
@@ -81,6 +82,11 @@ class Deployments(Result):
         """Every way that was looked at, as `table` has the best."""
         return self.choice.ways
 
+    @property
+    def command(self) -> str:
+        """The command line that starts a replica of the first way; "" where its engine needs more than options."""
+        return serve_command(self.choice.best.iloc[0], self.choice.question)
+
     def document(self) -> Document:
         """Return the answer for readers; its ``data`` are those of ``forecast.json``."""
         return deployments_document(self.choice, self.level)
@@ -124,6 +130,7 @@ def deployments(
     *,
     price: Prices,
     interval: float = 0.9,
+    sure: float = SURE,
     seed: int = 0,
     **asked: Any,
 ) -> Deployments:
@@ -192,6 +199,7 @@ def deployments(
         counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),
         engines=engines,
         dtypes=tuple(stored_format("dtype", one) for one in _several(known.get("dtype", ()))),
+        sure=sure,
         kv_dtype=stored_format("kv_dtype", known["kv_dtype"]) if "kv_dtype" in known else "",
         **fields,
     )

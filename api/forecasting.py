@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from itertools import product
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -227,6 +228,7 @@ def forecast(
     tpot: float | str | None = None,
     rate: float | str | None = None,
     concurrency: int | Sequence[int] | None = None,
+    sure: float | None = None,
     **fields: Any,
 ) -> Forecasts | Deployments:
     """Forecast what a model takes on GPUs, before anything is run.
@@ -281,10 +283,13 @@ def forecast(
         requests under way follow.
     concurrency : int or several, optional
         Requests under way at one replica, in place of a search from 1 to 1024.
+    sure : float, default 0.9
+        Probability with which a way to serve must keep the limits, to be said to hold.
     **fields
         Of `workloads.setting.Setting`: ``kind`` (inference, throughput or training), ``gpu``,
         ``gpus``, ``tp``, ``pp``, ``dtype``, ``batch``, ``input_len``, ``output_len``,
-        ``global_batch``, ``seq_len``, ``recompute``, ``release``,
+        ``global_batch``, ``seq_len``, ``recompute``, ``release``, (``isl``, ``osl`` and ``device``
+        are ``input_len``, ``output_len`` and ``gpu``),
         ... A list makes a grid of all combinations, in the order given.
 
     Returns
@@ -313,6 +318,7 @@ def forecast(
     """
     check_level(interval)
     check_need(need)
+    fields = _in_our_words(fields)
     fields = {name: _listed(name, value) for name, value in fields.items()}
     engine = _listed("engine", engine)
     concurrency = _listed("concurrency", concurrency)
@@ -323,13 +329,15 @@ def forecast(
         "rate": rate,
         "concurrency": concurrency,
     }
+    if sure is not None and not (isinstance(sure, Real) and 0 < sure < 1):
+        raise ParameterError("sure", f"must be a probability above 0 and below 1, got {sure!r}")
     for name, value in {**fields, **served}.items():
         if isinstance(value, Sized) and not len(value):
             raise ParameterError(
                 name, f"must have a value, got {value!r}: leave it out where any will do"
             )
     priced = check_priced(prices(price), found_gpus(fields.get("gpu") or ()))
-    stated = [name for name, value in served.items() if value is not None]
+    stated = [name for name, value in (served | {"sure": sure}).items() if value is not None]
     work = [
         name
         for name in ("kind", "batch", "num_prompts", "global_batch")
@@ -337,7 +345,10 @@ def forecast(
     ]
     if model is not None and cases is None and not work and not is_graph(model):
         others = {"run": run or None, "data": data, "where": where, "need": need, **fields}
-        return deployments(model, price=priced, interval=interval, seed=seed, **served, **others)
+        how = {"price": priced, "interval": interval, "seed": seed}
+        if sure is not None:
+            how["sure"] = float(sure)
+        return deployments(model, **how, **served, **others)
     if stated:
         if work:
             beside = work[0]
@@ -735,6 +746,20 @@ def _times(run: str | PathLike[str] | Run) -> Times:
             return unknown
 
     return times
+
+
+_WORDS: Final = {"isl": "input_len", "osl": "output_len", "device": "gpu"}
+
+
+def _in_our_words(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields under our names; ParameterError where one is given under both."""
+    named: dict[str, Any] = {}
+    for name, value in fields.items():
+        ours = _WORDS.get(name, name)
+        if ours in named and value is not None:
+            raise ParameterError(name, f"is {ours}, which is given too: give one of them")
+        named[ours] = value
+    return named
 
 
 def _listed(name: str, value: Any) -> Any:

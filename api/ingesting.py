@@ -30,6 +30,7 @@ from ..readers.reading import TracesAloneError, sort_files
 from ..remarks import remark
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
+from ..table.measurements import in_order
 from ..traces.summary import Overview, overview
 from ..workers import Jobs, workers
 from .ingested import Ingested, ingested
@@ -248,7 +249,7 @@ def ingest_measurements(
     result = ingested(found)
     if strict:
         result.refuse_errors()
-    table = pa.Table.from_pandas(found.frame, preserve_index=False)
+    table = pa.Table.from_pandas(in_order(found.frame), preserve_index=False)
     if out is not None and out.suffix:
         write_table(table, out, result.to_json())
     elif out is not None:
@@ -278,7 +279,7 @@ def ingest_parts(
         for number, (label, found) in enumerate(read_parts(paths, options=options, jobs=jobs)):
             rows = totals.add(found)
             if rows is not None:
-                table = pa.Table.from_pandas(rows, preserve_index=False)
+                table = pa.Table.from_pandas(in_order(rows), preserve_index=False)
                 write_table(
                     table, folder / PARTS / f"{number:06}.parquet", dumps({"source": label})
                 )

@@ -39,12 +39,18 @@ from ..readers.labels import known_gpu
 from ..report.document import Document, footer
 from ..report.formats import duration
 from ..report.html import page
-from ..report.projection import in_words, job_document, projection_document
+from ..report.notebook import framed
+from ..report.projection import (
+    in_words,
+    job_document,
+    projection_document,
+    projections_document,
+)
 from ..report.projection_figures import class_figure, roofs_figure, sweep_figures, tornado_figure
 from ..report.result import Result
 from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
-from .devices import Device, device
+from .devices import Device, device, several_devices
 from .predicting import RunLike
 from .profilers import read_durations
 from .tables import Data, items, load_measurements, paths_of
@@ -268,17 +274,79 @@ def project(trace: Path | str, target: Device | None = None, **choices: Any) -> 
     >>> found.measured_us, lower < found.projected_us < upper
     (50.0, True)
     """
+    if isinstance(several_devices(target, "target"), list | tuple):
+        raise ParameterError("target", "must be one GPU here: `project_each` takes several")
     first = list(islice(project_traces([trace], target, **choices), 2))
     if len(first) > 1:
-        raise DataError(
-            "holds several traces: project them with `project_traces`", source=str(trace)
-        )
+        raise DataError("holds several traces: project them with `project_each`", source=str(trace))
     return first[0]
+
+
+class Projections(tuple[ProjectedTrace, ...]):
+    """Several traces, or one on several targets; `project_each` makes them."""
+
+    __slots__ = ()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per trace and target, what takes least of its measured time first."""
+        return pd.DataFrame(self.document().data["projections"])
+
+    def document(self) -> Document:
+        """Return all of them beside each other."""
+        return projections_document([one.result for one in self])
+
+    def __repr__(self) -> str:
+        return f"<Projections: {len(self)}>"
+
+    def _repr_html_(self) -> str:
+        return framed(repr(self)[1:-1], self.table)
+
+
+def project_each(
+    *traces: Path | str | Sequence[Path | str],
+    target: str | Sequence[Device] | Device | None = None,
+    **choices: Any,
+) -> Projections:
+    """Project several traces, or one to several GPUs.
+
+    Parameters
+    ----------
+    *traces : path, or a sequence of them
+        Files and folders of any supported profiler.
+    target : str, Path, GPU, or several of them, optional
+        The targets; each trace is projected to each of them.
+    **choices
+        As for `project`.
+
+    Returns
+    -------
+    Projections
+        A tuple of `ProjectedTrace` with ``.table``, one row each.
+
+    Raises
+    ------
+    DataError
+        As `project`.
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> import flopcast as fc
+    >>> product = {"ph": "X", "cat": "kernel", "name": "Cijk_Ailk_Bljk_BBS_BH_MT128x128x64", "ts": 0, "dur": 50}
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".json") as trace:
+    ...     print(json.dumps({"traceEvents": [product | {"args": {"device": 0}}]}), file=trace, flush=True)
+    ...     found = fc.project_each(trace.name, target=["MI355X", "H200"], default={"device": "MI300X"})
+    >>> sorted(found.table["target"])
+    ['H200 SXM', 'MI355X']
+    """
+    paths = paths_of(list(traces), "traces")
+    return Projections(project_traces(paths, target, **choices))
 
 
 def project_traces(
     traces: Sequence[Path | str],
-    target: Device | None = None,
+    target: str | Sequence[Device] | Device | None = None,
     *,
     host: Device | None = None,
     compute_law: str = DEFAULT_LAW,
@@ -380,10 +448,10 @@ def project_traces(
     check_sample(interval, samples)
     check_number("seed", seed, 0)
     check_need(need)
-    wanted, known = (
-        None if target is None else device(target, "target"),
-        None if host is None else device(host, "host"),
-    )
+    wanted = _targets(target)
+    known = None
+    if host is not None:
+        known = device(host, "host")
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep or ())
     laws = laws_of(
         compute_law=compute_law,
@@ -399,7 +467,7 @@ def project_traces(
     )
     if laws.world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
-    if wanted is None and laws.world is None and not sweeps and durations is None:
+    if wanted == [None] and laws.world is None and not sweeps and durations is None:
         raise ParameterError(
             "target", "must name a GPU where neither ranks, network, a figure nor durations change"
         )
@@ -408,7 +476,8 @@ def project_traces(
         calls=True,
         renames=values.assigned("rename", rename),
     )
-    inputs = Inputs(laws, wanted, known, reading, items(correct, "correct"), durations)
+    measured = items(correct, "correct")
+    inputs = [Inputs(laws, one, known, reading, measured, durations) for one in wanted]
     watts = items(power, "power")
     if watts:
         watts = measured_power(load_measurements(watts, rename=rename).frame)
@@ -590,34 +659,66 @@ class Inputs:
         return replace(self.laws, corrections=corrections)
 
 
+def _targets(target: str | Sequence[Device] | Device | None) -> list[GPU | None]:
+    """Return the targets, each once; None stands for the GPU that was measured."""
+    if target is None:
+        return [None]
+    given = several_devices(target, "target")
+    if not isinstance(given, list | tuple):
+        given = [given]
+    gpus: list[GPU | None] = []
+    for one in given:
+        gpu = device(one, "target")
+        if gpu not in gpus:
+            gpus.append(gpu)
+    if not gpus:
+        raise ParameterError("target", "must name a GPU, got an empty list")
+    return gpus
+
+
 def _projected(
     traces: Sequence[Path | str],
-    inputs: Inputs,
+    inputs: Sequence[Inputs],
     sweeps: Sequence[Sweep],
     choices: Mapping[str, Any],
 ) -> Iterator[ProjectedTrace]:
-    """Yield the traces projected; with a host that is known the laws are corrected before any is read."""
-    if inputs.known:
-        laws = {inputs.known.name: inputs.corrected(inputs.known)}
-    else:
+    """Yield each trace on each target; with a host that is known the laws are corrected before any is read."""
+    corrected = []
+    for one in inputs:
         laws = {}
-    for label, trace in inputs.read(traces):
-        host = inputs.host(label, trace)
-        if host.name not in laws:
-            laws[host.name] = inputs.corrected(host)
-        retimed = inputs.retimed(label, trace)
-        trace = trace if retimed is None else retimed.trace
-        try:
-            result = result_of(
-                label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **choices
-            )
-        except DataError as error:
-            if isinstance(error, ParameterError):
-                raise
-            raise error.within(label) from error
-        if retimed is not None:
-            result = replace(result, notes=(*result.notes, retimed.note), durations=retimed.kernels)
-        yield ProjectedTrace(result)
+        if one.known:
+            laws[one.known.name] = one.corrected(one.known)
+        corrected.append(laws)
+    for label, trace in inputs[0].read(traces):
+        for one, laws in zip(inputs, corrected, strict=True):
+            yield _projected_to(label, trace, one, laws, sweeps, choices)
+
+
+def _projected_to(
+    label: str,
+    trace: Annotated,
+    inputs: Inputs,
+    laws: dict[str, Laws],
+    sweeps: Sequence[Sweep],
+    choices: Mapping[str, Any],
+) -> ProjectedTrace:
+    """Return a trace on one target; ``laws`` are those of each host so far."""
+    host = inputs.host(label, trace)
+    if host.name not in laws:
+        laws[host.name] = inputs.corrected(host)
+    retimed = inputs.retimed(label, trace)
+    trace = trace if retimed is None else retimed.trace
+    try:
+        result = result_of(
+            label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **choices
+        )
+    except DataError as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise error.within(label) from error
+    if retimed is not None:
+        result = replace(result, notes=(*result.notes, retimed.note), durations=retimed.kernels)
+    return ProjectedTrace(result)
 
 
 @dataclass(frozen=True)

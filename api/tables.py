@@ -16,7 +16,7 @@ from ..datasets import default_paths
 from ..errors import DataError, ParameterError
 from ..hardware import Comparison
 from ..operators.kinds.serving_run import SERVING
-from ..operators.operators import DIMENSIONS, OPS, canonical_op, example_of, op_of
+from ..operators.operators import OPS, canonical_op, example_of, op_of
 from ..readers.labels import UNKNOWN_DEVICE
 from ..readers.tidy import ALIASES
 from ..remarks import remark
@@ -26,7 +26,7 @@ from ..report.notebook import framed
 from ..report.result import Result
 from ..sealing import check_no_run
 from ..table.conditions import Where, conditions, select
-from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, quantity
+from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, in_order, quantity
 from ..table.physics import KEEP, SLIPPED
 from ..traces.summary import trace_finding
 from ..values import Assigned
@@ -102,20 +102,7 @@ class Measurements(Result, readers.Measurements):
         return f"<Measurements: {counted(len(self.frame), 'row')}{lost}>"
 
     def _repr_html_(self) -> str:
-        first = [
-            "device",
-            "op",
-            "family",
-            *DIMENSIONS,
-            "dtype_a",
-            "dtype_b",
-            "dtype_out",
-            "duration_us",
-        ]
-        last = ["kernel", "source"]
-        others = [name for name in self.frame if name not in first and name not in last]
-        order = [name for name in (*first, *others, *last) if name in self.frame]
-        return framed(repr(self)[1:-1], self.frame[order], [*map(repr, self.notes)])
+        return framed(repr(self)[1:-1], in_order(self.frame), [*map(repr, self.notes)])
 
 
 def read(
@@ -174,6 +161,7 @@ def read(
     found = load_measurements(
         data or None, where, unit, default, rename, each=each, keep=keep, jobs=jobs
     )
+    found = replace(found, frame=in_order(found.frame))
     return Measurements.from_fields(found)
 
 

@@ -22,6 +22,8 @@ from . import options as opt
 
 PLACE = 44
 EXAMPLES = (
+    "flopcast forecast llama-3.1-70b --gpu MI300X,H200 --gpus 1:16 --ttft 2s --tpot 50ms --rate 4/s "
+    "--price 'MI300X=$2.5/h,H200=$3.5/h'",
     "flopcast forecast llama-3.1-405b --gpu MI300X --gpus 8 --dtype fp8 --batch 16 --input-len "
     "2048 --output-len 2048",
     "flopcast forecast train llama-3.1-8b --gpus 8 --global-batch 128 --seq-len 4096",
@@ -35,8 +37,8 @@ CUTS = "Parallelism"
 SERVE = "Which GPUs serve it, where no batch is given"
 
 
-def _counted(text: str, default: str | bool = False, panel: str | None = None) -> Any:
-    return opt.option(text, "N[,...]|N:N", panel, shown=default, parser=str)
+def _counted(text: str, default: str | bool = False, panel: str | None = None, **how: Any) -> Any:
+    return opt.option(text, "N[,...]|N:N", panel, shown=default, parser=str, **how)
 
 
 def _named(text: str, default: str | bool = False, panel: str | None = None, **how: Any) -> Any:
@@ -55,10 +57,15 @@ NETWORK_GBS = "GB/s that a GPU sends over the network, one way."
 GpuOption = Annotated[
     Any,
     _named(
-        "GPUs that are asked about: names or TOML files.", "MI300X", autocompletion=opt.gpu_names
+        "GPUs that are asked about: names or TOML files.",
+        "MI300X",
+        autocompletion=opt.gpu_names,
+        spelt="--gpu --device",
     ),
 ]
-GpusOption = Annotated[Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.")]
+GpusOption = Annotated[
+    Any, _counted("How many GPUs; several numbers make a grid: 1:16 is 1, 2, 4, 8 and 16.")
+]
 TpOption = Annotated[Any, _counted("GPUs that share each layer.", panel=CUTS)]
 PpOption = Annotated[Any, _counted("Stages that the layers are cut into.", panel=CUTS)]
 EpOption = Annotated[Any, _counted("GPUs that share the experts.", panel=CUTS)]
@@ -149,7 +156,11 @@ app = typer.Typer(
 
 
 def command() -> None:
-    """Forecast a whole workload from its configuration: inference, serving, a training step, benchmarks of HPC."""
+    """Forecast a whole workload from its configuration: inference, serving, a training step, benchmarks of HPC.
+
+    Which GPUs serve a model, how fast and at what cost: forecast MODEL with --ttft, --tpot, --rate and --price. All of
+    its options: forecast MODEL --help.
+    """
 
 
 def run_(
@@ -166,8 +177,10 @@ def run_(
     gpus: GpusOption = None,
     dtype: DtypeOption = None,
     batch: Annotated[Any, _counted("Sequences that start and end together.")] = None,
-    input_len: Annotated[Any, _counted("Tokens of each prompt.")] = None,
-    output_len: Annotated[Any, _counted("Tokens of each answer.")] = None,
+    input_len: Annotated[Any, _counted("Tokens of each prompt.", spelt="--input-len --isl")] = None,
+    output_len: Annotated[
+        Any, _counted("Tokens of each answer.", spelt="--output-len --osl")
+    ] = None,
     num_prompts: Annotated[
         Any, _counted("Requests served as they fit, in place of --batch.")
     ] = None,
@@ -183,6 +196,10 @@ def run_(
     ] = None,
     concurrency: Annotated[
         Any, _counted("Requests under way at a replica.", "searched", SERVE)
+    ] = None,
+    sure: Annotated[
+        float | None,
+        opt.option("Probability of keeping the limits that is enough.", "PART", SERVE, shown="0.9"),
     ] = None,
     tp: TpOption = None,
     pp: PpOption = None,
@@ -279,6 +296,7 @@ def run_(
         "tpot": tpot,
         "rate": rate,
         "concurrency": concurrency,
+        "sure": sure,
     }
     given = asked | {"interval": interval, "seed": seed} | _stated(fields | served)
     _answer(context, model, given, out, as_json, every, chakra)

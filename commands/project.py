@@ -29,7 +29,16 @@ def command(
     traces: Annotated[
         list[Path], typer.Argument(metavar="TRACES", help="Traces of any supported profiler.")
     ],
-    target: opt.TargetOption = None,
+    target: Annotated[
+        str | None,
+        opt.option(
+            "GPUs to project to: names or TOML files, with commas between.",
+            "GPU[,GPU]",
+            shown=False,
+            spelt="--target --gpu",
+            autocompletion=opt.gpu_names,
+        ),
+    ] = None,
     host: opt.HostOption = None,
     compute_law: Annotated[
         str, opt.option(f"Law of computation: {', '.join(OF_COMPUTATION)}.")
@@ -124,7 +133,7 @@ def command(
     """
     check_output(out, FILES["project"], [*traces, *([durations] if durations else [])])
     opt.check_chakra(chakra)
-    wanted, measured_on = opt.parse_gpu(target), opt.parse_gpu(host)
+    wanted, measured_on = _targets(target), opt.parse_gpu(host)
     columns = values.assigned("default", default)
     opt.announce("reading the trace", quiet=as_json)
     laws: dict[str, Any] = {
@@ -155,11 +164,12 @@ def command(
         drawn = {"chakra": chakra, "interval": interval != 0.9, "samples": samples != 256}
         if given := [name for name, value in (of_one | drawn).items() if value]:
             raise ParameterError(given[0], "is of one trace alone, not of ranks replayed together")
+        if isinstance(wanted, list):
+            raise ParameterError("target", "must be one GPU for ranks replayed together")
         _together(context, traces, wanted, laws, out, as_json, every)
         return
-    from ..api.projecting import (
-        project_traces,
-    )  # here: what it imports takes seconds, and options are checked before
+    # here: what it imports takes seconds, and options are checked before
+    from ..api.projecting import Projections, project_traces
     from ..report.terminal import print_json, show
 
     found = project_traces(
@@ -169,7 +179,7 @@ def command(
         first = list(islice(found, 2))
         if len(first) > 1:
             name = "chakra" if out is None else "out"
-            raise ParameterError(name, f"takes one trace at a time, got {first[1].label} too")
+            raise ParameterError(name, "takes one trace and target at a time, got more")
         if out is not None:
             first[0].save(out, made=opt.made_by(context))
         if chakra is not None:
@@ -178,12 +188,25 @@ def command(
     if as_json:
         print_json(dumps([one.answers for one in found], missing=True))
         return
-    for one in found:
+    projections = Projections(found)
+    if len(projections) > 1:
+        show(projections.document(), every=every)
+        if not every:
+            print("A screen of each: --all")
+            return
+    for one in projections:
         show(
             one.document(),
             *(out / name for name in FILES["project"] if out is not None),
             every=every,
         )
+
+
+def _targets(names: str | None) -> Any:
+    """Return the GPUs of ``GPU,GPU``: one by itself, several as a list, None for the one that was measured."""
+    if names is None or "," not in names:
+        return opt.parse_gpu(names)
+    return [opt.parse_gpu(name.strip()) for name in names.split(",")]
 
 
 def _together(

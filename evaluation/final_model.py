@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ..arrays import BoolArray, FloatArray, IntArray
+from ..errors import counted
 from ..features.catalogue import RULE
 from ..features.matrix import (
     BY_DEVICE,
@@ -84,6 +85,17 @@ class FinalModel:
     fitted: Dataset  # what it was fitted to: the features, and the column of a simple rule that is none of them
     known: FinalModel | None = None  # answers rows of known groups in its place
     campaigns: tuple[str, ...] = ()  # that were trained, where new ones have intervals of their own
+
+    def __repr__(self) -> str:
+        known = ""
+        if self.known is not None:
+            known = f"; known groups: {self.known.name}"
+        question = "known groups"
+        if self.scheme == "grouped":
+            question = "new groups"
+        return (
+            f"<FinalModel for {question}: {self.name}, {counted(len(self.fitted), 'row')}{known}>"
+        )
 
     @property
     def name(self) -> str:

@@ -161,6 +161,12 @@ class TrainedModel:
     campaigns: frozenset[str] | None = None
     own: tuple[str, GPU] | None = None
 
+    def __repr__(self) -> str:
+        host = ""
+        if self.recipe.host is not None:
+            host = f"{self.recipe.host.name} → "
+        return f"<TrainedModel {host}{self.recipe.target.name}: {self.name}>"
+
     @property
     def name(self) -> str:
         """The model in tables; of two the one for new groups and the one for known ones."""

@@ -87,6 +87,11 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.y)
 
+    def __repr__(self) -> str:
+        groups = counted(len(np.unique(self.groups.astype(str))), "group")
+        rows = counted(len(self), "row")
+        return f"<Dataset {self.metric} of {self.target.name}: {rows}, {groups}, {self.X.shape[1]} features>"
+
     @property
     def comparison(self) -> Comparison:
         """Which devices the rows are of."""

@@ -75,7 +75,7 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
     kept = report.assign(lost=lost)[report["n"] > 0]
     heads = ("n", "median, µs", f"{100 * level:g} % interval", "MAD, µs", "CV, %", "removed")
     every = (
-        Column("kernel", "cut"),
+        Column("kernel", "kernel"),
         Column("class", "name"),
         *columns(numbers=heads),
         Column("remark"),

@@ -341,8 +341,8 @@ def traces_document(found: TraceChanges) -> Document:
         *columns(
             numbers=("calls", "calls after", "time, µs", "after, µs", "change, µs", "per call")
         ),
-        Column(f"kernel, {before.label}", "cut"),
-        Column(f"kernel, {after.label}", "cut"),
+        Column(f"kernel, {before.label}", "kernel"),
+        Column(f"kernel, {after.label}", "kernel"),
     )
     texts = [call_row(row, None) for row in found.calls.to_dict("records")]
     shown = []

@@ -8,11 +8,13 @@ from functools import partial
 from itertools import product
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
 from ..output import SCHEMA
-from ..workloads.deployments import HOLDS, PACES_MS, Choice, Question, surest
+from ..workloads.deployments import LIKELY, PACES_MS, Choice, Question, cheapest
+from ..workloads.launching import serve_command
 from .document import (
     Column,
     Document,
@@ -33,7 +35,6 @@ from .document import (
 from .figures import NEUTRAL, OTHERS, SELECTED, name_line, styled
 from .formats import figure, share
 
-SURE: Final = 0.9  # share of the distribution from which on a way is called sure
 SHOWN: Final = 12  # rows on a terminal
 _COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)
 
@@ -46,6 +47,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
         "level": level,
         "question": _question(asked),
         "best": _records(best),
+        "command": serve_command(best.iloc[0], asked),
         "fronts": _records(choice.fronts),
         "remarks": [note.to_dict() for note in choice.remarks],
     }
@@ -54,20 +56,18 @@ def deployments_document(choice: Choice, level: float) -> Document:
         rate = ""
     else:
         rate = f", {figure(asked.rate)} requests a second"
-    # what to do next goes before what is to be known
-    narrower = [
-        f"{note.text[0].upper()}{note.text[1:]}."
-        for note in choice.remarks
-        if note.code == "two-runs"
-    ]
-    others = [note for note in choice.remarks if note.code != "two-runs"]
+    # what changes the answers stands with them, what narrows them is the first remark
+    beside = [f"{note.text}." for note in choice.remarks if note.code == "quantised"]
+    narrower = [note for note in choice.remarks if note.code == "two-runs"]
+    others = [note for note in choice.remarks if note.code not in ("two-runs", "quantised")]
+    counts = ", ".join(map(str, asked.counts))
     return Document(
         title=f"Serving {asked.model.name}",
-        lead=f"{work}{rate}{_limits(asked)}; intervals of {100 * level:g} %",
+        lead=f"{work}{rate}{_limits(asked)}; on {counts} GPUs; intervals of {100 * level:g} %",
         opening=[
             _answer(choice),
-            lines([*_surer(choice), *narrower]),
-            Lines(remarked(others), "list"),
+            lines([*_beside(choice), *beside, *_run_it(choice)]),
+            Lines(remarked([*narrower, *others]), "list"),
         ],
         sections=[
             Section(
@@ -112,8 +112,10 @@ def _answer(choice: Choice) -> Headline:
             f"{_first(asked)} {_pace(first['pace_ms'])}", f"{way(first)}: {told}", "", _told(first)
         )
     first = best.iloc[0]
-    if first["holds"] >= HOLDS:
-        about = f"{_first(asked)} that holds"
+    if first["holds"] >= asked.sure:
+        about = f"{_first(asked)} that holds with {share(asked.sure, 0)}"
+    elif first["holds"] >= LIKELY:
+        about = f"none holds with {share(asked.sure, 0)}; the surest"
     else:
         about = "none holds; the nearest"
     if asked.price:
@@ -165,8 +167,8 @@ def _told(one: pd.Series) -> str:
     )
 
 
-def _surer(choice: Choice) -> list[str]:
-    """Return what it takes to be sure, where the cheapest is not, and the cheapest of every other GPU."""
+def _beside(choice: Choice) -> list[str]:
+    """Return what is cheaper and less sure, then the GPUs of which none holds."""
     asked, best = choice.question, choice.best
 
     def cost(one: pd.Series) -> str:
@@ -181,31 +183,40 @@ def _surer(choice: Choice) -> list[str]:
             f"{way(one)}{cost(one)}"
             for one in others
         ]
-    found, first, sure = [], best.iloc[0], surest(choice, SURE)
+    said, first = [], best.iloc[0]
     if asked.rate is not None and math.isinf(first["concurrency"]):
         ended = first["tokens_per_s_per_gpu"] * first["gpus"] / asked.output_len
-        found.append(f"It ends {_figure(ended)} requests a second at most.")
-    if first["holds"] < SURE and sure is not None:
-        if asked.rate is not None:
-            fewer = ""
-        else:
-            fewer = f", {_figure(sure['concurrency'])} requests under way and "
-        if fewer:
-            fewer += f"{_figure(sure['tokens_per_s_per_gpu'])} tokens/s per GPU,"
-        else:
-            fewer += ""
-        found.append(f"To be surer: {way(sure)}{fewer} holds with {_sure(sure)}{cost(sure)}")
-    elif HOLDS <= first["holds"] < SURE:
-        found.append(f"None holds with {share(SURE, 0)} or more.")
-    for gpu, own in best.groupby("gpu", sort=False):
-        one = own.iloc[0]
-        if gpu != first["gpu"] and (sure is None or way(one) != way(sure)):
-            if one["holds"] >= HOLDS:
-                nearest = ""
-            else:
-                nearest = "none holds, the nearest: "
-            found.append(f"{gpu}: {nearest}{way(one)} holds with {_sure(one)}{cost(one)}")
-    return found
+        said.append(f"It ends {_figure(ended)} requests a second at most.")
+    if asked.sure > LIKELY:
+        gamble = cheapest(choice, LIKELY)
+    else:
+        gamble = None
+    if gamble is not None and gamble["holds"] < asked.sure and not gamble.equals(first):
+        under_way = ""
+        if asked.rate is None:
+            under_way = (
+                f", {_figure(gamble['concurrency'])} requests under way and "
+                f"{_figure(gamble['tokens_per_s_per_gpu'])} tokens/s per GPU,"
+            )
+        told = f"{way(gamble)}{under_way} holds with {_sure(gamble)}{cost(gamble)}"
+        said.append(f"A gamble: {told}")
+    for gpu, ways in best.groupby("gpu", sort=False):
+        one = ways.iloc[0]
+        if gpu != first["gpu"] and one["holds"] < LIKELY:
+            nearest = f"{way(one)} holds with {_sure(one)}{cost(one)}"
+            said.append(f"{gpu}: none holds, the nearest: {nearest}")
+    return said
+
+
+def _run_it(choice: Choice) -> list[str]:
+    """Return the command line that starts the answer."""
+    first = choice.best.iloc[0]
+    command = serve_command(first, choice.question)
+    if not command:
+        return []
+    if first["replicas"] > 1:
+        return [f"To run each replica: {command}"]
+    return [f"To run it: {command}"]
 
 
 def way(one: pd.Series) -> str:
@@ -248,7 +259,7 @@ def _tables(choice: Choice) -> list[Part]:
     """Return the best ways: with every interval on pages, on terminals with those of the times."""
     asked = choice.question
     if asked.limited:
-        kept = f"the {_first(asked)} that holds, else the nearest"
+        kept = f"the {_first(asked)} that holds with {share(asked.sure, 0)}, else the surest"
     else:
         kept = f"the {_first(asked)} at each pace"
     if asked.limited:
@@ -256,6 +267,8 @@ def _tables(choice: Choice) -> list[Part]:
     else:
         each = "Of each GPU"
     caption = f"{each} {kept}. Tokens are output tokens."
+    if _endless(choice.best):
+        caption += f" {_ENDLESS}"
     made = list[Part]()
     for medium in ("terminal", "page"):
         if medium == "terminal":
@@ -302,7 +315,7 @@ def _tables(choice: Choice) -> list[Part]:
             else:
                 cells.append(_figure(one["tokens_per_s_per_gpu"]))
             cells.append(_figure(one["concurrency"]))
-            found.append(Row(tuple(cells), "" if one["holds"] >= HOLDS else "soft"))
+            found.append(Row(tuple(cells), "" if one["holds"] >= asked.sure else "soft"))
         kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
         every = [Column(head, kinds.get(head, "number")) for head in heads]
         made.append(
@@ -311,6 +324,17 @@ def _tables(choice: Choice) -> list[Part]:
             )
         )
     return made
+
+
+_ENDLESS: Final = (
+    "∞: at that end of the interval requests come faster than they are answered, and wait ever "
+    "longer."
+)
+
+
+def _endless(best: pd.DataFrame) -> bool:
+    """Whether some interval of a way that is told of has no end."""
+    return bool(np.isinf(best[["ttft_ms_upper", "tpot_ms_upper"]].to_numpy()).any())
 
 
 def _chooser(choice: Choice) -> list[Part]:
@@ -389,7 +413,7 @@ def front_figure(choice: Choice) -> go.Figure:
         drawn.add_trace(go.Scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look))
         name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)
         if asked.limited:
-            best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= HOLDS)]
+            best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= asked.sure)]
         else:
             best = own[:0]
         for _, one in best.head(1).iterrows():

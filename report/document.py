@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Tone = Literal["", "strong", "near", "soft", "good", "accent", "warning", "error"]
 """How a cell, row or line is meant; renderers choose the look: ``strong`` the chosen one, ``near`` nearly as good."""
-Kind = Literal["words", "name", "cut", "place", "prose", "number"]
+Kind = Literal["words", "name", "cut", "kernel", "place", "prose", "number"]
 """What a column holds: words fold on a terminal, names do not, what is ``cut`` ends in ``…`` where
 there is no room, of a place (file and line) pages keep the end, prose folds on pages too, numbers
 stand to the right and never fold."""

@@ -6,6 +6,7 @@ A figure that does not exist (None, NaN) is ``–`` in each of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pandas as pd
@@ -140,14 +141,48 @@ def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
 
 
 def shortened(name: str, width: int) -> str:
-    """Return a name cut to a number of characters, the last of which says so.
+    """Return a name of so many characters at most, cut in the middle: names of kernels differ at their ends.
 
-    >>> shortened("Cijk_Alik_Bljk", 8), shortened("copy", 8)
-    ('Cijk_Al…', 'copy')
+    >>> shortened("Cijk_Alik_Bljk_MT64", 9), shortened("copy", 9)
+    ('Cijk…MT64', 'copy')
     """
     if len(name) <= width:
         return name
-    return name[: width - 1] + "…"
+    if width < 2:
+        return "…"
+    end = (width - 1) // 2
+    return f"{name[: width - 1 - end]}…{name[len(name) - end :]}"
+
+
+def told_apart(name: str, others: Iterable[str], width: int) -> str:
+    """Return a name of so many characters at most that differs from others: of what they share the beginning is kept.
+
+    >>> names = ["Cijk_Alik_MT16x16x8_WG16_4_4", "Cijk_Alik_MT32x16x8_WG16_4_4"]
+    >>> [told_apart(name, names, 18) for name in names]
+    ['Cijk_…_MT16x16x8_…', 'Cijk_…_MT32x16x8_…']
+    """
+    short = shortened(name, width)
+    shared = None
+    for other in others:
+        if other != name and shortened(other, width) == short:
+            alike = _shared(name, other)
+            shared = alike if shared is None else min(shared, alike)
+    if shared is None:
+        return short
+    head = max(width // 3 - 1, 1)
+    left = width - head - 2
+    start = max(shared - left // 3, head)
+    if start + left >= len(name):
+        return short
+    return f"{name[:head]}…{name[start : start + left]}…"
+
+
+def _shared(name: str, other: str) -> int:
+    """Return how many characters two names begin with alike."""
+    for place, (own, theirs) in enumerate(zip(name, other, strict=False)):
+        if own != theirs:
+            return place
+    return min(len(name), len(other))
 
 
 def data_size(value: float) -> str:

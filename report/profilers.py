@@ -144,7 +144,10 @@ def plan_document(
     outcome, *limits = plan.notes
     count = "{:,}".format
     cells = cells_of(plan.kernels, name=_short, **{"pass": str}, per_step=count, launches=count)
-    heads = (Column("kernel", "cut"), *columns(numbers=["pass", "launches per step", "launches"]))
+    heads = (
+        Column("kernel", "kernel"),
+        *columns(numbers=["pass", "launches per step", "launches"]),
+    )
     table = Table(heads, rows(cells), "passes")
     if coverage is None:
         last = upcoming(

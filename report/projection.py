@@ -68,7 +68,7 @@ WAYS = {
     "replay": "replay of its dependencies",
 }
 SHOWN = 8  # rows of the tornado, kernels, streams, steps and remarks that are printed
-_LONG = ("path", "cpu", "interval", "other laws", "laws", "unmeasured")
+_LONG = ("kernels", "path", "cpu", "interval", "other laws", "laws", "unmeasured")
 """Tables (keys of `tables`) of which a terminal prints the first rows."""
 _LINKS = {
     "classes": "Classes",
@@ -85,6 +85,16 @@ _LINKS = {
     "laws": "Laws",
 }
 """Table -> its entry in the navigation, where that is shorter than its title."""
+PACES = {
+    "activity": "activities of the GPU",
+    "cpu": "the CPU's work",
+    "launch": "launches under way",
+    "return": "waits of the CPU coming back",
+    "gap": "gaps of a busy queue",
+    "dependency": "one queue waiting for another",
+    "unexplained": "gaps the trace does not explain",
+}
+"""What sets the pace: kinds of pieces of the critical path, in words."""
 _SHORT = 24  # columns of a first cell that never folds
 
 
@@ -317,24 +327,21 @@ def in_words(table: pd.DataFrame) -> pd.DataFrame:
 def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     """Return every table under its name; tables without rows are left out. ``kernels`` are of `kernel_table`."""
     host, target = result.projection.host.name, target_of(result.projection)
-    paces = {
-        "activity": "activities of the GPU",
-        "cpu": "the CPU's work",
-        "launch": "launches under way",
-        "return": "waits of the CPU coming back",
-        "gap": "gaps of a busy queue",
-        "dependency": "one queue waiting for another",
-        "unexplained": "gaps the trace does not explain",
-    }
     durations, steps = result.durations, result.steps
     if durations is None:
         missed = None
     else:
         missed = durations[durations["measured"] < durations["launches"]]
-    named = Column("kernel", "cut", most=60), Column("operator or call", "cut", most=60)
+    named = Column("kernel", "kernel", most=60), Column("operator or call", "kernel", most=60)
     found: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
         ("grid", "time over the measured one", *_grid(result.grid)),
         ("sweep", "sweep", *_sweep(result.sweeps)),
+        (
+            "kernels",
+            "longest kernels",
+            (named[0], *columns(numbers=("count", host, target, "ratio", "share")), "bound"),
+            _by_name(kernels),
+        ),
         (
             "totals",
             "end to end",
@@ -372,7 +379,7 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
             ("share of the critical path", host, target),
             [
                 (name, share(result.measured_path[kind]), share(result.path[kind]))
-                for kind, name in paces.items()
+                for kind, name in PACES.items()
                 if result.measured_path[kind] or result.path[kind]
             ],
         ),
@@ -588,7 +595,7 @@ def _rate_columns(result: Result) -> list[Column]:
     for head in heads:
         for gpu in gpus:
             numbers.append(f"{head}, {gpu}")
-    return [Column("kernel", "cut", most=40), *columns(numbers=numbers)]
+    return [Column("kernel", "kernel", most=40), *columns(numbers=numbers)]
 
 
 def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
@@ -722,6 +729,100 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
 
 
+def _by_name(kernels: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Return a row per name of `kernel_table`, the longest on the target first."""
+    by = kernels.groupby("name", observed=True, sort=False)
+    sums = by[["count", "measured_us", "projected_us"]].sum()
+    sums = sums.assign(bound=by["bound"].first())
+    total = float(sums["projected_us"].sum())
+    cells = []
+    for name, row in sums.sort_values("projected_us", ascending=False, kind="stable").iterrows():
+        ratio = None
+        if row["measured_us"]:
+            ratio = row["projected_us"] / row["measured_us"]
+        part = None
+        if total:
+            part = row["projected_us"] / total
+        cells.append(
+            (
+                str(name),
+                f"{int(row['count']):,}",
+                duration(row["measured_us"]),
+                duration(row["projected_us"]),
+                formatted(ratio, "{:.3f}"),
+                share(part, 1),
+                BOUNDS.get(str(row["bound"]), str(row["bound"])),
+            )
+        )
+    return cells
+
+
+def projections_document(results: Sequence[Result]) -> Document:
+    """Return traces, or targets of one, beside each other: a row each, what takes least of its measured time first."""
+    records, cells = list[dict[str, Any]](), []
+    for result in sorted(results, key=_ratio):
+        unsure, projection = result.uncertainty, result.projection
+        low, high = unsure.lower_us, unsure.upper_us
+        target = target_of(projection)
+        records.append(
+            {
+                "trace": result.label,
+                "host": projection.host.name,
+                "target": target,
+                "measured_us": projection.measured_us,
+                "projected_us": unsure.nominal_us,
+                "lower_us": low,
+                "upper_us": high,
+                "ratio": _ratio(result),
+            }
+        )
+        pace = max(result.path, key=lambda kind: result.path[kind])
+        cells.append(
+            (
+                result.label,
+                target,
+                duration(unsure.nominal_us),
+                f"{duration(low)} … {duration(high)}",
+                formatted(_ratio(result), "{:.3f}"),
+                duration(projection.measured_us),
+                projection.host.name,
+                PACES[pace],
+            )
+        )
+    first = records[0]
+    heads = (
+        Column("trace", "kernel", most=48),
+        Column("on", "name"),
+        *columns(numbers=("time", "interval", "ratio", "measured")),
+        Column("measured on", "name"),
+        Column("most of the critical path"),
+    )
+    head = Headline(
+        "least of its measured time",
+        f"{first['trace']} on {first['target']}",
+        f"{formatted(first['ratio'], '{:.3f}')} of {duration(first['measured_us'])}",
+        "",
+    )
+    level = f"{100 * results[0].uncertainty.level:g} %"
+    table = Table(
+        heads,
+        [Row(row) for row in cells],
+        "traces on their targets",
+        f"interval: {level}; ratio: of the measured time",
+        name="projections",
+    )
+    count = counted(len(results), "projection")
+    return Document(
+        title=count,
+        opening=[head, table],
+        data={"schema": SCHEMA, "projections": records},
+    )
+
+
+def _ratio(result: Result) -> float:
+    return float(result.uncertainty.nominal_us / result.projection.measured_us)
+
+
 def unknown_work(projection: Projection) -> np.ndarray:
     """Return which activities compute something nobody knows the work of, shape (n_activities,)."""
     rows = projection.activities
@@ -813,7 +914,7 @@ def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
 def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
     """List kinds of activities with all that is known of each, and their share of a total."""
     heads = (
-        Column("kernel", "cut"),
+        Column("kernel", "kernel"),
         Column("class"),
         *columns(numbers=("count", "measured, µs", "projected, µs")),
         Column("share", "number"),

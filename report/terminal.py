@@ -19,7 +19,8 @@ from typing import Any, Final, cast
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
@@ -41,7 +42,7 @@ from .document import (
     Tone,
     printable,
 )
-from .formats import clock, counted
+from .formats import clock, counted, told_apart
 from .spelling import as_options
 
 WIDTH: Final = 120  # columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many
@@ -355,19 +356,39 @@ def _grid(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: in
         if column.kind == "number":
             look = {"justify": "right", "no_wrap": True}
         grid.add_column(Text(head), min_width=column.least, max_width=column.most, **look)
+    names: dict[int, list[str]] = {}
+    for place, column in enumerate(columns):
+        if column.kind == "kernel":
+            names[place] = [_text(row.cells[place], "").plain for row in shown]
     for row in shown:
         kept = row.cells[: len(columns)]
-        cells = [
-            _text(cell, "bold" if row.title and not place else "")
-            for place, cell in enumerate(kept)
-        ]
-        for cell, column in zip(cells, columns, strict=True):
-            if (
-                column.kind == "cut"
-            ):  # set on the cell, not on the column: rich then narrows this column first
-                cell.no_wrap, cell.overflow = True, "ellipsis"
+        cells: list[RenderableType] = []
+        for place, (cell, column) in enumerate(zip(kept, columns, strict=True)):
+            text = _text(cell, "bold" if row.title and not place else "")
+            if column.kind == "cut":
+                # set on the cell, not on the column: rich then narrows this column first
+                text.no_wrap, text.overflow = True, "ellipsis"
+            if column.kind == "kernel":
+                cells.append(_Name(text, names[place]))
+            else:
+                cells.append(text)
         grid.add_row(*cells, style=_style(row.tone), end_section=row.ends)
     return grid
+
+
+class _Name:
+    """The name of a kernel, cut where its column is narrower, so that it differs from the others."""
+
+    def __init__(self, text: Text, others: Sequence[str]) -> None:
+        self._text, self._others = text, others
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        short = told_apart(self._text.plain, self._others, options.max_width)
+        yield Text(short.replace("\n", " "), self._text.style, no_wrap=True)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        widest = min(self._text.cell_len, options.max_width)
+        return Measurement(min(widest, _FOLDED), widest)
 
 
 def _text(cell: str | Cell, style: str) -> Text:

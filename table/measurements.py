@@ -474,6 +474,28 @@ def quantity(metric: str) -> Quantity:
     return Quantity(noun, _SYMBOLS.get(noun, noun), suffix, unit, suffix not in _RATES)
 
 
+_FIRST = ("device", "op", "family")
+_TIMED = ("duration_us", "spread_us", "repeats")
+_LAST = ("kernel", "source")
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with what identifies a row first, then its times, then the rest, names of kernels at the end.
+
+    Dimensions that no row has are of the rest.
+    """
+    sizes = [name for name in DIMENSIONS if name in frame and _is_stated(frame[name])]
+    first = dict.fromkeys((*_FIRST, *DTYPE_COLUMNS, *sizes, *_TIMED))
+    known = [name for name in first if name in frame]
+    last = [name for name in _LAST if name in frame]
+    rest = [name for name in frame if name not in known and name not in last]
+    return frame[[*known, *rest, *last]]
+
+
+def _is_stated(column: pd.Series) -> bool:
+    return bool((column.notna() & column.astype(str).ne("")).any())
+
+
 def measured_column(frame: pd.DataFrame, metric: str) -> str:
     """Return the column that a metric is, whatever its case, and whether it is a counter; the metric where none is.
 

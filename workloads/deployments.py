@@ -47,7 +47,8 @@ PACES_MS: Final = (
     25.0,
     10.0,
 )  # times per token that are told of where no limit is asked for
-HOLDS: Final = 0.5  # share of the distribution from which on a way is said to hold: its median does
+SURE: Final = 0.9  # probability from which on a way is said to hold, unless another is asked for
+LIKELY: Final = 0.5  # probability from which on a way that is less sure is worth telling of
 Times = Callable[[pd.DataFrame, GPU], Served]
 """Rows of the operator ``serving`` with the figures of their models, all on one GPU, to their times."""
 
@@ -78,6 +79,7 @@ class Question:
         None  # GPUs of a node, in which an instance lies; None: those of the GPU, 8 at most
     )
     memory_utilisation: float = Setting.memory_utilisation  # part of the memory that may be used
+    sure: float = SURE  # probability with which a way must keep the limits, to be said to hold
 
     @property
     def limited(self) -> bool:
@@ -104,8 +106,8 @@ class Choice:
         The same of single instances where nothing waits, those that no other way of their GPU beats
         in both speeds.
     best : DataFrame
-        Of ``ways``, the cheapest that holds of each GPU, engine and number of GPUs, else the one
-        nearest to it; the cheapest first. Without limits the cheapest of each GPU at each pace
+        Of ``ways``, the cheapest that holds (with the probability asked for) of each GPU, engine
+        and number of GPUs, else the surest; the cheapest first. Without limits the cheapest of each GPU at each pace
         (``pace_ms``, `PACES_MS`; infinite where none is so quick).
     remarks : tuple of Remark
         What the times rest on, and what was left out.
@@ -116,6 +118,9 @@ class Choice:
     fronts: pd.DataFrame
     best: pd.DataFrame
     remarks: tuple[Remark, ...]
+
+    def __repr__(self) -> str:
+        return f"<Choice of {self.question.model.name}: {len(self.best)} of {len(self.ways)} ways>"
 
 
 @dataclass(frozen=True)
@@ -201,8 +206,8 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         and any(one.setting.dtype != WIDE for one in found)
     ):
         text = (
-            f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ, "
-            f"dtype={WIDE} leaves it out"
+            f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ "
+            f"(dtype={WIDE} leaves fp8 out)"
         )
         after.append(remark("quantised", text, model=question.model.name))
     drawn = _Drawn(question, found, users, served, level, seed)
@@ -314,9 +319,10 @@ def _answers(
         yield pd.DataFrame([{**one.row, "concurrency": users}]), one.setting.gpu
 
 
-def surest(choice: Choice, share: float) -> pd.Series | None:
-    """Return the cheapest of all ways that hold with a share of the distribution or more; None where none does."""
-    ranked = _ranked(choice.question, choice.ways[choice.ways["holds"] >= share])
+def cheapest(choice: Choice, share: float) -> pd.Series | None:
+    """Return the cheapest of all ways that hold with a probability or more; None where none does."""
+    likely = choice.ways[choice.ways["holds"] >= share]
+    ranked = _ranked(replace(choice.question, sure=share), likely)
     if ranked.empty:
         return None
     return ranked.iloc[0]
@@ -588,7 +594,7 @@ def _best(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
 
 def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
     """Return ways in order: those that hold by cost, the others by how surely, then by how far they are off."""
-    held = ways["holds"] >= HOLDS
+    held = ways["holds"] >= question.sure
     if question.rate is not None:
         if question.price:
             price = ways["gpu"].map(question.price.of)

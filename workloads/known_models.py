@@ -101,6 +101,19 @@ def quantised(name: str) -> list[str]:
     ]
 
 
+def hub_name(model: Architecture) -> str:
+    """Return what a model is called where its weights are fetched, as its table states it; else its name.
+
+    >>> hub_name(find("llama-3.1-70b")), hub_name(find("llama-3.3-70b"))
+    ('meta-llama/Llama-3.1-70B', 'llama-3.3-70b')
+    """
+    if model.name in _texts():
+        source = str(_table(model.name).get("source", ""))
+        if re.fullmatch(r"[\w.-]+/[\w.-]+", source):
+            return source
+    return model.name
+
+
 @lru_cache(maxsize=256)
 def configured_as(name: str) -> str:
     """Return the name of the table that a model of equal configuration stands in, else its own.

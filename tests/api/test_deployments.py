@@ -35,8 +35,8 @@ def found() -> fc.Deployments:
 def test_every_gpu_has_a_way_to_serve_the_models_that_people_ask_about(model: str) -> None:
     table = fc.forecast(model, **ASKED, price=PRICE).table
     assert set(table["gpu"]) == {"MI300X", "H200 SXM", "MI355X"}
-    assert table.loc[0, "holds"] >= 0.5
-    held = table[table["holds"] >= 0.5]
+    assert table.loc[0, "holds"] >= 0.9
+    held = table[table["holds"] >= 0.9]
     assert held["cost_per_million"].is_monotonic_increasing
     assert (
         held["memory_gb"] <= held["gpu"].map({"MI300X": 192, "H200 SXM": 141, "MI355X": 288}) * 0.9
@@ -235,3 +235,60 @@ def test_the_page_has_the_command_as_it_was_typed(tmp_path: Path) -> None:
     )
     page = (tmp_path / "page" / "forecast.html").read_text()
     assert "flopcast forecast llama-3.1-8b --gpus 1 --concurrency 8" in page
+
+
+def test_what_is_sure_enough_decides_who_is_first(found: fc.Deployments) -> None:
+    likely = fc.forecast("llama-3.1-70b", **ASKED, price=PRICE, sure=0.5)
+    first = likely.table.loc[0]
+    assert found.table.loc[0, "holds"] >= 0.9
+    assert 0.5 <= first["holds"] < 0.9
+    assert first["cost_per_million"] < found.table.loc[0, "cost_per_million"]
+    assert likely.ways.equals(found.ways)
+
+
+@pytest.mark.parametrize("sure", [0, 1, -0.1, "much"])
+def test_what_is_no_probability_is_refused(sure: object) -> None:
+    with pytest.raises(ParameterError) as refused:
+        fc.forecast("llama-3.1-70b", **ASKED, sure=sure)
+    assert refused.value.parameter == "sure"
+
+
+def test_a_batch_is_not_asked_how_sure_it_is() -> None:
+    with pytest.raises(ParameterError) as refused:
+        fc.forecast("llama-3.1-8b", batch=1, input_len=8, output_len=8, sure=0.9)
+    assert refused.value.parameter == "sure"
+
+
+def test_words_of_the_field_say_the_same_on_both_doors() -> None:
+    ours = fc.forecast("llama-3.1-8b", gpu="H200", batch=2, input_len=64, output_len=32)
+    theirs = fc.forecast("llama-3.1-8b", device="H200", batch=2, isl=64, osl=32)
+    assert theirs.table.equals(ours.table)
+    words = ("--batch", 2, "--json")
+    told = [
+        call(
+            "forecast",
+            "llama-3.1-8b",
+            "--gpu",
+            "H200",
+            "--input-len",
+            64,
+            "--output-len",
+            32,
+            *words,
+        ),
+        call("forecast", "llama-3.1-8b", "--device", "H200", "--isl", 64, "--osl", 32, *words),
+    ]
+    assert [one.exit_code for one in told] == [0, 0]
+    assert told[0].stdout == told[1].stdout
+    with pytest.raises(ParameterError, match="input_len"):
+        fc.forecast("llama-3.1-8b", batch=2, isl=64, input_len=64, output_len=32)
+
+
+def test_the_answer_has_the_command_that_runs_it(found: fc.Deployments) -> None:
+    first = found.table.loc[0]
+    words = found.command.split()
+    assert words[:3] == ["vllm", "serve", "meta-llama/Llama-3.1-70B"]
+    if first["tp"] > 1:
+        assert words[words.index("-tp") + 1] == str(first["tp"])
+    assert ("--quantization" in words) == (first["dtype"] == "fp8")
+    assert found.document().data["command"] == found.command

@@ -651,3 +651,42 @@ def test_durations_that_cannot_be_used_are_one_line(tmp_path: Path, name: str) -
     result = invoke(full, "--target", "MI355X", "--durations", tmp_path / name)
     assert result.exit_code == 2
     assert len(result.output.strip().splitlines()) == 1
+
+
+def test_several_targets_and_traces_are_one_table_first(plain: Path) -> None:
+    ended = running.call("project", plain, "--gpu", "MI355X,H200", "--host", "MI300X", "--json")
+    assert ended.exit_code == 0
+    assert [one["target"] for one in json.loads(ended.stdout)] == ["MI355X", "H200 SXM"]
+    found = fc.project_each(plain, target=["MI355X", "H200"], host="MI300X")
+    assert [one.result.projection.target.name for one in found] == ["MI355X", "H200 SXM"]
+    table = found.table
+    assert sorted(table["target"]) == ["H200 SXM", "MI355X"]
+    assert table["ratio"].is_monotonic_increasing
+    alone = fc.project(plain, target="H200", host="MI300X")
+    own = table.set_index("target").loc["H200 SXM"]
+    assert own["projected_us"] == alone.projected_us
+    assert (own["lower_us"], own["upper_us"]) == alone.interval_us
+    told = running.call("project", plain, "--target", "MI355X,H200", "--host", "MI300X")
+    every = running.call("project", plain, "--target", "MI355X,H200", "--host", "MI300X", "--all")
+    assert told.stdout.count("end to end") == 0
+    assert every.stdout.count("end to end —") == 2
+
+
+def test_one_projection_takes_one_target(plain: Path) -> None:
+    with pytest.raises(ParameterError, match="project_each"):
+        fc.project(plain, target=["MI355X", "H200"])
+    for words in (("--out", "folder"), ("--together",)):
+        ended = running.call(
+            "project", plain, "--host", "MI300X", "--target", "MI355X,H200", *words
+        )
+        assert ended.exit_code == 2
+
+
+def test_kernels_are_told_by_name(plain: Path, known: ProjectedTrace) -> None:
+    (table,) = [
+        part
+        for section in known.document().sections
+        for part in section.parts
+        if getattr(part, "title", "") == "longest kernels"
+    ]
+    assert {row.cells[0] for row in table.rows} == {*known.kernels["name"].astype(str)}

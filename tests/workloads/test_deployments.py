@@ -14,7 +14,7 @@ from flopcast.hardware import GPU, find
 from flopcast.remarks import remark
 from flopcast.report.deployments import deployments_document
 from flopcast.workloads import known_models
-from flopcast.workloads.deployments import Choice, Question, choose, surest
+from flopcast.workloads.deployments import Choice, Question, cheapest, choose
 from flopcast.workloads.quantities import (
     MILLISECONDS,
     PER_SECOND,
@@ -288,13 +288,17 @@ def test_of_ways_that_cost_the_same_and_are_as_sure_the_quickest_is_first() -> N
 
 
 def test_fewer_requests_under_way_are_surer_where_the_most_barely_hold() -> None:
-    found = choose(asked(counts=(1,), dtypes=("bf16",), tpot_ms=37.0), growing)
-    sure = surest(found, 0.9)
-    assert found.best.loc[0, "concurrency"] == 32
-    assert found.best.loc[0, "holds"] == pytest.approx(0.5)
-    assert sure is not None
-    assert sure["concurrency"] == 23
-    assert surest(found, 1.1) is None
+    question = asked(counts=(1,), dtypes=("bf16",), tpot_ms=37.0)
+    likely = choose(replace(question, sure=0.5), growing)
+    assert likely.best.loc[0, "concurrency"] == 32
+    assert likely.best.loc[0, "holds"] == pytest.approx(0.5)
+    sure = choose(question, growing)
+    assert sure.best.loc[0, "concurrency"] == 23
+    assert sure.best.loc[0, "holds"] >= 0.9
+    gamble = cheapest(sure, 0.5)
+    assert gamble is not None
+    assert gamble["concurrency"] == 32
+    assert cheapest(sure, 1.1) is None
 
 
 def test_what_cannot_end_the_requests_gives_the_tokens_that_it_ends() -> None:

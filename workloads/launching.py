@@ -1,0 +1,80 @@
+"""The command that starts a way to serve a model, in the words of its engine."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Final
+
+import pandas as pd
+
+from . import known_models
+from .deployments import Question
+from .setting import Setting, most_weights
+
+_MODEL: Final = {
+    "vllm": ("vllm", "serve"),
+    "sglang": ("python", "-m", "sglang.launch_server", "--model-path"),
+    "trtllm": ("trtllm-serve",),
+}
+_SHARE: Final = {
+    "vllm": "--gpu-memory-utilization",
+    "sglang": "--mem-fraction-static",
+    "trtllm": "--kv_cache_free_gpu_memory_fraction",
+}
+
+
+def serve_command(way: pd.Series, question: Question) -> str:
+    """Return the command line that starts one replica of a way; "" where options alone do not say it.
+
+    ``way`` is a row of `deployments.Choice.ways`. Options are those of vLLM 0.10 and later, SGLang
+    0.4 and later and TensorRT-LLM 1.0 and later. TensorRT-LLM reads formats of weights from the
+    checkpoint, and shares out attention by a file: such ways have no line.
+    """
+    engine = str(way["engine"])
+    tp, dp, ep = (int(way[name]) for name in ("tp", "dp", "ep"))
+    quantised = str(way["dtype"]) == "fp8" and most_weights(question.model) != "fp8"
+    if engine == "trtllm" and (quantised or dp > 1):
+        return ""
+    words = [*_MODEL[engine], known_models.hub_name(question.model)]
+    words += _cut(engine, tp, dp, ep)
+    if quantised:
+        words += ["--quantization", "fp8"]
+    if str(way["kv_dtype"]) == "fp8":
+        words += _cache(engine)
+    if question.memory_utilisation != Setting.memory_utilisation:
+        words += [_SHARE[engine], f"{question.memory_utilisation:g}"]
+    return shlex.join(words)
+
+
+def _cut(engine: str, tp: int, dp: int, ep: int) -> list[str]:
+    words = []
+    if engine == "vllm":
+        if tp > 1:
+            words += ["-tp", str(tp)]
+        if dp > 1:
+            words += ["-dp", str(dp)]
+        if ep > 1:
+            words += ["--enable-expert-parallel"]
+        return words
+    size = tp * dp
+    if engine == "trtllm":
+        if size > 1:
+            words += ["--tp_size", str(size)]
+        if ep > 1:
+            words += ["--ep_size", str(ep)]
+        return words
+    if size > 1:
+        words += ["--tp", str(size)]
+    if dp > 1:
+        words += ["--dp", str(dp), "--enable-dp-attention"]
+    if ep > 1:
+        words += ["--ep", str(ep)]
+    return words
+
+
+def _cache(engine: str) -> list[str]:
+    if engine == "vllm":
+        return ["--kv-cache-dtype", "fp8"]
+    if engine == "sglang":
+        return ["--kv-cache-dtype", "fp8_e4m3"]
+    return []
