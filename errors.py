@@ -254,4 +254,3 @@ class NotPublishedError(FlopcastError):
 
 class ArtifactError(FlopcastError):
     """A run folder is missing, foreign, damaged, or does not fit the data it is applied to."""
-

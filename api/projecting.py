@@ -39,6 +39,7 @@ from ..readers.labels import known_gpu
 from ..report.document import Document, footer
 from ..report.formats import duration
 from ..report.html import page
+from ..report.kernel_figures import roofline_figure, timeline_figure
 from ..report.notebook import framed
 from ..report.projection import (
     in_words,
@@ -158,6 +159,14 @@ class ProjectedTrace(Result):
     def plot_classes(self) -> go.Figure:
         """Draw the time of each class: measured, by FLOPS scaling, projected."""
         return class_figure(self.result)
+
+    def plot_timeline(self) -> go.Figure:
+        """Draw the activities of the step of median time, as measured above and as projected below."""
+        return timeline_figure(self.result)
+
+    def plot_roofline(self) -> go.Figure | None:
+        """Draw the kernels on the rooflines of both GPUs: TFLOP/s over FLOP per byte; None without FLOPs."""
+        return roofline_figure(self.result)
 
     def plot_roofs(self) -> go.Figure:
         """Draw which share of compute, memory, links and CPU is used over the step of median time, on both GPUs."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ import pandas as pd
 from .. import readers, values
 from ..datasets import default_paths
 from ..errors import DataError, ParameterError
-from ..hardware import Comparison
+from ..hardware import Comparison, find
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import OPS, canonical_op, example_of, op_of
 from ..readers.labels import UNKNOWN_DEVICE
@@ -22,6 +22,7 @@ from ..readers.tidy import ALIASES
 from ..remarks import remark
 from ..report.document import Document
 from ..report.formats import counted
+from ..report.kernel_figures import efficiency_map
 from ..report.notebook import framed
 from ..report.result import Result
 from ..sealing import check_no_run
@@ -32,6 +33,9 @@ from ..traces.summary import trace_finding
 from ..values import Assigned
 from ..workloads.serving import described, impossible
 from .ingested import ingested
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
 
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
@@ -93,6 +97,17 @@ class Measurements(Result, readers.Measurements):
     def document(self) -> Document:
         """Return what was read for readers, as `ingest` says it."""
         return ingested(self).document(counted(len(self.frame), "measurement"))
+
+    def plot_efficiency(self, device: str | None = None) -> go.Figure:
+        """Draw which share of its roofline each matrix product reaches, over m and the weight shape n × k.
+
+        ``device`` is needed where several were measured. Raises DataError: there is no product of
+        it, or several devices; UnknownGPUError: no figures of it are known.
+        """
+        names = self.frame["device"].unique()
+        if device is None and len(names) > 1:
+            raise ParameterError("device", f"must be one of {', '.join(map(str, names))}")
+        return efficiency_map(self.frame, find(device or str(names[0])))
 
     def __repr__(self) -> str:
         if len(self.rejected):

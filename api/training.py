@@ -404,6 +404,13 @@ class Run(Result):
             raise DataError("no model was selected under this scheme: there is nothing to draw")
         return figure
 
+    def plot_parity(self, scheme: str | None = None) -> go.Figure:
+        """Draw predicted over observed values, and the band that holds 90 % of the workloads; ``scheme`` as above."""
+        figure = figures.parity(self.predictions, self._cv(scheme), label_of(self.metrics["data"]))
+        if figure is None:
+            raise DataError("no model was selected under this scheme: there is nothing to draw")
+        return figure
+
     def plot_inliers(self, scheme: str | None = None, *, families: bool = False) -> go.Figure:
         """Draw, for every model and baseline, the share of workloads whose error stays within a threshold.
 

@@ -103,6 +103,58 @@ def workloads(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None
     )
 
 
+def parity(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
+    """Draw predicted over observed values of the selected model, and the band that holds 90 % of the workloads.
+
+    Parameters as those of `workloads`. The band is made of the 5 % and 95 % quantiles of predicted
+    over observed, out of fold. None where nothing was selected.
+    """
+    name, rows = str((cv.get("selected") or {}).get("name")), selected(predictions, cv)
+    rows = rows[rows["predicted"] > 0]
+    if rows.empty:
+        return None
+    ratio = (rows["predicted"] / rows["observed"]).to_numpy(dtype=float)
+    low, high = np.quantile(ratio, [0.05, 0.95])
+    rows = thinned(rows)
+    observed = rows["observed"].to_numpy(dtype=float)
+    ends = np.array([observed.min(), observed.max()])
+    figure = go.Figure()
+    band = {"color": "rgba(28,131,198,0.15)"}
+    figure.add_scatter(
+        x=[*ends, *ends[::-1]],
+        y=[*(ends * low), *(ends * high)[::-1]],
+        fill="toself",
+        fillcolor=band["color"],
+        line={"width": 0},
+        mode="lines",
+        hoverinfo="skip",
+        name=f"90 % of the workloads: {low:.2f} to {high:.2f} of the observed",
+    )
+    figure.add_scatter(
+        x=ends, y=ends, mode="lines", line={"color": NEUTRAL, "width": 1}, name="equal"
+    )
+    many = len(rows) >= WEBGL_FROM
+    kind = go.Scattergl if many else go.Scatter
+    figure.add_trace(
+        kind(
+            x=_short(observed),
+            y=_short(rows["predicted"].to_numpy(dtype=float)),
+            mode="markers",
+            marker={"color": SELECTED, "size": 4 if many else 6, "opacity": 0.6},
+            text=[escape(str(group)) for group in rows["group"]],
+            hovertemplate="%{x:.4~g} → %{y:.4~g}<br>%{text}<extra></extra>",
+            name=escape(name),
+        )
+    )
+    return styled(
+        figure,
+        520,
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        xaxis={"type": "log", "title": {"text": f"observed {escape(unit)}"}},
+        yaxis={"type": "log", "title": {"text": f"predicted {escape(unit)}"}},
+    )
+
+
 def thinned(rows: pd.DataFrame) -> pd.DataFrame:
     """Return at most `SHOWN` of the rows, evenly chosen in their order, the first and the last among them."""
     if len(rows) <= SHOWN:

@@ -51,6 +51,7 @@ from .document import (
     warned,
 )
 from .formats import counted, data_size, duration, formatted, share, shortened, significant
+from .kernel_figures import roofline_figure, timeline_figure
 from .predictions import workload
 from .projection_figures import (
     class_figure,
@@ -169,6 +170,15 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         "classes": Figure(
             partial(class_figure, result), "Time by class: measured, by FLOPS scaling, projected"
         ),
+        "kernels": Figure(
+            partial(timeline_figure, result),
+            "Activities of the GPU over time (of steps the one of median time): as measured above, "
+            "as projected below",
+        ),
+        "efficiency": Figure(
+            partial(roofline_figure, result),
+            "Kernels on the rooflines of both GPUs, as large as their share of the time",
+        ),
         "interval": Figure(
             partial(tornado_figure, result),
             "End-to-end time with one source at its own quantiles, the others as they are",
@@ -190,7 +200,7 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
                 "the memory, of collectives that of the links"
             )
             listing = Listing(table.columns, partial(list, every), "efficiency", told)
-            parts = [listing, replace(table, medium="terminal")]
+            parts = [figures[name], listing, replace(table, medium="terminal")]
         if name == "sweep":
             yield Section("Another target", _sweeps(result, table), "sweep", "Sweep")
         elif name == "grid":

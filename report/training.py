@@ -667,11 +667,11 @@ def _scheme(
             tau = kendalltau(
                 rows_of["observed"], rows_of["predicted"]
             ).statistic  # 1 where all of the order is kept
-            ordered_as = (
-                f"Order: every workload's place by {name} over its observed place (Kendall's tau "
-                f"{tau:.3f})"
+            agreed = (
+                f"Predicted by {name} over observed, and the band of 90 % of the workloads "
+                f"(Kendall's tau of their order: {tau:.3f})"
             )
-            parts.append(Figure(partial(figures.order, predictions, cv), ordered_as, table))
+            parts.append(Figure(partial(figures.parity, predictions, cv, unit), agreed))
     if cv.get("trees"):
         parts.append(
             Figure(
