@@ -63,9 +63,8 @@ GpuOption = Annotated[
         spelt="--gpu --device",
     ),
 ]
-GpusOption = Annotated[
-    Any, _counted("How many GPUs; several numbers make a grid: 1:16 is 1, 2, 4, 8 and 16.")
-]
+HOW_MANY = "How many GPUs; several numbers make a grid: 1:16 is 1, 2, 4, 8 and 16."
+GpusOption = Annotated[Any, _counted(HOW_MANY)]
 TpOption = Annotated[Any, _counted("GPUs that share each layer.", panel=CUTS)]
 PpOption = Annotated[Any, _counted("Stages that the layers are cut into.", panel=CUTS)]
 EpOption = Annotated[Any, _counted("GPUs that share the experts.", panel=CUTS)]
@@ -117,9 +116,7 @@ OutOption = Annotated[
 RankGpuOption = Annotated[
     str, opt.option("GPUs that are asked about: names or TOML files.", "NAME")
 ]
-RankGpusOption = Annotated[
-    Any, _counted("How many GPUs; several numbers make a grid, 1:256 doubles.", False)
-]
+RankGpusOption = Annotated[Any, _counted(HOW_MANY, False)]
 
 
 class _Nameless(typer.Context):

@@ -141,6 +141,9 @@ HostOption = Annotated[
         autocompletion=gpu_names,
     ),
 ]
+TARGET: Final = (
+    "Device to predict: a name or a TOML file; to train and to project also several; to train all."
+)
 TargetOption = Annotated[
     str | None,
     option(

@@ -32,8 +32,8 @@ def command(
     target: Annotated[
         str | None,
         opt.option(
-            "GPUs to project to: names or TOML files, with commas between.",
-            "GPU[,GPU]",
+            opt.TARGET,
+            "GPU",
             shown=False,
             spelt="--target --gpu",
             autocompletion=opt.gpu_names,
