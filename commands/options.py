@@ -142,7 +142,7 @@ HostOption = Annotated[
     ),
 ]
 TARGET: Final = (
-    "Device to predict: a name or a TOML file; to train and to project also several; to train all."
+    "Device to predict: a name or a TOML file; to train over several, their names or all."
 )
 TargetOption = Annotated[
     str | None,
