@@ -120,9 +120,8 @@ class Deployments(Result):
         )
 
     def _repr_html_(self) -> str:
-        lead = self.document().opening[0]
-        said = [f"{getattr(lead, name)}" for name in ("about", "answer", "beneath")]
-        return framed(repr(self)[1:-1], self.table, [": ".join(said[:2]), said[2]])
+        said = [self.command] if self.command else []
+        return framed(repr(self)[1:-1], self.table, said, answer=self.document())
 
 
 def deployments(

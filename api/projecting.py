@@ -243,6 +243,22 @@ class ProjectedTrace(Result):
             f"{high}]>"
         )
 
+    def _repr_html_(self) -> str:
+        projection = self.result.projection
+        by = self.kernels.groupby("name", observed=True, sort=False)
+        times = by[["measured_us", "projected_us"]].sum()
+        table = pd.DataFrame(
+            {
+                "kernel": times.index.astype(str),
+                "count": by.size().to_numpy(),
+                f"{projection.host.name}, µs": times["measured_us"].to_numpy(),
+                f"{projection.target.name}, µs": times["projected_us"].to_numpy(),
+            }
+        )
+        table = table.assign(ratio=table.iloc[:, 3] / table.iloc[:, 2])
+        table = table.sort_values(table.columns[3], ascending=False, kind="stable")
+        return framed(repr(self)[1:-1], table, answer=self.document())
+
 
 def project(trace: Path | str, target: Device | None = None, **choices: Any) -> ProjectedTrace:
     """Project a profiled trace to another GPU.
@@ -309,7 +325,7 @@ class Projections(tuple[ProjectedTrace, ...]):
         return f"<Projections: {len(self)}>"
 
     def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
+        return framed(repr(self)[1:-1], self.table, answer=self.document())
 
 
 def project_each(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,8 +13,8 @@ import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from ..remarks import visible
-from .document import Bars, Column, Document, Line, Lines, Listing, Section
-from .formats import NONE, clock, counted, shortened, significant
+from .document import Bars, Column, Document, Headline, Line, Lines, Listing, Section
+from .formats import NONE, clock, counted, shortened, significant, told_apart
 from .html import frame
 
 if TYPE_CHECKING:
@@ -23,13 +24,20 @@ MOST: Final = 1000  # rows that a frame holds
 _WIDTH: Final = 40  # characters of a text
 _FEW: Final = 8  # values of a dictionary that are written out
 _LINE: Final = 100  # characters of a line of progress
+_CARD: Final = 150  # pixels of an answer
 _HEIGHT: Final = (110, 31, 460)  # pixels of a frame: beside its rows, of a row, at most
 
 
 def framed(
-    title: str, table: pd.DataFrame, said: Sequence[str] = (), bars: Bars | None = None
+    title: str,
+    table: pd.DataFrame,
+    said: Sequence[str] = (),
+    bars: Bars | None = None,
+    answer: Document | None = None,
 ) -> str:
     """Return a table under a title, bars before and sentences below it, as HTML for the output of a notebook's cell.
+
+    The headlines of an ``answer`` stand before all of it.
 
     Columns without a value are left out, and those with one value for all rows stand in the title.
 
@@ -60,14 +68,22 @@ def framed(
     ]
     rows = Listing(heads, lambda: [_texts(shown[name]) for name in shown], "rows")
     drawn = [] if bars is None else [bars]
+    cards = []
+    if answer is not None:
+        for part in answer.opening:
+            if isinstance(part, Headline) and part.medium != "terminal":
+                cards.append(part)
     document = Document(
         title=title,
+        opening=cards,
         sections=[Section("", [*drawn, rows, Lines(lines, "list")])],
         data={},
         framed=True,
     )
     least, each, most = _HEIGHT
-    beside = 40 + 26 * len(bars.bars) if bars else 0
+    beside = _CARD * len(cards)
+    if bars:
+        beside += 40 + 26 * len(bars.bars)
     return frame(document, min(least + each * len(shown) + 26 * len(lines), most) + beside)
 
 
@@ -116,22 +132,47 @@ def _told(value: object) -> str:
 def notebook_progress(title: str) -> Report | None:
     """Return what shows progress under the cell of a notebook that runs; None outside of one.
 
-    It writes over one line of the cell's output, which every kind of notebook shows, whatever
-    widgets it has.
+    It is one output of the cell, which every kind of notebook shows, whatever widgets it has: a bar
+    while it runs, a line once it is done. An export has that line alone.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None or not hasattr(shell, "kernel"):
         return None
+    from IPython.display import display  # here: only notebooks have it
+
+    shown: list[Any] = []
 
     def draw(done: int, total: int, label: str, eta_seconds: float) -> None:
+        left = ""
         if done < total and math.isfinite(eta_seconds):
             left = f", about {clock(eta_seconds)} left"
+        if done == total:
+            label = ""
+        line = visible(f"{title}: {done} of {total}{left} {label}").strip()[:_LINE]
+        state = _Progress(line, done, total)
+        if shown:
+            shown[0].update(state)
         else:
-            left = ""
-        line = visible(f"{title}: {done} of {total}{left} {label}")[:_LINE]
-        print(f"\r{line:<{_LINE}}", end="\n" if done == total else "", file=sys.stderr, flush=True)
+            shown.append(display(state, display_id=True))
 
     return draw
+
+
+class _Progress:
+    """What progress looks like in the output of a cell."""
+
+    def __init__(self, line: str, done: int, total: int) -> None:
+        self._line, self._done, self._total = line, done, total
+
+    def __repr__(self) -> str:
+        return self._line
+
+    def _repr_html_(self) -> str:
+        line = escape(self._line)
+        if self._done == self._total:
+            return f"<small>{line}</small>"
+        bar = f'<progress value="{self._done}" max="{self._total}"></progress>'
+        return f"{bar} <small>{line}</small>"
 
 
 def _texts(values: pd.Series) -> list[str]:
@@ -141,4 +182,15 @@ def _texts(values: pd.Series) -> list[str]:
             NONE if pd.isna(value) else f"{value:,.0f}" if whole else significant(value)
             for value in values
         ]
-    return [NONE if pd.isna(value) else shortened(str(value), _WIDTH) for value in values]
+    words = [None if pd.isna(value) else str(value) for value in values]
+    alike: dict[str, set[str]] = {}
+    for word in words:
+        if word is not None:
+            alike.setdefault(shortened(word, _WIDTH), set()).add(word)
+    texts = []
+    for word in words:
+        if word is None:
+            texts.append(NONE)
+        else:
+            texts.append(told_apart(word, alike[shortened(word, _WIDTH)], _WIDTH))
+    return texts

@@ -155,7 +155,7 @@ class Result:
         return f"<{type(self).__name__}: {'; '.join([whole.title, *answers])}>"
 
     def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table)
+        return framed(repr(self)[1:-1], self.table, answer=self.document())
 
 
 class Shown(Result):

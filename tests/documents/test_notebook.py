@@ -46,8 +46,10 @@ def test_results_are_pages_in_their_cells(executed: list[list[dict[str, Any]]]) 
 
 @pytest.mark.no_cover
 def test_training_shows_its_progress(executed: list[list[dict[str, Any]]]) -> None:
-    shown = "".join(output["text"] for output in executed[1] if output["output_type"] == "stream")
-    done, total = shown.split("\r")[-1].split(": ")[1].split(" ")[0:3:2]
+    assert [output for output in executed[1] if output["output_type"] == "stream"] == []
+    shown = [output for output in executed[1] if output["output_type"] == "display_data"]
+    (line,) = (output["data"]["text/plain"] for output in shown)
+    done, total = line.split(": ")[1].split(" ")[0:3:2]
     assert done == total
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from html import unescape
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,8 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import DataError
-from flopcast.report.notebook import MOST, framed
+from flopcast.report.document import Document, Headline
+from flopcast.report.notebook import MOST, framed, notebook_progress
 
 
 def test_what_is_the_same_in_every_row_is_said_once_and_what_is_empty_not_at_all() -> None:
@@ -67,3 +70,50 @@ def test_a_missing_file_is_named_before_a_missing_device() -> None:
     for call in (fc.train, fc.validate, fc.read):
         with pytest.raises(DataError, match=r"nofile\.csv: no such file"):
             call("nofile.csv")
+
+
+def test_the_answer_stands_before_the_table() -> None:
+    answer = Document(
+        opening=[
+            Headline("end to end", "quick on MI355X", "slow on MI300X", "0.67 of the time"),
+            Headline("of terminals", "hidden", medium="terminal"),
+        ],
+        data={},
+    )
+    page = unescape(framed("Times", pd.DataFrame({"m": [1]}), answer=answer))
+    assert page.index("on MI355X") < page.index(">m</th>")
+    assert "hidden" not in page
+
+
+def test_names_that_are_cut_stay_different() -> None:
+    names = [f"{'a' * 40}{size}{'z' * 40}" for size in ("16x16", "32x16")]
+    page = unescape(framed("Times", pd.DataFrame({"kernel": names, "m": [1, 2]})))
+    assert "16x16" in page
+    assert "32x16" in page
+
+
+def test_progress_is_one_output_that_ends_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[object] = []
+
+    class Handle:
+        def update(self, state: object) -> None:
+            shown[-1] = state
+
+    def display(state: object, *, display_id: bool) -> Handle:
+        shown.append(state)
+        return Handle()
+
+    shell = SimpleNamespace(kernel=object())
+    module = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", module)
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    draw = notebook_progress("training")
+    assert draw is not None
+    draw(1, 3, "OLS <b>", 90.0)
+    (state,) = shown
+    assert "<progress" in state._repr_html_()
+    assert "<b>" not in state._repr_html_()
+    draw(3, 3, "OLS", 0.0)
+    (state,) = shown
+    assert "<progress" not in state._repr_html_()
+    assert repr(state) == "training: 3 of 3"
