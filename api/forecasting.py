@@ -345,7 +345,7 @@ def forecast(
     ]
     if model is not None and cases is None and not work and not is_graph(model):
         others = {"run": run or None, "data": data, "where": where, "need": need, **fields}
-        how = {"price": priced, "interval": interval, "seed": seed}
+        how: dict[str, Any] = {"price": priced, "interval": interval, "seed": seed}
         if sure is not None:
             how["sure"] = float(sure)
         return deployments(model, **how, **served, **others)

@@ -9,6 +9,7 @@ from typing import Any
 
 import findings
 import pandas as pd
+import pictures
 
 import flopcast as fc
 from flopcast import models
@@ -56,6 +57,7 @@ def pages(folder: Path) -> None:
         path, text = folder / name, "\n".join(lines) + "\n"
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+    pictures.draw(folder, Path(__file__).parents[1] / "README.md")
 
 
 def columns() -> Iterator[str]:

@@ -745,7 +745,7 @@ def _by_name(kernels: pd.DataFrame) -> list[tuple[str, ...]]:
     sums = by[["count", "measured_us", "projected_us"]].sum()
     sums = sums.assign(bound=by["bound"].first())
     total = float(sums["projected_us"].sum())
-    cells = []
+    cells: list[tuple[str, ...]] = []
     for name, row in sums.sort_values("projected_us", ascending=False, kind="stable").iterrows():
         ratio = None
         if row["measured_us"]:

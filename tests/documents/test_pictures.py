@@ -1,0 +1,28 @@
+"""Pictures of the documentation say what the README says."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_picture_of_accuracy_has_the_errors_of_the_readme(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    pictures = importlib.import_module("pictures")
+    readme = ROOT / "README.md"
+    rows = pictures.accuracies(readme.read_text(encoding="utf-8"))
+    assert len(rows) >= 4
+    pictures.draw(tmp_path, readme)
+    drawn = ElementTree.fromstring((tmp_path / "accuracy.svg").read_text(encoding="utf-8"))
+    bars = [float(bar.get("width", 0)) for bar in drawn.iter("{http://www.w3.org/2000/svg}rect")]
+    errors = [error for row in rows for error in row[1:]]
+    widths = bars[3:]  # after the legend
+    scale = max(widths) / max(errors)
+    assert widths == pytest.approx([scale * error for error in errors], abs=0.1)
