@@ -8,9 +8,9 @@ left out is what the choice is worth.
 The rule is that of one standard error: of the models whose E_out is above the smallest by no more
 than one standard error of the paired difference (over groups, where groups are left out), the one
 named first in ``preference`` is taken: the order of ``Candidate.preference`` in `models.suite`.
-Where none has one (the literature's suite) the smallest wins. What speaks for caution is other
-data, as much as `CAUTION` groups (rows, where rows are left out) of these: of more groups n the
-reach is ``sqrt(CAUTION / n)`` standard errors: it falls as 1/n, like the weight of a prior. A
+Where none has one (the literature's suite) the smallest wins. A prior worth `CAUTION` groups (or
+rows) favours the cautious model: of more groups n the reach is ``sqrt(CAUTION / n)`` standard
+errors. A
 simple law (a baseline) whose E_out is no larger than that of the model so chosen is taken instead
 of it. Chosen by an inlier ratio (`CRITERIA`), the share of rows beyond the threshold takes the
 place of E_out in that rule. With few groups the smallest error of many is mostly luck, and the rule

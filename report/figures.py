@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
-from .formats import percent, shortened
+from .formats import percent, shortened, told_apart
 from .run_folder import beside, ordered, reference
 
 Row = Mapping[str, Any]
@@ -35,6 +35,7 @@ SHOWN = 5000
 DWARFED: Final = (
     30.0  # a ranking whose first value is so many times the median is drawn on a logarithmic axis
 )
+FLATTENED: Final = 10.0  # the same of the errors of groups
 LEAST_APE = 0.01  # smaller errors are drawn here, since the axis is logarithmic, %
 _LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %
 _POINTS: Final = 20_000  # points above which a terminal's chart shows evenly chosen ones
@@ -465,24 +466,32 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
     if exponent:
         figure.add_vline(x=-np.log10(0.05), line={"color": NEUTRAL, "width": 1, "dash": "dot"})
     elif len(values) and values.min() > 0 and values.max() > DWARFED * np.median(values):
-        given = {
-            name: figure.data[0][name] for name in ("x", "y", "text", "customdata", "hovertemplate")
-        }
-        points = {
-            "mode": "markers+text",
-            "textposition": "middle right",
-            "marker": {"color": SELECTED, "size": 11},
-        }
-        figure.data = []
-        figure.add_trace(go.Scatter(**given, **points))
-        figure.update_xaxes(
-            type="log", range=[np.log10(values.min()) - 0.1, np.log10(values.max()) + 0.4]
-        )
+        _as_points(figure, values)
     return figure
 
 
+def _as_points(figure: go.Figure, values: np.ndarray) -> None:
+    """Let the bars of a figure be points on a logarithmic axis, which has room for all the ``values``."""
+    given = {
+        name: figure.data[0][name] for name in ("x", "y", "text", "customdata", "hovertemplate")
+    }
+    points = {
+        "mode": "markers+text",
+        "textposition": "middle right",
+        "marker": {"color": SELECTED, "size": 11},
+    }
+    figure.data = []
+    figure.add_trace(go.Scatter(**given, **points))
+    figure.update_xaxes(
+        type="log", range=[np.log10(values.min()) - 0.1, np.log10(values.max()) + 0.4]
+    )
+
+
 def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go.Figure:
-    """Draw the error of each group as a bar, that of the rule as a mark; rows in the order to show."""
+    """Draw the error of each group as a bar, that of the rule as a mark; rows in the order to show.
+
+    Where one error would flatten most others, all are points on a logarithmic axis.
+    """
     errors = np.array([row.get("e_out") or 0.0 for row in rows])
     marked, look = any(error is not None for error in others), dict[str, Any]()
     if marked:
@@ -493,7 +502,13 @@ def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go
         look["margin"] = {"t": 44}
     labels, texts = [str(row["group"]) for row in rows], [percent(error) for error in errors]
     figure = _bars(labels, errors, texts, "mean error, %", **look)
-    figure.data[0].update(name="flopcast", insidetextanchor="start")
+    known = [float(error) for error in others if error is not None]
+    values = np.array([*errors, *known])
+    if len(values) and values.min() > 0 and values.max() > FLATTENED * np.median(errors):
+        _as_points(figure, values)
+        figure.data[0].update(name="flopcast")
+    else:
+        figure.data[0].update(name="flopcast", insidetextanchor="start")
     if marked:
         marks = {
             "color": BASELINE,
@@ -597,7 +612,7 @@ def _bars(
     """
     places = list(range(len(labels)))
     full = [escape(label) for label in labels]
-    cut = [escape(label if len(label) <= 34 else f"{label[:20]}…{label[-13:]}") for label in labels]
+    cut = [escape(told_apart(label, labels, _LABEL)) for label in labels]
     hover = "%{customdata}: %{text}<extra></extra>"
     bars = {
         "marker": {"color": SELECTED},
@@ -627,6 +642,7 @@ def _bars(
     return styled(figure, 90 + 24 * len(labels), look.pop("legend", {}), **axes, **look)
 
 
+_LABEL: Final = 34  # characters of a label
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 _CLEAR = "rgba(0,0,0,0)"
 _CLOSE, _WIDE = (

@@ -244,3 +244,17 @@ def test_each_way_of_a_learning_curve_is_named_once_beside_it() -> None:
     ]
     names = [one.text for one in figures.learning(pd.DataFrame(rows), 0.9).layout.annotations]
     assert sorted(names) == ["affine 9.0 %", "from the host 7.0 %", "target alone 17.0 %"]
+
+
+def test_one_large_error_leaves_the_others_to_be_seen() -> None:
+    rows = [{"group": f"g{place}", "e_out": error} for place, error in enumerate((924.0, 9.0, 8.0))]
+    drawn = figures.groups(rows, [None] * 3, "rule")
+    assert drawn.layout.xaxis.type == "log"
+    alike = [{"group": f"g{place}", "e_out": error} for place, error in enumerate((12.0, 9.0, 8.0))]
+    assert figures.groups(alike, [None] * 3, "rule").layout.xaxis.type != "log"
+
+
+def test_labels_that_differ_in_their_middle_are_cut_so_that_they_differ() -> None:
+    groups = [f"{'a' * 30}{size}{'z' * 30}" for size in ("16x16", "32x16")]
+    drawn = figures.groups([{"group": one, "e_out": 5.0} for one in groups], [None] * 2, "rule")
+    assert len({*drawn.layout.yaxis.ticktext}) == 2
