@@ -322,7 +322,7 @@ def compare(
         )
         raise DataError(what)
     if len(answers) == len(given):
-        pairs: Sequence[Comparison] = _of_answers(answers, names, interval)
+        pairs: Sequence[Comparison] = _of_answers(answers, _on_targets(answers, names), interval)
     elif any(not isinstance(one, str | Path) or (Path(one) / METRICS).exists() for one in given):
         pairs = _of_runs(
             [_evidence(run, name) for run, name in zip(given, called, strict=True)], names, interval
@@ -338,6 +338,14 @@ def compare(
     if len(pairs) == 1:
         return pairs[0]
     return SeveralComparison(tuple(pairs))
+
+
+def _on_targets(answers: Sequence[dict[str, Any]], names: Sequence[str]) -> Sequence[str]:
+    """Return the targets of projections, which say more than folders, where these differ; else the names."""
+    targets = [str(one.get("target", "")) for one in answers]
+    if all(targets) and len(set(targets)) == len(targets):
+        return targets
+    return names
 
 
 def _of_answers(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -14,12 +16,14 @@ from ..evaluation.paired import PairedDifference, SchemeComparison
 from ..output import SCHEMA
 from ..projection.comparison import FASTER, LEVEL, REMOVED, SAME, SLOWER, Side, TraceChanges
 from ..table.measurements import quantity
+from . import figures
 from .document import (
     Bar,
     Bars,
     Cell,
     Column,
     Document,
+    Figure,
     Headline,
     Line,
     Lines,
@@ -52,6 +56,7 @@ from .predictions import workload
 from .run_folder import simplest
 from .training import asked, left_out, metric, title
 
+DRAWN: Final = 20  # answers that a figure compares
 _GROUPS, _MODELS = 10, 12  # rows of a table on a terminal
 Metrics = Mapping[str, Any]
 
@@ -325,16 +330,16 @@ def traces_document(found: TraceChanges) -> Document:
         trace_sentence(found),
     )
     changed = {PARTS[name]: value for name, value in found.parts.items() if value}
-    largest = max(map(abs, changed.values()), default=1.0)
-    bars = [
-        Bar(
-            name,
-            abs(value) / largest,
-            f"{signed(value, significant)} µs",
-            "good" if value < 0 else "warning",
-        )
-        for name, value in changed.items()
-    ]
+    drawn = Figure(
+        partial(
+            figures.changes,
+            [*changed],
+            [value / 1e3 for value in changed.values()],
+            [(math.nan, math.nan)] * len(changed),
+            "ms",
+        ),
+        "Where the difference comes from: to the left what became shorter",
+    )
     heads = (
         Column("outcome"),
         Column("call", "cut"),
@@ -361,10 +366,10 @@ def traces_document(found: TraceChanges) -> Document:
     return Document(
         title=f"{before.label} and {after.label}",
         lead=times_text(found),
-        opening=[*warned(found.notes), head, Bars("Where the difference comes from", bars)],
+        opening=[*warned(found.notes), head],
         offer="--out FOLDER writes a page with every call",
         sections=[
-            Section("Difference, part by part", [made]),
+            Section("Difference, part by part", [*([drawn] if changed else []), made]),
             Section("Every call", [listing, both], "calls", "Calls"),
             Section("Remarks", [Lines(remarked(found.notes), "list")]),
         ],
@@ -524,7 +529,10 @@ def estimates_document(
         sections=[
             Section(
                 "Answer by answer",
-                [Table(heads, rows(cells), "answer by answer", caption, shown=20)],
+                [
+                    _ratios(found, names),
+                    Table(heads, rows(cells), "answer by answer", caption, shown=20),
+                ],
             )
         ],
         offer="--out FOLDER writes the page",
@@ -537,6 +545,21 @@ def estimates_document(
             "answers": each,
         },
     )
+
+
+def _ratios(found: pd.DataFrame, names: tuple[str, str]) -> Figure:
+    """Draw by how much the second's answers differ from the first's, the first ones of many."""
+    shown = found.head(DRAWN)
+    values = 100 * (shown["ratio"] - 1)
+    lower, upper = 100 * (shown["ratio_lower"] - 1), 100 * (shown["ratio_upper"] - 1)
+    work = partial(
+        figures.changes,
+        [str(what) for what in shown["what"]],
+        values.tolist(),
+        list(zip(lower, upper, strict=True)),
+        f"{names[1]} against {names[0]}, %",
+    )
+    return Figure(work, f"By how much {names[1]} differs from {names[0]}, with intervals")
 
 
 @dataclass(frozen=True)

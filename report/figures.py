@@ -487,6 +487,41 @@ def _as_points(figure: go.Figure, values: np.ndarray) -> None:
     )
 
 
+def changes(
+    names: Sequence[str], values: Sequence[float], limits: Sequence[tuple[float, float]], unit: str
+) -> go.Figure:
+    """Draw changes as bars from zero: what falls to the left, what rises to the right, with intervals where known.
+
+    ``limits`` are lower and upper end of each, NaN where there is none; the first stands on top.
+    """
+    figure = go.Figure()
+    places = list(range(len(names)))
+    numbers = np.asarray(values, dtype=float)
+    ends = np.asarray(limits, dtype=float).reshape(len(names), 2)
+    colours = [SELECTED if value < 0 else BASELINE for value in numbers]
+    error = {
+        "array": ends[:, 1] - numbers,
+        "arrayminus": numbers - ends[:, 0],
+        "color": NEUTRAL,
+        "thickness": 1,
+    }
+    bar: dict[str, Any] = {"orientation": "h", "marker": {"color": colours}, "error_x": error}
+    hover = "%{customdata}: %{x:+.4~g} " + escape(unit) + "<extra></extra>"
+    full = [escape(name) for name in names]
+    figure.add_bar(x=numbers, y=places, customdata=full, hovertemplate=hover, **bar)
+    figure.add_vline(x=0, line={"color": NEUTRAL, "width": 1})
+    ticks = {"tickmode": "array", "tickvals": places, "autorange": "reversed", "showgrid": False}
+    labels = [escape(told_apart(name, names, _LABEL)) for name in names]
+    return styled(
+        figure,
+        90 + 24 * len(names),
+        {},
+        showlegend=False,
+        xaxis={"title": {"text": escape(unit)}},
+        yaxis={"automargin": True, "ticktext": labels, **ticks},
+    )
+
+
 def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go.Figure:
     """Draw the error of each group as a bar, that of the rule as a mark; rows in the order to show.
 

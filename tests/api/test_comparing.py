@@ -17,6 +17,7 @@ from scipy.stats import binom
 import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.evaluation.paired import common_rows, drift
+from flopcast.report.document import Figure
 from flopcast.tests.commands.running import call
 from flopcast.tests.fuzz.corpus import answers
 from flopcast.tests.readers.kineto.made_up import write_trace
@@ -562,3 +563,12 @@ def _with(found: Any, place: tuple[Any, ...], value: Any) -> Any:
         inside = inside[key]
     inside[place[-1]] = value
     return copy
+
+
+def test_projections_are_called_after_their_targets(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "t.json")
+    for target in ("MI355X", "H200"):
+        fc.project(trace, target=target).save(tmp_path / f"to-{target}")
+    found = fc.compare([tmp_path / "to-MI355X", tmp_path / "to-H200"])
+    assert found.names == ("MI355X", "H200 SXM")
+    assert any(isinstance(part, Figure) for one in found.document().sections for part in one.parts)

@@ -258,3 +258,12 @@ def test_labels_that_differ_in_their_middle_are_cut_so_that_they_differ() -> Non
     groups = [f"{'a' * 30}{size}{'z' * 30}" for size in ("16x16", "32x16")]
     drawn = figures.groups([{"group": one, "e_out": 5.0} for one in groups], [None] * 2, "rule")
     assert len({*drawn.layout.yaxis.ticktext}) == 2
+
+
+def test_gains_and_losses_go_to_different_sides() -> None:
+    drawn = figures.changes(["a", "b"], [-2.0, 1.0], [(-3.0, -1.5), (np.nan, np.nan)], "ms")
+    (bars,) = drawn.data
+    assert list(bars.x) == [-2.0, 1.0]
+    assert bars.error_x.array[0] == pytest.approx(0.5)
+    assert bars.error_x.arrayminus[0] == pytest.approx(1.0)
+    assert len(set(bars.marker.color)) == 2
