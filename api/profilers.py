@@ -7,10 +7,12 @@ few of many counters keep the accuracy.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -42,6 +44,7 @@ from ..projection.passes import (
     proof,
 )
 from ..projection.passes import command as command_of
+from ..projection.unprofiled import Profiling, usual
 from ..readers import Options, TraceFailure, read_traces, traces_of
 from ..readers.files import read_parquet
 from ..report.document import Document
@@ -153,6 +156,74 @@ def fidelity(
         trace = with_possible_times(found[0], str(path))
         profiled.append(Profiled.of(label, trace, steps_per_trace))
     return Fidelity.from_fields(comparison.fidelity(profiled, unprofiled_us))
+
+
+_OF_FIDELITY: Final = "give the outcome of `flopcast fidelity`, or a profiler's name"
+
+
+@dataclass(frozen=True)
+class StatedProfiler:
+    """What a user says of the profiler of traces: the outcome of `fidelity`, or a name of `unprofiled.usual`.
+
+    Attributes
+    ----------
+    usual : Profiling or None
+        What a profiler usually adds.
+    steps_us : dict of str to float
+        Label of each trace of `fidelity` -> end-to-end time of a step as profiled.
+    unprofiled_us : float
+        The same without a profiler.
+    source : str
+        Where the outcome of `fidelity` was read.
+    """
+
+    usual: Profiling | None = None
+    steps_us: Mapping[str, float] = field(default_factory=dict)
+    unprofiled_us: float = math.nan
+    source: str = "fidelity"
+
+    @classmethod
+    def of(cls, given: Fidelity | Path | str) -> StatedProfiler:
+        """Return what is given; a DataError says that it is not the JSON of `flopcast fidelity`."""
+        if isinstance(given, Fidelity):
+            return cls._of(given.to_dict(), "fidelity")
+        path = Path(given)
+        if isinstance(given, str) and not path.suffix and not path.exists():
+            return cls(usual(given))
+        try:
+            data = json.loads(path.read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
+            raise DataError(f"cannot be read: {_OF_FIDELITY}", source=str(path)) from error
+        return cls._of(data, str(path))
+
+    @classmethod
+    def _of(cls, data: Any, source: str) -> StatedProfiler:
+        try:
+            steps_us = {}
+            for trace in data["traces"]:
+                steps_us[str(trace["label"])] = trace["end_to_end_per_step_us"]
+            unprofiled_us = data["unprofiled_us"]
+        except (KeyError, TypeError) as error:
+            raise DataError(f"has no traces: {_OF_FIDELITY}", source=source) from error
+        if unprofiled_us is None:
+            raise DataError(
+                "has no unprofiled time: give `fidelity` the time of a step (unprofiled_us)",
+                source=source,
+            )
+        return cls(None, steps_us, unprofiled_us, source)
+
+    def profiling(self, label: str) -> Profiling:
+        """Return what is stated of a trace; a DataError says that `fidelity` did not see it."""
+        if self.usual is not None:
+            return self.usual
+        for own, step_us in self.steps_us.items():
+            if own == label or Path(own).name == Path(label).name:
+                return Profiling(own, self.source, share=self.unprofiled_us / step_us)
+        labels = ", ".join(self.steps_us)
+        raise DataError(
+            f"says nothing of {label}, only of {labels}: give `fidelity` this trace too",
+            source=self.source,
+        )
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from ..output import FILES, check_output, dumps, replacing, whole_folder
 from ..projection.chakra_export import SPREAD, tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths, World, world_of
+from ..projection.comparison import Fidelity
 from ..projection.job import Job
 from ..projection.job import project_job as job_of
 from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
@@ -33,7 +34,8 @@ from ..projection.result import critical_us, result_of
 from ..projection.roofs import counters, measured_power
 from ..projection.sweep import Sweep, parse_sweeps
 from ..projection.uncertainty import check_sample
-from ..projection.whole_trace import Gaps, Laws, Projection, host_of, projected_times
+from ..projection.unprofiled import Profiling
+from ..projection.whole_trace import Gaps, Laws, Projection, Unprofiled, host_of, projected_times
 from ..readers import Measurements, Options, traces_of
 from ..readers.labels import known_gpu
 from ..report.document import Document, footer
@@ -53,7 +55,7 @@ from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device, several_devices
 from .predicting import RunLike
-from .profilers import read_durations
+from .profilers import StatedProfiler, read_durations
 from .tables import Data, items, load_measurements, paths_of
 
 if TYPE_CHECKING:
@@ -92,6 +94,11 @@ class ProjectedTrace(Result):
     def projected_us(self) -> float:
         """End-to-end time on the target."""
         return self.result.uncertainty.nominal_us
+
+    @property
+    def unprofiled(self) -> Unprofiled | None:
+        """What of the CPU's work is not the profiler's, where that was stated (``fidelity``); else None."""
+        return self.result.projection.laws.unprofiled
 
     @property
     def interval_us(self) -> tuple[float, float]:
@@ -393,6 +400,7 @@ def project_traces(
     default: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
     need: float | None = None,
+    fidelity: Fidelity | Path | str | None = None,
     interval: float = 0.9,
     samples: int = 256,
     seed: int = 0,
@@ -458,6 +466,11 @@ def project_traces(
     need : float, optional
         Half-width that is asked for: 0.1 says whether the time is known within ±10 %, and else
         which measurements would reach that (`projection.uncertainty.need_of`).
+    fidelity : Fidelity, path or str, optional
+        What the profiler adds, which is taken out of the CPU's work: the outcome of `fc.fidelity`
+        with the unprofiled time, or its JSON; or the name of a profiler, for what it usually adds
+        (`projection.unprofiled`). The answer is then of the trace as it would run; as profiled
+        stands beside it.
     interval, samples, seed
         Of the interval.
 
@@ -492,9 +505,12 @@ def project_traces(
     )
     if laws.world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
-    if wanted == [None] and laws.world is None and not sweeps and durations is None:
+    changed = laws.world, durations, fidelity
+    if wanted == [None] and not sweeps and all(one is None for one in changed):
         raise ParameterError(
-            "target", "must name a GPU where neither ranks, network, a figure nor durations change"
+            "target",
+            "must name a GPU where neither ranks, network, a figure, durations nor the profiler "
+            "change",
         )
     reading = Options(
         defaults=values.assigned("default", default),
@@ -502,7 +518,8 @@ def project_traces(
         renames=values.assigned("rename", rename),
     )
     measured = items(correct, "correct")
-    inputs = [Inputs(laws, one, known, reading, measured, durations) for one in wanted]
+    profiler = None if fidelity is None else StatedProfiler.of(fidelity)
+    inputs = [Inputs(laws, one, known, reading, measured, durations, profiler) for one in wanted]
     watts = items(power, "power")
     if watts:
         watts = measured_power(load_measurements(watts, rename=rename).frame)
@@ -610,6 +627,7 @@ class Inputs:
     options: Options
     correct: Sequence[Path | pd.DataFrame | Measurements]
     durations: Path | str | pd.DataFrame | None = None
+    profiler: StatedProfiler | None = None
 
     def read(
         self, traces: Sequence[Path | str | Sequence[Path | str]]
@@ -645,6 +663,12 @@ class Inputs:
             return with_durations(trace, self.passes)
         except DataError as error:
             raise error.within(source) from error
+
+    def profiling(self, label: str) -> Profiling | None:
+        """Return what is stated of the profiler of a trace, if anything is."""
+        if self.profiler is None:
+            return None
+        return self.profiler.profiling(label)
 
     @cached_property
     def measured(self) -> pd.DataFrame | None:
@@ -735,7 +759,14 @@ def _projected_to(
     trace = trace if retimed is None else retimed.trace
     try:
         result = result_of(
-            label, trace, host, inputs.target or host, laws[host.name], sweeps=sweeps, **choices
+            label,
+            trace,
+            host,
+            inputs.target or host,
+            laws[host.name],
+            sweeps=sweeps,
+            profiling=inputs.profiling(label),
+            **choices,
         )
     except DataError as error:
         if isinstance(error, ParameterError):

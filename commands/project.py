@@ -96,6 +96,12 @@ def command(
             "Durations measured in passes (`flopcast plan`), for those of the trace.", "DATA"
         ),
     ] = None,
+    fidelity: Annotated[
+        str | None,
+        opt.option(
+            "Take the profiler out: JSON of `flopcast fidelity`, or torch, rpd, ...", "RUN|NAME"
+        ),
+    ] = None,
     phases: Annotated[
         bool,
         opt.option(
@@ -159,6 +165,7 @@ def command(
         "sweep": sweep or (),
         "power": power or (),
         "need": need,
+        "fidelity": fidelity,
     }
     if together:
         drawn = {"chakra": chakra, "interval": interval != 0.9, "samples": samples != 256}

@@ -79,6 +79,7 @@ VERBS: Final = {
     "fidelity": Verb(
         160,
         ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --steps-per-trace 5",),
+        suffixes=(".json",),
     ),
     "advise": Verb(
         70,

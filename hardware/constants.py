@@ -45,6 +45,12 @@ def constant(name: str) -> Constant:
     return _known()[name]
 
 
+def constants_of(table: str) -> list[str]:
+    """Return the names of the constants of a table of hardware/constants.toml, without the table's."""
+    start = f"{table}."
+    return [name.removeprefix(start) for name in _known() if name.startswith(start)]
+
+
 def read_constants(text: str) -> dict[str, Constant]:
     """Return the constants of a TOML file by their names, ``table.name``, in the order of the file."""
     found: dict[str, Constant] = {}

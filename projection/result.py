@@ -69,6 +69,7 @@ from .uncertainty import (
     parse_sigmas,
     uncertainty_of,
 )
+from .unprofiled import Profiling, without_profiler
 from .whole_trace import (
     BOUND,
     CATEGORY,
@@ -456,6 +457,7 @@ def result_of(
     phases: bool = False,
     power: Mapping[tuple[str, str], Power] | None = None,
     need: float | None = None,
+    profiling: Profiling | None = None,
 ) -> Result:
     """Project a trace, and gather what is to be said of it.
 
@@ -463,8 +465,9 @@ def result_of(
     states them (`uncertainty.parse_sigmas`), ``sweeps`` figures of the target to change, one after
     the other; level, samples and seed are those of the interval (`uncertainty.propagate`); with
     ``phases`` a few repeats of each phase of the trace are projected for all (`phases.fold`), where
-    any repeats; ``power`` is as for `roofs.energy_of`, ``need`` as for `uncertainty.need_of`. A
-    DataError as for `project_trace`, `parse_sigmas` and `propagate`.
+    any repeats; ``power`` is as for `roofs.energy_of`, ``need`` as for `uncertainty.need_of`;
+    ``profiling`` says what the profiler added, which is taken out (`unprofiled`). A DataError as
+    for `project_trace`, `parse_sigmas` and `propagate`.
     """
     trace, ends = with_ends_cut(trace)
     folded = fold(trace) if phases else None
@@ -472,6 +475,8 @@ def result_of(
     projection = replace(
         project_trace(short, host, target, laws, folded=folded), doubts=doubts_of(trace)
     )
+    if profiling is not None:
+        projection = without_profiler(projection, profiling)
     published = project_trace(
         short,
         host,
@@ -623,6 +628,8 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
             "cpu_speed"
         )
         notes.append(remark("cpu-taken-as-fast", text, sigma=CPU_SIGMA))
+    if (unprofiled := projection.laws.unprofiled) is not None and unprofiled.note is not None:
+        notes.insert(0, unprofiled.note)
     if (world := projection.laws.world) is not None:
         rows = projection.activities
         resized = (rows[LAW] == ALPHA_BETA).any()

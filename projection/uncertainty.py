@@ -310,8 +310,14 @@ CPU: Final = "cpu_speed"
 
 
 GAPS: Final = "gaps"
+PROFILER: Final = "profiler"
 DOUBT: Final = "trace"
-_NAMES: Final = {CPU: "CPU speed", GAPS: "gaps of unknown cause", DOUBT: "what the trace lacks"}
+_NAMES: Final = {
+    CPU: "CPU speed",
+    PROFILER: "what the profiler adds",
+    GAPS: "gaps of unknown cause",
+    DOUBT: "what the trace lacks",
+}
 
 
 def source_name(source: str) -> str:
@@ -348,9 +354,10 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
       change of device.
     - The CPU's speed, unless the trace has no calls of the CPU: `CPU_SIGMA`, `CPU_STATED_SIGMA`
       where the user states it.
+    - What the profiler adds to the CPU's work, where that is taken out (`unprofiled`).
     - The time before activities whose cause the trace does not say (`pace_of`): `GAP_SIGMA`. None
       where the device stays.
-    - What the user states: a class, `cpu_speed`, `gaps`, or a figure of the target (`SPECS`).
+    - What the user states: a class, `cpu_speed`, `profiler`, `gaps`, or a figure of the target (`SPECS`).
 
     ``stated`` are standard deviations of ln, by class, `CPU` or figure; they go before those known.
     """
@@ -368,6 +375,8 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
         else:
             known = CPU_STATED_SIGMA
         factors.append(Factor(CPU, "cpu", stated.get(CPU, known)))
+    if (unprofiled := projection.laws.unprofiled) is not None:
+        factors.append(Factor(PROFILER, "cpu", stated.get(PROFILER, unprofiled.sigma)))
     if pace_of(projection):
         if projection.host == projection.target:
             unstated = 0.0
@@ -449,7 +458,10 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
 
 def names_of(projection: Projection) -> list[str]:
     """Return the names under which a user may state uncertainties."""
-    return [*sorted(set(class_of(projection.activities))), CPU, GAPS, *SPECS]
+    names = [*sorted(set(class_of(projection.activities))), CPU, GAPS, *SPECS]
+    if projection.laws.unprofiled is not None:
+        names.append(PROFILER)
+    return names
 
 
 def uncertainty_of(
@@ -480,20 +492,21 @@ def uncertainty_of(
     for number, factor in enumerate(factors):
         if factor.group == "spec":
             powers[number] = exponents(projection, factor.name, codes)
-        elif factor.name not in (CPU, GAPS):
+        elif factor.name not in (CPU, PROFILER, GAPS):
             powers[number] = [name == factor.name for name, _ in cases]
 
     def simulate(draws: FloatArray) -> FloatArray:
         scale = np.exp(np.einsum("rf,fg->rg", np.log(draws), powers))
-        cpu, gaps = (
-            draws[:, place[name]] if name in place else np.ones(len(draws)) for name in (CPU, GAPS)
+        cpu, profiler, gaps = (
+            draws[:, place[name]] if name in place else np.ones(len(draws))
+            for name in (CPU, PROFILER, GAPS)
         )
         spans = spans_us(
             projection.target_graph,
             projection.projected_ns,
             scale,
             groups,
-            projection.cpu * cpu,
+            projection.cpu * cpu * profiler,
             projection.spans_us,
             pace,
             gaps,
@@ -559,7 +572,7 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
         zip(table["name"].astype(str), table["sigma"], strict=True)
     ):
         law, _, corrected = law_of.get(name, "").partition("+")
-        if name in (*SPECS, DOUBT) or law == MODEL or f"+{corrected}" == PAIRED:
+        if name in (*SPECS, PROFILER, DOUBT) or law == MODEL or f"+{corrected}" == PAIRED:
             continue  # a correction is not asked where a run answers, nor needed where the very problem was measured
         spreads = [error.spread for error in ERRORS if (error.law, error.op_class) == (law, name)]
         if name == CPU:

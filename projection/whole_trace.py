@@ -17,6 +17,7 @@ from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU
 from ..laws.applied import check_law
 from ..laws.base import overheads_of
+from ..remarks import Remark
 from ..traces.dispatches import call_table, empty_calls
 from ..traces.doubts import NO_DOUBTS, Doubts, doubts_of
 from ..traces.summary import Annotated
@@ -64,6 +65,19 @@ CATEGORY, FACTOR, LAW, WHY, BOUND, SIGMA, QUEUED = (
 
 
 @dataclass(frozen=True)
+class Unprofiled:
+    """What of the CPU's work of a trace is not the profiler's (`unprofiled.without_profiler`)."""
+
+    profiler: str  # the profiler, or the trace of which it was measured
+    source: str
+    kept: float  # time of the CPU's work without the profiler over that with it
+    sigma: float  # standard deviation of its logarithm
+    host_us: float  # end-to-end time on the host without the profiler
+    profiled_us: float  # on the target, with the CPU's work as profiled
+    note: Remark | None = None  # why the statement does not fit the trace
+
+
+@dataclass(frozen=True)
 class Laws:
     """How a trace is projected."""
 
@@ -82,6 +96,7 @@ class Laws:
     world: World | None = (
         None  # other ranks, another network: collectives go by `collective_laws.world_factors`
     )
+    unprofiled: Unprofiled | None = None  # the CPU works without the profiler; None: as profiled
 
     def __post_init__(self) -> None:
         check_law(self.compute)
@@ -189,6 +204,13 @@ class Projection:
         return float(np.diff(edges[0]) @ self.stretch) / 1000.0
 
     @property
+    def host_us(self) -> float:
+        """End-to-end time on the host: as measured, or without the profiler, where that is stated."""
+        if self.laws.unprofiled is None:
+            return self.measured_us
+        return self.laws.unprofiled.host_us
+
+    @property
     def busy_us(self) -> float:
         """Measured time in which anything that counts ran."""
         return float((self.own_ns * self.weights).sum()) / 1000.0
@@ -285,6 +307,8 @@ def project_trace(
     if not graph.duration_ns[counted].any():
         raise DataError("no activity of the trace has a duration: there is nothing to project")
     cpu = 1.0 / (laws.cpu_speed or 1.0)
+    if laws.unprofiled is not None:
+        cpu *= laws.unprofiled.kept
     projection = Projection(
         host,
         target,

@@ -109,6 +109,7 @@ def projection_document(result: Result) -> Document:
         phases = [str(result.phases.note)]
     need = [] if result.need is None else [str(result.need.told)]
     said = [
+        *profiled(projection),
         *need,
         str(result.verdict),
         *phases,
@@ -119,7 +120,7 @@ def projection_document(result: Result) -> Document:
     head = Headline(
         "end to end",
         f"{duration(unsure.nominal_us)} on {target_of(projection)}",
-        f"{duration(projection.measured_us)} on {projection.host.name}",
+        f"{duration(projection.host_us)} on {projection.host.name}",
         answer(result),
     )
     title = f"{result.label} on {projection.target.name}"
@@ -144,12 +145,31 @@ def answer(result: Result) -> str:
         f"{duration(totals['sum'])} added up, {duration(totals['replay'])} replayed in the same way"
     )
     reach = f"{duration(unsure.lower_us)} and {duration(unsure.upper_us)}"
-    ratio = unsure.nominal_us / result.projection.measured_us
+    projection = result.projection
+    ratio = unsure.nominal_us / projection.host_us
+    if projection.laws.unprofiled is None:
+        host = "the measured time"
+    else:
+        host = "the time without the profiler"
     return (
-        f"{ratio:.3f} of the measured time; between {reach} ({100 * unsure.level:g} % interval, "
+        f"{ratio:.3f} of {host}; between {reach} ({100 * unsure.level:g} % interval, "
         "accuracy band "
         f"{unsure.band}). FLOPS scaling, the published rule, says {published}."
     )
+
+
+def profiled(projection: Projection) -> list[str]:
+    """Say what the times are as profiled, and what was taken out, where the profiler was."""
+    told = projection.laws.unprofiled
+    if told is None:
+        return []
+    reach = "" if not told.sigma else f" (± {share(told.sigma)}, 1 σ)"
+    return [
+        f"as it would run without the profiler: {share(1 - told.kept)} of the CPU's work is taken "
+        f"for that of {told.profiler}{reach}",
+        f"as profiled: {duration(projection.measured_us)} on {projection.host.name}, "
+        f"{duration(told.profiled_us)} on {target_of(projection)}",
+    ]
 
 
 def narrower(result: Result) -> list[str]:
@@ -269,6 +289,7 @@ def data(result: Result) -> dict[str, Any]:
             "world": None if laws.world is None else asdict(laws.world),
         },
         "measured_us": result.projection.measured_us,
+        "unprofiled": _unprofiled_json(result.projection),
         "projected_us": unsure.nominal_us,
         "published_us": result.published.totals["sum"],
         "interval": {
@@ -324,6 +345,13 @@ def data(result: Result) -> dict[str, Any]:
         "grid": None if result.grid is None else records(result.grid),
         "notes": [*map(repr, (*result.first, *result.notes))],
     }
+
+
+def _unprofiled_json(projection: Projection) -> dict[str, Any] | None:
+    told = projection.laws.unprofiled
+    if told is None:
+        return None
+    return asdict(told) | {"note": None if told.note is None else str(told.note)}
 
 
 def in_words(table: pd.DataFrame) -> pd.DataFrame:
