@@ -4,7 +4,7 @@ Kernels measured on two GPUs by tuners and benchmarks (AITER, MIOpen, NeuSight's
 models profiled on MI300X and H100 by PyTorch. A trained model, and a correction, never see what
 they are judged by: groups of the cross-validation, or the pair of traces, are left out.
 ``--errors`` prints the rows of projection/law_errors.toml, ``--pairs`` what its ``pair`` is from
-(with the tables of AIConfigurator, which are fetched).
+(both with the tables of AIConfigurator, which are fetched).
 """
 
 from __future__ import annotations
@@ -96,6 +96,19 @@ def paired(campaign: Campaign, data: Path) -> pd.DataFrame:
     return pair_rows(found.frame, campaign.host, campaign.target).paired
 
 
+FETCHED = ((H100, H200), (H100, B200), (H100, "L40S"))
+
+
+def fetched_pairs() -> Iterator[tuple[Campaign, str, pd.DataFrame]]:
+    """Yield BF16 products and attention of vLLM that two GPUs ran, of the tables of AIConfigurator."""
+    root = fetch_aiconfigurator()
+    for host, target in FETCHED:
+        for op in ("gemm", "attention"):
+            where = {"op": [op], "dtype_a": ["bf16"], "engine": ["vllm"], "device": [host, target]}
+            frame = read([root], where=where).frame
+            yield Campaign("vLLM", (), host, target), op, pair_rows(frame, host, target).paired
+
+
 def law_rows(campaign: Campaign, table: pd.DataFrame, *, by_dtype: bool) -> Iterator[Cells]:
     """Yield one row per law and class: bias and spread of ln(measured / projected), totals and mean error, %."""
     devices = Pair.of(find(campaign.host), find(campaign.target))
@@ -141,6 +154,53 @@ def _errors(measured: np.ndarray, projected: np.ndarray) -> Cells:
     """Return the error of the total and the mean absolute error of the rows, both in %."""
     each = np.abs(projected / measured - 1)
     return {"total": 100 * (projected.sum() / measured.sum() - 1), "each": 100 * float(each.mean())}
+
+
+LEAST_SHARE = 0.02
+"""Of the time of a trace, on either GPU, from which on a class of it tells how a law errs."""
+
+
+def class_rows(data: Path) -> Iterator[Cells]:
+    """Yield one row per law and class of the models that both GPUs ran: bias and spread of ln(measured / projected).
+
+    What is compared are the times of all kernels of a class in a trace: which kernels there are
+    differs between the GPUs. A projection the other way errs the other way: it counts with its sign
+    turned.
+    """
+    names = sorted(path.name for path in (data / TRACES[H100]).glob("*.json.gz"))
+    found = []
+    for host, target, sign in ((MI300X, H100, 1.0), (H100, MI300X, -1.0)):
+        for name in names:
+            own, there = (kernels(data / TRACES[device] / name) for device in (host, target))
+            after = class_us(there, np.ones(len(there)))
+            for law in LAWS:
+                factors = compute_factors(own, find(host), find(target), law)
+                by_law_asked = factors["law"].eq(law).groupby(own["op_class"].astype(str)).mean()
+                projected = class_us(own, factors["factor"].to_numpy())
+                table = pd.DataFrame({"measured": after, "projected": projected}).dropna()
+                most = (table / table.sum()).max(axis=1) >= LEAST_SHARE
+                asked = by_law_asked.reindex(table.index) > 0.5
+                table = table[most & asked]
+                errors = sign * np.log(table["measured"] / table["projected"])
+                for op_class, error in errors.items():
+                    found.append({"law": law, "class": str(op_class), "error": float(error)})
+    head: Cells = {"campaign": "traces", "host": MI300X, "target": H100}
+    for (law, op_class), part in pd.DataFrame(found).groupby(["law", "class"], sort=True):
+        errors = part["error"]
+        row: Cells = {
+            "law": str(law),
+            "class": str(op_class),
+            "n": len(errors),
+            "bias": float(errors.mean()),
+            "spread": float(errors.std(ddof=0)),
+        }
+        yield head | row
+
+
+def class_us(table: pd.DataFrame, factor: np.ndarray) -> pd.Series:
+    """Return the time of the activities of each class, each times a factor, µs."""
+    time_us = table["duration_ns"].to_numpy(dtype=float) / 1e3 * factor
+    return pd.Series(time_us).groupby(table["op_class"].astype(str).to_numpy()).sum()
 
 
 def trained_row(data: Path) -> Cells:
@@ -315,6 +375,13 @@ def _show(options: argparse.Namespace) -> None:
         [row for case in measured for row in law_rows(*case, by_dtype=not options.errors)]
     )
     if options.errors:
+        of_vllm = [
+            row
+            for campaign, _, table in fetched_pairs()
+            for row in law_rows(campaign, table, by_dtype=False)
+        ]
+        parts = [rows, pd.DataFrame(class_rows(options.data)), pd.DataFrame(of_vllm)]
+        rows = pd.concat(parts, ignore_index=True)
         print("\n".join(entries(rows)))
         return
     rows = pd.concat([rows, pd.DataFrame([trained_row(options.data)])], ignore_index=True)

@@ -211,6 +211,9 @@ class Affine(Law):
     name = "affine"
     needs = ("peak_tflops", "memory_bw_gbs")
     source = "fixed times of public traces (hardware/constants.toml), hardware/measured.csv"
+    power = (
+        0.5  # of the share that the roofline explains; 1 scales that share alone, 0 all of the time
+    )
 
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return ``t' / t``."""
@@ -224,7 +227,8 @@ class Affine(Law):
         blind = np.isnan(law.factor) & ~rows.known & (rows.direction == "")
         shares = memory_shares(pair.host, pair.target)
         with np.errstate(divide="ignore", invalid="ignore"):  # a kernel that is all fixed time
-            explained = np.sqrt(np.minimum(own.roofline_us / (rows.host_us - kept), 1.0))
+            share = np.minimum(own.roofline_us / (rows.host_us - kept), 1.0)
+        explained = share**self.power
         explained = np.where(blind, BLIND_SHARE, explained)
         rates = np.where(blind, memory.factor * shares[0] / shares[1], law.factor)
         clocks, missing = ratio(pair.host, pair.target, "boost_mhz")
