@@ -14,12 +14,14 @@ import pandas as pd
 from scipy.special import ndtri
 
 from .. import values
+from ..datasets.embedded import H100_H200, default_paths
 from ..errors import DataError, ParameterError, check_number
 from ..evaluation.advising import check_need
 from ..evaluation.trained_model import TrainedModel
 from ..hardware import GPU, NETWORK_FIGURES, Network
 from ..hardware.networks import NODE_GPUS, parse_network
 from ..output import FILES, check_output, dumps, replacing, whole_folder
+from ..projection.advice import tracks as saved_track
 from ..projection.chakra_export import SPREAD, tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths, World, world_of
@@ -144,6 +146,13 @@ class ProjectedTrace(Result):
         return self.result.energy
 
     @property
+    def advice(self) -> pd.DataFrame | None:
+        """What to make faster, where that was asked (`projection.advice.Advice.table`); else None."""
+        if self.result.advice is None:
+            return None
+        return self.result.advice.table
+
+    @property
     def classes(self) -> pd.DataFrame:
         """One row per class of kernels (`projection.result.class_table`)."""
         return self.result.classes
@@ -203,6 +212,10 @@ class ProjectedTrace(Result):
         tracks = [
             (name, times + origin, values) for name, times, values in counters(projection, rates)
         ]
+        if self.result.advice is not None and tracks:
+            edges_us = (tracks[0][1] - origin) / 1e3
+            name, times, shares = saved_track(projection, self.result.advice, edges_us)
+            tracks.append((name, times + origin, shares))
         save_projection(folder, self.document(), projection, self.kernels, drawn, made, tracks)
 
     def save_chakra(self, folder: Path | str, *, overwrite: bool = False) -> None:
@@ -401,6 +414,8 @@ def project_traces(
     rename: Mapping[str, str] | None = None,
     need: float | None = None,
     fidelity: Fidelity | Path | str | None = None,
+    advice: bool = False,
+    best: Data | Sequence[Data] = (),
     interval: float = 0.9,
     samples: int = 256,
     seed: int = 0,
@@ -471,6 +486,11 @@ def project_traces(
         with the unprofiled time, or its JSON; or the name of a profiler, for what it usually adds
         (`projection.unprofiled`). The answer is then of the trace as it would run; as profiled
         stands beside it.
+    advice : bool
+        Whether to say what to make faster: the calls that cost most against the best measured
+        kernels of the same work (`projection.advice`).
+    best : path, DataFrame or a list of these
+        Measured kernels for ``advice``, beside those that ship.
     interval, samples, seed
         Of the interval.
 
@@ -505,12 +525,14 @@ def project_traces(
     )
     if laws.world is None and any(plan.figure in NETWORK_FIGURES for plan in sweeps):
         laws = replace(laws, world=World(*(Network(node_gpus=ranks_per_node),) * 2))
-    changed = laws.world, durations, fidelity
+    compared = items(best, "best")
+    asked = advice or compared
+    changed = laws.world, durations, fidelity, asked or None
     if wanted == [None] and not sweeps and all(one is None for one in changed):
         raise ParameterError(
             "target",
             "must name a GPU where neither ranks, network, a figure, durations nor the profiler "
-            "change",
+            "change, and no advice is asked",
         )
     reading = Options(
         defaults=values.assigned("default", default),
@@ -529,7 +551,7 @@ def project_traces(
         uncertainty = ",".join(
             f"{name}={sigma}" for name, sigma in values.assigned("uncertainty", uncertainty).items()
         )
-    drawn = {
+    drawn: dict[str, Any] = {
         "stated": uncertainty,
         "level": interval,
         "samples": samples,
@@ -537,7 +559,19 @@ def project_traces(
         "power": watts,
         "need": need,
     }
+    if asked:
+        drawn["kernels"] = best_kernels(compared, rename)
     return _projected(traces, inputs, sweeps, {**drawn, "phases": phases})
+
+
+def best_kernels(
+    data: Sequence[Path | pd.DataFrame | Measurements], rename: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return the measured kernels that ship, and those of data of the user's."""
+    shipped = load_measurements([*default_paths(), H100_H200]).frame
+    if not data:
+        return shipped
+    return pd.concat([shipped, load_measurements(data, rename=rename).frame], ignore_index=True)
 
 
 def save_projection(

@@ -182,7 +182,7 @@ def class_rows(data: Path) -> Iterator[Cells]:
                 asked = by_law_asked.reindex(table.index) > 0.5
                 table = table[most & asked]
                 errors = sign * np.log(table["measured"] / table["projected"])
-                for op_class, error in errors.items():
+                for op_class, error in zip(table.index, errors, strict=True):
                     found.append({"law": law, "class": str(op_class), "error": float(error)})
     head: Cells = {"campaign": "traces", "host": MI300X, "target": H100}
     for (law, op_class), part in pd.DataFrame(found).groupby(["law", "class"], sort=True):

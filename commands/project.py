@@ -102,6 +102,17 @@ def command(
             "Take the profiler out: JSON of `flopcast fidelity`, or torch, rpd, ...", "RUN|NAME"
         ),
     ] = None,
+    advice: Annotated[
+        bool,
+        opt.option(
+            "What to make faster: the longest calls against the best known kernels.",
+            spelt="--advice",
+        ),
+    ] = False,
+    best: Annotated[
+        list[Path] | None,
+        opt.option("Measured kernels for --advice, beside those that ship.", "DATA"),
+    ] = None,
     phases: Annotated[
         bool,
         opt.option(
@@ -166,6 +177,8 @@ def command(
         "power": power or (),
         "need": need,
         "fidelity": fidelity,
+        "advice": advice,
+        "best": best or (),
     }
     if together:
         drawn = {"chakra": chakra, "interval": interval != 0.9, "samples": samples != 256}

@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -298,7 +298,9 @@ def calls_of(activities: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
     return calls, pd.Index(calls["source"].astype("str")).get_indexer(pd.Index(of_call))
 
 
-def _own_ratios(calls: pd.DataFrame, problems: pd.DataFrame) -> FloatArray:
+def of_same_problem(
+    calls: pd.DataFrame, problems: pd.DataFrame, how: Literal["median", "min"] = "median"
+) -> FloatArray:
     """Return what column ``ratio`` of the problems says of each call, (n_calls,); NaN of calls of other problems.
 
     Problems are the same where all agrees that both tables state: one of the user's may lack what a
@@ -315,7 +317,7 @@ def _own_ratios(calls: pd.DataFrame, problems: pd.DataFrame) -> FloatArray:
         [name for name in problems if name in stated[0] & stated[1]]
     ]
     ids = problem_ids(fill_text(complete(both)), device=False)
-    known = problems["ratio"].groupby(ids[len(like) :]).median()
+    known = problems["ratio"].groupby(ids[len(like) :]).agg(how)
     ratio[like] = known.reindex(ids[: len(like)])
     return ratio
 
@@ -418,7 +420,7 @@ def compute_factors(
             own = (rows.op_class == name) & (found["law"] != KEPT).to_numpy()
             ratio = np.full(len(own), np.nan)
             if correction.problems is not None and own.any():
-                ratio = _own_ratios(calls, correction.problems)[of_call]
+                ratio = of_same_problem(calls, correction.problems)[of_call]
             known = own & np.isfinite(ratio)
             factor[own] *= np.where(known, ratio, correction.factor)[own]
             sigma[own] = correction.sigma

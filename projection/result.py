@@ -25,6 +25,7 @@ from ..traces.dispatches import KERNEL
 from ..traces.doubts import doubts_of
 from ..traces.quality import span_ns
 from ..traces.summary import Annotated
+from .advice import Advice, advice_of
 from .collective_laws import ALPHA_BETA, World, model_us, placed_messages
 from .graph import CAUSES, gap_table
 from .idle import long_gaps, with_ends_cut
@@ -410,6 +411,7 @@ class Result:
     )
     need: Need | None = None  # how sure the time is to be, where that was asked
     first: tuple[Remark, ...] = ()  # what must be read before the answer
+    advice: Advice | None = None  # what to make faster, where that was asked
 
     @cached_property
     def rates(self) -> pd.DataFrame:
@@ -458,6 +460,7 @@ def result_of(
     power: Mapping[tuple[str, str], Power] | None = None,
     need: float | None = None,
     profiling: Profiling | None = None,
+    kernels: pd.DataFrame | None = None,
 ) -> Result:
     """Project a trace, and gather what is to be said of it.
 
@@ -466,7 +469,8 @@ def result_of(
     the other; level, samples and seed are those of the interval (`uncertainty.propagate`); with
     ``phases`` a few repeats of each phase of the trace are projected for all (`phases.fold`), where
     any repeats; ``power`` is as for `roofs.energy_of`, ``need`` as for `uncertainty.need_of`;
-    ``profiling`` says what the profiler added, which is taken out (`unprofiled`). A DataError as
+    ``profiling`` says what the profiler added, which is taken out (`unprofiled`); ``kernels`` are
+    measured ones, against which those of the trace are held (`advice.advice_of`). A DataError as
     for `project_trace`, `parse_sigmas` and `propagate`.
     """
     trace, ends = with_ends_cut(trace)
@@ -499,6 +503,9 @@ def result_of(
         )
         repeats = repeated(folded, *(np.diff(each[0]) / 1e3 for each in edges))
     unsure = uncertainty_of(projection, sigmas, level=level, samples=samples, seed=seed)
+    advice = None
+    if kernels is not None:
+        advice = advice_of(projection, rates_of(projection), kernels)
     return Result(
         label=label,
         projection=projection,
@@ -523,6 +530,7 @@ def result_of(
         phases=repeats,
         power=power,
         need=None if need is None else need_of(projection, unsure, need),
+        advice=advice,
     )
 
 

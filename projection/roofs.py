@@ -172,7 +172,7 @@ def _shares(
         known = np.isfinite(share) & (share > 0)
         if known.any():
             at = times.start_ns[0][known], times.end_ns[0][known]
-            found[roof] = _mean_in(edges, *at, share[known]) / gpus
+            found[roof] = mean_in(edges, *at, share[known]) / gpus
     if len(calls := graph.calls):
         at, ends = times.call_ns(graph)[0], calls.duration_ns * times.cpu[0]
         waits = graph.runs.wait >= 0
@@ -185,13 +185,11 @@ def _shares(
         begin = np.maximum(
             begin, np.r_[-np.inf, stop[:-1]]
         )  # what another thread has covered counts once
-        found[CPU_ROOF] = _mean_in(edges, begin, np.maximum(stop, begin), np.ones(len(begin)))
+        found[CPU_ROOF] = mean_in(edges, begin, np.maximum(stop, begin), np.ones(len(begin)))
     return found
 
 
-def _mean_in(
-    edges: FloatArray, start: FloatArray, end: FloatArray, value: FloatArray
-) -> FloatArray:
+def mean_in(edges: FloatArray, start: FloatArray, end: FloatArray, value: FloatArray) -> FloatArray:
     """Return the mean over each bin of what is ``value`` from start to end, all of any shape (n,), and 0 elsewhere."""
 
     def ramp(begin: FloatArray) -> FloatArray:

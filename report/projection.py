@@ -50,10 +50,11 @@ from .document import (
     rows,
     warned,
 )
-from .formats import counted, data_size, duration, formatted, share, shortened, significant
+from .formats import NONE, counted, data_size, duration, formatted, share, shortened, significant
 from .kernel_figures import roofline_figure, timeline_figure
 from .predictions import workload
 from .projection_figures import (
+    advice_figure,
     class_figure,
     grid_figure,
     pairs_figure,
@@ -73,6 +74,7 @@ _LONG = ("kernels", "path", "cpu", "interval", "other laws", "laws", "unmeasured
 """Tables (keys of `tables`) of which a terminal prints the first rows."""
 _LINKS = {
     "classes": "Classes",
+    "advice": "Advice",
     "pace": "Pace",
     "roofs": "Roofs",
     "efficiency": "Efficiency",
@@ -115,6 +117,7 @@ def projection_document(result: Result) -> Document:
         *phases,
         *unknown(kernels),
         *([] if need else narrower(result)),
+        *([] if result.advice is None else [str(result.advice.remark)]),
     ]
     remarks = [*map(repr, (*changes(result), *result.notes, unsure.note))]
     head = Headline(
@@ -202,6 +205,10 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         "interval": Figure(
             partial(tornado_figure, result),
             "End-to-end time with one source at its own quantiles, the others as they are",
+        ),
+        "advice": Figure(
+            partial(advice_figure, result),
+            "Roofline of the calls that cost most, as measured and projected",
         ),
         "grid": Figure(partial(grid_figure, result), "End-to-end time over the measured one"),
         "roofs": Figure(
@@ -343,6 +350,7 @@ def data(result: Result) -> dict[str, Any]:
         "sent": records(result.sent),
         "pairs": records(result.pairs),
         "grid": None if result.grid is None else records(result.grid),
+        "advice": None if result.advice is None else records(result.advice.table),
         "notes": [*map(repr, (*result.first, *result.notes))],
     }
 
@@ -352,6 +360,38 @@ def _unprofiled_json(projection: Projection) -> dict[str, Any] | None:
     if told is None:
         return None
     return asdict(told) | {"note": None if told.note is None else str(told.note)}
+
+
+def _advice(result: Result) -> Iterator[Sequence[str]]:
+    """Yield the row of each call that costs most."""
+    if result.advice is None:
+        return
+    for row in result.advice.table.to_dict("records"):
+        bounds = []
+        for side in SIDES:
+            bound, roof = (
+                BOUNDS.get(row[f"{side}_bound"], row[f"{side}_bound"]),
+                row[f"{side}_roof"],
+            )
+            if bound and np.isfinite(roof):
+                bound = f"{bound} {share(roof, 0)}"
+            bounds.append(bound or NONE)
+        known = np.isfinite(row["projected_best_us"])
+        yield (
+            str(row["kernel"]),
+            workload(row) if str(row["op"]) not in ("", UNKNOWN_OP) else "unknown",
+            f"{row['count']:,.0f}",
+            duration(row["measured_us"]),
+            bounds[0],
+            duration(row["projected_us"]),
+            bounds[1],
+            duration(row["projected_best_us"]) if known else NONE,
+            row["projected_basis"] or NONE,
+            f"{row['projected_times']:.2f}" if known else NONE,
+            duration(row["gain_us"]) if known else NONE,
+            duration(row["end_gain_us"]) if known else NONE,
+            duration(row["most_us"]) if np.isfinite(row["most_us"]) else NONE,
+        )
 
 
 def in_words(table: pd.DataFrame) -> pd.DataFrame:
@@ -372,6 +412,26 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
         missed = durations[durations["measured"] < durations["launches"]]
     named = Column("kernel", "kernel", most=60), Column("operator or call", "kernel", most=60)
     found: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
+        (
+            "advice",
+            "what to make faster: the calls that cost most, against the best known kernels",
+            (
+                named[0],
+                Column("work", "cut", most=40),
+                "count",
+                host,
+                f"bound on {host}",
+                target,
+                f"bound on {target}",
+                "best known",
+                "rests on",
+                "times it",
+                "gain",
+                "end to end",
+                "at most",
+            ),
+            list(_advice(result)),
+        ),
         ("grid", "time over the measured one", *_grid(result.grid)),
         ("sweep", "sweep", *_sweep(result.sweeps)),
         (

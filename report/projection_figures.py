@@ -26,7 +26,7 @@ from ..projection.sweep import (
 )
 from ..projection.uncertainty import source_name
 from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
-from .formats import data_size
+from .formats import data_size, shortened
 
 LARGEST: Final = 12  # classes and sources of error that are drawn
 
@@ -127,6 +127,44 @@ BOUND_COLOURS: Final = {
     "launch": "#F0E442",
     UNKNOWN: NEUTRAL,
 }
+
+
+def advice_figure(result: Result) -> go.Figure:
+    """Draw the calls that cost most below the roofs of both GPUs: TFLOP/s over FLOPs per byte, both logarithmic."""
+    assert result.advice is not None
+    table = result.advice.table
+    figure = go.Figure()
+    gpus = (result.projection.host, result.projection.target)
+    for side, gpu, colour in zip(SIDES, gpus, (NEUTRAL, SELECTED), strict=True):
+        known = table[np.isfinite(table["intensity"]) & table[f"{side}_tflops"].gt(0)]
+        figure.add_scatter(
+            x=known["intensity"].tolist(),
+            y=known[f"{side}_tflops"].tolist(),
+            mode="markers",
+            name=f"{gpu.name}, {side}",
+            marker={"color": colour, "size": 9},
+            text=[escape(shortened(str(name), 60)) for name in known["kernel"]],
+            hovertemplate="%{text}<br>%{x:.3~g} FLOP/B, %{y:.3~g} TFLOP/s<extra></extra>",
+        )
+        if gpu.memory_bw_gbs is None or known.empty:
+            continue
+        span = np.geomspace(known["intensity"].min() / 4, known["intensity"].max() * 4, 60)
+        for dtype in known["dtype_a"].astype(str).unique():
+            peak = gpu.peaks.get(dtype)
+            if peak is None:
+                continue
+            roof = np.minimum(span * gpu.memory_bw_gbs / 1e3, gpu.peak_tflops(dtype))
+            figure.add_scatter(
+                x=span.tolist(),
+                y=roof.tolist(),
+                mode="lines",
+                name=f"{gpu.name}, {dtype}",
+                line={"color": colour, "width": 1},
+                hoverinfo="skip",
+            )
+    figure.update_xaxes(type="log", title_text="FLOPs per byte")
+    figure.update_yaxes(type="log", title_text="TFLOP/s")
+    return styled(figure, 420, legend={})
 
 
 def roofs_figure(result: Result) -> go.Figure:

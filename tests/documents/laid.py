@@ -449,6 +449,7 @@ LAID: Final[dict[str, Maker]] = {
     "after.json.gz": partial(trace, work_us=280.0),
     "long.json.gz": partial(trace, steps=40),
     "torch.json.gz": trace,
+    "qwen15.json.gz": of_measured("profiles/kineto/pairs_mi300/Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"),
     "bert.json.gz": of_measured("profiles/kineto/pairs_mi300/gaunernst_bert-small-uncased__1016001.json.gz"),
     "rank*.json": ranks,
     "rocprof/": partial(recorded, factor=1.02),
