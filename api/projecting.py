@@ -26,7 +26,7 @@ from ..projection.chakra_export import SPREAD, tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths, World, world_of
 from ..projection.comparison import Fidelity
-from ..projection.job import Job
+from ..projection.job import SAMPLES, Job
 from ..projection.job import project_job as job_of
 from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
 from ..projection.passes import Retimed, with_durations
@@ -35,7 +35,7 @@ from ..projection.result import Result as Projected
 from ..projection.result import critical_us, result_of
 from ..projection.roofs import counters, measured_power
 from ..projection.sweep import Sweep, parse_sweeps
-from ..projection.uncertainty import check_sample
+from ..projection.uncertainty import Uncertainty, check_sample
 from ..projection.unprofiled import Profiling
 from ..projection.whole_trace import Gaps, Laws, Projection, Unprofiled, host_of, projected_times
 from ..readers import Measurements, Options, traces_of
@@ -819,10 +819,13 @@ class ProjectedJob(Result):
     ----------
     job : Job
         Everything that was computed (`projection.job.Job`).
+    uncertainty : Uncertainty
+        How sure the projected time is.
     """
 
     saved_as = FILES["project"]
     job: Job
+    uncertainty: Uncertainty
 
     @property
     def table(self) -> pd.DataFrame:
@@ -838,6 +841,21 @@ class ProjectedJob(Result):
     def projected_us(self) -> float:
         """The same on the target."""
         return self.job.projected_us
+
+    @property
+    def interval_us(self) -> tuple[float, float]:
+        """Where the time on the target lies, at the level asked for."""
+        return self.uncertainty.lower_us, self.uncertainty.upper_us
+
+    @property
+    def collectives(self) -> pd.DataFrame:
+        """Skew, waiting, transfer and bandwidths of each kind of collective (`projection.job.Job.collectives`)."""
+        return self.job.collectives
+
+    @property
+    def causes(self) -> pd.DataFrame:
+        """What ranks did while others waited for them (`projection.job.Job.causes`)."""
+        return self.job.causes
 
     @property
     def ranks(self) -> pd.DataFrame:
@@ -856,7 +874,7 @@ class ProjectedJob(Result):
 
     def document(self) -> Document:
         """Return the job as `report` shows it on terminals and pages."""
-        return job_document(self.job)
+        return job_document(self.job, self.uncertainty)
 
     def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
         kernels = self.kernels
@@ -878,6 +896,9 @@ def project_job(
     correct: Data | Sequence[Data] = (),
     default: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
+    interval: float = 0.9,
+    samples: int = SAMPLES,
+    seed: int = 0,
     **laws: Any,
 ) -> ProjectedJob:
     """Project the traces of several ranks of one job to another GPU, replayed together.
@@ -893,6 +914,8 @@ def project_job(
         The target; by default the GPU measured.
     host, correct, default, rename
         As for `projecting.project_traces`.
+    interval, samples, seed
+        Of the interval, each of whose samples is a replay of all ranks together.
     **laws
         As there too: ``compute_law``, ``comm_law``, ``gaps``, ``cpu_speed``, ``run``, ``network``,
         ``ranks_per_node``, ``ranks`` and ``grows``.
@@ -914,6 +937,8 @@ def project_job(
         found = project_job("rank0.json.gz", "rank1.json.gz", target="MI355X")
         found.ranks[["rank", "waiting_us", "last"]]
     """
+    check_sample(interval, samples)
+    check_number("seed", seed, 0)
     wanted, known = (
         None if target is None else device(target, "target"),
         None if host is None else device(host, "host"),
@@ -932,4 +957,5 @@ def project_job(
             "together"
         )
     (made_on,) = hosts.values()
-    return ProjectedJob(job_of(read, made_on, wanted or made_on, inputs.corrected(made_on)))
+    job = job_of(read, made_on, wanted or made_on, inputs.corrected(made_on))
+    return ProjectedJob(job, job.uncertainty(level=interval, samples=samples, seed=seed))

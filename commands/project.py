@@ -21,6 +21,7 @@ EXAMPLES = (
     "flopcast project trace.json.gz --target MI355X --run runs/fp8 --cpu-speed 1.1",
 )
 COMMUNICATION_LAWS = "alpha-beta, bandwidth, kept"
+SAMPLES = 256  # of one trace; of ranks together a draw takes longer, and the API has fewer
 GAPS = "kept, scaled, modelled"  # as the library has them, which takes seconds to import; a test holds both equal
 
 
@@ -131,7 +132,9 @@ def command(
     ] = None,
     need: opt.NeedOption = None,
     interval: opt.IntervalOption = 0.9,
-    samples: Annotated[int, opt.option("Draws for the interval, a power of two.")] = 256,
+    samples: Annotated[
+        int, opt.option("Draws for the interval, a power of two; 64 with --together.")
+    ] = SAMPLES,
     seed: opt.SeedOption = 0,
     default: opt.DefaultOption = None,
     rename: opt.RenameOption = None,
@@ -181,11 +184,13 @@ def command(
         "best": best or (),
     }
     if together:
-        drawn = {"chakra": chakra, "interval": interval != 0.9, "samples": samples != 256}
-        if given := [name for name, value in (of_one | drawn).items() if value]:
+        if given := [name for name, value in (of_one | {"chakra": chakra}).items() if value]:
             raise ParameterError(given[0], "is of one trace alone, not of ranks replayed together")
         if isinstance(wanted, list):
             raise ParameterError("target", "must be one GPU for ranks replayed together")
+        laws |= {"interval": interval, "seed": seed}
+        if samples != SAMPLES:
+            laws["samples"] = samples
         _together(context, traces, wanted, laws, out, as_json, every)
         return
     # here: what it imports takes seconds, and options are checked before

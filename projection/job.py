@@ -22,7 +22,7 @@ messages between two ranks is not recorded: they have no pair.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -32,12 +32,21 @@ import pandas as pd
 
 from ..arrays import FloatArray, IntArray
 from ..errors import DataError, few
+from ..evaluation.intervals import LEVEL
 from ..hardware import GPU
+from ..traces.classes import COMPUTE
 from ..traces.summary import Annotated
 from .collective_laws import (
+    ALL_GATHER,
+    ALL_REDUCE,
     ALL_TO_ALL,
+    BROADCAST,
     DIRECT,
+    GATHER,
     ONE_NODE,
+    REDUCE,
+    REDUCE_SCATTER,
+    SCATTER,
     SEND_RECV,
     collectives_of,
     cost_terms,
@@ -46,8 +55,20 @@ from .collective_laws import (
 )
 from .graph import Graph
 from .phases import repeats_of
-from .replay import Player, Times, own_time
+from .replay import Pace, Player, Times, covered, own_time
 from .split import COMMUNICATION, COPY, categories
+from .uncertainty import (
+    CPU,
+    GAPS,
+    PROFILER,
+    Factor,
+    Uncertainty,
+    class_of,
+    pace_of,
+    propagate,
+    sources_of,
+    with_doubts,
+)
 from .whole_trace import (
     CATEGORY,
     FACTOR,
@@ -270,6 +291,28 @@ def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     return table.groupby(["rank", "peer", "collective"])["sent_bytes"].sum().reset_index()
 
 
+def bus_factor(collective: str, ranks: FloatArray) -> FloatArray:
+    """Return by what the bandwidth of a message is multiplied for that of the bus, as nccl-tests define it.
+
+    The message is the larger of what a rank gives and gets. It is independent of the number of
+    ranks where a link is what bounds the collective; NaN where the collective is not known.
+
+    >>> bus_factor("all_reduce", np.array([8.0])).tolist()
+    [1.75]
+
+    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth".
+    """
+    parts = (ranks - 1) / ranks
+    if collective == ALL_REDUCE:
+        return 2 * parts
+    if collective in (ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER):
+        return parts
+    if collective in (BROADCAST, REDUCE, SEND_RECV):
+        return np.ones_like(ranks)
+    return np.full_like(ranks, np.nan)
+
+
+SAMPLES: Final = 64  # draws for the interval of a job: each is a replay of all ranks together
 MEETING: Final = (
     -1
 )  # kind of an event at which ranks meet, before those of `Player.cuts` of the same time
@@ -292,12 +335,14 @@ class _Together:
         durations: Sequence[FloatArray],
         meetings: Meetings,
         cpu: Sequence[float],
+        paces: Sequence[Pace] | None = None,
+        drawn: float = 1.0,
     ) -> None:
-        given = zip(graphs, durations, cpu, strict=True)
-        self.players = [
-            Player(graph, times[None].copy(), np.full((1, 1), ratio))
-            for graph, times, ratio in given
-        ]
+        self.players = []
+        for place, graph in enumerate(graphs):
+            times, ratio = durations[place][None].copy(), np.full((1, 1), cpu[place])
+            pace = None if paces is None else paces[place]
+            self.players.append(Player(graph, times, ratio, pace, np.full((1, 1), drawn)))
         self.meetings = meetings
         self.done = np.zeros(
             len(meetings), dtype=np.int64
@@ -387,15 +432,17 @@ def replay_together(
     durations: Sequence[FloatArray],
     meetings: Meetings,
     cpu: Sequence[float],
+    paces: Sequence[Pace] | None = None,
+    drawn: float = 1.0,
 ) -> list[Times]:
     """Return when everything happens on every rank.
 
     ``durations``, of shape (n,) each, are those of the activities, of collectives that meet their
     transfers: from the arrival of the last rank on. ``cpu`` is the time of each CPU's work,
-    relative to the measured. A DataError says that the ranks' orders of collectives contradict each
-    other.
+    relative to the measured; ``paces`` are times of unknown cause of each graph, which ``drawn``
+    multiplies. A DataError says that the ranks' orders of collectives contradict each other.
     """
-    return _Together(graphs, durations, meetings, cpu).play()
+    return _Together(graphs, durations, meetings, cpu, paces, drawn).play()
 
 
 @dataclass(frozen=True)
@@ -472,16 +519,21 @@ class Job:
         return factor
 
     @cached_property
-    def times(self) -> list[Times]:
-        """The replay of all ranks together on the target."""
+    def _durations(self) -> list[FloatArray]:
+        """What each rank's activities take on the target, of collectives the transfer, in the order of its graph."""
         durations = [one.projected_ns.copy() for one in self.projections]
         projected = self._transfer * self._factor
         for rank in range(len(self.projections)):
             own = self.meetings.rank == rank
             durations[rank][self.meetings.row[own]] = projected[own]
+        return durations
+
+    @cached_property
+    def times(self) -> list[Times]:
+        """The replay of all ranks together on the target."""
         graphs = [one.target_graph for one in self.projections]
         return replay_together(
-            graphs, durations, self.meetings, [one.cpu for one in self.projections]
+            graphs, self._durations, self.meetings, [one.cpu for one in self.projections]
         )
 
     @property
@@ -508,7 +560,8 @@ class Job:
 
         One row per rank: `rank`; `PARTS` and `total_us` on the target, as measured with
         ``measured_`` before; `last`, to how many collectives it came last, and `late_us`, how much
-        later than the one before in all of them.
+        later than the one before in all of them; `overlap` and `measured_overlap`, the share of
+        the time of communication in which it computes too (`overlap`).
         """
         rows = []
         for place, (rank, one, times) in enumerate(
@@ -522,6 +575,7 @@ class Job:
             wait = own["measured_wait_us"].to_numpy() * 1e3
             was = _parts(one, one.graph.start_ns, one.graph.end_ns, at, wait)
             before = {f"measured_{name}": value for name, value in was.items()}
+            category = one.activities[CATEGORY].astype(object).to_numpy()[one.graph.rows]
             rows.append(
                 {
                     "rank": rank,
@@ -529,6 +583,8 @@ class Job:
                     **before,
                     "last": int(own["last"].sum()),
                     "late_us": own["late_us"].sum(),
+                    "overlap": overlap(category, times.start_ns[0], times.end_ns[0]),
+                    "measured_overlap": overlap(category, one.graph.start_ns, one.graph.end_ns),
                 }
             )
         return pd.DataFrame(rows)
@@ -540,7 +596,10 @@ class Job:
         `collective`, `group`, `ranks`, `message_bytes`; `count` of collectives, `members` (traces
         that have it); `kernel_us`, `wait_us`, `transfer_us`, as measured, and `projected_wait_us`,
         `projected_transfer_us`: means of a rank and collective; `model_us`, what the model of the
-        host's links says (NaN where it says nothing).
+        host's links says (NaN where it says nothing); `start_skew_us` and `end_skew_us`, by how
+        much the first rank starts and ends before the last, as measured; `algorithm_gbs`, GB/s of
+        the message over the transfer, and `bus_gbs`, the bandwidth of the bus (`bus_factor`), as
+        measured, `projected_bus_gbs` on the target.
         """
         table = self.waits.rename(columns={"size_bytes": "message_bytes"})
         table["kernel_us"] = table["measured_wait_us"] + table["measured_transfer_us"]
@@ -570,7 +629,64 @@ class Job:
         messages = found.rename(columns={"message_bytes": "bytes"}).assign(
             stride=members.map(stride_of)
         )
-        return found.assign(model_us=model_us(messages, one.host, network))
+        found = found.assign(model_us=model_us(messages, one.host, network))
+        return found.assign(**_bandwidths(found)).merge(
+            _skews(table), on=list(_SAME), how="left", validate="one_to_one"
+        )
+
+    @cached_property
+    def causes(self) -> pd.DataFrame:
+        """What the last rank did while the others waited for it, as measured, by rank that came last.
+
+        `rank`; `waited_us`, what all others waited for it; `CAUSES` (µs), the parts of that: the
+        last rank computed, communicated in another collective, copied, or ran nothing on its GPU
+        (the CPU and its launches); a moment counts for the first of them that was going on.
+        """
+        table, found = self.waits, []
+        covered = [_Covered.of(one) for one in self.projections]
+        for _, own in table.groupby("meeting", sort=False):
+            last = own["start_ns"].to_numpy().argmax()
+            place = int(own["rank"].iloc[last])
+            until = float(own["start_ns"].iloc[last]) - self.meetings.shift_ns[place]
+            begin = until - 1e3 * own["measured_wait_us"].to_numpy(dtype=float)
+            parts = covered[place].parts_us(begin, np.full(len(begin), until))
+            found.append({"rank": self.ranks[place], **parts})
+        by_rank = pd.DataFrame(found).groupby("rank", sort=True)[list(CAUSES)].sum()
+        by_rank.insert(0, "waited_us", by_rank.sum(axis=1))
+        return by_rank.reset_index()
+
+    def uncertainty(
+        self, *, level: float = LEVEL, samples: int = SAMPLES, seed: int = 0
+    ) -> Uncertainty:
+        """Return how sure the time of the job is: the sources of error of all ranks, each common to all of them.
+
+        A class of kernels is as unsure as on the rank where it is least sure. What is drawn is
+        replayed together; the part of a collective that waits for peers follows from it.
+        """
+        factors = _common_factors([sources_of(one) for one in self.projections])
+        names = [factor.name for factor in factors]
+
+        def simulate(draws: FloatArray) -> FloatArray:
+            return np.array([self._drawn_us(dict(zip(names, row, strict=True))) for row in draws])
+
+        found = propagate(simulate, factors, level=level, samples=samples, seed=seed)
+        gravest = max(self.projections, key=lambda one: one.doubts.reach)
+        if gravest.doubts.reach:
+            return with_doubts(found, gravest.doubts)
+        return found
+
+    def _drawn_us(self, draw: Mapping[str, float]) -> float:
+        """Return the time of the job with each source of error at a factor."""
+        durations, cpu = [], []
+        for one, own_ns in zip(self.projections, self._durations, strict=True):
+            classes = class_of(one.activities)[one.graph.rows]
+            scale = np.array([draw.get(str(name), 1.0) for name in classes])
+            durations.append(own_ns * scale)
+            cpu.append(one.cpu * draw.get(CPU, 1.0) * draw.get(PROFILER, 1.0))
+        graphs = [one.target_graph for one in self.projections]
+        paces = [pace_of(one) for one in self.projections]
+        times = replay_together(graphs, durations, self.meetings, cpu, paces, draw.get(GAPS, 1.0))
+        return self._span([(one.start_ns[0], one.end_ns[0]) for one in times])
 
     @cached_property
     def activities(self) -> pd.DataFrame:
@@ -607,6 +723,120 @@ class Job:
         """What every traced rank sends every other (`pair_volumes`)."""
         parts = zip(self.ranks, self.projections, strict=True)
         return pair_volumes([(rank, one.communication) for rank, one in parts])
+
+
+_SAME: Final = ("collective", "group", "ranks", "message_bytes")
+"""Columns that make one kind of collective of a job."""
+
+
+def _bandwidths(kinds: pd.DataFrame) -> dict[str, FloatArray]:
+    """Return the bandwidths of kinds of collectives, GB/s: what `Job.collectives` says of them."""
+    factor = np.full(len(kinds), np.nan)
+    ranks = kinds["ranks"].to_numpy(dtype=float)
+    for name in kinds["collective"].unique():
+        own = kinds["collective"].eq(name).to_numpy()
+        factor[own] = bus_factor(str(name), ranks[own])
+    message = kinds["message_bytes"].to_numpy(dtype=float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        measured = message / kinds["transfer_us"].to_numpy(dtype=float) / 1e3
+        projected = message / kinds["projected_transfer_us"].to_numpy(dtype=float) / 1e3
+    return {
+        "algorithm_gbs": measured,
+        "bus_gbs": measured * factor,
+        "projected_bus_gbs": projected * factor,
+    }
+
+
+def _skews(members: pd.DataFrame) -> pd.DataFrame:
+    """Return by how much the ranks of a kind of collective start, and end, apart: means, µs."""
+    by = members.groupby("meeting")
+    spans = pd.DataFrame(
+        {
+            "start_skew_us": (by["start_ns"].max() - by["start_ns"].min()) / 1e3,
+            "end_skew_us": (by["end_ns"].max() - by["end_ns"].min()) / 1e3,
+        }
+    )
+    kinds = members.drop_duplicates("meeting").set_index("meeting")[list(_SAME)]
+    joined = kinds.join(spans)
+    means = joined.groupby(list(_SAME), dropna=False)[["start_skew_us", "end_skew_us"]].mean()
+    return means.reset_index()
+
+
+CAUSES: Final = {
+    "computation_us": "computes",
+    "communication_us": "communicates",
+    "copy_us": "copies",
+    "idle_us": "runs nothing",
+}
+"""What a rank does while others wait for it -> what tables say."""
+
+
+@dataclass(frozen=True)
+class _Covered:
+    """Stretches of a rank's measured time in which it computed; or communicated; or copied: each with those before."""
+
+    unions: tuple[tuple[FloatArray, FloatArray], ...]
+
+    @classmethod
+    def of(cls, one: Projection) -> _Covered:
+        """Return the stretches of a trace, in the order of `CAUSES`."""
+        category = one.activities[CATEGORY].astype(object).to_numpy()[one.graph.rows]
+        level = np.where(category == COPY, 2, np.where(category == COMMUNICATION, 1, 0))
+        found = []
+        for number in range(len(CAUSES) - 1):
+            own = level <= number
+            found.append(_union(one.graph.start_ns[own], one.graph.end_ns[own]))
+        return cls(tuple(found))
+
+    def parts_us(self, begin: FloatArray, end: FloatArray) -> dict[str, float]:
+        """Return what of some stretches of time each of `CAUSES` is, µs."""
+        so_far, parts = 0.0, {}
+        for name, union in zip(CAUSES, self.unions, strict=False):
+            length = float((covered(union, end) - covered(union, begin)).sum()) / 1e3
+            parts[name] = length - so_far
+            so_far = length
+        parts["idle_us"] = float((end - begin).sum()) / 1e3 - so_far
+        return parts
+
+
+def _union(start: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the disjoint stretches that some cover together, in order."""
+    order = np.argsort(start, kind="stable")
+    starts, reach = start[order], np.maximum.accumulate(end[order])
+    first = np.r_[True, starts[1:] > reach[:-1]][: len(starts)]
+    return starts[first], reach[np.r_[first[1:], True][: len(starts)]]
+
+
+def _length(stretches: tuple[FloatArray, FloatArray]) -> float:
+    return float((stretches[1] - stretches[0]).sum())
+
+
+def overlap(category: np.ndarray, start: FloatArray, end: FloatArray) -> float:
+    """Return the share of the time of communication in which a rank computes too; NaN where it does not communicate.
+
+    HTA's "communication computation overlap": both are unions, so that streams count once. Arrays
+    are of shape (n_activities,).
+
+    >>> kinds = np.array(["communication", "compute"])
+    >>> overlap(kinds, np.array([0.0, 5.0]), np.array([10.0, 8.0]))
+    0.3
+    """
+    communicates = category == COMMUNICATION
+    both = communicates | (category == COMPUTE)
+    sent = _length(_union(start[communicates], end[communicates]))
+    if not sent:
+        return float("nan")
+    computed = _length(_union(start[category == COMPUTE], end[category == COMPUTE]))
+    return (sent + computed - _length(_union(start[both], end[both]))) / sent
+
+
+def _common_factors(ranks: Sequence[Sequence[Factor]]) -> list[Factor]:
+    """Return the sources of error of all ranks, each once: as unsure as where it is least sure."""
+    found: dict[str, Factor] = {}
+    for factor in (one for own in ranks for one in own):
+        if factor.name not in found or factor.sigma > found[factor.name].sigma:
+            found[factor.name] = factor
+    return list(found.values())
 
 
 def _parts(

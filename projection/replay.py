@@ -271,7 +271,7 @@ def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatAr
         end = start[rows] + duration[rows]
         begin = np.maximum(start[rows], np.maximum.accumulate(np.r_[-np.inf, end[:-1]]))
         end = np.maximum(end, begin)
-        own[rows] = end - begin - (_covered(hidden, end) - _covered(hidden, begin))
+        own[rows] = end - begin - (covered(hidden, end) - covered(hidden, begin))
         # of what is hidden the disjoint intervals, in order
         used = end > begin
         starts, ends = np.r_[hidden[0], begin[used]], np.r_[hidden[1], end[used]]
@@ -282,7 +282,7 @@ def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatAr
     return own
 
 
-def _covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatArray:
+def covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatArray:
     """Return how much of the disjoint intervals lies before each moment."""
     begin, end = intervals
     if not len(begin):

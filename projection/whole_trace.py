@@ -380,7 +380,7 @@ def project_activities(
         | communicates
         | factors[LAW].eq(MODEL)
     )
-    guessed = ~known & ~factors[LAW].astype(str).str.endswith(PAIRED)
+    guessed = ~known & ~factors[LAW].astype(str).str.endswith(PAIRED) & (host != target)
     factors[SIGMA] = factors[SIGMA].mask(guessed & ~(factors[SIGMA] > UNMEASURED))
     measured_us = (
         np.maximum(activities["duration_ns"].to_numpy(), 0) / 1000.0 * weights_of(activities)

@@ -15,13 +15,14 @@ import pandas as pd
 
 from ..operators.operators import OPS
 from ..output import SCHEMA
+from ..projection.job import CAUSES as JOB_CAUSES
 from ..projection.job import PARTS, Job
 from ..projection.phases import repeats_of
 from ..projection.replay import WORK
 from ..projection.result import Result, changes, critical_us, device_taken
 from ..projection.roofs import HOST, SIDES
 from ..projection.sweep import END_TO_END, SWEEPABLE
-from ..projection.uncertainty import MEASURED, class_of, need_of, source_name
+from ..projection.uncertainty import MEASURED, Uncertainty, class_of, need_of, source_name
 from ..projection.whole_trace import BOUND, CATEGORY, LAW, WHY, Projection
 from ..remarks import Remark, joined, remark
 from ..traces.activity_work import UNKNOWN as UNKNOWN_OP
@@ -299,18 +300,7 @@ def data(result: Result) -> dict[str, Any]:
         "unprofiled": _unprofiled_json(result.projection),
         "projected_us": unsure.nominal_us,
         "published_us": result.published.totals["sum"],
-        "interval": {
-            "level": unsure.level,
-            "lower_us": unsure.lower_us,
-            "upper_us": unsure.upper_us,
-            "median_us": unsure.median_us,
-            "half_width": unsure.half_width,
-            "band": unsure.band,
-            "samples": unsure.samples,
-            "seed": unsure.seed,
-            "convergence": unsure.convergence,
-            "tornado": records(unsure.tornado),
-        },
+        "interval": interval_json(unsure),
         "need": None if result.need is None else result.need.told.to_dict(),
         "verdict": str(result.verdict),
         "roofs": [
@@ -352,6 +342,22 @@ def data(result: Result) -> dict[str, Any]:
         "grid": None if result.grid is None else records(result.grid),
         "advice": None if result.advice is None else records(result.advice.table),
         "notes": [*map(repr, (*result.first, *result.notes))],
+    }
+
+
+def interval_json(unsure: Uncertainty) -> dict[str, Any]:
+    """Return what is known of an end-to-end time as JSON types."""
+    return {
+        "level": unsure.level,
+        "lower_us": unsure.lower_us,
+        "upper_us": unsure.upper_us,
+        "median_us": unsure.median_us,
+        "half_width": unsure.half_width,
+        "band": unsure.band,
+        "samples": unsure.samples,
+        "seed": unsure.seed,
+        "convergence": unsure.convergence,
+        "tornado": records(unsure.tornado),
     }
 
 
@@ -1066,8 +1072,8 @@ def spread(sigma: float) -> str:
     return formatted(100 * np.sqrt(np.expm1(sigma**2)), "{:.0f} %")
 
 
-def job_document(job: Job) -> Document:
-    """Return several ranks of a job on another GPU, for terminal, page and machines."""
+def job_document(job: Job, unsure: Uncertainty) -> Document:
+    """Return several ranks of a job on another GPU and how sure that is, for terminal, page and machines."""
     host, target = job.projections[0].host.name, target_of(job.projections[0])
     said, notes = _findings(job), _notes(job)
     ratio = job.projected_us / job.measured_us
@@ -1075,13 +1081,24 @@ def job_document(job: Job) -> Document:
         "end to end",
         f"{duration(job.projected_us)} on {target}",
         f"{duration(job.measured_us)} on {host}",
-        f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks. "
+        f"{ratio:.3f} of the measured time, from the first start to the last end of all ranks; "
+        f"between {duration(unsure.lower_us)} and {duration(unsure.upper_us)} "
+        f"({100 * unsure.level:g} % interval, accuracy band {unsure.band}). "
         "FLOPS scaling, the "
         f"published rule, says {duration(job.published_us)}, replayed in the same way.",
     )
     title = f"{counted(len(job.ranks), 'rank')} on {job.projections[0].target.name}"
     lead = f"measured on {host}: {counted(len(job.meetings), 'collective')} that they share"
-    return answered(title, lead, head, said, _job_sections(job), notes, job_json(job), _doubts(job))
+    return answered(
+        title,
+        lead,
+        head,
+        said,
+        _job_sections(job, unsure),
+        notes,
+        job_json(job, unsure),
+        _doubts(job),
+    )
 
 
 def answered(
@@ -1182,10 +1199,10 @@ def _notes(job: Job) -> list[str]:
             f"{len(job.ranks)} of {group} ranks were given: a collective is assumed to start with "
             "the last of those"
         )
-    return [*found, "no interval of the job: each trace alone has one"]
+    return found
 
 
-def _job_sections(job: Job) -> Iterator[Section]:
+def _job_sections(job: Job, unsure: Uncertainty) -> Iterator[Section]:
     host, target = job.projections[0].host.name, target_of(job.projections[0])
     drawn = Figure(
         partial(ranks_figure, job), f"Time of each rank on {target}, by what it is spent on"
@@ -1213,11 +1230,15 @@ def _job_sections(job: Job) -> Iterator[Section]:
             "model",
             "waiting there",
             "transfer there",
+            "start skew",
+            "bus, GB/s",
+            "bus there, GB/s",
         ),
     )
     caption = (
         "means of a rank and a collective, as measured, by the model of the links, and on the "
-        "target"
+        "target; start skew: from the first rank's start to the last's; bus: bandwidth of the bus "
+        "over the transfer, as nccl-tests define it"
     )
     times = (
         "kernel_us",
@@ -1233,10 +1254,34 @@ def _job_sections(job: Job) -> Iterator[Section]:
         group=partial(shortened, width=24),
         message_bytes=data_size,
         count=_COUNT,
-        **dict.fromkeys(times, lambda time: duration(time) if np.isfinite(time) else ""),
+        **dict.fromkeys(
+            (*times, "start_skew_us"), lambda time: duration(time) if np.isfinite(time) else ""
+        ),
+        **dict.fromkeys(
+            ("bus_gbs", "projected_bus_gbs"),
+            lambda rate: f"{rate:,.3g}" if np.isfinite(rate) else "",
+        ),
     )
     table = Table(heads, rows(cells), "collectives: waiting and transfer", caption=caption)
     yield Section("Collectives: waiting and transfer", [table], "collectives", "Collectives")
+    waited = cells_of(
+        job.causes, rank=str, waited_us=duration, **dict.fromkeys(JOB_CAUSES, duration)
+    )
+    heads = columns("rank", numbers=("waited for it", *JOB_CAUSES.values()))
+    caption = "what the last rank did while the others waited for it, summed over them, as measured"
+    table = Table(heads, rows(waited), "what ranks are waited for", caption=caption)
+    yield Section("What ranks are waited for", [table], "causes", "Causes")
+    unsure_cells = cells_of(
+        unsure.tornado,
+        name=source_name,
+        sigma=spread,
+        low_us=duration,
+        high_us=duration,
+        share=share,
+    )
+    heads = columns("source", numbers=("± 1 σ", "low", "high", "variance"))
+    table = Table(heads, rows(unsure_cells), "what the interval is made of", shown=SHOWN)
+    yield Section("What the interval is made of", [table], "interval", "Interval")
     yield sent_section(job.sent, job.pairs)
 
 
@@ -1294,7 +1339,7 @@ def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
     return Section("What the ranks send", parts, "sent", "Volumes")
 
 
-def job_json(job: Job) -> dict[str, Any]:
+def job_json(job: Job, unsure: Uncertainty) -> dict[str, Any]:
     """Return the job as JSON types; the activities themselves are not in it."""
     return {
         "schema": SCHEMA,
@@ -1303,11 +1348,13 @@ def job_json(job: Job) -> dict[str, Any]:
         "target": job.projections[0].target.name,
         "measured_us": job.measured_us,
         "projected_us": job.projected_us,
+        "interval": interval_json(unsure),
         "published_us": job.published_us,
         "clock_error_us": job.matched.clock_error_ns / 1e3,
         "unmatched": job.matched.unmatched,
         "split": job.split.to_dict("records"),
-        "collectives": job.collectives.to_dict("records"),
+        "collectives": records(job.collectives),
+        "causes": records(job.causes),
         "sent": job.sent.to_dict("records"),
         "pairs": job.pairs.to_dict("records"),
         "findings": _findings(job),

@@ -579,8 +579,8 @@ def test_ranks_of_a_job_are_replayed_together(tmp_path: Path) -> None:
     [
         (("--sweep", "cus=1,2"), "--sweep is of one trace alone"),
         (("--comm-wait",), "--comm-wait is of one trace alone"),
-        (("--interval", "0.5"), "--interval is of one trace alone"),
-        (("--samples", "512"), "--samples is of one trace alone"),
+        (("--advice",), "--advice is of one trace alone"),
+        (("--fidelity", "torch"), "--fidelity is of one trace alone"),
     ],
 )
 def test_what_ranks_together_cannot_have(
@@ -589,6 +589,16 @@ def test_what_ranks_together_cannot_have(
     result = invoke(*ranks_of_a_job(tmp_path), "--target", "MI355X", "--together", *options)
     assert result.exit_code == 2
     assert error in result.output
+
+
+def test_the_interval_of_ranks_together_is_as_wide_as_asked(tmp_path: Path) -> None:
+    widths = []
+    for level in ("0.5", "0.9"):
+        given = ("--target", "MI355X", "--together", "--interval", level, "--samples", "32")
+        found = json.loads(invoke(*ranks_of_a_job(tmp_path), *given, "--json").output)
+        assert found["interval"]["lower_us"] < found["projected_us"] < found["interval"]["upper_us"]
+        widths.append(found["interval"]["half_width"])
+    assert widths[0] < widths[1]
 
 
 def test_networks() -> None:

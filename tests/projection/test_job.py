@@ -11,7 +11,13 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.hardware import find
-from flopcast.projection.job import Job, communication_table, project_job
+from flopcast.projection.job import (
+    Job,
+    bus_factor,
+    communication_table,
+    overlap,
+    project_job,
+)
 from flopcast.projection.whole_trace import Laws
 from flopcast.traces.dispatches import Trace, dispatch_table
 from flopcast.traces.summary import Annotated, annotate
@@ -246,3 +252,82 @@ def test_a_transfer_changes_alike_however_long_a_rank_waits_for_it() -> None:
     assert long.waits["transfer_us"].iloc[0] == pytest.approx(
         short.waits["transfer_us"].iloc[0], rel=1e-3
     )
+
+
+MI355X = find("MI355X")
+
+
+def projected(work_ns: list[list[int]], **choices: Any) -> Job:
+    return project_job(job_of(work_ns, **choices), MI300X, MI355X)
+
+
+def test_the_interval_of_a_job_holds_its_time_and_its_sources() -> None:
+    job = projected([[900_000] * 3, [1_000_000] * 3, [700_000] * 3])
+    found = job.uncertainty(samples=64)
+    assert found.nominal_us == pytest.approx(job.projected_us, abs=0.01)
+    assert found.lower_us < job.projected_us < found.upper_us
+    assert "gaps" in set(found.tornado["name"])
+    again = job.uncertainty(samples=64)
+    assert (again.lower_us, again.upper_us) == (found.lower_us, found.upper_us)
+
+
+def test_a_job_that_nothing_changes_is_as_sure_as_its_measurement() -> None:
+    job = project_job(job_of([[900_000] * 3, [1_000_000] * 3, [700_000] * 3]), MI300X, MI300X)
+    found = job.uncertainty(samples=64)
+    assert (found.lower_us, found.upper_us) == pytest.approx((job.measured_us, job.measured_us))
+
+
+def test_bandwidths_are_those_of_nccl_tests() -> None:
+    """64 MiB in 400 µs among three ranks: 168 GB/s of the message, 4/3 of it on the bus."""
+    (row,) = projected([[900_000] * 3, [1_000_000] * 3, [700_000] * 3]).collectives.to_dict(
+        "records"
+    )
+    algorithm = SIZE / TRANSFER_NS
+    assert row["algorithm_gbs"] == pytest.approx(algorithm)
+    assert row["bus_gbs"] == pytest.approx(algorithm * 4 / 3)
+    assert row["start_skew_us"] == pytest.approx(300)
+    assert row["end_skew_us"] == pytest.approx(0, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("collective", "ranks", "factor"),
+    [
+        ("all_reduce", 4, 1.5),
+        ("all_gather", 4, 0.75),
+        ("reduce_scatter", 8, 0.875),
+        ("all_to_all", 2, 0.5),
+        ("broadcast", 8, 1.0),
+        ("reduce", 8, 1.0),
+        ("send_recv", 2, 1.0),
+    ],
+)
+def test_factors_of_the_bus(collective: str, ranks: int, factor: float) -> None:
+    assert bus_factor(collective, np.array([float(ranks)]))[0] == pytest.approx(factor)
+
+
+def test_what_the_last_rank_did_is_what_the_others_wait_for() -> None:
+    """Rank 1 computes 100 and 300 µs longer than the others: they wait for that, and for nothing else."""
+    job = projected([[900_000] * 3, [1_000_000] * 3, [700_000] * 3])
+    (row,) = job.causes.to_dict("records")
+    assert row["rank"] == 1
+    assert row["waited_us"] == pytest.approx(3 * (100 + 300))
+    assert row["computation_us"] == pytest.approx(row["waited_us"])
+    assert row["idle_us"] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_rank_that_runs_nothing_is_waited_for_because_of_its_cpu() -> None:
+    traces = job_of([[900_000] * 3, [1_000_000] * 3, [700_000] * 3])
+    label, late = traces[1]
+    table = late.dispatches.copy()
+    works = table["name"].eq("work")
+    table.loc[works, "duration_ns"] = 600_000
+    traces[1] = (label, replace(late, dispatches=table))
+    (row,) = project_job(traces, MI300X, MI355X).causes.to_dict("records")
+    assert row["idle_us"] == pytest.approx(row["waited_us"])
+
+
+def test_communication_that_computation_hides() -> None:
+    kinds = np.array(["communication", "communication", "compute", "compute"])
+    start, end = np.array([0.0, 5.0, 8.0, 9.0]), np.array([10.0, 20.0, 12.0, 14.0])
+    assert overlap(kinds, start, end) == pytest.approx(6 / 20)
+    assert np.isnan(overlap(kinds[2:], start[2:], end[2:]))
