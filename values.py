@@ -216,11 +216,16 @@ def assigned_counts(
         ) from None
 
 
-def repeated(parameter: str, given: str | Sequence[int]) -> list[int]:
+def repeated(parameter: str, given: str | Sequence[int], names: Sequence[str] = ()) -> list[int]:
     """Return ``[TIMES*]N[,[TIMES*]N]`` as whole numbers, each N so many times in a row; ``×`` is taken for ``*``.
+
+    N is a number from 1 on, or one of the ``names``, which stands for its place among them. A
+    ParameterError says that it is neither, or that several have the name.
 
     >>> repeated("sequence", "3*1,2")
     [1, 1, 1, 2]
+    >>> repeated("sequence", "3×gemv,gemm", ["gemm", "gemv"])
+    [2, 2, 2, 1]
     """
     if not isinstance(given, str):
         return list(given)
@@ -229,15 +234,26 @@ def repeated(parameter: str, given: str | Sequence[int]) -> list[int]:
         times, star, place = part.rpartition("*")
         try:
             count = int(times) if star else 1
-            number = int(place)
+            number = _place(parameter, place.strip(), names)
         except ValueError:
-            problem = f"must be numbers of kernels, as in 40*1,2, got {given!r}"
+            problem = f"must be numbers or names of kernels, as in 40*1,2, got {given!r}"
             raise ParameterError(parameter, problem) from None
         if not 1 <= count <= _MOST_COUNTS:
             problem = f"must repeat a kernel at least once, as in 40*1,2, got {part!r}"
             raise ParameterError(parameter, problem)
         places += count * [number]
     return places
+
+
+def _place(parameter: str, word: str, names: Sequence[str]) -> int:
+    """Return the number that a word is, or the place of the one thing of that name, from 1 on."""
+    places = [place for place, name in enumerate(names, 1) if name == word]
+    if len(places) > 1:
+        numbers = " or ".join(map(str, places))
+        raise ParameterError(parameter, f"must say which {word} is meant: {numbers}")
+    if places:
+        return places[0]
+    return int(word)
 
 
 def spread(parameter: str, given: str) -> tuple[float, float]:

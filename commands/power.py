@@ -194,8 +194,8 @@ def record_command(
     sequence: Annotated[
         list[str] | None,
         opt.option(
-            "Run these of the list in turn, too, each after the one before it: 1,2 or 40*1,2.",
-            "[TIMES*]N,...",
+            "Run these of the list in turn, too, each after the one before it: 1,2 or 40*gemv,gemm.",
+            "[TIMES*]N|NAME,...",
         ),
     ] = None,
     rename: opt.RenameOption = None,
@@ -207,7 +207,6 @@ def record_command(
     Ctrl-C keeps what is recorded; the same command again goes on.
     """
     opt.check_data([] if kernels is None else [kernels])
-    sequences = [values.repeated("sequence", one) for one in sequence or ()]
     from ..api.power import power_record  # here: what it imports takes seconds
     from ..report.terminal import show, shown_progress
 
@@ -221,7 +220,7 @@ def record_command(
                 runs=runs,
                 device=device,
                 interleaved=interleaved,
-                sequence=sequences,
+                sequence=sequence or (),
                 rename=values.assigned("rename", rename),
                 seed=seed,
                 progress=progress,

@@ -186,7 +186,6 @@ def record(
     if isinstance(sequence, str):
         sequence = [sequence]
     rename = values.assigned("rename", rename)
-    sequences = [values.repeated("sequence", one) for one in sequence]
     with replacing(overwrite=overwrite, reads=[] if kernels is None else [kernels]):
         check_output(out, FILES)
     if kernels is None:
@@ -210,6 +209,8 @@ def record(
         raise ParameterError(
             "interleaved", "must be left out of one kernel: there is none to run in turn with"
         )
+    names = [short_name(row) for row in rows]
+    sequences = [values.repeated("sequence", one, names) for one in sequence]
     turns = [tuple(range(len(rows)))] if interleaved else []
     for one in sequences:
         blocks = [place for place, _ in itertools.groupby(one)]
@@ -253,6 +254,19 @@ def record(
     return Recorded(
         out, course.protocols, plans, logger, interval, readings, course.resumed, clocks
     )
+
+
+def short_name(row: Mapping[str, Any]) -> str:
+    """Return what a sequence may call a kernel: its operator, or what a collective does; a thin product is a gemv.
+
+    >>> short_name({"op": "gemm", "m": 8192, "n": 1, "k": 8192})
+    'gemv'
+    """
+    if row["op"] == "gemm" and 1 in (row.get("m"), row.get("n")):
+        return "gemv"
+    if row["op"] == "collective":
+        return str(row["variant"])
+    return str(row["op"])
 
 
 def _written(sequence: Sequence[int]) -> str:

@@ -268,6 +268,10 @@ and 87 % (50 ms).
 """
 
 
+TAIL: Final = 0.99
+"""Quantile of the readings that stands for the tail of a kernel's power."""
+
+
 @dataclass(frozen=True)
 class Curve:
     """Readings stitched over the kernel's time, and the curves through them at `energy.PHASES`."""
@@ -855,7 +859,8 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
 
     The columns are ``kernel``, ``isolated`` (of one among others: its name alone), ``class``,
     ``component``, ``kernel_us``, ``sse_w`` and ``ssp_w`` (means over the kernel's time),
-    ``sse_error_percent``, ``peak_w`` (of the steady-power polynomial), ``share`` (of the component
+    ``sse_error_percent``, ``peak_w`` (of the steady-power polynomial), ``p99_w`` (of its readings:
+    a hundredth of them is above, each the mean over a window of the logger), ``share`` (of the component
     ``total``; NaN without one), ``energy_j``, ``lower_j``, ``upper_j``, ``throttling`` and
     ``readings``.
     """
@@ -876,6 +881,7 @@ def compare(kernels: Sequence[KernelPower]) -> pd.DataFrame:
                 "ssp_w": part.ssp.mean_w,
                 "sse_error_percent": part.sse_error_percent,
                 "peak_w": float(part.ssp.polynomial_w.max()),
+                "p99_w": float(part.ssp.readings["power_w"].quantile(TAIL)),
                 "share": part.ssp.mean_w / whole,
                 "energy_j": part.energy.energy_j,
                 "lower_j": part.energy.lower_j,

@@ -57,7 +57,7 @@ COLUMNS: Final = (
     Column("class", "name"),
     *(
         Column(head, "number")
-        for head in ("time, µs", "SSE, W", "SSP, W", "error, %", "peak, W", "share, %")
+        for head in ("time, µs", "SSE, W", "SSP, W", "error, %", "peak, W", "p99, W", "share, %")
     ),
     Column("energy, mJ [interval]", "number"),
 )
@@ -386,6 +386,7 @@ def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
             ssp_w=significant,
             sse_error_percent=lambda error: formatted(error, "{:+.1f}"),
             peak_w=significant,
+            p99_w=significant,
             share=_percent,
             energy_j=_millijoule,
             lower_j=_millijoule,
@@ -397,7 +398,8 @@ def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
                 Row((first, *own, f"{energy} [{lower}, {upper}]"), ends=place == len(group))
             )
     caption = (
-        "SSE: steady execution, SSP: steady power; error: made by taking the first for the second"
+        "SSE: steady execution, SSP: steady power; p99: a hundredth of its readings is above; error: made by "
+        "taking the first for the second"
     )
     return Table(COLUMNS, said, title="Power of kernels, means over their time", caption=caption)
 

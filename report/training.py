@@ -679,8 +679,21 @@ def _scheme(
                 "A forest's error against the number of its trees",
             )
         )
+        parts.append(_trees(cv["trees"]))
     link = left_out(cv["scheme"]).capitalize()
     return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
+
+
+def _trees(rows_of: Sequence[Metrics]) -> Table:
+    """Return the error of forests of 2, 4, 8, ... trees, and the share of workloads within 5, 10 and 20 %."""
+    cells = []
+    for row in rows_of:
+        within = [number(row["ir"][threshold]) for threshold in ("5", "10", "20")]
+        cells.append((str(row["trees"]), number(row["e_out"]), number(row["e_in"]), *within))
+    heads = [Column("trees", "number")]
+    for head in ("E_out", "E_in", "within 5 %", "within 10 %", "within 20 %"):
+        heads.append(Column(head, "number", unit="%"))
+    return Table(heads, [Row(one) for one in cells], "a forest's error against its trees")
 
 
 def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:
@@ -759,7 +772,7 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
         Column("selected", "number"),
         Column("category"),
         Column("unit"),
-        Column("meaning", "cut"),
+        Column("meaning", "words"),
     )
 
     def listed(most: int) -> list[Row]:

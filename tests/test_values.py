@@ -91,6 +91,15 @@ def test_what_is_malformed_is_refused_by_the_name_of_its_parameter(
         parse("x", text)
 
 
+def test_repeats_name_what_there_is_once() -> None:
+    names = ["gemm", "gemv", "all_gather", "gemm"]
+    assert values.repeated("sequence", "40×gemv, all_gather,1", names) == [*[2] * 40, 3, 1]
+    with pytest.raises(ParameterError, match="which gemm is meant: 1 or 4"):
+        values.repeated("sequence", "gemm,gemv", names)
+    with pytest.raises(ParameterError, match="numbers or names"):
+        values.repeated("sequence", "softmax", names)
+
+
 LISTED = {
     "budget": ("20m", "soon"),
     "cache_mb": ("32,64", "32,"),

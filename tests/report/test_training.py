@@ -122,7 +122,15 @@ def test_the_errors_of_a_forests_sizes_are_drawn_where_they_were_asked_for(run) 
         for size in (2, 4)
     ]
     metrics = {**run[0], "cv": [{**cv, "trees": sizes} for cv in run[0]["cv"]]}
-    assert page(training_document(metrics, run[1].iloc[:0])).count("A forest&#39;s error") == 2
+    drawn = "A forest&#39;s error against the number of its trees"
+    assert page(training_document(metrics, run[1].iloc[:0])).count(drawn) == 2
+    tables = [
+        part
+        for section in training_document(metrics, every=True).sections
+        for part in section.parts
+        if isinstance(part, Table) and part.columns[0].head == "trees"
+    ]
+    assert [[row.cells[0] for row in one.rows] for one in tables] == [["2", "4"]] * len(sizes)
 
 
 def test_without_the_rejected_rows_the_counts_of_the_metrics_are_shown(run) -> None:
