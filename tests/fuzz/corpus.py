@@ -466,7 +466,10 @@ def seeds() -> dict[str, list[Files]]:
     )
     document, tuned = _execution_trace(), test_aiter
     return {
-        "tidy CSV": [_one("tidy.csv", TIDY), _one("few.csv", "m;n;k;us\n1;2;3;4,5\n")],
+        "tidy CSV": [
+            _one("tidy.csv", TIDY), _one("few.csv", "m;n;k;us\n1;2;3;4,5\n"),
+            _one("rates.csv", "op,device,dtype,m,n,k,TFLOPS\ngemm,MI300X,bf16,16,32,64,7\n"),
+        ],
         "tidy Parquet": [_one("tidy.parquet", _parquet(TIDY))],
         "AITER": [
             _one("a8w8_blockscale_tuned_gemm.csv", gemm),
@@ -487,7 +490,6 @@ def seeds() -> dict[str, list[Files]]:
             _one("tuning.yaml", test_product_logs.TUNED),
             _one("deepbench.txt", test_product_logs.DEEPBENCH),
             _one("E=16,N=128,device_name=NVIDIA_L40S.json", test_product_logs.CONFIGS),
-            _one("rates.csv", "op,device,dtype,m,n,k,TFLOPS\ngemm,MI300X,bf16,16,32,64,7\n"),
             _one("driver.log", test_miopen_driver.LOG),
             _one("profile.json", json.dumps(test_onnx_runtime.EVENTS)),
         ],
