@@ -105,7 +105,7 @@ def figures(name: str, kind: str, found: Delivered) -> Rows:
 
 def strata(rows: Iterable[pd.DataFrame]) -> Rows:
     """Yield what intervals hold of known groups, by how many rows of the group were trained."""
-    every = pd.concat([*rows])
+    every = pd.concat(list(rows), ignore_index=True)
     for least, limit in pairwise(STRATA):
         part = every[(every["trained"] > least) & (every["trained"] <= limit)]
         if len(part):
