@@ -25,7 +25,7 @@ from ..workloads.deployments import ENGINES, SURE, Choice, Question, choose
 from ..workloads.launching import serve_command
 from ..workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, quantity
 from ..workloads.serving_model import FILE as OWN
-from ..workloads.serving_model import load, served
+from ..workloads.serving_model import TUNINGS, load, served
 from ..workloads.setting import most_weights, stored_format
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ FIELDS: Final = (
     "gpu",
     *_COUNTS,
     "engine",
+    "tuning",
     "dtype",
     "kv_dtype",
     "input_len",
@@ -156,6 +157,9 @@ def deployments(
     for name in engines:
         if name not in ENGINES:
             raise ParameterError("engine", f"must be one of {', '.join(ENGINES)}, got {name!r}")
+    tuning = str(known.get("tuning", "")).lower()
+    if tuning not in ("", *TUNINGS):
+        raise ParameterError("tuning", f"must be one of {', '.join(TUNINGS)}, got {tuning!r}")
     counts = {
         name: tuple(_whole(name, value) for value in _several(known[name]))
         for name in _COUNTS
@@ -197,6 +201,7 @@ def deployments(
         price=check_priced(price, gpus),
         counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),
         engines=engines,
+        tuning=tuning,
         dtypes=tuple(stored_format("dtype", one) for one in _several(known.get("dtype", ()))),
         sure=sure,
         kv_dtype=stored_format("kv_dtype", known["kv_dtype"]) if "kv_dtype" in known else "",

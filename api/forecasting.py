@@ -224,6 +224,7 @@ def forecast(
     need: float | None = None,
     price: float | str | Mapping[str, float | str] | None = None,
     engine: str | Sequence[str] | None = None,
+    tuning: str | None = None,
     ttft: float | str | None = None,
     tpot: float | str | None = None,
     rate: float | str | None = None,
@@ -274,7 +275,10 @@ def forecast(
         Of a GPU for an hour, or by the names of GPUs: 2.5, ``"$2.5/h"``, ``{"MI300X": 2.5, "H200":
         3.5}``.
     engine : str or several, default "vllm"
-        Of serving: vllm, sglang, trtllm.
+        Of serving: vllm, sglang, trtllm, atom.
+    tuning : str, optional
+        Of the engine: ``"tuned"`` as the vendor tunes it for the setting, ``"stock"`` as it comes.
+        Left out, intervals hold both.
     ttft, tpot : float or str, optional
         Limits of the time to the first token and per further token: milliseconds, or with a unit
         (``"2s"``).
@@ -324,6 +328,7 @@ def forecast(
     concurrency = _listed("concurrency", concurrency)
     served = {
         "engine": engine,
+        "tuning": tuning,
         "ttft": ttft,
         "tpot": tpot,
         "rate": rate,

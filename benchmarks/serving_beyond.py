@@ -1,8 +1,9 @@
 """How runs beyond those learnt from are forecast: ``python -m flopcast.benchmarks.serving_beyond SAMPLE``.
 
-SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. The runs of more requests under
-way, longer prompts or longer answers than each of `LEFT_OUT` are left out one after the other, all
-that is learnt is learnt anew, and the runs are held against the intervals, which widen with each
+SAMPLE is ``systems/silicon_sample.csv`` of AIConfigurator's wheel. The runs that go further in a
+direction than each of `LEFT_OUT` (more requests under way, longer prompts, longer or shorter
+answers, more of the prompt beside the answer) are left out one after the other, all that is learnt
+is learnt anew, and the runs are held against the intervals, which widen with each
 doubling (`workloads.serving_model.BEYOND`). No release is named, as in a search.
 """
 
@@ -21,7 +22,8 @@ import pandas as pd
 from ..arrays import FloatArray
 from ..errors import FlopcastError
 from ..evaluation.metrics import NINETY_PERCENT
-from ..workloads.serving_model import TIMES, ServingModel, kept, points_of, shipped
+from ..workloads.serving_model import TIMES, ServingModel, extents, kept, points_of, shipped
+from .instinct_runs import INSTINCT
 from .serving_model import Pairs, first_fit, grown, learn, published
 from .shared_data import SHARED_DATA
 
@@ -29,13 +31,15 @@ LEFT_OUT: Final = {
     "concurrency": (32, 64, 128),
     "input_len": (1024, 2048, 4096),
     "output_len": (512, 1024),
+    "shortness": (1 / 512, 1 / 1024),
+    "prompt_ratio": (1, 4),
 }
 
 
 def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
     """Return a model that did not learn from the hidden runs, with the widths of the one that ships."""
     own, points = shipped(), points_of(runs, slower=shipped().slower)
-    usable = ((runs["apart"] != "yes") | (runs["device"] == "MI300X")).to_numpy() & ~hidden
+    usable = ((runs["apart"] != "yes") | runs["device"].isin(INSTINCT)).to_numpy() & ~hidden
     fits = {}
     for time in TIMES:
         times = runs[time].to_numpy(dtype=float)
@@ -53,7 +57,7 @@ def errors(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each run left out and time: beyond what, doublings, error and deviation in logarithms."""
     found = []
     for beyond, limit in ((name, limit) for name, limits in LEFT_OUT.items() for limit in limits):
-        values: FloatArray = runs[beyond].to_numpy(dtype=float)
+        values: FloatArray = extents(runs)[beyond]
         hidden = (values > limit) & (runs["apart"] != "yes").to_numpy()
         asked = runs[hidden].assign(engine_version="")
         told = of_fewer(runs, hidden).served(asked)
@@ -76,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     try:
-        found = errors(published(options.sample, options.data / "workloads"))
+        found = errors(published(options.sample, options.data))
     except FlopcastError as error:
         print(error, file=sys.stderr)
         return 2

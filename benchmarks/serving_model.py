@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import cho_factor, cho_solve
 from sklearn.ensemble import ExtraTreesRegressor
 
 from ..arrays import FloatArray
@@ -50,10 +50,11 @@ from ..workloads.serving_model import (
 )
 from ..workloads.serving_trees import NODE, WORDS, Trees, columns
 from .forecast_releases import RUNS, published_runs
+from .instinct_runs import INSTINCT, drift, settings
 from .kernel_reach import AMD, slower
 from .shared_data import SHARED_DATA
 
-MADE: Final = "2026-11-28"
+MADE: Final = "2026-11-29"
 EARLIER: Final = "2025-12"
 LATER: Final = "2026-03"
 """Month from which on runs are later; how far later runs are left to the law is learnt from those between both."""
@@ -66,6 +67,8 @@ LEFT_OUT: Final = {
     NEW_ENGINE: ("engine",),
 }
 """By question, what groups of runs have in common that are left out one by one: one of these, of four any two."""
+ASKED_AS: Final = {"setting": "run"}
+"""Name in `Points.names` of what is drawn, where it is another."""
 NEW: Final = tuple(LEFT_OUT)[1:]
 """Of these, where something is so new that the law may know it better than the runs do."""
 FOLDS: Final = 10
@@ -121,6 +124,12 @@ PULL: Final = {"tpot_ms": (2.0, 20.0), "ttft_ms": (2.0, 6.0)}
 """How strongly the logarithms of constants are drawn to `PRIOR`, and those of a group to the constants of all."""
 NEAR: Final = 0.3
 """Logarithms from which on what a law misses weighs as its distance."""
+VENDOR: Final = "AMD"
+"""Whose groups, whose names start with it, have constants of their own: AMD's runs move no constant
+of other GPUs. With common ones the time per token on a new GPU of NVIDIA erred by 22.4 / 16.2 %."""
+ACROSS: Final = 0.5
+"""Covariance between GPUs of unlike vendors, of that within one: 1 made a new setting of NVIDIA's
+10.2 %, 0 a new GPU of AMD's 27, where 0.5 has 9.3 and 16."""
 STEPS: Final = 20
 PRIOR: Final = {
     "weights": 2.0,
@@ -148,13 +157,14 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     A run on more GPUs than a node has other GPUs for its prompts, whatever its row says. Runs whose
     weights have no room, or whose prompts are read faster than the peak allows, are of other GPUs
     than they say. AMD's runs with prompts found in the cache are steps alone: they have a time per
-    token, and no first token.
+    token, and no first token. Of its Instinct GPUs the runs that a vendor tuned are learnt
+    (`instinct_runs.settings`); what is stock is asked, and not learnt.
     """
     rows = read([sample]).frame
     wide = rows["tp"] * rows["dp"] > 8
     rows["apart"] = rows["apart"].where(~wide, "yes")
     rows["group"] = process.groups(rows)
-    amd = published_runs(data / RUNS)
+    amd = published_runs(data / "workloads" / RUNS)
     amd = amd[amd["prefix_cache"]]
     more = pd.DataFrame(
         {
@@ -168,7 +178,7 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
             "dtype_b": "fp8",
             "dtype_kv": "fp8",
             "apart": "yes",
-            "group": "vllm|closed",
+            "group": "AMD vllm|closed",
             "tp": 8.0,
             "input_len": amd["input_len"],
             "output_len": amd["output_len"],
@@ -176,11 +186,17 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
             "tpot_ms": 1e3 * amd["seconds"] / amd["output_len"],
         }
     )
-    found = complete(described(pd.concat([rows, more], ignore_index=True))[0])
+    instinct = settings(data)
+    instinct = instinct[instinct["tuned"] & instinct["device"].isin(INSTINCT)]
+    instinct = instinct.drop(columns=["tuned", "source", "spread", "repeats"])
+    every, why = described(pd.concat([rows, more, instinct], ignore_index=True))
+    found = complete(every[why == ""].reset_index(drop=True))
+    missing = found["group"].isna().to_numpy()
+    found.loc[missing, "group"] = process.groups(found[missing])
     found["engine_version"] = found["engine_version"].fillna("")
     size = found["dtype_b"].map({"fp8": 1.0, "fp4": 0.56, "int4": 0.56}).fillna(2.0)
     held = found["parameters"].astype(float) * size / (found["tp"] * found["dp"]).astype(float)
-    room = held < found["device"].map(_memory) * 0.95
+    room = held < found["device"].map(_memory).astype(float) * 0.95
     one = process.points_of(found).steps
     computed = sum(one.ttft[name] for name in ("products", "experts", "scores"))
     shown = found["ttft_ms"] + (found["output_len"] - 1) * found["tpot_ms"]
@@ -196,19 +212,50 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     return found[keep & ~(twice & found["ttft_ms"].notna())].reset_index(drop=True)
 
 
+def stock_runs(data: Path) -> pd.DataFrame:
+    """Return the runs of engines as they come, of all vendors' GPUs, with the figures of their models."""
+    rows = settings(data)
+    every, why = described(rows[~rows["tuned"]].reset_index(drop=True))
+    return complete(every[why == ""].reset_index(drop=True))
+
+
 def _memory(device: str) -> float:
     return (find(device).memory_gb or np.nan) * 2.0**30
 
 
 def constants(
-    parts: Mapping[str, FloatArray], groups: np.ndarray, times: FloatArray, time: str
+    parts: Mapping[str, FloatArray],
+    groups: np.ndarray,
+    times: FloatArray,
+    time: str,
 ) -> dict[str, FloatArray]:
     """Return logarithms of factors on the parts, of all runs and of each group on top: least squares of logarithms.
 
     Gauss and Newton's steps; what is further off than `NEAR` weighs as its distance (soft L1), and
     each constant is drawn to its prior as strongly as so many runs would draw it as the square of
-    `PULL` says.
+    `PULL` says. AMD's groups have what all runs say together, the others what they say without
+    AMD's; the constants of `VENDOR` are of its groups that no run has.
     """
+    theirs = np.char.startswith(groups.astype(str), VENDOR)
+    if not theirs.any() or theirs.all():
+        return _constants(parts, groups, times, time)
+    ours = {part: values[~theirs] for part, values in parts.items()}
+    fitted = _constants(ours, groups[~theirs], times[~theirs], time)
+    every = _constants(parts, groups, times, time)
+    away = every.pop("") - fitted[""]
+    fitted[VENDOR] = away
+    for name, values in every.items():
+        if name.startswith(VENDOR):
+            fitted[name] = away + values
+    return fitted
+
+
+def _constants(
+    parts: Mapping[str, FloatArray],
+    groups: np.ndarray,
+    times: FloatArray,
+    time: str,
+) -> dict[str, FloatArray]:
     codes, names = pd.factorize(groups)
     own = np.column_stack([*parts.values()])
     n, p = own.shape
@@ -239,6 +286,7 @@ def first_fit(time: str, count: int) -> Fit:
         0.0,
         np.zeros(count),
         {},
+        across=ACROSS,
     )
 
 
@@ -273,7 +321,7 @@ class Learnt:
     """A fit, the rows that it has learnt, and what to ask it with."""
 
     fit: Fit
-    at: np.ndarray
+    places: np.ndarray
     missing: FloatArray
     base: FloatArray
     shares: FloatArray
@@ -289,9 +337,8 @@ def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.n
     fit = replace(
         first_fit(time, len(times)), constants=constants(parts, points.group[at], times[at], time)
     )
-    base, shares = process.summed(points, fit, time)
-    missing = np.log(times) - base
-    centre = float(np.median(missing[at]))
+    fit, missing, base, shares = centred(fit, points, times, time, at)
+    centre = fit.centre
     inner = pairs.between(shares, at, at)
     inner[np.diag_indices(len(inner))] += fit.noise
     factor = cho_factor(inner, lower=True, overwrite_a=True)
@@ -302,14 +349,14 @@ def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.n
 
 def grown(learnt: Learnt, points: Points, runs: pd.DataFrame) -> Trees:
     """Return trees that learnt what the law misses of the same rows."""
-    own = runs.iloc[learnt.at]
+    own = runs.iloc[learnt.places]
     words = tuple(
         (name, word) for name in WORDS for word in sorted({*own[name].fillna("")}) if word
     )
-    asked = columns(runs, points.steps, learnt.shares, words)[learnt.at]
+    asked = columns(runs, points.steps, learnt.shares, words)[learnt.places]
     # rounded: what the number of cores changes in the last digit decides between splits that are
     # equally good
-    missed = np.round(np.clip(learnt.missing[learnt.at] - learnt.fit.centre, -FAR, FAR), 6)
+    missed = np.round(np.clip(learnt.missing[learnt.places] - learnt.fit.centre, -FAR, FAR), 6)
     return packed(
         ExtraTreesRegressor(100, min_samples_leaf=5, max_features=0.7, random_state=0).fit(
             asked, missed
@@ -335,38 +382,67 @@ def packed(forest: ExtraTreesRegressor, words: Sequence[tuple[str, str]] = ()) -
     )
 
 
+def centred(
+    fit: Fit, points: Points, times: FloatArray, time: str, places: np.ndarray
+) -> tuple[Fit, FloatArray, FloatArray, FloatArray]:
+    """Return a fit with its centre, what it misses, and what `summed` says.
+
+    The centre is the median of the runs that are not AMD's: these move no other run.
+    """
+    base, shares = process.summed(points, fit, time)
+    missing = np.log(times) - base
+    theirs = np.char.startswith(points.group[places].astype(str), VENDOR)
+    if theirs.all():
+        theirs[:] = False
+    centre = float(np.median(missing[places[~theirs]]))
+    return replace(fit, centre=centre), missing, base, shares
+
+
+def relearnt(every: Learnt, points: Points, times: FloatArray, time: str, at: np.ndarray) -> Learnt:
+    """Return what some of the runs say of the constants; the weights stay to be found by `asked_of`."""
+    parts = getattr(points.steps, time.removesuffix("_ms"))
+    own = {name: values[at] for name, values in parts.items()}
+    anew = constants(own, points.group[at], times[at], time)
+    fit = replace(every.fit, constants=anew)
+    fit, missing, base, shares = centred(fit, points, times, time, at)
+    return Learnt(fit, at, missing, base, shares, every.factor)
+
+
 def asked_of(
-    learnt: Learnt, points: Points, pairs: Pairs, rows: np.ndarray, users: FloatArray, new: str
+    learnt: Learnt,
+    every: Learnt,
+    inverse: FloatArray,
+    left_out: np.ndarray,
+    points: Points,
+    users: FloatArray,
+    new: str,
 ) -> dict[str, FloatArray]:
     """Return logarithms of measured over predicted of rows left out: ``missed``, by the ``law`` alone, two ``given``.
 
-    The two runs of a setting (of four runs or more) are those with the fewest and the most requests
-    under way; what they miss is spread over the others by the covariance that the learnt rows leave
-    (Rasmussen and Williams, equation 2.24). NaN where a setting has fewer, for the two, and where a
-    model is not what is ``new``.
+    The process is learnt without a block of rows by the inverse of the covariance of all
+    (Rasmussen and Williams, equations 5.10 to 5.12, of blocks), whose shares of the parts are those
+    of all runs. The two runs of a setting (of four runs or more) are those with the fewest and the
+    most requests under way; what they miss is spread over the others by the covariance that the
+    learnt rows leave (equation 2.24). NaN where a setting has fewer, for the two, and where a model
+    is not what is ``new``.
     """
-    fit = learnt.fit
-    across = pairs.between(learnt.shares, learnt.at, rows)
+    fit, rows = learnt.fit, every.places[left_out]
+    clipped = np.clip(learnt.missing[every.places] - fit.centre, -FAR, FAR)
+    left = np.linalg.inv(inverse[np.ix_(left_out, left_out)])  # noise included
     law = learnt.missing[rows] - fit.centre
-    missed = law - across.T @ fit.weights[learnt.at]
+    missed = law - clipped[left_out] + left @ (inverse[left_out] @ clipped)
     given = np.full(len(rows), np.nan)
     words = points.names["run"][rows]
-    known = new == NEW_MODEL
-    solved = solve_triangular(learnt.factor[0], across, lower=True) if known else across
-    for word in sorted(set(words)) if known else ():
+    for word in sorted(set(words)) if new == NEW_MODEL else ():
         own = np.flatnonzero(words == word)
         own = own[np.argsort(users[rows[own]], kind="stable")]
-        own = own[np.isfinite(missed[own])]
         if len(own) < 4:
             continue
-        left = pairs.between(learnt.shares, rows[own], rows[own])
-        left -= solved[:, own].T @ solved[:, own]
-        ends = [0, len(own) - 1]
-        inner = left[np.ix_(ends, ends)] + np.diag(
-            fit.noise + process.doubted(missed[own[ends]], words[own[ends]])
-        )
-        spread = left[1:-1][:, ends] @ np.linalg.solve(inner, missed[own[ends]])
-        given[own[1:-1]] = missed[own[1:-1]] - spread
+        ends = [own[0], own[-1]]
+        inner = left[np.ix_(ends, ends)] + np.diag(process.doubted(missed[ends], words[ends]))
+        between = own[1:-1]
+        spread = left[np.ix_(between, ends)] @ np.linalg.solve(inner, missed[ends])
+        given[between] = missed[between] - spread
     return {"missed": missed, "law": law, "given": given}
 
 
@@ -383,13 +459,19 @@ def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndar
             for code in range(len(words)):
                 asked = np.flatnonzero(together)[codes == code]
                 yield basis, asked, asked
-    later, amd = (
-        np.flatnonzero(one) for one in ((months >= LATER) & together, runs["device"] == "MI300X")
-    )
-    yield NEW_RELEASE, later, later
-    yield NEW_VENDOR, amd, amd
-    after = months >= EARLIER
-    yield BETWEEN, np.flatnonzero(after & (months < LATER) & together), np.flatnonzero(after)
+    instinct = amd(runs)
+    later = np.flatnonzero((months >= LATER) & together)
+    # AMD's settings are medians over months: none of them is known before
+    yield NEW_RELEASE, later, np.union1d(later, np.flatnonzero(instinct))
+    yield NEW_VENDOR, np.flatnonzero(instinct), np.flatnonzero(instinct)
+    after = (months >= EARLIER) | instinct
+    between = (months >= EARLIER) & (months < LATER) & together
+    yield BETWEEN, np.flatnonzero(between), np.flatnonzero(after)
+
+
+def amd(runs: pd.DataFrame) -> np.ndarray:
+    """Return which runs are of AMD's GPUs."""
+    return runs["device"].isin(INSTINCT).to_numpy()
 
 
 def errors(
@@ -398,21 +480,26 @@ def errors(
     """Return the errors on what was left out, a row each: ``question``, ``group``, ``place``, ``missed``, ``given``.
 
     All is learnt anew without what is asked, of runs whose prompts and answers are the same GPUs',
-    and AMD's; for known settings the constants are those of all runs (leaving out by rows:
-    Rasmussen and Williams, equation 5.12).
+    and AMD's; for known settings the constants are those of all runs.
     """
     times, users = (runs[name].to_numpy(dtype=float) for name in (time, "concurrency"))
-    usable = ((runs["apart"] != "yes") | (runs["device"] == "MI300X")).to_numpy()
+    usable = (runs["apart"] != "yes").to_numpy() | amd(runs)
+    every = learn(points, pairs, times, time, usable)
+    inverse = cho_solve(every.factor, np.eye(len(every.places)))
+    place = np.full(len(runs), -1)
+    place[every.places] = np.arange(len(every.places))
     found, number = list[pd.DataFrame](), 0
     for number, (question, rows, hidden) in enumerate(questions(points, runs)):
-        rows = rows[np.isfinite(times[rows])]
+        rows = rows[place[rows] >= 0]
         if not len(rows):
             continue
-        mask = usable.copy()
-        mask[hidden] = False
-        learnt = learn(points, pairs, times, time, mask)
-        one = asked_of(learnt, points, pairs, rows, users, question)
-        if time in TREES:
+        left_out = place[hidden][place[hidden] >= 0]
+        learnt = relearnt(every, points, times, time, np.delete(every.places, left_out))
+        one = asked_of(learnt, every, inverse, left_out, points, users, question)
+        asked = np.isin(every.places[left_out], rows)
+        rows = every.places[left_out][asked]
+        one = {name: values[asked] for name, values in one.items()}
+        if time in TREES and question in (*NEW, NEW_RELEASE, BETWEEN):
             trees = grown(learnt, points, runs)
             one["trees"] = trees.predicted(
                 columns(runs, points.steps, learnt.shares, trees.words)[rows]
@@ -428,14 +515,12 @@ def errors(
                 file=log,
                 flush=True,
             )
-    every = learn(points, pairs, times, time, usable)
-    inverse = cho_solve(every.factor, np.eye(len(every.at)))
-    target = np.clip(every.missing[every.at] - every.fit.centre, -FAR, FAR)
-    predicted = target - every.fit.weights[every.at] / np.diag(inverse)
-    missed = every.missing[every.at] - every.fit.centre - predicted
-    group = every.at % FOLDS + number + 1
+    target = np.clip(every.missing[every.places] - every.fit.centre, -FAR, FAR)
+    predicted = target - every.fit.weights[every.places] / np.diag(inverse)
+    missed = every.missing[every.places] - every.fit.centre - predicted
+    group = every.places % FOLDS + number + 1
     found.append(
-        pd.DataFrame({"question": KNOWN, "group": group, "place": every.at, "missed": missed})
+        pd.DataFrame({"question": KNOWN, "group": group, "place": every.places, "missed": missed})
     )
     return pd.concat(found, ignore_index=True)
 
@@ -451,8 +536,9 @@ def trusted(
 ) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
     """Return the errors where of what the law misses so much is added as errs least, by what answers rest on.
 
-    The part for a group is chosen on the other groups of its question, that for later runs on the
-    runs before them; what ships, on all. Later runs of what is new otherwise have the part of that.
+    The part for a group is chosen on the other groups of its question, of AMD's GPUs on the other
+    groups of all questions, that for later runs on the runs before them; what ships, on all. Later
+    runs of what is new otherwise have the part of that.
     """
     parts, found = {}, found.copy()
     choices = [(part, 0.0) for part in PARTS]
@@ -467,24 +553,41 @@ def trusted(
     def least(own: pd.DataFrame) -> tuple[float, float]:
         return min(choices, key=lambda part: sum(percent(left(own, part))))
 
+    vendor = _vendor(found, runs)
     for basis in NEW:
-        own = found[found["question"] == basis]
+        own = found[(found["question"] == basis) & (vendor != VENDOR)]
         parts[basis] = least(own)
         for group, rows in own.groupby("group"):
             found.loc[rows.index, "missed"] = left(rows, least(own[own["group"] != group]))
+    # of so few groups a part for all questions together
+    own = found[found["question"].isin(NEW) & (vendor == VENDOR)]
+    theirs = {}
+    if len(own):
+        theirs = dict.fromkeys([f"{VENDOR}: {basis}" for basis in NEW], least(own))
+        # AMD's settings are medians over months, of no release: what the process says is kept
+        theirs[f"{VENDOR}: {NEW_RELEASE}"] = (1.0, 0.0)
+    for group, rows in own.groupby("group"):
+        found.loc[rows.index, "missed"] = left(rows, least(own[own["group"] != group]))
     before, own = (found[found["question"] == name] for name in (BETWEEN, NEW_RELEASE))
-    chosen = {**parts, NEW_RELEASE: least(before)}
+    chosen_of = {**parts, NEW_RELEASE: least(before)}
     rests = _later_bases(own, runs, points)
-    part = [process.trusted(basis, chosen) for basis in rests]
+    part = [process.trusted(basis, chosen_of) for basis in rests]
     found.loc[own.index, "missed"] = left(own, np.reshape(part, (-1, 2)))
-    alone = [not parts.keys() & set(basis) for basis in rests]
-    return found.drop(before.index), {**parts, NEW_RELEASE: least(pd.concat([before, own[alone]]))}
+    alone = [not set(NEW) & set(basis) for basis in rests]
+    later = least(pd.concat([before, own[alone]]))
+    return found.drop(before.index), {**parts, **theirs, NEW_RELEASE: later}
+
+
+def _vendor(found: pd.DataFrame, runs: pd.DataFrame) -> np.ndarray:
+    """Return the vendor of the GPU of each row of errors."""
+    return np.where(amd(runs)[found["place"]], "AMD", "NVIDIA")
 
 
 def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> list[tuple[str, ...]]:
     """Return what later runs rest on, the earlier ones being known."""
     places = later["place"].to_numpy()
-    before = np.setdiff1d(np.flatnonzero((runs["apart"] != "yes").to_numpy()), places)
+    together = (runs["apart"] != "yes").to_numpy() & ~amd(runs)
+    before = np.setdiff1d(np.flatnonzero(together), places)
     asked, known = (
         {name: codes[at] for name, codes in points.names.items()} for at in (places, before)
     )
@@ -497,8 +600,14 @@ TREES: Final = ("ttft_ms",)
 """Of the other time the process alone errs less, whatever is new."""
 
 
-def spreads(found: pd.DataFrame, queued: np.ndarray) -> dict[str, tuple[float, float]]:
-    """Return the standard deviations that hold nine in ten errors, by question, without and with a queue."""
+def spreads(
+    found: pd.DataFrame, queued: np.ndarray, runs: pd.DataFrame
+) -> dict[str, tuple[float, float]]:
+    """Return the standard deviations that hold nine in ten errors, by question, without and with a queue.
+
+    Of each vendor's GPUs too, after its name; where something is `NEW`, those of AMD's are no
+    narrower than those of all, because so few groups of them are known.
+    """
 
     def of(rows: pd.DataFrame, column: str) -> tuple[float, float]:
         rows = rows[rows[column].notna()]
@@ -508,7 +617,17 @@ def spreads(found: pd.DataFrame, queued: np.ndarray) -> dict[str, tuple[float, f
         return alone, many
 
     each = {str(name): of(rows, "missed") for name, rows in found.groupby("question")}
-    return {**each, TWO_RUNS: of(found[found["question"] == NEW_MODEL], "given")}
+    each[TWO_RUNS] = of(found[found["question"] == NEW_MODEL], "given")
+    by_vendor = dict[str, tuple[float, float]]()
+    for vendor, own in found.groupby(_vendor(found, runs)):
+        named = {str(name): of(rows, "missed") for name, rows in own.groupby("question")}
+        named[TWO_RUNS] = of(own[own["question"] == NEW_MODEL], "given")
+        for name, (alone, many) in named.items():
+            if vendor == VENDOR and name in NEW:
+                alone, many = max(alone, each[name][0]), max(many, each[name][1])
+            if name != NEW_VENDOR:
+                by_vendor[f"{vendor}: {name}"] = alone, many
+    return {**each, **by_vendor}
 
 
 def _nine(rows: pd.DataFrame, column: str = "missed") -> float:
@@ -520,17 +639,32 @@ def _nine(rows: pd.DataFrame, column: str = "missed") -> float:
     return float(errors[order][min(int(np.searchsorted(level, 0.9)), len(errors) - 1)])
 
 
-def covered(found: pd.DataFrame, queued: np.ndarray, column: str = "missed") -> float:
-    """Return the share of errors within the interval that the other groups of the same question give."""
+def covered(
+    found: pd.DataFrame,
+    queued: np.ndarray,
+    column: str = "missed",
+    least: pd.DataFrame | None = None,
+) -> float:
+    """Return the share of errors within the interval that the other groups of the same question give.
+
+    It is no narrower than that of ``least``, errors of the same question with ``found`` among them.
+    """
     inside = []
     for group in found["group"].unique():
-        own, others = found[found["group"] == group], found[found["group"] != group]
+        own = found[found["group"] == group]
+        sides = []
+        for every in (found, least):
+            if every is not None:
+                sides.append(every[every["group"] != group])
         for crowd in (False, True):
-            asked, known = (one[queued[one["place"]] == crowd] for one in (own, others))
-            if len(asked):
-                inside.append(
-                    asked[column].abs() <= _nine(known if len(known) >= LEAST else others, column)
-                )
+            asked = own[queued[own["place"]] == crowd]
+            if not len(asked):
+                continue
+            limits = []
+            for others in sides:
+                alike = others[queued[others["place"]] == crowd]
+                limits.append(_nine(alike if len(alike) >= LEAST else others, column))
+            inside.append(asked[column].abs() <= max(limits))
     return float(pd.concat(inside).mean())
 
 
@@ -569,13 +703,17 @@ def board(
     setting = [points.names["deployment"], points.names["lengths"]]
     names = {**points.names, "setting": pd.MultiIndex.from_arrays(setting).factorize()[0]}
     rows = []
-    for question in (*BASES, NEW_RELEASE, TWO_RUNS):
+    instinct = amd(runs)
+    asked = itertools.product(("AMD", "NVIDIA"), (*BASES, NEW_RELEASE, TWO_RUNS))
+    for vendor, question in asked:
         column, of = ("given", NEW_MODEL) if question == TWO_RUNS else ("missed", question)
         common = LEFT_OUT.get(of, ("setting",))
         drawn = common[0] if len(common) == 1 else "pair"
-        row: dict[str, Any] = {"left_out": question, "drawn": drawn}
+        row: dict[str, Any] = {"vendor": vendor, "left_out": question, "drawn": drawn}
         for time in TIMES:
-            own = found[time][(found[time]["question"] == of) & found[time][column].notna()]
+            every = found[time]
+            own = every[(every["question"] == of) & every[column].notna()]
+            own = own[instinct[own["place"]] == (vendor == "AMD")]
             if not len(own):
                 continue
             times = runs[time].to_numpy(dtype=float)[own["place"]]
@@ -589,12 +727,15 @@ def board(
             if question == NEW_RELEASE:
                 inside = later_covered(own, runs, points, queued, fits[time].spreads)
             elif len(set(own["group"])) > 1:
-                inside = covered(own, queued, column)
+                narrow = vendor == VENDOR and question in NEW
+                whole = every[(every["question"] == of) & every[column].notna()]
+                inside = covered(own, queued, column, whole if narrow else None)
             groups = names[drawn][own["place"]] if len(common) == 1 else own["group"].to_numpy()
             row[time] = {
                 "runs": own["place"].nunique(),
                 "groups": len(set(groups)),
                 "moves": [round(100 * float(one), 2) for one in moves(each["learnt"], groups)],
+                "bias": round(100 * float(np.expm1(-np.median(own[column]))), 1),
                 "covered": None if inside is None else round(100 * inside, 1),
                 "factor": round(float(np.exp(_nine(own, column))), 3),
                 **{
@@ -602,7 +743,8 @@ def board(
                     for name, one in each.items()
                 },
             }
-        rows.append(row)
+        if TIMES[0] in row:
+            rows.append(row)
     return rows
 
 
@@ -617,23 +759,33 @@ def moves(errors: FloatArray, groups: np.ndarray) -> FloatArray:
     return draws.std(axis=0) * np.sqrt(count / (count - 1.0))
 
 
-def unknown_vendor(runs: pd.DataFrame, longer: Mapping[str, float]) -> float:
-    """Return the spread for a vendor whose kernels are not known either: what MI300X's runs have without AMD's."""
+def unknown_vendor(runs: pd.DataFrame, longer: Mapping[str, float], time: str) -> float:
+    """Return the spread for a vendor whose kernels are not known either: what AMD's runs have without AMD's."""
     points = process.points_of(
         runs, slower={key: one for key, one in longer.items() if key.split("|")[1] not in AMD}
     )
-    amd = (runs["device"] == "MI300X").to_numpy()
-    rows, times = np.flatnonzero(amd), runs["tpot_ms"].to_numpy(dtype=float)
-    pairs = Pairs.of(points, first_fit("tpot_ms", 0))
-    learnt = learn(points, pairs, times, "tpot_ms", ~amd & (runs["apart"] != "yes").to_numpy())
-    one = asked_of(
-        learnt, points, pairs, rows, runs["concurrency"].to_numpy(dtype=float), NEW_VENDOR
-    )
-    return _nine(pd.DataFrame({"group": 0, "missed": one["missed"]})) / NINETY_PERCENT
+    instinct, times = amd(runs), runs[time].to_numpy(dtype=float)
+    pairs = Pairs.of(points, first_fit(time, 0))
+    others = ~instinct & (runs["apart"] != "yes").to_numpy()
+    learnt = learn(points, pairs, times, time, others)
+    rows = np.flatnonzero(instinct & np.isfinite(times))
+    across = pairs.between(learnt.shares, rows, learnt.places)
+    missed = learnt.missing[rows] - learnt.fit.centre - across @ learnt.fit.weights[learnt.places]
+    return _nine(pd.DataFrame({"group": 0, "missed": missed})) / NINETY_PERCENT
 
 
-def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> ServingModel:
-    """Return the model, with its scoreboard; ``longer`` is `ServingModel.slower`."""
+def made(
+    runs: pd.DataFrame,
+    longer: Mapping[str, float],
+    nights: Mapping[str, float],
+    stock: pd.DataFrame,
+    log: Any = None,
+) -> ServingModel:
+    """Return the model, with its scoreboard.
+
+    ``longer`` is `ServingModel.slower`, ``nights`` what `instinct_runs.drift` found,
+    ``stock`` are runs of `stock_runs`.
+    """
     points = process.points_of(runs, slower=longer)
     queued = process.queues(points.steps)
     fits, found = {}, {}
@@ -644,28 +796,62 @@ def made(runs: pd.DataFrame, longer: Mapping[str, float], log: Any = None) -> Se
             points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool)
         )
         trees = grown(every, points, runs) if time in TREES else None
-        fits[time] = replace(
-            every.fit, spreads=spreads(found[time], queued), trust=trust, trees=trees
-        )
-    wide = unknown_vendor(runs, longer)
-    fits["tpot_ms"] = replace(
-        fits["tpot_ms"], spreads={**fits["tpot_ms"].spreads, NEW_VENDOR: (wide, wide)}
-    )
-    one, other = (fits[time].spreads for time in TIMES)
-    # nobody measured a first token on another vendor's GPU: it is wider by as much as the time per
-    # token is
-    alone, many = (
-        max(one[NEW_VENDOR][at] / one[NEW_GPU][at], 1.0) * other[NEW_GPU][at] for at in (0, 1)
-    )
-    fits["ttft_ms"] = replace(fits["ttft_ms"], spreads={**other, NEW_VENDOR: (alone, many)})
+        wide = unknown_vendor(runs, longer, time)
+        widths = spreads(found[time], queued, runs)
+        widths[NEW_VENDOR] = (wide, wide)
+        widths[f"AMD: {NEW_RELEASE}"] = (nights[time], nights[time])
+        fits[time] = replace(every.fit, spreads=widths, trust=trust, trees=trees)
     about = {
         "made": MADE,
         "runs": len(runs),
         "sources": "aiconfigurator-core 0.12.0, systems/silicon_sample.csv (Apache-2.0); ROCm/vllm, "
-        "docs/dev-docker/README.md (Apache-2.0)",
+        "docs/dev-docker/README.md (Apache-2.0); SemiAnalysisAI/InferenceX, results to July 2026 "
+        "(Apache-2.0); ROCm/ATOM, nightly benchmarks (MIT)",
         "scoreboard": board(found, points, runs, fits),
     }
-    return ServingModel(process.kept(runs), fits, about, longer)
+    model = ServingModel(process.kept(runs), fits, about, longer)
+    fits = {
+        time: replace(fit, stock=stock_factors(model, stock, time)) for time, fit in fits.items()
+    }
+    return replace(model, fits=fits)
+
+
+def stock_factors(
+    model: ServingModel, rows: pd.DataFrame, time: str
+) -> dict[str, tuple[float, float, float]]:
+    """Return by vendor how many times longer stock engines took than forecast (`Fit.stock`).
+
+    Both deviations are on top of the forecast's own: nine in ten runs are within both, a model's
+    runs weighing the same together. That between models of one stack (a source on one engine) is
+    what each model misses beside the median of the others.
+    """
+    told = model.served(rows)
+    spread = getattr(told, time.replace("_ms", "_spread"))
+    missed = np.log(rows[time].to_numpy(dtype=float) / getattr(told, time))
+    stack = rows["source"] + "|" + rows["engine"]
+    table = pd.DataFrame(
+        {"missed": missed, "spread": spread, "group": rows["model"], "stack": stack}
+    )
+    table["vendor"] = process.vendors(rows)
+    factors = dict[str, tuple[float, float, float]]()
+    for vendor, own in table[np.isfinite(missed)].groupby("vendor"):
+        doubt = float(own["spread"].median()) ** 2
+        longer = float(own.groupby("group")["missed"].median().median())
+        far = _nine(own.assign(missed=own["missed"] - longer)) / NINETY_PERCENT
+        beside = []
+        for _, rows_of in own.groupby("stack"):
+            medians = rows_of.groupby("group")["missed"].median()
+            for name, rows_of_model in rows_of.groupby("group"):
+                others = medians.drop(name)
+                if len(others):
+                    missed_beside = rows_of_model["missed"] - float(others.median())
+                    beside.append(rows_of_model.assign(missed=missed_beside))
+        near = _nine(pd.concat(beside)) / NINETY_PERCENT
+        between = np.sqrt(max(near**2 - doubt, 0.0))
+        wider = np.sqrt(max(far**2 - doubt, between**2))
+        factors[str(vendor)] = (longer, float(wider), float(between))
+    factors[""] = max(factors.values(), key=sum)
+    return factors
 
 
 BOARD: Final = ("runs", "TPOT", "roofline", "covered", "TTFT", "roofline", "covered")
@@ -676,7 +862,7 @@ def board_cells(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
     """Yield the cells of the scoreboard, row by row."""
     for row in rows:
         cells = [
-            row["left_out"],
+            f"{row['vendor']}: {row['left_out']}",
             f"{row['tpot_ms']['runs']:,} of {row['tpot_ms']['groups']} {row['drawn']}s",
         ]
         for time in TIMES:
@@ -702,10 +888,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     try:
-        runs = published(options.sample, options.data / "workloads")
-        model = made(
-            runs, slower(options.sample.parent / "data", options.data / "aiter"), sys.stderr
-        )
+        runs = published(options.sample, options.data)
+        longer = slower(options.sample.parent / "data", options.data / "aiter")
+        stock = stock_runs(options.data)
+        model = made(runs, longer, drift(options.data), stock, sys.stderr)
     except FlopcastError as error:
         print(error, file=sys.stderr)
         return 2

@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     try:
-        runs = published(options.sample, options.data / "workloads")
+        runs = published(options.sample, options.data)
         points = points_of(
             runs, slower=slower(options.sample.parent / "data", options.data / "aiter")
         )

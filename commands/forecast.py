@@ -182,7 +182,15 @@ def run_(
         Any, _counted("Requests served as they fit, in place of --batch.")
     ] = None,
     engine: Annotated[
-        Any, _named("Engines to serve with: vllm, sglang, trtllm.", "vllm", SERVE)
+        Any, _named("Engines to serve with: vllm, sglang, trtllm, atom.", "vllm", SERVE)
+    ] = None,
+    tuning: Annotated[
+        str | None,
+        typer.Option(
+            help="tuned: as the vendor tunes the engine; stock: as it comes.",
+            show_default="intervals hold both",
+            rich_help_panel=SERVE,
+        ),
     ] = None,
     ttft: Annotated[
         str | None, _limit("Time to the first token at most: 2s, 500ms.", "TIME")
@@ -289,6 +297,7 @@ def run_(
     }
     served = {
         "engine": engine,
+        "tuning": tuning,
         "ttft": ttft,
         "tpot": tpot,
         "rate": rate,

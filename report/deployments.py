@@ -56,14 +56,16 @@ def deployments_document(choice: Choice, level: float) -> Document:
         rate = ""
     else:
         rate = f", {figure(asked.rate)} requests a second"
+    tuned = _TUNING[asked.tuning]
     # what changes the answers stands with them, what narrows them is the first remark
     beside = [f"{note.text}." for note in choice.remarks if note.code == "quantised"]
     narrower = [note for note in choice.remarks if note.code == "two-runs"]
     others = [note for note in choice.remarks if note.code not in ("two-runs", "quantised")]
     counts = ", ".join(map(str, asked.counts))
+    lead = f"{work}{rate}{_limits(asked)}; on {counts} GPUs; {tuned}"
     return Document(
         title=f"Serving {asked.model.name}",
-        lead=f"{work}{rate}{_limits(asked)}; on {counts} GPUs; intervals of {100 * level:g} %",
+        lead=f"{lead}; intervals of {100 * level:g} %",
         opening=[
             _answer(choice),
             lines([*_beside(choice), *beside, *_run_it(choice)]),
@@ -83,6 +85,11 @@ def deployments_document(choice: Choice, level: float) -> Document:
     )
 
 
+_TUNING: Final = {
+    "": "tuned by the vendor or as the engine comes",
+    "tuned": "as the vendor tunes the engine",
+    "stock": "as the engine comes",
+}
 _FRONT: Final = (
     "Ways that no other of their GPU beats in both. Diamonds: the cheapest that holds, with its "
     "interval; circles: the "

@@ -32,12 +32,17 @@ from .inference import InferenceMemory, inference_memory
 from .quantities import Prices
 from .releases import NORMAL, each, middle_and_sides, standard_normal
 from .serving import figures
-from .serving_model import Served
+from .serving_model import EITHER, Served
 from .setting import WIDE, Setting, complete, most_weights
 
 CONCURRENCY: Final = tuple(sorted({round(2 ** (step / 2)) for step in range(21)}))
 """Requests under way at an instance, 1 to 1,024."""
-ENGINES: Final = {"vllm": ("AMD", "NVIDIA"), "sglang": ("AMD", "NVIDIA"), "trtllm": ("NVIDIA",)}
+ENGINES: Final = {
+    "vllm": ("AMD", "NVIDIA"),
+    "sglang": ("AMD", "NVIDIA"),
+    "trtllm": ("NVIDIA",),
+    "atom": ("AMD",),
+}
 """Engines, and the makers of the GPUs that each runs on."""
 STEP_TOKENS: Final = 8192  # of the largest step of an engine, as is their default
 DRAWS: Final = 256
@@ -66,6 +71,7 @@ class Question:
     tp: tuple[int, ...] = ()
     ep: tuple[int, ...] = ()
     kv_dtype: str = ""  # of the cache; empty: what goes with the weights
+    tuning: str = ""  # of the engine: one of `serving_model.TUNINGS`; empty: whichever it is
     # tokens of a prompt and of an answer, on average
     input_len: int = 1024
     output_len: int = 1024
@@ -179,11 +185,15 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             f"{question.model.name} is an encoder and generates no tokens: give a batch to forecast"
         )
     users = np.array(question.concurrency, dtype=np.float64)
+
+    def times_of(rows: pd.DataFrame, gpu: GPU) -> Served:
+        return times(rows.assign(tuning=question.tuning or EITHER), gpu)
+
     found, served, notes = list[_Instance](), list[Served](), list[Remark]()
     for gpu in question.gpus:
         own = list(_instances(question, gpu, notes))
         if own:
-            answers = times(_rows(own, users), gpu)
+            answers = times_of(_rows(own, users), gpu)
             measured = _cut_as_own_runs(question, own, answers)
             if len(measured) < len(own):
                 text = (
@@ -191,7 +201,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
                     "ep=N asks for them"
                 )
                 notes.append(remark("own-ep", text, gpu=gpu.name))
-                own, answers = measured, times(_rows(measured, users), gpu)
+                own, answers = measured, times_of(_rows(measured, users), gpu)
             served.append(answers)
             found += own
     if not found:
@@ -264,7 +274,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             text += f"{PACES_MS[0]:g} ms: limits (ttft, tpot) tell of them too"
             first.insert(0, remark("beyond-paces", text, concurrency=tuple(slow)))
     shown = list(_answers(question, found, best))
-    answers = _whose([times(row, gpu) for row, gpu in shown], [gpu.name for _, gpu in shown])
+    answers = _whose([times_of(row, gpu) for row, gpu in shown], [gpu.name for _, gpu in shown])
     return Choice(
         question, every, fronts, best, tuple(dict.fromkeys([*first, *notes, *answers, *after]))
     )

@@ -15,11 +15,13 @@ _MODEL: Final = {
     "vllm": ("vllm", "serve"),
     "sglang": ("python", "-m", "sglang.launch_server", "--model-path"),
     "trtllm": ("trtllm-serve",),
+    "atom": ("python", "-m", "atom.entrypoints.openai_server", "--model"),
 }
 _SHARE: Final = {
     "vllm": "--gpu-memory-utilization",
     "sglang": "--mem-fraction-static",
     "trtllm": "--kv_cache_free_gpu_memory_fraction",
+    "atom": "--gpu-memory-utilization",
 }
 
 
@@ -27,13 +29,15 @@ def serve_command(way: pd.Series, question: Question) -> str:
     """Return the command line that starts one replica of a way; "" where options alone do not say it.
 
     ``way`` is a row of `deployments.Choice.ways`. Options are those of vLLM 0.10 and later, SGLang
-    0.4 and later and TensorRT-LLM 1.0 and later. TensorRT-LLM reads formats of weights from the
-    checkpoint, and shares out attention by a file: such ways have no line.
+    0.4 and later, TensorRT-LLM 1.0 and later and ATOM of 2026. TensorRT-LLM and ATOM read formats of
+    weights from the checkpoint, and TensorRT-LLM shares out attention by a file: such ways have no line.
     """
     engine = str(way["engine"])
     tp, dp, ep = (int(way[name]) for name in ("tp", "dp", "ep"))
     quantised = str(way["dtype"]) == "fp8" and most_weights(question.model) != "fp8"
-    if engine == "trtllm" and (quantised or dp > 1):
+    if quantised and engine in ("trtllm", "atom"):
+        return ""
+    if engine == "trtllm" and dp > 1:
         return ""
     words = [*_MODEL[engine], known_models.hub_name(question.model)]
     words += _cut(engine, tp, dp, ep)
@@ -48,7 +52,7 @@ def serve_command(way: pd.Series, question: Question) -> str:
 
 def _cut(engine: str, tp: int, dp: int, ep: int) -> list[str]:
     words = []
-    if engine == "vllm":
+    if engine in ("vllm", "atom"):
         if tp > 1:
             words += ["-tp", str(tp)]
         if dp > 1:
@@ -77,4 +81,6 @@ def _cache(engine: str) -> list[str]:
         return ["--kv-cache-dtype", "fp8"]
     if engine == "sglang":
         return ["--kv-cache-dtype", "fp8_e4m3"]
+    if engine == "atom":
+        return ["--kv_cache_dtype", "fp8"]
     return []

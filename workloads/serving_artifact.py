@@ -43,6 +43,7 @@ Noise = Annotated[float, msgspec.Meta(ge=1e-6, le=25.0)]
 Octaves = Annotated[float, msgspec.Meta(ge=0.01, le=1e3)]
 Spread = Annotated[float, msgspec.Meta(ge=0.005, le=10.0)]
 Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Width = Annotated[float, msgspec.Meta(ge=0.0, le=10.0)]
 Place = Annotated[int, msgspec.Meta(ge=0, le=2**25)]
 Word = Annotated[str, msgspec.Meta(max_length=_MOST_WORD)]
 (SERVED,) = OPERATORS
@@ -69,6 +70,9 @@ class FitText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spreads: dict[Word, tuple[Spread, Spread]]
     trust: dict[Word, tuple[Share, Share]] = {}
     trees: TreesText | None = None
+    stock: dict[Word, tuple[Logarithm, Width, Width]] = {}
+    stacks: dict[Word, tuple[Logarithm, Width]] = {}
+    across: Share = 1.0
 
 
 CONSTANTS: Final[Mapping[str, Any]] = {

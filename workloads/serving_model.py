@@ -58,6 +58,9 @@ BASES = KNOWN, NEW_SETTING, NEW_COMBINATION, NEW_MODEL, NEW_GPU, NEW_ENGINE, NEW
 """What an answer rests on, the surest first: the configuration was measured, with prompts and
 answers so long; its model, format of weights, GPU and engine were, cut otherwise or with others;
 each of these four was, but not together; the model, ... was not."""
+TUNINGS: Final = ("tuned", "stock")
+"""How the engine is set up: by the vendor for the setting, as the runs learnt from are; or as it comes."""
+EITHER: Final = "either"
 NEW_RELEASE: Final = "new release"
 """Beside these: no release is named, or not one that the configuration was measured with. The width
 is at least that of runs after those learnt from."""
@@ -131,15 +134,18 @@ BEYOND: Final[Mapping[str, Mapping[str, float]]] = {
     "concurrency": {"tpot_ms": 0.2, "ttft_ms": 0.4},
     "input_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
     "output_len": {"tpot_ms": 0.1, "ttft_ms": 0.2},
+    "shortness": {"tpot_ms": 0.05, "ttft_ms": 0.4},
+    "prompt_ratio": {"tpot_ms": 0.05, "ttft_ms": 0.3},
 }
-"""What the deviation of the logarithm grows by (in squares) for each doubling of the requests under
-way, and of the tokens of a prompt or an answer, beyond the most that a run of the model had: with
-it nine in ten runs are covered that have up to eight times as many as those learnt from
-(`benchmarks.serving_beyond`)."""
+"""What the deviation of the logarithm grows by (in squares) for each doubling beyond the most of
+`extents` that a run of the model had: with it nine in ten runs are covered that have up to eight
+times as much as those learnt from (`benchmarks.serving_beyond`)."""
 _COUNTED: Final = {
-    "concurrency": "requests under way",
-    "input_len": "tokens in a prompt",
-    "output_len": "tokens in an answer",
+    "concurrency": "more than {:,.0f} requests under way",
+    "input_len": "more than {:,.0f} tokens in a prompt",
+    "output_len": "more than {:,.0f} tokens in an answer",
+    "shortness": "less than {:,.0f} tokens in an answer",
+    "prompt_ratio": "more than {:,.3g} tokens of prompts for one of answers",
 }
 _CHUNK: Final = 32  # rows whose covariances fit the cache of a core
 
@@ -159,12 +165,19 @@ class Fit:
     centre: float
     weights: FloatArray  # of the covariances with each run; 0 where a run did not measure this time; shape (n_runs,)
     # standard deviation of the logarithm by `BASES`, `NEW_RELEASE` and `TWO_RUNS`, without and with
-    # a queue
+    # a queue; of a vendor's GPUs alone after its name ("AMD: new GPU")
     spreads: Mapping[str, tuple[float, float]]
     # by `BASES`, how much is added of what the process and the trees say that the law misses: 0 and
     # 0 leave it to the law, where that erred less
     trust: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     trees: Trees | None = None  # None where they helped no answer
+    # by vendor of the GPU: how many times longer a stock engine takes, as a logarithm, the standard
+    # deviation of that, and the part of it between models of one stack; "" of all
+    stock: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    # by `Points.stacks`: how many times longer own runs of a stack took, as a logarithm, and its
+    # standard deviation
+    stacks: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    across: float = 1.0  # what covariances between GPUs of unlike vendors are multiplied by
 
 
 @dataclass(frozen=True)
@@ -229,7 +242,7 @@ class ServingModel:
         if fit.trees is not None and len(places):
             asked = columns(rows, here.steps, shares, fit.trees.words)[places]
             found[places] += trust[places, 1] * fit.trees.predicted(asked)
-        return found
+        return found + np.array([fit.stacks.get(stack, (0.0,))[0] for stack in here.stacks])
 
     @cached_property
     def _points(self) -> Points:
@@ -242,14 +255,27 @@ class ServingModel:
         (`workloads.serving.described`); ``own`` is a GPU that the catalogue does not have, or has
         otherwise.
         """
+        asked = texts(rows, "tuning") if "tuning" in rows else np.full(len(rows), TUNINGS[0])
         rows = self._released(complete(rows))
         here = points_of(rows, own, self.slower)
         queued = queues(here.steps).astype(int)
+        makers = vendors(rows, own)
         near = nearness(here, self._points.part(self._owned))
         values, rests = {}, {}
+        deployments = self._points.names["deployment"]
+        owned = _among(here.names["deployment"], deployments[self._owned])
         for time in TIMES:
-            rests[time] = self._rests(time, rows, here, near, queued)
+            # own runs of the stack say how it is set up
+            stacked = np.isin(here.stacks, list(self.fits[time].stacks))
+            rests[time] = self._rests(time, rows, here, near, queued, makers)
             values[time] = np.exp(self._logs(rows, here, time, rests[time].trust))
+            spread = rests[time].spread
+            shift, wide = self._tuned(time, spread, asked, makers)
+            values[time] *= np.exp(np.where(stacked | owned, 0.0, shift))
+            _, either = self._tuned(time, spread, np.full(len(rows), EITHER), makers)
+            carried = np.minimum(self._carried(time, spread, here, makers), either)
+            wide = np.select([owned, stacked], [spread, carried], wide)
+            rests[time] = replace(rests[time], spread=wide)
         if self._owned.any():
             values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], near, own)
         values["ttft_ms"] = np.fmax(
@@ -271,12 +297,85 @@ class ServingModel:
             tpot_spread=rests["tpot_ms"].spread,
             remarks=(*self._remarks(rests, queued), *beyond),
             basis=tuple(basis.tolist()),
-            own=tuple(
-                _among(
-                    here.names["deployment"], self._points.names["deployment"][self._owned]
-                ).tolist()
-            ),
+            own=tuple(owned.tolist()),
         )
+
+    def _tuned(
+        self,
+        time: str,
+        spread: FloatArray,
+        words: np.ndarray,
+        makers: Sequence[str],
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return how much longer settings take tuned, stock or either (`TUNINGS`, `EITHER`), and their widths.
+
+        Both are of logarithms. The middle of either lies between both, and its interval is from the
+        lower end of the tuned one to the upper end of the stock one.
+        """
+        longer, wider, _ = self._stock(time, makers).T
+        stock = np.sqrt(np.square(spread) + np.square(wider))
+        lower = -NINETY_PERCENT * spread
+        upper = longer + NINETY_PERCENT * stock
+        ways = [words == TUNINGS[1], words == EITHER]
+        shift = np.select(ways, [longer, (lower + upper) / 2.0], 0.0)
+        wide = np.select(ways, [stock, (upper - lower) / (2.0 * NINETY_PERCENT)], spread)
+        return shift, wide
+
+    def _stock(self, time: str, makers: Sequence[str]) -> FloatArray:
+        """Return the row of `Fit.stock` of each maker, shape (n, 3)."""
+        table = self.fits[time].stock
+        of_all = table.get("", (0.0, 0.0, 0.0))
+        return np.reshape([table.get(maker, of_all) for maker in makers], (-1, 3))
+
+    def _carried(
+        self, time: str, spread: FloatArray, here: Points, makers: Sequence[str]
+    ) -> FloatArray:
+        """Return deviations of settings of which only own runs of other settings of the stack are known."""
+        stacks = self.fits[time].stacks
+        doubt = np.array([stacks.get(stack, (0.0, 0.0))[1] for stack in here.stacks])
+        between = self._stock(time, makers)[:, 2]
+        return np.sqrt(np.square(spread) + np.square(doubt) + np.square(between))
+
+    def _stacks(
+        self, runs: pd.DataFrame, points: Points, own: GPU | None
+    ) -> dict[str, dict[str, tuple[float, float]]]:
+        """Return `Fit.stacks` of each time, with those of own runs added that have none.
+
+        What the runs of a deployment missed (its median) is a measurement of the stack's factor,
+        with the deviation of what the answer rests on and of that between models. Before them it is
+        as likely that of a tuned engine, none, as that of a stock one.
+        """
+        before = self.served(runs.assign(tuning=TUNINGS[0]), own)
+        makers = vendors(runs, own)
+        stacks = {}
+        for time in TIMES:
+            spread = getattr(before, time.replace("_ms", "_spread"))
+            longer, wider, between = self._stock(time, makers).T
+            with np.errstate(invalid="ignore", divide="ignore"):
+                missed = np.log(as_numbers(runs, time) / getattr(before, time))
+            table = pd.DataFrame(
+                {
+                    "stack": points.stacks,
+                    "deployment": points.names["deployment"],
+                    "missed": missed,
+                    "variance": np.square(spread) + np.square(between),
+                    "middle": longer / 2.0,
+                    "prior": np.square(longer / 2.0) + np.square(wider) - np.square(between),
+                }
+            )
+            table = table[np.isfinite(table["missed"])]
+            stacks[time] = dict(self.fits[time].stacks)
+            for stack, rows in table.groupby("stack"):
+                prior = float(rows["prior"].median())
+                if stack in stacks[time] or prior == 0.0:  # no stock engine is known
+                    continue
+                each = rows.groupby("deployment")[["missed", "variance"]].median()
+                weights = 1.0 / each["variance"]
+                sure = 1.0 / prior + float(weights.sum())
+                mean = float(rows["middle"].median()) / prior
+                mean += float((weights * each["missed"]).sum())
+                stacks[time][str(stack)] = (mean / sure, float(np.sqrt(1.0 / sure)))
+        return stacks
 
     @cached_property
     def _owned(self) -> BoolArray:
@@ -306,7 +405,13 @@ class ServingModel:
         )
 
     def _rests(
-        self, time: str, rows: pd.DataFrame, here: Points, near: FloatArray, queued: np.ndarray
+        self,
+        time: str,
+        rows: pd.DataFrame,
+        here: Points,
+        near: FloatArray,
+        queued: np.ndarray,
+        makers: Sequence[str],
     ) -> _Rests:
         """Return what a time of settings rests on: on published runs, or on own ones too where that is surer.
 
@@ -317,14 +422,16 @@ class ServingModel:
         fit = self.fits[time]
         learnt = fit.weights != 0
         plain = bases(here.names, self._names(learnt & ~self._owned))
-        found = _rested(plain, fit, queued).beyond(
+        found = _rested(plain, fit, queued, makers).beyond(
             time, _doublings(rows, self._most(here, ~self._owned))
         )
         if not (learnt & self._owned).any():
             return found
         every = zip(bases(here.names, self._names(learnt)), plain, strict=True)
         once = [basis if before == (KNOWN,) else _not_known(basis) for basis, before in every]
-        with_own = _rested(once, fit, queued).drawn_to_two(self._two_near(near, time), fit, queued)
+        with_own = _rested(once, fit, queued, makers).drawn_to_two(
+            self._two_near(near, time), fit, queued
+        )
         with_own = with_own.beyond(time, _doublings(rows, self._most_near(here, near)))
         return with_own.unless(
             found, found.spread < with_own.spread
@@ -395,7 +502,7 @@ class ServingModel:
         )
         found = {}
         for name in BEYOND:
-            values = as_numbers(self.runs, name)[alone]
+            values = extents(self.runs)[name][alone]
             known = pd.Series(values).groupby(self._points.names["model"][alone]).max()
             found[name] = (
                 known.reindex(here.names["model"]).fillna(values.max()).to_numpy(dtype=np.float64)
@@ -407,9 +514,8 @@ class ServingModel:
         found = self._most(here, np.ones(len(self.runs), dtype=bool))
         matched = near >= MATCHED
         for name, values in found.items():
-            known = np.where(matched, as_numbers(self.runs, name)[self._owned], 0.0).max(
-                axis=1, initial=0.0
-            )
+            own = extents(self.runs)[name][self._owned]
+            known = np.where(matched, own, 0.0).max(axis=1, initial=0.0)
             found[name] = np.where(matched.any(axis=1), known, values)
         return found
 
@@ -473,17 +579,19 @@ class ServingModel:
         runs = complete(runs).reset_index(drop=True)
         version = pd.Series(texts(runs, "engine_version"))
         runs = runs.assign(
-            group=groups(runs), engine_version=version.where(version.ne(""), OWN_RELEASE)
+            group=groups(runs, own), engine_version=version.where(version.ne(""), OWN_RELEASE)
         )
         points = points_of(runs, own, self.slower)
         every = _joined(self._points, points)
         fits = {}
+        stacks = self._stacks(runs, points, own)
         for time in TIMES:
-            fit, count = self.fits[time], len(self.runs)
+            fit, count = replace(self.fits[time], stacks=stacks[time]), len(self.runs)
+            factors = np.array([fit.stacks.get(stack, (0.0,))[0] for stack in points.stacks])
             base, shares = summed(every, fit, time)
             measured = as_numbers(runs, time)
             with np.errstate(invalid="ignore", divide="ignore"):
-                missing = np.log(measured) - base[count:] - fit.centre
+                missing = np.log(measured) - base[count:] - fit.centre - factors
             new = np.isfinite(missing)
             old = np.flatnonzero(fit.weights != 0)
             if not new.any():
@@ -498,7 +606,8 @@ class ServingModel:
             inner = covariance(own_part, own_part, shares[mask], shares[mask], fit)
             expected = inner[len(old) :, : len(old)] @ fit.weights[old]
             noise = np.full(len(inner), fit.noise)
-            noise[len(old) :] += doubted(missing[new] - expected, settings_of(points)[new])
+            missed = (missing + factors)[new] - expected
+            noise[len(old) :] += doubted(missed, settings_of(points)[new])
             inner[np.diag_indices(len(inner))] += noise
             # what the learnt runs missed follows from their weights: y = K w
             target = np.concatenate(
@@ -539,6 +648,9 @@ class ServingModel:
                 "spreads": {name: np.round(both, 5).tolist() for name, both in fit.spreads.items()},
                 "trust": dict(fit.trust),
                 "trees": fit.trees and fit.trees.to_json(),
+                "stock": {name: np.round(row, 5).tolist() for name, row in fit.stock.items()},
+                "stacks": {name: np.round(both, 5).tolist() for name, both in fit.stacks.items()},
+                "across": fit.across,
             }
         said = {
             "flopcast": "serving model 2",
@@ -584,6 +696,9 @@ def load(file: Path, *, ours: bool = False) -> ServingModel:
                 spreads=state.spreads,
                 trust=state.trust,
                 trees=trees,
+                stock=state.stock,
+                stacks=state.stacks,
+                across=state.across,
             )
         missing = []
         for name in (*SETTING, *(dim.name for dim in FIGURES)):
@@ -609,11 +724,21 @@ def _check_drawn(time: str, added: FloatArray) -> None:
         )
 
 
-def _doublings(rows: pd.DataFrame, most: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+def extents(rows: pd.DataFrame) -> dict[str, FloatArray]:
+    """Return by the names of `BEYOND` how far settings go in that direction."""
+    prompt, answer = (as_numbers(rows, name) for name in ("input_len", "output_len"))
     return {
-        name: np.maximum(np.log2(as_numbers(rows, name) / values), 0.0)
-        for name, values in most.items()
+        "concurrency": as_numbers(rows, "concurrency"),
+        "input_len": prompt,
+        "output_len": answer,
+        "shortness": 1.0 / answer,
+        "prompt_ratio": prompt / answer,
     }
+
+
+def _doublings(rows: pd.DataFrame, most: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    asked = extents(rows)
+    return {name: np.maximum(np.log2(asked[name] / values), 0.0) for name, values in most.items()}
 
 
 @dataclass(frozen=True)
@@ -647,12 +772,15 @@ class _Rests:
         )
 
 
-def _rested(basis: Sequence[tuple[str, ...]], fit: Fit, queued: np.ndarray) -> _Rests:
+def _rested(
+    basis: Sequence[tuple[str, ...]], fit: Fit, queued: np.ndarray, makers: Sequence[str]
+) -> _Rests:
     """Return what a time rests on, where runs of such a basis are known."""
-    within = np.array(
-        [spread_of(one, fit.spreads, crowd) for one, crowd in zip(basis, queued, strict=True)]
-    )
-    trust = np.array([trusted(one, fit.trust) for one in basis]).reshape(-1, 2)
+    spreads = {maker: of_vendor(fit.spreads, maker) for maker in set(makers)}
+    parts = {maker: of_vendor(fit.trust, maker) for maker in set(makers)}
+    asked = list(zip(basis, queued, makers, strict=True))
+    within = np.array([spread_of(one, spreads[maker], crowd) for one, crowd, maker in asked])
+    trust = np.array([trusted(one, parts[maker]) for one, _, maker in asked]).reshape(-1, 2)
     return _Rests(np.array([" and ".join(one) for one in basis]), trust, within, within)
 
 
@@ -677,13 +805,15 @@ def _remarks_beyond(
     doublings: Mapping[str, FloatArray],
     rows: np.ndarray,
 ) -> list[Remark]:
-    """Say of which columns some of the settings have more than any such run."""
+    """Say in which directions some of the settings go further than any such run."""
     far = {name: (beyond > 0) & rows for name, beyond in doublings.items()}
     least = {name: float(most[name][there].min()) for name, there in far.items() if there.any()}
     if not least:
         return []
-    what = " or ".join(f"{many:,.0f} {_COUNTED[name]}" for name, many in least.items())
-    text = f"no {whose} has more than {what}: beyond them intervals are wider"
+    if "shortness" in least:
+        least["shortness"] = 1.0 / least["shortness"]
+    what = " or ".join(_COUNTED[name].format(many) for name, many in least.items())
+    text = f"no {whose} has {what}: beyond them intervals are wider"
     return [remark("beyond-measured", text, **least)]
 
 
@@ -738,12 +868,13 @@ class Points:
     traits: dict[str, FloatArray]  # by `LENGTHS`, octaves; shape (n, k)
     steps: Steps  # parts of the times
     group: np.ndarray  # whose constants the parts have; shape (n,), text
+    stacks: np.ndarray  # vendor of the GPU and engine, joined by "|"; shape (n,), text
 
     def part(self, rows: np.ndarray) -> Points:
         """Return some of them, by mask or places; the parts of the times stay with the whole."""
         names = {name: codes[rows] for name, codes in self.names.items()}
         traits = {name: values[rows] for name, values in self.traits.items()}
-        return Points(names, traits, self.steps, self.group[rows])
+        return Points(names, traits, self.steps, self.group[rows], self.stacks[rows])
 
 
 def points_of(
@@ -785,8 +916,10 @@ def points_of(
     if "group" in rows:
         group = texts(rows, "group")
     else:
-        group = groups(rows)
-    return Points(_named(rows, own), traits, found, np.asarray(group))
+        group = groups(rows, own)
+    makers = zip(vendors(rows, own), texts(rows, "engine"), strict=True)
+    stacks = np.array(["|".join(stack) for stack in makers], dtype=str)
+    return Points(_named(rows, own), traits, found, np.asarray(group), stacks)
 
 
 def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, weights: str) -> float:
@@ -812,16 +945,18 @@ def _joined(one: Points, two: Points) -> Points:
         both[1],
         Steps(both[2], both[3], nothing, nothing, {}),
         np.append(one.group, two.group),
+        np.append(one.stacks, two.stacks),
     )
 
 
-def groups(rows: pd.DataFrame) -> np.ndarray:
-    """Return whose constants a run has: those of its engine and client."""
+def groups(rows: pd.DataFrame, own: GPU | None = None) -> np.ndarray:
+    """Return whose constants a run has: those of its engine and client, on AMD's GPUs apart."""
     apart = texts(rows, "apart") == "yes"
     way = np.where(apart, "apart", np.where(texts(rows, "client") == _STEADY, "steady", "closed"))
-    return np.array(
-        [f"{engine}|{one}" for engine, one in zip(texts(rows, "engine"), way, strict=True)]
-    )
+    makers = vendors(rows, own)
+    there = np.where(np.array(makers) == "AMD", "AMD ", "") if makers else np.array([], dtype=str)
+    parts = zip(there, texts(rows, "engine"), way, strict=True)
+    return np.array([f"{maker}{engine}|{one}" for maker, engine, one in parts], dtype=str)
 
 
 def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
@@ -846,7 +981,7 @@ def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
     for at, name in enumerate(("vendor", "architecture", "GPU")):
         words[name] = np.array([kinds[device][at] for device in words["device"]], dtype=object)
     words["group"] = np.asarray(
-        texts(rows, "group") if "group" in rows else groups(rows), dtype=object
+        texts(rows, "group") if "group" in rows else groups(rows, own), dtype=object
     )
     words["parameters"] = np.array(
         [f"{total:.3g}" for total in as_numbers(rows, "parameters")], dtype=object
@@ -904,7 +1039,11 @@ def summed(points: Points, fit: Fit, time: str) -> tuple[FloatArray, FloatArray]
     """Return the logarithm of the sum of the parts with their constants, and the share of each part."""
     parts = np.column_stack([*getattr(points.steps, time.removesuffix("_ms")).values()])
     common = fit.constants[""]
-    own = {name: common + fit.constants.get(name, 0.0) for name in dict.fromkeys(points.group)}
+    own = {}
+    for name in dict.fromkeys(points.group):
+        maker, apart, _ = name.rpartition(" ")
+        of_vendor = fit.constants.get(maker, 0.0) if apart else 0.0
+        own[name] = common + fit.constants.get(name, of_vendor)
     weighed = parts * np.exp(np.stack([own[name] for name in points.group]))
     whole = weighed.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -949,6 +1088,7 @@ def covariance(
             {name: values[beside] for name, values in scaled[1].items()},
             shares[rows] @ others[beside].T,
             dict(zip(TERMS, fit.terms, strict=True)),
+            fit.across,
         )
         if one is two:
             found[:start, rows] = found[rows, :start].T
@@ -962,6 +1102,7 @@ def _block(
     there: Mapping[str, FloatArray],
     alike: FloatArray,
     a: Mapping[str, float],
+    across: float,
 ) -> FloatArray:
     def squared(names: Sequence[str], i: Any = slice(None), j: Any = slice(None)) -> FloatArray:
         left, right = (
@@ -1007,6 +1148,7 @@ def _block(
     for name in ("configuration", "run"):
         for i, j in shared(name):
             found[np.ix_(i, j)] += a[name]
+    found[~same("vendor")] *= across
     return found
 
 
@@ -1034,6 +1176,22 @@ def bases(
         )  # the lengths are new with any of them
         found.append((*new, NEW_RELEASE) if unnamed[place] else new)
     return found
+
+
+def of_vendor(
+    table: Mapping[str, tuple[float, float]], vendor: str
+) -> dict[str, tuple[float, float]]:
+    """Return a table by `BASES` with what was learnt of the GPUs of one vendor alone (``AMD: new GPU``)."""
+    mark = f"{vendor}: "
+    alone = {name.removeprefix(mark): both for name, both in table.items() if mark in name}
+    return {**table, **alone}
+
+
+def vendors(rows: pd.DataFrame, own: GPU | None = None) -> list[str]:
+    """Return the vendor of the GPU of each setting."""
+    devices = texts(rows, "device")
+    kinds = {name: _kind(str(name), own)[0] for name in dict.fromkeys(devices)}
+    return [kinds[name] for name in devices]
 
 
 def trusted(

@@ -12,8 +12,8 @@ import pytest
 from flopcast.benchmarks.instinct_runs import NIGHTS, TABLE, drift, settings
 
 RUN: dict[str, Any] = {
-    "source": "ROCm/ATOM@gh-pages", "gpu": "MI355X", "gpus": 8, "model": "dsr1", "precision": "fp4", "engine": "atom-vllm",
-    "tp": 8, "ep": 1, "dp_attention": "0", "disaggregated": "0", "speculative": "none", "input_len": 1024,
+    "source": "ROCm/ATOM@gh-pages", "date": "2026-05-24", "engine_version": np.nan, "kv_precision": np.nan, "gpu": "MI355X", "gpus": 8, "model": "dsr1", "precision": "fp4", "engine": "atom-vllm",
+    "tp": 8, "ep": 1, "dp": 1, "dp_attention": "0", "disaggregated": "0", "speculative": "none", "input_len": 1024,
     "output_len": 1024, "concurrency": 16, "ttft_ms_mean": 100.0, "ttft_ms_median": np.nan, "tpot_ms_mean": 10.0,
     "tpot_ms_median": np.nan,
 }  # fmt: skip

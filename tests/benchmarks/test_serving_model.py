@@ -115,6 +115,7 @@ def test_errors_of_few_groups_move_as_their_means_do_however_many_runs_each_has(
 
 def test_the_scoreboard_that_ships_says_how_many_groups_it_rests_on() -> None:
     rows = {cells[0]: cells for cells in board_cells(shipped().about["scoreboard"])}
-    assert rows["new GPU"][1].endswith(" of 4 GPUs")
-    assert "±" in rows["new GPU"][2]
-    assert rows["new vendor"][5:] == ["–", "–", "–"]
+    assert rows["NVIDIA: new GPU"][1].endswith(" of 4 GPUs")
+    assert rows["AMD: new GPU"][1].endswith(" of 3 GPUs")
+    assert "±" in rows["AMD: new GPU"][2]
+    assert rows["AMD: new vendor"][4] == rows["AMD: new vendor"][7] == "–"

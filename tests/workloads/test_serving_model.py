@@ -81,7 +81,8 @@ def test_answers_say_what_they_rest_on_and_are_as_wide() -> None:
         ({"engine": "sglang"}, NEW_COMBINATION),  # which has run other models on this GPU
         ({"device": "MI300X", "model": "qwen3-235b-a22b"}, NEW_COMBINATION),
         ({"model": "mixtral-8x7b"}, NEW_MODEL),
-        ({"device": "MI355X"}, NEW_GPU),
+        ({"device": "MI355X", "dtype_a": "bf16", "dtype_b": "bf16"}, NEW_COMBINATION),
+        ({"device": "L40S", "tp": 1}, NEW_GPU),
         ({"device": "Arc Pro B60"}, NEW_VENDOR),
     ]
     found = shipped().served(pd.concat([known, asked(*(run for run, _ in new))], ignore_index=True))
@@ -129,13 +130,21 @@ def test_own_runs_of_a_release_answer_a_question_that_names_none() -> None:
 
 @pytest.mark.parametrize(
     ("column", "growth"),
-    [("concurrency", (0.2, 0.4)), ("input_len", (0.1, 0.2)), ("output_len", (0.1, 0.2))],
+    [
+        ("concurrency", (0.2, 0.4)),
+        ("input_len", (np.hypot(0.1, 0.05), np.hypot(0.2, 0.3))),  # more of a prompt an answer
+        ("output_len", (0.1, 0.2)),
+    ],
 )
 def test_more_than_any_run_of_the_model_had_is_told_with_wider_intervals(
     column: str, growth: tuple[float, float]
 ) -> None:
-    most = shipped().runs.query("model == 'meta-llama/Llama-3.1-70B' and apart == ''")[column].max()
-    settings = [{"tp": 1, "dp": 4, "concurrency": 4, column: one * most} for one in (0.5, 1, 2, 4)]
+    alike = shipped().runs.query("layers == 80 and width == 8192 and apart == ''")
+    most = alike[column].max()
+    whole = {"tp": 1, "dp": 4, "concurrency": 4}
+    if column == "input_len":  # at the most of prompts for answers too
+        whole["output_len"] = most / (alike["input_len"] / alike["output_len"]).max()
+    settings = [whole | {column: share * most} for share in (0.5, 1, 2, 4)]
     found = shipped().served(asked(*settings))
     for spread, grown in zip((found.tpot_spread, found.ttft_spread), growth, strict=True):
         assert spread[0] == spread[1]
@@ -143,7 +152,7 @@ def test_more_than_any_run_of_the_model_had_is_told_with_wider_intervals(
             np.square(spread[2:]) - spread[1] ** 2, np.square([grown, 2 * grown])
         )
     (note,) = [note for note in found.remarks if note.code == "beyond-measured"]
-    assert note.values == {column: most}
+    assert note.values[column] == most
 
 
 def test_what_a_client_left_out_is_stated_to_calibrate(small: ServingModel, tmp_path: Path) -> None:
@@ -311,6 +320,7 @@ def test_less_knowledge_never_narrows_an_interval() -> None:
     )
     ends = [rows.assign(concurrency=many, tpot_ms=30.0, ttft_ms=300.0).iloc[2:] for many in (4, 64)]
     own = [shipped(), shipped().calibrated(ends[0]), shipped().calibrated(pd.concat(ends))]
+    rows = rows.assign(tuning="either")
     unnamed = rows.assign(engine_version="")
     every = [one.served(asks) for asks in (unnamed, rows) for one in own]
     for name in ("tpot_spread", "ttft_spread"):
@@ -349,8 +359,8 @@ def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -
     assert after.tpot_ms / before.tpot_ms == pytest.approx(1.5, rel=0.1)
     assert after.ttft_ms / before.ttft_ms == pytest.approx(1.5, rel=0.15)
     assert (after.tpot_spread < before.tpot_spread).all()
-    other = asked({"model": "qwen3-32b"})
-    assert own.served(other).tpot_ms == pytest.approx(small.served(other).tpot_ms, rel=0.15)
+    other = asked({"model": "qwen3-32b"})  # of the same stack
+    assert 1.0 < own.served(other).tpot_ms[0] / small.served(other).tpot_ms[0] < 1.5
 
 
 def test_between_two_slow_runs_more_requests_are_not_faster_per_token(
@@ -369,7 +379,7 @@ def test_between_two_slow_runs_more_requests_are_not_faster_per_token(
     faster = users.iloc[[2]].assign(
         tpot_ms=0.9 * after[2]
     )  # a third run says otherwise, and is heeded
-    assert own.calibrated(faster).served(users).tpot_ms[2] < 0.95 * after[0]
+    assert own.calibrated(faster).served(users).tpot_ms[2] < 0.92 * after[2]
 
 
 def test_far_beyond_its_own_runs_a_setting_is_as_sure_as_without_them(small: ServingModel) -> None:
@@ -414,9 +424,11 @@ def test_a_gpu_of_ones_own_has_the_kernels_of_the_one_it_is_based_on() -> None:
 def test_a_run_far_off_the_others_of_its_setting_counts_for_little(small: ServingModel) -> None:
     users = asked(*({"concurrency": n, "model": "mixtral-8x7b"} for n in (4, 16, 64)))
     before = small.served(users).tpot_ms
-    for times, followed in ((2.0, 1.97), (20.0, 1.05)):  # the second is of something else
+    for times, least, most in ((2.0, 1.9, 2.0), (20.0, 1.0, 1.3)):  # the second: something else
         own = small.calibrated(users.assign(tpot_ms=before * [1, times, 1]))
-        assert own.served(users).tpot_ms / before == pytest.approx([1, followed, 1], abs=0.05)
+        ratio = own.served(users).tpot_ms / before
+        assert ratio[[0, 2]] == pytest.approx(1.0, abs=0.05)
+        assert least < ratio[1] < most
 
 
 def test_runs_without_a_time_are_refused(small: ServingModel) -> None:
@@ -562,7 +574,7 @@ def test_more_requests_than_own_runs_had_are_not_served_faster(users: tuple[int,
     slow = runs.assign(tpot_ms=3.0 * shipped().served(runs).tpot_ms, ttft_ms=500.0)
     beyond = asked(*(setting | {"concurrency": max(users) * times} for times in (1, 2, 4, 16)))
     at_most, *more = shipped().calibrated(slow).served(beyond).tpot_ms
-    assert min(more) >= at_most
+    assert min(more) >= at_most * (1 - 1e-9)
 
 
 def test_a_first_token_far_sooner_than_a_step_is_impossible() -> None:
@@ -571,3 +583,31 @@ def test_a_first_token_far_sooner_than_a_step_is_impossible() -> None:
     said = impossible(runs)
     assert "give unit ttft_ms=s" in said[0]
     assert said[1] == ""
+
+
+def test_own_runs_of_a_stack_are_carried_over_to_other_models_of_it() -> None:
+    whole = shipped()
+    measured = []
+    for model in ("qwen3-235b-a22b", "gpt-oss-120b", "llama-3.1-70b"):
+        measured += [{"model": model, "concurrency": users, "tp": 4} for users in (4, 64)]
+    runs = asked(*measured)
+    plain = whole.served(runs)
+    own = whole.calibrated(runs.assign(tpot_ms=2.0 * plain.tpot_ms, ttft_ms=plain.ttft_ms))
+    other = asked({"model": "mixtral-8x7b"}, {"model": "mixtral-8x7b", "engine": "sglang"})
+    before, after = whole.served(other), own.served(other)
+    ratio = after.tpot_ms / before.tpot_ms
+    assert 1.4 < ratio[0] < 2.0
+    assert ratio[1] == pytest.approx(1.0, abs=0.05)
+    blind = whole.served(other.assign(tuning="either"))
+    assert before.tpot_spread[0] < after.tpot_spread[0] <= blind.tpot_spread[0]
+    saved = own.fits["tpot_ms"].stacks
+    assert list(saved) == ["NVIDIA|vllm"]
+
+
+def test_stock_engines_are_slower_and_either_holds_both() -> None:
+    rows = asked(*({"device": "MI355X", "model": "gpt-oss-120b"},) * 3)
+    found = shipped().served(rows.assign(tuning=["tuned", "stock", "either"]))
+    ends = [np.log(found.tpot_ms) + side * 1.645 * found.tpot_spread for side in (-1, 1)]
+    assert found.tpot_ms[1] > found.tpot_ms[0]
+    assert ends[0][2] == pytest.approx(ends[0][0], abs=1e-2)
+    assert ends[1][2] == pytest.approx(ends[1][1], abs=1e-2)
