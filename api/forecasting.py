@@ -43,6 +43,7 @@ from ..table.conditions import Where, conditions
 from ..table.measurements import count_reasons
 from ..workloads.architecture import Architecture
 from ..workloads.critical_path import chakra_tasks
+from ..workloads.deployments import SURE
 from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
@@ -349,11 +350,19 @@ def forecast(
         if fields.get(name) is not None
     ]
     if model is not None and cases is None and not work and not is_graph(model):
-        others = {"run": run or None, "data": data, "where": where, "need": need, **fields}
-        how: dict[str, Any] = {"price": priced, "interval": interval, "seed": seed}
+        others: dict[str, Any] = {
+            "run": run or None,
+            "data": data,
+            "where": where,
+            "need": need,
+            **fields,
+        }
+        enough = SURE
         if sure is not None:
-            how["sure"] = float(sure)
-        return deployments(model, **how, **served, **others)
+            enough = float(sure)
+        return deployments(
+            model, price=priced, interval=interval, sure=enough, seed=seed, **{**served, **others}
+        )
     if stated:
         if work:
             beside = work[0]
