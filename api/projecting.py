@@ -25,7 +25,6 @@ from ..projection.advice import tracks as saved_track
 from ..projection.chakra_export import SPREAD, tasks_of, write_chakra
 from ..projection.chrome import write_chrome
 from ..projection.collective_laws import CommunicationLaw, NodeBandwidths, World, world_of
-from ..projection.comparison import Fidelity
 from ..projection.job import SAMPLES, Job
 from ..projection.job import project_job as job_of
 from ..projection.kernel_laws import DEFAULT_LAW, learn_corrections
@@ -57,7 +56,7 @@ from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device, several_devices
 from .predicting import RunLike
-from .profilers import StatedProfiler, read_durations
+from .profilers import Fidelity, StatedProfiler, read_durations
 from .tables import Data, items, load_measurements, paths_of
 
 if TYPE_CHECKING:

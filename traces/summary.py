@@ -298,9 +298,10 @@ def _kernels(names: pd.Series, code: np.ndarray) -> pd.Categorical:
     kernels = np.zeros(int(code.max()) + 1, dtype=np.int64)
     kernels[calls[~several]] = numbers[places[~several]]
     for call, own in pd.Series(places[several]).groupby(calls[several]):
-        text = " + ".join(sorted(levels[place] for place in own))
+        text = " + ".join(sorted(levels[int(place)] for place in own))
         kernels[int(str(call))] = texts.setdefault(text, len(texts))
-    return pd.Categorical.from_codes(kernels.tolist(), categories=pd.Index(list(texts)))
+    labels = pd.Index(list(texts))
+    return pd.Categorical.from_codes(kernels.tolist(), categories=labels)  # pyrefly: ignore[bad-return]
 
 
 def call_codes(table: pd.DataFrame) -> np.ndarray:

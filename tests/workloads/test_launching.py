@@ -52,6 +52,13 @@ def command(model: str, memory: float = 0.9, **way: Any) -> str:
             "trtllm-serve meta-llama/Llama-3.1-8B --tp_size 2",
         ),
         ("llama-3.1-8b", {"engine": "trtllm", "dtype": "fp8"}, ""),
+        (
+            "deepseek-r1",
+            {"engine": "atom", "dtype": "fp8", "kv_dtype": "fp8", "tp": 4, "dp": 2, "ep": 8},
+            "python -m atom.entrypoints.openai_server --model deepseek-ai/DeepSeek-R1 "
+            "-tp 4 -dp 2 --enable-expert-parallel --kv_cache_dtype fp8",
+        ),
+        ("llama-3.1-8b", {"engine": "atom", "dtype": "fp8"}, ""),
     ],
 )
 def test_options_are_those_of_the_engine(model: str, way: dict[str, Any], line: str) -> None:
