@@ -191,6 +191,7 @@ def _row(problem: dict[str, Any], what: str, milliseconds: float | None) -> dict
     elif what not in _DIRECTIONS and not row[DEFECT]:
         row |= {DEFECT: "not-a-convolution", DEFECT_DETAIL: what}
     row["direction"] = _DIRECTIONS.get(what, "")
+    row["duration_us"] = None
     if milliseconds is not None:
         row["duration_us"] = milliseconds * TIME_UNITS["ms"]
     return row

@@ -72,6 +72,7 @@ class TritonConfigsReader(Reader):
         for column, value in _layer(stated, len(sizes), notes).items():
             rows[column] = value
         rows["tokens" if "E" in stated else "m"] = sizes
+        rows["duration_us"] = float("nan")
         rows["device"] = stated.get("device_name", "").replace("_", " ")
         rows["campaign"] = stem
         return RawTable(rows, notes)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import flopcast as fc
+from flopcast.errors import DataError
 from flopcast.operators.operators import op_of
 
 SHAPE = "-n 4 -c 8 -H 16 -W 12 -k 32 -y 3 -x 3 -p 1 -q 1 -u 2 -v 1 -l 1 -j 1 -m conv -g 2"
@@ -57,6 +58,14 @@ def test_each_direction_of_a_convolution_is_a_row(table: Any) -> None:
     assert rows.loc[3, ["in_d", "out_d", "out_h", "layout"]].tolist() == [5, 5, 10, "NDHWC"]
     flops = [FLOPS] * 3 + [2 * 16 * 16 * 3 * 5 * 10 * 6]
     assert op_of("conv").flops(rows).tolist() == flops
+
+
+def test_a_time_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "driver.log"
+    command = f"MIOpenDriver convfp16 {SHAPE} -F 1\n"
+    file.write_text(f"{command}GPU Kernel Time Forward Conv. Elapsed: 1.2.3 ms (average)\n")
+    with pytest.raises(DataError, match="no-duration: 1"):
+        fc.read(file, default={"device": "MI300X"})
 
 
 def test_what_is_no_convolution_or_contradicts_itself_is_refused(table: Any) -> None:

@@ -157,6 +157,8 @@ def test_settings_of_triton_kernels_are_work_to_predict(tmp_path: Path) -> None:
     assert matrix[["m", "n", "k"]].to_numpy().tolist() == [[1, 256, 512], [64, 256, 512]]
     assert set(matrix["scale_block"]) == {"1x128"}
     assert set(asked["dtype_a"]) == {"fp8"}
+    with pytest.raises(DataError, match="no-duration: 2"):
+        fc.read(product)
 
 
 def test_settings_of_an_unnamed_layer_are_refused(tmp_path: Path) -> None:
