@@ -55,7 +55,8 @@ class Campaigns:
     @classmethod
     def of_rows(cls, rows: pd.DataFrame, groups: ArrayLike) -> Self | None:
         """Return the campaigns of rows and their groups, (n,); None where groups are not nested in them."""
-        table = pd.DataFrame({"group": np.asarray(groups, dtype=str), "campaign": stated(rows)})
+        names = pd.Series(np.asarray(groups)).astype(str)
+        table = pd.DataFrame({"group": names, "campaign": stated(rows)})
         named = table[table["campaign"] != ""]
         if len(named) < STATED * len(table):
             return None
@@ -64,22 +65,23 @@ class Campaigns:
         first = counts.drop_duplicates("group")
         if first["rows"].sum() < NESTED * len(named):
             return None
-        unstated = dict.fromkeys(np.unique(table["group"]), "")
+        unstated = dict.fromkeys(sorted(table["group"].unique()), "")
         of_groups = dict(zip(first["group"], first["campaign"], strict=True))
         return cls._of_groups(unstated | of_groups)
 
     @classmethod
     def of_data(cls, data: LearningData) -> tuple[Self, PairedAndUnpaired] | None:
         """Return the campaigns of a data set, and that of each paired and unpaired row; None as `of_rows`."""
-        tables, groups = [data.rows], [np.asarray(data.groups, dtype=str)]
+        tables, groups = [data.rows], [np.asarray(data.groups).astype(object)]
         if data.unpaired is not None:
             tables.append(data.unpaired.rows)
-            groups.append(np.asarray(data.unpaired.groups, dtype=str))
+            groups.append(np.asarray(data.unpaired.groups).astype(object))
         columns = [table.reindex(columns=["campaign", "source"]) for table in tables]
         every = cls.of_rows(pd.concat(columns, ignore_index=True), np.concatenate(groups))
         if every is None:
             return None
-        paired = cls._of_groups({group: every.of_groups[group] for group in np.unique(groups[0])})
+        names = sorted(pd.Series(groups[0]).astype(str).unique())
+        paired = cls._of_groups({name: every.of_groups[name] for name in names})
         if paired is None:
             return None
         unpaired = every.labels(groups[1]) if len(groups) > 1 else groups[0][:0]
@@ -112,10 +114,10 @@ class Campaigns:
         sizes = pd.Series(list(self.of_groups.values())).value_counts()
         return len(sizes) >= LEAST and int(sizes.iloc[0]) <= LARGEST * len(self.of_groups)
 
-    def labels(self, groups: ArrayLike) -> NDArray[np.str_]:
-        """Return the campaign of each row by its group, (n,); "" of groups that are not known."""
-        names = pd.Series(np.asarray(groups, dtype=str)).map(self.of_groups).fillna("")
-        return names.to_numpy(dtype=str)
+    def labels(self, groups: ArrayLike) -> NDArray[np.object_]:
+        """Return the campaign of each row by its group, words (n,); "" of groups that are not known."""
+        names = pd.Series(np.asarray(groups)).astype(str).map(self.of_groups).fillna("")
+        return names.to_numpy(dtype=object)
 
     def __str__(self) -> str:
         count = len(self.names)
@@ -137,8 +139,8 @@ class Campaigns:
         )
 
 
-def stated(rows: pd.DataFrame) -> NDArray[np.str_]:
-    """Return the campaign that each row states, (n,): its column, else the file of its source, else ""."""
+def stated(rows: pd.DataFrame) -> NDArray[np.object_]:
+    """Return the campaign that each row states, words (n,): its column, else the file of its source, else ""."""
     found = pd.Series("", index=range(len(rows)))
     if "campaign" in rows:
         found = rows["campaign"].astype(object).fillna("").astype(str).reset_index(drop=True)
@@ -146,4 +148,4 @@ def stated(rows: pd.DataFrame) -> NDArray[np.str_]:
     if "source" in rows and unnamed.any():
         sources = rows["source"].astype(object).fillna("").astype(str).reset_index(drop=True)
         found = found.mask(unnamed, sources.str.rpartition(":")[0])
-    return found.to_numpy(dtype=str)
+    return found.to_numpy(dtype=object)

@@ -189,8 +189,8 @@ class TrainedModel:
         known = np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW).astype(object)
         new = np.flatnonzero(known == _NEW)
         if self.campaigns is not None and len(new):
-            elsewhere = ~np.isin(stated(rows.iloc[new]), list(self.campaigns))
-            known[new[elsewhere]] = _NEW_CAMPAIGN
+            trained = pd.Series(stated(rows.iloc[new])).isin(self.campaigns).to_numpy()
+            known[new[~trained]] = _NEW_CAMPAIGN
         return np.where(near != "", near, known)
 
     @classmethod
