@@ -385,7 +385,7 @@ class Texts(Sequence[Buffer]):
 
     def add(self, texts: Sequence[msgspec.Raw]) -> None:
         """Put copies of texts behind those that are there."""
-        lengths = np.fromiter(map(len, texts), np.int32, len(texts))
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         self._texts.append(b"".join(texts))
         self._ends.append(np.cumsum(lengths, dtype=np.int64))
         self._begins.append(self._begins[-1] + len(texts))
