@@ -128,7 +128,8 @@ def test_the_law_joins_the_others_where_size_is_what_devices_differ_in() -> None
     assert with_cu_law(flops) is flops  # FLOPS scaling says the same
     wider = replace(large, peaks={}, memory_bw_gbs=3200)
     joined = with_cu_law(build_dataset(table, host=small, target=wider))
-    assert list(joined.laws) == ["FLOPS scaling", "bandwidth scaling", "roofline scaling", CU_LAW]
+    laws = [f"{law} scaling" for law in ("FLOPS", "bandwidth", "roofline", "tiles")]
+    assert list(joined.laws) == [*laws, CU_LAW]
     np.testing.assert_allclose(joined.laws[CU_LAW], joined.rows["host_duration_us"] / 2)
     for other in (replace(wider, arch="B"), replace(wider, cus=8), replace(wider, cus=None)):
         assert CU_LAW not in with_cu_law(build_dataset(table, host=small, target=other)).laws
