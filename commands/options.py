@@ -336,14 +336,14 @@ def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
     return find(gpus)
 
 
-def named_or_measured(gpu: str | None, *, several: bool = False) -> Any:
-    """Return what `parse_host` does, with ``several`` `parse_targets`; a name that only the data may know as it is."""
+def named_or_measured(gpu: str | None, data: list[Path] | None, *, several: bool = False) -> Any:
+    """Return what `parse_host` does, with ``several`` `parse_targets`; a name that only given data may know as it is."""
     try:
         if several:
             return parse_targets(gpu)
         return parse_host(gpu)
     except UnknownGPUError:
-        if gpu is None or "," in gpu:
+        if gpu is None or "," in gpu or data is None:
             raise
         return gpu
 

@@ -92,7 +92,8 @@ def command(
     if resume and out is None:
         raise ParameterError("resume", "goes on with what was begun of --out: give it")
     data = opt.check_data(data)
-    own, targets = opt.named_or_measured(host), opt.named_or_measured(target, several=True)
+    own = opt.named_or_measured(host, data)
+    targets = opt.named_or_measured(target, data, several=True)
     one_host = own is not None and not Comparison.means_all(own)
     apart = one_host and isinstance(targets, list)
     if out is not None and not apart:
