@@ -337,7 +337,7 @@ def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
 
 
 def named_or_measured(gpu: str | None, data: list[Path] | None, *, several: bool = False) -> Any:
-    """Return what `parse_host` does, with ``several`` `parse_targets`; a name that only given data may know as it is."""
+    """Return what `parse_host` does, with ``several`` `parse_targets`; a name that only data may know as it is."""
     try:
         if several:
             return parse_targets(gpu)
