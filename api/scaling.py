@@ -33,6 +33,7 @@ from ..scaling.prediction import (
     predict_sizes,
     summarise,
 )
+from ..scaling.simulated import is_simulated, simulated_rows
 from ..scaling.trials import published_trials, reproduction
 from ..table.conditions import Where
 from ..values import Assigned, Columns, Margin, Names, Numbers
@@ -262,12 +263,13 @@ def scale_counters(
     sizes: str | Sequence[float] | None = None,
     default: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Return rows for `scale` of kernels that rocprofiler-compute profiled at several sizes of a GPU.
+    """Return rows for `scale` of kernels that were profiled, or simulated, at several sizes of a GPU.
 
     Parameters
     ----------
     *data : path, DataFrame, Measurements, or a sequence of them
-        A folder, or what was read of one, for each size.
+        A folder of rocprofiler-compute, or what was read of one, for each size; or the log of
+        GPGPU-Sim or Accel-Sim (`scaling.simulated`).
     sizes : sequence of float, optional
         In compute units, one for each folder; by default those of the folders' devices.
     default : mapping of str to str, optional
@@ -307,8 +309,11 @@ def scale_counters(
     ):
         name = folder if isinstance(folder, Path) else "a table"
         try:
-            measured = load_measurements(folder, default=default)
-            part = counted_rows(measured.frame, size)
+            if (log := simulator_log(folder)) is not None:
+                part, reasons = simulated_rows(log, size), dict[str, int]()
+            else:
+                measured = load_measurements(folder, default=default)
+                part, reasons = counted_rows(measured.frame, size), measured.rejected_by_reason
         except DataError as error:
             if isinstance(error, ParameterError) or str(name) in str(error):
                 raise
@@ -320,12 +325,25 @@ def scale_counters(
             )
         before[own] = name
         parts.append(part)
-        rejected.update(measured.rejected_by_reason)
+        rejected.update(reasons)
     found = pd.concat(parts, ignore_index=True).sort_values(
         ["benchmark", "size"], ignore_index=True
     )
     found.attrs["rejected"] = dict(rejected)
     return found
+
+
+def simulator_log(data: object) -> str | None:
+    """Return the text of a simulator's log, None where the data are something else."""
+    if not isinstance(data, Path) or not data.is_file():
+        return None
+    try:
+        log = text(data)
+    except DataError:  # packed measurements are no text
+        return None
+    if is_simulated(log):
+        return log
+    return None
 
 
 def scale_misses(

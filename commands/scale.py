@@ -62,7 +62,8 @@ def counters_command(
     data: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PROFILE", help="Folders of rocprofiler-compute, one for each size."
+            metavar="PROFILE",
+            help="Folders of rocprofiler-compute, or logs of GPGPU-Sim and Accel-Sim, one a size.",
         ),
     ],
     sizes: opt.SizesOption = None,

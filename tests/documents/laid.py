@@ -20,6 +20,7 @@ from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.hardware import find
 from flopcast.tests.readers.kineto.made_up import event, write
 from flopcast.tests.readers.rocprofiler_compute import test_reader
+from flopcast.tests.scaling import test_simulated
 
 ROOT: Final = Path(__file__).parents[2]
 MEASURED: Final = ROOT.parent / "shared" / "data"
@@ -129,6 +130,11 @@ def profiled(path: Path, us: int) -> None:
     test_reader.write(
         path / "sysinfo.csv", test_reader.SYSTEM, 'w,"./a",SPX,MI300X_A1,gfx942,304,2'
     )
+
+
+def simulated_log(path: Path, sms: int) -> None:
+    """Write what GPGPU-Sim prints of two launches of a kernel."""
+    path.write_text(test_simulated.log(sms), encoding="utf-8")
 
 
 def served(path: Path) -> None:
@@ -470,6 +476,8 @@ LAID: Final[dict[str, Maker]] = {
     "profile38/": partial(profiled, us=40),
     "profile76/": partial(profiled, us=22),
     "addresses.txt": text(*(hex(128 * (at % 20000)) for at in range(60000))),
+    "sim8.log": partial(simulated_log, sms=8),
+    "sim16.log": partial(simulated_log, sms=16),
     # GPUs and networks.
     "my_mi375x.toml": text('name = "MI375X"', 'based_on = "MI355X"', "memory_bw_gbs = 10000"),
     "two-level.toml": text("node_gpus = 8", "network_gbs = 50", "network_us = 10"),
