@@ -567,6 +567,7 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
         str(name): str(law) for name, law in times.index
     }  # the last is that of most of a class's time
     usual = float(np.median([error.spread for error in ERRORS]))
+    between = {projection.host.arch, projection.target.arch}
     whole, ways = float(np.hypot.reduce(part)), list[tuple[str, float]]()
     for place, (name, sigma) in enumerate(
         zip(table["name"].astype(str), table["sigma"], strict=True)
@@ -574,7 +575,9 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
         law, _, corrected = law_of.get(name, "").partition("+")
         if name in (*SPECS, PROFILER, DOUBT) or law == MODEL or f"+{corrected}" == PAIRED:
             continue  # a correction is not asked where a run answers, nor needed where the very problem was measured
-        spreads = [error.spread for error in ERRORS if (error.law, error.op_class) == (law, name)]
+        errors = [error for error in ERRORS if (error.law, error.op_class) == (law, name)]
+        own = [error for error in errors if {error.host, error.target} == between]
+        spreads = [error.spread for error in own or errors]
         if name == CPU:
             left = CPU_STATED_SIGMA
         elif name == GAPS:
