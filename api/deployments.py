@@ -23,7 +23,14 @@ from ..workloads import known_models
 from ..workloads.architecture import Architecture
 from ..workloads.deployments import ENGINES, SURE, Choice, Question, choose
 from ..workloads.launching import serve_command
-from ..workloads.quantities import MILLISECONDS, PER_SECOND, Prices, check_priced, quantity
+from ..workloads.quantities import (
+    MILLISECONDS,
+    PER_SECOND,
+    Prices,
+    check_priced,
+    electricity,
+    quantity,
+)
 from ..workloads.serving_model import FILE as OWN
 from ..workloads.serving_model import TUNINGS, load, served
 from ..workloads.setting import most_weights, stored_format
@@ -37,6 +44,7 @@ _COUNTS: Final = ("gpus", "tp", "ep", "concurrency")
 FIELDS: Final = (
     "gpu",
     *_COUNTS,
+    "electricity",
     "engine",
     "tuning",
     "dtype",
@@ -199,6 +207,7 @@ def deployments(
         model=found,
         gpus=gpus,
         price=check_priced(price, gpus),
+        electricity=electricity(known.get("electricity"), price),
         counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),
         engines=engines,
         tuning=tuning,

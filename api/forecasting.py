@@ -224,6 +224,7 @@ def forecast(
     seed: int = 0,
     need: float | None = None,
     price: float | str | Mapping[str, float | str] | None = None,
+    electricity: float | str | None = None,
     engine: str | Sequence[str] | None = None,
     tuning: str | None = None,
     ttft: float | str | None = None,
@@ -275,6 +276,9 @@ def forecast(
     price : float, str or mapping, optional
         Of a GPU for an hour, or by the names of GPUs: 2.5, ``"$2.5/h"``, ``{"MI300X": 2.5, "H200":
         3.5}``.
+    electricity : float or str, optional
+        Price of a kilowatt hour: 0.12, ``"$0.12/kWh"``, in the currency of ``price``. Which GPUs
+        serve a model then says what the energy of a million tokens costs, that of GPUs alone.
     engine : str or several, default "vllm"
         Of serving: vllm, sglang, trtllm, atom.
     tuning : str, optional
@@ -328,6 +332,7 @@ def forecast(
     engine = _listed("engine", engine)
     concurrency = _listed("concurrency", concurrency)
     served = {
+        "electricity": electricity,
         "engine": engine,
         "tuning": tuning,
         "ttft": ttft,

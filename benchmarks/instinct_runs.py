@@ -64,8 +64,36 @@ def settings(data: Path) -> pd.DataFrame:
     more than once is one row with the median of its times, and ``spread`` is the standard deviation
     of the logarithm of its time per token, NaN of one alone.
     """
+    return _once(_runs(_table(data)))
+
+
+def energies(data: Path) -> pd.DataFrame:
+    """Return those of the settings whose energy was measured, by `settings`.
+
+    ``joules_per_token`` is the energy of all GPUs for a token of an answer, ``tokens_per_s_per_gpu``
+    counts such tokens (the table counts prompts too), ``power_w``, of one GPU, is their product.
+    """
+    table = _table(data)
+    table = table[table["energy_j_per_output_token"].gt(0) & table["total_tok_s_per_gpu"].gt(0)]
+    rows = _runs(table)
+    table = table.loc[rows.index]
+    answered = table["output_len"] / (table["input_len"] + table["output_len"])
+    rows = rows.assign(
+        op=SERVING,
+        joules_per_token=table["energy_j_per_output_token"],
+        tokens_per_s_per_gpu=table["total_tok_s_per_gpu"] * answered,
+    )
+    power = rows["joules_per_token"] * rows["tokens_per_s_per_gpu"]
+    return rows.assign(power_w=power).reset_index(drop=True)
+
+
+def _table(data: Path) -> pd.DataFrame:
     words = ("precision", "kv_precision", "engine_version")
-    table = pd.read_csv(data / TABLE, dtype=dict.fromkeys(words, "str"))
+    return pd.read_csv(data / TABLE, dtype=dict.fromkeys(words, "str"), low_memory=False)
+
+
+def _runs(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the table without speculation, prompts and answers on the same GPUs."""
     apart = table["disaggregated"].astype(str).isin(["True", "1"])
     table = table[~apart & table["speculative"].eq("none")]
     stated = table["precision"].fillna("")
@@ -101,7 +129,7 @@ def settings(data: Path) -> pd.DataFrame:
         }
     )
     whole = rows[["device", "tp", "concurrency", "input_len", "output_len"]].notna().all(axis=1)
-    return _once(rows[whole & rows["tpot_ms"].gt(0)])
+    return rows[whole & rows["tpot_ms"].gt(0)]
 
 
 def _plain(model: str) -> str:

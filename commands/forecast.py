@@ -206,6 +206,9 @@ def run_(
         float | None,
         opt.option("Probability of keeping the limits that is enough.", "PART", SERVE, shown="0.9"),
     ] = None,
+    electricity: Annotated[
+        str | None, _limit("Price of a kilowatt hour: 0.12, '$0.12/kWh'.", "PRICE")
+    ] = None,
     tp: TpOption = None,
     pp: PpOption = None,
     ep: EpOption = None,
@@ -296,6 +299,7 @@ def run_(
         "price": price,
     }
     served = {
+        "electricity": electricity,
         "engine": engine,
         "tuning": tuning,
         "ttft": ttft,

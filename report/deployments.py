@@ -33,7 +33,7 @@ from .document import (
     rows,
 )
 from .figures import NEUTRAL, OTHERS, SELECTED, name_line, styled
-from .formats import figure, share
+from .formats import NONE, figure, share
 
 SHOWN: Final = 12  # rows on a terminal
 _COLOURS: Final = (SELECTED, *OTHERS, NEUTRAL)
@@ -68,7 +68,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
         lead=f"{lead}; intervals of {100 * level:g} %",
         opening=[
             _answer(choice),
-            lines([*_beside(choice), *beside, *_run_it(choice)]),
+            lines([*_energy(asked, best), *_beside(choice), *beside, *_run_it(choice)]),
             Lines(remarked([*narrower, *others]), "list"),
         ],
         sections=[
@@ -174,6 +174,23 @@ def _told(one: pd.Series) -> str:
     )
 
 
+def _energy(asked: Question, best: pd.DataFrame) -> list[str]:
+    """Return what the answer takes in energy, where the price of electricity was given."""
+    if not asked.electricity:
+        return []
+    if asked.limited:
+        first = best.iloc[0]
+    else:
+        first = _at_pace(best).iloc[0]
+    if math.isnan(first["power_w"]):
+        return [f"The board power of {first['gpu']} is not published: its energy is not known."]
+    return [
+        f"Its electricity: {_electricity(asked, first)} per million tokens, of "
+        f"{_interval(first, 'joules_per_token')} J a token, {_interval(first, 'power_w')} W of "
+        "each GPU, without hosts and cooling."
+    ]
+
+
 def _beside(choice: Choice) -> list[str]:
     """Return what is cheaper and less sure, then the GPUs of which none holds."""
     asked, best = choice.question, choice.best
@@ -239,14 +256,16 @@ def way(one: pd.Series) -> str:
 
 
 def _interval(one: pd.Series, name: str, digits: int = 3, dots: str = " … ") -> str:
-    """Return a figure with its interval: ``605 (127 … 3,618)``; ∞ where no limit is known."""
+    """Return a figure with its interval: ``605 (127 … 3,618)``; ∞ where no limit is known, – where nothing is."""
     middle, lower, upper = (one[f"{name}{side}"] for side in ("", "_lower", "_upper"))
-    if lower == upper:
+    if lower == upper or math.isnan(middle):
         return _figure(middle)
     return f"{_figure(middle)} ({_figure(lower, digits)}{dots}{_figure(upper, digits)})"
 
 
 def _figure(value: float, digits: int = 3) -> str:
+    if math.isnan(value):
+        return NONE
     if math.isinf(value):
         return "∞"
     return f"{float(f'{value:.{digits}g}'):,.9g}"
@@ -260,6 +279,10 @@ def _word(value: Any) -> str:
 
 def _cost(asked: Question, one: pd.Series) -> str:
     return f"{_interval(one, 'cost_per_million')} {asked.price.currency}".rstrip()
+
+
+def _electricity(asked: Question, one: pd.Series) -> str:
+    return f"{_interval(one, 'electricity_per_million')} {asked.electricity.currency}".rstrip()
 
 
 def _tables(choice: Choice) -> list[Part]:
@@ -294,9 +317,13 @@ def _tables(choice: Choice) -> list[Part]:
             heads += []
         heads += ["TTFT, ms", "TPOT, ms"]
         if medium == "page":
-            heads += ["tokens/s/GPU", "tokens/s/user", "GiB"]
+            heads += ["tokens/s/GPU", "tokens/s/user", "GiB", "W/GPU", "J/token"]
         else:
             heads += ["tok/s/GPU"]
+        if asked.electricity and medium == "page":
+            heads += [f"electricity, {asked.electricity.currency or 'cost'}/M tokens"]
+        elif asked.electricity:
+            heads += ["J/token"]
         heads += ["requests"]
         found = []
         for _, one in choice.best.iterrows():
@@ -316,11 +343,15 @@ def _tables(choice: Choice) -> list[Part]:
                 cells += []
             cells += [told(one, "ttft_ms"), told(one, "tpot_ms")]
             if medium == "page":
-                cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")] + [
-                    _figure(one["memory_gb"])
-                ]
+                cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")]
+                cells.append(_figure(one["memory_gb"]))
+                cells += [told(one, name) for name in ("power_w", "joules_per_token")]
             else:
                 cells.append(_figure(one["tokens_per_s_per_gpu"]))
+            if asked.electricity and medium == "page":
+                cells.append(told(one, "electricity_per_million"))
+            elif asked.electricity:
+                cells.append(told(one, "joules_per_token"))
             cells.append(_figure(one["concurrency"]))
             found.append(Row(tuple(cells), "" if one["holds"] >= asked.sure else "soft"))
         kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
@@ -374,11 +405,15 @@ def _chooser(choice: Choice) -> list[Part]:
             ("tokens/s per GPU", _interval(one, "tokens_per_s_per_gpu")),
             ("requests under way", _figure(one["concurrency"])),
             ("GiB per GPU", _figure(one["memory_gb"])),
+            ("W of each GPU", _interval(one, "power_w")),
+            ("J per token", _interval(one, "joules_per_token")),
         ]
         if asked.price:
             facts += [("cost per million tokens", _cost(asked, one))]
         else:
             facts += []
+        if asked.electricity:
+            facts += [("electricity per million tokens", _electricity(asked, one))]
         if asked.limited:
             facts += [("keeps the limits with", _sure(one))]
         else:
@@ -468,11 +503,16 @@ def _question(asked: Question) -> dict[str, Any]:
         "rate",
     )
     told = {name: getattr(asked, name) for name in names}
+    if asked.electricity:
+        electricity = asdict(asked.electricity)
+    else:
+        electricity = None
     return {
         "model": asked.model.name,
         "gpus": [gpu.name for gpu in asked.gpus],
         **told,
         "price": asdict(asked.price),
+        "electricity": electricity,
     }
 
 

@@ -107,6 +107,7 @@ LISTED = {
     "default": (["device=MI300X"], ["device"]),
     "devices": ("MI308X,MI300X", ","),
     "features": ("n,k", "n,n"),
+    "electricity": ("$0.12/kWh", "free"),
     "fit": ("8,16", "8,"),
     "gpus": ("1:8", "8:"),
     "group": ("n,k", "n,n"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import groupby, product
 from typing import Any, Final
 
 import numpy as np
@@ -29,9 +29,10 @@ from ..remarks import Remark, remark
 from . import known_models
 from .architecture import PARTS, Architecture
 from .inference import InferenceMemory, inference_memory
-from .quantities import Prices
+from .quantities import Electricity, Prices
 from .releases import NORMAL, each, middle_and_sides, standard_normal
 from .serving import figures
+from .serving_energy import MILLION_KWH, Work, power_spread, power_w, work
 from .serving_model import EITHER, Served
 from .setting import WIDE, Setting, complete, most_weights
 
@@ -81,6 +82,7 @@ class Question:
     rate: float | None = None  # requests a second, of all GPUs
     concurrency: tuple[int, ...] = CONCURRENCY  # requests under way at an instance that are tried
     price: Prices = field(default_factory=Prices)  # of a GPU for an hour
+    electricity: Electricity = field(default_factory=Electricity)
     node_gpus: int | None = (
         None  # GPUs of a node, in which an instance lies; None: those of the GPU, 8 at most
     )
@@ -104,10 +106,12 @@ class Choice:
         One row per way and requests under way: ``gpu``, ``gpus``, ``engine``, ``dtype``,
         ``kv_dtype``, ``replicas``, ``tp``, ``dp``, ``ep``, ``concurrency`` (of all replicas),
         ``ttft_ms``, ``tpot_ms``, ``tokens_per_s_per_gpu``, ``tokens_per_s_per_user`` and
-        ``cost_per_million`` (output tokens; NaN without a price), each with ``_lower`` and
-        ``_upper``, ``memory_gb`` (of one GPU), ``queued`` (whether the cache has no room for all
-        requests, so that some wait), ``holds`` (share of the draws that keep the limits; 1
-        without).
+        ``cost_per_million`` (output tokens; NaN without a price), ``power_w`` (mean of one GPU),
+        ``joules_per_token`` (of all GPUs, for an output token; both NaN where the board power of the
+        GPU is not published) and ``electricity_per_million`` (of these joules; NaN without its
+        price), each with ``_lower`` and ``_upper``, ``memory_gb`` (of one GPU), ``queued`` (whether
+        the cache has no room for all requests, so that some wait), ``holds`` (share of the draws
+        that keep the limits; 1 without).
     fronts : DataFrame
         The same of single instances where nothing waits, those that no other way of their GPU beats
         in both speeds.
@@ -456,7 +460,28 @@ class _Drawn:
             for name in ("ttft_ms", "tpot_ms", "ttft_spread", "tpot_spread")
         )
         self.normal = standard_normal(2, DRAWS, seed)
+        # the spread of power is drawn apart: it does not move the draws of times
+        self.normal_power = standard_normal(1, DRAWS, seed + 1)
         self.sides = middle_and_sides(level)
+        self.work = self._work()
+
+    def _work(self) -> list[Work]:
+        """Return the work of a step of each instance, by the requests under way."""
+        found = list[Work]()
+        for gpu, own in groupby(self.found, key=lambda one: one.setting.gpu):
+            instances = list(own)
+            every = work(_rows(instances, self.users), gpu)
+            for start in range(0, len(instances) * len(self.users), len(self.users)):
+                found.append(every.part(slice(start, start + len(self.users))))
+        return found
+
+    def _power(self, place: int, step: Work, tokens: FloatArray) -> FloatArray:
+        """Return drawn powers (W) of a GPU of an instance that ends so many tokens a second, shape (draws, ...)."""
+        gpu = self.found[place].setting.gpu
+        spread = np.exp(power_spread(gpu) * self.normal_power[:, 0])
+        power = power_w(step, tokens, gpu)
+        drawn = power * spread.reshape(-1, *[1] * (power.ndim - 1))
+        return np.minimum(drawn, gpu.tdp_w or np.inf)
 
     def closed(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
         """Return ways, each an instance and its replicas, with every number of requests under way at each replica."""
@@ -466,10 +491,16 @@ class _Drawn:
             np.exp(np.log(middle)[..., None] + spread[..., None] * z)[places].reshape(-1, 3)
             for middle, spread in ((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread))
         )
-        rate = np.empty((len(self.found), len(self.users), 3))
-        for place in range(len(self.found)):
-            rate[place] = np.quantile(self._rates(place), self.sides, axis=0).T
+        rate, power, joules = np.empty((3, len(self.found), len(self.users), 3))
         asked = self.question
+        for place, one in enumerate(self.found):
+            rates = self._rates(place)
+            rate[place] = np.quantile(rates, self.sides, axis=0).T
+            tokens = rates * asked.output_len
+            drawn = self._power(place, self.work[place], tokens)
+            power[place] = np.quantile(drawn, self.sides, axis=0).T
+            spent = drawn * one.setting.gpus / tokens
+            joules[place] = np.quantile(spent, self.sides, axis=0).T
         holds = np.ones(len(ttft))
         for limit, middle, spread in (
             (asked.ttft_ms, self.ttft, self.ttft_spread),
@@ -482,7 +513,9 @@ class _Drawn:
         for way in ways:
             for _ in self.users:
                 repeated.append(way)
-        return self._table(repeated, np.tile(self.users, len(ways)), ttft, tpot, tokens, holds)
+        energy = (power[places].reshape(-1, 3), joules[places].reshape(-1, 3))
+        users = np.tile(self.users, len(ways))
+        return self._table(repeated, users, ttft, tpot, tokens, energy, holds)
 
     def at_rate(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
         """Return ways at the rate that is asked for, each with the requests under way that come of it."""
@@ -493,6 +526,7 @@ class _Drawn:
             np.empty(len(ways)),
             np.empty((len(ways), 3)),
         )  # requests that a replica ends in a second
+        power, joules = np.empty((2, len(ways), 3))
         for row, (place, replicas) in enumerate(ways):
             own, rates = asked.rate / replicas, np.maximum.accumulate(self._rates(place), axis=1)
             carried = rates[:, -1] >= own
@@ -518,10 +552,16 @@ class _Drawn:
                 held &= values <= limit if limit is not None else True
             holds[row] = held.mean()
             middles[row] = np.quantile(found, self.sides, axis=1, method="lower").T
-            ended[row] = np.quantile(np.minimum(own, rates[:, -1]), self.sides, method="higher")
-        return self._table(
-            ways, middles[:, 0, 0], middles[:, 1], middles[:, 2], ended * asked.output_len, holds
-        )
+            served = np.minimum(own, rates[:, -1])
+            ended[row] = np.quantile(served, self.sides, method="higher")
+            under_way = np.where(carried, found[0], self.users[-1])
+            step = self.work[place].at(self.users, under_way)
+            drawn = self._power(place, step, served * asked.output_len)
+            spent = drawn * self.found[place].setting.gpus / (served * asked.output_len)
+            power[row], joules[row] = np.quantile([drawn, spent], self.sides, axis=1).T
+        requests, ttft, tpot = middles[:, 0, 0], middles[:, 1], middles[:, 2]
+        tokens = ended * asked.output_len
+        return self._table(ways, requests, ttft, tpot, tokens, (power, joules), holds)
 
     def _logs(self, place: int) -> list[FloatArray]:
         """Return the logarithms of drawn times to the first and per further token of an instance, (draws, users)."""
@@ -544,9 +584,13 @@ class _Drawn:
         ttft: FloatArray,
         tpot: FloatArray,
         tokens: FloatArray,
+        energy: tuple[FloatArray, FloatArray],
         holds: FloatArray,
     ) -> pd.DataFrame:
-        """Return the rows of `Choice.ways`: ``users`` and ``tokens`` (a second) are those of one replica."""
+        """Return the rows of `Choice.ways`: ``users`` and ``tokens`` (a second) are those of one replica.
+
+        ``energy`` is the power of a GPU and the joules of a token.
+        """
         own = [self.found[place] for place, _ in ways]
         replicas = np.array([count for _, count in ways])
         settings = [one.setting for one in own]
@@ -569,6 +613,10 @@ class _Drawn:
                 "tokens_per_s_per_user": 1e3 / tpot[:, [0, 2, 1]],
                 "cost_per_million": cost[:, [0, 2, 1]],
             }
+            power, joules = energy
+            per_joule = self.question.electricity.per_kwh * MILLION_KWH
+            values |= {"power_w": power, "joules_per_token": joules}
+            values |= {"electricity_per_million": per_joule * joules}
         for name, found in values.items():
             columns |= {
                 name: found[:, 0],

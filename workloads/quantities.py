@@ -1,7 +1,7 @@
 """Numbers with a unit, as people write limits, rates and prices: ``2s``, ``50ms``, ``4/s``, ``$2.5/h``.
 
 A bare number is in the unit that the parameter states: milliseconds, requests a second, money for
-an hour.
+an hour or a kilowatt hour.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..hardware import GPU, find
 MILLISECONDS: Final = {"": 1.0, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6, "us": 1e-3, "µs": 1e-3}
 PER_SECOND: Final = {"": 1.0, "/s": 1.0, "/min": 1 / 60, "/h": 1 / 3600}
 PER_HOUR: Final = {"": 1.0, "/h": 1.0, "/min": 60.0, "/s": 3600.0}
+PER_KWH: Final = {"": 1.0, "/kWh": 1.0, "/MWh": 1e-3}
 _NUMBER: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(.*)", re.IGNORECASE)
 _CURRENCY: Final = re.compile(r"^[$€£¥]|[$€£¥](?=\s*(?:/|$))|[A-Z]{3}\b")
 
@@ -95,13 +96,58 @@ def prices(given: object) -> Prices:
         )
     found, currencies = dict[str, float](), set[str]()
     for name, text in named:
-        currency = _CURRENCY.search(text)
-        bare = _CURRENCY.sub("", text).strip()
-        currencies.add(currency[0] if currency else "")
-        found[_named(name)] = quantity("price", bare, PER_HOUR)
+        found[_named(name)], currency = _money("price", text, PER_HOUR)
+        currencies.add(currency)
     if len(currencies) > 1:
         raise ParameterError("price", f"must be in one currency, got {given!r}")
     return Prices(found, currencies.pop())
+
+
+@dataclass(frozen=True)
+class Electricity:
+    """Price of electricity.
+
+    Attributes
+    ----------
+    per_kwh : float
+        Of a kilowatt hour; NaN where there is none.
+    currency : str
+        "" where none is named.
+    """
+
+    per_kwh: float = math.nan
+    currency: str = ""
+
+    def __bool__(self) -> bool:
+        return not math.isnan(self.per_kwh)
+
+
+def electricity(given: object, price: Prices) -> Electricity:
+    """Return the price of a kilowatt hour, in the currency of the price of GPUs where it names none.
+
+    Raises ParameterError: it is no such price, or in another currency than that of GPUs.
+
+    >>> electricity("$0.12/kWh", Prices()), electricity(0.12, prices("€2/h")).currency
+    (Electricity(per_kwh=0.12, currency='$'), '€')
+    """
+    if given is None:
+        return Electricity()
+    per_kwh, currency = _money("electricity", str(given), PER_KWH)
+    if currency and price.currency and currency != price.currency:
+        raise ParameterError(
+            "electricity",
+            f"must be in the currency of price, {price.currency}, got {given!r}",
+        )
+    return Electricity(per_kwh, currency or price.currency)
+
+
+def _money(parameter: str, text: str, units: Mapping[str, float]) -> tuple[float, str]:
+    """Return a price in the unit that counts 1, and its currency, "" where it names none."""
+    currency = _CURRENCY.search(text)
+    value = quantity(parameter, _CURRENCY.sub("", text).strip(), units)
+    if currency is None:
+        return value, ""
+    return value, currency[0]
 
 
 def _named(name: str) -> str:
