@@ -462,6 +462,7 @@ SERVED: Final = {
     "tpot_ms": ("TPOT", "ms"),
     "tokens_per_s_per_gpu": ("tokens per GPU", "1/s"),
     "cost_per_million": ("cost of a million tokens", ""),
+    "joules_per_token": ("energy of a token", "J"),
 }
 """Figures of a way to serve that are compared -> what they are, and their unit."""
 _PHYSICS: Final = ("residual", "gpu", "model")
@@ -715,12 +716,12 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         for name, (what, unit) in SERVED.items():
             cells = []
             for side in (1, 2):
-                cells.append([row[f"{name}{end}_{side}"] for end in ("", "_lower", "_upper")])
+                cells.append([row.get(f"{name}{end}_{side}") for end in ("", "_lower", "_upper")])
             ends = []
             for side in cells:
                 ends.append(tuple(math.nan if cell is None else float(cell) for cell in side))
             if not all(map(math.isfinite, (*ends[0], *ends[1]))):
-                continue  # one has no such figure, as a cost without a price
+                continue  # one has no such figure, as a cost without a price, or was saved without it
             reaches = [2 * float(ndtri((1 + row[f"level_{side}"]) / 2)) for side in (1, 2)]
             sigmas = [
                 math.log(one[2] / one[1]) / reach for one, reach in zip(ends, reaches, strict=True)

@@ -4,8 +4,9 @@ FOLDER holds the measured joules per token of InferenceX (``amd/serving_runs.csv
 constants of `workloads.serving_energy` for workloads/constants.toml, and how power and joules per
 token err on models and GPUs that are left out whole: with the throughput that was measured, and
 with the one that the shipped model of serving forecasts. That model learnt these times, so the
-latter is the error of power of new models and of times of known ones; with ``--times FILE`` (a
-table of ``tpot_ms`` and ``ttft_ms`` forecast without each row's model) times are of new ones too.
+latter is the error of power of new models and of times of known ones. With ``--sample FILE``
+(``systems/silicon_sample.csv`` of AIConfigurator's wheel) the times are learnt anew without each
+model, in ten minutes: then all of the answer is that of a new model.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from ..operators.operators import complete
 from ..workloads.releases import middle_and_sides, standard_normal
 from ..workloads.serving import described
 from ..workloads.serving_energy import board_share, work
-from ..workloads.serving_model import NEW_MODEL, of_vendor, shipped, vendors
+from ..workloads.serving_model import NEW_MODEL, TIMES, of_vendor, points_of, shipped, vendors
 from .instinct_runs import energies
+from .serving_beyond import of_fewer
+from .serving_model import published
 from .shared_data import SHARED_DATA
 
 CAMPAIGN: Final = ["device", "model", "engine"]
@@ -95,6 +98,19 @@ def with_times(rows: pd.DataFrame, times: pd.DataFrame | None = None) -> pd.Data
             rows.loc[own.index, f"memory_{name}"] = memory
             rows.loc[own.index, f"products_{name}"] = products
     return rows
+
+
+def new_times(rows: pd.DataFrame, sample: Path, data: Path) -> pd.DataFrame:
+    """Return ``tpot_ms`` and ``ttft_ms`` of settings, each forecast by what was learnt without its model."""
+    runs = published(sample, data)
+    every, asked = (points_of(table).names["model"] for table in (runs, rows))
+    found = pd.DataFrame(index=rows.index, columns=list(TIMES), dtype=float)
+    for model in np.unique(asked):
+        own = rows[asked == model]
+        served = of_fewer(runs, every == model).served(own.assign(engine_version=""))
+        for time in TIMES:
+            found.loc[own.index, time] = getattr(served, time)
+    return found
 
 
 def tokens_per_s(rows: pd.DataFrame, ttft_ms: pd.Series, tpot_ms: pd.Series) -> pd.Series:
@@ -176,8 +192,8 @@ def inside(rows: pd.DataFrame, missed: pd.DataFrame, spreads: FloatArray) -> Boo
 def line(name: str, missed: pd.Series) -> str:
     """Return mean and median error in percent, and the median of what is forecast too much."""
     error = 100.0 * np.abs(np.expm1(missed))
-    bias = 100.0 * np.expm1(missed.median())
-    return f"{name} {error.mean():.1f} / {error.median():.1f} % (bias {bias:+.1f})"
+    bias = 100.0 * np.expm1(np.median(missed))
+    return f"{name} {error.mean():.1f} / {np.median(error):.1f} % (bias {bias:+.1f})"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -186,13 +202,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m flopcast.benchmarks.serving_energy", description=__doc__
     )
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
-    parser.add_argument(
-        "--times", type=Path, help="forecast times of new models, a row per setting"
-    )
+    parser.add_argument("--sample", type=Path, help="silicon_sample.csv")
     options = parser.parse_args(arguments)
     try:
         rows = measured(options.data)
-        times = None if options.times is None else pd.read_csv(options.times)
+        times = None
+        if options.sample is not None:
+            times = new_times(rows, options.sample, options.data)
         rows = with_times(rows, times)
     except FlopcastError as error:
         print(error, file=sys.stderr)
@@ -210,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ("AMD, learnt from", rows["trusted"].to_numpy() & (makers == "AMD")),
             ("NVIDIA, learnt from", rows["trusted"].to_numpy() & (makers == "NVIDIA")),
         ):
-            said = [line(name, missed.loc[mask, name]) for name in missed]
+            said = [line(name, missed.loc[mask, name]) for name in ("power", "joules")]
             print(f"new {new}, {which} ({mask.sum()}): {', '.join(said)}")
     trusted = rows["trusted"]
     spreads = np.zeros(len(rows))

@@ -84,7 +84,37 @@ def test_saved_choices_without_a_price_are_compared_by_all_but_the_cost(tmp_path
             "TTFT",
             "TPOT",
             "tokens per GPU",
+            "energy of a token",
         ]
+    old = pd.read_csv(tmp_path / "free" / "forecast.csv")
+    old = old.drop(columns=[name for name in old if name.startswith("joules_per_token")])
+    old.to_csv(tmp_path / "old.csv", index=False)
+    table = fc.compare(tmp_path / "old.csv", tmp_path / "free").table
+    assert not table["what"].str.startswith("energy").any()
+
+
+def test_the_price_of_electricity_is_told_in_the_currency_of_the_gpus(tmp_path: Path) -> None:
+    line = "forecast llama-3.1-8b --gpu MI355X --gpus 1 --concurrency 8 --json"
+    priced = call(*line.split(), "--electricity", "0.12", "--price", "$4")
+    told = json.loads(priced.stdout)
+    assert told["question"]["electricity"] == {"per_kwh": 0.12, "currency": "$"}
+    best = told["best"][0]
+    assert best["electricity_per_million"] == pytest.approx(best["joules_per_token"] * 0.12 / 3.6)
+    free = json.loads(call(*line.split()).stdout)
+    assert free["question"]["electricity"] is None
+    assert free["best"][0]["electricity_per_million"] is None
+    assert free["best"][0]["power_w"] == pytest.approx(best["power_w"])
+
+
+def test_a_gpu_without_a_published_board_power_is_served_from_all_the_same(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(
+        'name = "Own"\nvendor = "AMD"\nmemory_gb = 192\nmemory_bw_gbs = 5000\n'
+        "link_bw_gbs = 400\n[peak_tflops]\nbf16_matrix = 1000\n"
+    )
+    found = fc.forecast("llama-3.1-8b", gpu=str(own), gpus=1, concurrency=8, electricity=0.12)
+    assert found.table["power_w"].isna().all()
+    assert "board power of Own" in str(found.report())
 
 
 def test_without_limits_every_gpu_is_told_of_at_each_pace() -> None:
@@ -137,6 +167,9 @@ def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> Non
         ("--tpot -3ms", "--tpot"),
         ("--rate 4/s --concurrency 8", "--rate"),
         ("--price MI355X=2", "--price"),
+        ("--electricity 0.12/h", "--electricity must be a number above 0"),
+        ("--electricity $0.12 --price €2", "--electricity must be in the currency of price"),
+        ("--electricity 0.12 --batch 4", "--electricity goes with no batch"),
         ("--engine tgi", "--engine"),
         (
             "--dtype int3",

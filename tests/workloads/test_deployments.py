@@ -18,8 +18,10 @@ from flopcast.workloads.deployments import Choice, Question, cheapest, choose
 from flopcast.workloads.quantities import (
     MILLISECONDS,
     PER_SECOND,
+    Electricity,
     Prices,
     check_priced,
+    electricity,
     prices,
     quantity,
 )
@@ -243,6 +245,18 @@ def test_a_number_has_its_unit_or_the_one_that_is_stated() -> None:
     for wrong in ("MI300X=2,3", "$2,€3", "MI300X=$2,H200=€3", "2$5"):
         with pytest.raises(FlopcastError):
             prices(wrong)
+
+
+def test_electricity_is_priced_by_the_kilowatt_hour_in_the_currency_of_the_gpus() -> None:
+    free = Prices()
+    assert electricity("$0.12", free) == electricity("120 $/MWh", free) == Electricity(0.12, "$")
+    assert electricity(0.12, prices("€2/h")) == Electricity(0.12, "€")
+    assert not electricity(None, free)
+    for wrong in ("free", "0", "-1", "0.1/h", "$2/h"):
+        with pytest.raises(ParameterError, match="electricity must be a number above 0"):
+            electricity(wrong, free)
+    with pytest.raises(ParameterError, match="electricity must be in the currency of price, €"):
+        electricity("$0.12", prices("€2/h"))
 
 
 def test_a_gpu_of_ones_own_is_priced_by_its_name() -> None:
