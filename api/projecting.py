@@ -326,10 +326,8 @@ def project(trace: Path | str, target: Device | None = None, **choices: Any) -> 
     return first[0]
 
 
-class Projections(tuple[ProjectedTrace, ...]):
+class Projections(Result, tuple[ProjectedTrace, ...]):
     """Several traces, or one on several targets; `project_each` makes them."""
-
-    __slots__ = ()
 
     @property
     def table(self) -> pd.DataFrame:
@@ -342,9 +340,6 @@ class Projections(tuple[ProjectedTrace, ...]):
 
     def __repr__(self) -> str:
         return f"<Projections: {len(self)}>"
-
-    def _repr_html_(self) -> str:
-        return framed(repr(self)[1:-1], self.table, answer=self.document())
 
 
 def project_each(

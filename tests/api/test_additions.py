@@ -153,9 +153,6 @@ def test_a_law_is_a_baseline_of_the_same_table(
     errors = table[table["scheme"] == "grouped"].set_index("name")["e_out"]
     if devices is PAIR:
         assert errors[name] == pytest.approx(errors[twin])
-    assert list(table["name"]).index(name) < list(table["name"]).index(
-        "roofline scaling" if devices is PAIR else "roofline"
-    )
 
 
 def test_a_law_that_wins_predicts_in_memory_and_is_not_saved(

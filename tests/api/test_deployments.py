@@ -18,6 +18,7 @@ ASKED = {
     "ttft": "2s",
     "tpot": "50ms",
     "rate": "4/s",
+    "tuning": "tuned",
 }
 PRICE = {"MI300X": "$2.5/h", "H200": "$3.5/h", "MI355X": "$4/h"}
 
@@ -151,7 +152,10 @@ def test_the_answer_is_written_as_page_json_and_table(
 
 
 def test_the_command_asks_the_same(found: fc.Deployments, tmp_path: Path) -> None:
-    line = "forecast llama-3.1-70b --gpu MI300X,H200,MI355X --gpus 1:16 --ttft 2s --tpot 50ms --rate 4/s --json --price"
+    line = (
+        "forecast llama-3.1-70b --gpu MI300X,H200,MI355X --gpus 1:16 --ttft 2s --tpot 50ms --rate 4/s "
+        "--tuning tuned --json --price"
+    )
     result = call(
         *line.split(), "MI300X=$2.5/h,H200=$3.5/h,MI355X=$4/h", "--out", str(tmp_path / "ways.csv")
     )

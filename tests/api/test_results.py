@@ -172,6 +172,7 @@ MAKERS: dict[str, Callable[[Made], Any]] = {
     "Prediction": lambda made: fc.predict(made.run, made.rows),
     "ProjectedJob": lambda made: fc.project_job(ranks_of_a_job(made.folder), target="MI355X"),
     "ProjectedTrace": lambda made: fc.project(made.trace, target="MI355X"),
+    "Projections": lambda made: fc.project_each(made.trace, target=["MI355X", "H200"]),
     "PublishedScaling": lambda made: fc.scale_facts(),
     "Run": lambda made: made.run,
     "RunComparison": lambda made: fc.compare(made.run, made.other_run),
