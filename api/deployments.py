@@ -31,8 +31,8 @@ from ..workloads.quantities import (
     electricity,
     quantity,
 )
+from ..workloads.serving_model import EITHER, load, served
 from ..workloads.serving_model import FILE as OWN
-from ..workloads.serving_model import TUNINGS, load, served
 from ..workloads.setting import most_weights, stored_format
 
 if TYPE_CHECKING:
@@ -165,9 +165,6 @@ def deployments(
     for name in engines:
         if name not in ENGINES:
             raise ParameterError("engine", f"must be one of {', '.join(ENGINES)}, got {name!r}")
-    tuning = str(known.get("tuning", "")).lower()
-    if tuning not in ("", *TUNINGS):
-        raise ParameterError("tuning", f"must be one of {', '.join(TUNINGS)}, got {tuning!r}")
     counts = {
         name: tuple(_whole(name, value) for value in _several(known[name]))
         for name in _COUNTS
@@ -210,7 +207,7 @@ def deployments(
         electricity=electricity(known.get("electricity"), price),
         counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),
         engines=engines,
-        tuning=tuning,
+        tuning=known.get("tuning", EITHER),
         dtypes=tuple(stored_format("dtype", one) for one in _several(known.get("dtype", ()))),
         sure=sure,
         kv_dtype=stored_format("kv_dtype", known["kv_dtype"]) if "kv_dtype" in known else "",

@@ -52,7 +52,7 @@ from ..workloads.quantities import Prices, check_priced, prices
 from ..workloads.releases import Release, as_rows, as_toml, find_release, unknown_release, widened
 from ..workloads.releases import calibrate as fit_release
 from ..workloads.serving import described
-from ..workloads.serving_model import ServingModel, shipped
+from ..workloads.serving_model import EITHER, TUNINGS, ServingModel, shipped
 from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, Setting, complete
 from .deployments import Deployments, deployments, found_gpus
@@ -281,9 +281,9 @@ def forecast(
         serve a model then says what the energy of a million tokens costs, that of GPUs alone.
     engine : str or several, default "vllm"
         Of serving: vllm, sglang, trtllm, atom.
-    tuning : str, optional
-        Of the engine: ``"tuned"`` as the vendor tunes it for the setting, ``"stock"`` as it comes.
-        Left out, intervals hold both.
+    tuning : {"either", "tuned", "stock"}, optional
+        Of the engine or framework: ``"tuned"`` as the vendor tunes it for the setting, ``"stock"``
+        as it comes. By default intervals hold both.
     ttft, tpot : float or str, optional
         Limits of the time to the first token and per further token: milliseconds, or with a unit
         (``"2s"``).
@@ -334,15 +334,19 @@ def forecast(
     served = {
         "electricity": electricity,
         "engine": engine,
-        "tuning": tuning,
         "ttft": ttft,
         "tpot": tpot,
         "rate": rate,
         "concurrency": concurrency,
     }
+    if tuning is not None:
+        tuning = str(tuning).lower()
+        if tuning not in (EITHER, *TUNINGS):
+            words = ", ".join((EITHER, *TUNINGS))
+            raise ParameterError("tuning", f"must be one of {words}, got {tuning!r}")
     if sure is not None and not (isinstance(sure, Real) and 0 < sure < 1):
         raise ParameterError("sure", f"must be a probability above 0 and below 1, got {sure!r}")
-    for name, value in {**fields, **served}.items():
+    for name, value in {**fields, **served, "tuning": tuning}.items():
         if isinstance(value, Sized) and not len(value):
             raise ParameterError(
                 name, f"must have a value, got {value!r}: leave it out where any will do"
@@ -360,6 +364,7 @@ def forecast(
             "data": data,
             "where": where,
             "need": need,
+            "tuning": tuning,
             **fields,
         }
         enough = SURE
@@ -376,6 +381,8 @@ def forecast(
         else:
             beside = "layers of your own"
         raise ParameterError(stated[0], f"goes with no {beside}: it asks which GPUs serve a model")
+    if tuning is not None:
+        fields["tuning"] = tuning
     learned = [
         _times(one)
         for one in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])

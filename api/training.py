@@ -567,9 +567,10 @@ def train(
     suite : {"default", "literature"}
         See `models.suite`.
     models : sequence of str or scikit-learn regressor, optional
-        Models of the suite to run, all by default; and your own, by themselves, as pairs of name
-        and regressor, or beside ``"all"`` of the suite. They compete on the same folds. One that is
-        chosen is saved where it can be stored as plain arrays; else the run stays in memory.
+        Run these models only. By default all of the suite run. Your own stand by themselves, as
+        pairs of name and regressor, or beside ``"all"`` of the suite; they compete on the same
+        folds. One that is chosen is saved where it can be stored as plain arrays; else the run
+        stays in memory.
     features : str or callable, sequence of them, or mapping of name to callable, optional
         Columns of your own: names of columns of the data, and functions of the table that return
         one number a row, each row by itself. From a host they are those of its rows.

@@ -20,7 +20,7 @@ _ENTRY: Final = re.compile(
     r"^(\*?\w+(?:, \*?\w+)*)(?: : ([^\n]+))?\n((?: [^\n]*\n|\n)+)", re.MULTILINE
 )
 _REFERENCE: Final = re.compile(r"As for `(?:\w+\.)*(\w+)`")
-_MARKUP: Final = re.compile(r"``(.+?)``|`(?:[\w.]*\.)?(\w+)`")
+_MARKUP: Final = re.compile(r"``([^`\n]{1,200})``|`(?:\w++\.)*+(\w++)`")
 _SENTENCE: Final = re.compile(r".+?\.(?=\s+[A-Z]|\s*$)", re.DOTALL)
 
 

@@ -53,6 +53,10 @@ def _drawn(text: str, default: str | bool) -> Any:
     return opt.option(text, "MEDIAN[±SPREAD]", opt.MORE, shown=default, parser=str)
 
 
+TuningOption = Annotated[
+    Any,
+    _named("Engine or framework: tuned by the vendor, stock as it comes, or either.", "either"),
+]
 NETWORK_GBS = "GB/s that a GPU sends over the network, one way."
 GpuOption = Annotated[
     Any,
@@ -184,14 +188,7 @@ def run_(
     engine: Annotated[
         Any, _named("Engines to serve with: vllm, sglang, trtllm, atom.", "vllm", SERVE)
     ] = None,
-    tuning: Annotated[
-        str | None,
-        typer.Option(
-            help="tuned: as the vendor tunes the engine; stock: as it comes.",
-            show_default="intervals hold both",
-            rich_help_panel=SERVE,
-        ),
-    ] = None,
+    tuning: TuningOption = None,
     ttft: Annotated[
         str | None, _limit("Time to the first token at most: 2s, 500ms.", "TIME")
     ] = None,
@@ -359,9 +356,7 @@ def train(
         ),
     ] = None,
     release: ReleaseOption = None,
-    tuning: Annotated[
-        Any, _named("Of the framework: tuned by the vendor, stock, or either.", "either", opt.MORE)
-    ] = None,
+    tuning: TuningOption = None,
     run: RunOption = None,
     data: DataOption = None,
     where: opt.WhereOption = None,

@@ -86,7 +86,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
 
 
 _TUNING: Final = {
-    "": "tuned by the vendor or as the engine comes",
+    "either": "tuned by the vendor or as the engine comes",
     "tuned": "as the vendor tunes the engine",
     "stock": "as the engine comes",
 }

@@ -28,7 +28,7 @@ MARK: Final = "gpu_tot_sim_cycle"
 _VALUE: Final = re.compile(
     r"^\s*(kernel_name|gpu_sim_insn|gpu_sim_cycle|L2_total_cache_misses)\s*=\s*(\S+)"
 )
-_OPTION: Final = re.compile(r"^\s*-gpgpu_n_(clusters|cores_per_cluster)\s+(\d+)", re.MULTILINE)
+_OPTION: Final = re.compile(r"^[ \t]*+-gpgpu_n_(clusters|cores_per_cluster)\s+(\d+)", re.MULTILINE)
 _WARPS: Final = re.compile(r"^(?:Stall:\d+\s+)?W0_Idle:\d+\s+W0_Scoreboard:(\d+)(.*)$")
 _COUNT: Final = re.compile(r":(\d+)")
 _STALL: Final = re.compile(r"^Stall:\d+")  # pipeline stalls stand beside the states of the issue

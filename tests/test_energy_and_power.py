@@ -192,7 +192,7 @@ def test_without_the_board_power_the_laws_say_so_and_models_go_on(
     assert f"[law-lacks] no TDP scaling where {why}" in found.summary["notes"]
     result = call("validate", tmp_path / "s.csv", "--metric", "energy_j", *flags(devices))
     assert result.exit_code == 2
-    assert (result.stderr.count(why), result.stderr.count("\n")) == (3, 1)
+    assert (result.stderr.count(why), result.stderr.count("\n")) == (4, 1)
 
 
 def flags(devices: dict[str, str]) -> list[str]:

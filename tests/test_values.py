@@ -124,6 +124,7 @@ LISTED = {
     "sequence": (["40*1,2"], ["0*1"]),
     "sizes": ("38,76", "38,"),
     "threads": ("1,2", "1,"),
+    "tuning": ("tuned", "sideways"),
     "unit": (["time=ms"], ["time"]),
     "where": (["m=1..8"], ["m"]),
     "without": ("MLP,Stack", ","),

@@ -72,7 +72,7 @@ class Question:
     tp: tuple[int, ...] = ()
     ep: tuple[int, ...] = ()
     kv_dtype: str = ""  # of the cache; empty: what goes with the weights
-    tuning: str = ""  # of the engine: one of `serving_model.TUNINGS`; empty: whichever it is
+    tuning: str = EITHER  # of the engine: one of `serving_model.TUNINGS`, or whichever it is
     # tokens of a prompt and of an answer, on average
     input_len: int = 1024
     output_len: int = 1024
@@ -191,7 +191,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     users = np.array(question.concurrency, dtype=np.float64)
 
     def times_of(rows: pd.DataFrame, gpu: GPU) -> Served:
-        return times(rows.assign(tuning=question.tuning or EITHER), gpu)
+        return times(rows.assign(tuning=question.tuning), gpu)
 
     found, served, notes = list[_Instance](), list[Served](), list[Remark]()
     for gpu in question.gpus:

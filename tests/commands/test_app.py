@@ -266,7 +266,7 @@ def test_a_place_that_cannot_run_it_is_one_line_and_an_end(
     (tmp_path / "asked.csv").write_text("op,rows,cols,dtype_a\nsoftmax,64,1024,fp32\n")
     command = f"{before} {sys.executable} -m flopcast predict {run} asked.csv"
     done = subprocess.run(
-        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=3600
     )
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert said in done.stderr

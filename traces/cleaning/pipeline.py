@@ -20,7 +20,7 @@ from ...arrays import BoolArray, FloatArray, IntArray, ObjectArray
 from ...errors import DataError, ParameterError, counted
 from ...remarks import Remark, remark
 from ...table.measurements import clean as usable
-from ...table.measurements import count_reasons, fill_text
+from ...table.measurements import count_reasons, fill_text, in_order
 from ...table.problems import merge_duplicates
 from ..dispatches import counters_of
 from ..doubts import doubts_of
@@ -392,6 +392,7 @@ class CleanedTraces:
             frame
         ):  # one row for each kernel on each problem, as `ingest` writes them
             frame = fill_text(merge_duplicates(frame))
+        frame = in_order(frame)
         remarks += [note for label in tables for note in traces[label].notes]
         remarks += [] if joined is None else joined.notes
         told = tuple(dict.fromkeys(remarks))
