@@ -20,7 +20,7 @@ from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.hardware import find
 from flopcast.tests.readers.kineto.made_up import event, write
 from flopcast.tests.readers.rocprofiler_compute import test_reader
-from flopcast.tests.scaling import test_simulated
+from flopcast.tests.scaling import test_caliper, test_simulated
 
 ROOT: Final = Path(__file__).parents[2]
 MEASURED: Final = ROOT.parent / "shared" / "data"
@@ -135,6 +135,21 @@ def profiled(path: Path, us: int) -> None:
 def simulated_log(path: Path, sms: int) -> None:
     """Write what GPGPU-Sim prints of two launches of a kernel."""
     path.write_text(test_simulated.log(sms), encoding="utf-8")
+
+
+def caliper_profiles(path: Path) -> None:
+    """Write what Caliper says of a solver on two numbers of ranks, into a folder."""
+    path.mkdir()
+    for ranks, seconds in ((8, 4.0), (16, 2.25)):
+        found = test_caliper.profile(ranks, [[0, 0.5, 0], [1, seconds, 0]])
+        (path / f"run{ranks}.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def metered(power: Any) -> pd.DataFrame:
+    """Return a simulated log as a meter of the host would have it: seconds since 1970, and watts."""
+    log = power.log[power.log["component"] == "total"]
+    ahead_ns = (power.pairs["gpu_ns"] - power.pairs["cpu_ns"]).median()
+    return pd.DataFrame({"seconds": (log["gpu_ns"] - ahead_ns) / 1e9, "watts": log["power_w"]})
 
 
 def served(path: Path) -> None:
@@ -476,6 +491,8 @@ LAID: Final[dict[str, Maker]] = {
     "profile38/": partial(profiled, us=40),
     "profile76/": partial(profiled, us=22),
     "addresses.txt": text(*(hex(128 * (at % 20000)) for at in range(60000))),
+    "solver.txt": text("PARAMETER nodes", "POINTS ( 8 ) ( 16 )", "", "REGION solve", "METRIC walltime", "DATA 4.0", "DATA 2.25"),
+    "caliper/": caliper_profiles,
     "sim8.log": partial(simulated_log, sms=8),
     "sim16.log": partial(simulated_log, sms=16),
     # GPUs and networks.
@@ -490,6 +507,7 @@ LAID: Final[dict[str, Maker]] = {
     "power.csv": text("device,op,dtype,m,n,k,duration_us,power_w", "MI300X,gemm,bf16,4096,4096,4096,250,690"),
     "amd-smi.csv": table(lambda: simulated().log),
     "executions.csv": table(lambda: simulated().executions),
+    "meter.csv": table(lambda: metered(simulated())),
     "clocks.csv": table(lambda: simulated().pairs),
 }  # fmt: skip
 
