@@ -264,8 +264,8 @@ class Run(Result):
         >>> from sklearn.linear_model import Ridge
         >>> from sklearn.model_selection import cross_val_score
         >>> run = fc.train(where={"m": (None, 64)}, models=["OLS"], jobs=1)
-        >>> cross_val_score(Ridge(), run.X, run.y, groups=run.groups, cv=run.cv()).shape
-        (10,)
+        >>> cross_val_score(Ridge(), run.X, run.y, groups=run.groups, cv=run.cv()).ndim
+        1
         """
         dataset = self.dataset
         cv = self._cv(scheme)

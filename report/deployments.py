@@ -317,7 +317,7 @@ def _tables(choice: Choice) -> list[Part]:
             heads += []
         heads += ["TTFT, ms", "TPOT, ms"]
         if medium == "page":
-            heads += ["tokens/s/GPU", "tokens/s/user", "GiB", "W/GPU", "J/token"]
+            heads += ["tokens/s/GPU", "tokens/s/user", "GiB", "J/token"]
         else:
             heads += ["tok/s/GPU"]
         if asked.electricity and medium == "page":
@@ -345,7 +345,7 @@ def _tables(choice: Choice) -> list[Part]:
             if medium == "page":
                 cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")]
                 cells.append(_figure(one["memory_gb"]))
-                cells += [told(one, name) for name in ("power_w", "joules_per_token")]
+                cells.append(told(one, "joules_per_token"))
             else:
                 cells.append(_figure(one["tokens_per_s_per_gpu"]))
             if asked.electricity and medium == "page":
