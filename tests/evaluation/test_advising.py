@@ -97,13 +97,13 @@ def test_a_run_is_advised_on_what_its_host_measured_and_its_target_did_not() -> 
         jobs=1,
     )
     found = fc.advise(run, pd.concat([host, target[old]]), rows=4)
-    assert (found.report["candidates"], found.report["measured_already"]) == (20, 20)
+    assert (found.summary["candidates"], found.summary["measured_already"]) == (20, 20)
     assert len(found.batch) == 4
-    assert found.report["groups"] >= 3
+    assert found.summary["groups"] >= 3
     assert not found.batch["known"].any()
-    expected = found.report["expected"]
+    expected = found.summary["expected"]
     assert expected["after"] <= expected["now"]
-    assert fc.advise(run, host.assign(cost_s=30.0), budget=120.0).report["rows"] == 4
+    assert fc.advise(run, host.assign(cost_s=30.0), budget=120.0).summary["rows"] == 4
     assert found.document().data["batch"][0]["device"] == "MI300X"
     with pytest.raises(fc.ParameterError):
         fc.advise(run, host)

@@ -238,7 +238,7 @@ def test_a_run_from_one_host_to_all_takes_its_rows_alone() -> None:
     assert [cv["scheme"] for cv in found.metrics["cv"]] == ["kfold", "grouped"]
     rows = measured("H100 SXM5", "L40S", rows=8, seed=2)
     answers = fc.predict(found, rows, target="MI355X")
-    assert (len(answers.frame), answers.report["other_devices"]) == (8, {"L40S": 8})
+    assert (len(answers.frame), answers.summary["other_devices"]) == (8, {"L40S": 8})
     listed = fc.train(
         table, host="all", target=["MI300X", "L40S", "H200"], models="Additive", jobs=1
     )

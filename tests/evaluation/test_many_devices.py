@@ -188,7 +188,7 @@ def test_a_gpu_of_ones_own_is_asked_of_a_run_over_many(run: fc.Run, tmp_path: Pa
     found = fc.predict(tmp_path / "run", shapes, default={"device": str(own)})
     assert found.frame["target"].unique().tolist() == [str(own)]
     assert found.frame["basis"].isin(["new device", "blend", "rule"]).all()
-    assert not any("catalogue" in note for note in found.report["notes"])
+    assert not any("catalogue" in note for note in found.summary["notes"])
     base = run.predict(shapes, default={"device": "H100 SXM5"})
     assert (found.frame["predicted_us"] < base["predicted_us"]).any()
     assert (found.frame["roofline"] <= base["roofline"]).all()

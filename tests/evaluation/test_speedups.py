@@ -110,7 +110,7 @@ def test_the_times_of_a_target_are_no_seconds() -> None:
     assert run.metrics["speedup"]["target_s"] == pytest.approx(on_target.sum() / 1e6)
     found = fc.predict(run, rows, target_cost="duration_us")
     asked = rows[rows["device"].eq(DEFAULT_HOST)]
-    assert found.report["speedup"]["target_s"] == pytest.approx(asked["duration_us"].sum() / 1e6)
+    assert found.summary["speedup"]["target_s"] == pytest.approx(asked["duration_us"].sum() / 1e6)
 
 
 def test_an_energy_is_no_cost_in_time() -> None:
@@ -143,7 +143,7 @@ def test_train_and_predict_account_for_the_target(tmp_path: Path) -> None:
     assert not any("sim_s" in name for name in run.trained.recipe.columns)
     found = fc.predict(run, rows, target_cost="sim_s", out=tmp_path / "out.parquet")
     assert found.frame["speedup"].agg(["mean", "min", "max"]).tolist() == pytest.approx(
-        [found.report["speedup"][name] for name in ("mean", "least", "most")]
+        [found.summary["speedup"][name] for name in ("mean", "least", "most")]
     )
     assert "speedup" in pd.read_parquet(tmp_path / "out.parquet")
     assert predictions_document(found.frame, found.report).data["speedup"]["n"] == len(found.frame)
