@@ -146,4 +146,4 @@ def test_train_and_predict_account_for_the_target(tmp_path: Path) -> None:
         [found.summary["speedup"][name] for name in ("mean", "least", "most")]
     )
     assert "speedup" in pd.read_parquet(tmp_path / "out.parquet")
-    assert predictions_document(found.frame, found.report).data["speedup"]["n"] == len(found.frame)
+    assert predictions_document(found.frame, found.summary).data["speedup"]["n"] == len(found.frame)
