@@ -730,6 +730,9 @@ class Need(Result, advising.Need):
         data = {field.name: getattr(self, field.name) for field in fields(self)}
         return Document(opening=[lines([str(self.told)], "answer")], data=data)
 
+    def __repr__(self) -> str:
+        return f"<Need: {self.told.text}>"
+
 
 def needed(
     run: str | Path | RunLike,

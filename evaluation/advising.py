@@ -161,7 +161,7 @@ def expected_error(
 def check_need(need: float | None) -> None:
     """Raise a ParameterError for a half-width that is not above 0 and below 10."""
     if need is not None and not 0 < need < 10:
-        raise ParameterError("need", f"must be above 0, got {need:g}: 0.1 means ±10 %")
+        raise ParameterError("need", f"must be above 0 and below 10, got {need:g}: 0.1 means ±10 %")
 
 
 @dataclass(frozen=True)

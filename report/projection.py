@@ -155,6 +155,7 @@ def answer(result: Result) -> str:
         host = "the measured time"
     else:
         host = "the time without the profiler"
+        published += ", both as profiled"
     return (
         f"{ratio:.3f} of {host}; between {reach} ({100 * unsure.level:g} % interval, "
         "accuracy band "
