@@ -15,7 +15,7 @@ from ..errors import ParameterError
 from ..hardware import GPU
 from ..hardware import find as find_gpu
 from ..output import FILES, replacing, write_table
-from ..report.deployments import deployments_document, front_figure
+from ..report.deployments import deployments_document, front_figure, headlined
 from ..report.formats import counted
 from ..report.notebook import framed
 from ..report.result import Result
@@ -93,8 +93,8 @@ class Deployments(Result):
 
     @property
     def command(self) -> str:
-        """The command line that starts a replica of the first way; "" where its engine needs more than options."""
-        return serve_command(self.choice.best.iloc[0], self.choice.question)
+        """The command line that starts a replica of the way that leads; "" where its engine needs more than options."""
+        return serve_command(headlined(self.choice), self.choice.question)
 
     def document(self) -> Document:
         """Return the answer for readers; its ``data`` are those of ``forecast.json``."""

@@ -836,7 +836,8 @@ def stock_factors(
     factors = dict[str, tuple[float, float, float]]()
     for vendor, own in table[np.isfinite(missed)].groupby("vendor"):
         doubt = float(own["spread"].median()) ** 2
-        longer = float(own.groupby("group")["missed"].median().median())
+        # an engine as it comes is no faster than a tuned one
+        longer = max(float(own.groupby("group")["missed"].median().median()), 0.0)
         far = _nine(own.assign(missed=own["missed"] - longer)) / NINETY_PERCENT
         beside = []
         for _, rows_of in own.groupby("stack"):

@@ -47,7 +47,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
         "level": level,
         "question": _question(asked),
         "best": _records(best),
-        "command": serve_command(best.iloc[0], asked),
+        "command": serve_command(headlined(choice), asked),
         "fronts": _records(choice.fronts),
         "remarks": [note.to_dict() for note in choice.remarks],
     }
@@ -68,7 +68,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
         lead=f"{lead}; intervals of {100 * level:g} %",
         opening=[
             _answer(choice),
-            lines([*_energy(asked, best), *_beside(choice), *beside, *_run_it(choice)]),
+            lines([*_energy(choice), *_beside(choice), *beside, *_run_it(choice)]),
             Lines(remarked([*narrower, *others]), "list"),
         ],
         sections=[
@@ -105,11 +105,17 @@ def _limits(asked: Question) -> str:
     )
 
 
+def headlined(choice: Choice) -> pd.Series:
+    """Return the way that the answer leads with: the first, or, without limits, the first at a usual pace."""
+    if choice.question.limited:
+        return choice.best.iloc[0]
+    return _at_pace(choice.best).iloc[0]
+
+
 def _answer(choice: Choice) -> Headline:
     """Return the cheapest way that holds, or the nearest; without limits the ends of the best front."""
-    asked, best = choice.question, choice.best
+    asked, first = choice.question, headlined(choice)
     if not asked.limited:
-        first = _at_pace(best).iloc[0]
         told = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
         if asked.price:
             told += f", {_cost(asked, first)} per million tokens"
@@ -118,7 +124,6 @@ def _answer(choice: Choice) -> Headline:
         return Headline(
             f"{_first(asked)} {_pace(first['pace_ms'])}", f"{way(first)}: {told}", "", _told(first)
         )
-    first = best.iloc[0]
     if first["holds"] >= asked.sure:
         about = f"{_first(asked)} that holds with {share(asked.sure, 0)}"
     elif first["holds"] >= LIKELY:
@@ -174,14 +179,11 @@ def _told(one: pd.Series) -> str:
     )
 
 
-def _energy(asked: Question, best: pd.DataFrame) -> list[str]:
+def _energy(choice: Choice) -> list[str]:
     """Return what the answer takes in energy, where the price of electricity was given."""
+    asked, first = choice.question, headlined(choice)
     if not asked.electricity:
         return []
-    if asked.limited:
-        first = best.iloc[0]
-    else:
-        first = _at_pace(best).iloc[0]
     if math.isnan(first["power_w"]):
         return [f"The board power of {first['gpu']} is not published: its energy is not known."]
     return [
@@ -234,7 +236,7 @@ def _beside(choice: Choice) -> list[str]:
 
 def _run_it(choice: Choice) -> list[str]:
     """Return the command line that starts the answer."""
-    first = choice.best.iloc[0]
+    first = headlined(choice)
     command = serve_command(first, choice.question)
     if not command:
         return []
@@ -501,6 +503,8 @@ def _question(asked: Question) -> dict[str, Any]:
         "ttft_ms",
         "tpot_ms",
         "rate",
+        "tuning",
+        "sure",
     )
     told = {name: getattr(asked, name) for name in names}
     if asked.electricity:

@@ -329,7 +329,9 @@ def _answers(
         best = best.sort_values("pace_ms", key=lambda pace: pace != PACES_MS[1], kind="stable")
     for _, first in best.drop_duplicates("gpu").iterrows():
         one = whose[(first["gpu"], first["engine"], *(first[name] for name in cut))]
-        users = min(first["concurrency"] / first["replicas"], max(question.concurrency))
+        # of a slow rate fewer than one request is under way on average: it runs alone
+        users = max(first["concurrency"] / first["replicas"], 1.0)
+        users = min(users, max(question.concurrency))
         yield pd.DataFrame([{**one.row, "concurrency": users}]), one.setting.gpu
 
 

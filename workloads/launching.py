@@ -34,7 +34,10 @@ def serve_command(way: pd.Series, question: Question) -> str:
     """
     engine = str(way["engine"])
     tp, dp, ep = (int(way[name]) for name in ("tp", "dp", "ep"))
-    quantised = str(way["dtype"]) == "fp8" and most_weights(question.model) != "fp8"
+    stored = most_weights(question.model)
+    quantised = str(way["dtype"]) == "fp8" and stored != "fp8"
+    if str(way["dtype"]) in ("fp4", "int4") and stored != str(way["dtype"]):
+        return ""  # of another checkpoint, whose name is not known
     if quantised and engine in ("trtllm", "atom"):
         return ""
     if engine == "trtllm" and dp > 1:

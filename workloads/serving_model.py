@@ -264,6 +264,7 @@ class ServingModel:
         values, rests = {}, {}
         deployments = self._points.names["deployment"]
         owned = _among(here.names["deployment"], deployments[self._owned])
+        stacked = np.zeros(len(rows), dtype=bool)
         for time in TIMES:
             # own runs of the stack say how it is set up
             stacked = np.isin(here.stacks, list(self.fits[time].stacks))
@@ -290,6 +291,11 @@ class ServingModel:
                 "own run of the setting", of_setting, _doublings(rows, of_setting), two
             ),
         )
+        if stacked.any():
+            text = (
+                "own runs say how the engine is set up, on this vendor's GPUs: tuning is not asked"
+            )
+            beyond = (remark("own-stack", text), *beyond)
         return Served(
             ttft_ms=values["ttft_ms"],
             tpot_ms=values["tpot_ms"],
@@ -309,13 +315,13 @@ class ServingModel:
     ) -> tuple[FloatArray, FloatArray]:
         """Return how much longer settings take tuned, stock or either (`TUNINGS`, `EITHER`), and their widths.
 
-        Both are of logarithms. The middle of either lies between both, and its interval is from the
-        lower end of the tuned one to the upper end of the stock one.
+        Both are of logarithms. The interval of either is from the lower of both lower ends to the
+        upper of both upper ends, and its middle is the answer.
         """
         longer, wider, _ = self._stock(time, makers).T
         stock = np.sqrt(np.square(spread) + np.square(wider))
-        lower = -NINETY_PERCENT * spread
-        upper = longer + NINETY_PERCENT * stock
+        lower = np.minimum(-NINETY_PERCENT * spread, longer - NINETY_PERCENT * stock)
+        upper = np.maximum(NINETY_PERCENT * spread, longer + NINETY_PERCENT * stock)
         ways = [words == TUNINGS[1], words == EITHER]
         shift = np.select(ways, [longer, (lower + upper) / 2.0], 0.0)
         wide = np.select(ways, [stock, (upper - lower) / (2.0 * NINETY_PERCENT)], spread)
@@ -543,7 +549,8 @@ class ServingModel:
         text = (
             f"learnt from {runs} ({self.about.get('made', 'own')}); this is a {kinds[0]}"
             + (f", to the first token a {kinds[1]}" if other != widest else "")
-            + f": 9 in 10 such runs lay within a factor of {now[0]:.2f} per token and {now[1]:.2f} to the first one"
+            + f": as tuned, 9 in 10 such runs lay within a factor of {now[0]:.2f} per token and "
+            f"{now[1]:.2f} to the first one"
         )
         found = [
             remark(

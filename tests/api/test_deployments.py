@@ -329,3 +329,15 @@ def test_the_answer_has_the_command_that_runs_it(found: fc.Deployments) -> None:
         assert words[words.index("-tp") + 1] == str(first["tp"])
     assert ("--quantization" in words) == (first["dtype"] == "fp8")
     assert found.document().data["command"] == found.command
+
+
+def test_a_slow_rate_is_a_request_alone_and_the_line_runs_the_way_that_leads() -> None:
+    slow = fc.forecast("deepseek-r1", gpu="MI355X", rate="2/h")
+    assert isinstance(slow, fc.Deployments)
+    assert slow.table.loc[0, "holds"] > 0.9
+    free = fc.forecast("llama-3.1-70b", gpu="MI355X", gpus=8, concurrency=[16, 64])
+    assert isinstance(free, fc.Deployments)
+    usual = free.table[free.table["pace_ms"] == 50.0].iloc[0]
+    assert f"-tp {usual['tp']:.0f}" in free.command
+    question = free.to_dict()["question"]
+    assert (question["tuning"], question["sure"]) == ("either", 0.9)

@@ -609,5 +609,5 @@ def test_stock_engines_are_slower_and_either_holds_both() -> None:
     found = shipped().served(rows.assign(tuning=["tuned", "stock", "either"]))
     ends = [np.log(found.tpot_ms) + side * 1.645 * found.tpot_spread for side in (-1, 1)]
     assert found.tpot_ms[1] > found.tpot_ms[0]
-    assert ends[0][2] == pytest.approx(ends[0][0], abs=1e-2)
-    assert ends[1][2] == pytest.approx(ends[1][1], abs=1e-2)
+    assert ends[0][2] == pytest.approx(min(ends[0][:2]), abs=1e-2)
+    assert ends[1][2] == pytest.approx(max(ends[1][:2]), abs=1e-2)
