@@ -67,8 +67,6 @@ LEFT_OUT: Final = {
     NEW_ENGINE: ("engine",),
 }
 """By question, what groups of runs have in common that are left out one by one: one of these, of four any two."""
-ASKED_AS: Final = {"setting": "run"}
-"""Name in `Points.names` of what is drawn, where it is another."""
 NEW: Final = tuple(LEFT_OUT)[1:]
 """Of these, where something is so new that the law may know it better than the runs do."""
 FOLDS: Final = 10
@@ -338,13 +336,12 @@ def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.n
         first_fit(time, len(times)), constants=constants(parts, points.group[at], times[at], time)
     )
     fit, missing, base, shares = centred(fit, points, times, time, at)
-    centre = fit.centre
     inner = pairs.between(shares, at, at)
     inner[np.diag_indices(len(inner))] += fit.noise
     factor = cho_factor(inner, lower=True, overwrite_a=True)
     weights = np.zeros(len(times))
-    weights[at] = cho_solve(factor, np.clip(missing[at] - centre, -FAR, FAR))
-    return Learnt(replace(fit, centre=centre, weights=weights), at, missing, base, shares, factor)
+    weights[at] = cho_solve(factor, np.clip(missing[at] - fit.centre, -FAR, FAR))
+    return Learnt(replace(fit, weights=weights), at, missing, base, shares, factor)
 
 
 def grown(learnt: Learnt, points: Points, runs: pd.DataFrame) -> Trees:
@@ -461,7 +458,7 @@ def questions(points: Points, runs: pd.DataFrame) -> Iterator[tuple[str, np.ndar
                 yield basis, asked, asked
     instinct = amd(runs)
     later = np.flatnonzero((months >= LATER) & together)
-    # AMD's settings are medians over months: none of them is known before
+    # most of AMD's settings are medians over months: none of them is known before
     yield NEW_RELEASE, later, np.union1d(later, np.flatnonzero(instinct))
     yield NEW_VENDOR, np.flatnonzero(instinct), np.flatnonzero(instinct)
     after = (months >= EARLIER) | instinct

@@ -25,7 +25,7 @@ import pandas as pd
 from ..errors import DataError
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, text
+from .files import campaign_of, short_lines
 from .labels import TIME_UNITS
 from .serving_benchmarks import contradiction, number
 
@@ -46,7 +46,6 @@ _FORMATS: Final = {
     "ck::bhalf_t": "bf16",
 }
 _LETTERS: Final = {"rowmajor": "N", "columnmajor": "T", "row": "N", "col": "T", "r": "N", "c": "T"}
-_LONGEST_LINE: Final = 4000
 
 
 @register
@@ -62,12 +61,8 @@ class CkProfilerReader(Reader):
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each problem."""
         rows = list[dict[str, Any]]()
-        words = text(path, max_bytes=options.table_bytes)
-        for line_number, line in enumerate(words.split("\n"), start=1):
-            if len(line) <= _LONGEST_LINE:
-                best = _BEST.search(line)
-            else:
-                best = None
+        for line_number, line in short_lines(path, max_bytes=options.table_bytes):
+            best = _BEST.search(line)
             if best is not None:
                 rows.append(_row(best) | {LINE: line_number})
         if not rows:

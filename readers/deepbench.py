@@ -26,7 +26,7 @@ import pandas as pd
 from ..errors import DataError
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, text
+from .files import campaign_of, short_lines
 from .serving_benchmarks import number
 
 _SNIFF: Final = re.compile(
@@ -40,7 +40,6 @@ _DIRECTIONS: Final = {
     "bwd_inputs_time": "B",
     "bwd_params_time": "W",
 }
-_LONGEST_LINE: Final = 2000
 
 
 @register
@@ -57,10 +56,7 @@ class DeepBenchReader(Reader):
         """Return a row for each product, and for each direction of each convolution."""
         rows = list[dict[str, Any]]()
         names = list[str]()
-        words = text(path, max_bytes=options.table_bytes)
-        for line_number, line in enumerate(words.split("\n"), start=1):
-            if len(line) > _LONGEST_LINE:
-                continue
+        for line_number, line in short_lines(path, max_bytes=options.table_bytes):
             cells = line.replace(_UNIT, "").split()
             if cells[:5] == _PRODUCT or cells[:6] == _CONVOLUTION:
                 names = cells

@@ -62,6 +62,7 @@ _COMPRESSED = (".gz", ".bz2")
 _COMMA = r"[+-]?\d+,\d+(?:[eE][+-]?\d+)?"
 _THOUSAND = r"[+-]?[1-9]\d{0,2},\d{3}"
 _LINE_END = re.compile(r"[\r\n]")
+_LONGEST_LINE = 4000  # characters of a line of a log
 _PIECE = 2**20  # bytes that are inflated at a time
 _RATIO, _SMALL = 100, 2**26
 """Traces and tables shrink to a twentieth; what unpacks to so many times its bytes, beyond 64 MiB, was made to."""
@@ -235,6 +236,13 @@ def head(path: Path) -> bytes:
 def text(path: Path, *, max_bytes: int = TABLE_BYTES) -> str:
     """Return the file's content as text (UTF-8, with or without a byte order mark; foreign bytes are kept visible)."""
     return content(path, max_bytes=max_bytes).decode("utf-8-sig", errors="backslashreplace")
+
+
+def short_lines(path: Path, *, max_bytes: int = TABLE_BYTES) -> Iterator[tuple[int, str]]:
+    """Yield the number, from 1 on, and the text of each line of a log; longer ones are none of it."""
+    for number, line in enumerate(text(path, max_bytes=max_bytes).split("\n"), start=1):
+        if len(line) <= _LONGEST_LINE:
+            yield number, line
 
 
 def as_utf8(data: bytes) -> bytes:

@@ -29,7 +29,7 @@ from ..errors import DataError
 from ..operators.work import canonical_dtype
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, text
+from .files import campaign_of, short_lines
 from .labels import TIME_UNITS
 
 _SNIFF: Final = re.compile(rb"AUTOTUNE \w+\(\d")
@@ -41,7 +41,6 @@ _CHOICE: Final = re.compile(
     r" \d[\d.]*%"
 )
 _END: Final = "AUTOTUNE benchmarking takes"
-_LONGEST_LINE: Final = 2000
 _FIRST: Final = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "int_mm": 0}
 
 
@@ -60,10 +59,7 @@ class InductorAutotuneReader(Reader):
         rows = list[dict[str, Any]]()
         problem: dict[str, Any] | None = None
         shapes = list[list[int]]()
-        words = text(path, max_bytes=options.table_bytes)
-        for number, line in enumerate(words.split("\n"), start=1):
-            if len(line) > _LONGEST_LINE:
-                continue
+        for number, line in short_lines(path, max_bytes=options.table_bytes):
             if title := _TITLE.search(line):
                 shapes = _shapes(title["shapes"])
                 problem = _product(title["op"], shapes)

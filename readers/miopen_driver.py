@@ -31,7 +31,7 @@ from ..errors import DataError
 from ..operators.kinds.convolution import AXES
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, text
+from .files import campaign_of, short_lines
 from .labels import TIME_UNITS
 from .serving_benchmarks import contradiction, number
 
@@ -43,7 +43,6 @@ _TIME: Final = re.compile(
 )
 _DEVICE: Final = re.compile(r"GPU Model: (?:\d++ x )?(?P<device>[^;]++)")
 _STATS: Final = "stats: "
-_LONGEST_LINE: Final = 4000
 _DIRECTIONS: Final = {
     "Forward Conv.": "F",
     "Backward Data Conv.": "B",
@@ -94,10 +93,7 @@ class MiopenDriverReader(Reader):
         rows = list[dict[str, Any]]()
         problem = dict[str, Any]()
         device, solver, names = "", "", list[str]()
-        words = text(path, max_bytes=options.table_bytes)
-        for line_number, line in enumerate(words.split("\n"), start=1):
-            if len(line) > _LONGEST_LINE:
-                continue
+        for line_number, line in short_lines(path, max_bytes=options.table_bytes):
             if command := _COMMAND.search(line):
                 problem, solver = _problem(command["rest"].split()), ""
             elif model := _DEVICE.search(line):

@@ -25,7 +25,7 @@ import pandas as pd
 from ..errors import DataError
 from ..table.measurements import DEFECT, DEFECT_DETAIL
 from .base import LINE, Options, RawTable, Reader, register
-from .files import campaign_of, text
+from .files import campaign_of, short_lines
 from .serving_benchmarks import contradiction, number
 
 _SNIFF: Final = re.compile(
@@ -40,7 +40,6 @@ _RATE: Final = re.compile(r"TFLOPS: (?P<rate>\S++)")
 _TIME: Final = re.compile(r"time\(us\): (?P<time>\S++)")
 _BEST: Final = re.compile(r"best_config: (?P<kernel>\S++)")
 _LAYOUT: Final = {"T": "N", "N": "T"}
-_LONGEST_LINE: Final = 4000
 _SIZES: Final = ("M", "N", "K", "rowMajorA", "rowMajorB")
 
 
@@ -57,10 +56,7 @@ class TuneGemmReader(Reader):
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each size; one without a time is work to predict."""
         rows = list[dict[str, Any]]()
-        words = text(path, max_bytes=options.table_bytes)
-        for line_number, line in enumerate(words.split("\n"), start=1):
-            if len(line) > _LONGEST_LINE:
-                continue
+        for line_number, line in short_lines(path, max_bytes=options.table_bytes):
             row = _of_line(line.rstrip())
             if row:
                 rows.append(row | {LINE: line_number})
