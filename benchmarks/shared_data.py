@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import FlopcastError
 
-SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
+SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
 
 def run_on_data(
