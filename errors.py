@@ -11,13 +11,13 @@ from typing import Any, Final, cast
 from .remarks import Remark, remark, visible
 
 
-def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+def nearest(name: str, possible: Iterable[str], otherwise: str = "") -> str:
     """Say which known names are spelled most like one that is not; where none is, `otherwise`, or all there are.
 
     >>> nearest("Rooflin", ["affine", "roofline"]), nearest("x", ["affine", "roofline"])
     ('did you mean roofline?', 'there are affine, roofline')
     """
-    names = list(known)
+    names = list(possible)
     folded = {one.casefold(): one for one in names}
     close = [
         folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=2, cutoff=0.6)
@@ -27,15 +27,15 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     return otherwise or f"there are {few(names, 40)}"
 
 
-def few(names: Iterable[object], most: int = 5) -> str:
+def few(names: Iterable[object], limit: int = 5) -> str:
     """Return the first names, and how many more there are.
 
-    >>> few("abc"), few("abcdefg"), few("abc", most=2)
+    >>> few("abc"), few("abcdefg"), few("abc", limit=2)
     ('a, b, c', 'a, b, c, d, e and 2 more', 'a, b and 1 more')
     """
     shown = [str(name) for name in names]
-    more = len(shown) - most
-    return ", ".join(shown[:most]) + (f" and {more} more" if more > 0 else "")
+    more = len(shown) - limit
+    return ", ".join(shown[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
@@ -112,8 +112,8 @@ class NoMeasurementsError(DataError):
     """The files are readable and hold nothing that was timed; ``notes`` say what was passed over."""
 
     def __init__(self, notes: Sequence[Remark], *, source: str) -> None:
-        told = "; ".join(map(repr, notes)) or "the files have no rows"
-        super().__init__(f"no measurements: {told}", source=source)
+        reasons = "; ".join(map(repr, notes)) or "the files have no rows"
+        super().__init__(f"no measurements: {reasons}", source=source)
         self.notes = tuple(notes)
 
 
@@ -163,19 +163,19 @@ class ParameterError(DataError):
 
 
 def check_number(
-    parameter: str, value: Any, least: float, most: float = math.inf, *, whole: bool = True
+    parameter: str, value: Any, least: float, largest: float = math.inf, *, whole: bool = True
 ) -> None:
-    """Refuse a value that is no (whole) number from `least` to `most`: a ParameterError says so."""
+    """Refuse a value that is no (whole) number from `least` to `largest`: a ParameterError says so."""
     fits = (
         isinstance(value, Real)
-        and least <= (number := cast(float, value)) <= most
+        and least <= (number := cast(float, value)) <= largest
         and (not whole or number % 1 == 0)
     )
     if not fits:
-        if most == math.inf:
+        if largest == math.inf:
             reach = f"of at least {least:,g}"
         else:
-            reach = f"from {least:,g} to {most:,g}"
+            reach = f"from {least:,g} to {largest:,g}"
         raise ParameterError(
             parameter, f"must be a {'whole ' if whole else ''}number {reach}, got {value!r:.40}"
         )
@@ -228,12 +228,12 @@ class UnknownGPUError(FlopcastError):
             hint = f"did you mean {' or '.join(matches)}?"
         else:
             hint = "see `flopcast gpus` for the known ones"
-        own = "(your own: a TOML file, see `flopcast gpus --help`)"
+        hint_of_file = "(your own: a TOML file, see `flopcast gpus --help`)"
         if several:
-            told = f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}"
+            message = f"{name!r} is several GPUs: say which of {', '.join(map(repr, matches))}"
         else:
-            told = ""
-        super().__init__(told or f"unknown GPU {name!r}: {hint} {own}")
+            message = ""
+        super().__init__(message or f"unknown GPU {name!r}: {hint} {hint_of_file}")
         self.name, self.matches = name, tuple(matches)
 
 

@@ -322,8 +322,8 @@ def check_file(
     if out is None:
         return
     if out.suffix.lower() not in formats:
-        known = " or ".join(filter(None, [", ".join(formats[:-1]), formats[-1]]))
-        raise ParameterError(parameter, f"must end in {known}, got {str(out)!r}")
+        formats_named = " or ".join(filter(None, [", ".join(formats[:-1]), formats[-1]]))
+        raise ParameterError(parameter, f"must end in {formats_named}, got {str(out)!r}")
     if out.suffix.lower() == ".xlsx" and find_spec("openpyxl") is None:
         raise ParameterError(
             parameter, "needs openpyxl for .xlsx: pip install 'flopcast[excel]', or end it in .csv"

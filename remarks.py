@@ -162,10 +162,10 @@ class Alike:
 
     def take(self, places: NDArray[np.intp]) -> Alike:
         """Return some of them."""
-        own = {}
+        values_of_each = {}
         for name, values in self.own.items():
-            own[name] = [values[at] for at in places]
-        return Alike(self.code, self.shared, own, self.template, self.general)
+            values_of_each[name] = [values[at] for at in places]
+        return Alike(self.code, self.shared, values_of_each, self.template, self.general)
 
 
 class Reasons:
@@ -187,16 +187,16 @@ class Reasons:
     @classmethod
     def of(cls, said: Sequence[Sequence[Remark]]) -> Self:
         """Return what is said of each row."""
-        found = cls(len(said))
-        told = [(row, ways) for row, ways in enumerate(said) if ways]
-        for place in range(max((len(ways) for _, ways in told), default=0)):
+        reasons = cls(len(said))
+        stated = [(row, ways) for row, ways in enumerate(said) if ways]
+        for place in range(max((len(ways) for _, ways in stated), default=0)):
             same: dict[int, tuple[Remark, list[int]]] = {}
-            for row, ways in told:
+            for row, ways in stated:
                 if place < len(ways):
                     same.setdefault(id(ways[place]), (ways[place], []))[1].append(row)
             for one, rows in same.values():
-                found.add(rows, one)
-        return found
+                reasons.add(rows, one)
+        return reasons
 
     def add(self, rows: Sequence[int] | NDArray[np.intp], what: Remark | Alike) -> None:
         """Say of some rows something more."""
@@ -213,23 +213,23 @@ class Reasons:
         """Return what is said of the rows of a mask."""
         import numpy as np
 
-        found, places = Reasons(int(kept.sum())), np.cumsum(kept) - 1
+        remaining, places = Reasons(int(kept.sum())), np.cumsum(kept) - 1
         for rows, what in self.parts:
             here = kept[rows]
-            found.add(
+            remaining.add(
                 places[rows[here]],
                 what.take(np.flatnonzero(here)) if isinstance(what, Alike) else what,
             )
-        return found
+        return remaining
 
     def any(self) -> BoolArray:
         """Return of which rows anything is said."""
         import numpy as np
 
-        told = np.zeros(self.rows, dtype=bool)
+        has_reason = np.zeros(self.rows, dtype=bool)
         for rows, _ in self.parts:
-            told[rows] = True
-        return told
+            has_reason[rows] = True
+        return has_reason
 
     def of_rows(self) -> list[tuple[Remark, ...]]:
         """Return what is said of each row."""

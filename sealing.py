@@ -56,8 +56,8 @@ def seal(folder: Path) -> Manifest:
     Raises ArtifactError: metrics and model are not of the same data, or a file is a link or no
     plain file.
     """
-    found = {name: entry(path) for name, path in _files(folder)}
-    manifest = Manifest(SCHEMA, _data_of(folder), dict(sorted(found.items())))
+    entries = {name: entry(path) for name, path in _files(folder)}
+    manifest = Manifest(SCHEMA, _data_of(folder), dict(sorted(entries.items())))
     (folder / MANIFEST).write_text(
         json.dumps(msgspec.to_builtins(manifest), indent=1) + "\n", encoding="utf-8"
     )
@@ -80,17 +80,17 @@ def check(folder: Path) -> Manifest:
     if not os.path.lexists(path):
         raise ArtifactError(f"{path} is missing, so nobody knows whether the run is whole: {_HINT}")
     manifest = _read(path)
-    found = dict(_files(folder))
-    if missing := sorted(set(manifest.files) - set(found)):
+    files = dict(_files(folder))
+    if missing := sorted(set(manifest.files) - set(files)):
         raise ArtifactError(f"{folder / missing[0]} is missing, which {MANIFEST} names: {_HINT}")
-    if added := sorted(set(found) - set(manifest.files)):
+    if added := sorted(set(files) - set(manifest.files)):
         raise ArtifactError(
             f"{folder} holds what is not of the run ({few(added)}): move it elsewhere"
         )
     for name, sealed in manifest.files.items():
-        if os.stat(found[name]).st_size != sealed.bytes or entry(found[name]) != sealed:
+        if os.stat(files[name]).st_size != sealed.bytes or entry(files[name]) != sealed:
             raise ArtifactError(
-                f"{found[name]} is not the file that was sealed (see {MANIFEST}): {_HINT}"
+                f"{files[name]} is not the file that was sealed (see {MANIFEST}): {_HINT}"
             )
     if _data_of(folder) != manifest.data_sha256:
         raise ArtifactError(f"{path} is of other training data than the run: {_HINT}")
@@ -157,24 +157,24 @@ def signed_by(run: Path, signers: Path) -> str:
     return who[0]
 
 
-def plain_content(path: Path, most: int, hint: str) -> bytes:
+def plain_content(path: Path, limit: int, hint: str) -> bytes:
     """Return what a plain file of this folder holds; others (pipes, devices, links out of it) are not even read.
 
-    Raises ArtifactError: it is none, cannot be read, or is larger than `most` bytes; `hint` says
+    Raises ArtifactError: it is none, cannot be read, or is larger than `limit` bytes; `hint` says
     what to do.
     """
     try:
         if path.resolve(strict=True).parent != path.parent.resolve():
             raise ArtifactError(f"{path} is a link that leads out of its folder: {hint}")
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > most:
-                if stat.S_ISREG(found.st_mode):
-                    what = f"has {found.st_size:,} bytes"
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
+                if stat.S_ISREG(status.st_mode):
+                    what = f"has {status.st_size:,} bytes"
                 else:
                     what = "is not a plain file"
                 raise ArtifactError(f"{path} {what}, which no saved run has: {hint}")
-            return file.read(found.st_size)
+            return file.read(status.st_size)
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read ({error.strerror}): {hint}") from error
 
@@ -232,17 +232,17 @@ def entry(path: Path) -> Entry:
 def _stated(path: Path) -> dict[str, Any]:
     """Return what a file of JSON states of itself; nothing where it is missing, or of another kind."""
     try:
-        found = msgspec.json.decode(plain_content(path, _MOST_TEXT, _HINT))
+        content = msgspec.json.decode(plain_content(path, _MOST_TEXT, _HINT))
     except (ArtifactError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    if isinstance(found, dict):
-        return found
+    if isinstance(content, dict):
+        return content
     return {}
 
 
 def _part(stated: dict[str, Any], name: str) -> dict[str, Any]:
-    if isinstance(found := stated.get(name), dict):
-        return found
+    if isinstance(part := stated.get(name), dict):
+        return part
     return {}
 
 

@@ -11,8 +11,8 @@ class BuildPackage(build_py):
 
     def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
         """Return (package, module, file) of every module but the scripts."""
-        found = super().find_package_modules(package, package_dir)
-        return [part for part in found if package != "flopcast" or part[1] not in SCRIPTS]
+        modules = super().find_package_modules(package, package_dir)
+        return [part for part in modules if package != "flopcast" or part[1] not in SCRIPTS]
 
 
 setup(cmdclass={"build_py": BuildPackage})

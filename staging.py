@@ -135,9 +135,9 @@ def _remove_if_left(aside: Path, place: Path) -> None:
     """Remove what a process of this user made, unless the process lives and holds it."""
     descriptor = os.open(aside, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        found = os.fstat(descriptor)
-        ours = found.st_uid == os.geteuid() and (
-            stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+        status = os.fstat(descriptor)
+        ours = status.st_uid == os.geteuid() and (
+            stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
         )
         if ours:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

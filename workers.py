@@ -146,27 +146,28 @@ class Cluster:
         """Return the addresses of the workers; refuse new ones of other versions, and a cluster without any."""
         threads = self._threads()
         if not self._known.issuperset(threads):
-            found: Any = self.client.get_versions(packages=[*PACKAGES])
-            for where, problem in differences(found).items():
+            versions: Any = self.client.get_versions(packages=[*PACKAGES])
+            for where, problem in differences(versions).items():
                 raise self.refused(f"{where} {problem}: install the same there")
-            where, most = max(threads.items(), key=lambda each: each[1])
-            if most > 1:
+            where, threads_of_worker = max(threads.items(), key=lambda each: each[1])
+            if threads_of_worker > 1:
                 raise self.refused(
-                    f"worker {where} has {most} threads: start {most} workers of one thread instead"
+                    f"worker {where} has {threads_of_worker} threads: "
+                    f"start {threads_of_worker} workers of one thread instead"
                 )
             self._known.update(threads)
         return [*threads]
 
     def _threads(self) -> dict[str, int]:
         """Return how many threads each worker has; where there is no worker, wait for one."""
-        found = self._asked()
-        if not found:
+        answers = self._asked()
+        if not answers:
             with suppress(TimeoutError):
                 self.client.wait_for_workers(1, timeout=_BACK if self._known else _ANSWER)
-            found = self._asked()
-        if not found:
+            answers = self._asked()
+        if not answers:
             raise self.refused("has no worker: start `dask worker` with this address")
-        return found
+        return answers
 
     def _asked(self) -> dict[str, int]:
         with suppress(OSError):
@@ -179,16 +180,16 @@ class Cluster:
         return ParameterError("cluster", f"{self._address}: {problem}")
 
 
-def differences(found: Mapping[str, Any]) -> dict[str, str]:
+def differences(versions: Mapping[str, Any]) -> dict[str, str]:
     """Return by worker (and the scheduler) what it has in another version than this process, from `get_versions`."""
-    own = found["client"]["packages"]
-    others = {"the scheduler": found["scheduler"]} | {
-        f"worker {name}": one for name, one in found["workers"].items()
+    ours_installed = versions["client"]["packages"]
+    others = {"the scheduler": versions["scheduler"]} | {
+        f"worker {name}": one for name, one in versions["workers"].items()
     }
     wrong: dict[str, str] = {}
     for where, other in others.items():
         for name in ("python", *PACKAGES):
-            theirs, ours = other["packages"].get(name), own.get(name)
+            theirs, ours = other["packages"].get(name), ours_installed.get(name)
             if theirs != ours:
                 has = f"has {name} {theirs}" if theirs else f"has no {name}"
                 wrong.setdefault(where, f"{has}, this process {ours}")

@@ -248,16 +248,16 @@ def read_table(rows: pd.DataFrame, source: str | None = None) -> dict[str, Any]:
         .astype(str)
         .to_dict("records")
     )
-    found = []
+    forecasts = []
     for fields, one, unit, reason in zip(
         asked, figures.to_dict("records"), rows["unit"], rows["reason"], strict=True
     ):
         of = {name.removeprefix(SPREAD_OF): one[name] for name in spreads if one[name] == one[name]}
         ends = {name: one[name] for name in ("predicted", "lower", "upper")}
-        found.append(
+        forecasts.append(
             {"asked": fields, **ends, "unit": unit, "reason": reason or None, "spreads": of}
         )
-    return {"schema": SCHEMA, "level": float(figures["level"].iloc[0]), "forecasts": found}
+    return {"schema": SCHEMA, "level": float(figures["level"].iloc[0]), "forecasts": forecasts}
 
 
 def read_answers(path: Path) -> dict[str, Any] | None:
@@ -282,8 +282,8 @@ def read_answers(path: Path) -> dict[str, Any] | None:
                 source=str(path),
             )
         rows = read_plain(path)
-        told = {"gpu", "engine", "dtype", "kv_dtype", "model", "queued"}
-        numbers = [name for name in map(str, rows) if name not in told]
+        labels = {"gpu", "engine", "dtype", "kv_dtype", "model", "queued"}
+        numbers = [name for name in map(str, rows) if name not in labels]
         rows, _ = with_points(rows, numbers, str(path))
         rows[numbers] = rows[numbers].apply(pd.to_numeric, errors="coerce")
         return {"ways": rows}
@@ -313,22 +313,22 @@ def checked(
     Raises DataError: a cell is no number, or a row that is answered has no level, or limits that
     are not in order.
     """
-    found = rows[[*names]].apply(pd.to_numeric, errors="coerce")
-    words = found.isna() & rows[[*names]].notna() & (rows[[*names]] != "")
+    figures = rows[[*names]].apply(pd.to_numeric, errors="coerce")
+    words = figures.isna() & rows[[*names]].notna() & (rows[[*names]] != "")
     if words.to_numpy().any():
         row, column = (int(place) for place in np.argwhere(words.to_numpy())[0])
         cell = str(rows[names[column]].iloc[row])[:40]
         raise DataError(
             f"row {row + 1} of column {names[column]} is no number: {cell!r}", source=source
         )
-    _, lower, upper, level = (found[name] for name in names[:4])
+    _, lower, upper, level = (figures[name] for name in names[:4])
     wrong = answered & ~(
         level.between(0, 1, inclusive="neither") & ((lower <= upper) | lower.isna() | upper.isna())
     )
     if wrong.any():
         if level[wrong].isna().any():
-            told = "no level of its interval"
+            fault = "no level of its interval"
         else:
-            told = "limits or a level that cannot be"
-        raise DataError(f"row {int(wrong.to_numpy().argmax()) + 1} has {told}", source=source)
-    return found
+            fault = "limits or a level that cannot be"
+        raise DataError(f"row {int(wrong.to_numpy().argmax()) + 1} has {fault}", source=source)
+    return figures

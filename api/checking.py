@@ -179,11 +179,13 @@ class Check(Result):
     @property
     def correction(self) -> Correction | None:
         """What the run would be corrected by, on the model as it was trained; None unless it is shifted."""
-        found, before = self.found.correction, self.run.trained.correction
-        if found is None or before is None:
-            return found
-        ends = {name: getattr(found, name) * before.factor for name in ("factor", "lower", "upper")}
-        return replace(found, **ends)
+        correction, before = self.found.correction, self.run.trained.correction
+        if correction is None or before is None:
+            return correction
+        ends = {
+            name: getattr(correction, name) * before.factor for name in ("factor", "lower", "upper")
+        }
+        return replace(correction, **ends)
 
     def __repr__(self) -> str:
         return f"<Check of {self.facts.run}: {self.verdict}, {self.found.score.n} rows>"
@@ -293,17 +295,17 @@ def check(
             by = None  # all rows of one device are one group
         rows, lost = _scored(checked, measured.frame, named or _host(model), third, by, interval)
         if named not in (None, _host(model)):
-            others = _own_host(checked, measured.frame, rows, interval)
+            others = _host_error(checked, measured.frame, rows, interval)
         else:
             others = {}
-    known, chosen = (
+    trained_errors, chosen = (
         _of_model(checked),
         checked.metrics["model"]["scheme"],
     )  # the scheme of the choice goes first
     folds = {
         str(name): part
         for name, part in sorted(
-            known.groupby("scheme", observed=True), key=lambda item: item[0] != chosen
+            trained_errors.groupby("scheme", observed=True), key=lambda item: item[0] != chosen
         )
     }
     schemes = (checked.metrics.get("intervals") or {}).get("schemes") or {}
@@ -314,7 +316,7 @@ def check(
             name: part.assign(campaign=campaigns.labels(part["group"]))
             for name, part in folds.items()
         }
-    found = assess(rows, folds, level=interval, margin=margin, covered=covered, seed=seed)
+    checked_rows = assess(rows, folds, level=interval, margin=margin, covered=covered, seed=seed)
     if model.correction is None:
         before = []
     else:
@@ -334,15 +336,15 @@ def check(
         **lost,
         **others,
     )
-    return Check(found, rows, facts, checked, measured)
+    return Check(checked_rows, rows, facts, checked, measured)
 
 
-def with_correction(found: Check, *, corrected: RunFolder | None = None) -> Check:
+def with_correction(answer: Check, *, corrected: RunFolder | None = None) -> Check:
     """Return a check that says whether its run was saved corrected; it is where it is shifted.
 
     Parameters
     ----------
-    found : Check
+    answer : Check
         What `check` returned.
     corrected : path, optional
         Where the run is shifted, save it corrected by the factor. As `Check.correct` does, which
@@ -362,11 +364,11 @@ def with_correction(found: Check, *, corrected: RunFolder | None = None) -> Chec
     True
     """
     if corrected is None:
-        return found
-    if found.correction is None:
-        return replace(found, facts=replace(found.facts, unsaved=str(corrected)))
-    found.correct(corrected)
-    return replace(found, facts=replace(found.facts, saved=str(corrected)))
+        return answer
+    if answer.correction is None:
+        return replace(answer, facts=replace(answer.facts, unsaved=str(corrected)))
+    answer.correct(corrected)
+    return replace(answer, facts=replace(answer.facts, saved=str(corrected)))
 
 
 def _grouped_by(model: TrainedModel, group: str | Sequence[str] | None) -> Sequence[str] | None:
@@ -444,24 +446,24 @@ def _scored(
     kept = whole[able & (~trained | every)].reset_index(drop=True)
     unable = [why[0].general if why else "" for why in answers["reasons"][~able]]
     if kept.empty:
-        told = few(
+        reasons = few(
             (f"{why} ({counted(count, 'row')})" for why, count in Counter(unable).most_common()),
-            most=3,
+            limit=3,
         )
-        raise DataError(f"no row can be predicted: {told}", source=str(whole["source"].iloc[0]))
+        raise DataError(f"no row can be predicted: {reasons}", source=str(whole["source"].iloc[0]))
     lost = {"trained_rows": int(trained[able].sum()), "all_trained": every}
     return kept, {**lost, "not_predicted": dict(Counter(unable).most_common())}
 
 
-def _own_host(
+def _host_error(
     run: RunLike, frame: pd.DataFrame, rows: pd.DataFrame, level: float
 ) -> dict[str, Any]:
     """Return what the run errs by from its own host and from the other one, on the workloads that both measured."""
-    own = _host(run.trained)
-    if own is None or not frame["device"].eq(own).any():
+    host_trained = _host(run.trained)
+    if host_trained is None or not frame["device"].eq(host_trained).any():
         return {}
     try:
-        theirs = _scored(run, frame, own, run.trained.recipe.target.name, None, level)[0]
+        theirs = _scored(run, frame, host_trained, run.trained.recipe.target.name, None, level)[0]
     except DataError:  # no pair of them
         return {}
     both = rows.merge(theirs, on=["source", "observed"], suffixes=("", "_own"))
@@ -633,10 +635,10 @@ def advise(
         frame = _shapes(model, read)
         measured = np.zeros(len(frame), dtype=bool)
     else:
-        found = load_measurements(
+        measurements = load_measurements(
             candidates, where, unit, default, rename, [gpu.name for gpu in _devices(model)]
         )
-        frame, measured = _candidates(model, host, found.frame)
+        frame, measured = _candidates(model, host, measurements.frame)
     with one_thread():
         answers = model.predict(frame, 0.9)
     able = answers["predicted"].gt(0).to_numpy()
@@ -650,7 +652,7 @@ def advise(
     frame, answers = frame[able].reset_index(drop=True), answers[able].reset_index(drop=True)
     measured = measured[able]
     groups = groups_of(frame, _grouped_by(model, group)).astype(str)
-    known = np.isin(groups, trained.predictions["group"].astype(str))
+    trained_on = np.isin(groups, trained.predictions["group"].astype(str))
     weights = np.ones(len(frame))
     if weight is not None:
         if weight not in frame:
@@ -672,7 +674,7 @@ def advise(
         cost = np.full(len(frame), row_seconds)
     batch = choose(
         coordinates(model.features(frame)),
-        importance(groups, known, **errors, weights=weights),
+        importance(groups, trained_on, **errors, weights=weights),
         budget=float(rows) if rows is not None else float(budget or 0),
         cost=1.0 if rows is not None else cost,
         groups=groups,
@@ -688,7 +690,7 @@ def advise(
     table = identity.of(frame).assign(
         **{name: answers[name] for name in ("predicted", "lower", "upper")},
         group=groups,
-        known=known,
+        known=trained_on,
         cost_s=cost,
     )
     table = in_order(table, ["predicted", "lower", "upper"])
@@ -705,10 +707,10 @@ def advise(
         "rows": len(batch),
         "cost_s": float(np.sum(cost[batch])),
         "groups": len(set(groups[batch])),
-        "expected": expected_error(groups, known, batch, **expectation),
+        "expected": expected_error(groups, trained_on, batch, **expectation),
         "errors": errors,
         "by_rows": [
-            {"rows": rows, **expected_error(groups, known, batch[:rows], **expectation)}
+            {"rows": rows, **expected_error(groups, trained_on, batch[:rows], **expectation)}
             for rows in dict.fromkeys(
                 [*(2**power for power in range(12) if 2**power < len(batch)), len(batch)]
             )
@@ -788,16 +790,16 @@ def needed(
     if now <= need or not items(candidates) or to_many:
         return Need(need, now, what=what)
     try:
-        told = advise(trained, *candidates, rows=MOST_ROWS, **settings).summary
+        summary = advise(trained, *candidates, rows=MOST_ROWS, **settings).summary
     except NothingLeftError:
         return Need(need, now, what=what)
     many = trained.trained.recipe.comparison.is_many
-    where = "" if many else f" on {told['target']}"
+    where = "" if many else f" on {summary['target']}"
     of_new_groups = half_width is None and scheme == "grouped" and not many
     ways = []
-    for batch in told["by_rows"]:
+    for batch in summary["by_rows"]:
         if of_new_groups:
-            left = batch["unseen"] / told["errors"]["unseen_error"]
+            left = batch["unseen"] / summary["errors"]["unseen_error"]
         else:
             left = batch["after"] / batch["now"]
         way = f"{counted(batch['rows'], 'row')} more{where} (advise)"
@@ -819,8 +821,8 @@ def _shapes(model: TrainedModel, rows: pd.DataFrame) -> pd.DataFrame:
     devices = model.recipe.target.name
     if model.recipe.comparison.is_many:
         devices = usable["device"]
-    found = one_per_problem(usable.assign(device=devices, duration_us=stand_in))[0]
-    return fill_text(found if timed.all() else found.drop(columns="duration_us"))
+    problems = one_per_problem(usable.assign(device=devices, duration_us=stand_in))[0]
+    return fill_text(problems if timed.all() else problems.drop(columns="duration_us"))
 
 
 def _candidates(

@@ -267,9 +267,9 @@ def full_list(cover: Path, reading: Options, jobs: int = 1) -> pd.DataFrame:
     (trace,) = traces.values()
     lacking = [finding for finding in trace.findings if finding.code in UNRECORDED]
     if lacking:
-        told = "; ".join(f"{finding.count:,} {finding.remark}" for finding in lacking)
+        doubts = "; ".join(f"{finding.count:,} {finding.remark}" for finding in lacking)
         text = (
-            f"lacks kernels of the program ({told}): give a trace that has all of them, or their "
+            f"lacks kernels of the program ({doubts}): give a trace that has all of them, or their "
             "names"
         )
         raise DataError(text, source=str(cover))

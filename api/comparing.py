@@ -193,10 +193,10 @@ class EstimateComparison(Shown):
 
     def document(self) -> Document:
         """Return the comparison as `report` shows it on terminals and pages."""
-        found = estimates_document(self.names, self.kind, self.table, self.level)
+        document = estimates_document(self.names, self.kind, self.table, self.level)
         if self.unknown:
-            return found.with_remarks("unknown", self.unknown)
-        return found
+            return document.with_remarks("unknown", self.unknown)
+        return document
 
     def answers(self) -> Answers:
         """Return what is compared in few figures, each of both sides."""
@@ -313,9 +313,9 @@ def compare(
         ]
     )
     held = [(name, _answers(one)) for one, name in zip(given, names, strict=True)]
-    answers = [found | {"called": name} for name, found in held if found is not None]
+    answers = [answer | {"called": name} for name, answer in held if answer is not None]
     if 0 < len(answers) < len(given):
-        other = next(name for name, found in held if found is None)
+        other = next(name for name, answer in held if answer is None)
         what = (
             f"{other} holds no answers with intervals, as {answers[0]['called']} does: give those "
             "of one kind"
@@ -365,7 +365,9 @@ def _of_answers(
     tables = []
     for other in answers[1:]:
         tables.append(pd.DataFrame([_row(*pair, level) for pair in matched(answers[0], other)]))
-    told = {name: note for name, one in zip(names, answers, strict=True) if (note := _unknown(one))}
+    notes = {
+        name: note for name, one in zip(names, answers, strict=True) if (note := _unknown(one))
+    }
     result = []
     for name, table in zip(names[1:], tables, strict=True):
         result.append(
@@ -374,7 +376,7 @@ def _of_answers(
                 kinds[0],
                 table,
                 level,
-                {of: told[of] for of in (names[0], name) if of in told},
+                {of: notes[of] for of in (names[0], name) if of in notes},
             )
         )
     return result
@@ -418,24 +420,24 @@ def _of_runs(
             f"the runs predict different figures, {' and '.join(sorted(units))}: compare runs of "
             "one"
         )
-    (metrics, predictions), found = runs[0], list[RunComparison]()
+    (metrics, predictions), comparisons = runs[0], list[RunComparison]()
     matched = [common_rows(predictions, other) for _, other in runs[1:]]
     everywhere = set(matched[0]["row_first"]).intersection(*(rows["row_first"] for rows in matched))
     schemes = []
     for one, _ in runs:
         schemes.append({cv["scheme"]: cv for cv in one["cv"]})
-    for name, rows, (told, other), own in zip(
+    for name, rows, (first_metrics, other), of_run in zip(
         names[1:], matched, runs[1:], schemes[1:], strict=True
     ):
         common = rows[rows["row_first"].isin(everywhere)].reset_index(drop=True)
-        both = [scheme for scheme in schemes[0] if scheme in own]
+        both = [scheme for scheme in schemes[0] if scheme in of_run]
         if not both:
             raise DataError(
                 "the runs share no scheme of cross-validation: compare runs that have one in common"
             )
         compared = [
             compare_scheme(
-                (schemes[0][one], own[one]),
+                (schemes[0][one], of_run[one]),
                 (predictions, other),
                 common,
                 campaigns=Campaigns.of_metrics(metrics),
@@ -443,8 +445,10 @@ def _of_runs(
             )
             for one in both
         ]
-        found.append(RunComparison((names[0], name), (metrics, told), tuple(compared), len(common)))
-    return found
+        comparisons.append(
+            RunComparison((names[0], name), (metrics, first_metrics), tuple(compared), len(common))
+        )
+    return comparisons
 
 
 _KINDS: Final = {
@@ -492,24 +496,24 @@ def _answers(given: object) -> dict[str, Any] | None:
     if file is None or (not path.is_dir() and file.stat().st_size > _MOST_BYTES):
         return None
     try:
-        found = json.loads(file.read_bytes())
+        content = json.loads(file.read_bytes())
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or "schema" not in found:
+    if not isinstance(content, dict) or "schema" not in content:
         return None
-    if {"rows", "median_predicted"} <= found.keys():
+    if {"rows", "median_predicted"} <= content.keys():
         return {"predictions": read_predictions(file)}
-    if {"question", "fronts"} <= found.keys():  # the page's JSON: the best ways alone
-        check_answer(found, "best", str(file))
+    if {"question", "fronts"} <= content.keys():  # the page's JSON: the best ways alone
+        check_answer(content, "best", str(file))
         return {
-            "ways": pd.DataFrame(found["best"]).assign(
-                model=found["question"]["model"], level=found["level"]
+            "ways": pd.DataFrame(content["best"]).assign(
+                model=content["question"]["model"], level=content["level"]
             )
         }
     for key in ("classes", "forecasts"):
-        if key in found:
-            check_answer(found, key, str(file))
-            return found
+        if key in content:
+            check_answer(content, key, str(file))
+            return content
     return None
 
 
@@ -529,12 +533,12 @@ def _row(
     shared: frozenset[str],
     level: float,
 ) -> dict[str, Any]:
-    found = estimated_difference(one, other, shared, level)
+    difference = estimated_difference(one, other, shared, level)
     sides = {}
     for side, values in (("first", first), ("second", second)):
         for end, value in zip(("", "_lower", "_upper"), values, strict=True):
             sides[(f"{side}{end}")] = value
-    return {"what": what, "unit": unit, **sides, **asdict(found), "apart": found.apart}
+    return {"what": what, "unit": unit, **sides, **asdict(difference), "apart": difference.apart}
 
 
 def _projections(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
@@ -545,21 +549,22 @@ def _projections(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     """
     sides, laws = [], []
     for one in (first, second):
-        told = one["interval"]
-        reach = 2 * float(ndtri((1 + told["level"]) / 2))
+        interval = one["interval"]
+        reach = 2 * float(ndtri((1 + interval["level"]) / 2))
         sources = {
-            row["name"]: math.log(row["high_us"] / row["low_us"]) / reach for row in told["tornado"]
+            row["name"]: math.log(row["high_us"] / row["low_us"]) / reach
+            for row in interval["tornado"]
         }
-        whole = (one["projected_us"], told["lower_us"], told["upper_us"])
-        found = {"end to end": (whole, Estimate(one["projected_us"], sources))}
+        whole = (one["projected_us"], interval["lower_us"], interval["upper_us"])
+        estimates = {"end to end": (whole, Estimate(one["projected_us"], sources))}
         for row in one["classes"]:
             if row["projected_us"] > 0:
                 values = (row["projected_us"], row["lower_us"], row["upper_us"])
-                found[row["op_class"]] = (
+                estimates[row["op_class"]] = (
                     values,
                     Estimate(row["projected_us"], {row["op_class"]: row["sigma"] or 0.0}),
                 )
-        sides.append(found)
+        sides.append(estimates)
         laws.append({row["op_class"]: row["law"] for row in one["classes"]})
     same = all(first[name] == second[name] for name in ("host", "target"))
     sigmas = [
@@ -583,7 +588,7 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             f"{len(lists[0])} and {len(lists[1])} forecasts cannot be paired: give the same "
             "settings of both"
         )
-    found = []
+    pairs = []
     asked = [one["asked"] for one in (*lists[0], *lists[1])]
     varied = []
     for name in dict.fromkeys(name for one in asked for name in one):
@@ -624,10 +629,10 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             (name, one["asked"].get(name, "–"), other["asked"].get(name, "–")) for name in varied
         )
         what = ", ".join(f"{name} {a}" if a == b else f"{name} {a} → {b}" for name, a, b in fields)
-        found.append((what or "the answer", one["unit"], *values, *estimates, frozenset(common)))
-    if not found:
+        pairs.append((what or "the answer", one["unit"], *values, *estimates, frozenset(common)))
+    if not pairs:
         raise DataError("no setting has an answer in both: there is nothing to compare")
-    return found
+    return pairs
 
 
 def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
@@ -637,8 +642,8 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     the same and errs alike, nothing else is taken to. In the sum the rows of a group err alike, and
     groups independently; without groups all rows are one.
     """
-    found: list[pd.DataFrame] = [one["predictions"].frame for one in (first, second)]
-    metrics = [frame["metric"].iloc[0] for frame in found]
+    tables: list[pd.DataFrame] = [one["predictions"].frame for one in (first, second)]
+    metrics = [frame["metric"].iloc[0] for frame in tables]
     if metrics[0] != metrics[1]:
         raise DataError(
             f"{metrics[0]} and {metrics[1]} cannot be compared: give predictions of one metric"
@@ -646,7 +651,7 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     names = prediction_columns(metrics[0])
     called = first["called"], second["called"]
     sides = same_workloads(
-        found[0], found[1], names["predicted"], {"duration_us", metrics[0]}, called
+        tables[0], tables[1], names["predicted"], {"duration_us", metrics[0]}, called
     )
     one, other = (side[[*names.values()]].astype(float) for side in sides)
     same = (one - other).abs() <= _DIGITS * one.abs()
@@ -688,12 +693,12 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             ]
         )
     targets = [" and ".join(dict.fromkeys(side["target"].astype(str))) for side in sides]
-    told = [f"all {len(alike):,} rows", *(workload(row) for row in sides[0].to_dict("records"))]
+    titles = [f"all {len(alike):,} rows", *(workload(row) for row in sides[0].to_dict("records"))]
     if targets[0] != targets[1]:
-        told[0] = f"{told[0]}, {targets[0]} → {targets[1]}"
+        titles[0] = f"{titles[0]}, {targets[0]} → {targets[1]}"
     unit, common = quantity(metrics[0]).suffix, frozenset(f"True {of}" for of in group)
     shared = [common, *(frozenset(["True"] if same else []) for same in alike)]
-    return [(what, unit, *rest) for what, *rest in zip(told, *values, *each, shared, strict=True)]
+    return [(what, unit, *rest) for what, *rest in zip(titles, *values, *each, shared, strict=True)]
 
 
 def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
@@ -706,7 +711,7 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         *WAY,
         *(["concurrency"] if any(side.duplicated([*WAY]).any() for side in sides) else []),
     ]
-    found = []
+    pairs = []
     for row in sides[0].merge(sides[1], on=keys, suffixes=("_1", "_2")).to_dict("records"):
         way = f"{row['gpus']:g} × {row['gpu']}, {row['engine']} {row['dtype']}, tp {row['tp']:g}"
         if row["model_1"] == row["model_2"]:
@@ -729,14 +734,14 @@ def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
             each = [
                 Estimate(one[0], {name: sigma}) for one, sigma in zip(ends, sigmas, strict=True)
             ]
-            told = f"{what}, {models}{way}"
+            title = f"{what}, {models}{way}"
             same = frozenset([name] if np.allclose(*ends, rtol=_DIGITS, atol=0) else [])
-            found.append((told, unit, ends[0], ends[1], each[0], each[1], same))
-    if not found:
+            pairs.append((title, unit, ends[0], ends[1], each[0], each[1], same))
+    if not pairs:
         raise DataError(
             f"no way to serve is in both, the same {', '.join(keys)}: there is nothing to compare"
         )
-    return found
+    return pairs
 
 
 def _traces(path: Path, options: Options) -> list[Annotated]:
@@ -760,16 +765,16 @@ def _projected_trace(path: Path, options: Options) -> Annotated:
     return with_possible_times(_one(traces, path), path.name)
 
 
-def _one(found: list[Annotated], path: Path) -> Annotated:
-    if len(found) != 1:
-        if found:
-            count = f"{len(found)} traces"
+def _one(traces: list[Annotated], path: Path) -> Annotated:
+    if len(traces) != 1:
+        if traces:
+            count = f"{len(traces)} traces"
         else:
             count = "neither a run nor a trace"
         raise DataError(
             f"holds {count}: give two runs, or two paths with one trace each", source=str(path)
         )
-    return found[0]
+    return traces[0]
 
 
 def _evidence(run: object, parameter: str) -> tuple[dict[str, Any], pd.DataFrame]:

@@ -147,88 +147,88 @@ def deployments(
     Raises FlopcastError: something asked for is not known or cannot be, or the model has no room
     anywhere.
     """
-    known = {name: value for name, value in asked.items() if value is not None}
-    if not str(known.get("release", OWN)).endswith(OWN):
+    given = {name: value for name, value in asked.items() if value is not None}
+    if not str(given.get("release", OWN)).endswith(OWN):
         text = (
             f"(or num_prompts) is needed beside release, unless that is a {OWN} of flopcast "
             "calibrate"
         )
         raise ParameterError("batch", text)
-    if others := [name for name in known if name not in FIELDS]:
+    if others := [name for name in given if name not in FIELDS]:
         raise ParameterError(
             "batch",
             f"(or num_prompts) is needed beside {', '.join(others)}, which the choice of a "
             "deployment does not take",
         )
-    gpus = found_gpus(known.get("gpu", "MI300X"))
-    engines = tuple(str(one).lower() for one in _several(known.get("engine", "vllm")))
+    gpus = gpus_of(given.get("gpu", "MI300X"))
+    engines = tuple(str(one).lower() for one in _several(given.get("engine", "vllm")))
     for name in engines:
         if name not in ENGINES:
             raise ParameterError("engine", f"must be one of {', '.join(ENGINES)}, got {name!r}")
     counts = {
-        name: tuple(_whole(name, value) for value in _several(known[name]))
+        name: tuple(_whole(name, value) for value in _several(given[name]))
         for name in _COUNTS
-        if name in known
+        if name in given
     }
     fields: dict[str, Any] = {
-        name: _whole(name, known[name])
+        name: _whole(name, given[name])
         for name in ("input_len", "output_len", "node_gpus")
-        if name in known
+        if name in given
     }
     fields |= {name: counts[name] for name in ("tp", "ep", "concurrency") if name in counts}
     for limit in ("ttft", "tpot"):
-        if limit in known:
-            fields[f"{limit}_ms"] = quantity(limit, known[limit], MILLISECONDS)
+        if limit in given:
+            fields[f"{limit}_ms"] = quantity(limit, given[limit], MILLISECONDS)
     if "tpot_ms" in fields and fields.get("output_len") == 1:
         raise ParameterError(
             "tpot", "limits what follows the first token: of answers of one token leave it out"
         )
-    if "rate" in known:
+    if "rate" in given:
         if "concurrency" in counts:
             raise ParameterError(
                 "rate", "says how many requests are under way: give it or concurrency, not both"
             )
-        fields["rate"] = quantity("rate", known["rate"], PER_SECOND)
-    if "memory_utilisation" in known:
+        fields["rate"] = quantity("rate", given["rate"], PER_SECOND)
+    if "memory_utilisation" in given:
         fields["memory_utilisation"] = quantity(
-            "memory_utilisation", known["memory_utilisation"], {"": 1.0}
+            "memory_utilisation", given["memory_utilisation"], {"": 1.0}
         )
-    found = known_models.find(model if not isinstance(model, PathLike) else Path(model))
+    architecture = known_models.find(model if not isinstance(model, PathLike) else Path(model))
     if isinstance(model, str):
         named = known_models.format_in(model)
     else:
         named = None
-    if named and not (found.formats and most_weights(found) == named):
-        known.setdefault("dtype", named)  # Qwen3-235B-A22B-FP8 is asked for in FP8
+    if named and not (architecture.formats and most_weights(architecture) == named):
+        given.setdefault("dtype", named)  # Qwen3-235B-A22B-FP8 is asked for in FP8
     question = Question(
-        model=found,
+        model=architecture,
         gpus=gpus,
         price=check_priced(price, gpus),
-        electricity=electricity(known.get("electricity"), price),
+        electricity=electricity(given.get("electricity"), price),
         counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),
         engines=engines,
-        tuning=known.get("tuning", EITHER),
-        dtypes=tuple(stored_format("dtype", one) for one in _several(known.get("dtype", ()))),
+        tuning=given.get("tuning", EITHER),
+        dtypes=tuple(stored_format("dtype", one) for one in _several(given.get("dtype", ()))),
         sure=sure,
-        kv_dtype=stored_format("kv_dtype", known["kv_dtype"]) if "kv_dtype" in known else "",
+        kv_dtype=stored_format("kv_dtype", given["kv_dtype"]) if "kv_dtype" in given else "",
         **fields,
     )
-    if "release" not in known:
+    if "release" not in given:
         times = served
     else:
-        times = load(Path(str(known["release"]))).served
+        times = load(Path(str(given["release"]))).served
     return Deployments(choose(question, times, level=interval, seed=seed), interval)
 
 
-def found_gpus(asked: Any) -> tuple[GPU, ...]:
+def gpus_of(asked: Any) -> tuple[GPU, ...]:
     """Return the GPUs of names, TOML files, or GPUs, one or several, each once; two of one name are refused."""
-    found = dict[str, GPU]()
+    gpus_by_name = dict[str, GPU]()
     for one in map(find_gpu, _several(asked)):
-        if found.setdefault(one.name, one) != one:
+        if gpus_by_name.setdefault(one.name, one) != one:
             raise ParameterError(
                 "gpu", f"has two that are named {one.name}: give your own another name in its file"
             )
-    return tuple(found.values())
+    return tuple(gpus_by_name.values())
 
 
 def _several(value: Any) -> list[Any]:

@@ -70,15 +70,15 @@ def gpus(*names: Device) -> pd.DataFrame:
     >>> fc.gpus("MI300X", "MI355X")["memory_gb"].tolist()
     [192.0, 288.0]
     """
-    known = [gpu(name) for name in names] or all_gpus()
-    peaks = dict.fromkeys(key for gpu in known for key in gpu.peaks)
+    catalogue = [gpu(name) for name in names] or all_gpus()
+    peaks = dict.fromkeys(key for gpu in catalogue for key in gpu.peaks)
     rows = [
         {"vendor": gpu.vendor, "arch": gpu.arch, "gfx": gpu.gfx}
         | {key: getattr(gpu, key) for key in FIGURES}
         | {f"{key}_tflops": gpu.peaks.get(key) for key in peaks}
-        for gpu in known
+        for gpu in catalogue
     ]
-    return pd.DataFrame(rows, index=pd.Index([gpu.name for gpu in known], name="name"))
+    return pd.DataFrame(rows, index=pd.Index([gpu.name for gpu in catalogue], name="name"))
 
 
 def several_devices(given: Any, parameter: str) -> Any:

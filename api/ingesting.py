@@ -177,9 +177,9 @@ def ingest(
         if (
             place is None
             and not (where or unit or default or rename or strict)
-            and (found := ingest_survey(paths, options, who))
+            and (survey := ingest_survey(paths, options, who))
         ):
-            return found
+            return survey
         return ingest_measurements(
             paths, place, where=where, options=options, strict=strict, jobs=who, made=made
         )
@@ -214,12 +214,12 @@ def ingest_survey(paths: Sequence[Path], options: Options, jobs: Jobs = 1) -> In
     rows = sum(sum(one.rows.values()) for one in tables)
     if not others:
         return Ingested(rows, (), {}, notes, problems, tables=tables)
-    found = read(others, options=options, lenient=True, jobs=jobs)
+    measurements = read(others, options=options, lenient=True, jobs=jobs)
     return replace(
-        ingested(found),
-        rows=rows + len(found.frame),
-        notes=(*notes, *found.notes),
-        unreadable=[*problems, *found.unreadable],
+        ingested(measurements),
+        rows=rows + len(measurements.frame),
+        notes=(*notes, *measurements.notes),
+        unreadable=[*problems, *measurements.unreadable],
         tables=tables,
     )
 
@@ -241,15 +241,17 @@ def ingest_measurements(
     written, or ``strict`` refuses.
     """
     try:
-        found = read(paths, options=options or Options(), where=where, lenient=True, jobs=jobs)
+        measurements = read(
+            paths, options=options or Options(), where=where, lenient=True, jobs=jobs
+        )
     except TracesAloneError as error:
         if out is not None:
             raise
-        found = error.found
-    result = ingested(found)
+        measurements = error.found
+    result = ingested(measurements)
     if strict:
         result.refuse_errors()
-    table = pa.Table.from_pandas(in_order(found.frame), preserve_index=False)
+    table = pa.Table.from_pandas(in_order(measurements.frame), preserve_index=False)
     if out is not None and out.suffix:
         write_table(table, out, result.to_json())
     elif out is not None:
@@ -276,8 +278,8 @@ def ingest_parts(
     totals = Totals()
     with whole_folder(out) as folder:
         (folder / PARTS).mkdir()
-        for number, (label, found) in enumerate(read_parts(paths, options=options, jobs=jobs)):
-            rows = totals.add(found)
+        for number, (label, part) in enumerate(read_parts(paths, options=options, jobs=jobs)):
+            rows = totals.add(part)
             if rows is not None:
                 table = pa.Table.from_pandas(in_order(rows), preserve_index=False)
                 write_table(
@@ -299,8 +301,11 @@ def ingest_parts(
         )
         if strict:
             result.refuse_errors()
-        told = {**result.to_dict(), PARTS: sorted(path.name for path in (folder / PARTS).iterdir())}
-        (folder / FILES[1]).write_text(dumps(told, missing=True), encoding="utf-8")
+        content = {
+            **result.to_dict(),
+            PARTS: sorted(path.name for path in (folder / PARTS).iterdir()),
+        }
+        (folder / FILES[1]).write_text(dumps(content, missing=True), encoding="utf-8")
         (folder / FILES[2]).write_text(result.report(made), encoding="utf-8")
     return result
 
@@ -322,15 +327,15 @@ def ingest_dispatches(
     rows = 0
     with temporary_folder() as folder:
         parts: list[Path] = []
-        for label, found in read_traces(paths, options=options or Options(), jobs=jobs):
-            if isinstance(found, TraceFailure):
-                unreadable.append(str(found.error))
+        for label, trace in read_traces(paths, options=options or Options(), jobs=jobs):
+            if isinstance(trace, TraceFailure):
+                unreadable.append(str(trace.error))
                 continue
-            traces.append(overview(found, label))
-            rows += len(found.dispatches)
-            if out is not None and len(found.dispatches):
+            traces.append(overview(trace, label))
+            rows += len(trace.dispatches)
+            if out is not None and len(trace.dispatches):
                 parts.append(folder / f"{len(parts)}.parquet")
-                pq.write_table(_arrow(found.dispatches), parts[-1])
+                pq.write_table(_arrow(trace.dispatches), parts[-1])
         result = Ingested(
             rows, traces, {}, list(dict.fromkeys(n for t in traces for n in t.notes)), unreadable
         )

@@ -86,9 +86,9 @@ class Curve(Shown):
     @property
     def table(self) -> pd.DataFrame:
         """One row per number of rows and way: means over the draws, the least and greatest ``e_out``, the model."""
-        found = self.draws.groupby(["rows", "way"], sort=False)
-        means = found[["e_out", "median_ape", "affine", "coverage", "width", "answered"]].mean()
-        extra = found.agg(
+        grouped = self.draws.groupby(["rows", "way"], sort=False)
+        means = grouped[["e_out", "median_ape", "affine", "coverage", "width", "answered"]].mean()
+        extra = grouped.agg(
             least=("e_out", "min"),
             greatest=("e_out", "max"),
             model=("model", lambda names: names.mode().iloc[0]),
@@ -105,7 +105,7 @@ class Curve(Shown):
 
 
 def with_curve(
-    found: Check,
+    answer: Check,
     *,
     group: Columns | None = None,
     seed: int = 0,
@@ -117,7 +117,7 @@ def with_curve(
 
     Parameters
     ----------
-    found : Check
+    answer : Check
         What `check` returned.
     group, seed, progress
         As for `curve`.
@@ -135,22 +135,22 @@ def with_curve(
     >>> fc.with_curve(found) is found
     True
     """
-    recipe = found.run.trained.recipe
-    if found.facts.target == recipe.target.name or recipe.comparison.is_many:
-        return found
+    recipe = answer.run.trained.recipe
+    if answer.facts.target == recipe.target.name or recipe.comparison.is_many:
+        return answer
     learnt = curve(
-        found.measured,
+        answer.measured,
         host=recipe.host,
-        target=found.facts.target,
-        metric=found.facts.metric,
+        target=answer.facts.target,
+        metric=answer.facts.metric,
         group=group,
-        interval=found.facts.level,
+        interval=answer.facts.level,
         seed=seed,
-        shifted_run=found.run,
+        shifted_run=answer.run,
         models=MODELS,
         progress=progress,
     )
-    return replace(found, learnt=learnt)
+    return replace(answer, learnt=learnt)
 
 
 def curve(
@@ -241,9 +241,9 @@ def curve(
     if Comparison(*gpus).is_many:
         raise ParameterError("target", "must be one device: its rows are drawn")
     if prior_run is None:
-        known = None
+        prior = None
     else:
-        known = as_prior(prior_run, gpus[1], metric)
+        prior = as_prior(prior_run, gpus[1], metric)
     names = [gpu.name for gpu in gpus if gpu is not None]
     measured = load_measurements(
         data or None, where, unit, default, rename, names, keep=keep, only=names
@@ -254,13 +254,13 @@ def curve(
         raise ParameterError(
             "scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}"
         )
-    told = values.names("models", models)
+    stated = values.names("models", models)
     target_rows, host_rows = _by_device(every)
     ways: dict[str, tuple[list[pd.DataFrame], GPU | None, TrainedModel | None]] = {
         ALONE: ([target_rows], None, None)
     }
-    if known is not None:
-        ways[WITH_PRIOR] = [known.told(target_rows, gpus[1])], None, known
+    if prior is not None:
+        ways[WITH_PRIOR] = [prior.told(target_rows, gpus[1])], None, prior
     if gpus[0] is not None:
         ways[FROM_HOST] = [target_rows, host_rows], gpus[0], None
     if shifted_run is None:
@@ -275,7 +275,7 @@ def curve(
                 None,
             )
         } | ({FROM_HOST: ways[FROM_HOST]} if gpus[0] is not None else {ALONE: ways[ALONE]})
-    found, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
+    results, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
     start, done, total = perf_counter(), 0, draws * len(ways) * len(wanted)
     folds, new = (
         make_folds(scheme, every.groups, len(every), FOLDS, seed),
@@ -305,11 +305,11 @@ def curve(
                     )
                     dataset = build_dataset(drawn, host=from_host, target=gpus[1], **options)
                     if taught:
-                        own = [*(told or ()), *of_prior(len(dataset))]
+                        models_here = [*(stated or ()), *of_prior(len(dataset))]
                     else:
-                        own = told
+                        models_here = stated
                     competition = compete(
-                        dataset, models=told and own, seed=seed, scheme=scheme, alone=new
+                        dataset, models=stated and models_here, seed=seed, scheme=scheme, alone=new
                     )
                     final, _ = fit_final(dataset, competition, seed=seed, rank=False)
                     model = Trained(dataset, final, measured, taught).loaded
@@ -317,7 +317,7 @@ def curve(
                         every.y[asked], model.answer(parts[-1].iloc[asked], interval)[0]
                     )
                 selected = str(model.saved.manifest["selected"])
-                found.append(
+                results.append(
                     {
                         "rows": count,
                         "way": way,
@@ -330,7 +330,7 @@ def curve(
                 if progress is not None:
                     seconds = (perf_counter() - start) * (total - done) / done
                     progress(done, total, f"{counted(count, 'row')}, {way}", seconds)
-    if not found:
+    if not results:
         raise ParameterError(
             "rows", f"must be {max(pools)} or less: so many rows are left to draw from"
         )
@@ -349,9 +349,9 @@ def curve(
     if shifted is not None:
         about |= {
             "shifted_target": shifted.recipe.target.name,
-            "anew_from": _anew_from(pd.DataFrame(found)),
+            "anew_from": _anew_from(pd.DataFrame(results)),
         }
-    return Curve(pd.DataFrame(found), about)
+    return Curve(pd.DataFrame(results), about)
 
 
 def _anew_from(draws: pd.DataFrame) -> int | None:
@@ -366,19 +366,19 @@ def _anew_from(draws: pd.DataFrame) -> int | None:
 
 def _shiftable(run: str | Path | RunLike, host: GPU | None, metric: str) -> TrainedModel:
     """Return the model of a run that predicts from this host, or a ParameterError."""
-    found = run_of(run).trained
-    recipe = found.recipe
-    if (own := recipe.host.name if recipe.host else None) != (host.name if host else None):
+    trained = run_of(run).trained
+    recipe = trained.recipe
+    if (host_trained := recipe.host.name if recipe.host else None) != (host.name if host else None):
         raise ParameterError(
             "shifted_run",
-            f"must predict from the same host, and this one does from {own or 'shapes alone'}",
+            f"must predict from the same host, and this one does from {host_trained or 'shapes alone'}",
         )
     if recipe.metric != metric or recipe.comparison.is_many:
         what = f"{recipe.metric} of {recipe.target.name}"
         raise ParameterError(
             "shifted_run", f"must predict {metric} of one device, and this one predicts {what}"
         )
-    return found
+    return trained
 
 
 def _of_shifted(
@@ -390,12 +390,12 @@ def _of_shifted(
     level: float,
 ) -> dict[str, float]:
     """Return the errors of a run on rows asked about, shifted by the median of observed / predicted of those drawn."""
-    known = model.answer(rows.iloc[drawn], level)[0]["predicted"].to_numpy(dtype=float)
-    there = known > 0
-    shift = median_shift(np.log(y[drawn][there] / known[there]))
+    before = model.answer(rows.iloc[drawn], level)[0]["predicted"].to_numpy(dtype=float)
+    answered = before > 0
+    shift = median_shift(np.log(y[drawn][answered] / before[answered]))
     answers = model.answer(rows.iloc[asked], level)[0]
     if shift is not None:
-        correction = Correction.of(shift, rows=int(there.sum()), groups=0)
+        correction = Correction.of(shift, rows=int(answered.sum()), groups=0)
         answers = correction.applied(answers, level).assign(affine=answers["affine"] * shift.value)
     return _scored(y[asked], answers)
 
@@ -413,19 +413,19 @@ def _by_device(every: Dataset) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _scored(observed: np.ndarray, answers: pd.DataFrame) -> dict[str, float]:
     """Return the errors of answers; rows without one count as not answered, and nowhere else."""
-    there = answers["predicted"].notna().to_numpy()
-    own, y = answers[there], observed[there]
-    if not len(own):
+    answered = answers["predicted"].notna().to_numpy()
+    given, y = answers[answered], observed[answered]
+    if not len(given):
         return dict.fromkeys(
             ("e_out", "median_ape", "affine", "coverage", "width"), float("nan")
         ) | {"answered": 0.0}
-    errors = ape(y, own["predicted"])
-    inside = (own["lower"] <= y) & (y <= own["upper"])
+    errors = ape(y, given["predicted"])
+    inside = (given["lower"] <= y) & (y <= given["upper"])
     return {
         "e_out": float(errors.mean()),
         "median_ape": float(np.median(errors)),
-        "affine": float(ape(y, own["affine"]).mean()),
+        "affine": float(ape(y, given["affine"]).mean()),
         "coverage": float(inside.mean()),
-        "width": float(((own["upper"] - own["lower"]) / own["predicted"]).median()),
-        "answered": float(there.mean()),
+        "width": float(((given["upper"] - given["lower"]) / given["predicted"]).median()),
+        "answered": float(answered.mean()),
     }

@@ -117,7 +117,7 @@ measure = returning(Measured, timing.measure)
 
 
 def _save_timed(
-    found: Measured | InlineTimes,
+    timed: Measured | InlineTimes,
     about: Mapping[str, Any],
     path: str | Path,
     made: Mapping[str, Any] | None,
@@ -126,9 +126,9 @@ def _save_timed(
 ) -> None:
     """Write what was timed: a table that can be read again has its JSON beside it."""
     if Path(path).suffix.lower() not in READABLE:
-        Result.save(found, path, made=made, overwrite=overwrite)
+        Result.save(timed, path, made=made, overwrite=overwrite)
         return
-    table = found.table
+    table = timed.table
     with replacing(overwrite=overwrite):
         timing.check_table_path(Path(path))
         write_table(table, dict(about), Path(path))

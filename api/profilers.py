@@ -147,13 +147,13 @@ def fidelity(
         if (table := inline_table(path)) is not None:
             profiled.append(Profiled.of_inline(label, table, steps_per_trace))
             continue
-        found = [trace for _, trace in read_traces([path], options=options)]
-        if len(found) != 1:
-            count = f"{len(found)} traces" if found else "no trace"
+        read_in = [trace for _, trace in read_traces([path], options=options)]
+        if len(read_in) != 1:
+            count = f"{len(read_in)} traces" if read_in else "no trace"
             raise DataError(f"holds {count}: give one path for each trace", source=str(path))
-        if isinstance(found[0], TraceFailure):
-            raise found[0].error
-        trace = with_possible_times(found[0], str(path))
+        if isinstance(read_in[0], TraceFailure):
+            raise read_in[0].error
+        trace = with_possible_times(read_in[0], str(path))
         profiled.append(Profiled.of(label, trace, steps_per_trace))
     return Fidelity.from_fields(comparison.fidelity(profiled, unprofiled_us))
 
@@ -216,9 +216,9 @@ class StatedProfiler:
         """Return what is stated of a trace; a DataError says that `fidelity` did not see it."""
         if self.usual is not None:
             return self.usual
-        for own, step_us in self.steps_us.items():
-            if own == label or Path(own).name == Path(label).name:
-                return Profiling(own, self.source, share=self.unprofiled_us / step_us)
+        for profiled, step_us in self.steps_us.items():
+            if profiled == label or Path(profiled).name == Path(label).name:
+                return Profiling(profiled, self.source, share=self.unprofiled_us / step_us)
         labels = ", ".join(self.steps_us)
         raise DataError(
             f"says nothing of {label}, only of {labels}: give `fidelity` this trace too",
@@ -331,12 +331,12 @@ def plan(
         raise ParameterError("counters", f"must name one at least, got {counters!r}")
     options = Options(defaults=values.assigned("default", default))
     kernels = full_list(paths_of(trace, "trace")[0], options)
-    found = plan_passes(kernels, profiler, kernels_per_pass=kernels_per_pass, steps=steps_per_pass)
+    passes = plan_passes(kernels, profiler, kernels_per_pass=kernels_per_pass, steps=steps_per_pass)
     lines = tuple(
-        command_of(found, number, counters=counters) for number in range(1, found.passes + 1)
+        command_of(passes, number, counters=counters) for number in range(1, passes.passes + 1)
     )
     return PlannedPasses(
-        found, lines, None if check is None else proof(found, passes_of(Path(check), options))
+        passes, lines, None if check is None else proof(passes, passes_of(Path(check), options))
     )
 
 
@@ -352,8 +352,8 @@ def inline_table(path: Path) -> pd.DataFrame | None:
             table = read_parquet(path)
     except (OSError, ValueError, DataError):
         return None
-    told = "source" in table and table["source"].astype(str).str.startswith("inline:").all()
-    if told and len(table):
+    is_inline = "source" in table and table["source"].astype(str).str.startswith("inline:").all()
+    if is_inline and len(table):
         return table
     return None
 
@@ -380,12 +380,12 @@ def read_durations(path: Path, options: Options | None = None) -> pd.DataFrame:
 
 def passes_of(path: Path, options: Options | None = None) -> dict[str, pd.DataFrame]:
     """Return the dispatch table of each trace of a folder; a DataError says that there is none, or one is damaged."""
-    found = {label: trace.dispatches for label, trace in traces_of([path], options)}
-    if not found:
+    dispatches = {label: trace.dispatches for label, trace in traces_of([path], options)}
+    if not dispatches:
         raise DataError(
             "no trace of a pass, and no table of durations: give one of them", source=str(path)
         )
-    return found
+    return dispatches
 
 
 @dataclass(frozen=True)
@@ -541,12 +541,12 @@ def counters(
 
 
 def _limits(given: Mapping[str, int]) -> dict[str, int]:
-    known = dict(per_pass())
-    for block, most in given.items():
-        if block not in known or most < 1:
+    limits = dict(per_pass())
+    for block, most_counters in given.items():
+        if block not in limits or most_counters < 1:
             problem = (
-                f"must be BLOCK=N with N of 1 or more and a block of {', '.join(known)}, got "
-                f"{block}={most}"
+                f"must be BLOCK=N with N of 1 or more and a block of {', '.join(limits)}, got "
+                f"{block}={most_counters}"
             )
             raise ParameterError("per_pass", problem)
-    return known | dict(given)
+    return limits | dict(given)

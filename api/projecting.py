@@ -38,7 +38,7 @@ from ..projection.uncertainty import Uncertainty, check_sample
 from ..projection.unprofiled import Profiling
 from ..projection.whole_trace import Gaps, Laws, Projection, Unprofiled, host_of, projected_times
 from ..readers import Measurements, Options, traces_of
-from ..readers.labels import known_gpu
+from ..readers.labels import gpu_of_word
 from ..report.document import Document, footer
 from ..report.formats import duration
 from ..report.html import page
@@ -198,13 +198,13 @@ class ProjectedTrace(Result):
     def _write(self, folder: Path, made: Mapping[str, Any] | None) -> None:
         projection = self.result.projection
         start_ns, calls = projected_times(projection)
-        own_ns = (
+        self_ns = (
             projection.activities["duration_ns"].clip(lower=0) * projection.activities["factor"]
         )
         drawn = (
             in_words(projection.activities),
             start_ns.to_numpy(),
-            own_ns.round().to_numpy(dtype=np.int64),
+            self_ns.round().to_numpy(dtype=np.int64),
             calls,
         )
         origin, rates = projection.graph.origin_ns, self.result.rates
@@ -501,9 +501,9 @@ def project_traces(
     check_number("seed", seed, 0)
     check_need(need)
     wanted = _targets(target)
-    known = None
+    host_gpu = None
     if host is not None:
-        known = device(host, "host")
+        host_gpu = device(host, "host")
     sweeps = parse_sweeps([sweep] if isinstance(sweep, str) else sweep or ())
     laws = laws_of(
         compute_law=compute_law,
@@ -535,7 +535,7 @@ def project_traces(
     )
     measured = items(correct, "correct")
     profiler = None if fidelity is None else StatedProfiler.of(fidelity)
-    inputs = [Inputs(laws, one, known, reading, measured, durations, profiler) for one in wanted]
+    inputs = [Inputs(laws, one, host_gpu, reading, measured, durations, profiler) for one in wanted]
     watts = items(power, "power")
     if watts:
         watts = measured_power(load_measurements(watts, rename=rename).frame)
@@ -711,7 +711,7 @@ class Inputs:
             return self.known
         try:
             word = host_of(trace)
-            host = known_gpu(word, stated="device" in self.options.defaults)
+            host = gpu_of_word(word, stated="device" in self.options.defaults)
         except DataError as error:
             raise error.within(label) from error
         if host is None:

@@ -74,21 +74,21 @@ def _entries(path: Path) -> list[dict[str, Any]]:
         return [
             {"name": visible(f"{path.name}/ ({len(inside):,} files)"), "bytes": size, "sha256": ""}
         ]
-    found = []
+    entries = []
     for one in inside:
         if one.is_file():
             size, digest = one.stat().st_size, ""
             if size <= LARGEST:
                 with one.open("rb") as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found.append(
+            entries.append(
                 {
                     "name": visible(str(one.relative_to(path.parent))),
                     "bytes": size,
                     "sha256": digest,
                 }
             )
-    return found
+    return entries
 
 
 def _now() -> dict[str, Any]:
@@ -242,17 +242,17 @@ def _campaigns(competition: Competition) -> dict[str, Any]:
     campaigns, new = competition.campaigns, competition.new_campaign
     if campaigns is None:
         return {}
-    told: dict[str, Any] = {"resampled": campaigns.enough}
+    columns: dict[str, Any] = {"resampled": campaigns.enough}
     if new is not None:
         count = len(competition.baselines)
-        told["new"] = {
+        columns["new"] = {
             "scheme": new.result.scheme,
             "folds": len(np.unique(new.result.folds)),
             "baselines": new.result.rows[:count],
             "models": new.result.rows[count:],
             "selected": _stated(new.selected),
         }
-    return {"campaigns": told}
+    return {"campaigns": columns}
 
 
 def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.DataFrame]:
@@ -260,27 +260,27 @@ def irregular_rows(dataset: Dataset, odd: pd.DataFrame) -> tuple[np.ndarray, pd.
 
     `odd` is `Measurements.irregular`; rows of it that are not among the workloads are left out.
     """
-    found, used = np.zeros(len(dataset), dtype=bool), np.zeros(len(odd), dtype=bool)
+    irregular, used = np.zeros(len(dataset), dtype=bool), np.zeros(len(odd), dtype=bool)
     for gpu, column in ((dataset.target, "source"), (dataset.host, f"{HOST}source")):
         if len(odd) and gpu is not None and column in dataset.rows:
-            own = odd["device"].eq(gpu.name).to_numpy() | Comparison.means_all(gpu)
+            of_gpu = odd["device"].eq(gpu.name).to_numpy() | Comparison.means_all(gpu)
             rows, named = (
                 words.astype(str).str.replace(_MORE, "", regex=True)
                 for words in (dataset.rows[column], odd["row"])
             )
-            hit = rows.isin(named[own]).to_numpy()
-            found |= hit
-            used |= own & named.isin(rows[hit]).to_numpy()
-    return found, odd[used]
+            hit = rows.isin(named[of_gpu]).to_numpy()
+            irregular |= hit
+            used |= of_gpu & named.isin(rows[hit]).to_numpy()
+    return irregular, odd[used]
 
 
 def _regular(predictions: pd.DataFrame, scheme: str, irregular: np.ndarray) -> dict[str, Any]:
     """Return what each model errs by on the workloads that are not irregular, under a scheme; nothing where all are."""
     if not irregular.any() or irregular.all():
         return {}
-    own = predictions["scheme"].eq(scheme) & ~irregular[predictions["row"]]
+    of_scheme = predictions["scheme"].eq(scheme) & ~irregular[predictions["row"]]
     errors = (
-        predictions.loc[own, ["model", "ape"]]
+        predictions.loc[of_scheme, ["model", "ape"]]
         .groupby("model", sort=False, observed=True)["ape"]
         .mean()
     )

@@ -68,8 +68,8 @@ class Scaling(Result, SizePredictions):
                         error = float("nan")
                     else:
                         error = error_percent(law.at(size)[0], measured)
-                    known = (one.curve.benchmark, one.curve.scenario, law.law, size)
-                    rows.append((*known, *law.at(size), measured, error, law.failed))
+                    labels = (one.curve.benchmark, one.curve.scenario, law.law, size)
+                    rows.append((*labels, *law.at(size), measured, error, law.failed))
         names = [
             "benchmark",
             "scenario",
@@ -254,8 +254,14 @@ def scale(
         if not sizes:
             problem = f"must be stated: nothing was measured beyond {max(fit):g}"
             raise ParameterError("sizes", problem)
-    found = predict_sizes(table, fit, sizes, laws=names, level=interval)
-    return Scaling(found.benchmarks, found.fit, found.targets, found.level, found.notes)
+    predictions = predict_sizes(table, fit, sizes, laws=names, level=interval)
+    return Scaling(
+        predictions.benchmarks,
+        predictions.fit,
+        predictions.targets,
+        predictions.level,
+        predictions.notes,
+    )
 
 
 def scale_counters(
@@ -318,19 +324,19 @@ def scale_counters(
             if isinstance(error, ParameterError) or str(name) in str(error):
                 raise
             raise DataError(str(error), source=str(name)) from None
-        if (own := float(part["size"].iloc[0])) in before:
+        if (at := float(part["size"].iloc[0])) in before:
             raise ParameterError(
                 "sizes",
-                f"must tell the profiles apart: {before[own]} and {name} are both of {own:g}",
+                f"must tell the profiles apart: {before[at]} and {name} are both of {at:g}",
             )
-        before[own] = name
+        before[at] = name
         parts.append(part)
         rejected.update(reasons)
-    found = pd.concat(parts, ignore_index=True).sort_values(
+    counters = pd.concat(parts, ignore_index=True).sort_values(
         ["benchmark", "size"], ignore_index=True
     )
-    found.attrs["rejected"] = dict(rejected)
-    return found
+    counters.attrs["rejected"] = dict(rejected)
+    return counters
 
 
 def simulator_log(data: object) -> str | None:
@@ -461,7 +467,7 @@ def scale_devices(
     gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
     read = load_measurements(data, where, unit, default, rename, [gpu.name for gpu in gpus])
-    found = assess_devices(
+    assessed = assess_devices(
         read.frame,
         gpus,
         group=values.columns("group", group),
@@ -471,7 +477,7 @@ def scale_devices(
         notes=read.notes,
     )
     return MeasuredScaling(
-        found.measured, found.families, found.verdicts, found.limits, found.notes
+        assessed.measured, assessed.families, assessed.verdicts, assessed.limits, assessed.notes
     )
 
 

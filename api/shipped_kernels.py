@@ -34,8 +34,8 @@ def predict_shipped(
     texts = [row_refused(str(code), str(detail)).text for _, code, detail in refused.itertuples()]
     reasons.update(pd.Series(texts, refused.index, dtype=object))
     reasons[reasons.eq("") & rows["device"].eq("")] = "no device: state it, or a target"
-    of_known = rows["op"].map(family).isin(list(SIZES))
-    reasons[reasons.eq("") & ~of_known] = "no such operator ships"
+    has_sizes = rows["op"].map(family).isin(list(SIZES))
+    reasons[reasons.eq("") & ~has_sizes] = "no such operator ships"
     asked = rows[reasons.eq("")]
     names = prediction_columns(_METRIC)
     frame = pd.DataFrame(index=rows.index, columns=list(names.values()), dtype=float)
@@ -44,12 +44,12 @@ def predict_shipped(
     frame["level"] = level
     frame["basis"] = ""
     if len(asked):
-        found = kernel_times(asked, level)
+        times = kernel_times(asked, level)
         frame.loc[asked.index, list(names.values())] = list(
-            zip(found.us, found.lower, found.upper, strict=True)
+            zip(times.us, times.lower, times.upper, strict=True)
         )
-        frame.loc[asked.index, "basis"] = found.basis
-        reasons.update(pd.Series(found.reasons, asked.index, dtype=object))
+        frame.loc[asked.index, "basis"] = times.basis
+        reasons.update(pd.Series(times.reasons, asked.index, dtype=object))
     frame["extrapolated"] = frame["basis"].eq("beyond")
     frame["reason"] = reasons
     identity = Identity(_METRIC)
@@ -76,9 +76,9 @@ def predict_shipped(
 
 def shipped_times(rows: pd.DataFrame) -> pd.DataFrame:
     """Return times of kernels as a source of forecasts (`workloads.kernel_times.Times`): none beyond the shapes."""
-    found = kernel_times(rows)
-    times = {"predicted_us": found.us, "lower_us": found.lower, "upper_us": found.upper}
-    outside = [basis not in ("known group", "new group") for basis in found.basis]
+    answers = kernel_times(rows)
+    times = {"predicted_us": answers.us, "lower_us": answers.lower, "upper_us": answers.upper}
+    outside = [basis not in ("known group", "new group") for basis in answers.basis]
     return pd.DataFrame({**times, "extrapolated": outside}, index=rows.index)
 
 

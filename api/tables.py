@@ -173,11 +173,11 @@ def read(
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
-    found = load_measurements(
+    measurements = load_measurements(
         data or None, where, unit, default, rename, each=each, keep=keep, jobs=jobs
     )
-    found = replace(found, frame=in_order(found.frame))
-    return Measurements.from_fields(found)
+    measurements = replace(measurements, frame=in_order(measurements.frame))
+    return Measurements.from_fields(measurements)
 
 
 def schema(op: str | None = None) -> pd.DataFrame:
@@ -212,23 +212,23 @@ def schema(op: str | None = None) -> pd.DataFrame:
     """
     if op is None:
         return pd.concat({name: schema(name) for name in OPS}, names=["op"])
-    known = op_of(canonical_op(op))
+    operator = op_of(canonical_op(op))
     rows: dict[str, tuple[str, bool, Any]] = {"device": ("", True, None), "op": ("", True, None)}
-    rows["dtype_a"] = ("", known.needs_dtype, None)
+    rows["dtype_a"] = ("", operator.needs_dtype, None)
     rows["duration_us"] = (
         "µs",
-        not known.metrics,
-        "as ttft_ms and tpot_ms say" if known.metrics else None,
+        not operator.metrics,
+        "as ttft_ms and tpot_ms say" if operator.metrics else None,
     )
-    rows |= {name: (quantity(name).unit, False, None) for name in known.metrics}
-    for name in known.dims:
+    rows |= {name: (quantity(name).unit, False, None) for name in operator.metrics}
+    for name in operator.dims:
         unit = "byte" if name.endswith("_bytes") else ""
-        default = known.defaults.get(name)
+        default = operator.defaults.get(name)
         if isinstance(default, str) and default.startswith("="):
             stated = f"as {default[1:]}"
         else:
             stated = default
-        rows[name] = (unit, name not in known.defaults, stated)
+        rows[name] = (unit, name not in operator.defaults, stated)
     rows |= {
         "dtype_b": ("", False, "as dtype_a"),
         "dtype_out": ("", False, "as dtype_a, or bf16 of 8 bits and fewer"),
@@ -236,7 +236,7 @@ def schema(op: str | None = None) -> pd.DataFrame:
     rows |= {name: (unit, False, None) for name, unit in _OPTIONAL.items() if name not in rows}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["unit", "required", "default"])
     also = {name: ", ".join(ALIASES.get(name, ())) for name in table.index}
-    example = pd.Series(example_of(known), dtype=object).reindex(table.index)
+    example = pd.Series(example_of(operator), dtype=object).reindex(table.index)
     return table.assign(
         also=pd.Series(also), example=example.where(example.notna(), None)
     ).rename_axis("column")
@@ -299,11 +299,11 @@ def items_or_embedded(
 
 def paths_of(data: Any, name: str = "data") -> list[Path]:
     """Return files and folders one by one. Raises what `items` does, and ParameterError: none, or something else."""
-    found = items(data, name)
-    if not found:
+    sources = items(data, name)
+    if not sources:
         raise ParameterError(name, "is missing: give files or folders")
-    paths = [one for one in found if isinstance(one, Path)]
-    if len(paths) < len(found):
+    paths = [one for one in sources if isinstance(one, Path)]
+    if len(paths) < len(sources):
         raise ParameterError(name, "must be files or folders, got a table")
     return paths
 
@@ -348,11 +348,11 @@ def load_measurements(
     )
     paths = [one for one in tables if isinstance(one, Path)]
     if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
-        found = readers.read_dataset(paths, options=options, where=where, jobs=jobs)
+        measurements = readers.read_dataset(paths, options=options, where=where, jobs=jobs)
     else:
-        found = readers.read(tables, options=options, where=where, jobs=jobs)
-    found = _with_models(found, keep)
-    every = (*before, found)
+        measurements = readers.read(tables, options=options, where=where, jobs=jobs)
+    measurements = _with_models(measurements, keep)
+    every = (*before, measurements)
     notes = dict.fromkeys(note for one in every for note in one.notes)
     described = [
         note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] in devices
@@ -369,7 +369,7 @@ def load_measurements(
         remark("file-unreadable", f"left out, unreadable: {one}", problem=one) for one in unreadable
     )
     return replace(
-        found,
+        measurements,
         rejected=pd.concat([one.rejected for one in every], ignore_index=True),
         notes=(*(note for note in notes if note not in described), *doubts, *missing),
         traces=traces,
@@ -382,11 +382,11 @@ def load_measurements(
     )
 
 
-def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.Measurements:
+def _with_models(measurements: readers.Measurements, keep: Collection[str]) -> readers.Measurements:
     """Return runs of serving with the figures of their models; rows of unknown models, and impossible ones, apart."""
-    if not found.frame["op"].eq(SERVING).any():
-        return found
-    frame, why = described(found.frame)
+    if not measurements.frame["op"].eq(SERVING).any():
+        return measurements
+    frame, why = described(measurements.frame)
     reason = np.where(why != "", "unknown-model", "")
     if KEEP not in keep:
         fast = impossible(frame)
@@ -399,11 +399,11 @@ def _with_models(found: readers.Measurements, keep: Collection[str]) -> readers.
     apart = {"source": frame["source"][lost], "reason": reason[lost], "detail": detail[lost]}
     rejected = pd.DataFrame(apart, dtype="str").reset_index(drop=True)
     return replace(
-        found,
+        measurements,
         frame=frame[~lost].reset_index(drop=True),
-        rejected=pd.concat([found.rejected, rejected], ignore_index=True),
+        rejected=pd.concat([measurements.rejected, rejected], ignore_index=True),
         examples=pd.concat(
-            [found.examples, examples(rejected, frame[lost].reset_index(drop=True))]
+            [measurements.examples, examples(rejected, frame[lost].reset_index(drop=True))]
         ),
     )
 

@@ -150,8 +150,10 @@ def train_each(
     check_devices(measured, names)
     for name in names:
         rows_of(measured.frame, name)  # refuses one that no row is of
-    own = {name: {} if fits is None else _fits(fits, name, resume=resume) for name in names[1:]}
-    if resume and not any(one.get("resume") for one in own.values()):
+    options_of = {
+        name: {} if fits is None else _fits(fits, name, resume=resume) for name in names[1:]
+    }
+    if resume and not any(one.get("resume") for one in options_of.values()):
         raise ParameterError("resume", "has nothing to go on with: train without it")
     said = options.pop("progress", None) or notebook_progress("training")
     if said is None:
@@ -160,7 +162,7 @@ def train_each(
         all_of_them = _OfAll(said, len(gpus), perf_counter)
     runs = dict[str, Run]()
     for gpu in gpus:
-        asked: dict[str, Any] = options | own[gpu.name] | {"progress": all_of_them}
+        asked: dict[str, Any] = options | options_of[gpu.name] | {"progress": all_of_them}
         runs[gpu.name] = train(measured, host=host, target=gpu, **asked)
         if all_of_them:
             all_of_them.next()
@@ -175,8 +177,8 @@ class _OfAll:
         self._took, self._begun = list[float](), clock()
 
     def __call__(self, done: int, total: int, label: str, seconds: float) -> None:
-        own = [self._clock() - self._begun + seconds]
-        each = sum(self._took or own) / len(self._took or own)
+        times = [self._clock() - self._begun + seconds]
+        each = sum(self._took or times) / len(self._took or times)
         self._said(done, total, label, seconds + self._left * each)
 
     def next(self) -> None:

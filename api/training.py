@@ -37,7 +37,7 @@ from ..hardware import GPU, Comparison
 from ..laws.user_law import Formula, titled
 from ..models import artifact
 from ..models.suite import LEARNT
-from ..models.user_models import Model, kept_in_memory, told_apart
+from ..models.user_models import Model, kept_in_memory, names_and_candidates
 from ..output import SCHEMA, dumps, replacing, whole_folder
 from ..readers import Measurements
 from ..remarks import Remark, remark
@@ -642,7 +642,7 @@ def train(
     if budget is not None:
         check_number("budget", budget, 0, whole=False)
     check_quick(quick, models, without, suite)
-    named, brought = told_apart(models)
+    named, brought = names_and_candidates(models)
     additions = Additions.of(features, laws, metric)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")

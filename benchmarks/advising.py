@@ -94,11 +94,11 @@ def show(options: argparse.Namespace) -> None:
     """Print a line per data set and batch."""
     warnings.simplefilter("ignore")
     for name, dataset in data_sets(options.data):
-        found = pd.DataFrame(
+        rows = pd.DataFrame(
             [(seed, *one) for seed in range(DRAWS) for one in errors(dataset, seed)],
             columns=["seed", "rows", "how", "error"],
         )
-        mean = found.groupby(["rows", "how"])["error"].mean()
+        mean = rows.groupby(["rows", "how"])["error"].mean()
         for batch in BATCHES:
             fewer = round(SHARE * batch)
             print(

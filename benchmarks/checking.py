@@ -80,9 +80,9 @@ def made_up() -> None:
                 old["observed"], old["predicted"], old["group"]
             )
             for name, rows in changed(rng, drawn(rng, new, between, heavy, "new")):
-                found = assess(asked(rows, intervals), {"grouped": old}, seed=seed)
+                checked = assess(asked(rows, intervals), {"grouped": old}, seed=seed)
                 for tally in (counts, total):
-                    tally.setdefault(name, Counter())[found.outcome] += 1
+                    tally.setdefault(name, Counter())[checked.outcome] += 1
         setting = (
             f"{trained} trained, {new} new, groups differ by "
             f"{between:g}{', heavy tails' if heavy else ''}"
@@ -112,8 +112,8 @@ def measured(data: Path) -> None:
             reference["observed"], reference["predicted"], reference["group"]
         )
         for name, table in changed(rng, _line(trained, new)):
-            found = assess(asked(table, intervals), {"grouped": reference}, seed=seed)
-            counts.setdefault(name, Counter())[found.outcome] += 1
+            checked = assess(asked(table, intervals), {"grouped": reference}, seed=seed)
+            counts.setdefault(name, Counter())[checked.outcome] += 1
     _say(f"AITER pairs, {len(names)} groups halved {2 * TABLES} times", counts)
 
 

@@ -78,8 +78,8 @@ def _end(column: str, largest: bool, share: float = 0.25) -> Split:
 
     def masks(table: pd.DataFrame, whole: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         limits = size(whole).groupby(whole["op"]).quantile(1 - share if largest else share)
-        limit, own = table["op"].map(limits), size(table)
-        asked = ((own > limit) if largest else (own < limit)).to_numpy()
+        limit, sizes = table["op"].map(limits), size(table)
+        asked = ((sizes > limit) if largest else (sizes < limit)).to_numpy()
         return ~asked, asked
 
     named = "quarter" if share == 0.25 else f"{100 * share:g} %"
@@ -134,8 +134,8 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, ...]]:
         names = [name for name in (source.host, source.target) if name]
         measured = load_measurements([options.data / source.folder], source.where, devices=names)
         for split in source.splits:
-            truth, found, model = _tried(source, split, measured, None if options.full else CHEAP)
-            yield (f"{source.folder} {split.name}", *_figures(truth, found, model))
+            truth, answers, model = _tried(source, split, measured, None if options.full else CHEAP)
+            yield (f"{source.folder} {split.name}", *_figures(truth, answers, model))
 
 
 def _tried(
@@ -157,24 +157,24 @@ def _tried(
     asked = build_dataset(table[held_out].reset_index(drop=True), **gpus)
     queries = asked.rows
     if source.host is not None:
-        there = {name: queries[HOST + name] for name in _OF_HOST if HOST + name in queries}
+        host_times = {name: queries[HOST + name] for name in _OF_HOST if HOST + name in queries}
         kept = [name for name in queries if not str(name).startswith(HOST)]
-        queries = queries[kept].assign(device=source.host, **there)
+        queries = queries[kept].assign(device=source.host, **host_times)
     return asked.y, model.predict(queries, LEVEL), model
 
 
-def _figures(truth: np.ndarray, found: pd.DataFrame, model: TrainedModel) -> tuple[str, ...]:
-    done = found["predicted"].notna().to_numpy()
-    truth, found = truth[done], found[done]
-    inside = (found["lower"] <= truth) & (truth <= found["upper"])
-    width = ((found["upper"] - found["lower"]) / found["predicted"]).median()
+def _figures(truth: np.ndarray, answers: pd.DataFrame, model: TrainedModel) -> tuple[str, ...]:
+    done = answers["predicted"].notna().to_numpy()
+    truth, answers = truth[done], answers[done]
+    inside = (answers["lower"] <= truth) & (truth <= answers["upper"])
+    width = ((answers["upper"] - answers["lower"]) / answers["predicted"]).median()
     beyond = model.beyond
     return (
         str(model.saved.manifest["selected"]),
         "-" if beyond is None else f"{beyond.rule.name}, {beyond.fade:g}",
         f"{len(truth)}",
-        f"{ape(truth, found['predicted'].to_numpy()).mean():.1f}",
-        f"{ape(truth, found['affine'].to_numpy()).mean():.1f}",
+        f"{ape(truth, answers['predicted'].to_numpy()).mean():.1f}",
+        f"{ape(truth, answers['affine'].to_numpy()).mean():.1f}",
         f"{100 * inside.mean():.1f}",
         f"{width:.2f}",
     )

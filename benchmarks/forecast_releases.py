@@ -68,15 +68,15 @@ def published_runs(path: Path) -> pd.DataFrame:
 
 def rows_of(runs: pd.DataFrame) -> np.ndarray:
     """Return the parts of every run, shape (runs, n)."""
-    known: dict[tuple[Any, ...], dict[str, float]] = {}
-    found = []
+    parts_by_case: dict[tuple[Any, ...], dict[str, float]] = {}
+    parts = []
     for row in runs.drop(columns=["release", "seconds"]).to_dict("records"):
         case = {str(name): value for name, value in row.items()}
         key = tuple(str(value) for value in case.values())
-        if key not in known:
-            known[key] = parts_of(complete(case))
-        found.append(known[key])
-    return as_rows(found)
+        if key not in parts_by_case:
+            parts_by_case[key] = parts_of(complete(case))
+        parts.append(parts_by_case[key])
+    return as_rows(parts)
 
 
 def fitted(runs: pd.DataFrame, rows: np.ndarray, name: str) -> Release:

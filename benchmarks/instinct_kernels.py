@@ -48,31 +48,31 @@ _BACKWARD_WORK = 2.5
 def embedded_rows(table: pd.DataFrame) -> pd.DataFrame:
     """Return the shapes with their times, in the columns of the embedded file."""
     rows = table[table["source"].isin(SOURCES)].reset_index(drop=True)
-    found = pd.DataFrame({"device": rows["gpu"], "op": rows["op"].str.removesuffix("_backward")})
+    embedded = pd.DataFrame({"device": rows["gpu"], "op": rows["op"].str.removesuffix("_backward")})
     backward = rows["op"].str.endswith("_backward")
-    found["direction"] = np.where(backward, "backward", "forward")
-    found["format"] = rows["dtype"].map(FORMATS)
+    embedded["direction"] = np.where(backward, "backward", "forward")
+    embedded["format"] = rows["dtype"].map(FORMATS)
     for name in ("batch", "m", "n", "k"):
-        found[name] = rows[name]
-    grouped = found["op"].eq("grouped_gemm")
-    found.loc[grouped, "m"] = found["m"] * found["batch"]  # rows of all groups
+        embedded[name] = rows[name]
+    grouped = embedded["op"].eq("grouped_gemm")
+    embedded.loc[grouped, "m"] = embedded["m"] * embedded["batch"]  # rows of all groups
     shape = rows["shape"].fillna("").str.extract(_SHAPE)
-    found["causal"] = shape.pop("causal").eq("True").astype(float)
+    embedded["causal"] = shape.pop("causal").eq("True").astype(float)
     for name in shape:
-        found[name] = pd.to_numeric(shape[name])
-    attends = found["op"].eq("attention")
-    kept = np.where(found["causal"] > 0, 0.5, 1.0)
-    widths = found["head_dim"] + found["head_dim_v"]
-    flop = 2.0 * found["batch"] * found["heads"] * found["seq_q"] ** 2 * widths * kept
+        embedded[name] = pd.to_numeric(shape[name])
+    attends = embedded["op"].eq("attention")
+    kept = np.where(embedded["causal"] > 0, 0.5, 1.0)
+    widths = embedded["head_dim"] + embedded["head_dim_v"]
+    flop = 2.0 * embedded["batch"] * embedded["heads"] * embedded["seq_q"] ** 2 * widths * kept
     flop = flop * np.where(backward, _BACKWARD_WORK, 1.0)
     exact = flop / rows["tflops"] * 1e-6  # the times of attention are rounded, the rates are not
-    found["duration_us"] = rows["us"].where(~attends, exact)
-    found.loc[~attends, "causal"] = np.nan
+    embedded["duration_us"] = rows["us"].where(~attends, exact)
+    embedded.loc[~attends, "causal"] = np.nan
     sizes = dict.fromkeys([*SIZES["attention"], *SIZES["gemm"]])
     keys = [*KEYS, *sizes]
-    found["campaign"] = rows["path"].where(rows["source"].eq(SOURCES[0]), "")
-    found["rank"] = _ranks(found, keys)
-    best = found.sort_values(["rank", "duration_us"]).drop_duplicates(keys)
+    embedded["campaign"] = rows["path"].where(rows["source"].eq(SOURCES[0]), "")
+    embedded["rank"] = _ranks(embedded, keys)
+    best = embedded.sort_values(["rank", "duration_us"]).drop_duplicates(keys)
     return best.sort_values(keys, ignore_index=True)[[*keys, "duration_us"]]
 
 
@@ -91,21 +91,21 @@ def learnt(rows: pd.DataFrame) -> dict[str, Any]:
     """Return settings, errors and quantiles of every kind, and how times move to the other GPU."""
     kinds = {}
     for key, places in each_kind(rows):
-        own = rows.iloc[places].reset_index(drop=True)
-        inputs, work = inputs_of(key[1], own, float(find(key[0]).require("cus")))
-        outputs = np.log(own["duration_us"].to_numpy() / work)
+        of_kind = rows.iloc[places].reset_index(drop=True)
+        inputs, work = inputs_of(key[1], of_kind, float(find(key[0]).require("cus")))
+        outputs = np.log(of_kind["duration_us"].to_numpy() / work)
         settings = fit_process(inputs, outputs).settings
-        errors, over = out_of_fold(inputs, outputs, np.arange(len(own)))
+        errors, over = out_of_fold(inputs, outputs, np.arange(len(of_kind)))
         quantiles = [_held(over, level) for level in LEVELS]
         groups, names = pd.factorize(pd.Series(group_of(key[1], inputs)))
         of_groups, over_of_groups = out_of_fold(inputs, outputs, groups)
         of_new = [_held(over_of_groups, level) for level in LEVELS]
         inside = _inside(over_of_groups, groups)
         figures = {
-            "shapes": len(own),
+            "shapes": len(of_kind),
             "mean_percent": round(100 * float(np.abs(np.expm1(errors)).mean()), 2),
             "bias_percent": round(100 * float(np.expm1(np.median(errors))), 2),
-            "inside_percent": round(100 * _inside(over, np.arange(len(own))), 1),
+            "inside_percent": round(100 * _inside(over, np.arange(len(of_kind))), 1),
             "groups": len(names),
             "new_group_mean_percent": round(100 * float(np.abs(np.expm1(of_groups)).mean()), 2),
             "new_group_inside_percent": round(100 * inside, 1),

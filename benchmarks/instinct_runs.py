@@ -182,8 +182,8 @@ def drift(data: Path) -> dict[str, float]:
     by = nights.groupby([*words, *sizes], sort=False)
     first, last = by.first(), by.last()
     later = last["day"] - first["day"] > APART_DAYS
-    found = {}
+    drifts = {}
     for time in ("tpot_ms", "ttft_ms"):
         ratio = last.loc[later, time] / first.loc[later, time]
-        found[time] = float(np.quantile(np.abs(np.log(ratio.to_numpy())), 0.9)) / 1.645
-    return found
+        drifts[time] = float(np.quantile(np.abs(np.log(ratio.to_numpy())), 0.9)) / 1.645
+    return drifts

@@ -65,18 +65,19 @@ def slower(tables: Path, products: Path) -> dict[str, float]:
     tuned = tuned[(tuned["op"] == "gemm") & tuned["dtype_b"].isin(list(TUNED))]
     named = {"gemm_dtype": tuned["dtype_b"].map(TUNED), "latency": tuned["duration_us"] / 1e3}
     for device in AMD:
-        own = tuned[["device", "m", "n", "k"]].assign(**named)
+        tuned_shapes = tuned[["device", "m", "n", "k"]].assign(**named)
         rows += [
-            (device, "", *one) for one in _products(own[own["device"] == device], find(device))
+            (device, "", *one)
+            for one in _products(tuned_shapes[tuned_shapes["device"] == device], find(device))
         ]
-    found = pd.DataFrame(rows, columns=["device", "engine", "kind", "weights", "share"])
-    found["log"] = -np.log(found["share"]) * found["kind"].map(STRENGTH)
-    found["log"] -= found.groupby(["kind", "weights"])["log"].transform("mean")
+    share_table = pd.DataFrame(rows, columns=["device", "engine", "kind", "weights", "share"])
+    share_table["log"] = -np.log(share_table["share"]) * share_table["kind"].map(STRENGTH)
+    share_table["log"] -= share_table.groupby(["kind", "weights"])["log"].transform("mean")
     means = [
-        found.groupby(names, as_index=False)["log"].mean()
+        share_table.groupby(names, as_index=False)["log"].mean()
         for names in (["device", "kind"], ["device", "kind", "weights"])
     ]
-    every = pd.concat([*means, found]).fillna({"engine": "", "weights": ""})
+    every = pd.concat([*means, share_table]).fillna({"engine": "", "weights": ""})
     keys = every["kind"] + "|" + every["device"] + "|" + every["engine"] + "|" + every["weights"]
     return dict(zip(keys, every["log"].round(4), strict=True))
 

@@ -85,7 +85,7 @@ def occupancy(launch: pd.DataFrame, unit: Unit, wavefront: int) -> np.ndarray:
 
 def launched(paths: Sequence[Path]) -> pd.DataFrame:
     """Return the rows of traces with what the launch of the longest kernel of each states, by model or kernel."""
-    found = []
+    tables = []
     for label, trace in read_traces(paths):
         if isinstance(trace, TraceFailure):
             raise trace.error
@@ -101,27 +101,31 @@ def launched(paths: Sequence[Path]) -> pd.DataFrame:
             np.nan
         )  # of a call the longest kernel's
         table = pd.concat([table, launch.drop(columns="threads").add_prefix(OWN)], axis=1)
-        own = measurements(replace(trace, dispatches=table), label)
-        own = own.drop(columns=[column for column in own if str(column).startswith(LAUNCH)])
+        measured = measurements(replace(trace, dispatches=table), label)
+        measured = measured.drop(
+            columns=[column for column in measured if str(column).startswith(LAUNCH)]
+        )
         model = Path(label).name.partition("__")[0]
-        found.append(own.assign(group=np.where(own["op"].eq(LAUNCHED), own["variant"], model)))
-    every = pd.concat(found, ignore_index=True)
-    known = every[~every["op"].isin([LAUNCHED, "collective", "copy", "fill"])]
-    return known if len(known) else every[every["op"].eq(LAUNCHED)]
+        tables.append(
+            measured.assign(group=np.where(measured["op"].eq(LAUNCHED), measured["variant"], model))
+        )
+    every = pd.concat(tables, ignore_index=True)
+    classified = every[~every["op"].isin([LAUNCHED, "collective", "copy", "fill"])]
+    return classified if len(classified) else every[every["op"].eq(LAUNCHED)]
 
 
 def errors(dataset: Dataset, models: Sequence[str] = MODELS) -> pd.DataFrame:
     """Return the error of each row out of sample, %, a column per model."""
     fold = make_folds("grouped", dataset.groups, len(dataset), FOLDS)
-    found = {}
+    by_model = {}
     for candidate in suite("default", columnar(dataset), names=models):
         predicted = np.empty(len(dataset))
         for one in np.unique(fold):
             rest, test = fold != one, fold == one
             model = clone(candidate.estimator).fit(dataset.X[rest], dataset.y[rest])
             predicted[test] = model.predict(dataset.X[test])
-        found[candidate.name] = 100 * np.abs(predicted / dataset.y - 1)
-    return pd.DataFrame(found)
+        by_model[candidate.name] = 100 * np.abs(predicted / dataset.y - 1)
+    return pd.DataFrame(by_model)
 
 
 def compared(name: str, data: Path = SHARED_DATA) -> pd.DataFrame:
@@ -133,12 +137,12 @@ def compared(name: str, data: Path = SHARED_DATA) -> pd.DataFrame:
     """
     places, host, target = CASES[name]
     raw = launched([data / "profiles" / place for place in places])
-    own = [
+    of_model = [
         column
         for column in raw
         if not str(column).startswith("_") and column not in ("flops", "bytes")
     ]
-    frame = read([raw[own]]).frame
+    frame = read([raw[of_model]]).frame
     launch = [column for column in frame if str(column).startswith(OWN)]
     rows_of = dict[str, pd.DataFrame]()
     for label, left_out in (
@@ -150,15 +154,15 @@ def compared(name: str, data: Path = SHARED_DATA) -> pd.DataFrame:
         dataset = build_dataset(
             part, host=None if host is None else find(host), target=find(target)
         )
-        found = errors(dataset)
-        rows_of[label] = found.assign(best=found[found.mean().idxmin()])
+        by_model = errors(dataset)
+        rows_of[label] = by_model.assign(best=by_model[by_model.mean().idxmin()])
     gained = (rows_of["with"] - rows_of["without"]).groupby(dataset.groups)
     sums, sizes = gained.sum().to_numpy(), gained.size().to_numpy()
     drawn = np.random.default_rng(0).integers(len(sizes), size=(2000, len(sizes)))
     means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)[:, None]
     lower, upper = np.quantile(means, [0.025, 0.975], axis=0)
-    told = pd.DataFrame({label: found.mean() for label, found in rows_of.items()})
-    return told.assign(lower=lower, upper=upper)
+    mean_errors = pd.DataFrame({label: table.mean() for label, table in rows_of.items()})
+    return mean_errors.assign(lower=lower, upper=upper)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -169,13 +173,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("case", choices=[*CASES])
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     given = parser.parse_args(arguments)
-    found = compared(given.case, given.data)
+    comparison = compared(given.case, given.data)
     cells = [
         (str(model), *(f"{error:.1f}" for error in row))
-        for model, row in zip(found.index, found.to_numpy(), strict=True)
+        for model, row in zip(comparison.index, comparison.to_numpy(), strict=True)
     ]
     title = f"{given.case}: mean error out of sample, %, groups left out"
-    heads = columns("model", numbers=[*map(str, found)])
+    heads = columns("model", numbers=[*map(str, comparison)])
     show(Document(sections=[Section("Launch", [Table(heads, rows(cells), title)])]))
 
 

@@ -92,7 +92,7 @@ def described(transformers: Any, kind: str, names: list[str]) -> dict[str, Any]:
             continue
         said[one.model_type] = {"keys": keys(one), "names": dict(one.attribute_map)}
     weights = next(
-        (found for found in (shapes(transformers, name, kind) for name in names) if found), {}
+        (shape for shape in (shapes(transformers, name, kind) for name in names) if shape), {}
     )
     sizes = inner if inner is not None else config
     facts: dict[str, Any] = gates(weights, sizes) if weights else {}
@@ -110,12 +110,12 @@ def described(transformers: Any, kind: str, names: list[str]) -> dict[str, Any]:
 
 def keys(config: Any) -> dict[str, Any]:
     """Return the keys of a configuration that may change a layer, with their defaults."""
-    found = {}
+    defaults = {}
     for field in dataclasses.fields(config):
         plain = field.default is None or isinstance(field.default, str | int | float | bool | list)
         if not IRRELEVANT.search(field.name) or field.name == "tie_word_embeddings":
-            found[field.name] = field.default if plain else None
-    return found
+            defaults[field.name] = field.default if plain else None
+    return defaults
 
 
 def gates(weights: Mapping[str, tuple[int, ...]], config: Any) -> dict[str, bool]:

@@ -154,9 +154,9 @@ def against_time(task: str, data: Dataset, names: Sequence[str] | None = None) -
             yield Row(task, name, note=peer)
             continue
         start = time.process_time()
-        found = cross_validate(data, [peer], tell_groups=("grouped",))
+        competition = cross_validate(data, [peer], tell_groups=("grouped",))
         seconds = time.process_time() - start
-        rows = {scheme: result.rows[0] for scheme, result in found.schemes.items()}
+        rows = {scheme: result.rows[0] for scheme, result in competition.schemes.items()}
         if wrong := next((row["error"] for row in rows.values() if row["error"]), None):
             yield Row(task, peer.name, note=f"failed: {wrong}")
         else:

@@ -53,9 +53,9 @@ REAL = (
 """Traces with phases besides those of `TRACES`; whatever they were measured on is taken for an MI300X."""
 
 
-def spread_of(found: Annotated) -> float:
+def spread_of(trace: Annotated) -> float:
     """Return how the durations of one kernel on one shape spread: the median standard deviation of their logarithm."""
-    table = found.dispatches[found.dispatches["duration_ns"] > 0]
+    table = trace.dispatches[trace.dispatches["duration_ns"] > 0]
     code = codes_of([table["name"], table["flops"], table["bytes_moved"], table["grid_x"]])
     by = pd.Series(np.log(table["duration_ns"].to_numpy(dtype=float))).groupby(code)
     spread = by.std()[by.size() >= 3]
@@ -105,47 +105,47 @@ def traces(data: Path, steps: int = STEPS) -> Iterator[tuple[str, str, Annotated
     """Yield the name, the GPU and the trace of every case."""
     for device, folder in TRACES.items():
         for path in sorted((data / folder).glob("*.json.gz")):
-            found, name = trace(path), f"{path.name.split('_')[0]}, {device.split()[0]}"
-            yield name, device, found
-            several = min(steps, MOST // len(found.dispatches))
-            yield f"{name}, {several} steps", device, long_trace(found, several)
+            annotated, name = trace(path), f"{path.name.split('_')[0]}, {device.split()[0]}"
+            yield name, device, annotated
+            several = min(steps, MOST // len(annotated.dispatches))
+            yield f"{name}, {several} steps", device, long_trace(annotated, several)
     for name in REAL:
         if (data / name).is_file():
             yield Path(name).name.split(".")[0][:40], MI300X, trace(data / name)
 
 
-def compared(name: str, device: str, found: Annotated) -> Cells:
+def compared(name: str, device: str, trace: Annotated) -> Cells:
     """Return what a projection by phases costs and how far off it is."""
     target = find(TARGET if device != H100 else MI300X)
     begun = time.process_time()
-    whole = result_of(name, found, find(device), target)
+    whole = result_of(name, trace, find(device), target)
     between = time.process_time()
-    quick = result_of(name, found, find(device), target, phases=True)
+    quick = result_of(name, trace, find(device), target, phases=True)
     done = time.process_time()
-    told = quick.phases
+    phases = quick.phases
     return {
         "trace": name,
-        "activities": len(found.dispatches),
-        "phases": 0 if told is None else len(told.table),
-        "projected %": 100.0 if told is None else 100 * told.share,
+        "activities": len(trace.dispatches),
+        "phases": 0 if phases is None else len(phases.table),
+        "projected %": 100.0 if phases is None else 100 * phases.share,
         "whole, CPU s": between - begun,
         "phases, CPU s": done - between,
         "error %": 100 * (quick.projection.projected_us / whole.projection.projected_us - 1),
-        "stated ± %": 0.0 if told is None else 100 * told.error,
+        "stated ± %": 0.0 if phases is None else 100 * phases.error,
     }
 
 
 def summary(table: pd.DataFrame) -> str:
     """Return what all cases with phases say, in a sentence."""
-    own = table[table["phases"] > 0]
-    size = own["error %"].abs()
-    inside = int((size <= 2 * own["stated ± %"] + 0.1).sum())
-    long_ = own[own["trace"].str.contains("steps")]
+    phased = table[table["phases"] > 0]
+    size = phased["error %"].abs()
+    inside = int((size <= 2 * phased["stated ± %"] + 0.1).sum())
+    long_ = phased[phased["trace"].str.contains("steps")]
     times = (
         (long_["whole, CPU s"] / long_["phases, CPU s"]).median() if len(long_) else float("nan")
     )
     return (
-        f"{len(own)} of {len(table)} traces have phases: error {size.median():.2g} % (median), "
+        f"{len(phased)} of {len(table)} traces have phases: error {size.median():.2g} % (median), "
         f"{size.max():.2g} % at "
         f"most; {inside} within twice the stated error (or 0.1 %); long ones take {times:.1f} "
         "times less CPU "

@@ -79,32 +79,32 @@ def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.Da
     """
     scenario = scenario or Scenario()
     seeds = range(scenario.seed, scenario.seed + repetitions)
-    found: dict[str, list[dict[str, float] | DataError]] = {case: [] for case in CASES}
+    results: dict[str, list[dict[str, float] | DataError]] = {case: [] for case in CASES}
     for seed in seeds:
         whole, few = (
             simulate(replace(scenario, seed=seed, runs=runs)) for runs in (scenario.runs, FEW_RUNS)
         )
         for case in CASES:
-            found[case].append(
+            results[case].append(
                 _errors(case, few if case.endswith(" runs") else whole, scenario.window_us)
             )
     rows = []
     for case in CASES:
-        told = [one for one in found[case] if not isinstance(one, DataError)]
-        if case == EVERYTHING and not told:
-            raise next(one for one in found[case] if isinstance(one, DataError))
-        rows.append({"case": case, "repetitions": len(told), **_pooled(told)})
+        valid = [one for one in results[case] if not isinstance(one, DataError)]
+        if case == EVERYTHING and not valid:
+            raise next(one for one in results[case] if isinstance(one, DataError))
+        rows.append({"case": case, "repetitions": len(valid), **_pooled(valid)})
     return pd.DataFrame(rows)
 
 
-def rms_percent(found: np.ndarray, true: np.ndarray) -> float:
+def rms_percent(answers: np.ndarray, true: np.ndarray) -> float:
     """Return the root mean square of the difference, in % of the true mean."""
-    return 100 * float(np.sqrt(np.mean((found - true) ** 2)) / np.mean(true))
+    return 100 * float(np.sqrt(np.mean((answers - true) ** 2)) / np.mean(true))
 
 
-def _pooled(found: list[dict[str, float]]) -> dict[str, float]:
+def _pooled(results: list[dict[str, float]]) -> dict[str, float]:
     """Return the means of counts and the root mean squares of errors; NaN where there is nothing."""
-    every = pd.DataFrame(found, columns=list(_FIGURES), dtype=float)
+    every = pd.DataFrame(results, columns=list(_FIGURES), dtype=float)
     return {
         name: float(
             np.sqrt((every[name] ** 2).mean(skipna=False))
@@ -129,7 +129,7 @@ def _errors(case: str, simulated: Simulation, window_us: float) -> dict[str, flo
     except DataError as error:
         return error
     truth, part = simulated.truth, result.components[TOTAL]
-    own = part.deconvolved
+    deconvolved = part.deconvolved
 
     def off(curve: np.ndarray, true: np.ndarray) -> float:
         return rms_percent(np.full(len(curve), curve.mean()) if case == LEVEL else curve, true)
@@ -139,7 +139,9 @@ def _errors(case: str, simulated: Simulation, window_us: float) -> dict[str, flo
         "readings": len(part.ssp.readings),
         "polynomial_percent": off(part.ssp.polynomial_w, truth.averaged_w(PHASES)),
         "spline_percent": off(part.ssp.spline_w, truth.averaged_w(PHASES)),
-        "own_percent": np.nan if own is None else off(own.power_w, truth.power_w(own.phase)),
+        "own_percent": np.nan
+        if deconvolved is None
+        else off(deconvolved.power_w, truth.power_w(deconvolved.phase)),
         "energy_percent": 100 * abs(part.energy.energy_j / truth.energy_j() - 1),
     }
 
@@ -158,7 +160,7 @@ def _taken_for_equal(clocks: Clocks) -> Clocks:
     return replace(clocks, cpu_origin_ns=clocks.gpu_origin_ns, shift_ns=0.0, slope=1.0)
 
 
-def ablation_table(found: pd.DataFrame) -> Table:
+def ablation_table(results: pd.DataFrame) -> Table:
     """Return the errors of each case for a terminal; see `ablation`."""
     title = "Simulated logger, errors in % of the true mean: what each step is worth"
     numbers = [
@@ -181,7 +183,7 @@ def ablation_table(found: pd.DataFrame) -> Table:
     forms |= {f"{name}_percent": "{:.2f}" for name in ("polynomial", "spline", "own", "energy")}
     cells = [
         (str(row["case"]), *(formatted(row[name], form) for name, form in forms.items()))
-        for row in found.to_dict("records")
+        for row in results.to_dict("records")
     ]
     return Table(columns("case", numbers=numbers), rows(cells), title, caption)
 

@@ -60,21 +60,21 @@ def steps() -> dict[str, Callable[[], Any]]:
         model.zero_grad()
         model(given).sum().backward()
 
-    found: dict[str, Callable[[], Any]] = {}
+    calls: dict[str, Callable[[], Any]] = {}
     for name, (model, given) in models().items():
-        found[f"{name}, inference"] = lambda model=model, given=given: infer(model, given)
-        found[f"{name}, training"] = lambda model=model, given=given: train(model, given)
-    return found
+        calls[f"{name}, inference"] = lambda model=model, given=given: infer(model, given)
+        calls[f"{name}, training"] = lambda model=model, given=given: train(model, given)
+    return calls
 
 
 def step_us(step: Callable[[], Any], times: int) -> float:
     """Return the median CPU time of a step, µs: what else the machine runs is not in it."""
-    found = []
+    seconds = []
     for _ in range(times):
         began = time.process_time()
         step()
-        found.append(time.process_time() - began)
-    return 1e6 * statistics.median(found)
+        seconds.append(time.process_time() - began)
+    return 1e6 * statistics.median(seconds)
 
 
 def slowdowns(step: Callable[[], Any]) -> dict[str, float]:
@@ -100,11 +100,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    found = {name: slowdowns(step) for name, step in steps().items()}
-    for name, ratios in found.items():
+    ratios_of = {name: slowdowns(step) for name, step in steps().items()}
+    for name, ratios in ratios_of.items():
         print(name, *(f"{setting} {ratio:.2f}" for setting, ratio in ratios.items()), sep=", ")
     for setting in SETTINGS:
-        ratios = [row[setting] for row in found.values()]
+        ratios = [row[setting] for row in ratios_of.values()]
         spread = float(np.std(np.log(ratios), ddof=1))
         print(
             f"{setting}: median {statistics.median(ratios):.2f} "

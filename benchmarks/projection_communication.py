@@ -114,8 +114,8 @@ def projection_errors(
             "ranks": messages.ranks[rows],
         }
         activities = _activities(messages.take(rows), on_host[rows], collective)
-        for name, law, known in _laws(links):
-            said = communication_factors(activities, host.gpu, target.gpu, law, links=known)
+        for name, law, host_links in _laws(links):
+            said = communication_factors(activities, host.gpu, target.gpu, law, links=host_links)
             left[name] = np.log(said["factor"].to_numpy() * on_host[rows] / on_target[rows])
             if name == ALPHA_BETA:
                 left["bound"] = said["bound"].to_numpy()
@@ -137,10 +137,10 @@ def _common(host: Timings, target: Timings) -> tuple[Timings, np.ndarray, np.nda
     """Return the target's messages that lie among the host's, with the times on the target and on the host."""
     on_host = np.full(len(target.time_us), np.nan)
     for n in np.intersect1d(host.ranks, target.ranks):
-        rows, known = target.ranks == n, host.take(host.ranks == n)
-        at, sizes = np.log(target.message_bytes[rows]), np.log(known.message_bytes)
+        rows, at_host = target.ranks == n, host.take(host.ranks == n)
+        at, sizes = np.log(target.message_bytes[rows]), np.log(at_host.message_bytes)
         on_host[rows] = np.exp(
-            np.interp(at, sizes, np.log(known.time_us), left=np.nan, right=np.nan)
+            np.interp(at, sizes, np.log(at_host.time_us), left=np.nan, right=np.nan)
         )
     both = ~np.isnan(on_host)
     messages = target.take(both)
@@ -228,9 +228,9 @@ def pair_errors(timings: Callable[[Link], Timings]) -> pd.DataFrame:
         sides = [side_of[name, collective] for name in (one, other)]
         protocols = len(links[one, collective].protocols)
         for host, target in (sides, sides[::-1]):
-            found = projection_errors(host, target, collective, by=by, protocols=protocols)
+            errors = projection_errors(host, target, collective, by=by, protocols=protocols)
             parts.append(
-                found.assign(
+                errors.assign(
                     collective=collective, by=by, pair=f"{host.gpu.name} {target.gpu.name}"
                 )
             )
@@ -256,10 +256,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(options: argparse.Namespace) -> None:
-    found = summary(pair_errors(lambda link: timings_of(link, options.data)))
+    errors = summary(pair_errors(lambda link: timings_of(link, options.data)))
     print("[law_errors]")
     for law in (*LAWS, LATENCY):
-        print(f"{law.replace('-', '_')} = {found[law]:.3f}")
+        print(f"{law.replace('-', '_')} = {errors[law]:.3f}")
 
 
 if __name__ == "__main__":

@@ -72,21 +72,21 @@ EVERY = (*FORMS, *(Form(law) for law in OTHERS))
 
 
 def kernel_errors(
-    what: str, table: pd.DataFrame, host: str, target: str, own: BoolArray | None = None
+    what: str, table: pd.DataFrame, host: str, target: str, mask: BoolArray | None = None
 ) -> Cells:
     """Return the mean of |ln(measured / projected)| of paired kernels by each form, %."""
-    if own is not None:
-        table = table[own].reset_index(drop=True)
+    if mask is not None:
+        table = table[mask].reset_index(drop=True)
     if len(table) > MOST_ROWS:
         table = table.sample(MOST_ROWS, random_state=0).reset_index(drop=True)
     rows, measured = of_pairs(table), table["duration_us"].to_numpy(dtype=float)
     pair = Pair.of(find(host), find(target))
-    found: Cells = {"pair": f"{host} → {target}", "kernels": what, "n": len(table)}
+    cells: Cells = {"pair": f"{host} → {target}", "kernels": what, "n": len(table)}
     for form in EVERY:
         with patch.object(Affine, "power", form.power):
             factor = by_law(rows, pair, form.law)["factor"].to_numpy(dtype=float)
-        found[form.label] = 100 * float(np.abs(np.log(measured / (rows.host_us * factor))).mean())
-    return found
+        cells[form.label] = 100 * float(np.abs(np.log(measured / (rows.host_us * factor))).mean())
+    return cells
 
 
 def tables(data: Path, *, fetched: bool) -> Iterator[Cells]:
@@ -94,8 +94,8 @@ def tables(data: Path, *, fetched: bool) -> Iterator[Cells]:
     for campaign in CAMPAIGNS:
         table = paired(campaign, data)
         yield kernel_errors(campaign.name, table, campaign.host, campaign.target)
-    own = pair_rows(read([H100_H200]).frame, H100, H200).paired
-    yield kernel_errors("PyTorch", own, H100, H200)
+    pairs = pair_rows(read([H100_H200]).frame, H100, H200).paired
+    yield kernel_errors("PyTorch", pairs, H100, H200)
     if not fetched:
         return
     for campaign, op, table in fetched_pairs():
@@ -115,12 +115,12 @@ def trace_errors(data: Path) -> Iterator[Cells]:
         for host, target in ((MI300X, H100), (H100, MI300X)):
             gpus = find(host), find(target)
             measured = project_trace(traces[target], gpus[1], gpus[1]).measured_us
-            found: Cells = {"model": name.split("_")[0], "host": host}
+            cells: Cells = {"model": name.split("_")[0], "host": host}
             for form in EVERY:
                 with patch.object(Affine, "power", form.power):
                     made = project_trace(traces[host], *gpus, Laws(compute=form.law))
-                found[form.label] = 100 * abs(float(np.log(measured / made.projected_us)))
-            yield found
+                cells[form.label] = 100 * abs(float(np.log(measured / made.projected_us)))
+            yield cells
 
 
 def left_out(errors: pd.DataFrame, unit: str, forms: Sequence[str]) -> pd.DataFrame:
@@ -130,11 +130,13 @@ def left_out(errors: pd.DataFrame, unit: str, forms: Sequence[str]) -> pd.DataFr
     any other.
     """
     means = errors.groupby(unit, sort=False)[list(forms)].mean()
-    found = []
+    choices = []
     for name in means.index:
         chosen = means.drop(index=name).mean().idxmin()
-        found.append({unit: name, "chosen on the others": chosen, "error": means.loc[name, chosen]})
-    return pd.DataFrame(found)
+        choices.append(
+            {unit: name, "chosen on the others": chosen, "error": means.loc[name, chosen]}
+        )
+    return pd.DataFrame(choices)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

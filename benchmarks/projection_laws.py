@@ -92,8 +92,8 @@ CAMPAIGNS = (
 
 def paired(campaign: Campaign, data: Path) -> pd.DataFrame:
     """Return the problems that both devices of a campaign have measured."""
-    found = read([data / name for name in campaign.files])
-    return pair_rows(found.frame, campaign.host, campaign.target).paired
+    measurements = read([data / name for name in campaign.files])
+    return pair_rows(measurements.frame, campaign.host, campaign.target).paired
 
 
 FETCHED = ((H100, H200), (H100, B200), (H100, "L40S"))
@@ -118,36 +118,41 @@ def law_rows(campaign: Campaign, table: pd.DataFrame, *, by_dtype: bool) -> Iter
     )
     head: Cells = {"campaign": campaign.name, "host": campaign.host, "target": campaign.target}
     for law in LAWS:
-        told = by_law(rows, devices, law)
-        projected, used = rows.host_us * told["factor"].to_numpy(), told["law"].eq(law).to_numpy()
-        for name, found in corrections_of(measured[used], projected[used], classes[used]).items():
-            own = used & (classes == name)
+        factors = by_law(rows, devices, law)
+        projected, used = (
+            rows.host_us * factors["factor"].to_numpy(),
+            factors["law"].eq(law).to_numpy(),
+        )
+        for name, correction in corrections_of(
+            measured[used], projected[used], classes[used]
+        ).items():
+            of_class = used & (classes == name)
             row: Cells = {
                 "law": law,
-                "n": found.n,
-                "bias": float(np.log(found.factor)),
-                "spread": found.sigma,
+                "n": correction.n,
+                "bias": float(np.log(correction.factor)),
+                "spread": correction.sigma,
             }
-            yield {**head, "class": name, **row, **_errors(measured[own], projected[own])}
+            yield {**head, "class": name, **row, **_errors(measured[of_class], projected[of_class])}
     projected = rows.host_us * by_law(rows, devices, CHOICE)["factor"].to_numpy()
     for name in sorted(set(classes)):
-        own = classes == name
-        groups = group_labels(table[own])
+        of_class = classes == name
+        groups = group_labels(table[of_class])
         if len(set(groups)) < 2:  # nothing to learn a correction from
             continue
-        corrected = _corrected(measured[own], projected[own], groups)
-        row = {"law": f"{CHOICE}+correction", "n": int(own.sum())}
-        yield {**head, "class": name, **row, **_errors(measured[own], corrected)}
+        corrected = _corrected(measured[of_class], projected[of_class], groups)
+        row = {"law": f"{CHOICE}+correction", "n": int(of_class.sum())}
+        yield {**head, "class": name, **row, **_errors(measured[of_class], corrected)}
 
 
 def _corrected(measured: np.ndarray, projected: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Return projected times, each corrected by what the other folds' groups say."""
     folds = make_folds("grouped", groups, len(groups))
-    found = projected.copy()
+    corrected = projected.copy()
     for fold in np.unique(folds):
         out = folds == fold
-        found[out] *= np.median(measured[~out] / projected[~out])
-    return found
+        corrected[out] *= np.median(measured[~out] / projected[~out])
+    return corrected
 
 
 def _errors(measured: np.ndarray, projected: np.ndarray) -> Cells:
@@ -168,24 +173,30 @@ def class_rows(data: Path) -> Iterator[Cells]:
     turned.
     """
     names = sorted(path.name for path in (data / TRACES[H100]).glob("*.json.gz"))
-    found = []
+    errors_by_law = []
     for host, target, sign in ((MI300X, H100, 1.0), (H100, MI300X, -1.0)):
         for name in names:
-            own, there = (kernels(data / TRACES[device] / name) for device in (host, target))
-            after = class_us(there, np.ones(len(there)))
+            on_host, on_target = (
+                kernels(data / TRACES[device] / name) for device in (host, target)
+            )
+            after = class_us(on_target, np.ones(len(on_target)))
             for law in LAWS:
-                factors = compute_factors(own, find(host), find(target), law)
-                by_law_asked = factors["law"].eq(law).groupby(own["op_class"].astype(str)).mean()
-                projected = class_us(own, factors["factor"].to_numpy())
+                factors = compute_factors(on_host, find(host), find(target), law)
+                by_law_asked = (
+                    factors["law"].eq(law).groupby(on_host["op_class"].astype(str)).mean()
+                )
+                projected = class_us(on_host, factors["factor"].to_numpy())
                 table = pd.DataFrame({"measured": after, "projected": projected}).dropna()
-                most = (table / table.sum()).max(axis=1) >= LEAST_SHARE
+                is_large = (table / table.sum()).max(axis=1) >= LEAST_SHARE
                 asked = by_law_asked.reindex(table.index) > 0.5
-                table = table[most & asked]
+                table = table[is_large & asked]
                 errors = sign * np.log(table["measured"] / table["projected"])
                 for op_class, error in zip(table.index, errors, strict=True):
-                    found.append({"law": law, "class": str(op_class), "error": float(error)})
+                    errors_by_law.append(
+                        {"law": law, "class": str(op_class), "error": float(error)}
+                    )
     head: Cells = {"campaign": "traces", "host": MI300X, "target": H100}
-    for (law, op_class), part in pd.DataFrame(found).groupby(["law", "class"], sort=True):
+    for (law, op_class), part in pd.DataFrame(errors_by_law).groupby(["law", "class"], sort=True):
         errors = part["error"]
         row: Cells = {
             "law": str(law),
@@ -227,10 +238,10 @@ def trained_row(data: Path) -> Cells:
 
 def kernels(path: Path) -> pd.DataFrame:
     """Return the linked kernels of a trace, without communication."""
-    _, found = next(iter(read_traces([path])))
-    if isinstance(found, TraceFailure):
-        raise found.error
-    table = found.dispatches
+    _, trace = next(iter(read_traces([path])))
+    if isinstance(trace, TraceFailure):
+        raise trace.error
+    table = trace.dispatches
     return table[
         table["linked"] & table["kind"].eq("kernel") & table["kernel_class"].ne("communication")
     ]
@@ -247,31 +258,38 @@ def trace_rows(data: Path) -> Iterator[Cells]:
                 if other != name
                 for device in TRACES
             ]
-            own, there = (kernels(data / TRACES[device] / name) for device in (host, target))
-            before, after = (float(table["duration_ns"].sum()) / 1e3 for table in (own, there))
-            found: Cells = {
+            on_host, on_target = (
+                kernels(data / TRACES[device] / name) for device in (host, target)
+            )
+            before, after = (
+                float(table["duration_ns"].sum()) / 1e3 for table in (on_host, on_target)
+            )
+            errors: Cells = {
                 "model": name.split("_")[0],
                 "host": host,
                 "host_us": before,
                 "target_us": after,
             }
             devices = find(host), find(target)
-            factors = {law: compute_factors(own, *devices, law) for law in LAWS}
+            factors = {law: compute_factors(on_host, *devices, law) for law in LAWS}
             learned = _learned(others, host, target)
             factors[f"{CHOICE}+correction"] = compute_factors(
-                own, *devices, CHOICE, corrections=learned
+                on_host, *devices, CHOICE, corrections=learned
             )
             factors["trained"] = compute_factors(
-                own, *devices, CHOICE, run=trained_on(others, host, target)
+                on_host, *devices, CHOICE, run=trained_on(others, host, target)
             )
             for law, table in factors.items():
-                found[law] = 100 * (
-                    float((table["factor"] * own["duration_ns"]).sum()) / 1e3 / after - 1
+                errors[law] = 100 * (
+                    float((table["factor"] * on_host["duration_ns"]).sum()) / 1e3 / after - 1
                 )
-            told = (factors["trained"]["law"] == MODEL).to_numpy()
+            is_trained = (factors["trained"]["law"] == MODEL).to_numpy()
             yield {
-                **found,
-                "share trained": 100 * float(own["duration_ns"][told].sum()) / 1e3 / before,
+                **errors,
+                "share trained": 100
+                * float(on_host["duration_ns"][is_trained].sum())
+                / 1e3
+                / before,
             }
 
 
@@ -346,8 +364,8 @@ def pair_errors() -> Iterator[Cells]:
 
 def entries(rows: pd.DataFrame) -> Iterator[str]:
     """Yield the rows of projection/law_errors.toml."""
-    known = rows[rows["bias"].notna() & rows["law"].ne("flops-uniform")]
-    for row in known.sort_values(["law", "class", "host"]).to_dict("records"):
+    fitted = rows[rows["bias"].notna() & rows["law"].ne("flops-uniform")]
+    for row in fitted.sort_values(["law", "class", "host"]).to_dict("records"):
         host, target = find(str(row["host"])).arch, find(str(row["target"])).arch
         what = f'"{row["law"]}", "{row["class"]}", "{host}", "{target}"'
         yield f"    [{what}, {row['bias']:.2f}, {row['spread']:.2f}, {row['n']}],"

@@ -36,55 +36,61 @@ LAWS = {
 
 def trace(path: Path) -> Annotated:
     """Return a trace with the calls of the CPU."""
-    _, found = next(iter(read_traces([path], options=Options(calls=True))))
-    if isinstance(found, TraceFailure):
-        raise found.error
-    return found
+    _, trace = next(iter(read_traces([path], options=Options(calls=True))))
+    if isinstance(trace, TraceFailure):
+        raise trace.error
+    return trace
 
 
 def pairs(data: Path) -> Iterator[tuple[str, str, str, Annotated, float, list[Path]]]:
     """Yield model, host, target, the host's trace, the target's measured time, and the files of the other pairs."""
     names = sorted(path.name for path in (data / TRACES[H100]).glob("*.json.gz"))
-    found = {
+    traces = {
         (device, name): trace(data / folder / name)
         for device, folder in TRACES.items()
         for name in names
     }
     for host, target in ((MI300X, H100), (H100, MI300X)):
         for name in names:
-            there = project_trace(found[target, name], find(target), find(target)).measured_us
+            target_us = project_trace(traces[target, name], find(target), find(target)).measured_us
             others = [
                 data / TRACES[device] / other
                 for other in names
                 if other != name
                 for device in TRACES
             ]
-            yield name.split("_")[0], host, target, found[host, name], there, others
+            yield name.split("_")[0], host, target, traces[host, name], target_us, others
 
 
 def rows(data: Path) -> Iterator[tuple[list[Cells], Cells]]:
     """Yield for each pair and direction the error of every law and way of adding up, %, and the choice's interval."""
-    for model, host, target, own, there, others in pairs(data):
+    for model, host, target, trace, target_us, others in pairs(data):
         devices = find(host), find(target)
-        found = {name: project_trace(own, *devices, laws) for name, laws in LAWS.items()}
-        found["trained"] = project_trace(own, *devices, Laws(run=trained_on(others, host, target)))
+        projected = {name: project_trace(trace, *devices, laws) for name, laws in LAWS.items()}
+        projected["trained"] = project_trace(
+            trace, *devices, Laws(run=trained_on(others, host, target))
+        )
         head: Cells = {
             "model": model,
             "host": host,
-            "host_us": found[CHOICE].measured_us,
-            "target_us": there,
+            "host_us": projected[CHOICE].measured_us,
+            "target_us": target_us,
         }
-        table = [{**head, "law": name, **_errors(one, there)} for name, one in found.items()]
-        told = uncertainty_of(found[CHOICE])
+        table = [
+            {**head, "law": name, **_errors(one, target_us)} for name, one in projected.items()
+        ]
+        uncertainty = uncertainty_of(projected[CHOICE])
         yield (
             table,
             {
                 **head,
-                "projected_us": told.nominal_us,
-                "lower_us": told.lower_us,
-                "upper_us": told.upper_us,
-                "half width %": 100 * told.half_width,
-                "inside": "yes" if told.lower_us <= there <= told.upper_us else "no",
+                "projected_us": uncertainty.nominal_us,
+                "lower_us": uncertainty.lower_us,
+                "upper_us": uncertainty.upper_us,
+                "half width %": 100 * uncertainty.half_width,
+                "inside": "yes"
+                if uncertainty.lower_us <= target_us <= uncertainty.upper_us
+                else "no",
             },
         )
 
@@ -95,8 +101,8 @@ def idle_changes(data: Path) -> Iterator[Cells]:
         idle_us = {}
         for device, folder in TRACES.items():
             gpu = find(device)
-            own = project_trace(trace(data / folder / path.name), gpu, gpu)
-            idle_us[device] = own.measured_us - own.busy_us
+            projection = project_trace(trace(data / folder / path.name), gpu, gpu)
+            idle_us[device] = projection.measured_us - projection.busy_us
         ratio = idle_us[H100] / idle_us[MI300X]
         yield {
             "model": path.name.split("_")[0],
@@ -124,19 +130,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _show(options: argparse.Namespace) -> None:
-    found = list(rows(options.data))
-    errors = pd.DataFrame([row for table, _ in found for row in table])
-    told = pd.DataFrame([row for _, row in found])
+    projected = list(rows(options.data))
+    errors = pd.DataFrame([row for table, _ in projected for row in table])
+    intervals = pd.DataFrame([row for _, row in projected])
     output().print(shown("End-to-end time: error by law and way of adding up, %", errors))
     output().print(shown("Over all pairs and directions, %", summary(errors)))
-    output().print(shown(f"90 % intervals of {CHOICE}, replayed", told))
+    output().print(shown(f"90 % intervals of {CHOICE}, replayed", intervals))
     changed = pd.DataFrame(list(idle_changes(options.data)))
     output().print(shown("Time in which nothing ran, µs (GAP_SIGMA)", changed))
     print(
         f"root mean square of the logarithms {np.sqrt(np.mean(np.log(changed['ratio']) ** 2)):.3f}"
     )
-    inside = int(np.sum(told["inside"] == "yes"))
-    print(f"{inside} of {len(told)} measured times inside their interval")
+    inside = int(np.sum(intervals["inside"] == "yes"))
+    print(f"{inside} of {len(intervals)} measured times inside their interval")
 
 
 if __name__ == "__main__":

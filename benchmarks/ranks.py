@@ -58,28 +58,28 @@ def ranks(counts: Sequence[int], megabytes: float) -> Iterator[Row]:
             write_rank(folder / f"made{i}.json", megabytes * 1e6, seed=i) for i in range(_DIFFERENT)
         )
         for count in counts:
-            own = folder / str(count)
-            own.mkdir()
+            links = folder / str(count)
+            links.mkdir()
             for rank in range(count):
-                os.link(folder / f"made{rank % _DIFFERENT}.json", own / f"rank{rank:04}.json")
+                os.link(folder / f"made{rank % _DIFFERENT}.json", links / f"rank{rank:04}.json")
             task = f"{count} ranks of {size / 1e6:.3g} MB"
             for how, out in (("parts", "dataset"), ("read", "dataset"), ("at once", "at_once")):
-                told = {
+                label = {
                     "parts": "ingest in parts",
                     "read": "read the parts",
                     "at once": "ingest at once",
                 }[how]
-                yield _measured(task, told, [str(own), str(folder / f"{out}{count}"), how])
+                yield _measured(task, label, [str(links), str(folder / f"{out}{count}"), how])
 
 
-def _measured(task: str, told: str, arguments: Sequence[str]) -> Row:
+def _measured(task: str, label: str, arguments: Sequence[str]) -> Row:
     done = subprocess.run(
         [sys.executable, "-c", _INGEST, *arguments], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        return Row(task, told, note=f"failed: {done.stderr.strip().splitlines()[-1]}")
+        return Row(task, label, note=f"failed: {done.stderr.strip().splitlines()[-1]}")
     seconds, peak, rows = map(float, done.stdout.split())
-    return Row(task, told, seconds, peak_mb=peak, note=f"CPU seconds, {rows:.0f} rows")
+    return Row(task, label, seconds, peak_mb=peak, note=f"CPU seconds, {rows:.0f} rows")
 
 
 def write_rank(path: Path, size: float, seed: int = 0) -> int:
@@ -115,8 +115,8 @@ def _call(number: int, m: int, us: float) -> Iterator[dict[str, object]]:
     }
     cpu = {"ph": "X", "pid": 1, "tid": 1}
     where = {"device": 0, "stream": 0, "grid": [m // 16, 8, 1], "block": [256, 1, 1]}
-    own = {"External id": number, **shapes}
-    yield {"cat": "cpu_op", "name": "aten::mm", "ts": start, "dur": 5, "args": own, **cpu}
+    arguments = {"External id": number, **shapes}
+    yield {"cat": "cpu_op", "name": "aten::mm", "ts": start, "dur": 5, "args": arguments, **cpu}
     yield {
         "cat": "cuda_runtime",
         "name": "hipLaunchKernel",

@@ -57,8 +57,8 @@ def files(count: int) -> Iterator[Comparison]:
             nothing=Contender(
                 "do nothing (names)", lambda: [os.listdir(folder) for folder in folders]
             ),
-            differs=lambda found, others: (
-                "" if found == others else f"{len(found)} files, not {len(others)}"
+            differs=lambda files, others: (
+                "" if files == others else f"{len(files)} files, not {len(others)}"
             ),
             items=2 * count,
         )
@@ -82,12 +82,12 @@ def plain_lines(path: Path) -> dict[tuple[int, str], float]:
 
 def different_tables(measured: Measurements, tables: list[pd.DataFrame]) -> str:
     """Return in what our rows differ from the rows of AITER's tables that hold kernels we know."""
-    known = [table for table in tables if {"kernelName", "kernelName1"} & set(table.columns)]
+    of_kernels = [table for table in tables if {"kernelName", "kernelName1"} & set(table.columns)]
     rows = int(measured.frame["repeats"].sum()) + len(measured.rejected)
-    if rows != (expected := sum(map(len, known))):
+    if rows != (expected := sum(map(len, of_kernels))):
         return f"{rows} rows, not {expected}"
     single = measured.frame.loc[measured.frame["repeats"] == 1, "duration_us"]
-    times = pd.concat([pd.to_numeric(table["us"], errors="coerce") for table in known])
+    times = pd.concat([pd.to_numeric(table["us"], errors="coerce") for table in of_kernels])
     return "" if np.isin(single, times).all() else "times that are in no table"
 
 

@@ -49,13 +49,13 @@ def scale_out(rows: int, counts: Sequence[int]) -> Iterator[Row]:
 
 def _row(name: str, task: str, data: Dataset, jobs: Jobs, first: dict[str, pd.DataFrame]) -> Row:
     start = time.perf_counter()
-    found = {
+    predictions = {
         scheme: one.predictions
         for scheme, one in compete(data, models=MODELS, jobs=jobs).evaluation.schemes.items()
     }
     seconds = time.perf_counter() - start
-    same = all(found[scheme].equals(one) for scheme, one in first.items())
-    first.update(found)
+    same = all(predictions[scheme].equals(one) for scheme, one in first.items())
+    first.update(predictions)
     return Row(
         task,
         name,

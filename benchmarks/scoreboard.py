@@ -59,14 +59,14 @@ class Scored:
     def row(self) -> tuple[str, ...]:
         """Return the table's line."""
         error, inside = np.abs(self.ratio - 1), np.abs(np.log(self.ratio)) <= self.half
-        known = bool(np.isfinite(self.half).all())
+        has_interval = bool(np.isfinite(self.half).all())
         return (
             self.name,
             f"{len(self.ratio)}",
             share(float(error.mean())),
             share(float(error.max())),
-            share(float(inside.mean()), 0) if known else "–",
-            f"±{share(float(np.expm1(self.half).mean()), 0)}" if known else "–",
+            share(float(inside.mean()), 0) if has_interval else "–",
+            f"±{share(float(np.expm1(self.half).mean()), 0)}" if has_interval else "–",
             share(float(np.abs(self.naive - 1).mean()), 0) if len(self.naive) else "–",
         )
 
@@ -112,22 +112,22 @@ def served(data: Path) -> Iterator[Scored]:
 def steps(data: Path) -> Iterator[Scored]:
     """Score published training steps, counted without any fit."""
     table = pd.read_csv(data / "megatron_a100_seqsel_table5.csv")
-    found = [forecast(_megatron(row)) for _, row in table.iterrows()]
+    forecasts = [forecast(_megatron(row)) for _, row in table.iterrows()]
     measured = table["iteration_s_measured"].to_numpy(dtype=float)
     flop = [
         counted_flop(
             one.setting.model, one.setting.global_batch * one.setting.seq_len, one.setting.seq_len
         )
-        for one in found
+        for one in forecasts
         if isinstance(one.setting, Setting)
     ]
     peak = find("A100 80GB SXM4").peak_tflops("fp16") * 1e12
     naive = np.array(flop) / (peak * table["num_procs"].to_numpy(dtype=float)) / measured
-    ratio = np.array([one.predicted for one in found]) / measured
+    ratio = np.array([one.predicted for one in forecasts]) / measured
     yield Scored(
         "step: Megatron 22B, 175B on A100",
         ratio,
-        np.array([np.log(f.upper / f.predicted) for f in found]),
+        np.array([np.log(f.upper / f.predicted) for f in forecasts]),
         naive,
     )
     ratios = list(_adapters(data))
@@ -216,10 +216,10 @@ def scores(data: Path) -> Iterator[Scored]:
             AURORA_2024[1],
         ),
     ):
-        found = hpcg(gpu, devices, reached=rate, scaling=free)
+        forecast_score = hpcg(gpu, devices, reached=rate, scaling=free)
         naive = np.array([0.201 * devices * gpu.require("memory_bw_gbs") * 1e9 / scored])
-        half = np.array([np.log(found.upper / found.predicted)])
-        yield Scored(name, np.array([found.predicted / scored]), half, naive)
+        half = np.array([np.log(forecast_score.upper / forecast_score.predicted)])
+        yield Scored(name, np.array([forecast_score.predicted / scored]), half, naive)
     for name, gpu, devices, scored in (
         ("HPL: LUMI from Frontier", device, LUMI_2022, value["LUMI", "HPL", "2022"] * 1e18),
         (
@@ -302,9 +302,9 @@ def _unknown(count: int) -> FloatArray:
 
 def document(data: Path) -> Document:
     """Return the scoreboard for readers."""
-    found = [*served(data), *steps(data), *attention(data), *scores(data)]
+    scored = [*served(data), *steps(data), *attention(data), *scores(data)]
     heads = ["points", "mean error", "worst", "within 90 %", "half-width", "naive roofline"]
-    told = rows(one.row() for one in found)
+    body = rows(one.row() for one in scored)
     note = (
         "A trial before the first release had 4.3 and 7.2 % from model to model and 4.6 % from "
         "release to release. "
@@ -312,7 +312,7 @@ def document(data: Path) -> Document:
         "expect more elsewhere."
     )
     parts = [
-        Table(columns("forecast", numbers=heads), told, "Scoreboard"),
+        Table(columns("forecast", numbers=heads), body, "Scoreboard"),
         Lines(lines([note]).lines),
     ]
     learnt = Table(
@@ -321,7 +321,7 @@ def document(data: Path) -> Document:
         "Serving",
     )
     about = formatted(
-        sum(len(one.ratio) for one in found), "{:,} forecasts of published measurements"
+        sum(len(one.ratio) for one in scored), "{:,} forecasts of published measurements"
     )
     return Document(
         title="Scoreboard",
@@ -332,10 +332,10 @@ def document(data: Path) -> Document:
 
 def show(options: argparse.Namespace) -> None:
     """Print the scoreboard; write its page where asked to."""
-    found = document(options.data / "workloads")
-    show_document(found)
+    board = document(options.data / "workloads")
+    show_document(board)
     if options.page:
-        Path("scoreboard.html").write_text(page(found), encoding="utf-8")
+        Path("scoreboard.html").write_text(page(board), encoding="utf-8")
 
 
 if __name__ == "__main__":

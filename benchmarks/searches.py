@@ -226,13 +226,13 @@ def glmnet_code(folds: Folds, alphas: np.ndarray, mix: float) -> str:
     return _GLMNET.format(mix=mix, foldid=",".join(map(str, fold_of.tolist())), alphas=listed)
 
 
-def worse(Z: np.ndarray, v: np.ndarray, mix: float, found: Penalised) -> str:
+def worse(Z: np.ndarray, v: np.ndarray, mix: float, penalised: Penalised) -> str:
     """Return how far the objective of a solution is above the least one for its penalty, "" if within `GAP`."""
-    above = gap(Z, v, mix, found)
+    above = gap(Z, v, mix, penalised)
     return "" if above <= GAP else f"objective {above:.1e} above the least"
 
 
-def gap(Z: np.ndarray, v: np.ndarray, mix: float, found: Penalised) -> float:
+def gap(Z: np.ndarray, v: np.ndarray, mix: float, penalised: Penalised) -> float:
     """Return an upper bound of what the objective of a solution is above the least one for its penalty.
 
     The objective is ``|v - Z u|² / 2n + l1 |u|_1 + ridge |u|² / 2``; the target v is standardised,
@@ -240,7 +240,7 @@ def gap(Z: np.ndarray, v: np.ndarray, mix: float, found: Penalised) -> float:
     is subtracted, at the residuals of the solution and of scikit-learn's path by least angles. The
     latter is as good as exact, and were it wrong, the bound would be too large, not too small.
     """
-    n, l1, ridge = len(v), found.alpha * mix, found.alpha * (1 - mix)
+    n, l1, ridge = len(v), penalised.alpha * mix, penalised.alpha * (1 - mix)
 
     def dual(u: np.ndarray) -> float:
         pull = Z.T @ (v - Z @ u) / n - ridge * u
@@ -248,7 +248,7 @@ def gap(Z: np.ndarray, v: np.ndarray, mix: float, found: Penalised) -> float:
         point, rest = share * (v - Z @ u), share * u
         return float(point @ v / n - point @ point / (2 * n) - ridge / 2 * (rest @ rest))
 
-    u = found.u
+    u = penalised.u
     residual = v - Z @ u
     objective = float(residual @ residual / (2 * n) + l1 * np.abs(u).sum() + ridge / 2 * (u @ u))
     return objective - max(dual(u), dual(least_angles(Z, v, l1, ridge)))

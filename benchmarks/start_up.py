@@ -35,7 +35,7 @@ def start_up(runs: int) -> list[Row]:
             seconds = cpu_seconds(arguments)
             if turn:
                 times[name].append(seconds)
-    least = {name: min(found) for name, found in times.items()}
+    least = {name: min(times_of) for name, times_of in times.items()}
     ours = least[next(iter(CALLS))]
     return [Row(TASK, name, seconds, seconds / ours) for name, seconds in least.items()]
 

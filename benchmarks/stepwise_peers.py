@@ -104,11 +104,11 @@ def few_causes(n: int, p: int) -> tuple[np.ndarray, np.ndarray]:
 def whole_path(X: np.ndarray, y: np.ndarray) -> Iterator[Comparison]:
     """Yield the whole path of forward selection: the RSS of every size, and with it every criterion."""
     n, p = X.shape
-    most = min(p, n - 2)
+    longest = min(p, n - 2)
 
     def ours() -> np.ndarray:
-        path = new_path(X, y, np.ones(n), "ols", "forward", most)
-        path.reaches(most)
+        path = new_path(X, y, np.ones(n), "ols", "forward", longest)
+        path.reaches(longest)
         return np.array(path.rss)
 
     comparison = Comparison(

@@ -94,8 +94,8 @@ class SuiteTime:
     @property
     def peak_mb(self) -> float | None:
         """The most memory during any of them."""
-        known = [model.peak_mb for model in self.models.values() if model.peak_mb is not None]
-        return max(known, default=None)
+        measured = [model.peak_mb for model in self.models.values() if model.peak_mb is not None]
+        return max(measured, default=None)
 
     def error(self, name: str) -> float:
         """Return the median relative error of a model out of fold."""

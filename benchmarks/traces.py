@@ -154,10 +154,10 @@ def holistic(path: Path) -> tuple[Contender, ...]:
 def different(trace: Trace, other: Any) -> str:
     """Return in what our activities differ in number from those that another parser has found."""
     if isinstance(other, dict):
-        found = sum(event.get("cat") in _GPU for event in other["traceEvents"])
+        theirs = sum(event.get("cat") in _GPU for event in other["traceEvents"])
     else:
         _, table, symbols = other
         names = symbols.get_sym_id_map()
-        found = int(table["cat"].isin([names[cat] for cat in _GPU if cat in names]).sum())
+        theirs = int(table["cat"].isin([names[cat] for cat in _GPU if cat in names]).sum())
     ours = len(trace.dispatches)
-    return "" if ours == found else f"{ours} activities, not {found}"
+    return "" if ours == theirs else f"{ours} activities, not {theirs}"

@@ -134,14 +134,14 @@ def _downloaded(wheel: Wheel, folder: Path) -> Path:
             if line.startswith("ERROR: ") or "No module named" in line
         ]
         if lines:
-            told = lines[0].removeprefix("ERROR: ")
+            problem = lines[0].removeprefix("ERROR: ")
         else:
-            told = f"pip ended with {done.returncode}"
-        if "DO NOT MATCH THE HASHES" in told:
+            problem = f"pip ended with {done.returncode}"
+        if "DO NOT MATCH THE HASHES" in problem:
             kind = DataError
         else:
             kind = UnavailableError
-        raise kind(told, source="pip")
+        raise kind(problem, source="pip")
     return folder / wheel.file
 
 
@@ -408,7 +408,7 @@ def _git(repository: Repository, folder: Path, *words: str, within: float | None
         start_new_session=True,
     ) as git:
         try:
-            _, told = git.communicate(timeout=within)
+            _, errors_printed = git.communicate(timeout=within)
         except BaseException as error:
             with suppress(
                 OSError
@@ -421,7 +421,7 @@ def _git(repository: Repository, folder: Path, *words: str, within: float | None
             raise
     if git.returncode:
         said = next(
-            (line for line in told.splitlines() if line.startswith(("fatal:", "error:"))),
+            (line for line in errors_printed.splitlines() if line.startswith(("fatal:", "error:"))),
             "git failed",
         )
         raise UnavailableError(said, source=repository.url)

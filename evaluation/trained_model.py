@@ -18,7 +18,7 @@ from ..features.context import PRIOR
 from ..features.matrix import FOREIGN, OTHER_HOST, SIBLING, STRANGER, KnownGroups
 from ..features.recipe import FeatureRecipe
 from ..hardware import GPU, Comparison, all_gpus, find
-from ..laws.applied import own_laws, scaling_laws, size, sum_of_parts
+from ..laws.applied import laws_of_one, scaling_laws, size, sum_of_parts
 from ..laws.rates import HOST_DEVICE, each_gpu, each_pair, on_each, published
 from ..models import artifact
 from ..operators.operators import Work, work_of
@@ -749,7 +749,7 @@ class TrainedModel:
         host, target, metric = self.recipe.host, self.recipe.target, self.recipe.metric
         more = self.recipe.additions.laws
         if host is None:
-            laws, lacking = own_laws(metric, work, target, rows, more)
+            laws, lacking = laws_of_one(metric, work, target, rows, more)
         else:
             times = self._measured(rows)
             laws, lacking = scaling_laws(metric, work, times, host, target, rows, more)

@@ -22,8 +22,8 @@ new = (
 )
 new["m"] = [768, 1200, 1536, 1_000_000]
 new["duration_us"] *= [0.8, 1.15, 1.5, 900.0]
-found = fc.predict(run, new)
-found.frame[
+prediction = fc.predict(run, new)
+prediction.frame[
     ["m", "n", "k", "dtype_a", "predicted_us", "lower_us", "upper_us", "extrapolated", "basis"]
 ].round(1)
 
@@ -31,7 +31,7 @@ found.frame[
 # ``basis`` is ``model`` within the trained range. Beyond it a simple rule takes over step by step (``blend``,
 # ``rule``), with an interval of its own that was learnt by leaving out the larger half of the measurements.
 
-found.plot_intervals()
+prediction.plot_intervals()
 
 # %%
 # An operator that the run has never seen gets no number but a reason.

@@ -14,9 +14,9 @@ run = fc.train(where=small, models=["OLS"], jobs=1)
 # Measurements of larger products, which the run has never seen. They are rows of too few weight shapes that lie in the
 # trained range to judge by, and the verdict is just that:
 
-found = fc.check(run, fc.read(where=large))
-print(found.verdict)
-found
+check = fc.check(run, fc.read(where=large))
+print(check.verdict)
+check
 
 # %%
 # Now the same as a driver would leave it that makes the target a third slower, to everything alike.

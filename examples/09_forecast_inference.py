@@ -8,7 +8,7 @@ configuration alone: kernel by kernel, with launch, scheduling and communication
 
 import flopcast as fc
 
-found = fc.forecast(
+forecasts = fc.forecast(
     "llama-3.1-405b",
     gpu=["MI300X", "MI355X"],
     gpus=8,
@@ -17,27 +17,27 @@ found = fc.forecast(
     input_len=2048,
     output_len=512,
 )
-found.table[["gpu", "batch", "predicted", "lower", "upper", "unit"]].round(2)
+forecasts.table[["gpu", "batch", "predicted", "lower", "upper", "unit"]].round(2)
 
 # %%
 # Latency and throughput pull against each other:
 
-found.plot_batch()
+forecasts.plot_batch()
 
 # %%
 # What if it were the other GPU, or another batch? Sliders over the settings that were computed.
 
-found.what_if()
+forecasts.what_if()
 
 # %%
 # Where the time goes.
 
-found.plot_parts()
+forecasts.plot_parts()
 
 # %%
 # What does not fit has no time, but says by how much.
 
-found = fc.forecast(
+forecasts = fc.forecast(
     "llama-3.1-405b",
     gpu="MI300X",
     gpus=[2, 4, 8],
@@ -46,4 +46,4 @@ found = fc.forecast(
     input_len=512,
     output_len=64,
 )
-found.table[["gpus", "fits", "predicted", "unit", "reason"]]
+forecasts.table[["gpus", "fits", "predicted", "unit", "reason"]]

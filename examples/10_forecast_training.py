@@ -7,7 +7,7 @@ The same for training: tensor, pipeline and data parallelism, recomputation, and
 
 import flopcast as fc
 
-found = fc.forecast(
+forecasts = fc.forecast(
     "llama-3.1-70b",
     kind="training",
     gpu="MI300X",
@@ -18,15 +18,15 @@ found = fc.forecast(
     seq_len=8192,
     recompute="selective",
 )
-found.table[["pp", "fits", "predicted", "lower", "upper", "unit", "reason"]].round(2)
+forecasts.table[["pp", "fits", "predicted", "lower", "upper", "unit", "reason"]].round(2)
 
 # %%
-found.plot_parts()
+forecasts.plot_parts()
 
 # %%
 # A faster network between the nodes, at four stages:
 
-found = fc.forecast(
+forecasts = fc.forecast(
     "llama-3.1-70b",
     kind="training",
     gpu="MI300X",
@@ -38,4 +38,4 @@ found = fc.forecast(
     recompute="selective",
     network_gbs=[25, 50, 100, 400],
 )
-found.table[["network_gbs", "predicted", "unit"]].round(2)
+forecasts.table[["network_gbs", "predicted", "unit"]].round(2)

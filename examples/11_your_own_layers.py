@@ -22,13 +22,13 @@ layers = [
     },
     {"name": "head", "time_us": 350, "after": ["text", "gather"]},
 ]
-found = fc.forecast({"layers": layers}, gpu="MI300X", gpus=8, dtype="bf16")
-found.table.T
+forecast = fc.forecast({"layers": layers}, gpu="MI300X", gpus=8, dtype="bf16")
+forecast.table.T
 
 # %%
 # What it is made of:
 
-found.plot_parts()
+forecast.plot_parts()
 
 # %%
 # ``flopcast forecast layers.json --gpu MI300X --gpus 8`` reads the same from a file.

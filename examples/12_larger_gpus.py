@@ -12,14 +12,14 @@ from importlib.resources import files
 import flopcast as fc
 
 curves = str(files("flopcast.datasets") / "scale_model.csv")
-found = fc.scale(curves, fit=[8, 16], sizes=[128], where={"scenario": "strong"})
-found.errors.round(2)
+scaling = fc.scale(curves, fit=[8, 16], sizes=[128], where={"scenario": "strong"})
+scaling.errors.round(2)
 
 # %%
 # Proportional scaling is wrong where a working set crosses the cache: performance then leaps, or lags. What was
 # measured (or simulated) and what the laws say, benchmark by benchmark:
 
-found.plot_benchmarks()
+scaling.plot_benchmarks()
 
 # %%
 # Two measurements of your own are enough for a first answer.

@@ -13,13 +13,13 @@ small = {"m": (None, 1024)}
 run = fc.train(models=["OLS", "NNLS", "Additive"], jobs=1)
 new = fc.read(where={**small, "device": "MI300X"})
 
-told = run.explain(new, row=3)
-[(part.name, round(part.value, 1)) for part in told.parts]
+explanation = run.explain(new, row=3)
+[(part.name, round(part.value, 1)) for part in explanation.parts]
 
 # %%
 # The trained rows that are most like it, nearest first, with what they took on the target:
 
-told.neighbours.head().round(1)
+explanation.neighbours.head().round(1)
 
 # %%
 # A run that was trained on the smaller products, with one model alone. Errors are those on the rows that both runs

@@ -66,15 +66,15 @@ print(blind.basis[0], *blind.remarks, sep="\n")
 # Two runs of a setting, with the fewest and the most requests under way, narrow it:
 
 ends = [folder / f"1024-1024-{n}.json" for n in (1, 128)]
-own = calibrate(fc.read(ends).frame)
+served_model = calibrate(fc.read(ends).frame)
 between = described(measured.frame.query("input_len == 1024 and output_len == 1024"))[0]
-told = own.served(between)
+answers = served_model.served(between)
 pd.DataFrame(
     {
         "requests": between["concurrency"],
         "measured": between["tpot_ms"],
         "unseen": shipped().served(between).tpot_ms,
-        "with two runs": told.tpot_ms,
+        "with two runs": answers.tpot_ms,
     }
 ).sort_values("requests").round(2)
 

@@ -169,14 +169,21 @@ def _twos(side: str) -> Callable[[Context], np.ndarray]:
     return exponent
 
 
-def _own() -> Iterator[Feature]:
+def _of_operators() -> Iterator[Feature]:
     """Yield the features that rows of single operators have, as their records say."""
     ops: dict[OwnFeature, list[str]] = {}
     for op in OPS.values():
-        for own in op.features:
-            ops.setdefault(own, []).append(op.name)
-    for own, names in ops.items():
-        yield Feature(own.name, own.unit, own.role, own.formula, own.compute, ops=tuple(names))
+        for feature in op.features:
+            ops.setdefault(feature, []).append(op.name)
+    for feature, names in ops.items():
+        yield Feature(
+            feature.name,
+            feature.unit,
+            feature.role,
+            feature.formula,
+            feature.compute,
+            ops=tuple(names),
+        )
 
 
 def _sides() -> Iterator[Feature]:
@@ -223,10 +230,10 @@ def _macro_tile(part: int) -> Callable[[Context], np.ndarray]:
 
     def compute(c: Context) -> np.ndarray:
         codes, names = pd.factorize(c.texts("host_kernel"))
-        found = [_TENSILE.search(str(name)) for name in names]
+        tiles = [_TENSILE.search(str(name)) for name in names]
         if part == 4:
-            return np.array([float(bool(tile and tile[4])) for tile in found])[codes]
-        return np.array([np.log2(float(tile[part])) if tile else 0.0 for tile in found])[codes]
+            return np.array([float(bool(tile and tile[4])) for tile in tiles])[codes]
+        return np.array([np.log2(float(tile[part])) if tile else 0.0 for tile in tiles])[codes]
 
     return compute
 
@@ -526,7 +533,7 @@ CATALOGUE: tuple[Feature, ...] = (
         _macro_tile(4),
         "measured",
     ),
-    *_own(),
+    *_of_operators(),
     *_serving(),
 )
 """Numerical features; where two are proportional in the data, the first is kept."""
@@ -547,10 +554,10 @@ def _variant(c: Context) -> np.ndarray:
     bare = []
     for name in names:
         bare.append(" ".join(word for word in name.split() if "=" not in word))
-    own = np.where(
+    stated = np.where(
         c.texts("op") == "collective", np.array(bare, dtype=object)[codes], c.texts("variant")
     )
-    return np.where(own == "", "none", own)
+    return np.where(stated == "", "none", stated)
 
 
 def _dtypes(c: Context) -> np.ndarray:
@@ -612,7 +619,7 @@ CATEGORIES: tuple[Category, ...] = (
 BY_NAME: dict[str, Feature] = {feature.name: feature for feature in CATALOGUE}
 
 
-def told_of(name: str) -> tuple[str, str, str]:
+def explained_by(name: str) -> tuple[str, str, str]:
     """Return category, unit and meaning of a column of the matrix.
 
     >>> told_of("memory.target_us")

@@ -11,7 +11,7 @@ import pandas as pd
 from ..errors import DataError
 from ..hardware import GPU, Comparison
 from ..laws import rates
-from ..laws.applied import SCALING, SIZES, own_laws, scaling_laws, size
+from ..laws.applied import SCALING, SIZES, laws_of_one, scaling_laws, size
 from ..laws.base import DeviceLaw
 from ..laws.bounds import Quantised, best_tile, quantise
 from ..laws.serving_steps import Steps, steps
@@ -170,8 +170,10 @@ class Context:
     def law(self, name: str) -> np.ndarray:
         """Return what a scaling law predicts for the target, microseconds."""
         law, factor = SCALING["duration_us"][name], np.full(len(self), np.nan)
-        for host, target, own in rates.each_pair(self.frame, self.host.gpu, self.target.gpu):
-            factor[own] = law.ratio(self.work.take(own), host, target)
+        for host, target, rows_of_pair in rates.each_pair(
+            self.frame, self.host.gpu, self.target.gpu
+        ):
+            factor[rows_of_pair] = law.ratio(self.work.take(rows_of_pair), host, target)
         return self.host_us * factor
 
     def rule(self, name: str) -> np.ndarray:
@@ -185,7 +187,7 @@ class Context:
                 self.metric, self.work, times, self._host, target, rows, self._own_laws
             )[0]
         else:
-            laws = own_laws(self.metric, self.work, target, rows, self._own_laws)[0]
+            laws = laws_of_one(self.metric, self.work, target, rows, self._own_laws)[0]
         if name in laws:
             return laws[name].to_numpy(dtype=np.float64)
         if name not in SIZES:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..arrays import BoolArray
 from ..errors import DataError, counted, few
 from ..hardware import GPU, Comparison, all_gpus
-from ..laws.applied import SUM_OF_PARTS, own_laws, scaling_laws, size, sum_of_parts
+from ..laws.applied import SUM_OF_PARTS, laws_of_one, scaling_laws, size, sum_of_parts
 from ..laws.bounds import bound
 from ..laws.computation import ROOFLINE
 from ..laws.rates import HOST_DEVICE, on_each, published
@@ -103,10 +103,10 @@ class Dataset:
         if not self.comparison.has_many_hosts:
             return None
         theirs = [name for name in self.rows if str(name).startswith(HOST)]
-        there = self.rows.assign(
+        targets = self.rows.assign(
             **{str(name).removeprefix(HOST): self.rows[name] for name in theirs}
         )
-        return groups_of(there, self.group_by or None, self.group_by == ()).astype(str)
+        return groups_of(targets, self.group_by or None, self.group_by == ()).astype(str)
 
     def taken(self, rows: BoolArray) -> Self:
         """Return the data set of some rows, (n,); of unpaired rows all."""
@@ -151,20 +151,20 @@ def build_dataset(
     if host is None:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
         if comparison.is_many:
-            rows, others = _of_known_devices(rows)
+            rows, others = _with_published_devices(rows)
             unknown = {**unknown, **others}
         recipe, X = learn_matrix(rows, None, target, metric, without, additions)
         return _one_device(rows, recipe, X, group, {"target_rows": len(rows), **counts, **unknown})
     if comparison.is_many:
         rows, counts = one_per_problem(rows_of(frame, target.name), metric)
-        rows, others = _of_known_devices(rows)
+        rows, others = _with_published_devices(rows)
         hosts = None
         if not comparison.has_many_hosts:
             hosts = {host.name}
             _check_rows_left(rows, frame, host.name)
         pairs = pair_each(rows, hosts, metric=metric)
-        told = [*pairs.report["remarks"], *others.get("remarks", ())]
-        unknown = {**counts, **unknown, "remarks": told}
+        remarks = [*pairs.report["remarks"], *others.get("remarks", ())]
+        unknown = {**counts, **unknown, "remarks": remarks}
     else:
         pairs = pair(frame, host.name, target.name, metric=metric)
     y = positive(pairs.paired, metric)
@@ -174,11 +174,11 @@ def build_dataset(
     laws, notes = scaling_laws(
         metric, work, host_values, host, target, pairs.paired, additions.laws
     )
-    own = has_groups(pairs.paired) and has_groups(pairs.target_only)
+    grouped = has_groups(pairs.paired) and has_groups(pairs.target_only)
     if comparison.is_many:
         unpaired, unlike = (None, 0)
     else:
-        unpaired, unlike = _unpaired(pairs.target_only, recipe, group, own)
+        unpaired, unlike = _unpaired(pairs.target_only, recipe, group, grouped)
     report = {
         **pairs.report,
         **unknown,
@@ -193,7 +193,7 @@ def build_dataset(
     return Dataset(
         X=X,
         y=y,
-        groups=groups_of(pairs.paired, group, own),
+        groups=groups_of(pairs.paired, group, grouped),
         rows=_described(pairs.paired, work, host),
         laws=laws,
         reference=pd.Series(host_values, name="host") if scaled is None else scaled,
@@ -203,7 +203,7 @@ def build_dataset(
         metric=metric,
         recipe=recipe,
         report=report,
-        group_by=_group_by(group, own),
+        group_by=_group_by(group, grouped),
     )
 
 
@@ -230,11 +230,11 @@ def _check_rows_left(rows: pd.DataFrame, frame: pd.DataFrame, host: str) -> None
         raise DataError(f"no row of {host} is left: its peak at their precision is not published")
 
 
-def _of_known_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
+def _with_published_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the rows of GPUs whose figures are published, and which others were left out, by device."""
-    own = work_of(rows)
+    works = work_of(rows)
     within = rows["op"].isin(APART).to_numpy() | np.isfinite(
-        on_each(own, rows, Comparison.MANY, published(ROOFLINE))
+        on_each(works, rows, Comparison.MANY, published(ROOFLINE))
     )
     if within.all():
         return rows, {}
@@ -261,12 +261,12 @@ def _one_device(
     report: dict[str, Any],
 ) -> Dataset:
     work, target, metric = work_of(rows), recipe.target, recipe.metric
-    own = has_groups(rows)
-    laws, notes = own_laws(metric, work, target, rows, recipe.additions.laws)
+    grouped = has_groups(rows)
+    laws, notes = laws_of_one(metric, work, target, rows, recipe.additions.laws)
     return Dataset(
         X=X,
         y=positive(rows, metric),
-        groups=groups_of(rows, group, own),
+        groups=groups_of(rows, group, grouped),
         rows=_described(rows, work, target),
         laws=laws,
         reference=_size(metric, work, target, rows),
@@ -276,7 +276,7 @@ def _one_device(
         metric=metric,
         recipe=recipe,
         report={**report, "laws": notes, "features": _features(recipe)},
-        group_by=_group_by(group, own),
+        group_by=_group_by(group, grouped),
     )
 
 
@@ -310,17 +310,17 @@ def _measure_of_size(work: Work, target: GPU, rows: pd.DataFrame) -> str:
 
 
 def _unpaired(
-    rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, own: bool
+    rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, grouped: bool
 ) -> tuple[Dataset | None, int]:
     """Return the data set of the rows without partner, and how many are of kinds that no pair has."""
-    known = recipe.knows(rows)
-    like = rows[known].reset_index(drop=True)
+    usable = recipe.knows(rows)
+    like = rows[usable].reset_index(drop=True)
     if like.empty:
         return None, len(rows)
     dataset = Dataset(
         X=recipe.without_host(like),
         y=positive(like, recipe.metric),
-        groups=groups_of(like, group, own),
+        groups=groups_of(like, group, grouped),
         rows=_described(like, work_of(like), recipe.host or recipe.target),
         laws=pd.DataFrame(index=like.index),
         reference=pd.Series(np.nan, index=like.index),
@@ -330,13 +330,13 @@ def _unpaired(
         metric=recipe.metric,
         recipe=recipe,
     )
-    return dataset, int((~known).sum())
+    return dataset, int((~usable).sum())
 
 
-def _group_by(group: Sequence[str] | None, own: bool) -> tuple[str, ...] | None:
+def _group_by(group: Sequence[str] | None, grouped: bool) -> tuple[str, ...] | None:
     if group is not None:
         return tuple(group)
-    if own:
+    if grouped:
         return ()
     return None
 
@@ -394,10 +394,10 @@ class KnownGroups:
             nearest = np.full(len(rows), near(target), dtype=object)
         else:
             names = rows["device"].unique()
-            found = {
+            names_by_gpu = {
                 name: "" if name in self.devices else near(catalogue.get(name)) for name in names
             }
-            nearest = rows["device"].map(found).to_numpy(dtype=object, copy=True)
+            nearest = rows["device"].map(names_by_gpu).to_numpy(dtype=object, copy=True)
         if self.hosts:
             nearest[~rows[HOST_DEVICE].isin(self.hosts).to_numpy()] = OTHER_HOST
         return nearest
@@ -412,13 +412,13 @@ class KnownGroups:
             needed = ["group"]
         else:
             needed = ["device" if name == DEVICE_FAMILY else name for name in self.by or ()]
-        there = np.full(len(rows), all(name in rows for name in needed))
-        if there.any() and needed:
-            there = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
-        if there.any():
+        complete = np.full(len(rows), all(name in rows for name in needed))
+        if complete.any() and needed:
+            complete = (rows[needed].notna() & (rows[needed] != "")).all(axis=1).to_numpy(copy=True)
+        if complete.any():
             group = None if self.by is None or self.by == () else self.by
-            names = pd.Series(groups_of(rows[there], group, self.by == ()).astype(str))
-            counts[there] = names.map(self.rows_of).fillna(0).to_numpy(dtype=np.int64)
+            names = pd.Series(groups_of(rows[complete], group, self.by == ()).astype(str))
+            counts[complete] = names.map(self.rows_of).fillna(0).to_numpy(dtype=np.int64)
         return counts
 
     def to_dict(self) -> dict[str, Any]:
@@ -462,27 +462,27 @@ def with_device_family(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def groups_of(
-    rows: pd.DataFrame, group: Sequence[str] | None = None, own: bool | None = None
+    rows: pd.DataFrame, group: Sequence[str] | None = None, grouped: bool | None = None
 ) -> np.ndarray:
     """Return the group of every completed row, as words.
 
     It is made of the columns `group`. By default it is the column ``group`` where every row has it
-    (`own`; decided by these rows alone where None), else the operators' own
+    (`grouped`; decided by these rows alone where None), else the operators' own
     (`operators.group_labels`). Paired and unpaired rows of one data set must be asked together, or
     held-out groups would have another name among the unpaired. Raises DataError for a column that
     is missing, or empty in some rows.
     """
     if group is None:
-        own = has_groups(rows) if own is None else own
-        if own:
+        grouped = has_groups(rows) if grouped is None else grouped
+        if grouped:
             return rows["group"].astype(str).to_numpy(dtype=object)
         return group_labels(rows)
     if DEVICE_FAMILY in group:
         rows = with_device_family(rows)
     missing = [name for name in group if name not in rows]
     if missing:
-        there = [str(name) for name in rows.columns if rows[name].notna().any()]
-        raise DataError(f"no column {few(missing)} to group by: there are {', '.join(there)}")
+        available = [str(name) for name in rows.columns if rows[name].notna().any()]
+        raise DataError(f"no column {few(missing)} to group by: there are {', '.join(available)}")
     empty = [name for name in group if (rows[name].isna() | (rows[name] == "")).any()]
     if empty:
         raise DataError(f"cannot group by {few(empty)}: empty in some rows")
@@ -493,8 +493,13 @@ def groups_of(
 def _described(rows: pd.DataFrame, work: Work, gpu: GPU) -> pd.DataFrame:
     """Return the rows with our own figures of their work, columns without any value left out."""
     bounds = on_each(work, rows, gpu, bound, "unknown")
-    own = {"flops": work.flops, "bytes": work.bytes, "compute_dtype": work.dtype, "bound": bounds}
-    return rows.dropna(axis=1, how="all").assign(**own)
+    columns = {
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "compute_dtype": work.dtype,
+        "bound": bounds,
+    }
+    return rows.dropna(axis=1, how="all").assign(**columns)
 
 
 def _features(recipe: FeatureRecipe) -> dict[str, Any]:

@@ -100,19 +100,24 @@ class FeatureRecipe:
         context = self.context(rows)
         reasons: list[tuple[Remark, ...]] = [()] * len(context)
         for name in DEFINING:
-            known = self.levels.get(name, (UNSTATED,))
-            if UNSTATED in known:
+            levels_known = self.levels.get(name, (UNSTATED,))
+            if UNSTATED in levels_known:
                 continue
             levels = context.once(name, _CATEGORY[name].compute)
             new = dict[str, tuple[Remark]]()
-            for row in np.flatnonzero(~np.isin(levels, [*known, UNSTATED])).tolist():
+            for row in np.flatnonzero(~np.isin(levels, [*levels_known, UNSTATED])).tolist():
                 level = str(levels[row])
                 if level not in new:
                     never = f"{name} {level} was never trained"
-                    text = f"{never} ({few(known)}): the model cannot predict it"
+                    text = f"{never} ({few(levels_known)}): the model cannot predict it"
                     new[level] = (
                         remark(
-                            "never-trained", text, never, category=name, level=level, known=known
+                            "never-trained",
+                            text,
+                            never,
+                            category=name,
+                            level=level,
+                            known=levels_known,
                         ),
                     )
                 reasons[row] = reasons[row] or new[level]
@@ -128,25 +133,25 @@ class FeatureRecipe:
         scales alone are stated by their absence. (Ranges of the columns are the models' matter.)
         """
         context, words = self.context(rows), dict[str, np.ndarray]()
-        found: dict[int, list[Remark]] = {}
-        for name, known in self.levels.items():
+        reasons_of_row: dict[int, list[Remark]] = {}
+        for name, levels_known in self.levels.items():
             levels, new = context.once(name, _CATEGORY[name].compute), dict[str, Remark]()
-            unstated = _CATEGORY[name].needs == "measured" and {*known} == {
+            unstated = _CATEGORY[name].needs == "measured" and {*levels_known} == {
                 UNSTATED
             }  # training says nothing of it
-            told = OTHER not in known and name != HOST_CAMPAIGN and not unstated
-            like = list(known)
+            is_reported = OTHER not in levels_known and name != HOST_CAMPAIGN and not unstated
+            like = list(levels_known)
             if name != _SCALES:
                 like.append(UNSTATED)
-            for row in np.flatnonzero(~np.isin(levels, like)).tolist() if told else ():
+            for row in np.flatnonzero(~np.isin(levels, like)).tolist() if is_reported else ():
                 level = str(levels[row])
                 if level not in new:
                     unseen = f"{name} {level} was not in training"
-                    text = f"{unseen} ({few(known)})"
+                    text = f"{unseen} ({few(levels_known)})"
                     new[level] = remark(
-                        "unseen-level", text, unseen, category=name, level=level, known=known
+                        "unseen-level", text, unseen, category=name, level=level, known=levels_known
                     )
-                found.setdefault(row, []).append(new[level])
+                reasons_of_row.setdefault(row, []).append(new[level])
         for name, value in self.constant.items():
             now, said = self._column(name, context, words), dict[float, Remark]()
             other = np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)
@@ -162,7 +167,7 @@ class FeatureRecipe:
                         value=float(now[row]),
                         trained=value,
                     )
-                found.setdefault(row, []).append(said[now[row]])
+                reasons_of_row.setdefault(row, []).append(said[now[row]])
         for name, (twin, factor) in self.redundant.items():
             text = f"{name} is not {factor:.4g} x {twin} as in training"
             proportion = remark("was-proportional", text, feature=name, factor=factor, to=twin)
@@ -174,9 +179,9 @@ class FeatureRecipe:
             if name in OF_KERNEL_NAME:
                 other &= ~_nameless(context)
             for row in np.flatnonzero(other).tolist():
-                found.setdefault(row, []).append(proportion)
+                reasons_of_row.setdefault(row, []).append(proportion)
         reasons: list[tuple[Remark, ...]] = [()] * len(rows)
-        for row, why in found.items():
+        for row, why in reasons_of_row.items():
             reasons[row] = tuple(_first_three(why))
         return reasons
 
@@ -190,11 +195,11 @@ class FeatureRecipe:
     def knows(self, rows: pd.DataFrame) -> np.ndarray:
         """Return which rows are of kinds that training had: every category but those of the host's kernel."""
         context = Context(rows, self.host, self.target, self.metric)
-        known = np.ones(len(rows), dtype=bool)
+        usable = np.ones(len(rows), dtype=bool)
         for name, levels in self.levels.items():
             if _CATEGORY[name].needs != "measured" and OTHER not in levels:
-                known &= np.isin(context.once(name, _CATEGORY[name].compute), levels)
-        return known
+                usable &= np.isin(context.once(name, _CATEGORY[name].compute), levels)
+        return usable
 
     def describe(self) -> pd.DataFrame:
         """Return one row per column: name, unit, role, formula."""
@@ -364,11 +369,11 @@ def learn_matrix(
         if category.applies(context):
             words = category.compute(context)
             levels[category.name] = _levels(words, category.share)
-            known = _levelled(words, levels[category.name])
+            levelled = _levelled(words, levels[category.name])
             for level in levels[category.name] if len(levels[category.name]) > 1 else ():
                 name = f"{category.name}={level}"
                 columns[name], roles[name], units[name] = (
-                    (known == level).astype(float),
+                    (levelled == level).astype(float),
                     "category",
                     "0/1",
                 )
@@ -437,11 +442,11 @@ def _numerical(
     units: dict[str, str] = {}
     skipped: dict[str, str] = {}
     if context.metric == "duration_us":
-        own = ()
+        metrics = ()
     else:
-        own = (extra_metric(context.metric),)
+        metrics = (extra_metric(context.metric),)
     for feature in (
-        *own,
+        *metrics,
         *CATALOGUE,
         *(counter(name, context.has_host) for name in context.counters),
         *(own_column(name, host=context.has_host) for name in context.own_columns),
@@ -505,9 +510,9 @@ def _is_constant(values: np.ndarray) -> bool:
 
 def _redundant(columns: Mapping[str, np.ndarray]) -> dict[str, tuple[str, float]]:
     """Return the columns that are a positive multiple of an earlier one, with that one and the factor."""
-    names, found = list(columns), dict[str, tuple[str, float]]()
+    names, repeated = list(columns), dict[str, tuple[str, float]]()
     if not names:
-        return found
+        return repeated
     norms, count = [float(np.linalg.norm(columns[name])) for name in names], len(columns[names[0]])
     cosines = np.zeros((len(names), len(names)))  # 1 where two columns are proportional
     for first in range(0, count, _AT_ONCE):
@@ -520,6 +525,6 @@ def _redundant(columns: Mapping[str, np.ndarray]) -> dict[str, tuple[str, float]
         gap = np.abs(
             columns[names[late]] / norms[late] - columns[names[early]] / norms[early]
         ).max()
-        if names[early] not in found and names[late] not in found and gap < _SAME:
-            found[names[late]] = (names[early], norms[late] / norms[early])
-    return found
+        if names[early] not in repeated and names[late] not in repeated and gap < _SAME:
+            repeated[names[late]] = (names[early], norms[late] / norms[early])
+    return repeated

@@ -53,14 +53,14 @@ def constants_of(table: str) -> list[str]:
 
 def read_constants(text: str) -> dict[str, Constant]:
     """Return the constants of a TOML file by their names, ``table.name``, in the order of the file."""
-    found: dict[str, Constant] = {}
+    constants: dict[str, Constant] = {}
     for name, table in tomllib.loads(text).items():
         alone = "unit" in table or "same" in table
         if alone:
-            found |= {name: _read(table)}
+            constants |= {name: _read(table)}
         else:
-            found |= {f"{name}.{key}": _read(one) for key, one in table.items()}
-    return found
+            constants |= {f"{name}.{key}": _read(one) for key, one in table.items()}
+    return constants
 
 
 @cache

@@ -72,7 +72,7 @@ def others_named(name: str) -> list[str]:
     longer = [gpu.name for gpu in all_gpus() if _plain(gpu.name).startswith(f"{_plain(name)} ")]
     if meant is None or _plain(meant) == _plain(name):
         return []
-    return [known for known in longer if known != meant]
+    return [full for full in longer if full != meant]
 
 
 def find_gfx(gfx: str, cus: int | None = None) -> GPU:
@@ -96,7 +96,7 @@ def find_gfx(gfx: str, cus: int | None = None) -> GPU:
     close = difflib.get_close_matches(
         wanted, sorted({gpu.gfx for gpu in all_gpus()}), n=2, cutoff=0.6
     )
-    near = fit or of_gfx or [gpu for known in close for gpu in all_gpus() if gpu.gfx == known]
+    near = fit or of_gfx or [gpu for listed in close for gpu in all_gpus() if gpu.gfx == listed]
     raise UnknownGPUError(
         gfx if cus is None else f"{gfx} with {cus} CUs", [gpu.name for gpu in near][:5]
     )
@@ -125,10 +125,10 @@ def read_gpu(path: Path) -> GPU:
         raise DataError(
             f"based_on must be the name of a GPU in quotes, got {base_name!r}", source=where
         )
-    known = read_table(table, where)
-    if base_name is None and not known.get("peaks") and not FIGURES.keys() & known.keys():
+    described = read_table(table, where)
+    if base_name is None and not described.get("peaks") and not FIGURES.keys() & described.keys():
         raise DataError("has no figure: give some, or `based_on` a known GPU", source=where)
-    given: dict[str, Any] = {"name": path.stem, "sources": (path.name,), **known}
+    given: dict[str, Any] = {"name": path.stem, "sources": (path.name,), **described}
     if base_name is None:
         return of_ones_own(GPU(**given))
     try:
@@ -140,11 +140,13 @@ def read_gpu(path: Path) -> GPU:
         for item in fields(base)
         if item.name not in _NOT_INHERITED
     }
-    given["peaks"] = {**base.peaks, **known.get("peaks", {})}
+    given["peaks"] = {**base.peaks, **described.get("peaks", {})}
     given["sources"] = (*given["sources"], f"{base.name}: what the file does not give")
-    scaled = in_proportion(base, known)
-    told = [f"{name} in proportion to what the file gives of the links" for name in scaled]
-    given["note"] = "; ".join(words for words in (known.get("note", ""), *told) if words)
+    scaled = in_proportion(base, described)
+    scaled_links = [f"{name} in proportion to what the file gives of the links" for name in scaled]
+    given["note"] = "; ".join(
+        words for words in (described.get("note", ""), *scaled_links) if words
+    )
     whole: dict[str, Any] = {**inherited, **scaled, **given, "based_on": base.name}
     return of_ones_own(GPU(**whole))
 
@@ -162,9 +164,9 @@ def of_ones_own(gpu: GPU) -> GPU:
     canonical = _names().get(plain) or _names().get(_bare(plain))
     if canonical is None or gpu == _known()[canonical]:
         return gpu
-    known = _known()[canonical]
-    same_peaks = known.peaks.items() <= gpu.peaks.items()
-    published = [getattr(known, name) for name in FIGURES]
+    published_gpu = _known()[canonical]
+    same_peaks = published_gpu.peaks.items() <= gpu.peaks.items()
+    published = [getattr(published_gpu, name) for name in FIGURES]
     given = [getattr(gpu, name) for name in FIGURES]
     same_figures = all(old is None or old == new for old, new in zip(published, given, strict=True))
     if same_peaks and same_figures:
@@ -185,10 +187,10 @@ def in_proportion(gpu: GPU, changed: Mapping[str, Any]) -> dict[str, float]:
     if len(given) != 1:
         return {}
     (other,) = (name for name in _LINKS if name not in given)
-    own, others = getattr(gpu, given[0]), getattr(gpu, other)
-    if own is None or others is None:
+    ours, others = getattr(gpu, given[0]), getattr(gpu, other)
+    if ours is None or others is None:
         return {}
-    return {other: others * changed[given[0]] / own}
+    return {other: others * changed[given[0]] / ours}
 
 
 _MOST_BYTES = 2**20
@@ -256,10 +258,10 @@ def _find_known(name: str) -> GPU:
         ]
         if len(of_name) > 1:
             raise UnknownGPUError(name, of_name, several=True)
-        starts = [gpu for known, gpu in names.items() if bare and _bare(known).startswith(bare)]
+        starts = [gpu for full, gpu in names.items() if bare and _bare(full).startswith(bare)]
         alike = difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
         raise UnknownGPUError(
-            name, list(dict.fromkeys(starts or (names[known] for known in alike)))[:5]
+            name, list(dict.fromkeys(starts or (names[full] for full in alike)))[:5]
         )
     return _known()[canonical]
 

@@ -112,8 +112,8 @@ def _network(table: Mapping[str, Any], where: str) -> Network:
         raise DataError(f"{min(between)} needs node_gpus: how many GPUs share a node", source=where)
     if nodes is not None and ("network_gbs" not in table or nodes != int(nodes)):
         raise DataError("node_gpus must be a whole number, and needs network_gbs", source=where)
-    found = {_FIELDS[key]: float(value) for key, value in table.items() if key in _FIELDS}
-    return Network(node_gpus=None if nodes is None else int(nodes), **found)
+    sizes = {_FIELDS[key]: float(value) for key, value in table.items() if key in _FIELDS}
+    return Network(node_gpus=None if nodes is None else int(nodes), **sizes)
 
 
 def check_figure(figure: str, value: float) -> None:

@@ -110,10 +110,10 @@ def halvings(size: int) -> list[int]:
     >>> halvings(304)
     [19, 38, 76, 152, 304]
     """
-    found = [size]
-    while found[-1] % 2 == 0:
-        found.append(found[-1] // 2)
-    return found[::-1]
+    numbers = [size]
+    while numbers[-1] % 2 == 0:
+        numbers.append(numbers[-1] // 2)
+    return numbers[::-1]
 
 
 def _whole(count: int | None, share: Fraction) -> int | None:

@@ -171,9 +171,7 @@ def _read_peaks(outer: str, value: object, where: str) -> dict[str, float]:
     peaks: dict[str, float] = {}
     for key, number in value.items():
         if key not in PEAKS:
-            raise _unknown(
-                f"{outer}.{key}", [f"{outer}.{known}" for known in _keys_of(outer)], where
-            )
+            raise _unknown(f"{outer}.{key}", [f"{outer}.{full}" for full in _keys_of(outer)], where)
         if peak_path(key) != f"{outer}.{key}":
             raise DataError(
                 f"{outer}.{key} counts in {PEAKS[key].unit}: write {peak_path(key)}", source=where
@@ -206,9 +204,9 @@ def _read_figure(key: str, figure: Figure, value: object, where: str) -> float |
     return int(value)
 
 
-def _unknown(key: str, known: Iterable[str], where: str) -> DataError:
+def _unknown(key: str, allowed: Iterable[str], where: str) -> DataError:
     """Return the error for a key nobody knows, with the nearest that exist."""
-    close = difflib.get_close_matches(key, known, n=2, cutoff=0.6)
+    close = difflib.get_close_matches(key, allowed, n=2, cutoff=0.6)
     if close:
         hint = f"did you mean {' or '.join(close)}?"
     else:
@@ -424,10 +422,10 @@ class GPU:
         DataError
             If a key is unknown, its type wrong, a figure not above zero, or the name missing.
         """
-        known = read_table(table, where)
-        if "name" not in known:
+        described = read_table(table, where)
+        if "name" not in described:
             raise DataError("name is missing", source=where)
-        return cls(**known)
+        return cls(**described)
 
     def _repr_html_(self) -> str:
         figures = [

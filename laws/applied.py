@@ -67,10 +67,11 @@ def scaling_laws(
     laws = _with_more(SCALING.get(metric, {}), more, scaling=True)
     comparison = Comparison(host, target)
     if rows is not None and (comparison.is_many or comparison.has_many_hosts):
-        parts = [
-            (own, scaling_laws(metric, work.take(own), host_values[own], here, there, None, more))
-            for here, there, own in each_pair(rows, host, target)
-        ]
+        parts = []
+        for from_gpu, to_gpu, places in each_pair(rows, host, target):
+            part, values = work.take(places), host_values[places]
+            table = scaling_laws(metric, part, values, from_gpu, to_gpu, None, more)
+            parts.append((places, table))
         return _joined(parts, len(work), list(laws))
     ratios, notes = _table(
         work, {name: partial(law.ratio, host=host, target=target) for name, law in laws.items()}
@@ -78,7 +79,7 @@ def scaling_laws(
     return ratios.mul(host_values, axis=0), notes
 
 
-def own_laws(
+def laws_of_one(
     metric: str,
     work: Work,
     gpu: GPU,
@@ -90,13 +91,13 @@ def own_laws(
     ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`, and
     where the GPU is `hardware.Comparison.MANY` they name their own.
     """
-    if rows is not None and (found := sum_of_parts(metric, rows, gpu)) is not None:
-        return pd.DataFrame({SUM_OF_PARTS: found}, index=pd.RangeIndex(len(rows))), {}
+    if rows is not None and (total := sum_of_parts(metric, rows, gpu)) is not None:
+        return pd.DataFrame({SUM_OF_PARTS: total}, index=pd.RangeIndex(len(rows))), {}
     laws = _with_more(OF_ONE.get(metric, {}), more, scaling=False)
     if rows is not None and Comparison.of_target(gpu).is_many:
         parts = []
         for one, at in each_gpu(rows, gpu):
-            parts.append((at, own_laws(metric, work.take(at), one, None, more)))
+            parts.append((at, laws_of_one(metric, work.take(at), one, None, more)))
         return _joined(parts, len(work), list(laws))
     return _table(work, {name: partial(law, gpu=gpu) for name, law in laws.items()})
 
@@ -137,8 +138,8 @@ def _joined(
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return what laws say of parts of so many rows, by their positions, as of all; NaN in rows of no part."""
     laws, notes = pd.DataFrame(np.nan, pd.RangeIndex(count), names), dict[str, list[str]]()
-    for own, (part, lacking) in parts:
-        laws.iloc[own] = part.to_numpy()
+    for places, (part, lacking) in parts:
+        laws.iloc[places] = part.to_numpy()
         for name, why in lacking.items():
             notes.setdefault(name, []).append(why)
     return laws, {name: "; ".join(dict.fromkeys(why)) for name, why in notes.items()}
@@ -147,9 +148,9 @@ def _joined(
 def _table(
     work: Work, laws: Mapping[str, Callable[[Work], np.ndarray]]
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    found = {name: where_published(work, law) for name, law in laws.items()}
-    columns = {name: values for name, (values, _) in found.items()}
-    notes = {name: "; ".join(missing) for name, (_, missing) in found.items() if missing}
+    results = {name: where_published(work, law) for name, law in laws.items()}
+    columns = {name: values for name, (values, _) in results.items()}
+    notes = {name: "; ".join(missing) for name, (_, missing) in results.items() if missing}
     for name, values in columns.items():
         if name not in notes and (unknown := int((~np.isfinite(values)).sum())):
             notes[name] = f"the work of {unknown} of {counted(len(values), 'row')} is unknown"
@@ -183,8 +184,8 @@ def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
 def check_law(law: str) -> None:
     """Raise a ParameterError, with the nearest names, if no law of computation is called so."""
     if law not in OF_COMPUTATION:
-        known = nearest(law, OF_COMPUTATION)
-        raise ParameterError("compute_law", f"must be a law of computation, got {law!r}: {known}")
+        names = nearest(law, OF_COMPUTATION)
+        raise ParameterError("compute_law", f"must be a law of computation, got {law!r}: {names}")
 
 
 BANDWIDTH, KEPT = (

@@ -83,9 +83,9 @@ def overheads_of(
 
     ``overheads`` are by vendor, `OVERHEADS` by default.
     """
-    known = OVERHEADS if overheads is None else overheads
-    own, others = known.get(host.vendor), known.get(target.vendor)
-    return own or others or _NONE, others or own or _NONE
+    by_vendor = OVERHEADS if overheads is None else overheads
+    ours, others = by_vendor.get(host.vendor), by_vendor.get(target.vendor)
+    return ours or others or _NONE, others or ours or _NONE
 
 
 @dataclass(frozen=True)
@@ -153,12 +153,12 @@ class DeviceLaw(Law):
 
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return the ratio of the values on both devices, of work at the precisions that each of them runs."""
-        own, lacks = by_kind(runnable(rows.work, pair.host), lambda work: self(work, pair.host))
+        here, lacks = by_kind(runnable(rows.work, pair.host), lambda work: self(work, pair.host))
         others, lacks_too = by_kind(
             runnable(rows.work, pair.target), lambda work: self(work, pair.target)
         )
         with np.errstate(invalid="ignore", divide="ignore"):
-            ratio = others / own
+            ratio = others / here
         works = rows.known & np.isfinite(ratio) & (ratio > 0)
         why = chosen([~rows.known, given(lacks)], [rows.unknown, lacks], lacks_too)
         return Scaled(np.where(works, ratio, np.nan), filled("", rows), why)

@@ -62,13 +62,13 @@ def bounds(
     return Bounds(compute, moved / memory, lacks)
 
 
-def bounded(rows: Rows, own: Bounds, others: Bounds) -> Scaled:
+def bounded(rows: Rows, mine: Bounds, others: Bounds) -> Scaled:
     """Return the ratio of two rooflines."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = others.roofline_us / own.roofline_us
+        ratio = others.roofline_us / mine.roofline_us
     works = rows.known & np.isfinite(ratio)
     bound = np.where(works, others.names, "").astype(object)
-    why = chosen([~rows.known, given(own.missing)], [rows.unknown, own.missing], others.missing)
+    why = chosen([~rows.known, given(mine.missing)], [rows.unknown, mine.missing], others.missing)
     return Scaled(np.where(works, ratio, np.nan), bound, why)
 
 
@@ -191,12 +191,12 @@ def achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
     memory = memory_shares(pair.host, pair.target)
     matrix = reached(rows.work, pair.host, pair.target)
     gpus = (pair.host, pair.target)
-    found = []
+    both = []
     for gpu, share, part in zip(gpus, memory, matrix, strict=True):
-        found.append(
+        both.append(
             bounds(rows.work, gpu, matrix=part / stretch(rows.work, rows.op, gpu), memory=share)
         )
-    return found[0], found[1]
+    return both[0], both[1]
 
 
 def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
@@ -207,10 +207,10 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     the memory's. 1 for vector operators, rows of unknown work, and a GPU whose compute units are
     not published.
     """
-    found = np.ones(len(work))
+    factors = np.ones(len(work))
     rows = np.flatnonzero((work.unit == "matrix") & np.isfinite(work.flops))
     if gpu.cus is None or not len(rows):
-        return found
+        return factors
     part = work.take(rows)
     attends = np.isin(op[rows], FIXED_GRID)
     blocks = attends & (part.m >= QUERIES)
@@ -221,10 +221,10 @@ def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
     first = np.unique(code, return_index=True)[1]
     once = part.take(first)
     fixed, best = quantise(once, gpu.cus, (QUERIES, QUERIES)), best_tile(once, gpu.cus)
-    found[rows] = np.where(blocks[first], fixed.stretch, best.stretch)[code]
+    factors[rows] = np.where(blocks[first], fixed.stretch, best.stretch)[code]
     few = attends & ~blocks
-    found[rows[few]] = np.ceil(part.m[few] / SIDES[0]) * SIDES[0] / part.m[few]
-    return found
+    factors[rows[few]] = np.ceil(part.m[few] / SIDES[0]) * SIDES[0] / part.m[few]
+    return factors
 
 
 STREAMING = "hbm_copy"  # the measurement that stands for memory bandwidth: a copy that streams (BabelStream)
@@ -243,11 +243,11 @@ def memory_shares(host: GPU, target: GPU) -> tuple[float, float]:
 
 def matrix_shares(host: GPU, target: GPU, dtype: str) -> tuple[float, float]:
     """Return the part of the matrix peak that the best products of matrices reach on each device (see `shares`)."""
-    own = f"gemm_{dtype}"
-    found = shares(host, target, own) or shares(
+    metric = f"gemm_{dtype}"
+    pair = shares(host, target, metric) or shares(
         host, target, f"gemm_{_SAME_RATE.get(dtype, dtype)}"
     )
-    return found or (typical(own) or typical(MATRIX_PRODUCT) or 1.0,) * 2
+    return pair or (typical(metric) or typical(MATRIX_PRODUCT) or 1.0,) * 2
 
 
 def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
@@ -257,11 +257,11 @@ def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
     are. If only one device was measured, or each in another way, one share stands for both, the
     larger one of the host or else of the target: a ratio of two methods would measure the methods.
     """
-    own, others = _by_method(host, metric), _by_method(target, metric)
-    common = [method for method in own if method in others]
+    ours, others = _by_method(host, metric), _by_method(target, metric)
+    common = [method for method in ours if method in others]
     if common:
-        return own[common[0]], others[common[0]]
-    either = own or others
+        return ours[common[0]], others[common[0]]
+    either = ours or others
     if either:
         return (max(either.values()),) * 2
     return None
@@ -270,11 +270,11 @@ def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
 @cache
 def typical(metric: str) -> float | None:
     """Return the median share over all measurements of all GPUs; None where there is none."""
-    found = [
+    shares_measured = [
         share for gpu in all_gpus() for row in _rows(gpu.name, metric) if (share := row.share(gpu))
     ]
-    if found:
-        return float(np.median(found))
+    if shares_measured:
+        return float(np.median(shares_measured))
     return None
 
 
@@ -288,8 +288,8 @@ def reached(work: Work, host: GPU, target: GPU) -> tuple[FloatArray, FloatArray]
         matrix_shares(host, target, dtype) if unit == "matrix" else (1.0, 1.0)
         for dtype, unit in kinds
     ]
-    found = np.array(pairs, dtype=float).reshape(-1, 2)[codes]
-    return found[:, 0], found[:, 1]
+    pairs_of_row = np.array(pairs, dtype=float).reshape(-1, 2)[codes]
+    return pairs_of_row[:, 0], pairs_of_row[:, 1]
 
 
 def ceiling_tflops(gpu: GPU, dtype: str) -> float:
@@ -304,12 +304,12 @@ def streaming_gbs(gpu: GPU) -> float:
 
 def _by_method(gpu: GPU, metric: str) -> dict[str, float]:
     """Return the shares of a device by method, the largest of each: its own, or of the one it is based on."""
-    found: dict[str, float] = {}
+    by_method: dict[str, float] = {}
     for row in _rows(gpu.measured_name, metric):
         share = row.share(find(row.gpu))
         if share and row.confidence != LOW:
-            found[row.method] = max(share, found.get(row.method, 0.0))
-    return found
+            by_method[row.method] = max(share, by_method.get(row.method, 0.0))
+    return by_method
 
 
 def _rows(name: str, metric: str) -> list[Ceiling]:

@@ -68,14 +68,14 @@ class Flops(DeviceLaw):
         """Return the ratio where FLOPs count."""
         counts = rows.known & (np.nan_to_num(rows.work.flops) > 0)
         counts &= (rows.work.unit == MATRIX) | np.isin(rows.op_class, WITH_FLOPS)
-        own, lacks = by_kind(runnable(rows.work, pair.host), lambda work: peaks(work, pair.host))
+        here, lacks = by_kind(runnable(rows.work, pair.host), lambda work: peaks(work, pair.host))
         others, lacks_too = by_kind(
             runnable(rows.work, pair.target), lambda work: peaks(work, pair.target)
         )
         why = chosen(
             [~rows.known, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too
         )
-        return Scaled(np.where(counts, own / others, np.nan), filled(COMPUTE, rows), why)
+        return Scaled(np.where(counts, here / others, np.nan), filled(COMPUTE, rows), why)
 
 
 FLOPS = Flops()
@@ -98,15 +98,15 @@ class UniformFlops(Law):
         dtype = max(
             names, key=lambda name: float(rows.host_us[matrix & (rows.work.dtype == name)].sum())
         )
-        found, why = np.nan, None
+        ratio, why = np.nan, None
         try:
-            own, others = (gpu.peak_tflops(run_as(dtype, gpu)) for gpu in (pair.host, pair.target))
-            found = own / others
+            here, others = (gpu.peak_tflops(run_as(dtype, gpu)) for gpu in (pair.host, pair.target))
+            ratio = here / others
         except NotPublishedError as error:
             why = error.remark
         except DataError as error:  # products of integers that no GPU has a unit for
             why = no_unit(error)
-        return Scaled(np.full(len(rows), found), filled(COMPUTE, rows), filled(why, rows))
+        return Scaled(np.full(len(rows), ratio), filled(COMPUTE, rows), filled(why, rows))
 
 
 FLOPS_UNIFORM = UniformFlops()
@@ -217,8 +217,8 @@ class Affine(Law):
 
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return ``t' / t``."""
-        own, others = achieved(rows, pair)
-        law, memory = bounded(rows, own, others), BANDWIDTH.scaled(rows, pair)
+        mine, others = achieved(rows, pair)
+        law, memory = bounded(rows, mine, others), BANDWIDTH.scaled(rows, pair)
         fixed, fixed_there = (one.fixed_us(rows.queued) for one in pair.fixed)
         kept = np.minimum(fixed, rows.host_us)
         began = np.where(
@@ -227,13 +227,13 @@ class Affine(Law):
         blind = np.isnan(law.factor) & ~rows.known & (rows.direction == "")
         shares = memory_shares(pair.host, pair.target)
         with np.errstate(divide="ignore", invalid="ignore"):  # a kernel that is all fixed time
-            share = np.minimum(own.roofline_us / (rows.host_us - kept), 1.0)
+            share = np.minimum(mine.roofline_us / (rows.host_us - kept), 1.0)
         explained = share**self.power
         explained = np.where(blind, BLIND_SHARE, explained)
         rates = np.where(blind, memory.factor * shares[0] / shares[1], law.factor)
         clocks, missing = ratio(pair.host, pair.target, "boost_mhz")
         factor = explained * rates + (1 - explained) * (1.0 if missing else clocks)
-        waits = np.maximum(own.roofline_us, others.roofline_us) < LAUNCH_FLOOR_US
+        waits = np.maximum(mine.roofline_us, others.roofline_us) < LAUNCH_FLOOR_US
         bound = np.where(waits, LATENCY, law.bound).astype(object)
         return Scaled((began + (rows.host_us - kept) * factor) / rows.host_us, bound, law.why)
 

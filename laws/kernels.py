@@ -44,14 +44,14 @@ class Product(DeviceLaw):
 
     def __call__(self, work: Work, gpu: GPU) -> FloatArray:
         """Return the time of matrix products, microseconds."""
-        found = np.empty(len(work))
+        times = np.empty(len(work))
         codes, kinds = work.kinds()
         for code, (dtype, _) in enumerate(kinds):
             part = work.take(rows := np.flatnonzero(codes == code))
-            found[rows] = product_law(gpu, dtype).work_us(
+            times[rows] = product_law(gpu, dtype).work_us(
                 part.flops, part.bytes, part.batch * part.m * part.n
             )
-        return found
+        return times
 
 
 PRODUCT = Product()

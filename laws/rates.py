@@ -28,11 +28,11 @@ def each_gpu(rows: pd.DataFrame, target: GPU) -> list[tuple[GPU, NDArray[np.intp
     if not Comparison.of_target(target).is_many:
         return [(target, np.arange(len(rows)))]
     codes, names = pd.factorize(rows["device"].to_numpy(dtype=object))
-    known = {gpu.name: gpu for gpu in all_gpus()}
+    by_name = {gpu.name: gpu for gpu in all_gpus()}
     return [
-        (known[name], np.flatnonzero(codes == code))
+        (by_name[name], np.flatnonzero(codes == code))
         for code, name in enumerate(names)
-        if name in known
+        if name in by_name
     ]
 
 
@@ -47,8 +47,8 @@ def on_each(
     if not Comparison.of_target(target).is_many:
         return formula(work, target)
     values = np.full(len(work), otherwise, dtype=float if isinstance(otherwise, float) else object)
-    for gpu, own in each_gpu(rows, target):
-        values[own] = formula(work.take(own), gpu)
+    for gpu, places in each_gpu(rows, target):
+        values[places] = formula(work.take(places), gpu)
     return values
 
 
@@ -72,12 +72,12 @@ def each_pair(
     As `each_gpu`; where the host is `hardware.Comparison.MANY`, it is the GPU of the catalogue
     that `HOST_DEVICE` names.
     """
-    sides, found = each_gpu(rows, target), []
-    for own, there in each_gpu(rows_of_hosts(rows, host), host):
+    sides, pairs = each_gpu(rows, target), []
+    for first, second in each_gpu(rows_of_hosts(rows, host), host):
         for gpu, here in sides:
-            if len(both := np.intersect1d(there, here, assume_unique=True)):
-                found.append((own, gpu, both))
-    return found
+            if len(both := np.intersect1d(second, here, assume_unique=True)):
+                pairs.append((first, gpu, both))
+    return pairs
 
 
 def peaks(work: Work, gpu: GPU) -> FloatArray:

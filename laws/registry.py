@@ -41,5 +41,5 @@ def law(name: str) -> Law:
     ('peak_tflops', 'memory_bw_gbs')
     """
     module, _, attribute = LAWS[name].rpartition(".")
-    found: Law = getattr(import_module(f".{module}", __package__), attribute)
-    return found
+    loaded: Law = getattr(import_module(f".{module}", __package__), attribute)
+    return loaded

@@ -151,8 +151,8 @@ class Steps:
         ttft = np.sum([*self.ttft.values()], axis=0)
         whole = ttft + (answer - 1.0) * tpot
         users = np.exp2(self.traits["log2.concurrency"])
-        found = {"tpot_ms": tpot, "ttft_ms": ttft, "duration_us": whole * 1e3}
-        return (found | {"output_tokens_per_s": users * answer / whole * 1e3}).get(metric)
+        values = {"tpot_ms": tpot, "ttft_ms": ttft, "duration_us": whole * 1e3}
+        return (values | {"output_tokens_per_s": users * answer / whole * 1e3}).get(metric)
 
 
 def steps(
@@ -326,12 +326,12 @@ def _release(word: str) -> float:
     >>> _release("1.2.0rc6"), _release("v0.19"), _release("nightly")
     (10200.0, 1900.0, 0.0)
     """
-    found = _NUMBERED.match(word)
-    if found:
+    match = _NUMBERED.match(word)
+    if match:
         return float(
             sum(
                 int(part or 0) * 100**place
-                for part, place in zip(found.groups(), (2, 1, 0), strict=True)
+                for part, place in zip(match.groups(), (2, 1, 0), strict=True)
             )
         )
     return 0.0
@@ -343,10 +343,10 @@ def _rates(frame: pd.DataFrame, own: GPU | None) -> tuple[FloatArray, ...]:
     weights = texts(frame, "dtype_b")
     keys = pd.MultiIndex.from_arrays([devices, formats, weights])
     codes, levels = keys.factorize()
-    found = np.array(
+    figures = np.array(
         [_figures(str(d), str(a), str(b), own) for d, a, b in levels], dtype=np.float64
     ).reshape(-1, 5)
-    return tuple(found[codes].T)
+    return tuple(figures[codes].T)
 
 
 def _figures(device: str, a: str, b: str, own: GPU | None) -> tuple[float, ...]:
@@ -376,8 +376,8 @@ def _catalogue() -> dict[str, GPU]:
     return {gpu.name: gpu for gpu in all_gpus()}
 
 
-def known(found: Steps) -> BoolArray:
+def known(parts: Steps) -> BoolArray:
     """Return which rows have every part."""
     return np.isfinite(
-        np.sum([*found.tpot.values(), *found.ttft.values(), *found.traits.values()], axis=0)
+        np.sum([*parts.tpot.values(), *parts.ttft.values(), *parts.traits.values()], axis=0)
     )

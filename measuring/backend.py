@@ -272,8 +272,8 @@ class Backend:
         if not self.is_gpu:
             return last_level_cache_bytes()
         word = canonical_device(self.gpu_name)[0]
-        known = next((gpu for gpu in all_gpus() if gpu.name == word), None)
-        sizes = [getattr(known, key, None) for key in ("llc_mb", "l2_mb")]
+        gpu = next((gpu for gpu in all_gpus() if gpu.name == word), None)
+        sizes = [getattr(gpu, key, None) for key in ("llc_mb", "l2_mb")]
         reported = int(
             getattr(self.torch.cuda.get_device_properties(self.index), "L2_cache_size", 0)
         )
@@ -474,8 +474,10 @@ def _follow(rank: int, ranks: int, address: str, gpu: bool, pipe: Connection) ->
             if message == _GO:
                 calls[-1]()
             else:
-                told = json.loads(message)
-                calls = [collective(Operands(backend, told["seed"] + rank), told["row"], ranks)]
+                request = json.loads(message)
+                calls = [
+                    collective(Operands(backend, request["seed"] + rank), request["row"], ranks)
+                ]
     torch.distributed.destroy_process_group()
 
 

@@ -199,8 +199,8 @@ class InlineTimes:
     @property
     def about(self) -> dict[str, Any]:
         """What stands beside the table as JSON: the device, the calls, and what timing them cost."""
-        told = ("device", "calls", "warmup", "overhead_us", "overhead_share")
-        return {"schema": SCHEMA, "what": "inline", **{name: getattr(self, name) for name in told}}
+        names = ("device", "calls", "warmup", "overhead_us", "overhead_share")
+        return {"schema": SCHEMA, "what": "inline", **{name: getattr(self, name) for name in names}}
 
     def _read(self) -> tuple[pd.DataFrame, float]:
         """Return the table of all calls so far and the share of the overhead; marks are read once."""
@@ -228,12 +228,12 @@ class InlineTimes:
         us = np.array(
             [np.nan if end is None else self._clock.us(begin, end) for begin, end in marks]
         )
-        own, inside = us.copy(), np.zeros(len(us))
+        self_us, inside = us.copy(), np.zeros(len(us))
         for place in range(len(us) - 1, -1, -1):  # what is enclosed began later
             if (parent := self._parent[place]) >= 0:
-                own[parent] -= np.nan_to_num(us[place])
+                self_us[parent] -= np.nan_to_num(us[place])
                 inside[parent] += 1 + inside[place]
-        frame = pd.DataFrame({"us": us, "self_us": own, "inside": inside})
+        frame = pd.DataFrame({"us": us, "self_us": self_us, "inside": inside})
         keys = list(self._keys)
         frame["key"] = pd.Series([keys[number] for number in self._key], dtype=object)
         frame["name"] = [keys[number][0] for number in self._key]
@@ -242,15 +242,15 @@ class InlineTimes:
 
     def _row(self, key: Any, calls: pd.DataFrame) -> dict[str, Any]:
         name, signature = key
-        found = _operator(self._modules.get(name), signature)
-        if found:
-            known = (*OPS[found["op"]].dims, *DTYPE_COLUMNS)
+        operator = _operator(self._modules.get(name), signature)
+        if operator:
+            columns = (*OPS[operator["op"]].dims, *DTYPE_COLUMNS)
         else:
-            known = ()
-        if found:
+            columns = ()
+        if operator:
             what = {
-                "op": found["op"],
-                **{one: found[one] for one in known if found.get(one, "") != ""},
+                "op": operator["op"],
+                **{one: operator[one] for one in columns if operator.get(one, "") != ""},
             }
         else:
             what = {}
@@ -334,18 +334,18 @@ def _device_of(torch: Any, model: Any, word: str | None) -> Any:
     default = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         if held is not None:
-            found = held.device
+            device = held.device
         else:
-            found = torch.device(word or default)
+            device = torch.device(word or default)
     except RuntimeError:
         raise ParameterError("device", f"must be cpu, or a GPU as cuda:0, got {word!r}") from None
-    if found.type not in ("cpu", "cuda") or (
-        found.type == "cuda" and not torch.cuda.is_available()
+    if device.type not in ("cpu", "cuda") or (
+        device.type == "cuda" and not torch.cuda.is_available()
     ):
         raise ParameterError(
-            "device", f"must be cpu, or a GPU of this machine as cuda:0, got {found}"
+            "device", f"must be cpu, or a GPU of this machine as cuda:0, got {device}"
         )
-    return found
+    return device
 
 
 def _signature(inputs: Any) -> Signature | None:

@@ -240,8 +240,10 @@ def parse_reading(printed: str) -> Reading:
 
     Raises DataError: the output is none of those that `power_log` knows.
     """
-    told = power_log(printed, "reading", powerless=True).iloc[0]
-    return {name: float(told[name]) for name in STATE if name in told and pd.notna(told[name])}
+    reading = power_log(printed, "reading", powerless=True).iloc[0]
+    return {
+        name: float(reading[name]) for name in STATE if name in reading and pd.notna(reading[name])
+    }
 
 
 _QUERY, _LINES = "--query-gpu=clocks.sm,temperature.gpu,", ("--format=csv", "-i", "{gpu}")

@@ -193,17 +193,17 @@ def record(
     else:
         listed = read_shapes(kernels, rename=rename)
         if listed.foreign:
-            told = (
+            problem = (
                 f"no kernel has a column {listed.foreign}: rename it (dtype_a, m, n, k, ...) or "
                 "leave it out"
             )
-            raise DataError(told, source=str(kernels))
+            raise DataError(problem, source=str(kernels))
         if lost := [
             *(f"{one['source']}: {one['reason']} {one['detail']}" for one in listed.refused),
             *listed.repeated,
         ]:
-            told = f"{counted(len(lost), 'kernel')} would not be recorded; first: {lost[0]}"
-            raise DataError(told, source=str(kernels))
+            problem = f"{counted(len(lost), 'kernel')} would not be recorded; first: {lost[0]}"
+            raise DataError(problem, source=str(kernels))
         rows = listed.rows
     if interleaved and len(rows) < 2:
         raise ParameterError(
@@ -219,11 +219,11 @@ def record(
             or len({*blocks}) < len(blocks)
             or not {*one} <= {*range(1, len(rows) + 1)}
         ):
-            told = (
+            problem = (
                 f"must be two or more of the kernels 1 to {len(rows)}, each in one place, got "
                 f"{_written(one)}"
             )
-            raise ParameterError("sequence", told)
+            raise ParameterError("sequence", problem)
         turns.append(tuple(place - 1 for place in one))
     rig, about = _rig(logger, interval, device, seed)
     settings = {
@@ -337,11 +337,11 @@ class _Course:
             if place < len(self.protocols) and made == self.protocols[place].runs:
                 continue
             if place < len(self.protocols):
-                known = self.protocols[place]
+                protocol = self.protocols[place]
             else:
-                known = None
-            self.rig.use(*self._kernels(place, 1 if known is None else known.repeats))
-            chosen = known or self._chosen(place)
+                protocol = None
+            self.rig.use(*self._kernels(place, 1 if protocol is None else protocol.repeats))
+            chosen = protocol or self._chosen(place)
             for run in range(made, chosen.runs):
                 self._tell(f"{chosen.kernel}, run {run + 1}")
                 self._made += 1
@@ -609,7 +609,7 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
         log["limit_w"] = course.rig.limit_w
     kernels = pd.DataFrame(
         [
-            _known(row, one, course.rig.gpu_name)
+            _labels(row, one, course.rig.gpu_name)
             for row, one in zip(course.rows, course.protocols, strict=False)
         ]
     )
@@ -619,23 +619,28 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
     for name, table in tables.items():
         with whole_file(out / name) as path:
             table.to_csv(path, index=False)
-    told = {
+    content = {
         **MADE_BY,
         "schema": 1,
         **settings,
         "kernels": [asdict(one) for one in course.protocols],
     }
     with whole_file(out / RECORD) as path:
-        path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return len(readings), bool(len(pairs))
 
 
-def _known(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
+def _labels(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
     """Return what `power.lessons` asks of a kernel; of a GPU or an operator that is not known, less."""
-    told = {"kernel": protocol.kernel, "launches": protocol.repeats}
+    labels = {"kernel": protocol.kernel, "launches": protocol.repeats}
     if row["op"] == "collective":
         alike = described({name: value for name, value in row.items() if name != "message_bytes"})
-        return {**told, "class": COMMUNICATION, "bytes": row["message_bytes"], "collective": alike}
+        return {
+            **labels,
+            "class": COMMUNICATION,
+            "bytes": row["message_bytes"],
+            "collective": alike,
+        }
     work = work_of(pd.DataFrame([row]))
     try:
         balance = float(machine_balance(work, find(gpu_name))[0])
@@ -643,7 +648,7 @@ def _known(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
         balance = math.nan
     facts = Facts(flops=float(work.flops[0]), bytes=float(work.bytes[0]), balance=balance)
     return {
-        **told,
+        **labels,
         "class": facts.bound,
         "flops": facts.flops,
         "bytes": facts.bytes,

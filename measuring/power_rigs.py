@@ -144,13 +144,15 @@ class Sampler:
         while not self._stop.is_set():
             begun, started = self._clock(), time.monotonic()
             try:
-                told = self._read()
+                readings = self._read()
             except Exception as error:  # whatever it is, the thread that waits for readings says it
                 self._error = one_line(error)
                 return
             with self._lock:
                 self._readings += (
-                    told if isinstance(told, list) else [((begun + self._clock()) // 2, told)]
+                    readings
+                    if isinstance(readings, list)
+                    else [((begun + self._clock()) // 2, readings)]
                 )
             self._stop.wait(max(self._period_s - (time.monotonic() - started), 0.0))
 
@@ -160,10 +162,10 @@ def smi_power(tool: Tool, gpu: str) -> float:
 
     Raises DataError, OSError, SubprocessError: it reports none, cannot be started or fails.
     """
-    told = parse_reading(output_of(tool.command(gpu), partial(time.sleep, 0.002)))
-    if "power_w" not in told:
+    reading = parse_reading(output_of(tool.command(gpu), partial(time.sleep, 0.002)))
+    if "power_w" not in reading:
         raise DataError(f"{tool.name} reports no power of GPU {gpu}")
-    return told["power_w"]
+    return reading["power_w"]
 
 
 def nvml_power(identifier: str) -> Callable[[], Power]:
@@ -220,10 +222,10 @@ def amdsmi_power(index: int) -> Callable[[], float]:
     try:
         amdsmi.amdsmi_init()
         gpu = amdsmi.amdsmi_get_processor_handles()[index]
-        told = amdsmi.amdsmi_get_power_info(gpu)
+        info = amdsmi.amdsmi_get_power_info(gpu)
     except (amdsmi.AmdSmiException, IndexError) as error:
         raise DataError(f"amdsmi does not read GPU {index}: {one_line(error)}") from error
-    key = next((name for name in _WATTS if isinstance(told.get(name), int | float)), None)
+    key = next((name for name in _WATTS if isinstance(info.get(name), int | float)), None)
     if key is None:
         raise DataError(f"amdsmi reports no power of GPU {index}: try the logger {HWMON}")
     return lambda: float(amdsmi.amdsmi_get_power_info(gpu)[key])
@@ -248,8 +250,8 @@ def hwmon_power(bus: str, folder: Path = DRM) -> Callable[[], float]:
 
 def _bus(backend: Backend) -> str:
     """Return the PCI address of a GPU as Linux writes it."""
-    found = backend.torch.cuda.get_device_properties(backend.index)
-    numbers = [getattr(found, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
+    properties = backend.torch.cuda.get_device_properties(backend.index)
+    numbers = [getattr(properties, f"pci_{name}_id", None) for name in ("domain", "bus", "device")]
     if None in numbers:
         raise DataError(
             "PyTorch does not say at which PCI address the GPU is: update it, or take the logger "

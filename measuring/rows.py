@@ -468,7 +468,7 @@ def read_shapes(
             notes = notes
     chosen = operators(families) if families else None
     rows, refused = list[Row](), []
-    known, repeated = set[tuple[tuple[str, Any], ...]](), list[str]()
+    keys, repeated = set[tuple[tuple[str, Any], ...]](), list[str]()
     kernels = {*DIMENSIONS, *WORDS, *_TAKEN}
     foreign = few(name for name in map(str, frame) if name.lower() in given and name not in kernels)
     for cells in frame.to_dict("records"):
@@ -488,10 +488,10 @@ def read_shapes(
             else:
                 row |= _parameters(named, given - set(row), function)
             key = tuple(sorted(row.items()))
-            if key in known:
+            if key in keys:
                 repeated.append(f"{cells['source']} repeats another row")
             else:
-                known.add(key)
+                keys.add(key)
                 rows.append(row)
     if not rows:
         raise DataError(
@@ -591,10 +591,10 @@ class UserFunction:
 
     def build(self, backend: Backend, seed: int, row: Row) -> Call:
         """Return the call to time. Raises DataError: the function needs an argument that the row does not have."""
-        known = {**row, "device": backend.word, "seed": seed}
+        values = {**row, "device": backend.word, "seed": seed}
         arguments = {
             n: v
-            for n, v in known.items()
+            for n, v in values.items()
             if n in self._parameters or (self._takes_all and n in row)
         }
         lacking = [

@@ -298,15 +298,15 @@ class Session:
         `MOST_VISITS` times in each pass. `progress` is told ``(done, total, label, eta_seconds)``.
         """
         course = _Course(self.clock, budget_seconds, progress)
-        known = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
-        todo = [step for step in self.plan.steps() if step not in known]
+        taken = {(entry["pass"], entry["round"], entry["row"]) for entry in self.visits}
+        todo = [step for step in self.plan.steps() if step not in taken]
         self.ended, self.lost, self.limits_s = DONE, "", None
         try:
             self.ended = self._course(todo, len(self.plan) - len(todo), len(todo), course)
             for turn in range(self.plan.rule.rounds + 1, MOST_VISITS + 1):
                 if self.ended != DONE or budget_seconds is None:
                     return
-                todo = [step for step in self._further(turn) if step not in known]
+                todo = [step for step in self._further(turn) if step not in taken]
                 shares = len(todo) * (MOST_VISITS + 1 - turn)
                 ended = self._course(
                     todo, len(self.visits) // len(self.plan.devices), shares, course
@@ -327,8 +327,8 @@ class Session:
             rule = self.plan.rule
             if left is not None:  # the visit of each device takes its part of the step's share
                 seconds = left / (shares - done) / len(self.plan.devices)
-                least, most = self.limits_s or (seconds, seconds)
-                self.limits_s = min(least, seconds), max(most, seconds)
+                least, highest = self.limits_s or (seconds, seconds)
+                self.limits_s = min(least, seconds), max(highest, seconds)
                 rule = replace(
                     rule, seconds=seconds, least_seconds=min(rule.least_seconds, seconds)
                 )
@@ -506,10 +506,11 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     rows = pd.DataFrame([plan.rows[int(index)] for index in firsts["row"]])
     named = {}
     if plan.function:  # with the parameters that it had: another block size is another kernel
-        told = [parameters(plan.rows[int(index)]).items() for index in firsts["row"]]
+        columns_of_rows = [parameters(plan.rows[int(index)]).items() for index in firsts["row"]]
         named = {
             "kernel": [
-                " ".join([plan.function, *(f"{key}={value}" for key, value in one)]) for one in told
+                " ".join([plan.function, *(f"{key}={value}" for key, value in one)])
+                for one in columns_of_rows
             ]
         }
     by_row = frame.groupby(order)
@@ -586,10 +587,10 @@ def doubts(table: pd.DataFrame) -> list[Remark]:
         ("launches-late", table["late_share"], LATE, late),
         ("clock-in-samples", table["clock_share"], CLOCK, clock),
     )
-    found = []
+    remarks = []
     for code, values, limit, text in cases:
         if rows := int(values.gt(limit).sum()):
-            found.append(
+            remarks.append(
                 remark(
                     code,
                     f"{rows} of {len(table)} rows {text}",
@@ -598,7 +599,7 @@ def doubts(table: pd.DataFrame) -> list[Remark]:
                     limit=limit,
                 )
             )
-    return found
+    return remarks
 
 
 def check_table_path(out: Path, *, resume: bool = False) -> None:

@@ -383,15 +383,15 @@ def row_statistics(
         .where(alone, np.maximum(pooled["upper"], between["upper"]))
         .clip(lower=duration)
     )
-    known = duration.gt(0) & low.notna() & high.notna()
+    has_interval = duration.gt(0) & low.notna() & high.notna()
     return pd.DataFrame(
         {
             "duration_us": duration.round(4),
             "spread_us": pooled["mad"].where(pooled["n"] > 1).round(4),
             "repeats": pooled["n"],
             "outliers": pd.Series(sizes).groupby(numbers).sum() - pooled["n"],
-            "interval_low_us": low.where(known).round(4),
-            "interval_high_us": high.where(known).round(4),
+            "interval_low_us": low.where(has_interval).round(4),
+            "interval_high_us": high.where(has_interval).round(4),
         }
     )
 

@@ -149,8 +149,8 @@ def load(folder: Path) -> Artifact:
     manifest = _read_manifest(folder / MANIFEST)
     path = folder / ESTIMATOR
     data = plain_content(path, persistence.MOST_BYTES, "train again")
-    most = manifest["estimator"]["unpacked_bytes"]
-    artifact = Artifact(persistence.from_bytes(data, str(path), most), manifest)
+    unpacked_bytes = manifest["estimator"]["unpacked_bytes"]
+    artifact = Artifact(persistence.from_bytes(data, str(path), unpacked_bytes), manifest)
     _check_probes(artifact, folder)
     return artifact
 
@@ -269,8 +269,8 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
             manifest["versions"], dict
         ):
             yield "its features have no names, or its packages no versions"
-        most = manifest["estimator"]["unpacked_bytes"]
-        if type(most) is not int or most < 0:
+        unpacked_bytes = manifest["estimator"]["unpacked_bytes"]
+        if type(unpacked_bytes) is not int or unpacked_bytes < 0:
             yield "its estimator has no size"
         rows = np.array(manifest["probes"]["rows"], dtype=float)
         predictions = np.array(manifest["probes"]["predictions"], dtype=float)

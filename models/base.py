@@ -128,11 +128,11 @@ class Memo:
         self, kind: Hashable, rows: tuple[np.ndarray, ...], make: Callable[[], Result]
     ) -> Result:
         """Return what is known of this kind on equal rows, or make it; the rows must not be written to afterwards."""
-        known, found = self._kept.get(kind, ((), None))
-        if not known or not all(_same(a, b) for a, b in zip(known, rows, strict=True)):
-            found = make()
-            self._kept[kind] = rows, found
-        return found
+        rows_kept, result = self._kept.get(kind, ((), None))
+        if not rows_kept or not all(_same(a, b) for a, b in zip(rows_kept, rows, strict=True)):
+            result = make()
+            self._kept[kind] = rows, result
+        return result
 
     def of_fit(
         self, estimator: BaseEstimator, X: Any, y: Any, groups: Any, make: Callable[[], Result]
@@ -183,15 +183,17 @@ def fit(
     with one memo have the same campaigns.
     """
     prefix, last = _last_step(estimator)
-    known = inspect.signature(last.fit).parameters
-    if sample_weight is not None and "sample_weight" not in known:
+    parameters = inspect.signature(last.fit).parameters
+    if sample_weight is not None and "sample_weight" not in parameters:
         raise ValueError(
             f"{type(last).__name__} cannot weight its rows: use a model whose fit takes "
             "sample_weight"
         )
     given = {"groups": groups, "sample_weight": sample_weight, "memo": memo, "campaigns": campaigns}
     extra = {
-        prefix + key: value for key, value in given.items() if value is not None and key in known
+        prefix + key: value
+        for key, value in given.items()
+        if value is not None and key in parameters
     }
     if memo is None or sample_weight is not None:
         return estimator.fit(X, y, **extra)
@@ -296,12 +298,16 @@ _FINDING = threading.Lock()
 @functools.cache
 def _blas() -> tuple[_BlasOfProcess, ThreadpoolController]:
     """Return the BLAS libraries limited for the whole process, and those limited for each thread (OpenMP)."""
-    found = ThreadpoolController().select(user_api="blas")
+    libraries = ThreadpoolController().select(user_api="blas")
     of_thread = [
-        each for each in found.lib_controllers if getattr(each, "threading_layer", "") == "openmp"
+        each
+        for each in libraries.lib_controllers
+        if getattr(each, "threading_layer", "") == "openmp"
     ]
-    of_process = [each for each in found.lib_controllers if each not in of_thread]
-    return _BlasOfProcess(of_process), found.select(filepath=[each.filepath for each in of_thread])
+    of_process = [each for each in libraries.lib_controllers if each not in of_thread]
+    return _BlasOfProcess(of_process), libraries.select(
+        filepath=[each.filepath for each in of_thread]
+    )
 
 
 def one_blas_thread(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -436,7 +442,7 @@ def nested(fitted: Any) -> Iterator[Any]:
         if steps:
             fitted = steps[-1][1]
         else:
-            fitted = next((found for found in inner if found is not None), None)
+            fitted = next((part for part in inner if part is not None), None)
 
 
 def selected_features(fitted: Any) -> list[str] | None:

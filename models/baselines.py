@@ -232,9 +232,9 @@ def _nearest_line(rows: np.ndarray) -> np.ndarray:
     """Return the a and b >= 0 that minimise ``sum_i |1 - a rows[0, i] - b rows[1, i]|``."""
     count = rows.shape[1]
     if count <= WHOLE:
-        found = _line_of(rows, np.zeros(2))
-        assert found is not None  # d = 0 meets every constraint
-        return found
+        nearest = _line_of(rows, np.zeros(2))
+        assert nearest is not None  # d = 0 meets every constraint
+        return nearest
     some = (
         np.linspace(0, count - 1, WHOLE).round().astype(int)
     )  # of rows sorted by their times: of all lengths
@@ -292,17 +292,19 @@ def fit_terms(terms: np.ndarray, y: np.ndarray) -> np.ndarray:
     scale = relative.max(axis=0)
     used = scale > 0
     relative, scale = relative[:, used] / scale[used], scale[used]
-    found, weights = np.zeros(used.sum()), np.ones(len(y))
+    weights_of_terms, weights = np.zeros(used.sum()), np.ones(len(y))
     for _ in range(ITERATIONS):
         # normal equations: (n_terms, n_terms) instead of (n_samples, n_terms)
         root = np.linalg.cholesky(
             (relative * weights[:, None]).T @ relative + 1e-12 * weights.sum() * np.eye(len(scale)),
             upper=True,
         )
-        found, _ = nnls(root, np.linalg.solve(root.T, (relative * weights[:, None]).sum(axis=0)))
-        weights = 1.0 / np.maximum(np.abs(relative @ found - 1.0), SMALLEST)
+        weights_of_terms, _ = nnls(
+            root, np.linalg.solve(root.T, (relative * weights[:, None]).sum(axis=0))
+        )
+        weights = 1.0 / np.maximum(np.abs(relative @ weights_of_terms - 1.0), SMALLEST)
     coefficients = np.zeros(len(used))
-    mantissa, exponent = np.frexp(found / scale)
+    mantissa, exponent = np.frexp(weights_of_terms / scale)
     coefficients[used] = np.ldexp(np.round(np.ldexp(mantissa, _BITS)), exponent - _BITS)
     return coefficients
 
@@ -361,10 +363,10 @@ class AdditiveTime(PositiveRegressor):
         self.term_columns_ = Columns(self.columns).fit(X).columns_
         terms = self._terms(values)
         self.smallest_ = 0.1 * float(y.min())
-        own = [
+        classes = [
             j for j, name in enumerate(names) if self.by is not None and name.startswith(self.by)
         ]
-        self.class_columns_ = [j for j in own if np.sum(values[:, j] > 0.5) >= self.min_rows]
+        self.class_columns_ = [j for j in classes if np.sum(values[:, j] > 0.5) >= self.min_rows]
         members = [values[:, j] > 0.5 for j in self.class_columns_]
         self.coef_ = np.array(
             [fit_terms(terms, y), *(fit_terms(terms[rows], y[rows]) for rows in members)]
@@ -387,11 +389,11 @@ class AdditiveTime(PositiveRegressor):
     def contributions(self, X: Any) -> tuple[list[str], np.ndarray]:
         """Return the names of the terms, "" for the intercept, and what each adds, shape (n_samples, n_terms + 1)."""
         values, names = self._values(X, reset=False), feature_names(self)
-        found = self._terms(values) * self.coef_[0]
+        parts = self._terms(values) * self.coef_[0]
         for j, coefficients in zip(self.class_columns_, self.coef_[1:], strict=True):
             rows = values[:, j] > 0.5
-            found[rows] = self._terms(values)[rows] * coefficients
-        return ["", *(names[column] for column in self.term_columns_)], found
+            parts[rows] = self._terms(values)[rows] * coefficients
+        return ["", *(names[column] for column in self.term_columns_)], parts
 
     def _values(self, X: Any, *, reset: bool) -> np.ndarray:
         """Return X as an array; NaN is looked for in the terms alone."""

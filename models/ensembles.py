@@ -63,16 +63,16 @@ def simplex_weights(logs: np.ndarray, log_y: np.ndarray) -> np.ndarray:
     scale = max(float(np.abs(errors).mean()), 1e-12)
     errors = errors / scale
     count = errors.shape[1]
-    found, row_weights = np.full(count, 1.0 / count), np.ones(len(errors))
+    weights, row_weights = np.full(count, 1.0 / count), np.ones(len(errors))
     for _ in range(50):
         gram = (errors * row_weights[:, None]).T @ errors / row_weights.sum() + 1e-9 * np.eye(count)
         root = np.linalg.cholesky(gram, upper=True)
-        found, _ = nnls(
+        weights, _ = nnls(
             np.vstack([root, np.full(count, _SUM_TO_ONE)]), np.r_[np.zeros(count), _SUM_TO_ONE]
         )
-        found = found / found.sum()
-        row_weights = 1.0 / np.maximum(np.abs(errors @ found), 1e-3)
-    return found
+        weights = weights / weights.sum()
+        row_weights = 1.0 / np.maximum(np.abs(errors @ weights), 1e-3)
+    return weights
 
 
 class LogResidual(PositiveRegressor):
@@ -236,8 +236,8 @@ class GeometricStack(PositiveRegressor):
             parts = self.parts
         weights = np.full(len(parts), 1 / len(parts))
         if self.learn_weights and len(y) > len(parts):
-            known, logs = self._out_of_fold(parts, X, y, groups)
-            weights = self._learnt(logs, np.log(y[known]))
+            held, logs = self._out_of_fold(parts, X, y, groups)
+            weights = self._learnt(logs, np.log(y[held]))
         self.weights_ = {
             name: round(float(weight), 12) for (name, _), weight in zip(parts, weights, strict=True)
         }
@@ -258,17 +258,19 @@ class GeometricStack(PositiveRegressor):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows left out, (n_left_out,), and the logarithm of each model's predictions of them."""
         rows, logs = np.empty(0, dtype=np.intp), np.empty((0, len(parts)))
-        told = None if groups is None else np.asarray(groups)
+        groups_known = None if groups is None else np.asarray(groups)
         for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
-            known, unknown, memo = rows_of(X, train), rows_of(X, held_out), Memo()
-            own = None if told is None else told[train]
-            fitted = [fit(clone(model), known, y[train], own, memo=memo) for _, model in parts]
+            X_train, unknown, memo = rows_of(X, train), rows_of(X, held_out), Memo()
+            groups_here = None if groups_known is None else groups_known[train]
+            fitted = [
+                fit(clone(model), X_train, y[train], groups_here, memo=memo) for _, model in parts
+            ]
             rows = np.r_[rows, held_out]
             logs = np.vstack(
                 [logs, np.column_stack([log_predictions(model, unknown) for model in fitted])]
             )
             if len(rows) >= ENOUGH_ROWS and (
-                told is None or len(np.unique(told[rows])) >= ENOUGH_GROUPS
+                groups_known is None or len(np.unique(groups_known[rows])) >= ENOUGH_GROUPS
             ):
                 break
         order = np.argsort(rows)
@@ -328,8 +330,8 @@ class CrossFitted(PositiveRegressor):
         left_out = np.empty(len(y))
         self.members_ = []
         for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
-            told = None if groups is None else groups[train]
-            member = fit(clone(model), rows_of(X, train), y[train], told)
+            groups_here = None if groups is None else groups[train]
+            member = fit(clone(model), rows_of(X, train), y[train], groups_here)
             left_out[held_out] = np.exp(log_predictions(member, rows_of(X, held_out)))
             self.members_.append(member)
         self.selected_features_ = all_selected(self.members_, feature_names(self))
@@ -436,9 +438,9 @@ class Transfer(PositiveRegressor):
             groups,
             lambda: (shape_model, shape_model.fit_out_of_fold(shapes, y, groups)),
         )
-        told = None if groups is None else np.asarray(groups)[paired]
+        groups_paired = None if groups is None else np.asarray(groups)[paired]
         self._fit_regressor(
-            self.with_shape(values[paired], shape_time[paired]), y[paired], told, memo
+            self.with_shape(values[paired], shape_time[paired]), y[paired], groups_paired, memo
         )
         self.selected_features_ = all_selected([self.shape_model_, self.regressor_], names)
         return self
@@ -472,45 +474,49 @@ class Transfer(PositiveRegressor):
     ) -> pd.DataFrame:
         """Learn from the paired rows which campaign a row is of; return what the shape model is fitted to."""
         self.campaigns_, self.campaign_models_ = list[str](), list[ExtraTreesRegressor]()
-        known, hosts = values[:, self.shape_columns_], self._of_hosts(values)
+        shape_values, hosts = values[:, self.shape_columns_], self._of_hosts(values)
         if campaigns is None:
-            told = None
+            campaign_of_row = None
         else:
-            told = np.asarray(campaigns, dtype=str)
-        if told is None or len(np.unique(told)) < 2 or (groups is not None and not hosts.size):
+            campaign_of_row = np.asarray(campaigns, dtype=str)
+        if (
+            campaign_of_row is None
+            or len(np.unique(campaign_of_row)) < 2
+            or (groups is not None and not hosts.size)
+        ):
             return self.shapes(values)
-        levels, counts = np.unique(told[paired], return_counts=True)
+        levels, counts = np.unique(campaign_of_row[paired], return_counts=True)
         levels = levels[counts >= LEAST_SHARE * paired.sum()]
-        of_level = (told[:, np.newaxis] == levels).astype(np.float64)
+        of_level = (campaign_of_row[:, np.newaxis] == levels).astype(np.float64)
         self.campaigns_ = levels.tolist()
         if groups is None:
             trees = ExtraTreesRegressor(10, random_state=0)
             self.campaign_models_ = [
-                clone(trees).fit(known[paired], one) for one in of_level[paired].T
+                clone(trees).fit(shape_values[paired], one) for one in of_level[paired].T
             ]
         else:
             _, group, sizes = np.unique(
                 np.asarray(groups)[paired], return_inverse=True, return_counts=True
             )
             self.host_campaigns_ = (hosts[paired] / sizes[group, np.newaxis]).T @ of_level[paired]
-        return self._named(np.column_stack([known, of_level]))
+        return self._named(np.column_stack([shape_values, of_level]))
 
     def _of_hosts(self, values: np.ndarray) -> np.ndarray:
         return values[:, [name.startswith(HOST_CAMPAIGN) for name in feature_names(self)]]
 
     def shapes(self, values: np.ndarray) -> pd.DataFrame:
         """Return what the shape model sees of X as an array, of the campaign that is the most likely for each row."""
-        known = values[:, self.shape_columns_]
+        shape_values = values[:, self.shape_columns_]
         if not self.campaigns_:
-            return self._named(known)
+            return self._named(shape_values)
         if self.campaign_models_:
-            scores = np.transpose([model.predict(known) for model in self.campaign_models_])
+            scores = np.transpose([model.predict(shape_values) for model in self.campaign_models_])
         else:  # where the host's campaign decides nothing, that of most groups
             scores = self._of_hosts(
                 values
             ) @ self.host_campaigns_ + 1e-3 * self.host_campaigns_.sum(axis=0)
         return self._named(
-            np.c_[known, np.eye(len(self.campaigns_))[settled(scores).argmax(axis=1)]]
+            np.c_[shape_values, np.eye(len(self.campaigns_))[settled(scores).argmax(axis=1)]]
         )
 
     def _named(self, shapes: np.ndarray) -> pd.DataFrame:
@@ -568,8 +574,8 @@ class PrecisionTransfer(Transfer):
         self, X: pd.DataFrame, y: np.ndarray, groups: Any, memo: Memo | None
     ) -> None:
         super()._fit_regressor(X, y, groups, memo)
-        found = log_predictions(self.regressor_, X), np.log(X[SHAPE_TIME].to_numpy())
-        errors = pd.DataFrame(np.abs(np.column_stack(found) - np.log(y)[:, np.newaxis]))
+        logs_of_parts = log_predictions(self.regressor_, X), np.log(X[SHAPE_TIME].to_numpy())
+        errors = pd.DataFrame(np.abs(np.column_stack(logs_of_parts) - np.log(y)[:, np.newaxis]))
         if groups is not None:  # a new group is like any of them, however many rows it has
             errors = errors.groupby(np.asarray(groups, dtype=str)).mean()
         self.variances_ = [float(np.pi / 2 * error**2) for error in errors.mean()]
@@ -592,6 +598,6 @@ class PrecisionTransfer(Transfer):
         members = self.shape_model_.log_members(self.shapes(values))
         shape = members.mean(axis=0)
         second = log_predictions(self.regressor_, self.with_shape(values, np.exp(shape)))
-        known, average = self.variances_
+        between, average = self.variances_
         unsure = average + (len(members) - 1) * members.var(axis=0)
-        return known / np.maximum(known + unsure, _TINY), shape, second
+        return between / np.maximum(between + unsure, _TINY), shape, second

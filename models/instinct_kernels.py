@@ -82,15 +82,15 @@ def family(op: str) -> str:
 
 def described(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the `KEYS` of rows of the measurement table; ``format`` is empty where none was measured."""
-    found = pd.DataFrame(index=rows.index)
-    found["device"] = [_measured_name(name) for name in rows["device"]]
-    found["op"] = rows["op"].map(family)
+    table = pd.DataFrame(index=rows.index)
+    table["device"] = [_measured_name(name) for name in rows["device"]]
+    table["op"] = rows["op"].map(family)
     if "variant" in rows:
         variant = rows["variant"]
     else:
         variant = pd.Series("", rows.index)
     backward = rows["op"].str.endswith("_backward") | variant.eq("backward")
-    found["direction"] = np.where(backward, "backward", "forward")
+    table["direction"] = np.where(backward, "backward", "forward")
     wide = rows["dtype_a"].isin(["bf16", "fp16"])
     if "scale_block" in rows:
         scales = rows["scale_block"]
@@ -98,7 +98,7 @@ def described(rows: pd.DataFrame) -> pd.DataFrame:
         scales = pd.Series("", rows.index)
     kept = scales.map(_SCALED)
     narrow = rows["dtype_a"].eq("fp8") & kept.notna()
-    attends = found["op"].eq("attention")
+    attends = table["op"].eq("attention")
     words = np.where(attends, "fp8", "fp8 " + kept.fillna(""))
     if "dtype_b" in rows:
         alike = rows["dtype_b"].eq(rows["dtype_a"])
@@ -106,10 +106,10 @@ def described(rows: pd.DataFrame) -> pd.DataFrame:
         alike = True
     alone = True
     if "batch" in rows:
-        alone = found["op"].ne("gemm") | rows["batch"].fillna(1.0).eq(1.0)
+        alone = table["op"].ne("gemm") | rows["batch"].fillna(1.0).eq(1.0)
     formats = np.where(wide, "bf16", np.where(narrow, words, ""))
-    found["format"] = np.where(alike & alone, formats, "")
-    return found
+    table["format"] = np.where(alike & alone, formats, "")
+    return table
 
 
 def each_kind(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, ...], IntArray]]:
@@ -118,8 +118,8 @@ def each_kind(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, ...], IntArray]]:
     keys = rows[[*KEYS]].astype(str)
     for place, key in enumerate(keys.itertuples(index=False, name=None)):
         places.setdefault(key, []).append(place)
-    for key, own in places.items():
-        yield key, np.array(own, dtype=np.int64)
+    for key, members in places.items():
+        yield key, np.array(members, dtype=np.int64)
 
 
 def inputs_of(op: str, rows: pd.DataFrame, cus: float) -> tuple[FloatArray, FloatArray]:
@@ -164,26 +164,26 @@ def kernel_times(rows: pd.DataFrame, level: float = 0.9) -> KernelTimes:
     basis, reasons = [""] * len(rows), [""] * len(rows)
     keys = described(rows)
     for key, places in each_kind(keys):
-        own = rows.iloc[places].reset_index(drop=True)
+        of_kind = rows.iloc[places].reset_index(drop=True)
         kind = kinds().get(key)
         if kind is None:
             for place in places:
                 reasons[place] = f"no such kernel ships: {' '.join(filter(None, key))}"
             continue
-        usable = _usable(key[1], own)
+        usable = _usable(key[1], of_kind)
         for place in places[~usable]:
             reasons[place] = "a window, or queries unlike the keys in number, was not measured"
-        own, places = own[usable].reset_index(drop=True), places[usable]
+        of_kind, places = of_kind[usable].reset_index(drop=True), places[usable]
         if not len(places):
             continue
         measured_on = _MOVED_FROM if kind.moved else key[0]
         cus = float(find(measured_on).require("cus"))
-        inputs, work = inputs_of(key[1], own, cus)
+        inputs, work = inputs_of(key[1], of_kind, cus)
         mean, deviation = kind.process.predict(inputs)
         groups = group_of(key[1], inputs)
-        z_known = np.interp(level, LEVELS, kind.quantiles)
+        z_seen = np.interp(level, LEVELS, kind.quantiles)
         z_new = np.interp(level, LEVELS, kind.new_group_quantiles)
-        z = np.where([group in kind.groups for group in groups], z_known, z_new)
+        z = np.where([group in kind.groups for group in groups], z_seen, z_new)
         factor, spread = kind.moved or (1.0, 0.0)
         width = np.hypot(z * deviation, NormalDist().inv_cdf((1.0 + level) / 2.0) * spread)
         us[places] = factor * np.exp(mean) * work
@@ -230,17 +230,17 @@ def kinds() -> dict[tuple[str, ...], Kind]:
     table = pq.read_table(INSTINCT_KERNELS)
     about = json.loads(table.schema.metadata[METADATA])
     rows = table.to_pandas()
-    found = {}
+    by_key = {}
     for key, places in each_kind(rows):
-        own = rows.iloc[places].reset_index(drop=True)
-        found[key] = _kind(key, own, about["kinds"]["|".join(key)])
+        of_kind = rows.iloc[places].reset_index(drop=True)
+        by_key[key] = _kind(key, of_kind, about["kinds"]["|".join(key)])
     moved = {}
-    for (device, *rest), kind in found.items():
+    for (device, *rest), kind in by_key.items():
         other = (_MOVED_TO, *rest)
-        if device == _MOVED_FROM and other not in found:
+        if device == _MOVED_FROM and other not in by_key:
             spread = about["moved"]["spread"]
             moved[other] = replace(kind, moved=(_peak_ratio(rest[2]), spread))
-    return found | moved
+    return by_key | moved
 
 
 def _peak_ratio(form: str) -> float:

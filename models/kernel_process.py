@@ -55,9 +55,9 @@ class KernelProcess:
         standard = (inputs - self.means) / self.scales
         between = _covariance(standard, self.inputs, self.settings)
         solved = np.linalg.solve(self.root, between.T)
-        own = np.exp(2 * self.settings[-2]) + np.exp(2 * self.settings[-1])
-        own = own + _LAW_VARIANCE * (1.0 + (standard**2).sum(axis=1))
-        variance = np.maximum(own - (solved**2).sum(axis=0), 1e-9)
+        prior_variance = np.exp(2 * self.settings[-2]) + np.exp(2 * self.settings[-1])
+        prior_variance = prior_variance + _LAW_VARIANCE * (1.0 + (standard**2).sum(axis=1))
+        variance = np.maximum(prior_variance - (solved**2).sum(axis=0), 1e-9)
         return between @ self.weights + self.middle, np.sqrt(variance)
 
 
@@ -116,8 +116,8 @@ def _searched(inputs: FloatArray, outputs: FloatArray) -> FloatArray:
         return float(0.5 * solved @ solved + np.log(np.diag(root)).sum() + 0.5 * prior)
 
     start = np.r_[np.full(inputs.shape[1], _LENGTH), np.log(0.15), np.log(0.02)]
-    found = minimize(loss, start, method="L-BFGS-B", options={"maxiter": _ROUNDS})
-    return np.asarray(found.x, dtype=np.float64)
+    optimum = minimize(loss, start, method="L-BFGS-B", options={"maxiter": _ROUNDS})
+    return np.asarray(optimum.x, dtype=np.float64)
 
 
 def _noisy(inputs: FloatArray, settings: FloatArray) -> FloatArray:

@@ -70,9 +70,9 @@ def checked(text: str, width: int) -> str:
     head += [f"max_feature_idx={width - 1}", "objective=regression_l1", f"feature_names={names}"]
     head += [f"feature_infos={' '.join(['none'] * width)}", "", ""]
     blocks = []
-    for number, found in enumerate(_TREE.finditer(text)):
+    for number, tree in enumerate(_TREE.finditer(text)):
         blocks.append(
-            f"Tree={number}\n{_tree(dict(line.split('=', 1) for line in found[1].splitlines()), width)}\n\n\n"
+            f"Tree={number}\n{_tree(dict(line.split('=', 1) for line in tree[1].splitlines()), width)}\n\n\n"
         )
     if not blocks or len(blocks) != text.count("\nTree="):
         raise ValueError("no trees, or trees of another form")
@@ -86,10 +86,10 @@ def _tree(lines: dict[str, str], width: int) -> str:
     leaves = int(_numbers(lines, "num_leaves", 1)[0])
     inner = leaves - 1
     columns = {name: _numbers(lines, name, inner, whole=name != "threshold") for name in _NODES}
-    own = np.arange(inner)
+    nodes = np.arange(inner)
     for side in ("left_child", "right_child"):
         child = columns[side]
-        if not (((child > own) & (child < inner)) | ((child < 0) & (~child < leaves))).all():
+        if not (((child > nodes) & (child < inner)) | ((child < 0) & (~child < leaves))).all():
             raise ValueError("a tree points outside itself")
     if not ((columns["split_feature"] >= 0) & (columns["split_feature"] < width)).all():
         raise ValueError("a tree splits on a feature that there is not")
@@ -109,10 +109,10 @@ def _numbers(lines: dict[str, str], name: str, count: int, *, whole: bool = True
     said = lines.get(name, "")
     if not (_WHOLE if whole else _REAL).fullmatch(said):
         raise ValueError(f"{name} is not a list of numbers")
-    found = np.array(said.split(), dtype=np.int64 if whole else np.float64)
-    if found.shape != (count,) or not np.isfinite(found).all():
-        raise ValueError(f"{name} has {found.size} numbers, not {count}")
-    return found
+    numbers = np.array(said.split(), dtype=np.int64 if whole else np.float64)
+    if numbers.shape != (count,) or not np.isfinite(numbers).all():
+        raise ValueError(f"{name} has {numbers.size} numbers, not {count}")
+    return numbers
 
 
 class Forest(RegressorMixin, BaseEstimator):
@@ -178,9 +178,9 @@ class Forest(RegressorMixin, BaseEstimator):
             random_state=self.random_state,
         ).fit(X, y)
         self.oob_path_ = _oob_path(self.forest_, X, y)
-        known = {trees: error for trees, error in self.oob_path_.items() if np.isfinite(error)}
-        if known:
-            self.n_trees_ = min(known, key=known.__getitem__)
+        finite = {trees: error for trees, error in self.oob_path_.items() if np.isfinite(error)}
+        if finite:
+            self.n_trees_ = min(finite, key=finite.__getitem__)
         else:
             self.n_trees_ = max(self.oob_path_)
         self.forest_.estimators_ = self.forest_.estimators_[: self.n_trees_]
@@ -208,11 +208,11 @@ class Forest(RegressorMixin, BaseEstimator):
                 f"parameter max_trees of Forest must be at least 2, got {self.max_trees}"
             )
         if self.max_work is None:
-            most = self.max_trees
+            trees = self.max_trees
         else:
-            most = min(self.max_trees, self.max_work // n_rows)
-        if most >= 2:
-            return max(2, 1 << (int(most).bit_length() - 1))
+            trees = min(self.max_trees, self.max_work // n_rows)
+        if trees >= 2:
+            return max(2, 1 << (int(trees).bit_length() - 1))
         return 2
 
     def predict(self, X: Any) -> np.ndarray:
@@ -382,10 +382,10 @@ class Boosted(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "text_")
         X = rows_to_predict(self, X)
         self.native()
-        found = np.zeros(len(X))
+        sums = np.zeros(len(X))
         for part in self._parts:
-            found += part.predict(X, num_threads=1)
-        return found
+            sums += part.predict(X, num_threads=1)
+        return sums
 
     def _alpha(self, y: np.ndarray) -> float:
         """Return the residual from which on Huber's loss grows linearly."""

@@ -73,10 +73,10 @@ def unpacked_bytes(data: bytes) -> int:
         return sum(member.file_size for member in archive.infolist())
 
 
-def from_bytes(data: bytes, where: str, most: int = MOST_BYTES) -> Any:
+def from_bytes(data: bytes, where: str, limit: int = MOST_BYTES) -> Any:
     """Return the estimator of a file after checking everything it is made of.
 
-    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages, ``most`` how
+    ``data`` is what :func:`to_bytes` returned, ``where`` the file, for the messages, ``limit`` how
     many bytes it may hold decompressed. They are counted while they are read: what a file says of
     itself is not believed. Raises ArtifactError: the bytes are no such file, hold too much, a class
     or an index that is not allowed, or do not fit this scikit-learn.
@@ -99,14 +99,14 @@ def from_bytes(data: bytes, where: str, most: int = MOST_BYTES) -> Any:
         )
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            content, left = list[bytes](), min(most, MOST_BYTES)
+            content, left = list[bytes](), min(limit, MOST_BYTES)
             for name in (STATE, BLOCK):
                 with archive.open(name) as member:
                     content.append(member.read(left + 1))
                 left -= len(content[-1])
                 if left < 0:
                     raise ArtifactError(
-                        f"{where} is refused: it holds more than {min(most, MOST_BYTES):,} bytes "
+                        f"{where} is refused: it holds more than {min(limit, MOST_BYTES):,} bytes "
                         "once decompressed"
                     )
         state, block = content
@@ -136,13 +136,13 @@ def _class_of(name: str) -> type | None:
     if not re.fullmatch(rf"{re.escape(_OURS)}(\.[a-z_][a-z0-9_]*)+", module):
         return None
     try:
-        found = getattr(importlib.import_module(module), attribute, None)
+        kind = getattr(importlib.import_module(module), attribute, None)
     except ImportError:
         return None
-    if not isinstance(found, type) or found.__module__ != module:
+    if not isinstance(kind, type) or kind.__module__ != module:
         return None
-    if issubclass(found, BaseEstimator) or dataclasses.is_dataclass(found):
-        return found
+    if issubclass(kind, BaseEstimator) or dataclasses.is_dataclass(kind):
+        return kind
     return None
 
 

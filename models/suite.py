@@ -136,11 +136,15 @@ def suite(
         members = _literature(data, seed)
     else:
         members = _default(data, seed)
-    known = [member.name for member in members]
-    if unknown := [name for name in (*(names or ()), *without) if name not in known]:
-        hint = nearest(unknown[0], known, f"choose from {', '.join(known)}; baselines always run")
+    names_of_suite = [member.name for member in members]
+    if unknown := [name for name in (*(names or ()), *without) if name not in names_of_suite]:
+        hint = nearest(
+            unknown[0],
+            names_of_suite,
+            f"choose from {', '.join(names_of_suite)}; baselines always run",
+        )
         raise DataError(f"no model {unknown[0]!r} in the {kind} suite here: {hint}")
-    chosen = set(known if names is None else names) - set(without)
+    chosen = set(names_of_suite if names is None else names) - set(without)
     kept = [member for member in members if member.name in chosen]
     if not kept:
         raise ParameterError("without", "leaves no model to run: it names all that are chosen")
@@ -248,7 +252,7 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
         "ElasticNet/searched": ElasticNet(l1_ratio=(0.1, 0.5, 0.9), random_state=seed),
     }
     mlp, forest = MLP(random_state=seed), Forest(max_trees=128, max_work=2**20, random_state=seed)
-    found = [
+    candidates = [
         Candidate("Additive", base, RELATIVE, preference=1, family="residual"),
         *(
             _candidate(
@@ -283,7 +287,7 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
             loss="huber",
             random_state=seed,
         )
-        found.append(
+        candidates.append(
             Candidate(
                 "BoostedTrees/Smooth",
                 LogResidual(base, smooth, columns=data.seen()),
@@ -292,7 +296,7 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
         )
     if PRIOR in data.roles:
         prior = Corrected(PRIOR, [name for name in VARIES if name in data.roles])
-        own: dict[str, Any] = {"space": "log residual", "family": "prior"}
+        of_prior: dict[str, Any] = {"space": "log residual", "family": "prior"}
         if data.n_rows <= FEW_ROWS:
             laws = {"prior": PRIOR, "roofline": "roofline.target_us"}
             bases = {
@@ -314,37 +318,37 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
                     ("trees prior", LogResidual(prior, few, columns=data.seen())),
                 ]
             pooled = Pooled(parts, cv=5 if data.n_rows >= TREES_ROWS else 10, random_state=seed)
-            found.append(Candidate(POOLED, pooled, preference=-1, **own))
-        found += [
-            Candidate("Prior", prior, preference=6, **own),
+            candidates.append(Candidate(POOLED, pooled, preference=-1, **of_prior))
+        candidates += [
+            Candidate("Prior", prior, preference=6, **of_prior),
             Candidate(
                 "ExtraTrees/Prior",
                 LogResidual(prior, trees, columns=data.seen()),
                 preference=7,
-                **own,
+                **of_prior,
             ),
             Candidate(
                 "BoostedTrees/Prior",
                 LogResidual(prior, boosted, columns=data.seen()),
                 preference=8,
-                **own,
+                **of_prior,
             ),
         ]
     if data.unpaired:
-        known = list(data.shape_columns)
+        shapes = list(data.shape_columns)
         mean = PrecisionTransfer(
-            _shape(data, seed), AdditiveTime([data.host_time], by="op="), shape_columns=known
+            _shape(data, seed), AdditiveTime([data.host_time], by="op="), shape_columns=shapes
         )
-        stack = Transfer(_shape(data, seed), _stack(data, seed, [SHAPE_TIME]), shape_columns=known)
+        stack = Transfer(_shape(data, seed), _stack(data, seed, [SHAPE_TIME]), shape_columns=shapes)
         both: dict[str, Any] = {"uses_unpaired": True, "family": "transfer", "expensive": True}
-        found += [
+        candidates += [
             Candidate("Mean/Transfer", mean, log, preference=0, **both),
             Candidate("Stack/Transfer", stack, log, preference=5, **both),
         ]
-    most = {"MLP": LEARNT_BY_NETWORK}
+    limits = {"MLP": LEARNT_BY_NETWORK}
     return [
-        one if one.uses_unpaired else replace(one, most_rows=most.get(one.name, LEARNT))
-        for one in found
+        one if one.uses_unpaired else replace(one, most_rows=limits.get(one.name, LEARNT))
+        for one in candidates
     ]
 
 
@@ -364,9 +368,9 @@ def additive_base(data: Columnar) -> AdditiveTime:
     if not data.grows:
         filled = ("wave_efficiency.target", "best_tile_efficiency.target", "tile_efficiency")
         wanted = (*filled, data.host_time) if data.host else filled
-    known = [name for name in wanted if name in data.roles]
+    additive = [name for name in wanted if name in data.roles]
     launched = [name for name in ("work_items", "rounds.target") if name in data.roles]
-    return AdditiveTime(known or launched or data.additive, by="op=")
+    return AdditiveTime(additive or launched or data.additive, by="op=")
 
 
 def _boosted(data: Columnar, seed: int) -> Boosted:

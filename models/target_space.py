@@ -280,7 +280,7 @@ def _matching(seen: list[str], wanted: Sequence[str]) -> list[int]:
     prefixes = tuple(name[:-1] for name in wanted if name.endswith("*"))
     if missing := [name for name in exact if name not in seen]:
         raise ValueError(f"X has no column {few(missing)}")
-    found = [j for j, name in enumerate(seen) if name in exact or name.startswith(prefixes)]
-    if not found:
+    matching = [j for j, name in enumerate(seen) if name in exact or name.startswith(prefixes)]
+    if not matching:
         raise ValueError(f"no column of X matches {', '.join(wanted) or 'an empty list of names'}")
-    return found
+    return matching

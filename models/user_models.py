@@ -17,7 +17,9 @@ Model: TypeAlias = str | BaseEstimator | tuple[str, BaseEstimator]
 EVERY = "all"  # stands for all models of the suite, where others are named beside it
 
 
-def told_apart(given: str | Iterable[Model] | None) -> tuple[list[str] | None, list[Candidate]]:
+def names_and_candidates(
+    given: str | Iterable[Model] | None,
+) -> tuple[list[str] | None, list[Candidate]]:
     """Return the names of models of the suite, None for all of them, and the user's own models.
 
     An estimator is called after its class, numbered where two have one; a pair of name and

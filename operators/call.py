@@ -133,9 +133,11 @@ class Call:
         """
         if not self.has(position):
             raise NotToldError
-        found = _tensor(self.dims[position], _at(self.types, position), _at(self.strides, position))
-        require(found.dtype != "")
-        return found
+        tensor = _tensor(
+            self.dims[position], _at(self.types, position), _at(self.strides, position)
+        )
+        require(tensor.dtype != "")
+        return tensor
 
     def tensors(self, position: int) -> list[Tensor]:
         """Return the members of a list of tensors; their format is "" where it is not recorded."""
@@ -173,8 +175,8 @@ class Call:
 
     def integers(self, position: int) -> list[int]:
         """Return a list of integers, written ``[1, 1]`` or ``1``."""
-        found = _literal(self.word(position))
-        listed = found if isinstance(found, list) else [found]
+        parsed = _literal(self.word(position))
+        listed = parsed if isinstance(parsed, list) else [parsed]
         if not all(isinstance(value, int) and not isinstance(value, bool) for value in listed):
             raise NotToldError
         return listed
@@ -188,10 +190,10 @@ class Call:
 
     def flags(self, position: int) -> list[bool]:
         """Return a list of truth values, written ``[True, False]``."""
-        found = _literal(self.word(position).replace("True", "true").replace("False", "false"))
-        if not isinstance(found, list) or not all(isinstance(value, bool) for value in found):
+        parsed = _literal(self.word(position).replace("True", "true").replace("False", "false"))
+        if not isinstance(parsed, list) or not all(isinstance(value, bool) for value in parsed):
             raise NotToldError
-        return found
+        return parsed
 
     def dtype(self, position: int, default: str) -> str:
         """Return the format an argument ``dtype`` asks for, the default where it is None, absent or not recorded."""
@@ -255,10 +257,10 @@ def _tensor(dims: Any, word: Any, strides: Any) -> Tensor:
     if not _sizes(dims) or not isinstance(word, str):
         raise NotToldError
     if _sizes(strides) and len(strides) == len(dims):
-        known = tuple(strides)
+        strides_given = tuple(strides)
     else:
-        known = ()
-    return Tensor(tuple(dims), _format(word), known, 2 if word.endswith("_x2") else 1)
+        strides_given = ()
+    return Tensor(tuple(dims), _format(word), strides_given, 2 if word.endswith("_x2") else 1)
 
 
 def _sizes(values: Any) -> bool:

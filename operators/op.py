@@ -88,11 +88,11 @@ def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> li
     return dimensions
 
 
-def unknown(row: Mapping[str, Any], name: str, known: str) -> DataError:
+def unknown(row: Mapping[str, Any], name: str, possible: str) -> DataError:
     """Return the error for a word that no call of the row's operator has."""
     said = word(row, name) or "none"
     return DataError(
-        f"{word(row, 'op')} with {name} {said} cannot be measured: known here is {known}"
+        f"{word(row, 'op')} with {name} {said} cannot be measured: known here is {possible}"
     )
 
 
@@ -110,11 +110,11 @@ def only_format(row: Row, written: str | None = None) -> str:
     return dtype
 
 
-def of_variant(row: Row, known: Mapping[str, Any]) -> Any:
+def of_variant(row: Row, possible: Mapping[str, Any]) -> Any:
     """Return what belongs to the row's variant; a DataError for another."""
-    if (variant := word(row, "variant")) not in known:
-        raise unknown(row, "variant", ", ".join(name or "none" for name in known))
-    return known[variant]
+    if (variant := word(row, "variant")) not in possible:
+        raise unknown(row, "variant", ", ".join(name or "none" for name in possible))
+    return possible[variant]
 
 
 Unit = Literal["matrix", "vector"]

@@ -214,8 +214,8 @@ def group_labels(frame: pd.DataFrame) -> np.ndarray:
         part = op.complete(frame.iloc[rows])[list(op.group)]
         code = np.zeros(len(rows), dtype=np.int64)
         for name in op.group:
-            own, values = pd.factorize(part[name], use_na_sentinel=False)
-            code = pd.factorize(code * len(values) + own)[0]
+            codes, values = pd.factorize(part[name], use_na_sentinel=False)
+            code = pd.factorize(code * len(values) + codes)[0]
         first = part.iloc[np.unique(code, return_index=True)[1]]
         names = []
         for row in first.to_dict("records"):

@@ -216,13 +216,13 @@ def _gain(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, floa
     prior counts as one observation of slope 1; what contradicts the line, or the prior, makes all
     errors of the pairs grow.
     """
-    told, prior = float(weight @ x**2), USUAL_DRIFT**-2.0
+    information, prior = float(weight @ x**2), USUAL_DRIFT**-2.0
     gain, worse = 0.0, 1.0
     for _ in range(2):  # the second time with the errors that the first has found
-        gain = float(weight @ (x * y)) / (told + prior * worse**2)
+        gain = float(weight @ (x * y)) / (information + prior * worse**2)
         missed = float(weight @ (y - gain * x) ** 2) + gain**2 * prior
         worse = max(1.0, float(np.sqrt(missed / max(len(x) - 1, 1))))
-    return gain, float(1 / np.sqrt(told / worse**2 + prior)), worse
+    return gain, float(1 / np.sqrt(information / worse**2 + prior)), worse
 
 
 @dataclass(frozen=True)

@@ -197,10 +197,10 @@ def kernel_energy(
     rng = np.random.default_rng(seed)
     drawn = rng.multinomial(runs, np.full(runs, 1 / runs), replicates).astype(float)
     energies = estimate(drawn)[1] + rng.normal(0, error_w, replicates) * energy_j / mean_w
-    told = energies[np.isfinite(energies)]
-    if 2 * len(told) < replicates:
+    finite = energies[np.isfinite(energies)]
+    if 2 * len(finite) < replicates:
         return Energy(energy_j, np.nan, np.nan, mean_w)
-    lower, upper = percentile_interval(told, runs, level=level)
+    lower, upper = percentile_interval(finite, runs, level=level)
     return Energy(energy_j, float(lower), float(upper), mean_w)
 
 

@@ -92,18 +92,18 @@ def learn(
 def _overlaps(rows: pd.DataFrame, cap_w: float | None, idle_w: float) -> pd.DataFrame:
     """Return the pairs of kernels held against a cap; see `Lessons`."""
     if cap_w is not None:
-        known = rows[rows["ssp_w"].notna()]
+        steady = rows[rows["ssp_w"].notna()]
     else:
-        known = rows[:0]
-    drawn = itertools.combinations(zip(known["kernel"], known["ssp_w"], strict=True), 2)
+        steady = rows[:0]
+    drawn = itertools.combinations(zip(steady["kernel"], steady["ssp_w"], strict=True), 2)
     pairs = [(one, other, first + second - idle_w) for (one, first), (other, second) in drawn]
-    found = pd.DataFrame(pairs, columns=["kernel", "other", "power_w"])
-    found["headroom_w"] = (math.nan if cap_w is None else cap_w) - found["power_w"]
-    found["below"] = found["headroom_w"] >= 0
-    order = found.assign(distance=found["headroom_w"].abs(), above=~found["below"]).sort_values(
-        ["above", "distance"], kind="stable"
-    )
-    return found.loc[order.index].reset_index(drop=True)
+    pairs_below = pd.DataFrame(pairs, columns=["kernel", "other", "power_w"])
+    pairs_below["headroom_w"] = (math.nan if cap_w is None else cap_w) - pairs_below["power_w"]
+    pairs_below["below"] = pairs_below["headroom_w"] >= 0
+    order = pairs_below.assign(
+        distance=pairs_below["headroom_w"].abs(), above=~pairs_below["below"]
+    ).sort_values(["above", "distance"], kind="stable")
+    return pairs_below.loc[order.index].reset_index(drop=True)
 
 
 def _alone(one: KernelPower) -> bool:
@@ -189,18 +189,18 @@ def _complements(names: Sequence[str], watts: pd.DataFrame) -> pd.DataFrame:
         if peaks[0] != peaks[1] and high.all() and together.max() <= MOST_TOGETHER:
             said = [str(watts.columns[place]) for place in (*peaks, together.argmax())]
             rows.append((names[one], names[other], *said, together.max()))
-    found = pd.DataFrame(
+    pairs_together = pd.DataFrame(
         rows, columns=["kernel", "other", "peak", "other_peak", "busiest", "together"]
     )
-    return found.sort_values("together", kind="stable", ignore_index=True)
+    return pairs_together.sort_values("together", kind="stable", ignore_index=True)
 
 
 def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
     """Return what became of the kernels that ran alone in some runs and among others in the rest."""
-    known = {one.kernel: one for one in kernels}
+    by_name = {one.kernel: one for one in kernels}
     rows = []
     for one in kernels:
-        alone = known.get(one.facts.isolated)
+        alone = by_name.get(one.facts.isolated)
         if alone is not None:
             if TOTAL in one.components:
                 name = TOTAL

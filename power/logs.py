@@ -290,18 +290,18 @@ def _read_commas(rows: list[Row], source: str) -> tuple[str, ...]:
 
     Raises DataError for commas that may mark thousands as well.
     """
-    found: dict[str, list[tuple[int, re.Match[str]]]] = {}
+    places: dict[str, list[tuple[int, re.Match[str]]]] = {}
     for place, row in enumerate(rows):
         for name, cell in row.items():
             if isinstance(cell, str) and "," in cell and (match := _COMMA.match(cell)):
-                found.setdefault(name, []).append((place, match))
-    for name, cells in found.items():
+                places.setdefault(name, []).append((place, match))
+    for name, cells in places.items():
         numbers, _ = with_points(
             pd.DataFrame({name: [match["number"] for _, match in cells]}), [name], source
         )
         for (place, match), number in zip(cells, numbers[name], strict=True):
             rows[place][name] = number + match["unit"]
-    return tuple(found)
+    return tuple(places)
 
 
 def _csv_format(names: list[str]) -> str:
@@ -514,28 +514,28 @@ def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
         raise DataError(f"{name} must be a number, got {str(cell)[:40]!r}", source=source)
     stated = (match["unit"] or unit or _USUAL[column]).lower()
     if stated not in _SCALES[column]:
-        known = ", ".join(_SCALES[column])
-        raise DataError(f"{name} is in {stated!r}: it must be one of {known}", source=source)
+        units = ", ".join(_SCALES[column])
+        raise DataError(f"{name} is in {stated!r}: it must be one of {units}", source=source)
     return float(match["number"]) * _SCALES[column][stated]
 
 
 def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[int]:
     """Return the number of each reading's GPU ("card1" -> 1), 0 without one; where only names differ, as they come."""
     number, name = (
-        next((keys[key] for key in known if key in keys), "") for known in (_GPU, _GPU_NAME)
+        next((keys[key] for key in names if key in keys), "") for names in (_GPU, _GPU_NAME)
     )
     if name and not number:
         places: dict[str, int] = {}
         return [places.setdefault(str(row.get(name)), len(places)) for row in rows]
-    found = []
+    numbers = []
     for cell in (row.get(number) for row in rows):
         match = re.search(r"(?<!\d)\d{1,9}$", "0" if cell is None else str(cell).strip(), re.ASCII)
         if match is None:
             raise DataError(
                 f"a reading of GPU {str(cell)[:40]!r}: it must have a number", source=source
             )
-        found.append(int(match[0]))
-    return found
+        numbers.append(int(match[0]))
+    return numbers
 
 
 def dmon_cells(line: str) -> list[str]:

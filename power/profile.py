@@ -235,11 +235,15 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
     count = int(execution.max()) - earliest + 1
     stage = (execution - earliest) * min(STAGES, count) // count
     stages = [power_w[stage == one] for one in range(stage.max() + 1)]
-    told = [place for place, readings in enumerate(stages) if len(readings) >= _LEAST_OF_STAGE]
-    if len(told) < _LEAST_OF_STAGE:
+    measured_stages = [
+        place for place, readings in enumerate(stages) if len(readings) >= _LEAST_OF_STAGE
+    ]
+    if len(measured_stages) < _LEAST_OF_STAGE:
         return Throttling(False, np.nan, np.nan, 0)
-    mean = np.array([stages[place].mean() for place in told])
-    error = np.array([stages[place].std(ddof=1) / np.sqrt(len(stages[place])) for place in told])
+    mean = np.array([stages[place].mean() for place in measured_stages])
+    error = np.array(
+        [stages[place].std(ddof=1) / np.sqrt(len(stages[place])) for place in measured_stages]
+    )
     peak = int(np.argmax(mean))
 
     def clear(end: int) -> bool:
@@ -248,7 +252,7 @@ def detect_throttling(execution: np.ndarray, power_w: np.ndarray) -> Throttling:
             fall > max(LEAST_FALL * mean[peak], STANDARD_ERRORS * np.hypot(error[peak], error[end]))
         )
 
-    first = int(execution[stage == told[peak]].min())
+    first = int(execution[stage == measured_stages[peak]].min())
     return Throttling(clear(0) and clear(-1), float(mean[peak]), float(mean[-1]), first)
 
 
@@ -320,12 +324,12 @@ class ComponentPower:
     def by_execution(self) -> pd.DataFrame:
         """Power over the whole run, a row per execution: its median ``start_us``, ``mean_w`` and ``readings``."""
         of = self.run.groupby("execution", sort=True)
-        told = of.agg(
+        table = of.agg(
             start_us=("start_us", "median"),
             mean_w=("power_w", "mean"),
             readings=("power_w", "count"),
         )
-        return told.reset_index()
+        return table.reset_index()
 
     @property
     def sse_error_percent(self) -> float:
@@ -449,17 +453,17 @@ def profile_files(
     log, executions, clocks = Path(log), Path(executions), None if clocks is None else Path(clocks)
     rename = values.assigned("rename", rename)
     tables = [path for path in (log, executions, clocks) if path is not None]
-    check_renames(tables, rename, known=COLUMNS)
-    told = read_log(log, gpu_index, rename)
-    if clocks is None and told.clock != CPU_CLOCK:
+    check_renames(tables, rename, columns_used=COLUMNS)
+    power_log = read_log(log, gpu_index, rename)
+    if clocks is None and power_log.clock != CPU_CLOCK:
         raise ParameterError(
             "clocks",
             f"must be given, readings of both clocks: the times of {log} are of another "
-            f"({told.clock}) than those of "
+            f"({power_log.clock}) than those of "
             "the executions",
         )
     measured = synchronise(
-        told.readings,
+        power_log.readings,
         check_executions(_table_of(executions, rename), str(executions)),
         None if clocks is None else check_clock_pairs(_table_of(clocks, rename), str(clocks)),
     )
@@ -472,18 +476,18 @@ def profile_files(
         "within": within,
         "rank": bin_rank,
         "components": component,
-        "cap_w": told.limit_w if cap_w is None else cap_w,
+        "cap_w": power_log.limit_w if cap_w is None else cap_w,
         "level": interval,
         "seed": seed,
     }
     for name in measured.kernels if kernel is None else [kernel]:
         try:
-            found = profile_kernel(measured, name, **settings)
+            profile = profile_kernel(measured, name, **settings)
             if ablate:
                 without = without_steps(measured, name, **settings)
             else:
                 without = {}
-            profiles.append(replace(found, without=without))
+            profiles.append(replace(profile, without=without))
         except ParameterError:
             raise
         except DataError as error:  # of this kernel alone
@@ -491,7 +495,7 @@ def profile_files(
     if not profiles:
         raise next(iter(errors.values()))
     return PowerProfiles(
-        [replace(one, notes=(*one.notes, *told.notes)) for one in profiles],
+        [replace(one, notes=(*one.notes, *power_log.notes)) for one in profiles],
         measured.clocks,
         interval,
         tuple(
@@ -544,7 +548,7 @@ def profile_kernel(
     Raises DataError: the kernel or a component is unknown, the time stamps of the log are too
     coarse for the kernel, or too few executions or readings are left.
     """
-    names, known = measured.kernels, [str(one) for one in measured.power_w.columns]
+    names, components_logged = measured.kernels, [str(one) for one in measured.power_w.columns]
     if kernel is None and len(names) > 1:
         raise ParameterError("kernel", f"must be given: the executions are of {few(names)}")
     name = names[0] if kernel is None else kernel
@@ -553,9 +557,10 @@ def profile_kernel(
             "kernel", f"must be one of those of the executions, {few(names)}, got {kernel!r}"
         )
     for one in components or ():
-        if one not in known:
+        if one not in components_logged:
             raise ParameterError(
-                "component", f"must be among those of the log, {', '.join(known)}, got {one!r}"
+                "component",
+                f"must be among those of the log, {', '.join(components_logged)}, got {one!r}",
             )
     rows = measured.executions[measured.executions["kernel"].eq(name)]
     if steady_from is None and "steady_from" in rows:
@@ -602,7 +607,7 @@ def profile_kernel(
             one: _component(
                 one, measured.power_w[one].to_numpy(), stitched, cap_w, replicates, level, seed
             )
-            for one in components or known
+            for one in components or components_logged
         },
         notes=(),
     )
@@ -626,23 +631,23 @@ def without_steps(
     `profile_kernel`.
     """
     executions, first = measured.executions, measured.executions["start_ns"].iloc[0]
-    own = executions["kernel"].eq(kernel)
-    few_runs = executions["run"].isin(executions.loc[own, "run"].unique()[:FEW_RUNS])
+    of_kernel = executions["kernel"].eq(kernel)
+    few_runs = executions["run"].isin(executions.loc[of_kernel, "run"].unique()[:FEW_RUNS])
     cases: dict[str, tuple[Measured, dict[str, Any]]] = {
         "without synchronisation": (
             replace(measured, times_ns=measured.gpu_ns - measured.gpu_ns[0] + first),
             {},
         ),
         "without binning": (measured, {"margin": math.inf}),
-        f"{FEW_RUNS} runs": (replace(measured, executions=executions[few_runs | ~own]), {}),
+        f"{FEW_RUNS} runs": (replace(measured, executions=executions[few_runs | ~of_kernel]), {}),
     }
-    found: dict[str, KernelPower | DataError] = {}
+    profiles: dict[str, KernelPower | DataError] = {}
     for name, (changed, more) in cases.items():
         try:
-            found[name] = profile_kernel(changed, kernel, **settings | more)
+            profiles[name] = profile_kernel(changed, kernel, **settings | more)
         except DataError as error:
-            found[name] = error
-    return found
+            profiles[name] = error
+    return profiles
 
 
 def _component(
@@ -678,14 +683,14 @@ def _energy(
     """Return the energy of one execution, freed of pauses; of a mixture of kernels nobody knows whose it is."""
     if stitched.mixed:
         return Energy(np.nan, np.nan, np.nan, np.nan)
-    every, pauses, told = stitched.every, stitched.pauses, stitched.pauses.told
+    every, pauses, usable = stitched.every, stitched.pauses, stitched.pauses.told
     read_w = power_w[every["reading"]]
 
     def energy(of_w: np.ndarray, error_w: float) -> Energy:
         return kernel_energy(
-            stitched.place[told],
-            every["phase"].to_numpy()[told],
-            of_w[told],
+            stitched.place[usable],
+            every["phase"].to_numpy()[usable],
+            of_w[usable],
             stitched.times_us,
             stitched.ratio,
             error_w=error_w,
@@ -900,8 +905,8 @@ def compare_classes(compared: pd.DataFrame) -> pd.DataFrame:
     The columns are ``class``, ``component``, ``kernels``, ``ssp_w`` and ``share``; kernels without
     a class are left out, and those among others that were also profiled alone.
     """
-    known = compared[compared["class"].ne("") & compared["isolated"].eq("")]
-    groups = known.groupby(["class", "component"], sort=False)
+    compared_alone = compared[compared["class"].ne("") & compared["isolated"].eq("")]
+    groups = compared_alone.groupby(["class", "component"], sort=False)
     return groups.agg(
         kernels=("kernel", "count"), ssp_w=("ssp_w", "mean"), share=("share", "mean")
     ).reset_index()

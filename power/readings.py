@@ -97,7 +97,7 @@ class Facts:
 
 def facts_of(rows: pd.DataFrame) -> Facts:
     """Return what the checked executions of one kernel say of it. Raises DataError: they say two things."""
-    told: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for column in ("class", "collective", "isolated", *FACTS):
         if column in rows:
             given = [one for one in rows[column].dropna().unique() if one != ""]
@@ -110,10 +110,10 @@ def facts_of(rows: pd.DataFrame) -> Facts:
                 "one"
             )
         if given:
-            told["label" if column == "class" else column] = (
+            facts["label" if column == "class" else column] = (
                 given[0] if isinstance(given[0], str) else float(given[0])
             )
-    return Facts(**told)
+    return Facts(**facts)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def read_log(
     names += csv_cells(beginning.split(b"\n", 1)[0].decode(errors="replace").lower())
     timed = any(name == "timestamp" or name.startswith("time_") for name in names)
     if beginning.startswith(b"PAR1") or ("power_w" in names and not timed):
-        return _own(path, gpu, rename or {})
+        return _read_log(path, gpu, rename or {})
     table = read_power_log(path, rename)
     clock = str(table.attrs["clock"])
     if clock == NO_CLOCK:
@@ -169,7 +169,7 @@ def read_log(
     return PowerLog(readings, clock, notes)
 
 
-def _own(path: Path, gpu: int | None, rename: Mapping[str, str]) -> PowerLog:
+def _read_log(path: Path, gpu: int | None, rename: Mapping[str, str]) -> PowerLog:
     """Read a log with gpu_ns and power_w."""
     cut = 0
     if head(path).startswith(b"PAR1"):
@@ -220,13 +220,13 @@ def _read_ones(readings: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Remark, ...]
 
 def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str) -> pd.DataFrame:
     """Return the readings of the GPU that was chosen, or of the only one."""
-    known = numbers.unique().tolist()
-    named = ", ".join(f"{number:g}" for number in known)
-    if gpu is None and len(known) > 1:
+    numbers_seen = numbers.unique().tolist()
+    named = ", ".join(f"{number:g}" for number in numbers_seen)
+    if gpu is None and len(numbers_seen) > 1:
         raise ParameterError(
             "gpu_index", f"must be one of {named}, the GPUs of {source}: choose one"
         )
-    if gpu is not None and gpu not in known:
+    if gpu is not None and gpu not in numbers_seen:
         raise ParameterError(
             "gpu_index", f"must be one of {named}, the GPUs of {source}, got {gpu}"
         )
@@ -323,8 +323,8 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
         wrong = ~rows["class"].isin(["", *CLASSES])
         _refuse(rows, wrong, f"class must be one of {', '.join(CLASSES)}", source)
     for name in [name for name in FACTS if name in optional]:
-        known = rows[name].notna() & rows[name].ne("")
-        rows[name] = _number(rows[known], name, source).reindex(rows.index)
+        stated = rows[name].notna() & rows[name].ne("")
+        rows[name] = _number(rows[stated], name, source).reindex(rows.index)
         least = 1 if name == "launches" else 0
         _refuse(rows, rows[name] < least, f"{name} must be {least} or more", source)
     if "collective" in optional:
@@ -363,11 +363,11 @@ def _columns(frame: pd.DataFrame, needed: Iterable[str], source: str) -> pd.Data
             others = [
                 one for one in rows if base and one != LINE and str(one).rpartition("_")[0] == base
             ]
-            known = ", ".join(str(one) for one in rows if one != LINE)
+            names = ", ".join(str(one) for one in rows if one != LINE)
             if others:
                 unit = f"{others[0]} is of another unit"
             else:
-                unit = f"the table has {known}"
+                unit = f"the table has {names}"
             raise DataError(f"no column {name}: {unit}", source=source)
     if rows.empty:
         raise DataError("the table has no rows", source=source)

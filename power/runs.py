@@ -343,12 +343,14 @@ def apart(executions: pd.DataFrame) -> pd.DataFrame:
     several = order[moved].groupby(name[moved]).nunique().gt(1)
     before = {}
     for of in orders.unique():
-        for place, own in enumerate(of):
-            before[(of, own)] = of[place - 1]
+        for place, kernel_name in enumerate(of):
+            before[(of, kernel_name)] = of[place - 1]
     renamed = name.astype(object)
     renamed[moved] = [
-        f"{own}, after {before[of, own]}" if several[own] else f"{own}, interleaved"
-        for of, own in zip(order[moved], name[moved], strict=True)
+        f"{kernel_name}, after {before[of, kernel_name]}"
+        if several[kernel_name]
+        else f"{kernel_name}, interleaved"
+        for of, kernel_name in zip(order[moved], name[moved], strict=True)
     ]
     return executions.assign(kernel=renamed.astype(name.dtype), isolated=name.where(moved, ""))
 
@@ -372,9 +374,9 @@ def golden_runs(
     times = (executions["end_ns"] - executions["start_ns"]) / 1e3
     steady = times[executions["execution"] >= execution].groupby(executions["run"]).median()
     if steady.empty:
-        most = int(executions["execution"].max())
+        last = int(executions["execution"].max())
         raise DataError(
-            f"no run has execution {execution} of the kernel, the runs have {most}: {ADVICE}"
+            f"no run has execution {execution} of the kernel, the runs have {last}: {ADVICE}"
         )
     assumed = margin is None and binning.margin_of(float(steady.median())) is None
     margin = binning.MARGINS[0][1] if assumed else margin

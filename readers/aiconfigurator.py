@@ -542,14 +542,14 @@ def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
 
     codes, words = column("device")
     folder = SYSTEMS.get(parts[-5] if len(parts) > 4 else "")
-    known = [
+    origins = [
         canonical_device(word) for word in words
     ]  # "NVIDIA H100" is several GPUs: the folder says which
     device = (
         codes,
         [
             SYSTEMS.get(word) or (folder if unknown and folder else name)
-            for word, (name, unknown) in zip(words, known, strict=True)
+            for word, (name, unknown) in zip(words, origins, strict=True)
         ],
     )
     frameworks, engines = column("framework")
@@ -640,8 +640,8 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
         return None
     origin = origin_of(Columns(first, path))
     held = {}
-    for name, (codes, own) in origin.items():
-        held[(name)] = {own[code] for code in codes.tolist()}
+    for name, (codes, values) in origin.items():
+        held[(name)] = {values[code] for code in codes.tolist()}
     return unmet(words, {**held, "family": held["engine"]}, passed)
 
 
@@ -773,11 +773,11 @@ def survey(path: Path) -> Surveyed:
         code = code * len(words) + codes
     counts: dict[tuple[str, str, str], int] = {}
     for value, count in zip(*np.unique(code, return_counts=True), strict=True):
-        rest, own = int(value), []
+        rest, names = int(value), []
         for _, words in reversed(sides):
             rest, place = divmod(rest, len(words))
-            own.append(words[place])
-        key = (own[2], own[1], own[0])
+            names.append(words[place])
+        key = (names[2], names[1], names[0])
         counts[key] = counts.get(key, 0) + int(count) * len(times)
     spikes, doubles, apart = _irregular(table, micros)
     zeros = int(sum((values <= 0).sum() for values in times.values()))
@@ -817,12 +817,12 @@ def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
     same = (key[1:] == key[:-1]) & (size[1:] == size[:-1])
     doubles = np.r_[same, False] | np.r_[False, same]
     first = np.flatnonzero(np.r_[True, ~same])
-    least, most = (
+    least, longest = (
         function.reduceat(time, first) if len(time) else time
         for function in (np.minimum, np.maximum)
     )
     several = np.diff(np.r_[first, len(time)]) > 1
-    ratio = most[several] / np.maximum(least[several], 1e-12)
+    ratio = longest[several] / np.maximum(least[several], 1e-12)
     key, size, time = key[first], size[first], time[first]
     odd = int((off_neighbours(key, size, time)[0] != 1).sum())
     return odd, int(doubles.sum()), float(np.median(ratio)) if len(ratio) else 1.0

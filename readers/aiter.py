@@ -226,17 +226,17 @@ def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]
     numbers = coded[0].indices.to_numpy().astype(np.int64)
     for one in coded[1:]:
         numbers = numbers * max(len(one.dictionary), 1) + one.indices.to_numpy()
-    found = pa.array(numbers).dictionary_encode()
-    rest, values = found.dictionary.to_numpy(), list[list[str]]()
+    encoded = pa.array(numbers).dictionary_encode()
+    rest, values = encoded.dictionary.to_numpy(), list[list[str]]()
     for one in reversed(coded):
         rest, places = np.divmod(rest, max(len(one.dictionary), 1))
         values.insert(0, one.dictionary.take(pa.array(places)).to_pylist())
-    return found.indices, list(zip(*values, strict=True))
+    return encoded.indices, list(zip(*values, strict=True))
 
 
 def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
     family = _family(table, stem, notes)
-    known = _FAMILIES.get(family, _Family("", ""))
+    settings = _FAMILIES.get(family, _Family("", ""))
     batched = bool(table.names & {"b", "g"})
     return {
         "op": "batched_gemm" if batched else "gemm",
@@ -249,9 +249,9 @@ def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
         "n": table["n"],
         "k": table["k"],
         "batch": table.get("b", "g", default="1"),
-        "scale_block": table.says("scaleab", "True", "tensor", known.scale_block),
-        "dtype_a": table.get("q_dtype_w", "dtype", default=known.dtype),
-        "dtype_b": table.get("q_dtype_w", "dtype", default=known.dtype_b),
+        "scale_block": table.says("scaleab", "True", "tensor", settings.scale_block),
+        "dtype_a": table.get("q_dtype_w", "dtype", default=settings.dtype),
+        "dtype_b": table.get("q_dtype_w", "dtype", default=settings.dtype_b),
         "dtype_out": table.get("outdtype", default="bf16"),
     }
 
@@ -429,17 +429,17 @@ def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
     for (gfx, cus), rows, place in sorted(
         zip(different, counts, range(len(different)), strict=True)
     ):
-        known = gfx
+        assumed = gfx
         if not gfx and cus in _GFX_OF_CUS and "device" not in options.defaults:
-            known = _GFX_OF_CUS[cus]
+            assumed = _GFX_OF_CUS[cus]
             also = " (gfx1250 has 256 too)" if cus == "256" else ""
-            text = f"no gfx id: {cus} CUs are read as {known}{also}"
-            notes.append(Note(remark("gfx-by-units", text, cus=int(cus), gfx=known), rows))
-        if not known:
+            text = f"no gfx id: {cus} CUs are read as {assumed}{also}"
+            notes.append(Note(remark("gfx-by-units", text, cus=int(cus), gfx=assumed), rows))
+        if not assumed:
             continue
         if cus.isdecimal() and len(cus) < _DIGITS:
-            names[place], assumption = device_of(known, int(cus), stated)
+            names[place], assumption = device_of(assumed, int(cus), stated)
         else:
-            names[place], assumption = device_of_gfx(known, options)
+            names[place], assumption = device_of_gfx(assumed, options)
         notes.extend([Note(assumption, rows)] if assumption else [])
     return pa.array(names, pa.string()).take(codes)

@@ -323,16 +323,16 @@ def formats() -> str:
     )
 
 
-def unsupported(head: bytes, *, known: bool = True) -> str:
+def unsupported(head: bytes, *, is_recognised: bool = True) -> str:
     """Say by the beginning of its content what a file is that no reader recognises, and the known formats if asked to.
 
-    >>> unsupported(b"a,b,c", known=False)
+    >>> unsupported(b"a,b,c", is_recognised=False)
     "no supported format, it begins with 'a,b,c'"
     """
     if not head.strip():
         return "is empty"
-    if told := not_read(head):
-        return told
+    if reason := not_read(head):
+        return reason
     if b"\0" in head:
         return "no supported format, it is binary"
     first = head.lstrip().split(b"\n", 1)[0].decode(errors="replace").strip()
@@ -340,4 +340,4 @@ def unsupported(head: bytes, *, known: bool = True) -> str:
         needed = formats().partition("; of tools")[0]
     else:
         needed = formats()
-    return f"no supported format, it begins with {first[:60]!r}{f': {needed}' if known else ''}"
+    return f"no supported format, it begins with {first[:60]!r}{f': {needed}' if is_recognised else ''}"

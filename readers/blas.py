@@ -13,7 +13,7 @@ import pandas as pd
 from ..remarks import Remark, remark
 from ..table.measurements import as_text
 from .base import Options
-from .labels import device_of, known_gpu
+from .labels import device_of, gpu_of_word
 
 LEADING = ("lda", "ldb", "ldc")
 
@@ -85,7 +85,7 @@ def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
 
 def _may_be(device: str, gfx: str) -> bool:
     """Return whether a device in the user's words can have this gfx id."""
-    gpu = known_gpu(device, stated=True)
+    gpu = gpu_of_word(device, stated=True)
     if gpu:
         return gpu.gfx == gfx
     return device_of(gfx, None)[0] == gfx

@@ -142,9 +142,9 @@ def trace_of(
         table["name"].str.startswith(LAUNCH) & (table["collective"] == "") & table["parent"].notna()
     )
     rows = launches & table["parent"].isin(described.index)
-    found = described.loc[table["parent"][rows].to_numpy(dtype=np.int64)]
+    parents = described.loc[table["parent"][rows].to_numpy(dtype=np.int64)]
     for name in ("collective", "collective_bytes", "group_size"):
-        table.loc[rows, name] = found[name].array
+        table.loc[rows, name] = parents[name].array
     return ExecutionTrace(schema, pid, time, table, source, tuple(notes))
 
 
@@ -208,8 +208,8 @@ def storages(values: Sequence[Any], types: Sequence[Any]) -> tuple[int, ...]:
     for value in tensors:
         nested = isinstance(value, list) and any(isinstance(part, list) for part in value)
         members += _members(value) if nested else [value]
-    known = (one[1] for one in members if isinstance(one, list) and len(one) > 1)
-    return tuple(dict.fromkeys(one for one in known if int64(one) is not None))
+    identities = (one[1] for one in members if isinstance(one, list) and len(one) > 1)
+    return tuple(dict.fromkeys(one for one in identities if int64(one) is not None))
 
 
 @lru_cache(maxsize=4096)
@@ -349,8 +349,8 @@ def read_chakra(data: bytes, source: str) -> ExecutionTrace:
         spread = float(str(header.get("spread", 0.0)))
     except ValueError:
         spread = 0.0
-    found = trace_of(schema or version, int64(header.get("pid")), time, columns, source)
-    return replace(found, spread=spread if 0.0 <= spread < 10.0 else 0.0)
+    trace = trace_of(schema or version, int64(header.get("pid")), time, columns, source)
+    return replace(trace, spread=spread if 0.0 <= spread < 10.0 else 0.0)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -399,21 +399,21 @@ def _metadata(message: bytes) -> tuple[str, dict[str, object]]:
 def _attribute(message: bytes) -> tuple[str, object]:
     """Return name and value of an attribute; None for lists and other values of no use here."""
     name = ""
-    found: object = None
+    decoded: object = None
     for key, value in _fields(message):
         if key == 1 and isinstance(value, bytes):
             name = value.decode()
         elif key == _STRING and isinstance(value, bytes):
-            found = value.decode()
+            decoded = value.decode()
         elif (
             key in _FIXED
             and isinstance(value, bytes)
             and len(value) == struct.calcsize(_FIXED[key])
         ):
-            found = struct.unpack(_FIXED[key], value)[0]
+            decoded = struct.unpack(_FIXED[key], value)[0]
         elif isinstance(value, int):
-            found = _whole_number(key, value)
-    return name, found
+            decoded = _whole_number(key, value)
+    return name, decoded
 
 
 def _whole_number(key: int, value: int) -> int | bool | None:
@@ -489,7 +489,7 @@ def _text(value: int | bytes | None) -> str:
 
 def _repeated(value: int | bytes) -> list[int]:
     """Return repeated numbers, packed into bytes or one."""
-    found, place = [], 0
+    numbers, place = [], 0
     if not isinstance(value, bytes):
         if int64(value) is not None:
             return [value]
@@ -497,8 +497,8 @@ def _repeated(value: int | bytes) -> list[int]:
     while place < len(value):
         number, place = _varint(value, place)
         if int64(number) is not None:
-            found.append(number)
-    return found
+            numbers.append(number)
+    return numbers
 
 
 @lru_cache(maxsize=64)
@@ -590,9 +590,11 @@ def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> Executi
     columns = NodeColumns()
     for number, node in enumerate(document.nodes, 1):
         try:
-            known = {attribute.name: attribute.value for attribute in node.attrs}
+            attributes = {attribute.name: attribute.value for attribute in node.attrs}
             columns.id.append(node.id)
-            columns.rf_id.append(int64(known.get("rf_id")) if node.rf_id is None else node.rf_id)
+            columns.rf_id.append(
+                int64(attributes.get("rf_id")) if node.rf_id is None else node.rf_id
+            )
             columns.parent.append(node.ctrl_deps if node.parent is None else node.parent)
             columns.name.append(node.name)
             if bytes(memoryview(node.inputs)[:1]) == b"{":
@@ -606,18 +608,18 @@ def read_execution_trace(path: Path, *, max_bytes: int = TRACE_BYTES) -> Executi
             columns.inputs.append(op_inputs(given.values, given.shapes, given.types, given.strides))
             columns.storages.append(storages(given.values, given.types))
             columns.waits.append(())
-            columns.collective.append(_word(known.get("collective_name")))
+            columns.collective.append(_word(attributes.get("collective_name")))
             columns.collective_bytes.append(None)
             counts = [
                 side
                 for name in ("in_msg_nelems", "out_msg_nelems")
-                if (side := int64(known.get(name))) is not None
+                if (side := int64(attributes.get(name))) is not None
             ]
             columns.elements.append(max(counts, default=None))
-            columns.dtype.append(_word(known.get("dtype")))
-            columns.group_size.append(int64(known.get("pg_size")))
-            columns.kernel_backend.append(_word(known.get("kernel_backend")))
-            columns.kernel_file.append(_word(known.get("kernel_file")))
+            columns.dtype.append(_word(attributes.get("dtype")))
+            columns.group_size.append(int64(attributes.get("pg_size")))
+            columns.kernel_backend.append(_word(attributes.get("kernel_backend")))
+            columns.kernel_file.append(_word(attributes.get("kernel_file")))
             columns.duration_us.append(None)
             columns.on_cpu.append(None)
         except _DAMAGE as error:
@@ -693,11 +695,11 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     named = other.nodes[other.nodes["rf_id"].notna()].drop_duplicates(["rf_id", "name"])
     single = named[~named["rf_id"].duplicated(keep=False)]
     calls = single.set_index(single["rf_id"].astype(np.int64))
-    known = table["process"].dropna()
-    if other.pid is None or known.empty:
+    processes = table["process"].dropna()
+    if other.pid is None or processes.empty:
         same_process = None
     else:
-        same_process = bool((known == other.pid).any())
+        same_process = bool((processes == other.pid).any())
     place = calls.index.get_indexer(pd.Index(table["op_id"].fillna(0).to_numpy(dtype=np.int64)))
     if other.pid is not None:
         place[(table["process"] != other.pid).fillna(False).to_numpy(dtype=bool)] = -1
@@ -766,26 +768,26 @@ def _filled(
     """Return the columns with what was missing in them, and in how many rows something was."""
     inputs, got = _words(table["op_inputs"], _taken(calls["inputs"], place))
     kernels = (table["kind"] == KERNEL) & as_text(table["name"]).str.contains(_COLLECTIVE_KERNEL)
-    there = np.where(kernels.to_numpy(dtype=bool), place, -1)
-    names, named = _words(table["collective"], _taken(calls["collective"], there))
-    there = np.where(
-        as_text(names).to_numpy(dtype=object) == _taken(calls["collective"], there), there, -1
+    matched = np.where(kernels.to_numpy(dtype=bool), place, -1)
+    names, named = _words(table["collective"], _taken(calls["collective"], matched))
+    matched = np.where(
+        as_text(names).to_numpy(dtype=object) == _taken(calls["collective"], matched), matched, -1
     )
     columns, touched = {"op_inputs": inputs, "collective": names}, got | named
     for name in ("collective_bytes", "group_size"):
-        known = pd.Series(_taken(calls[name], there), index=table.index).astype("Int64")
-        touched |= (table[name].isna() & known.notna()).to_numpy(dtype=bool)
-        columns[name] = table[name].fillna(known)
+        taken = pd.Series(_taken(calls[name], matched), index=table.index).astype("Int64")
+        touched |= (table[name].isna() & taken.notna()).to_numpy(dtype=bool)
+        columns[name] = table[name].fillna(taken)
     return columns, int(touched.sum())
 
 
-def _words(column: pd.Series, found: np.ndarray) -> tuple[pd.Series, np.ndarray]:
+def _words(column: pd.Series, taken: np.ndarray) -> tuple[pd.Series, np.ndarray]:
     """Return the column with the words found where it had none, and where that was."""
-    own = as_text(column)
-    missing = (own == "").to_numpy(dtype=bool) & np.array(
-        [bool(word) for word in found], dtype=bool
+    words_here = as_text(column)
+    missing = (words_here == "").to_numpy(dtype=bool) & np.array(
+        [bool(word) for word in taken], dtype=bool
     )
-    words = own.mask(missing, pd.Series(found, index=own.index).astype("str"))
+    words = words_here.mask(missing, pd.Series(taken, index=words_here.index).astype("str"))
     return (
         words.astype("category") if isinstance(column.dtype, pd.CategoricalDtype) else words
     ), missing

@@ -96,7 +96,7 @@ def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
     `node_modules`, `__pycache__`). Labels are paths relative to the folder, or file names; where
     two files would share a label, the full path. Raises DataError for a path that does not exist.
     """
-    found: dict[Path, DataFile] = {}
+    by_path: dict[Path, DataFile] = {}
     for path in (one if isinstance(one, DataFile) else Path(one) for one in paths):
         if isinstance(path, DataFile):
             files = [path]
@@ -109,14 +109,14 @@ def find_files(paths: Sequence[Path | str | DataFile]) -> list[DataFile]:
             raise DataError("no such file or folder", source=str(path))
         for file in files:
             key = file.path.resolve()
-            if key not in found or file.named:
-                found[key] = DataFile(
-                    file.path, found[key].label if key in found else file.label, file.named
+            if key not in by_path or file.named:
+                by_path[key] = DataFile(
+                    file.path, by_path[key].label if key in by_path else file.label, file.named
                 )
-    many = Counter(file.label for file in found.values())
+    many = Counter(file.label for file in by_path.values())
     return [
         replace(file, label=visible(file.path.as_posix())) if many[file.label] > 1 else file
-        for file in found.values()
+        for file in by_path.values()
     ]
 
 
@@ -174,10 +174,10 @@ def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
             if size:
                 return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             return b""
-    found = io.BytesIO()
+    buffer = io.BytesIO()
     for piece in chunks(path, max_bytes=max_bytes):
-        found.write(piece)
-    return found.getvalue()
+        buffer.write(piece)
+    return buffer.getvalue()
 
 
 @contextmanager
@@ -195,18 +195,18 @@ def check_size(size: int, max_bytes: int, path: Path, packed: int | None = None)
     `packed` is its size as it lies there, where it is compressed.
     """
     if size > max_bytes:
-        told = f"more than {max_bytes / 2**30:g} GiB"
+        problem = f"more than {max_bytes / 2**30:g} GiB"
     else:
-        told = ""
+        problem = ""
     if (
         packed is not None
         and max_bytes in (TABLE_BYTES, TRACE_BYTES)
         and size > max(_SMALL, _RATIO * packed)
     ):
-        told = f"more than {_RATIO} times its {packed:,} bytes"
-    if told:
+        problem = f"more than {_RATIO} times its {packed:,} bytes"
+    if problem:
         raise DataError(
-            f"has {told} decompressed: raise the limit (ingest it with max_size) if it is meant to",
+            f"has {problem} decompressed: raise the limit (ingest it with max_size) if it is meant to",
             source=str(path),
         )
 
@@ -518,25 +518,25 @@ def with_points(
     """
     words = [name for name in names if not pd.api.types.is_numeric_dtype(table[name])]
     commas = {name: table[name].str.fullmatch(_COMMA, na=False) for name in words}
-    commas = {name: found for name, found in commas.items() if found.any()}
-    for name, found in commas.items():
+    commas = {name: marked for name, marked in commas.items() if marked.any()}
+    for name, marked in commas.items():
         if (pointed := table[name].str.contains(".", regex=False, na=False)).any():
-            both = f"{table[name][found].iloc[0]} and {table[name][pointed].iloc[0]}"
+            both = f"{table[name][marked].iloc[0]} and {table[name][pointed].iloc[0]}"
             raise DataError(
                 f"column {name!r} has commas and points ({both}): write decimals in one way",
                 source=source,
             )
     if commas and all(
-        table[name][found].str.fullmatch(_THOUSAND).all() for name, found in commas.items()
+        table[name][marked].str.fullmatch(_THOUSAND).all() for name, marked in commas.items()
     ):
-        name, found = next(iter(commas.items()))
-        what = f"{table[name][found].iloc[0]} may have a decimal comma or mark thousands"
+        name, marked = next(iter(commas.items()))
+        what = f"{table[name][marked].iloc[0]} may have a decimal comma or mark thousands"
         raise DataError(
             f"column {name!r}: {what}: write decimals with a point, thousands plain", source=source
         )
     read = {
-        name: table[name].where(~found, table[name].str.replace(",", "."))
-        for name, found in commas.items()
+        name: table[name].where(~marked, table[name].str.replace(",", "."))
+        for name, marked in commas.items()
     }
     return table.assign(**read), tuple(commas)
 

@@ -42,8 +42,13 @@ class GuidellmReader(Runs):
         """Recognise a list of benchmarks, and what GuideLLM alone says of them."""
         if head.lstrip()[:1] != b"{" or b'"benchmarks"' not in head:
             return False
-        own = (b"guidellm", b'"request_loader"', b'"requests_per_second"', b'"request_concurrency"')
-        return any(word in head for word in own)
+        marks = (
+            b"guidellm",
+            b'"request_loader"',
+            b'"requests_per_second"',
+            b'"request_concurrency"',
+        )
+        return any(word in head for word in marks)
 
     def records(self, words: str, source: str) -> Iterator[tuple[int, Any]]:
         """Yield the place and content of each benchmark, with the arguments of the report."""

@@ -47,19 +47,19 @@ class KeyAveragesReader(Reader):
     def read(self, path: Path, options: Options) -> RawTable:
         """Return a row for each operator and shapes with time on the GPU; a DataError names what is missing."""
         words = text(path, max_bytes=options.table_bytes)
-        found = _HEAD.search(words)
-        assert found is not None
-        names = _cells(found[1])
+        head = _HEAD.search(words)
+        assert head is not None
+        names = _cells(head[1])
         on_gpu = next(filter(_SELF.fullmatch, names), None)
         if on_gpu is None:
-            told = "has no time on a GPU (Self CUDA): profile with activities=[CPU, CUDA]"
-            raise DataError(f"{told}, {_INSTEAD}", source=str(path))
+            problem = "has no time on a GPU (Self CUDA): profile with activities=[CPU, CUDA]"
+            raise DataError(f"{problem}, {_INSTEAD}", source=str(path))
         if "Input Shapes" not in names:
-            told = (
+            problem = (
                 "has no input shapes: profile with record_shapes=True and print "
                 "key_averages(group_by_input_shape=True)"
             )
-            raise DataError(f"{told}, {_INSTEAD}", source=str(path))
+            raise DataError(f"{problem}, {_INSTEAD}", source=str(path))
         asked = [("dtype_a", "bf16"), *([("device", "H100")] if options.timed else [])]
         if unsaid := [
             f"give default {name}={one}" for name, one in asked if name not in options.defaults
@@ -68,9 +68,9 @@ class KeyAveragesReader(Reader):
                 f"states neither GPU nor number format: {' and '.join(unsaid)}, {_INSTEAD}",
                 source=str(path),
             )
-        first = words.count("\n", 0, found.end()) + 2
+        first = words.count("\n", 0, head.end()) + 2
         rows = []
-        for line, content in enumerate(words[found.end() :].splitlines()[1:], first):
+        for line, content in enumerate(words[head.end() :].splitlines()[1:], first):
             cells = dict(zip(names, _cells(content), strict=False))  # stacks and totals have fewer
             time = _TIME.fullmatch(cells.get(on_gpu, ""))
             shaped = (
@@ -100,7 +100,10 @@ def _cells(line: str) -> list[str]:
 def _row(cells: dict[str, str], total_us: float) -> dict[str, object]:
     """Return the row of an operator, or why it is none."""
     name, calls, shapes = (cells.get(head, "") for head in ("Name", "# of Calls", "Input Shapes"))
-    told: dict[str, object] = {DEFECT: "unknown-operator", DEFECT_DETAIL: f"{name} {shapes}"}
+    cells_common: dict[str, object] = {
+        DEFECT: "unknown-operator",
+        DEFECT_DETAIL: f"{name} {shapes}",
+    }
     try:
         sizes = literal_eval(shapes)
         made = json.dumps(
@@ -115,13 +118,13 @@ def _row(cells: dict[str, str], total_us: float) -> dict[str, object]:
         MemoryError,
         RecursionError,
     ):  # cut at 80 letters
-        return told | {"duration_us": total_us}
+        return cells_common | {"duration_us": total_us}
     described = describe_call(name, made)
     sized = {
         name: value for name, value in described.items() if name not in (*DTYPE_COLUMNS, "layout")
     }
     if described:
-        known = {DEFECT: "", DEFECT_DETAIL: "", **sized}
+        shape = {DEFECT: "", DEFECT_DETAIL: "", **sized}
     else:
-        known = {}
-    return told | {"duration_us": time, "repeats": float(calls), **known}
+        shape = {}
+    return cells_common | {"duration_us": time, "repeats": float(calls), **shape}

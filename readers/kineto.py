@@ -78,7 +78,7 @@ from .kineto_decode import (
 )
 from .kineto_events import MISSING, Category, DeviceProperties
 from .kineto_pieces import UncutError
-from .labels import device_named, known_gpu
+from .labels import device_named, gpu_of_word
 from .rocpd import IN_WORK_ITEMS
 
 # What launched an activity, in which operator and step. Events are given by their index among the
@@ -117,17 +117,17 @@ class Nesting:
     def running(self, thread: IntArray, time_ns: IntArray) -> IntArray:
         """Return the innermost operator that ran on each thread at each time."""
         # Begin with the operator that started last.
-        found = np.full(len(thread), -1, dtype=np.int64)
+        running = np.full(len(thread), -1, dtype=np.int64)
         for number in np.unique(thread):
             first, end = np.searchsorted(self._thread, [number, number + 1])
             asked = np.flatnonzero(thread == number)
             place = np.searchsorted(self._start_ns[first:end], time_ns[asked], side="right") - 1
-            found[asked] = (
+            running[asked] = (
                 np.where(place >= 0, self._order[first + place], -1) if end > first else -1
             )
-        while (over := np.flatnonzero(self._end_ns[found] <= time_ns)).size:
-            found[over] = self.parent[found[over]]
-        return found
+        while (over := np.flatnonzero(self._end_ns[running] <= time_ns)).size:
+            running[over] = self.parent[running[over]]
+        return running
 
     def stacks(self, operators: IntArray, names: Sequence[str]) -> pd.Categorical:
         """Return the names of each operator and of those around it, outermost first, joined by ";"."""
@@ -140,11 +140,11 @@ class Nesting:
         while (outer := self.parent[around[-1]]).max(initial=-1) >= 0:
             around.append(outer)
         for ancestor in reversed(around):
-            there = np.flatnonzero(ancestor >= 0)
+            linked = np.flatnonzero(ancestor >= 0)
             steps, path_of = np.unique(
-                path[there] * len(levels) + codes[ancestor[there]], return_inverse=True
+                path[linked] * len(levels) + codes[ancestor[linked]], return_inverse=True
             )
-            path[there] = len(texts) + path_of
+            path[linked] = len(texts) + path_of
             inner = [
                 (texts[step // len(levels)], levels[step % len(levels)]) for step in steps.tolist()
             ]
@@ -190,10 +190,10 @@ def link(document: Document) -> Links:
     operator[linked] = nesting.running(launches.threads[at], launches.start_ns[at])
 
     # Without a launch to check it by, a number that equals the correlation is taken for that.
-    own, correlation = document.gpu.integers["op_id"], document.gpu.integers["correlation"]
-    own = np.where((launch < 0) & (own == correlation), MISSING, own)
+    event_id, correlation = document.gpu.integers["op_id"], document.gpu.integers["correlation"]
+    event_id = np.where((launch < 0) & (event_id == correlation), MISSING, event_id)
     of_launch = np.r_[document.launches.integers["op_id"], MISSING][launch]
-    named = np.where(own != MISSING, own, of_launch)
+    named = np.where(event_id != MISSING, event_id, of_launch)
     op_id = _ids(document, operator)
     disputed = np.flatnonzero((named != MISSING) & (named != op_id))
     if disputed.size:
@@ -265,11 +265,11 @@ def _around(document: Document, operator: IntArray, launch: IntArray) -> BoolArr
     """Return whether each operator was running at its launch; where there is none to check it by, it is believed."""
     operators, launches = document.operators, document.launches
     around = operator >= 0
-    there = np.flatnonzero(around & (launch >= 0))
-    which, call = operator[there], launch[there]
+    launched = np.flatnonzero(around & (launch >= 0))
+    which, call = operator[launched], launch[launched]
     start_ns, at_ns = operators.start_ns[which], launches.start_ns[call]
     same_thread = operators.threads[which] == launches.threads[call]
-    around[there] = (
+    around[launched] = (
         same_thread & (start_ns <= at_ns) & (at_ns <= start_ns + operators.duration_ns[which])
     )
     return around
@@ -278,15 +278,15 @@ def _around(document: Document, operator: IntArray, launch: IntArray) -> BoolArr
 def steps_of(document: Document) -> pd.DataFrame:
     """Return the profiler's steps, in the order of their start: `step`, `start_ns`, `duration_ns`."""
     annotations = document.annotations
-    found = [
+    steps = [
         (place, match)
         for place, name in enumerate(annotations.names)
         if (match := _STEP.fullmatch(name))
     ]
-    places = np.array([place for place, _ in found], dtype=np.int64)
+    places = np.array([place for place, _ in steps], dtype=np.int64)
     table = pd.DataFrame(
         {
-            "step": np.array([int(match[1]) for _, match in found], dtype=np.int64),
+            "step": np.array([int(match[1]) for _, match in steps], dtype=np.int64),
             "start_ns": annotations.start_ns[places] + document.base_ns,
             "duration_ns": annotations.duration_ns[places],
         }
@@ -333,7 +333,7 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
     elements = np.maximum(gpu.integers["elements_in"], gpu.integers["elements_out"])
     dtypes = canonical_dtypes(pd.Series(gpu.words["dtype"], dtype=object))
     bits = dtypes.map(BITS).fillna(0).to_numpy(dtype=np.int64)
-    known = (bits > 0) & (elements >= 0) & (elements < 2**56)
+    is_countable = (bits > 0) & (elements >= 0) & (elements < 2**56)
     return {
         "kind": _words([_KINDS[category] for category in gpu.categories]),
         "rank": integers(np.full(len(gpu), document.rank, dtype=np.int64)),
@@ -351,7 +351,7 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
         "linked": links.launch >= 0,
         "collective": _words(gpu.words["collective"]),
         "collective_bytes": integers(
-            np.where(known, elements * np.where(known, bits, 1) // 8, MISSING)
+            np.where(is_countable, elements * np.where(is_countable, bits, 1) // 8, MISSING)
         ),
         "group_size": integers(gpu.integers["group_size"]),
         "group_name": _words(gpu.words["group_name"]),
@@ -392,20 +392,22 @@ def operator_columns(document: Document, links: Links) -> dict[str, Any]:
     """
     operators = document.operators
     calls, call = np.unique(links.operator, return_inverse=True)
-    there = calls >= 0
+    called = calls >= 0
     names = operators.names
-    records = records_of(operators.raw[place] for place in calls[there])
+    records = records_of(operators.raw[place] for place in calls[called])
     observed = (
         len(records) > 0 and bool((records > 0).all()) and len(np.unique(records)) == len(records)
     )
-    own = np.where(there, np.r_[np.zeros((~there).sum(), dtype=np.int64), records], MISSING)[call]
+    record_id = np.where(
+        called, np.r_[np.zeros((~called).sum(), dtype=np.int64), records], MISSING
+    )[call]
     return {
         "op_name": _words(["" if place < 0 else names[place] for place in calls]).take(call),
-        "op_id": integers(own if observed else links.op_id),
+        "op_id": integers(record_id if observed else links.op_id),
         "op_stack": links.nesting.stacks(calls, names).take(call),
         "op_inputs": _words(
-            ([] if there.all() else [""])
-            + inputs_of(operators.raw[place] for place in calls[there])
+            ([] if called.all() else [""])
+            + inputs_of(operators.raw[place] for place in calls[called])
         ).take(call),
     }
 
@@ -449,9 +451,9 @@ def in_unknown_unit(document: Document, links: Links, rocm: bool) -> BoolArray:
 
 
 def _size(document: Document, links: Links, name: str) -> IntArray:
-    own, of_launch = document.gpu.sizes[name], document.launches.sizes[name]
+    size, of_launch = document.gpu.sizes[name], document.launches.sizes[name]
     other = np.vstack([of_launch, np.full((1, 3), MISSING)])[links.launch]
-    return np.where(own == MISSING, other, own)
+    return np.where(size == MISSING, other, size)
 
 
 def _bytes(document: Document, links: Links) -> pd.arrays.IntegerArray:
@@ -470,8 +472,8 @@ def _group_ranks(gpu: Events) -> pd.Categorical:
     """Return the ranks of each group: those written, or, where the list is shortened, first, stride and number."""
     numbers = (gpu.integers[name].tolist() for name in ("first_rank", "rank_stride", "group_size"))
     cases = list(zip(gpu.words["group_ranks"], *numbers, strict=True))
-    known = {case: _ranks(*case) for case in set(cases)}
-    return _words([known[case] for case in cases])
+    ranks_of = {case: _ranks(*case) for case in set(cases)}
+    return _words([ranks_of[case] for case in cases])
 
 
 def _ranks(text: str, first: int, stride: int, count: int) -> str:
@@ -614,7 +616,7 @@ def devices_of(numbers: Sequence[int], devices: Sequence[DeviceProperties]) -> d
 
 
 def _named(device: DeviceProperties) -> Named:
-    gpu = known_gpu(device.name)
+    gpu = gpu_of_word(device.name)
     if gpu is None:
         # Found by its architecture, compute units and memory.
         same = sorted(
@@ -699,11 +701,11 @@ def findings_of(
         (remark("grid-unit", grid), "info", in_unknown_unit(document, links, rocm)),
     ]
     durations = table["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
-    found = [_finding(*case, table, durations) for case in cases if case[2].any()]
+    findings = [_finding(*case, table, durations) for case in cases if case[2].any()]
     if document.lost:
         text = "events that cannot be read, or activities without a start or a duration: left out"
         place = f"{label}:{document.lost[0]}"
-        found.append(
+        findings.append(
             Finding(remark("events-left-out", text), "error", len(document.lost), source=place)
         )
     if document.mended:
@@ -712,18 +714,22 @@ def findings_of(
             "quotes): read without the "
             "value or with it escaped"
         )
-        found.append(Finding(remark("events-mended", text), "info", document.mended, source=label))
+        findings.append(
+            Finding(remark("events-mended", text), "info", document.mended, source=label)
+        )
     if document.odd:
         text = "arguments that are not of the type they should be: read as if they were not there"
-        found.append(Finding(remark("odd-arguments", text), "warning", document.odd, source=label))
+        findings.append(
+            Finding(remark("odd-arguments", text), "warning", document.odd, source=label)
+        )
     if document.coarse:
         text = "starts that the file's numbers do not resolve to the nanosecond: gaps are not exact"
-        found.append(
+        findings.append(
             Finding(remark("coarse-start", text), "warning", document.coarse, source=label)
         )
     if document.clipped:
         text = "times beyond what an integer holds, cut off there: damaged timestamps"
-        found.append(
+        findings.append(
             Finding(
                 remark("clipped-time", text, clipped="times"),
                 "error",
@@ -731,7 +737,7 @@ def findings_of(
                 source=label,
             )
         )
-    return tuple(found)
+    return tuple(findings)
 
 
 def _finding(

@@ -224,16 +224,16 @@ def op_id_of(arguments: Buffer) -> int:
 def inputs_of(arguments: Iterable[Buffer]) -> list[str]:
     """Return the inputs of operators as JSON: those of "dims", "types", "strides", "values" that the file has."""
     decoder = Forgiving(OperatorInputs)
-    known: dict[tuple[bytes, ...], str] = {}
+    text_of: dict[tuple[bytes, ...], str] = {}
     texts: list[str] = []
     for raw in arguments:
         fields = decoder.decode(raw)
         key = (bytes(fields.dims), bytes(fields.types), bytes(fields.strides), bytes(fields.values))
-        text = known.get(key)
+        text = text_of.get(key)
         if text is None:
             named = zip(OperatorInputs.__struct_fields__, key, strict=True)
             values = {name: values_of(raw) for name, raw in named if raw != b"null"}
-            text = known[key] = msgspec.json.encode(values).decode() if values else ""
+            text = text_of[key] = msgspec.json.encode(values).decode() if values else ""
         texts.append(text)
     return texts
 

@@ -68,8 +68,8 @@ def stated_unit(column: str, word: str) -> str:
     """Return the unit that the user states for a column; a DataError if it is none of time, energy or power."""
     unit = canonical_unit(word)
     if unit is None:
-        known = ", ".join(("ns", "us", "ms", "s", "uj", "mj", "j", "kj", "mw", "w", "kw"))
-        raise DataError(f"unit of column {column!r} must be one of {known}, got {word!r}")
+        units = ", ".join(("ns", "us", "ms", "s", "uj", "mj", "j", "kj", "mw", "w", "kw"))
+        raise DataError(f"unit of column {column!r} must be one of {units}, got {word!r}")
     return unit
 
 
@@ -94,7 +94,7 @@ def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark 
         for gpu in all_gpus()
         if gpu.gfx == gfx and cus in (None, gpu.cus) and gpu.name != name
     ]
-    user = known_gpu(stated)
+    user = gpu_of_word(stated)
     if not same or (user is not None and user.name in (name, *same)):
         return (user.name if same and user else name), None
     text = f"{gfx}{count} is read as {name}; {' and '.join(same)} would look the same"
@@ -136,7 +136,7 @@ def device_named(product: str, gfx: str, units: int | None) -> tuple[str, Remark
     'gfx942 (38 CUs)'
     """
     name, unknown = canonical_device(product)
-    gpu = known_gpu(name)
+    gpu = gpu_of_word(name)
     if gpu is None:
         if gfx.startswith("gfx"):
             return device_of(gfx, units)
@@ -154,7 +154,7 @@ def device_named(product: str, gfx: str, units: int | None) -> tuple[str, Remark
     )
 
 
-def known_gpu(word: str, *, stated: bool = False) -> GPU | None:
+def gpu_of_word(word: str, *, stated: bool = False) -> GPU | None:
     """Return the GPU that answers to a name or an alias, None where none does.
 
     `find` would read a TOML file of that name: data do not say which file to open, so a word of

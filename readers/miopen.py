@@ -89,35 +89,35 @@ class MiopenReader(Reader):
 def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
     """Return the forward problem of each key, indexed by line, and the keys that are not of the format."""
     matches = {line: match for line, key in keys.items() if (match := _KEY.match(key))}
-    found = pd.DataFrame(
+    fields = pd.DataFrame(
         [match.groups() for match in matches.values()],
         columns=_NAMES,
         index=pd.Index(matches.keys()),
     )
-    found = found.fillna(_FLAT)
-    forward = found["direction"].eq("F")
+    fields = fields.fillna(_FLAT)
+    forward = fields["direction"].eq("F")
     sides = {
         "in_channels": ("c1", "c2"),
         "in_d": ("d1", "d2"),
         "in_h": ("h1", "h2"),
         "in_w": ("w1", "w2"),
     }
-    problem = pd.DataFrame({"op": "conv", "direction": found["direction"]}, index=found.index)
+    problem = pd.DataFrame({"op": "conv", "direction": fields["direction"]}, index=fields.index)
     # One word where input, filter and output have the same layout: "NHWC-NHWC-NHWC" is NHWC.
-    parts = {words: words.split("-") for words in found["layout"].unique()}
-    problem["layout"] = found["layout"].map(
-        {words: own[0] if len(set(own)) == 1 else words for words, own in parts.items()}
+    parts = {words: words.split("-") for words in fields["layout"].unique()}
+    problem["layout"] = fields["layout"].map(
+        {words: names[0] if len(set(names)) == 1 else words for words, names in parts.items()}
     )
-    problem["dtype_a"] = found["dtype"]
+    problem["dtype_a"] = fields["dtype"]
     for name in ("batch", "groups"):
-        problem[name] = found[name].astype(float)
+        problem[name] = fields[name].astype(float)
     for name, (one, two) in sides.items():
-        first, second = found[one].astype(float), found[two].astype(float)
+        first, second = fields[one].astype(float), fields[two].astype(float)
         problem[name] = first.where(forward, second)
         problem[name.replace("in_", "out_")] = second.where(forward, first)
     for name in ("fil", "pad", "stride", "dil"):
         for axis in AXES:
-            problem[f"{name}_{axis}"] = found[f"{name}_{axis}"].astype(float)
+            problem[f"{name}_{axis}"] = fields[f"{name}_{axis}"].astype(float)
     return problem, keys[~keys.index.isin(problem.index)]
 
 

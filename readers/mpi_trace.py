@@ -96,13 +96,13 @@ def is_mpi_trace(path: Path) -> bool:
 def _parts(path: Path, text: bytes) -> list[Path]:
     """Return the files that an index names, a line each, in its own folder or beneath; [] where it is none."""
     names = text.decode("utf-8", errors="replace").split("\n")[:MOST_RANKS]
-    found = [path.parent / name.strip() for name in names if name.strip()]
+    paths = [path.parent / name.strip() for name in names if name.strip()]
     within = all(
         len(one.name) < 200 and ".." not in one.parts and path.parent in one.parents
-        for one in found
+        for one in paths
     )
-    if found and within and all(isfile(one) for one in found[:2]):
-        return found
+    if paths and within and all(isfile(one) for one in paths[:2]):
+        return paths
     return []
 
 
@@ -113,23 +113,23 @@ def read_mpi_trace(path: Path) -> MpiTrace:
     package `otf2` is missing.
     """
     if path.suffix == ".otf2":
-        found = _of_events(_archive(path))
+        trace = _of_events(_archive(path))
     else:
         text = content(path, max_bytes=_MOST)
         if parts := _parts(path, text):
             text = b"\n".join(content(one, max_bytes=_MOST) for one in parts)
         plain = text.decode("utf-8", errors="replace")
         if _TI.match(text):
-            found = _time_independent(plain)
+            trace = _time_independent(plain)
         else:
-            found = _of_events(_printed(plain))
-    if not any(found.ranks.values()):
+            trace = _of_events(_printed(plain))
+    if not any(trace.ranks.values()):
         raise DataError("no rank of the trace computes or sends anything")
-    return found
+    return trace
 
 
 def _time_independent(text: str) -> MpiTrace:
-    found = MpiTrace(defaultdict(list), timed=False)
+    trace = MpiTrace(defaultdict(list), timed=False)
     lines = [line.split("#")[0].split() for line in text.splitlines()]
     ranks = len({words[0] for words in lines if len(words) > 1 and words[0].isdecimal()})
     size = 1  # bytes of an element without a type
@@ -144,10 +144,10 @@ def _time_independent(text: str) -> MpiTrace:
         except (ValueError, IndexError):
             raise DataError(f"line {number}: {' '.join(words)[:60]!r} lacks a number") from None
         if one is not None:
-            found.ranks[int(words[0])].append(one)
+            trace.ranks[int(words[0])].append(one)
         elif name not in _IDLE:
-            found.skipped[name[:40]] = found.skipped.get(name[:40], 0) + 1
-    return found
+            trace.skipped[name[:40]] = trace.skipped.get(name[:40], 0) + 1
+    return trace
 
 
 def _action(name: str, words: list[str], ranks: int, size: int) -> Action | None:
@@ -294,12 +294,12 @@ def _of_archive(event: Any, location: int, time: float) -> _Event:
 
 def _of_events(events: Iterable[_Event]) -> MpiTrace:
     """Return what the ranks do: computing is the time outside of MPI's regions."""
-    found = MpiTrace(defaultdict(list), timed=True)
+    trace = MpiTrace(defaultdict(list), timed=True)
     begun: dict[int, float] = {}  # since when a location computes
     depth: dict[int, int] = defaultdict(int)  # of regions of MPI
     of_all: list[Action] = []
     for one in events:
-        actions, name = found.ranks[one.location], one.name.upper()
+        actions, name = trace.ranks[one.location], one.name.upper()
         within = name.startswith("MPI_") and one.kind in ("ENTER", "LEAVE")
         begun.setdefault(one.location, one.time)
         if within and one.kind == "ENTER":
@@ -325,7 +325,7 @@ def _of_events(events: Iterable[_Event]) -> MpiTrace:
             actions.append(Action(MESSAGE, collective=one.name, message_bytes=size))
             if name.startswith(_OF_ALL):
                 of_all.append(actions[-1])
-    ranks = sum(bool(actions) for actions in found.ranks.values())
+    ranks = sum(bool(actions) for actions in trace.ranks.values())
     for action in of_all:
         action.message_bytes /= max(ranks, 1)
-    return found
+    return trace

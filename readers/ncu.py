@@ -235,9 +235,9 @@ def launches(csv: Csv, source: str) -> Launches:
 
 
 def _details(table: pd.DataFrame, foreign: int) -> Launches:
-    own = table["ID"].str.fullmatch(r"\d+").astype(bool)
-    foreign += int((~own).sum())
-    table = table[own]
+    numbered = table["ID"].str.fullmatch(r"\d+").astype(bool)
+    foreign += int((~numbered).sum())
+    table = table[numbered]
     key = _column(table, "Process ID") + " " + table["ID"]
     codes, _ = pd.factorize(key)
     identity = _identity(table[~pd.Series(codes, index=table.index).duplicated()])
@@ -259,18 +259,18 @@ def _details(table: pd.DataFrame, foreign: int) -> Launches:
     rows = rows[~again]
     metrics: dict[str, np.ndarray] = {}
     units: dict[str, tuple[str, float]] = {}
-    for name, own_rows in rows.groupby("name", sort=False):
+    for name, rows_of_name in rows.groupby("name", sort=False):
         column = np.full(len(identity), np.nan)
-        column[own_rows["launch"].to_numpy()] = own_rows["value"].to_numpy()
+        column[rows_of_name["launch"].to_numpy()] = rows_of_name["value"].to_numpy()
         metrics[str(name)] = column
-        units[str(name)] = (str(own_rows["unit"].iloc[0]), float(own_rows["factor"].max()))
+        units[str(name)] = (str(rows_of_name["unit"].iloc[0]), float(rows_of_name["factor"].max()))
     return Launches(identity, metrics, units, foreign, unreadable, repeated)
 
 
 def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
-    own = table["ID"].str.fullmatch(r"\d+").astype(bool)
+    numbered = table["ID"].str.fullmatch(r"\d+").astype(bool)
     below = table["ID"].eq("") & table["Kernel Name"].eq("")
-    foreign += int((~own & ~below).sum())
+    foreign += int((~numbered & ~below).sum())
     names = [
         name
         for name in map(str, table.columns)
@@ -281,7 +281,7 @@ def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
         raise DataError(
             "units that change within the file: cut it into one file for each export", source=source
         )
-    table = table[own]
+    table = table[numbered]
     values, unreadable = _numbers(table[names].to_numpy().ravel())
     matrix = values.reshape(len(table), len(names))
     if len(printed):
@@ -289,13 +289,13 @@ def _raw(table: pd.DataFrame, foreign: int, source: str) -> Launches:
     else:
         units, factors = ([""] * len(names), np.ones(len(names)))
     metrics: dict[str, np.ndarray] = {}
-    found: dict[str, tuple[str, float]] = {}
+    units_of: dict[str, tuple[str, float]] = {}
     for position, name in enumerate(names):
         if not np.isnan(matrix[:, position]).all():
             with np.errstate(over="ignore"):
                 metrics[name] = matrix[:, position] * factors[position]
-            found[name] = (units[position], float(factors[position]))
-    return Launches(_identity(table), metrics, found, foreign, unreadable)
+            units_of[name] = (units[position], float(factors[position]))
+    return Launches(_identity(table), metrics, units_of, foreign, unreadable)
 
 
 def _identity(table: pd.DataFrame) -> pd.DataFrame:
@@ -312,9 +312,9 @@ def _column(table: pd.DataFrame, name: str) -> pd.Series:
 def _units(printed: pd.Series) -> tuple[list[str], np.ndarray]:
     """Return the base unit of each printed unit, and the factor to it."""
     codes, words = pd.factorize(printed)
-    known = [base_unit(str(word)) for word in words]
-    return [known[code][0] for code in codes], np.array(
-        [known[code][1] for code in codes], dtype=float
+    bases = [base_unit(str(word)) for word in words]
+    return [bases[code][0] for code in codes], np.array(
+        [bases[code][1] for code in codes], dtype=float
     )
 
 
@@ -325,15 +325,15 @@ def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
     # Without the values of single units: "12 (4; 8)", of `--print-metric-instances values`.
     plain = [word.partition(" (")[0].rstrip() if word.endswith(")") else word for word in stripped]
     mark = decimal_mark(plain)
-    found = [parsed(word, mark) for word in plain]
+    numbers = [parsed(word, mark) for word in plain]
     odd = np.array(
         [
             n is None and bool(_LOOKS_LIKE_A_NUMBER.match(w))
-            for n, w in zip(found, plain, strict=True)
+            for n, w in zip(numbers, plain, strict=True)
         ],
         bool,
     )
-    values = np.array([np.nan if number is None else number for number in found], dtype=float)
+    values = np.array([np.nan if number is None else number for number in numbers], dtype=float)
     if not len(codes):
         return np.empty(0), 0
     return values[codes], int(odd[codes].sum())
@@ -394,13 +394,13 @@ class NcuReader(TraceReader):
                     source=place,
                 )
             )
-        found = launches(parse_csv(body, file.label, before), file.label)
-        duration, notes = _durations(found, file.label)
-        findings += _findings(found, duration, file.label)
-        device, remarks = _devices(found)
+        launches_read = launches(parse_csv(body, file.label, before), file.label)
+        duration, notes = _durations(launches_read, file.label)
+        findings += _findings(launches_read, duration, file.label)
+        device, remarks = _devices(launches_read)
         timed = ~np.isnan(duration)
-        identity = found.identity[timed].reset_index(drop=True)
-        metrics = {name: values[timed] for name, values in found.metrics.items()}
+        identity = launches_read.identity[timed].reset_index(drop=True)
+        metrics = {name: values[timed] for name, values in launches_read.metrics.items()}
         nanoseconds = np.rint(duration[timed]).astype(np.int64)
         if float(np.abs(duration[timed]).sum()) >= _LONGEST_NS:
             raise DataError("durations of centuries: the file is damaged", source=file.label)
@@ -416,7 +416,7 @@ class NcuReader(TraceReader):
             "duration_ns": nanoseconds,
             "start_ns": np.cumsum(np.maximum(nanoseconds, 0)) - np.maximum(nanoseconds, 0),
             "vgpr": _integers(metrics[registers]) if registers else None,
-            "lds_bytes": _shared_memory(found, metrics),
+            "lds_bytes": _shared_memory(launches_read, metrics),
             "source": f"{file.label}:" + identity[LINE].astype(str),
         }
         for side, cells, metric in (
@@ -447,19 +447,22 @@ def _decoded(raw: bytes) -> str:
     return raw.decode("utf-8-sig", errors="backslashreplace")
 
 
-def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
+def _durations(launched: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
     """Return the nanoseconds of each launch, NaN where none were measured, and what to know of them."""
     present = [
-        name for plain in _DURATIONS for name in (plain, f"{plain} [ns]") if name in found.metrics
+        name
+        for plain in _DURATIONS
+        for name in (plain, f"{plain} [ns]")
+        if name in launched.metrics
     ]
-    timed = [name for name in present if found.units[name][0] == "ns"]
-    if not len(found.identity):
+    timed = [name for name in present if launched.units[name][0] == "ns"]
+    if not len(launched.identity):
         return np.empty(0), [
             remark("no-launches", "no launches: the application ran no kernel under the profiler")
         ]
     if not timed:
         if present:
-            wrong = f" (unit of {present[0]}: {found.units[present[0]][0] or 'none'})"
+            wrong = f" (unit of {present[0]}: {launched.units[present[0]][0] or 'none'})"
         else:
             wrong = ""
         text = (
@@ -467,21 +470,21 @@ def _durations(found: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
             "gpu__time_duration.sum"
         )
         raise DataError(text, source=source)
-    duration = np.full(len(found.identity), np.nan)
+    duration = np.full(len(launched.identity), np.nan)
     for name in timed:
-        duration = np.where(np.isnan(duration), found.metrics[name], duration)
+        duration = np.where(np.isnan(duration), launched.metrics[name], duration)
     text = (
         "no start times are recorded: launches are placed one after another in the order of the "
         "file"
     )
     notes = [remark("no-start-times", text)]
-    if found.units[timed[0]][1] > 1:
+    if launched.units[timed[0]][1] > 1:
         text = "durations are rounded to the digits printed: --print-units base gives nanoseconds"
         notes.append(remark("durations-rounded-by-ncu", text))
     return np.where(np.abs(duration) < _LONGEST_NS, duration, np.nan), notes
 
 
-def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Finding]:
+def _findings(launched: Launches, duration: np.ndarray, source: str) -> list[Finding]:
     untimed = np.isnan(duration)
     kept = int((~untimed).sum())
     findings = []
@@ -503,10 +506,10 @@ def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Findin
         (
             remark("foreign-lines", "lines within the table that belong to no launch are skipped"),
             "info",
-            found.foreign,
+            launched.foreign,
         ),
-        (remark("unreadable-values", unreadable), "warning", found.unreadable),
-        (remark("repeated-metrics", repeated), "warning", found.repeated),
+        (remark("unreadable-values", unreadable), "warning", launched.unreadable),
+        (remark("repeated-metrics", repeated), "warning", launched.repeated),
     )
     findings += [
         Finding(what, severity, count, source=source) for what, severity, count in counts if count
@@ -514,16 +517,16 @@ def _findings(found: Launches, duration: np.ndarray, source: str) -> list[Findin
     return findings
 
 
-def _devices(found: Launches) -> tuple[np.ndarray, list[Remark]]:
+def _devices(launched: Launches) -> tuple[np.ndarray, list[Remark]]:
     """Return the device of each launch, by its name or by its compute capability and multiprocessors, and remarks."""
     counted = next(
-        (found.metrics[name] for name in _MULTIPROCESSORS if name in found.metrics), None
+        (launched.metrics[name] for name in _MULTIPROCESSORS if name in launched.metrics), None
     )
     if counted is None:
-        sizes = [0] * len(found.identity)
+        sizes = [0] * len(launched.identity)
     else:
         sizes = _integers(counted).fillna(0)
-    keys = list(zip(found.identity[DISPLAY_NAME], found.identity["CC"], sizes, strict=True))
+    keys = list(zip(launched.identity[DISPLAY_NAME], launched.identity["CC"], sizes, strict=True))
     names: dict[tuple[str, str, int], str] = {}
     notes: dict[Remark, None] = {}
     for key in dict.fromkeys(keys):
@@ -562,10 +565,10 @@ def _sizes(
     return columns
 
 
-def _shared_memory(found: Launches, metrics: dict[str, np.ndarray]) -> pd.Series | None:
+def _shared_memory(launched: Launches, metrics: dict[str, np.ndarray]) -> pd.Series | None:
     """Return the bytes of a block's static and dynamic memory; none where they are rounded to a scaled unit."""
     for names in _SHARED:
-        if all(found.units.get(name) == ("byte/block", 1.0) for name in names):
+        if all(launched.units.get(name) == ("byte/block", 1.0) for name in names):
             return _integers(metrics[names[0]]) + _integers(metrics[names[1]])
     return None
 

@@ -111,14 +111,14 @@ class NsysReader(TraceReader):
                 {"owner": calls["globalTid"] // _PROCESS, "correlationId": calls["correlationId"]}
             )
             activities = activities.assign(owner=activities["globalPid"] // _PROCESS)
-            known = calls["owner"].notna().any() and activities["owner"].notna().any()
-            if known:
+            by_owner = calls["owner"].notna().any() and activities["owner"].notna().any()
+            if by_owner:
                 key = ["owner", "correlationId"]
             else:
                 key = ["correlationId"]
-            found = joined(activities[key], calls[key].assign(found=True), key)["found"].notna()
+            has_call = joined(activities[key], calls[key].assign(found=True), key)["found"].notna()
             activities = activities.assign(
-                linked=found.to_numpy(), process=activities["owner"] % _PROCESS
+                linked=has_call.to_numpy(), process=activities["owner"] % _PROCESS
             )
             findings = unfinished(file)
             notes: list[Remark] = []
@@ -179,8 +179,10 @@ def _kernels(database: Database) -> pd.DataFrame:
     )
     names = pd.Series("", index=kernels.index, dtype=object)
     for column in _NAMES:
-        found = joined(kernels[[column]], strings.rename(columns={"id": column}), [column])["value"]
-        names = names.where(names != "", found.fillna(""))
+        names_of_strings = joined(
+            kernels[[column]], strings.rename(columns={"id": column}), [column]
+        )["value"]
+        names = names.where(names != "", names_of_strings.fillna(""))
     return kernels.assign(
         kind=KERNEL,
         name=names,
@@ -219,8 +221,8 @@ def _devices(
 
 
 def _column_of(gpus: pd.DataFrame, key: str, value: str) -> dict[int, Any]:
-    known = gpus.dropna(subset=[key, value]).drop_duplicates(key)
-    return dict(zip(known[key].tolist(), known[value].tolist(), strict=True))
+    stated = gpus.dropna(subset=[key, value]).drop_duplicates(key)
+    return dict(zip(stated[key].tolist(), stated[value].tolist(), strict=True))
 
 
 def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> list[Finding]:
@@ -313,8 +315,8 @@ class NsysStatsReader(TraceReader):
         parts = [_dispatches(texts[file], file.label) for file in traces]
         table = in_order(pd.concat([part for part, _ in parts], ignore_index=True))
         findings = []
-        for _, own in parts:
-            for finding in own:
+        for _, of_part in parts:
+            for finding in of_part:
                 findings.append(finding)
         notes = [
             remark(
@@ -361,8 +363,8 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     start = _times(columns["Start"], _NANOSECONDS[units["Start"]])
     duration = _times(columns["Duration"], _NANOSECONDS[units["Duration"]])
     timed = (start.notna() & duration.notna()).to_numpy(dtype=bool)
-    own = {name: column[timed].reset_index(drop=True) for name, column in columns.items()}
-    codes, distinct = pd.factorize(own["Name"])
+    timed_columns = {name: column[timed].reset_index(drop=True) for name, column in columns.items()}
+    codes, distinct = pd.factorize(timed_columns["Name"])
     matched = [(_COPY.match(str(word)), str(word)) for word in distinct]
     kinds = [
         KERNEL if match is None else MEMCPY if match["kind"] == "cpy" else MEMSET
@@ -373,9 +375,9 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
     ]
     shared = None  # printed in MB it is too coarse
     if units.get("StcSMem") == units.get("DymSMem") == "B":
-        shared = _whole(own["StcSMem"]).add(_whole(own["DymSMem"]))
-    devices = own["Device"].str.extract(_DEVICE)
-    words = devices["name"].fillna(own["Device"])
+        shared = _whole(timed_columns["StcSMem"]).add(_whole(timed_columns["DymSMem"]))
+    devices = timed_columns["Device"].str.extract(_DEVICE)
+    words = devices["name"].fillna(timed_columns["Device"])
     table = dispatch_table(
         {
             "kind": pd.Categorical(np.array(kinds, dtype=object)[codes]),
@@ -383,18 +385,18 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
                 words.map({word: canonical_device(word)[0] for word in words.unique()})
             ),
             "gpu": _whole(devices["ordinal"]),
-            "stream": _column(own, "Strm"),
-            "correlation": _column(own, "CorrId"),
+            "stream": _column(timed_columns, "Strm"),
+            "correlation": _column(timed_columns, "CorrId"),
             "name": pd.Categorical(pd.Series(np.array(names, dtype=object)[codes])),
             "start_ns": start[timed].to_numpy(dtype=np.int64),
             "duration_ns": duration[timed].to_numpy(dtype=np.int64),
-            "vgpr": _column(own, "Reg/Trd"),
+            "vgpr": _column(timed_columns, "Reg/Trd"),
             "lds_bytes": shared,
-            "bytes": _bytes(own, units),
+            "bytes": _bytes(timed_columns, units),
             "source": f"{source}:" + pd.Series(cut.lines[timed]).astype(str),
         }
-        | {f"grid_{axis}": _column(own, f"Grd{axis.upper()}") for axis in "xyz"}
-        | {f"block_{axis}": _column(own, f"Blk{axis.upper()}") for axis in "xyz"}
+        | {f"grid_{axis}": _column(timed_columns, f"Grd{axis.upper()}") for axis in "xyz"}
+        | {f"block_{axis}": _column(timed_columns, f"Blk{axis.upper()}") for axis in "xyz"}
     )
     unfit = len(cut.overlong) + int((~timed).sum())
     text = (
@@ -414,21 +416,21 @@ def _times(column: pd.Series, scale: float) -> pd.Series:
     return rounded
 
 
-def _bytes(own: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | None:
+def _bytes(columns: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | None:
     """Return the bytes copied or filled; less than the last digit printed is not known."""
-    if "Bytes" not in own or units["Bytes"] not in _MEMORY:
+    if "Bytes" not in columns or units["Bytes"] not in _MEMORY:
         return None
     number = (
-        pd.to_numeric(own["Bytes"].str.strip(), errors="coerce").astype(float)
+        pd.to_numeric(columns["Bytes"].str.strip(), errors="coerce").astype(float)
         * _MEMORY[units["Bytes"]]
     )
     return number.where(number.gt(0) & number.lt(2.0**53)).round().astype("Int64")
 
 
-def _column(own: dict[str, pd.Series], name: str) -> pd.Series | None:
+def _column(columns: dict[str, pd.Series], name: str) -> pd.Series | None:
     """Return a column's integers, None if the report does not have it."""
-    if name in own:
-        return _whole(own[name])
+    if name in columns:
+        return _whole(columns[name])
     return None
 
 

@@ -208,10 +208,10 @@ class _Shapes:
 
     def _sizes(self, given: Any) -> tuple[int, ...] | None:
         tensor = given.tensor_type
-        known = tensor.HasField("shape") and all(
+        is_static = tensor.HasField("shape") and all(
             dim.HasField("dim_value") for dim in tensor.shape.dim
         )
-        if known:
+        if is_static:
             return tuple(dim.dim_value for dim in tensor.shape.dim)
         return None
 

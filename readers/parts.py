@@ -79,8 +79,8 @@ def read_parts(
         yield file.label, reading.TraceFailure(error)
     formats = list(dict.fromkeys(source.reader.name for source in kinds.sources))
     sources = sorted(kinds.sources, key=lambda source: formats.index(source.reader.name))
-    for source, found in reading.look(sources, partial(_part, options=options, where=where), jobs):
-        yield source.label, found
+    for source, part in reading.look(sources, partial(_part, options=options, where=where), jobs):
+        yield source.label, part
 
 
 def _part(source: reading.Source, options: Options, where: Where) -> reading.Measurements:
@@ -113,31 +113,31 @@ class Totals:
     _notes: dict[Remark, tuple[int, dict[str, None]]] = field(default_factory=dict)
     _others: dict[Remark, None] = field(default_factory=dict)
 
-    def add(self, found: reading.Measurements | reading.TraceFailure) -> pd.DataFrame | None:
+    def add(self, part: reading.Measurements | reading.TraceFailure) -> pd.DataFrame | None:
         """Count a part and return its rows; None where it has none."""
-        if isinstance(found, reading.TraceFailure):
-            if isinstance(found.error, NoMeasurementsError):
-                self._remark(found.error.notes)
+        if isinstance(part, reading.TraceFailure):
+            if isinstance(part.error, NoMeasurementsError):
+                self._remark(part.error.notes)
             else:
-                self.unreadable.append(str(found.error))
+                self.unreadable.append(str(part.error))
             return None
-        self.rows += len(found.frame)
-        self.traces += found.traces
-        self.rejected.update(found.rejected_by_reason)
-        self.files += found.files
-        self._remark(found.notes)
-        above = pd.concat([self.above_peak, found.above_peak], ignore_index=True)
+        self.rows += len(part.frame)
+        self.traces += part.traces
+        self.rejected.update(part.rejected_by_reason)
+        self.files += part.files
+        self._remark(part.notes)
+        above = pd.concat([self.above_peak, part.above_peak], ignore_index=True)
         if len(above):
             self.above_peak = above.sort_values(
                 "share", ascending=False, kind="stable", ignore_index=True
             ).head(_WORST)
-        quoted = pd.concat([self.examples, found.examples], ignore_index=True)
+        quoted = pd.concat([self.examples, part.examples], ignore_index=True)
         if len(quoted):
             self.examples = quoted.groupby("reason", sort=False).head(EXAMPLES)
         else:
             self.examples = quoted
-        if len(found.frame):
-            return found.frame
+        if len(part.frame):
+            return part.frame
         return None
 
     def _remark(self, notes: Sequence[Remark]) -> None:
@@ -145,15 +145,18 @@ class Totals:
             if "rows" not in note.values:
                 self._others[note] = None
                 continue
-            own = without(note, "rows", "files")
-            rows, files = self._notes.get(own, (0, {}))
+            plain = without(note, "rows", "files")
+            rows, files = self._notes.get(plain, (0, {}))
             more = dict.fromkeys(note.values.get("files", ()))
-            self._notes[own] = rows + note.values["rows"], files | more
+            self._notes[plain] = rows + note.values["rows"], files | more
 
     def notes(self) -> tuple[Remark, ...]:
         """Return every remark once, with its rows and files."""
-        told = self._notes.items()
-        return (*(of_rows(one, rows, tuple(files)) for one, (rows, files) in told), *self._others)
+        counted = self._notes.items()
+        return (
+            *(of_rows(one, rows, tuple(files)) for one, (rows, files) in counted),
+            *self._others,
+        )
 
 
 def read_dataset(
@@ -176,15 +179,15 @@ def read_dataset(
     before: list[pd.Series] = []
     with temporary_folder() as folder:
         spill = _Spill(folder)
-        for _, found in read_parts(places, options=options, where=where, jobs=jobs):
-            frame = totals.add(found)
-            if isinstance(found, reading.Measurements):
-                rejected.append(found.rejected)
-                spill.see(found.frame)
-            if isinstance(found, reading.Measurements) and frame is not None:
+        for _, part in read_parts(places, options=options, where=where, jobs=jobs):
+            frame = totals.add(part)
+            if isinstance(part, reading.Measurements):
+                rejected.append(part.rejected)
+                spill.see(part.frame)
+            if isinstance(part, reading.Measurements) and frame is not None:
                 if not spill.rows:
                     growth = frame.memory_usage(deep=True).sum() / max(
-                        sum(file.size for file in found.files), 1
+                        sum(file.size for file in part.files), 1
                     )
                     spill.files = min(math.ceil(size * growth / at_once), _MOST_FILES)
                 spill.add(frame)
@@ -203,7 +206,7 @@ def read_dataset(
     quoted, counts = [totals.examples], pd.concat(before).groupby(level=KIND).sum()
     for settled in (repeats, spikes):
         if len(settled.refused):
-            new, first = reading.told_of(settled.refused)
+            new, first = reading.quoted_refused(settled.refused)
             rejected.append(new)
             quoted.append(first)
             counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
@@ -238,23 +241,25 @@ class _Spill:
     def add(self, frame: pd.DataFrame) -> None:
         """Write the rows of a part."""
         numbered = frame.assign(**{_ORDER: range(self.rows, self.rows + len(frame))})
-        for file, own in numbered.groupby(problem_hashes(frame) % self.files, sort=False):
-            own.to_pickle(self._folder / f"{file}-{self._parts:06}")
+        for file, rows in numbered.groupby(problem_hashes(frame) % self.files, sort=False):
+            rows.to_pickle(self._folder / f"{file}-{self._parts:06}")
         self.rows, self._parts = self.rows + len(frame), self._parts + 1
 
     def merged(self, each: bool, keep: Collection[str]) -> Settled:
         """Return the table of all rows, repeats merged or numbered, in the order they came."""
-        found = []
+        buckets = []
         for file in range(self.files):
             parts = [pd.read_pickle(path) for path in sorted(self._folder.glob(f"{file}-*"))]
             if parts:
                 rows = fill_text(pd.concat(parts, ignore_index=True))
                 order = rows.pop(_ORDER).to_numpy()
-                own = without_repeats(rows, each, keep)
-                refused = own.refused.set_axis(order[own.refused.index])
-                found.append(replace(own, places=order[own.places], refused=refused))
-        places = np.concatenate([own.places for own in found])
-        whole = pd.concat([own.frame for own in found], ignore_index=True).iloc[places.argsort()]
+                bucket = without_repeats(rows, each, keep)
+                refused = bucket.refused.set_axis(order[bucket.refused.index])
+                buckets.append(replace(bucket, places=order[bucket.places], refused=refused))
+        places = np.concatenate([bucket.places for bucket in buckets])
+        whole = pd.concat([bucket.frame for bucket in buckets], ignore_index=True).iloc[
+            places.argsort()
+        ]
         empty = {
             name: math.nan if numeric else ""
             for name, numeric in self._numeric.items()
@@ -264,9 +269,9 @@ class _Spill:
         return Settled(
             fill_text(whole.reset_index(drop=True).assign(**empty)[columns]),
             np.sort(places),
-            sum(own.repeats for own in found),
-            pd.concat([own.odd for own in found], ignore_index=True),
-            pd.concat([own.refused for own in found]).sort_index(),
+            sum(bucket.repeats for bucket in buckets),
+            pd.concat([bucket.odd for bucket in buckets], ignore_index=True),
+            pd.concat([bucket.refused for bucket in buckets]).sort_index(),
         )
 
 
@@ -307,16 +312,18 @@ class RowBatches:
         for place, rows in self._judged():
             able = rows[REFUSED].eq("").to_numpy()
             if self.options.timed and able.any():
-                own = rows[able].reset_index(drop=True)
-                held = hold(own, np.full(len(own), place), self.keep, units={})
+                rows_used = rows[able].reset_index(drop=True)
+                held = hold(rows_used, np.full(len(rows_used), place), self.keep, units={})
                 for column, values in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
                     rows.loc[able, column] = np.where(
                         held.reason == "", rows.loc[able, column], values
                     )
                 times.append(
-                    np.stack([own["duration_us"], held.least_us, np.full(len(own), place)])
+                    np.stack(
+                        [rows_used["duration_us"], held.least_us, np.full(len(rows_used), place)]
+                    )
                 )
-                above.append(reading.above_peaks(own, held))
+                above.append(reading.above_peaks(rows_used, held))
             usable = usable or bool(rows[REFUSED].eq("").any())
             yield fill_text(rows)
         if times:
@@ -399,7 +406,9 @@ def _alone(schema: pa.Schema, options: Options) -> bool:
     if len(set(names)) < len(names) or any(split_unit(name)[1] in beside for name in names):
         return False
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    told = all(
+    is_sorted = all(
         any(kind(one.type) for kind in numeric) for one in schema if is_quantity(one.name, options)
     )
-    return told and "h" not in (name.strip().lower() for name in names)  # B x H becomes rows x cols
+    return is_sorted and "h" not in (
+        name.strip().lower() for name in names
+    )  # B x H becomes rows x cols

@@ -222,9 +222,9 @@ class Log:
         run = self.runs[-1]
         if _THREADS.match(line):
             self._next_run()
-        elif found := _TABLE.match(line):
+        elif match := _TABLE.match(line):
             names: list[str] = []
-            for word in found[1].split():
+            for word in match[1].split():
                 name = word.removeprefix("#")
                 names.append(f"{IN_PLACE}{name}" if name in names else name)
             run.columns = names

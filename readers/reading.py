@@ -131,7 +131,7 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
 
     A table with a column of `renames` is one of the user's own, whatever the others are called.
     """
-    own = {one.name: one for one in readers()} if renames else {}
+    reader_of = {one.name: one for one in readers()} if renames else {}
     taken: dict[int, tuple[Reader | TraceReader, list[DataFile]]] = {}
     companions: list[DataFile] = []
     skipped: list[DataFile] = []
@@ -142,7 +142,7 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
             reader = detect(file.path, beginning)
             parquet = beginning.startswith(PARQUET)
             if renames and not renames.keys().isdisjoint(_header(file.path, beginning)):
-                reader = own["tidy Parquet" if parquet else "tidy CSV"]
+                reader = reader_of["tidy Parquet" if parquet else "tidy CSV"]
         except DataError as error:
             unreadable.append((file, error))
             continue
@@ -153,8 +153,8 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
     place = {file: number for number, file in enumerate(files)}
     sources = [
         source
-        for reader, own in taken.values()
-        for source in _sources(reader, own, tuple(companions))
+        for reader, of_reader in taken.values()
+        for source in _sources(reader, of_reader, tuple(companions))
     ]
     sources.sort(key=lambda source: min(place[file] for file in source.files))
     if companions and not any(isinstance(source.reader, TraceReader) for source in sources):
@@ -218,12 +218,12 @@ def _without_long_names(trace: Trace) -> Trace:
     if rows.all():
         raise DataError(f"a name of {letters} letters: not as a profiler writes it", source=first)
     text = f"activities with a name as no profiler writes it (up to {letters:,} letters): left out"
-    told = Finding(
+    finding = Finding(
         remark("long-name", text, letters=letters), "error", int(rows.sum()), share, first
     )
     kept = table[~rows].reset_index(drop=True)
     kept = kept.assign(**{name: kept[name].astype("str") for name in ("name", "op_name")})
-    return replace(trace, dispatches=kept, findings=(*trace.findings, told))
+    return replace(trace, dispatches=kept, findings=(*trace.findings, finding))
 
 
 def _joined(trace: Trace, companions: Sequence[DataFile], options: Options) -> Trace:
@@ -346,10 +346,10 @@ class Measurements:
 class TracesAloneError(DataError):
     """Traces have kernels and their times, but no row can be made of them: `found` has what they hold, and no row."""
 
-    def __init__(self, why: DataError, found: Measurements) -> None:
+    def __init__(self, why: DataError, measured: Measurements) -> None:
         super().__init__(str(why))
         self.source = why.source
-        self.found = found
+        self.found = measured
 
 
 class Found:
@@ -388,19 +388,19 @@ class Found:
     def leave_out(self, files: Collection[str], devices: Collection[str]) -> None:
         """Forget what concerns these files or devices alone: no row of theirs was asked for."""
         self.traces = [trace for trace in self.traces if trace.label not in files]
-        told = {
+        reasons = {
             what: rows
             for what, rows in self._rows.items()
             if what.values.get("device") not in devices
         }
         asked = {}
-        for what, rows in told.items():
+        for what, rows in reasons.items():
             asked[(what)] = {file: n for file, n in rows.items() if file not in files}
         self._rows = {what: rows for what, rows in asked.items() if rows}
 
     def notes(self) -> tuple[Remark, ...]:
         """Return every remark with its rows and files."""
-        told = [
+        remarks = [
             of_rows(what, sum(of_files.values()), tuple(filter(None, of_files)))
             for what, of_files in self._rows.items()
         ]
@@ -409,8 +409,8 @@ class Found:
                 f"{counted(len(self.skipped), 'file')} of no supported format skipped: "
                 f"{few(self.skipped, _NAMED)}"
             )
-            told.append(remark("files-skipped", text, files=tuple(self.skipped)))
-        return tuple(told)
+            remarks.append(remark("files-skipped", text, files=tuple(self.skipped)))
+        return tuple(remarks)
 
 
 REPEATS_STAY = remark(
@@ -511,10 +511,10 @@ def read(
         options = Options(units, defaults)
     check_keep(options.keep)
     options = replace(options, where=conditions(where))
-    tables, found = _tables(paths, options, lenient, jobs, part)
+    tables, account = _tables(paths, options, lenient, jobs, part)
     required = MEASURED if options.timed else PARTLY_MEASURED
     return _combined(
-        [clean(rows, required=required) for rows in tables], found, where, options, part
+        [clean(rows, required=required) for rows in tables], account, where, options, part
     )
 
 
@@ -542,23 +542,23 @@ def read_rows(
         timed,
         renames=values.assigned("rename", renames),
     )
-    tables, found = _tables(paths, options)
+    tables, account = _tables(paths, options)
     parts = [judge(rows, required=MEASURED if timed else ()) for rows in tables]
     whole = fill_text(
         pd.concat(parts, ignore_index=True).sort_values(ORDER, kind="stable", ignore_index=True)
     )
     every = select(whole.reset_index(names=_PLACE), where)
-    _leave_out(whole, every, where, found)
+    _leave_out(whole, every, where, account)
     if timed:
         usable = every[REFUSED].eq("").to_numpy()
-        held, _ = _held(every[usable].reset_index(drop=True), found, keep)
+        held, _ = _held(every[usable].reset_index(drop=True), account, keep)
         for column, why in ((REFUSED, held.reason), (REFUSED_DETAIL, held.detail)):
             every.loc[usable, column] = np.where(held.reason == "", every.loc[usable, column], why)
     rows = every.drop(columns=ORDER).set_index(_PLACE).rename_axis(None)
     if rows[REFUSED].ne("").all():
         names = {"source": "source", REFUSED: "reason", REFUSED_DETAIL: "detail"}
-        raise _unusable(rows.rename(columns=names)[list(names.values())], found)
-    return rows, found.notes()
+        raise _unusable(rows.rename(columns=names)[list(names.values())], account)
+    return rows, account.notes()
 
 
 def read_traces(
@@ -569,10 +569,10 @@ def read_traces(
     Tables among the paths are passed over; `jobs` processes read, -1 for one per core. The label is
     the trace's first file as messages call it; a trace that cannot be read is a `TraceFailure`.
     """
-    found = sort_files(find_files(paths))
-    for file, error in found.unreadable:
+    ordered = sort_files(find_files(paths))
+    for file, error in ordered.unreadable:
         yield file.label, TraceFailure(error)
-    traces = [source for source in found.sources if not isinstance(source.reader, Reader)]
+    traces = [source for source in ordered.sources if not isinstance(source.reader, Reader)]
     for source, trace in look(traces, partial(read_trace, options=options or Options()), jobs):
         yield source.label, trace
 
@@ -610,8 +610,8 @@ def canonical_defaults(defaults: Mapping[str, str]) -> dict[str, str]:
     return stated
 
 
-def _meant(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5) or [
+def _meant(name: str, names: Collection[str]) -> str:
+    close = difflib.get_close_matches(name, sorted(names), n=3, cutoff=0.5) or [
         "device",
         "dtype_a",
         "op",
@@ -623,7 +623,7 @@ def check_renames(
     paths: Sequence[Path | str | DataFile],
     renames: Mapping[str, str],
     frames: Sequence[pd.DataFrame] = (),
-    known: Collection[str] = frozenset(
+    columns_used: Collection[str] = frozenset(
         {*_OURS, *ALIASES, *chain(*ALIASES.values()), "duration_us"}
     ),
 ) -> None:
@@ -647,12 +647,14 @@ def check_renames(
         if name not in columns:
             close = difflib.get_close_matches(name, columns, n=1, cutoff=0.5)
             meant = f" (did you mean {close[0]}?)" if close else ""
-            there = f"the columns are {few([*dict.fromkeys(filter(None, columns))], _COLUMNS)}"
-            raise ParameterError("rename", f"{said}no table has a column {name!r}{meant}: {there}")
-        measured = split_unit(ours)[1] is not None or rate_columns([ours])
-        if ours not in known and not measured and not ours.startswith(COUNTER):
+            available = f"the columns are {few([*dict.fromkeys(filter(None, columns))], _COLUMNS)}"
             raise ParameterError(
-                "rename", f"{said}no column here is called {ours!r}; {_meant(ours, known)}"
+                "rename", f"{said}no table has a column {name!r}{meant}: {available}"
+            )
+        measured = split_unit(ours)[1] is not None or rate_columns([ours])
+        if ours not in columns_used and not measured and not ours.startswith(COUNTER):
+            raise ParameterError(
+                "rename", f"{said}no column here is called {ours!r}; {_meant(ours, columns_used)}"
             )
 
 
@@ -673,57 +675,57 @@ def _tables(
     frames = [item for item in data if isinstance(item, pd.DataFrame)]
     paths = [item for item in data if not isinstance(item, pd.DataFrame)]
     where = ", ".join(map(str, paths)) or TABLE
-    found = Found()
+    account = Found()
     options = replace(options, defaults=canonical_defaults(options.defaults))
     if not part:
         check_renames(paths, options.renames, frames)
     files = find_files(paths)
-    tables = _read_each(files, frames, options, found, lenient, jobs)
+    tables = _read_each(files, frames, options, account, lenient, jobs)
     if tables and not part:
         for column, unit in options.units.items():
-            if column not in found.columns and column not in {
-                Path(label).name for label in found.labels.values()
+            if column not in account.columns and column not in {
+                Path(label).name for label in account.labels.values()
             }:
                 raise ParameterError(
                     "unit", f"{column}={unit}: no tidy table has a column {column!r}"
                 )
         # A value for a column that nothing knows is refused: most likely it is misspelled.
-        known = {*_OURS, *found.columns}
+        names_known = {*_OURS, *account.columns}
         for column, value in options.defaults.items():
-            if column not in known:
-                problem = f"{column}={value}: no column {column!r}; {_meant(column, known)}"
+            if column not in names_known:
+                problem = f"{column}={value}: no column {column!r}; {_meant(column, names_known)}"
                 raise ParameterError("default", problem)
     filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
-    if not filled and found.excluded:
-        raise DataError(_none_of(found.excluded), source=where)
+    if not filled and account.excluded:
+        raise DataError(_none_of(account.excluded), source=where)
     if not tables:
-        if len(found.unreadable) == len(paths) == 1:
-            raise DataError(found.unreadable[0])
+        if len(account.unreadable) == len(paths) == 1:
+            raise DataError(account.unreadable[0])
         if not files:
             raise DataError("holds no file", source=where)
-        reasons = "; ".join(found.unreadable[:_LISTED]) or formats()
+        reasons = "; ".join(account.unreadable[:_LISTED]) or formats()
         raise DataError(f"nothing readable: {reasons}", source=where)
     if not filled:
         findings = []
-        for trace in found.traces:
+        for trace in account.traces:
             for finding in trace.findings:
                 findings.append(finding.remark)
-        reasons = [one for one in (*findings, *found.notes()) if one.code not in _ASKING]
+        reasons = [one for one in (*findings, *account.notes()) if one.code not in _ASKING]
         raise NoMeasurementsError(reasons, source=where)
-    return [prepared(frames, options, found) for frames in filled], found
+    return [prepared(frames, options, account) for frames in filled], account
 
 
 def _none_of(excluded: Sequence[Excluded]) -> str:
     """Say which condition no file meets that meets the others before it, and what these files have instead."""
-    most = max(one.passed for one in excluded)
-    last = next(one for one in excluded if one.passed == most)
+    furthest = max(one.passed for one in excluded)
+    last = next(one for one in excluded if one.passed == furthest)
     held = []
     for one in excluded:
-        if (one.condition, one.passed) == (last.condition, most):
+        if (one.condition, one.passed) == (last.condition, furthest):
             for word in one.held:
                 held.append(word)
     words = f"{last.column} is {few([word for word, _ in Counter(held).most_common()], _COLUMNS)}"
-    after = " after the other conditions: there" if most else ":"
+    after = " after the other conditions: there" if furthest else ":"
     return f"no row has {last.condition}{after} {words}"
 
 
@@ -731,7 +733,7 @@ def _read_each(
     files: Sequence[DataFile],
     frames: Sequence[pd.DataFrame],
     options: Options,
-    found: Found,
+    account: Found,
     lenient: bool,
     jobs: Jobs,
 ) -> dict[str, list[pd.DataFrame | pa.Table]]:
@@ -739,12 +741,14 @@ def _read_each(
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
     kinds = sort_files(files, options.renames)
     named = [file for file in kinds.skipped if file.named]
-    unknown = [(file, _unknown(file, known=not lenient or file is named[-1])) for file in named]
+    unknown = [
+        (file, _unknown(file, is_recognised=not lenient or file is named[-1])) for file in named
+    ]
     for file, error in [*kinds.unreadable, *unknown]:
         if file.named and not lenient:
             raise error
-        found.unreadable.append(str(error))
-    found.skipped += [file.label for file in kinds.skipped if not file.named]
+        account.unreadable.append(str(error))
+    account.skipped += [file.label for file in kinds.skipped if not file.named]
     sources = []
     for source in kinds.sources:
         if isinstance(source.reader, Reader):
@@ -752,28 +756,28 @@ def _read_each(
         else:
             out = None
         if out:
-            found.excluded.append(out)
+            account.excluded.append(out)
             text = f"files that hold no row of {out.condition} are left out"
-            found.add(remark("files-excluded", text, where=out.condition), 0, source.label)
+            account.add(remark("files-excluded", text, where=out.condition), 0, source.label)
         else:
             sources.append(source)
     for place, (source, raw) in enumerate(look(sources, partial(_rows_of, options=options), jobs)):
         if isinstance(raw, TraceFailure):
             if source.named and not lenient:
                 raise raw.error
-            found.unreadable.append(str(raw.error))
+            account.unreadable.append(str(raw.error))
             continue
         table, trace, read = raw
-        found.files += read
+        account.files += read
         if trace is not None:
-            found.traces.append(trace)
-        found.take(table, source.label, place)
+            account.traces.append(trace)
+        account.take(table, source.label, place)
         tables.setdefault(source.reader.name, []).append(table.sourced(source.label, place))
     for place, frame in enumerate(frames, start=len(sources)):
         if levels := [name for name in frame.index.names if name is not None and name not in frame]:
             frame = frame.reset_index(levels)
         table = tidy_rows(frame.reset_index(drop=True), options, source=TABLE)
-        found.take(table, TABLE, place)
+        account.take(table, TABLE, place)
         numbered = [f"row {number}" for number in range(1, len(frame) + 1)]
         if "source" in table.rows:
             rows = table.rows
@@ -783,7 +787,7 @@ def _read_each(
     return tables
 
 
-def _unknown(file: DataFile, *, known: bool) -> DataError:
+def _unknown(file: DataFile, *, is_recognised: bool) -> DataError:
     """Return the error for a file that no reader recognises; of Parquet what columns it has, and what is missing."""
     beginning = head(file.path)
     remedy = _REPORTS.get(file.path.suffix.lower())
@@ -796,7 +800,7 @@ def _unknown(file: DataFile, *, known: bool) -> DataError:
         )
         return DataError(text, source=str(file.path))
     if not beginning.startswith(PARQUET):
-        return DataError(unsupported(beginning, known=known), source=str(file.path))
+        return DataError(unsupported(beginning, is_recognised=is_recognised), source=str(file.path))
     try:
         names = parquet_columns(file.path)
     except DataError as error:
@@ -822,21 +826,21 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
     if isinstance(source.reader, Reader):
         table = source.reader.read(source.files[0].path, options)
         return table, None, [*map(fingerprint, source.files)]
-    found = read_trace(source, options)
-    told = {
-        canonical_device(name)[1] for name in found.dispatches["device"].unique()
+    trace = read_trace(source, options)
+    notes_of_device = {
+        canonical_device(name)[1] for name in trace.dispatches["device"].unique()
     }  # of the rows, by prepared
     remarks = [
-        Note(without(note, "file"), len(found.dispatches))
-        for note in found.notes
-        if note not in told
+        Note(without(note, "file"), len(trace.dispatches))
+        for note in trace.notes
+        if note not in notes_of_device
     ]
-    rows = measurements(found, campaign_of(source.files[0].path), each=options.each)
-    return RawTable(rows, remarks), overview(found, source.label), [*map(fingerprint, source.files)]
+    rows = measurements(trace, campaign_of(source.files[0].path), each=options.each)
+    return RawTable(rows, remarks), overview(trace, source.label), [*map(fingerprint, source.files)]
 
 
 def prepared(
-    tables: Sequence[pd.DataFrame | pa.Table], options: Options, found: Found
+    tables: Sequence[pd.DataFrame | pa.Table], options: Options, account: Found
 ) -> pd.DataFrame:
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
     rows = _together(tables)
@@ -851,14 +855,14 @@ def prepared(
             )
         elif not as_text(rows[column]).isin([value, canonical_device(value)[0]]).any():
             text = f"to set {column}={value} changes nothing here: the files say it themselves"
-            found.add(remark("default-unused", text, column=column, value=value), len(rows))
+            account.add(remark("default-unused", text, column=column, value=value), len(rows))
     if "device" in rows:
         words = as_text(rows["device"])
         names = {word: canonical_device(word) for word in words.unique()}
         rows["device"] = words.map({word: name for word, (name, _) in names.items()})
         for word, (_, unknown) in names.items():
             if unknown:
-                found.add(unknown, int(words.eq(word).sum()))
+                account.add(unknown, int(words.eq(word).sum()))
     return rows
 
 
@@ -872,7 +876,7 @@ def _together(tables: Sequence[pd.DataFrame | pa.Table]) -> pd.DataFrame:
 
 
 def _combined(
-    parts: Sequence[CleanRows], found: Found, where: Where, options: Options, part: bool
+    parts: Sequence[CleanRows], account: Found, where: Where, options: Options, part: bool
 ) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     if len(parts) > 1:
@@ -882,44 +886,44 @@ def _combined(
     quoted = [part.examples for part in parts]
     frames = [part.frame for part in parts if len(part.frame)]
     if not frames:
-        unusable = _unusable(rejected, found)
-        if found.traces and rejected["reason"].eq("launch-not-recorded").any():
-            raise TracesAloneError(unusable, _without_rows(parts, rejected, found))
+        unusable = _unusable(rejected, account)
+        if account.traces and rejected["reason"].eq("launch-not-recorded").any():
+            raise TracesAloneError(unusable, _without_rows(parts, rejected, account))
         raise unusable
     if len(frames) > 1:
         whole = fill_text(pd.concat(frames, ignore_index=True))
     else:
         whole = frames[0]
     every = select(whole, where)
-    if files := _leave_out(whole, every, where, found):
+    if files := _leave_out(whole, every, where, account):
         rejected = rejected[~rejected["source"].str.replace(r":[^:]*$", "", regex=True).isin(files)]
-        every = _with_own_columns(every, frames)
-    held, above = _held(every, found, options.keep)
+        every = _with_columns_of(every, frames)
+    held, above = _held(every, account, options.keep)
     refused = held.reason != ""
     if refused.any():
         why = {REFUSED: held.reason[refused], REFUSED_DETAIL: held.detail[refused]}
-        new, first = told_of(
+        new, first = quoted_refused(
             pd.concat([every[refused], pd.DataFrame(why, every.index[refused])], axis=1)
         )  # insert warns of many columns
         rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
         every = every[~refused]
         if every.empty:
-            _refuse_unit(held, found)
-            raise _unusable(rejected, found)
+            _refuse_unit(held, account)
+            raise _unusable(rejected, account)
     every = every.drop(columns=ORDER).reset_index(drop=True)
     merged, odd, counts = every, pd.DataFrame(), every.groupby(KIND).size()
     if not part:
         repeats = without_repeats(every, options.each, options.keep)
         spikes = without_spikes(repeats.frame, options.keep)
-        merged, odd = spikes.frame, irregular(repeats, spikes, options.each, found)
+        merged, odd = spikes.frame, irregular(repeats, spikes, options.each, account)
         for settled in (repeats, spikes):
             if len(settled.refused):
-                new, first = told_of(settled.refused)
+                new, first = quoted_refused(settled.refused)
                 rejected, quoted = pd.concat([rejected, new], ignore_index=True), [*quoted, first]
                 counts = counts.sub(settled.refused.groupby(KIND).size(), fill_value=0)
         if merged.empty:
-            raise _unusable(rejected, found)
-    read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
+            raise _unusable(rejected, account)
+    read_as = tuple(account.traces), tuple(account.unreadable), tuple(account.files)
     first = pd.concat(quoted, ignore_index=True)
     if len(first):
         first = (
@@ -927,17 +931,19 @@ def _combined(
             .groupby("reason", sort=False)
             .head(EXAMPLES)
         )
-    return Measurements(merged, rejected, found.notes(), *read_as, above, first, counts, odd)
+    return Measurements(merged, rejected, account.notes(), *read_as, above, first, counts, odd)
 
 
-def _without_rows(parts: Sequence[CleanRows], rejected: pd.DataFrame, found: Found) -> Measurements:
+def _without_rows(
+    parts: Sequence[CleanRows], rejected: pd.DataFrame, account: Found
+) -> Measurements:
     """Return what was read where every row is refused."""
     quoted = pd.concat([part.examples for part in parts], ignore_index=True)
-    read_as = tuple(found.traces), tuple(found.unreadable), tuple(found.files)
-    return Measurements(parts[0].frame, rejected, found.notes(), *read_as, examples=quoted)
+    read_as = tuple(account.traces), tuple(account.unreadable), tuple(account.files)
+    return Measurements(parts[0].frame, rejected, account.notes(), *read_as, examples=quoted)
 
 
-def _with_own_columns(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _with_columns_of(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return rows without the columns that only those of the frames have of which no row is left."""
     files = set((rows[ORDER] // MOST_LINES).unique())
     names = set()
@@ -948,16 +954,16 @@ def _with_own_columns(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.
     return rows[[name for name in rows if name in names]]
 
 
-def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, found: Found) -> list[str]:
+def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, account: Found) -> list[str]:
     """Forget what concerns files and devices of which no row was asked for; the files, returned, are in one remark."""
     if len(every) == len(whole):
         return []
     before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, every))
-    files = [found.labels[place] for place in sorted(before - after)]
-    found.leave_out(files, {*whole["device"].unique()} - {*every["device"].unique()})
+    files = [account.labels[place] for place in sorted(before - after)]
+    account.leave_out(files, {*whole["device"].unique()} - {*every["device"].unique()})
     asked = ", ".join(map(str, conditions(where)))
     for file in files:
-        found.add(
+        account.add(
             remark(
                 "files-excluded", f"files that hold no row of {asked} are left out", where=asked
             ),
@@ -967,12 +973,12 @@ def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, found: Fo
     return files
 
 
-def irregular(repeats: Settled, spikes: Settled, each: bool, found: Found) -> pd.DataFrame:
+def irregular(repeats: Settled, spikes: Settled, each: bool, account: Found) -> pd.DataFrame:
     """Remark on repeats and on rows that do not go with their like; return the latter, the farthest off first."""
     if repeats.repeats:
-        found.add(REPEATS_STAY, 1) if each else found.add(REPEATS_MERGED, repeats.repeats)
+        account.add(REPEATS_STAY, 1) if each else account.add(REPEATS_MERGED, repeats.repeats)
     for what, rows in remarks(spikes.odd, repeats.odd):
-        found.add(what, rows)
+        account.add(what, rows)
     odd = pd.concat(
         [spikes.odd, repeats.odd] if len(repeats.odd) else [spikes.odd], ignore_index=True
     )
@@ -980,58 +986,69 @@ def irregular(repeats: Settled, spikes: Settled, each: bool, found: Found) -> pd
     return odd.iloc[np.lexsort((odd["source"], far))].reset_index(drop=True)
 
 
-def told_of(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def quoted_refused(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return refused rows as `Measurements.rejected` has them, and the first of each reason with their values."""
     rows = refused.reset_index(drop=True)
-    told = (
+    first_refused = (
         rows[["source", REFUSED, REFUSED_DETAIL]]
         .set_axis(["source", "reason", "detail"], axis=1)
         .astype("str")
     )
     names = dict.fromkeys(name for op in rows["op"].unique() for name in op_of(op).identity)
-    return told, examples(told, rows[[*MEASURED, *[name for name in names if name in rows]]])
+    return first_refused, examples(
+        first_refused, rows[[*MEASURED, *[name for name in names if name in rows]]]
+    )
 
 
-def _held(rows: pd.DataFrame, found: Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
+def _held(rows: pd.DataFrame, account: Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
     """Hold rows against their devices; remark on what is impossible, and return the rows above a peak."""
     for column, code, wrong in measured_beside(rows, keep):
         first = rows[wrong].iloc[0]
         value, source, wrong_ones = float(first[column]), str(first["source"]), _WRONG[code]
         unit = "J" if column == "energy_j" else "W"
         text = f"{wrong_ones} are left out: {value:g} {unit} first ({source})"
-        found.add(remark(code, text, value=value, source=source), int(wrong.sum()))
+        account.add(remark(code, text, value=value, source=source), int(wrong.sum()))
         rows[column] = pd.to_numeric(rows[column], errors="coerce").mask(wrong)
     files = (rows[ORDER] // MOST_LINES).to_numpy()
     for code, what, off in contradictions(rows):
         by_file = pd.Series(off, rows["source"].astype(str))
         for file in np.unique(files[~np.isnan(off)]):
-            own = by_file[files == file].dropna()
+            of_file_rows = by_file[files == file].dropna()
             middle, lines = (
-                float(own.median()),
-                few((source.rpartition(":")[2] for source in own.index), 3),
+                float(of_file_rows.median()),
+                few((source.rpartition(":")[2] for source in of_file_rows.index), 3),
             )
             text = (
                 f"{what} but {float(f'{middle:.3g}'):,g} times that (lines {lines}): look at both "
                 "and their units"
             )
-            found.add(of_file(found.labels[int(file)], remark(code, text, factor=middle)), len(own))
+            account.add(
+                of_file(account.labels[int(file)], remark(code, text, factor=middle)),
+                len(of_file_rows),
+            )
     held = hold(rows, files, keep)
     for (file, device), factor in held.units.items():
-        column, unit = _plausible_unit(file, factor, found)
+        column, unit = _plausible_unit(file, factor, account)
         times = {"factor": factor, "column": column, "unit": unit} | (
             {"device": device} if device else {}
         )
-        own = (files == file) & (rows["device"].eq(device).to_numpy() | (device == ""))
+        of_file_rows = (files == file) & (rows["device"].eq(device).to_numpy() | (device == ""))
         text = _other_unit(factor, column, unit, device)
-        found.add(of_file(found.labels[file], remark("other-unit", text, **times)), int(own.sum()))
+        account.add(
+            of_file(account.labels[file], remark("other-unit", text, **times)),
+            int(of_file_rows.sum()),
+        )
     odd = pd.DataFrame(
         {"file": files, "source": rows["source"].astype(str), "times": held.slipped}
     )[held.slipped != 1]
-    for file, own in odd.groupby("file"):
-        text = slipped_text(own, found.labels[int(file)])
-        found.add(of_file(found.labels[int(file)], remark(SLIPPED, text, rows=len(own))), len(own))
+    for file, of_file_rows in odd.groupby("file"):
+        text = slipped_text(of_file_rows, account.labels[int(file)])
+        account.add(
+            of_file(account.labels[int(file)], remark(SLIPPED, text, rows=len(of_file_rows))),
+            len(of_file_rows),
+        )
     above = above_peaks(rows, held)
-    remark_above(above, found)
+    remark_above(above, account)
     return held, above
 
 
@@ -1076,11 +1093,13 @@ def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
     return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
-def remark_above(above: pd.DataFrame, found: Found) -> None:
+def remark_above(above: pd.DataFrame, account: Found) -> None:
     """Remark on the rows above a peak, those of each device and peak together."""
-    for (device, peak), own in above.groupby(["device", "peak"], sort=False):
-        worst = tuple(zip(own["source"].head(_NAMED), own["share"].head(_NAMED), strict=True))
-        refused = int((~own["kept"]).sum())
+    for (device, peak), rows_above in above.groupby(["device", "peak"], sort=False):
+        worst = tuple(
+            zip(rows_above["source"].head(_NAMED), rows_above["share"].head(_NAMED), strict=True)
+        )
+        refused = int((~rows_above["kept"]).sum())
         first, *others = [
             f"{100 * share:.0f} % of it ({source})"
             if share < 10
@@ -1095,29 +1114,31 @@ def remark_above(above: pd.DataFrame, found: Found) -> None:
             f"faster than {device} allows ({peak_name(str(peak))}): "
             f"{', '.join([first, *others])}{kept_out}"
         )
-        found.add(
+        account.add(
             remark("above-peak", text, device=device, peak=peak, worst=worst, refused=refused),
-            len(own),
+            len(rows_above),
         )
 
 
-def _plausible_unit(file: int, factor: float, found: Found) -> tuple[str, str]:
+def _plausible_unit(file: int, factor: float, account: Found) -> tuple[str, str]:
     """Return the column of a file's times, "" where no unit can be stated, and the unit that makes them plausible."""
-    column, unit = found.times.get(file, ("", "us"))
+    column, unit = account.times.get(file, ("", "us"))
     micros = TIME_UNITS[unit] * factor
-    return column, next((name for name, own in TIME_UNITS.items() if 0.9 < own / micros < 1.1), "")
+    return column, next(
+        (name for name, factor_of in TIME_UNITS.items() if 0.9 < factor_of / micros < 1.1), ""
+    )
 
 
-def _refuse_unit(held: Held, found: Found) -> None:
+def _refuse_unit(held: Held, account: Found) -> None:
     """Raise what unit makes the times of the first file plausible, where no row is left for being in another one."""
     for (file, _), factor in held.units.items():
-        column, unit = _plausible_unit(file, factor, found)
+        column, unit = _plausible_unit(file, factor, account)
         if column and unit:
             times = (
                 f"as they are, they are {max(factor, 1 / factor):,.0f} times too "
                 f"{'short' if factor > 1 else 'long'}"
             )
-            where = found.labels[file]
+            where = account.labels[file]
             raise ParameterError(
                 "unit", f"{column}={unit} would make the times of {where} possible: {times}"
             )
@@ -1130,27 +1151,27 @@ def why_none_is_left(rejected: pd.DataFrame) -> str:
     return f"no row can be used ({reasons}); first: {row_refused(first['reason'], first['detail'])}"
 
 
-def _unusable(rejected: pd.DataFrame, found: Found) -> DataError:
+def _unusable(rejected: pd.DataFrame, account: Found) -> DataError:
     """Return the error for data of which every row is refused; of tables without a dimension what columns they have."""
-    first, columns = rejected.iloc[0], found.columns
-    told = why_none_is_left(rejected)
+    first, columns = rejected.iloc[0], account.columns
+    problem = why_none_is_left(rejected)
     if (
         first["reason"] == "missing-dimension"
         and columns
         and (name := first["detail"]) not in columns
     ):
-        told += (
+        problem += (
             f", which is no column: give rename NAME={name}; the columns are "
             f"{few(sorted(columns), _COLUMNS)}"
         )
     elif first["reason"] == "missing-dimension" and not columns:
-        told += f": give default {first['detail']}=VALUE"
+        problem += f": give default {first['detail']}=VALUE"
     elif first["reason"] == "launch-not-recorded":
         findings = []
-        for trace in found.traces:
+        for trace in account.traces:
             for finding in trace.findings:
                 findings.append(finding)
-        told += "".join(
+        problem += "".join(
             f"; {finding.remark}" for finding in findings if finding.code == GRID_NOT_RECORDED
         )
-    return DataError(told, source=str(first["source"]))
+    return DataError(problem, source=str(first["source"]))

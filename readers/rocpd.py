@@ -161,9 +161,9 @@ def _stated_version(database: Database) -> str:
     for name in sorted(database.tables):
         if name.startswith("rocpd_metadata"):
             tags = database.read(name, words=("tag", "value"))
-            found = tags.loc[tags["tag"] == "schema_version", "value"]
-            if len(found):
-                return str(found.iloc[0])
+            versions = tags.loc[tags["tag"] == "schema_version", "value"]
+            if len(versions):
+                return str(versions.iloc[0])
     return ""
 
 
@@ -388,8 +388,8 @@ def _counters(
         findings.append(
             Finding(remark("counter-instances", text), "info", repeats, source=file.label)
         )
-    known = values.dropna(subset=["value"]).astype({"kernel": np.int64})
-    sums = known.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
+    stated = values.dropna(subset=["value"]).astype({"kernel": np.int64})
+    sums = stated.pivot_table(index="kernel", columns="counter", values="value", aggfunc="sum")
     return sums.reindex(kernels.index).rename(columns=lambda name: f"{COUNTER}{name}")
 
 

@@ -274,21 +274,21 @@ def counters(table: DispatchTable) -> tuple[list[tuple[str, FloatArray]], list[s
     time: it is called ``<that counter>_ACCUM``, as rocprofiler-compute 3 does. Values are of shape
     (n_rows,), NaN where nothing is recorded; a name recurs where several passes have counted it.
     """
-    found: list[tuple[str, FloatArray]] = []
+    counters: list[tuple[str, FloatArray]] = []
     words: list[str] = []
-    for name, own, values in _named_counters(table):
+    for name, heading, values in _named_counters(table):
         numbers = _floats(values)
         if numbers is None:
-            words.append(own)
+            words.append(heading)
         else:
-            found.append((name, numbers))
-    return found, words
+            counters.append((name, numbers))
+    return counters, words
 
 
 def is_counter(name: str) -> bool:
     """Return whether a column is none of the columns that describe a dispatch, in any spelling."""
-    known = name.strip().lower()
-    return known not in _PLACES and _REPEATED.sub(r"\1", known) not in _PLACES
+    plain = name.strip().lower()
+    return plain not in _PLACES and _REPEATED.sub(r"\1", plain) not in _PLACES
 
 
 def positions(left: pd.DataFrame, right: pd.DataFrame) -> IntArray:
@@ -315,24 +315,24 @@ def at(values: FloatArray, rows: IntArray) -> FloatArray:
 def counter_columns(values: Mapping[str, FloatArray], options: Options) -> dict[str, FloatArray]:
     """Return the counters as columns of the dispatch table, channels summarised unless `options` keeps them."""
     summary = summarise(values, keep_channels=options.channels)
-    return {COUNTER + name: own for name, own in summary.items()}
+    return {COUNTER + name: numbers for name, numbers in summary.items()}
 
 
 def _named_counters(table: DispatchTable) -> Iterator[tuple[str, str, Any]]:
     """Yield each counter's name, the name of its column, and the column."""
     before = ""
-    for own, values in (*table.columns.items(), *table.repeated):
-        if not is_counter(own):
+    for heading, values in (*table.columns.items(), *table.repeated):
+        if not is_counter(heading):
             continue
-        match = _REPEATED.match(own)
+        match = _REPEATED.match(heading)
         if match and (match[1] in table.columns or match[1] == _ACCUMULATED):
             name = match[1]
         else:
-            name = own
+            name = heading
         if name == _ACCUMULATED and before:
             name = f"{before}_ACCUM"
         before = name
-        yield name, own, values
+        yield name, heading, values
 
 
 def _floats(column: Any) -> FloatArray | None:
@@ -383,15 +383,15 @@ def times_of(table: DispatchTable) -> Times | None:
     if begin is None or end is None:
         return None
     first, last = _stamps(begin), _stamps(end)
-    known, spoiled = first.known & last.known, first.spoiled | last.spoiled
+    is_timed, spoiled = first.known & last.known, first.spoiled | last.spoiled
     rest = last.fraction - first.fraction
     duration = last.whole - first.whole + np.rint(rest).astype(np.int64)
     start = first.whole + np.rint(first.fraction).astype(np.int64)
     off = np.abs(rest - np.rint(rest))
     return Times(
-        np.where(known, start, 0),
-        np.where(known, duration, 0),
-        known,
+        np.where(is_timed, start, 0),
+        np.where(is_timed, duration, 0),
+        is_timed,
         float(off.max(initial=0.0)),
         spoiled,
     )
@@ -447,22 +447,24 @@ def _stamps(column: Any) -> _Stamps:
     none = np.zeros(len(column), dtype=bool)
     try:
         whole = pc.cast(column, pa.int64())
-        known = whole.is_valid().to_numpy()
+        readable = whole.is_valid().to_numpy()
         values = np.clip(whole.fill_null(0).to_numpy(), -_MOST_NS, _MOST_NS)
-        return _Stamps(values, np.zeros(len(column)), known, none)
+        return _Stamps(values, np.zeros(len(column)), readable, none)
     except pa.ArrowInvalid:
         text = pd.Series(column.to_pylist(), dtype=object).fillna("").astype("str")
         parts = text.str.extract(_WHOLE)
         plain = parts[0].notna().to_numpy()
         numbers = pd.to_numeric(text, errors="coerce").to_numpy(np.float64)
-        known = plain | np.isfinite(numbers)
-        cut = np.rint(np.clip(np.where(known & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS)).astype(
-            np.int64
-        )
+        readable = plain | np.isfinite(numbers)
+        cut = np.rint(
+            np.clip(np.where(readable & ~plain, numbers, 0.0), -_MOST_NS, _MOST_NS)
+        ).astype(np.int64)
         whole = parts[0].fillna("0").astype(np.int64).to_numpy()
         fraction = ("0" + parts[1].fillna("")).astype(np.float64).to_numpy()
-        spoiled = known & text.str.contains("e", case=False, regex=False).to_numpy(dtype=bool)
-        return _Stamps(np.where(plain, whole, cut), np.where(plain, fraction, 0.0), known, spoiled)
+        spoiled = readable & text.str.contains("e", case=False, regex=False).to_numpy(dtype=bool)
+        return _Stamps(
+            np.where(plain, whole, cut), np.where(plain, fraction, 0.0), readable, spoiled
+        )
 
 
 def spoiled_timestamps(
@@ -524,15 +526,15 @@ def unmatched(rows: np.ndarray, others: int, label: str) -> list[Finding]:
 
     `rows` has for each dispatch the row of the other file, which has `others` rows, -1 for none.
     """
-    here, there = int((rows < 0).sum()), others - int((rows >= 0).sum())
-    if not here and not there:
+    here, only_there = int((rows < 0).sum()), others - int((rows >= 0).sum())
+    if not here and not only_there:
         return []
     text = (
-        f"dispatches that the passes do not share ({here} not in this file, {there} only here): "
+        f"dispatches that the passes do not share ({here} not in this file, {only_there} only here): "
         "no counters there"
     )
-    unshared = remark("unmatched-pass", text, why="not shared", missing=here, only_here=there)
-    return [Finding(unshared, "warning", here + there, source=label)]
+    unshared = remark("unmatched-pass", text, why="not shared", missing=here, only_here=only_there)
+    return [Finding(unshared, "warning", here + only_there, source=label)]
 
 
 def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
@@ -553,9 +555,9 @@ def replay_spread(spread: Mapping[str, float], label: str) -> list[Finding]:
     ]
 
 
-def channels_missing(found: Mapping[str, tuple[int, int]], label: str) -> list[Finding]:
-    """Return a finding if sums are not over all channels; `found`: counter -> channels recorded, channels there are."""
-    short = {name: numbers for name, numbers in found.items() if numbers[0] < numbers[1]}
+def channels_missing(channels: Mapping[str, tuple[int, int]], label: str) -> list[Finding]:
+    """Return a finding if sums miss channels; `channels`: counter -> channels recorded, channels of the GPU."""
+    short = {name: numbers for name, numbers in channels.items() if numbers[0] < numbers[1]}
     if not short:
         return []
     sums = tuple((name, have, all_) for name, (have, all_) in short.items())
@@ -612,8 +614,8 @@ class RocprofReader(TraceReader):
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return each timing run with the counter runs of its folder that saw the same dispatches."""
         result = []
-        for own in by_folder(files):
-            for group in _groups(own):
+        for group_files in by_folder(files):
+            for group in _groups(group_files):
                 result.append(group)
         return result
 
@@ -844,8 +846,8 @@ def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> Dispatc
             connection.close()
         values = list(zip(*rows, strict=True)) or [()] * len(names)
         columns = {
-            name: pa.chunked_array([pa.array(own, pa.string())])
-            for name, own in zip(names, values, strict=True)
+            name: pa.chunked_array([pa.array(words, pa.string())])
+            for name, words in zip(names, values, strict=True)
         }
         table = DispatchTable(file.label, columns, np.arange(1, len(rows) + 1, dtype=np.int64))
         if not table.has("name", "begin", "end"):
@@ -913,8 +915,8 @@ def _counters(
     passes, words = counters(run)
     keys = _keys(run)
     for table in counted:
-        own = _keys(table)
-        rows = positions(keys, own)
+        other_keys = _keys(table)
+        rows = positions(keys, other_keys)
         findings += [*table.findings, *unmatched(rows, len(table), table.label)]
         counted_there, more = counters(table)
         passes += [(name, at(values, rows)) for name, values in counted_there]

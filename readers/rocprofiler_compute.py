@@ -35,7 +35,7 @@ from ..table.counters import channels_of, merge_passes
 from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
 from .base import DataFile, Options, TraceReader, by_folder, of_file, register
 from .files import by_number, head, parse_csv, text
-from .labels import device_of, known_gpu
+from .labels import device_of, gpu_of_word
 from .rocprof import (
     DispatchTable,
     Times,
@@ -103,16 +103,16 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     model = _STEPPING.sub("", row.get("gpu_model", ""))
     arch, cus = row.get("gpu_arch", ""), _number(row.get("cu_per_gpu", ""))
     partition = row.get("compute_partition", "").upper()
-    gpu = known_gpu(model)
+    gpu = gpu_of_word(model)
     if gpu is None:
         if not arch:
             return model, []
         name, assumption = device_of(arch, cus)
-        known = known_gpu(name) is not None
+        is_gpu = gpu_of_word(name) is not None
         if partition not in _WHOLE:
             divided = remark("card-split", f"the card is split ({partition})", partition=partition)
-            return f"{name if known else model or name} ({partition})", [divided]
-        if not known:
+            return f"{name if is_gpu else model or name} ({partition})", [divided]
+        if not is_gpu:
             return model or name, []
         same = assumption.values["same"] if assumption else ()
         if assumption:
@@ -134,8 +134,8 @@ def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
         text = f"the card is split ({partition}): its device is called {gpu.name} ({partition})"
         notes.append(remark("card-split", text, partition=partition, device=gpu.name))
     elif (arch and arch != gpu.gfx) or (cus is not None and cus not in (gpu.cus, gpu.reported_cus)):
-        found = f"{arch or 'unknown architecture'} with {cus} compute units"
-        text = f"gpu_model says {row['gpu_model']}, which is no {found}: read as {gpu.name}"
+        described = f"{arch or 'unknown architecture'} with {cus} compute units"
+        text = f"gpu_model says {row['gpu_model']}, which is no {described}: read as {gpu.name}"
         notes.append(
             remark(
                 "gpu-model-contradicted",
@@ -218,10 +218,10 @@ def read_pass(file: DataFile, options: Options) -> Pass:
         dispatch = keys.groupby(["gpu", "dispatch_id"], sort=False, dropna=False).ngroup()
         rows: IntArray = dispatch.to_numpy(dtype=np.int64).astype(np.int64)
         first = np.sort(np.unique(rows, return_index=True)[1])
-        codes, found = pd.factorize(
+        codes, levels = pd.factorize(
             np.array(table.column("counter_name").fill_null("").to_pylist(), dtype=object)
         )
-        labels, names = codes.astype(np.int64), [str(name) for name in found]
+        labels, names = codes.astype(np.int64), [str(name) for name in levels]
         if first.size * len(names) > max(_CELLS, _CELLS_PER_LINE * len(table)):
             raise DataError(
                 f"has {len(table)} lines for {first.size} dispatches x {len(names)} counters: not "
@@ -248,9 +248,9 @@ def rows_of(base: DispatchTable, other: DispatchTable) -> IntArray:
     """
     same_gpus = set(base.integers("gpu").dropna()) == set(other.integers("gpu").dropna())
     mine, theirs = _order(base), _order(other)
-    found = positions(_keys(base, same_gpus).iloc[mine], _keys(other, same_gpus).iloc[theirs])
+    matched = positions(_keys(base, same_gpus).iloc[mine], _keys(other, same_gpus).iloc[theirs])
     rows = np.full(len(base), -1, dtype=np.int64)
-    rows[mine] = np.where(found >= 0, theirs[found] if len(theirs) else -1, -1)
+    rows[mine] = np.where(matched >= 0, theirs[matched] if len(theirs) else -1, -1)
     return rows
 
 
@@ -269,12 +269,17 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
         durations.append(at(_durations(other), rows))
         words += other.words
     merged = merge_passes(columns)
-    of_time = max(base.spread, merge_passes(("", own) for own in durations).spread.get("", 0.0))
+    of_time = max(
+        base.spread, merge_passes(("", numbers) for numbers in durations).spread.get("", 0.0)
+    )
     findings += replay_spread({"duration": of_time, **merged.spread}, base.label)
-    found = channels_of(merged.columns)
-    known = {name: channels or 0 for name in found if name.startswith(_ON_EVERY_CHANNEL)}
+    channels_read = channels_of(merged.columns)
+    expected = {name: channels or 0 for name in channels_read if name.startswith(_ON_EVERY_CHANNEL)}
     findings += channels_missing(
-        {name: (len(own), max(max(own) + 1, known.get(name, 0))) for name, own in found.items()},
+        {
+            name: (len(numbers), max(max(numbers) + 1, expected.get(name, 0)))
+            for name, numbers in channels_read.items()
+        },
         base.label,
     )
     unread = tuple(dict.fromkeys(words))
@@ -292,12 +297,12 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     return Joined(merged.columns, findings, notes)
 
 
-def _durations(own: Pass) -> FloatArray:
+def _durations(base: Pass) -> FloatArray:
     """Return durations as numbers, NaN where there are none to trust."""
-    if own.times is None:
-        return np.full(len(own.table), np.nan)
+    if base.times is None:
+        return np.full(len(base.table), np.nan)
     return np.where(
-        own.times.known & ~own.times.spoiled, own.times.duration_ns.astype(np.float64), np.nan
+        base.times.known & ~base.times.spoiled, base.times.duration_ns.astype(np.float64), np.nan
     )
 
 
@@ -375,7 +380,7 @@ class RocprofilerComputeReader(TraceReader):
         alone = dict.fromkeys(file for file in files if _role(file) in ("other table", "analysis"))
         folders = by_folder([file for file in files if file not in alone], ("perfmon",))
         return [
-            *(tuple(sorted(own, key=_is_companion)) for own in folders),
+            *(tuple(sorted(files_of_folder, key=_is_companion)) for files_of_folder in folders),
             *((file,) for file in alone),
         ]
 
@@ -389,12 +394,12 @@ class RocprofilerComputeReader(TraceReader):
             "pass": 2,
             "other table": 2,
         }  # then the passes by number
-        own = [
+        mine = [
             (places[role], by_number(file.path.name), file)
             for file in files
             if (role := roles[file]) in places
         ]
-        passes = [read_pass(file, options) for *_, file in sorted(own, key=lambda item: item[:2])]
+        passes = [read_pass(file, options) for *_, file in sorted(mine, key=lambda item: item[:2])]
         if not passes:
             return Trace(dispatch_table({}, rows=0), notes=_nothing(files, roles))
         if "merged" in roles.values():
@@ -436,8 +441,8 @@ def role_of(path: Path, beginning: bytes) -> Role | None:
         return "analysis"
     names = header_of(beginning)
     if set(names) >= _DISPATCH:
-        known = path.name.removesuffix(".gz").removesuffix(".bz2")
-        return _ROLE_OF_NAME.get(known, "pass" if _PASS.match(known) else "other table")
+        plain = path.name.removesuffix(".gz").removesuffix(".bz2")
+        return _ROLE_OF_NAME.get(plain, "pass" if _PASS.match(plain) else "other table")
     if {"workload_name", "command"} <= set(names) and {"gpu_model", "gpu_arch"} & set(names):
         return "system"
     if names == _INFO or names[:3] == _TOP or (names[:1] == ["device"] and "HBMBw" in names):
@@ -498,7 +503,7 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
             if _equal(base.times, other.times, rows):
                 return _Timed(base.times, other, rows, [], _rounded(base.times, base.label))
         elif other.times is not None and other.times.sound and len(rows) and (rows >= 0).all():
-            own = Times(
+            times = Times(
                 other.times.start_ns[rows],
                 other.times.duration_ns[rows],
                 other.times.known[rows],
@@ -514,13 +519,13 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
                         other=other.label,
                     ),
                 ),
-                *_rounded(own, other.label),
+                *_rounded(times, other.label),
             ]
             findings: list[Finding] = []
             if base.times is not None:
                 spoiled = spoiled_timestamps(base.times, base.table, "other", other.label)
                 findings = [replace(finding, severity="warning") for finding in spoiled]
-            return _Timed(own, other, rows, findings, notes)
+            return _Timed(times, other, rows, findings, notes)
     none = np.full(len(base.table), -1, dtype=np.int64)
     if base.times is None:
         return _Timed(None, None, none, [without_times(len(base.table), base.label)], [])

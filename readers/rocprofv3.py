@@ -67,9 +67,9 @@ class Agents:
         if number is None:
             return ""
         of_type = word.strip().casefold().startswith("gpu")
-        for known in ("of_type",) if of_type else ("logical", "node"):
+        for kind in ("of_type",) if of_type else ("logical", "node"):
             for gpu in self._gpus:
-                if getattr(gpu, known) == number:
+                if getattr(gpu, kind) == number:
                     return gpu.device
         alike = {gpu.device for gpu in self._gpus}
         if len(alike) == 1:
@@ -79,9 +79,9 @@ class Agents:
 
 def agent_number(word: str) -> int | None:
     """Return the number at the end of an agent's name, None where there is none."""
-    found = re.search(r"(?<![0-9])([0-9]{1,18})\s*$", word)
-    if found:
-        return int(found[1])
+    match = re.search(r"(?<![0-9])([0-9]{1,18})\s*$", word)
+    if match:
+        return int(match[1])
     return None
 
 

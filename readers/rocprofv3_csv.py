@@ -309,9 +309,9 @@ class CsvTable:
         for name in names:
             if name in self._columns:
                 whole = self._whole(name)
-                known = whole.known & ~whole.beyond
-                self._report_unreadable(name, known)
-                return pd.Series(pd.arrays.IntegerArray(whole.values, ~known))
+                is_whole = whole.known & ~whole.beyond
+                self._report_unreadable(name, is_whole)
+                return pd.Series(pd.arrays.IntegerArray(whole.values, ~is_whole))
         return pd.Series(pd.NA, index=range(len(self)), dtype="Int64")
 
     def numbers(self, name: str) -> FloatArray:
@@ -338,16 +338,16 @@ class CsvTable:
         beyond 63 bits.
         """
         start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
-        known = start.known & end.known
-        if not known.all():
+        is_timed = start.known & end.known
+        if not is_timed.all():
             text = "rows without a start or an end that is a number: left out"
             self._find(
                 remark("unreadable-times", text, rows="rows"),
                 "error",
-                int((~known).sum()),
-                self._line(~known),
+                int((~is_timed).sum()),
+                self._line(~is_timed),
             )
-        rounded = known & (start.rounded | end.rounded)
+        rounded = is_timed & (start.rounded | end.rounded)
         if rounded.any():
             text = (
                 "timestamps that are not whole nanoseconds, as a spreadsheet saves them: "
@@ -355,28 +355,30 @@ class CsvTable:
             )
             spoiled = remark("spoiled-timestamps", text, written="fraction")
             self._find(spoiled, "error", int(rounded.sum()), self._line(rounded))
-        beyond = known & (start.beyond | end.beyond)
+        beyond = is_timed & (start.beyond | end.beyond)
         if beyond.any():
             self.findings.append(
                 rocprofv3.beyond_clock(int(beyond.sum()), f"{self.file.label}:{self._line(beyond)}")
             )
-        return Times(start.values, end.values, known)
+        return Times(start.values, end.values, is_timed)
 
     def _whole(self, name: str) -> _Whole:
         fields = pc.utf8_trim_whitespace(self._columns[name])
         try:
             whole = pc.cast(_or_null(fields), pa.int64())
         except pa.ArrowInvalid:
-            values, known, rounded, beyond = _each(fields, _whole_number, np.int64).reshape(-1, 4).T
-            return _Whole(values, known.astype(bool), rounded.astype(bool), beyond.astype(bool))
+            values, is_whole, rounded, beyond = (
+                _each(fields, _whole_number, np.int64).reshape(-1, 4).T
+            )
+            return _Whole(values, is_whole.astype(bool), rounded.astype(bool), beyond.astype(bool))
         none = np.zeros(len(self), dtype=bool)
         return _Whole(_numpy(pc.fill_null(whole, 0)), _numpy(whole.is_valid()), none, none)
 
-    def _report_unreadable(self, name: str, known: BoolArray) -> None:
+    def _report_unreadable(self, name: str, is_whole: BoolArray) -> None:
         """Report the fields of a column that hold something, but no number."""
-        if known.all():
+        if is_whole.all():
             return
-        odd = _numpy(pc.not_equal(pc.utf8_trim_whitespace(self._columns[name]), "")) & ~known
+        odd = _numpy(pc.not_equal(pc.utf8_trim_whitespace(self._columns[name]), "")) & ~is_whole
         if odd.any():
             self._find(
                 remark(
@@ -486,10 +488,10 @@ def counters(kernels: pd.DataFrame, passes: Sequence[Pass]) -> tuple[pd.DataFram
     numbered = []
     for part in [kernels, *(item.rows for item in passes)]:
         names = part["name"].cat
-        own = np.array(
+        counter_names = np.array(
             [numbers.setdefault(name, len(numbers)) for name in names.categories], dtype=np.int64
         )
-        numbered.append(part.assign(name=own[names.codes.to_numpy()]))
+        numbered.append(part.assign(name=counter_names[names.codes.to_numpy()]))
     kernels, *measured = numbered
     joined = [
         _at_dispatches(kernels, values, item.source, findings)
@@ -544,10 +546,10 @@ def _at_dispatches(
         )
         findings.append(Finding(untimed, "warning", lost, source=source))
     place = measured[["run", "dispatch_id"]].assign(position=position)
-    found = values[["run", "dispatch_id", "counter", "value"]].merge(
+    placed = values[["run", "dispatch_id", "counter", "value"]].merge(
         place, on=["run", "dispatch_id"], how="left"
     )
-    return found.loc[found["position"].notna(), ["position", "counter", "value"]].astype(
+    return placed.loc[placed["position"].notna(), ["position", "counter", "value"]].astype(
         {"position": np.int64}
     )
 
@@ -561,8 +563,8 @@ def _ranked(rows: pd.DataFrame) -> pd.DataFrame:
 def _joined(measured: pd.DataFrame, timed: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Return `position` and `items_timed` of the dispatches that agree in `by`, at the index of `measured`."""
     right = timed[[*by, "position", "items"]].rename(columns={"items": "items_timed"})
-    found = measured[by].merge(right, on=by, how="left")
-    return found[["position", "items_timed"]].set_index(measured.index)
+    items = measured[by].merge(right, on=by, how="left")
+    return items[["position", "items_timed"]].set_index(measured.index)
 
 
 def _varying(distinct: pd.Series, passes: Sequence[Pass]) -> list[Finding]:
@@ -620,10 +622,12 @@ class Run:
 
     def of_pass(self, content: Content) -> list[CsvTable]:
         """Return the tables of the pass that the times are from; of the first that has some, if there are no times."""
-        found = [(replay, table) for what, replay, table in self._tables if what is content]
-        first = found[0][0] if found else ""
-        own = next((replay for _, replay, table in self._tables if table is self.timed), first)
-        return [table for replay, table in found if replay == own]
+        tables = [(replay, table) for what, replay, table in self._tables if what is content]
+        first = tables[0][0] if tables else ""
+        replay_of = next(
+            (replay for _, replay, table in self._tables if table is self.timed), first
+        )
+        return [table for replay, table in tables if replay == replay_of]
 
     def findings(self) -> list[Finding]:
         """Return what was odd about the lines and about the fields read so far."""
@@ -679,16 +683,20 @@ def launches(run: Run) -> pd.DataFrame:
 
 def linked(rows: pd.DataFrame, calls: pd.DataFrame) -> BoolArray:
     """Return which rows have the correlation id of a call of their process."""
-    known = calls[calls["correlation"].notna()]
-    found = rows["correlation"].isin(known["correlation"]).to_numpy(dtype=bool)
-    if not (found.any() and rows["guid"].ne("").all() and known["guid"].ne("").all()):
-        return found
+    with_correlation = calls[calls["correlation"].notna()]
+    is_linked = rows["correlation"].isin(with_correlation["correlation"]).to_numpy(dtype=bool)
+    if not (
+        is_linked.any() and rows["guid"].ne("").all() and with_correlation["guid"].ne("").all()
+    ):
+        return is_linked
     pairs = pd.MultiIndex.from_frame(
-        known[["guid", "correlation"]].astype({"correlation": np.int64})
+        with_correlation[["guid", "correlation"]].astype({"correlation": np.int64})
     )
-    own = rows.loc[found, ["guid", "correlation"]].astype({"guid": object, "correlation": np.int64})
-    found[found] = pd.MultiIndex.from_frame(own).isin(pairs)
-    return found
+    keyed = rows.loc[is_linked, ["guid", "correlation"]].astype(
+        {"guid": object, "correlation": np.int64}
+    )
+    is_linked[is_linked] = pd.MultiIndex.from_frame(keyed).isin(pairs)
+    return is_linked
 
 
 def processes(rows: pd.DataFrame, calls: pd.DataFrame, run: Run) -> pd.Series:

@@ -438,8 +438,8 @@ class _Agents:
 
     def columns(self, handles: Sequence[int | None]) -> dict[str, Any]:
         """Return `gpu` and `device` of the rows with these handles."""
-        codes, known = pd.factorize(np.array(handles, dtype=object))
-        described = [self._described(int(handle)) for handle in known]
+        codes, unique = pd.factorize(np.array(handles, dtype=object))
+        described = [self._described(int(handle)) for handle in unique]
         numbers, devices = zip(
             *described, (None, ""), strict=True
         )  # the last one is of copies within the host
@@ -476,8 +476,8 @@ def _symbols(symbols: Sequence[Symbol], kernel_ids: Sequence[int]) -> dict[str, 
     """Return `name` and the registers of the kernels with these numbers."""
     by_id = {symbol.kernel_id: symbol for symbol in symbols}
     codes, used = pd.factorize(np.array(kernel_ids, dtype=object))
-    own = [by_id.get(number) for number in used]
-    names = np.array([_name(symbol) for symbol in own], dtype=object)
+    symbols_used = [by_id.get(number) for number in used]
+    names = np.array([_name(symbol) for symbol in symbols_used], dtype=object)
     registers: dict[str, Callable[[Symbol], int | None]] = {
         "vgpr": lambda symbol: symbol.arch_vgpr_count,
         "accum_vgpr": lambda symbol: symbol.accum_vgpr_count,
@@ -486,7 +486,7 @@ def _symbols(symbols: Sequence[Symbol], kernel_ids: Sequence[int]) -> dict[str, 
     counts = {}
     for name, count in registers.items():
         counts[(name)] = (
-            _integers(None if symbol is None else count(symbol) for symbol in own)
+            _integers(None if symbol is None else count(symbol) for symbol in symbols_used)
             .take(codes)
             .reset_index(drop=True)
         )

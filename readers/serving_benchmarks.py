@@ -106,15 +106,15 @@ class Runs(Reader):
             if not isinstance(record, Mapping):
                 rows.append(row | {DEFECT: "not-a-run", DEFECT_DETAIL: str(record)[:_LONGEST]})
                 continue
-            found = {
+            defaults = {
                 name: value for name, value in self.columns(record).items() if value is not None
             }
-            own = {
+            settings = {
                 name: value
                 for name, value in _labels(record, self.taken).items()
                 if name not in _KNOWN
             }
-            labels |= dict.fromkeys(own)
+            labels |= dict.fromkeys(settings)
             if number(record.get("completed")) == 0:
                 row |= {
                     DEFECT: "nothing-completed",
@@ -124,7 +124,7 @@ class Runs(Reader):
                 row |= {DEFECT: "several-turns", DEFECT_DETAIL: turns}
             elif (cached := cached_percent(record)) > _MOST_CACHED:
                 row |= {DEFECT: "prompts-cached", DEFECT_DETAIL: f"{cached:.0f} %"}
-            rows.append(own | found | row)
+            rows.append(settings | defaults | row)
         return serving_table(pd.DataFrame(rows), tuple(labels), options)
 
 
@@ -181,12 +181,12 @@ def serving_table(rows: pd.DataFrame, labels: tuple[str, ...], options: Options)
             "otherwise"
         )
         notes.append(Note(remark("tp-assumed", text), alone))
-    told = remark(
+    note = remark(
         "labels-kept",
         f"columns that no model learns from are kept as labels: {few(labels, 8)}",
         names=labels,
     )
-    return RawTable(rows, [*notes, *([Note(told, len(rows))] if labels else [])])
+    return RawTable(rows, [*notes, *([Note(note, len(rows))] if labels else [])])
 
 
 def json_records(words: str, source: str) -> Iterator[tuple[int, Any]]:
@@ -208,7 +208,7 @@ def json_records(words: str, source: str) -> Iterator[tuple[int, Any]]:
 
 def _labels(record: Record, taken: frozenset[str]) -> dict[str, str]:
     """Return the plain values that were not read, as text."""
-    found = {}
+    words = {}
     for name, value in record.items():
         if (
             name not in taken
@@ -216,8 +216,8 @@ def _labels(record: Record, taken: frozenset[str]) -> dict[str, str]:
             and value != ""
             and _LABEL.fullmatch(name)
         ):
-            found[name] = str(value)[:_LONGEST]
-    return found
+            words[name] = str(value)[:_LONGEST]
+    return words
 
 
 def number(value: object) -> float | None:
@@ -229,11 +229,11 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except (ValueError, OverflowError):
         return None
-    if math.isfinite(found):
-        return found
+    if math.isfinite(parsed):
+        return parsed
     return None
 
 
@@ -252,10 +252,10 @@ def cached_percent(record: Record) -> float:
     >>> cached_percent({"theoretical_prefix_cache_hit": {"unit": "%", "avg": 95.2}}), cached_percent({"conc": 4})
     (95.2, 0.0)
     """
-    most = 0.0
+    largest = 0.0
     for name, value in record.items():
         if _CACHED_TOKENS.search(name):
-            most = max(most, _percent_of_prompts(record, name))
+            largest = max(largest, _percent_of_prompts(record, name))
             continue
         if not _CACHED.search(name):
             continue
@@ -270,8 +270,8 @@ def cached_percent(record: Record) -> float:
             percent = share
         else:
             percent = 100 * share
-        most = max(most, percent)
-    return most
+        largest = max(largest, percent)
+    return largest
 
 
 def _percent_of_prompts(record: Record, name: str) -> float:
@@ -386,14 +386,14 @@ def mean_of(total: object, count: object) -> float | None:
     return None
 
 
-def under_way(record: Record, most: object, latency_ms: object) -> float | None:
+def under_way(record: Record, highest: object, latency_ms: object) -> float | None:
     """Return the requests under way: what the client allows, all of fewer requests, or throughput times latency.
 
     The last, by Little's law, is the mean. It holds where the client allows any number, and where
     requests come at a rate of their own and are fewer than it allows.
     """
     allowed, rate, latency = (
-        number(most),
+        number(highest),
         number(record.get("request_throughput")),
         number(latency_ms),
     )
@@ -423,9 +423,9 @@ def engine_of(word: object) -> str | None:
 
 def inner(record: Record, name: str) -> Record:
     """Return an object within a record, empty where there is none."""
-    found = record.get(name)
-    if isinstance(found, Mapping):
-        return found
+    content = record.get(name)
+    if isinstance(content, Mapping):
+        return content
     return {}
 
 
@@ -598,9 +598,9 @@ class AiperfReader(Runs):
     def _average(self, record: Record, name: str) -> float | None:
         """Return the mean of a statistic, of times in ms."""
         one = record.get(name)
-        if not isinstance(one, Mapping) or (found := number(one.get("avg"))) is None:
+        if not isinstance(one, Mapping) or (average := number(one.get("avg"))) is None:
             return None
-        return found * self._SECONDS.get(str(one.get("unit", "")).lower(), 1.0)
+        return average * self._SECONDS.get(str(one.get("unit", "")).lower(), 1.0)
 
 
 @register
@@ -640,7 +640,7 @@ class InferenceXReader(Runs):
         per_gpu, gpus = number(record.get("output_tput_per_gpu")), number(record.get("tp"))
         gpus = gpus and gpus * (number(cut["pp"]) or 1.0)
         times = {name: number(record.get(f"mean_{name}")) for name in ("ttft", "tpot", "e2el")}
-        found = {
+        columns = {
             "device": str(first_of(record, "hw", "device") or "").split("-")[0] or None,
             "model": record.get("model"),
             "engine": engine_of(record.get("framework")),
@@ -663,7 +663,7 @@ class InferenceXReader(Runs):
             if per_gpu is not None and gpus is not None
             else None,
         }
-        return found | _server(found)
+        return columns | _server(columns)
 
     def several_turns(self, record: Record) -> str:
         """Return the scenario of a run without fixed lengths: each turn finds those before it in the cache."""
@@ -734,9 +734,9 @@ class SiliconSampleReader(Reader):
         of_heads = np.select(
             [(gpus > _NODE) | copied | (squared & (dp > 1)), squared], [1.0, cut], tp
         )
-        found = _word(given, "gemm_quant_mode").replace("", "bfloat16")
+        words = _word(given, "gemm_quant_mode").replace("", "bfloat16")
         narrow = _word(given, "model_path").str.contains("gpt-oss").to_numpy()
-        formats = [FORMATS.get(word, (word, word, "")) for word in found]
+        formats = [FORMATS.get(word, (word, word, "")) for word in words]
         concurrency = source.str.extract(_CONCURRENCY, expand=False)
         batch = _word(given, "batch_size")
         # in words which groups of GPUs read the prompts and which write the answers
@@ -776,10 +776,12 @@ class SiliconSampleReader(Reader):
                 LINE: csv.lines,
             }
         )
-        own = [
+        intervals = [
             _server(row) if row["client"] == "inferencex" else {} for row in rows.to_dict("records")
         ]
-        servers = pd.DataFrame(own, rows.index, ("receive_interval", "memory_percent"), dtype=float)
+        servers = pd.DataFrame(
+            intervals, rows.index, ("receive_interval", "memory_percent"), dtype=float
+        )
         return serving_table(rows.join(servers), ("measured", "recorded_tp"), options)
 
 
@@ -795,5 +797,5 @@ def _word(given: pd.DataFrame, name: str) -> pd.Series:
 
 def _positive(given: pd.DataFrame, name: str) -> np.ndarray:
     """Return counts, 1 where none is given."""
-    found = pd.to_numeric(_word(given, name), errors="coerce").to_numpy(dtype=float)
-    return np.where(found >= 1, found, 1.0)
+    values = pd.to_numeric(_word(given, name), errors="coerce").to_numpy(dtype=float)
+    return np.where(values >= 1, values, 1.0)

@@ -110,15 +110,15 @@ class Database:
                 f"{table} is no table: not as its producer writes it", source=self.source
             )
         if table in self.tables:
-            there = set(self.columns(table))
+            present = set(self.columns(table))
         else:
-            there = None
-        if there is not None and (lacking := [name for name in required if name not in there]):
+            present = None
+        if present is not None and (lacking := [name for name in required if name not in present]):
             raise DataError(
                 f"table {table} has no column {lacking[0]!r}: not as its producer writes it",
                 source=self.source,
             )
-        wanted = [name for name in (*integers, *words, *reals) if there and name in there]
+        wanted = [name for name in (*integers, *words, *reals) if present and name in present]
         values, rows = self._values(table, wanted, frozenset(integers), frozenset(reals))
         read = {name: pd.Series(values[name]) for name in wanted}
         for names, absent in ((integers, _no_integers), (words, _no_words), (reals, _no_reals)):
@@ -221,8 +221,8 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     Impossible times (an end before its start) stay as they are, a duration that 64 bits cannot hold
     is the longest of its sign; a row with no start or no end can have no place.
     """
-    known = activities["start"].notna() & activities["end"].notna()
-    kept = activities[known].reset_index(drop=True)
+    is_timed = activities["start"].notna() & activities["end"].notna()
+    kept = activities[is_timed].reset_index(drop=True)
     start, end = kept["start"].to_numpy(np.int64), kept["end"].to_numpy(np.int64)
     difference = end - start
     wrapped = ((end ^ start) & (end ^ difference)) < 0
@@ -230,7 +230,7 @@ def timed(activities: pd.DataFrame, source: str) -> tuple[pd.DataFrame, list[Fin
     table = kept.drop(columns=["start", "end"]).assign(
         start_ns=start, duration_ns=np.where(wrapped, held, difference)
     )
-    missing = int((~known).sum())
+    missing = int((~is_timed).sum())
     if not missing:
         return table, []
     text = "have no start or no end in the database and are left out: the recording was interrupted"

@@ -172,20 +172,20 @@ def tidy_rows(
             table, replace(options, timed=options.timed and not rates), source
         )
     except DataError as error:  # all that is missing is said at once
-        told = str(error).removeprefix(f"{source}: ")
+        problem = str(error).removeprefix(f"{source}: ")
         more = _lacking(columns, options, ("op", "device"))
         kind = DataError
         if isinstance(error, NoDurationError):
             kind = NoDurationError
         raise kind(
-            "; ".join([told, *(more[:-1] if "(columns: " in told else more)]), source=source
+            "; ".join([problem, *(more[:-1] if "(columns: " in problem else more)]), source=source
         ) from None
     plain = {_plain(str(name)): name for name in reversed(rows.columns)}
     names = {}
     for name, others in ALIASES.items():
-        found = next((plain[word] for word in (name, *others) if word in plain), None)
-        if found is not None and name not in rows:
-            names[found] = name
+        heading = next((plain[word] for word in (name, *others) if word in plain), None)
+        if heading is not None and name not in rows:
+            names[heading] = name
     rows = rows.rename(columns=names)
     for column, value in options.defaults.items():
         rows[column] = _filled(rows, column, value)
@@ -253,10 +253,10 @@ def with_token_units(rows: pd.DataFrame, *, stated: bool = True) -> pd.DataFrame
     )
     for row in wrong:
         names, unit = columns[row].split(), units[row]
-        told = f"{' and '.join(names)}: by throughput and concurrency the unit is {unit}, not ms"
+        problem = f"{' and '.join(names)}: by throughput and concurrency the unit is {unit}, not ms"
         if stated:
-            told += ": " + " and ".join(f"give unit {name}={unit}" for name in names)
-        defect[row], detail[row] = "other-unit", told
+            problem += ": " + " and ".join(f"give unit {name}={unit}" for name in names)
+        defect[row], detail[row] = "other-unit", problem
     return rows.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
 
 

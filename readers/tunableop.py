@@ -94,10 +94,10 @@ def _rows(entries: pd.Series, options: Options) -> pd.DataFrame:
     fields = pd.DataFrame(
         [(part + [""] * 4)[:4] for part in cut], columns=_FIELDS, index=entries.index, dtype=object
     )
-    found = [
+    parsed = [
         _problem(op, params) for op, params in zip(fields["op"], fields["params"], strict=True)
     ]
-    blas = pd.DataFrame(found, columns=list(_COLUMNS), index=entries.index, dtype=object)
+    blas = pd.DataFrame(parsed, columns=list(_COLUMNS), index=entries.index, dtype=object)
     rows = row_major(blas)
     rows["op"] = blas["batch"].notna().map({True: "batched_gemm", False: "gemm"})
     rows["batch"] = blas["batch"].fillna("1")
@@ -159,17 +159,17 @@ def _problem(op: str, params: str) -> dict[str, str | None]:
 
 def _rest(text: str) -> dict[str, str] | None:
     """Return what stands behind M, N, K; None where it is not understood to its end."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     end = 0
     while end < len(text):
         match = _REST.match(text, end)
         if match is None:
             return None
-        found.update(
+        fields.update(
             {name: value for name, value in match.groupdict().items() if value is not None}
         )
         end = match.end()
-    return found
+    return fields
 
 
 def _defect(reason: str, detail: str) -> dict[str, str | None]:
@@ -186,10 +186,10 @@ def _devices(
     )
     words = as_text(above)
     none: tuple[str, Remark | None] = ("", None)
-    known = {gfx: device_of_gfx(gfx, options) if gfx else none for gfx in words.unique()}
+    devices = {gfx: device_of_gfx(gfx, options) if gfx else none for gfx in words.unique()}
     notes = [
         Note(assumption, int(words.eq(gfx).sum()))
-        for gfx, (_, assumption) in known.items()
+        for gfx, (_, assumption) in devices.items()
         if assumption
     ]
-    return [known[gfx][0] for gfx in words], notes
+    return [devices[gfx][0] for gfx in words], notes

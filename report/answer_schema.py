@@ -135,10 +135,10 @@ KINDS: Final[dict[str, type[Struct]]] = {
 """A key of the JSON of each kind -> what it must be."""
 
 
-def check_answer(found: Any, key: str, source: str) -> None:
+def check_answer(answer: Any, key: str, source: str) -> None:
     """Refuse a saved answer of the kind that has this key where a value is not what it must be: a DataError."""
     try:
-        msgspec.convert(found, KINDS[key])
+        msgspec.convert(answer, KINDS[key])
     except msgspec.ValidationError as error:
         raise DataError(
             f"is no answer that flopcast saved ({error}): make it anew", source=source

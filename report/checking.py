@@ -104,21 +104,21 @@ def _next(outcome: Outcome, facts: CheckFacts) -> str:
 
 
 def check_document(
-    found: Checked, table: pd.DataFrame, facts: CheckFacts, learnt: Document | None = None
+    checked: Checked, table: pd.DataFrame, facts: CheckFacts, learnt: Document | None = None
 ) -> Document:
     """Return what new measurements say of a run, for terminal, page and machines.
 
     ``table`` holds the rows scored; ``learnt`` is the learning curve of another target than the
     run's.
     """
-    outcome, tone = f"{verdict(found)}.", _TONES[found.outcome]
+    outcome, tone = f"{verdict(checked)}.", _TONES[checked.outcome]
     if facts.all_trained:
         outcome, tone = f"proves nothing: {_ALL_TRAINED}.", "warning"
     answer = Lines([Line(outcome, tone)], "answer", medium="terminal")
-    told = reasons(found, facts)
+    sentences = reasons(checked, facts)
     if learnt is not None:
-        told.append(anew(learnt.data, max(row["rows"] for row in learnt.data["curve"])))
-    why = Lines([Line(f"{said}.") for said in told], "answer")
+        sentences.append(anew(learnt.data, max(row["rows"] for row in learnt.data["curve"])))
+    why = Lines([Line(f"{said}.") for said in sentences], "answer")
     if facts.unsaved:
         unsaved = [
             lines(
@@ -131,19 +131,20 @@ def check_document(
     if facts.all_trained or facts.saved:
         then = []
     else:
-        then = [upcoming(_next(found.outcome, facts))]
+        then = [upcoming(_next(checked.outcome, facts))]
     devices = " → ".join(name for name in (facts.host, facts.target) if name)
     ratios = Figure(
-        partial(_ratios, table, found, facts.metric),
+        partial(_ratios, table, checked, facts.metric),
         "Observed / predicted of every row; band: the shift",
         _ROWS,
     )
     curves = Figure(
-        partial(_curves, table, found), "Share of rows within an error: new rows, and out of sample"
+        partial(_curves, table, checked),
+        "Share of rows within an error: new rows, and out of sample",
     )
-    new, known = percent(found.score.e_out), percent(found.expected.e_out)
+    new, expected = percent(checked.score.e_out), percent(checked.expected.e_out)
     scored = "these" if facts.all_trained else "the new"
-    promised = f"on {left_out(found.scheme)} of its training it erred by {known}"
+    promised = f"on {left_out(checked.scheme)} of its training it erred by {expected}"
     beneath = f"On {scored} rows the run errs by {new}; {promised}."
     return Document(
         title=f"Does the run still hold? {devices}",
@@ -153,82 +154,84 @@ def check_document(
             answer,
             Facts(
                 [
-                    Fact(f"{found.score.n:,}", "new rows"),
-                    Fact(str(found.groups), f"groups, {found.known_groups} of them trained"),
-                    *_campaigns(found),
-                    Fact(share(found.out_of_range / found.score.n), "outside the trained range"),
+                    Fact(f"{checked.score.n:,}", "new rows"),
+                    Fact(str(checked.groups), f"groups, {checked.known_groups} of them trained"),
+                    *_campaigns(checked),
+                    Fact(
+                        share(checked.out_of_range / checked.score.n), "outside the trained range"
+                    ),
                 ]
             ),
             why,
         ],
         sections=[
             Section(
-                "Errors beside those out of sample", [_scores(found), curves], "errors", "Errors"
+                "Errors beside those out of sample", [_scores(checked), curves], "errors", "Errors"
             ),
             Section(
                 "Shift by class",
                 [
                     ratios,
                     _rows(table, facts.metric),
-                    _parts(found.classes, "class", len(found.classes)),
+                    _parts(checked.classes, "class", len(checked.classes)),
                 ],
                 "shift",
                 "Classes",
             ),
             Section(
-                "Shift by group", [_parts(found.by_group, "group", _SHOWN)], "groups", "Groups"
+                "Shift by group", [_parts(checked.by_group, "group", _SHOWN)], "groups", "Groups"
             ),
             *(learnt.sections if learnt is not None else ()),
-            Section("What was left out", [_lost(found, facts)], "data", "Data"),
+            Section("What was left out", [_lost(checked, facts)], "data", "Data"),
         ],
         closing=[*unsaved, *then],
-        data=_json(found, facts) | ({"anew": learnt.data} if learnt is not None else {}),
+        data=_json(checked, facts) | ({"anew": learnt.data} if learnt is not None else {}),
     )
 
 
-def _campaigns(found: Checked) -> list[Fact]:
-    if found.campaigns is None:
+def _campaigns(checked: Checked) -> list[Fact]:
+    if checked.campaigns is None:
         return []
-    label = f"campaigns, beside {found.trained_campaigns} trained"
-    return [Fact(str(found.campaigns), label)]
+    label = f"campaigns, beside {checked.trained_campaigns} trained"
+    return [Fact(str(checked.campaigns), label)]
 
 
-def verdict(found: Checked) -> str:
+def verdict(checked: Checked) -> str:
     """Return the verdict in words."""
     return {
         Outcome.VALID: "still valid",
-        Outcome.SHIFTED: f"shifted by {found.shift}: correct it",
+        Outcome.SHIFTED: f"shifted by {checked.shift}: correct it",
         Outcome.RETRAIN: "no longer valid: retrain",
-        Outcome.UNDECIDED: f"cannot tell whether it is still valid within {share(found.margin, 0)}: {_open(found)}",
+        Outcome.UNDECIDED: f"cannot tell whether it is still valid within {share(checked.margin, 0)}: {_open(checked)}",
         Outcome.TOO_FEW: f"too few data: {MIN_ROWS} rows and {MIN_GROUPS} groups within the trained range are needed",
-    }[found.outcome]
+    }[checked.outcome]
 
 
-def _open(found: Checked) -> str:
-    if found.more_groups is None:
-        return f"{MOST_TIMES} times as many groups like these would not settle it{_in_campaigns(found)}"
-    return f"measure about {counted(found.more_groups, 'group')} more like these"
+def _open(checked: Checked) -> str:
+    if checked.more_groups is None:
+        return f"{MOST_TIMES} times as many groups like these would not settle it{_in_campaigns(checked)}"
+    return f"measure about {counted(checked.more_groups, 'group')} more like these"
 
 
-def _in_campaigns(found: Checked) -> str:
+def _in_campaigns(checked: Checked) -> str:
     """Say of how many campaigns the groups are, where these leave a verdict open."""
-    if found.campaigns is None:
+    if checked.campaigns is None:
         return ""
-    new = counted(found.campaigns, "campaign")
-    return f", as they are of {new}, and {found.trained_campaigns} were trained"
+    new = counted(checked.campaigns, "campaign")
+    return f", as they are of {new}, and {checked.trained_campaigns} were trained"
 
 
-def reasons(found: Checked, facts: CheckFacts) -> list[str]:
+def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
     """Return what the verdict rests on, and what another host cost."""
     said = []
-    test = found.corrected_coverage
-    if found.shift is not None and found.outcome is not Outcome.SHIFTED:
-        shift = found.shift
+    test = checked.corrected_coverage
+    if checked.shift is not None and checked.outcome is not Outcome.SHIFTED:
+        shift = checked.shift
         said.append(
             f"observed / predicted is {shift} in the median ({100 * shift.level:.1f} % interval)"
         )
     if test is not None:
-        if found.correction is not None:
+        if checked.correction is not None:
             once = "once corrected, "
         else:
             once = ""
@@ -237,11 +240,11 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
             "% intervals "
             f"(binomial test with {test.rows:.0f} independent rows: p = {test.p_value:.2g})"
         )
-    if found.without_interval:
-        count = counted(found.without_interval, "row")
-        said.append(f"{count} of {found.score.n} have no interval: nothing was promised of them")
-    if found.growth is not None:
-        growth = found.growth
+    if checked.without_interval:
+        count = counted(checked.without_interval, "row")
+        said.append(f"{count} of {checked.score.n} have no interval: nothing was promised of them")
+    if checked.growth is not None:
+        growth = checked.growth
         said.append(
             f"{growth.value:.2f} times the error out of sample (at least {growth.lower:.2f})"
         )
@@ -256,19 +259,22 @@ def reasons(found: Checked, facts: CheckFacts) -> list[str]:
             instead = f"{facts.other_e_out:.1f} % instead of {facts.own_e_out:.1f} %"
             said.append(f"{replaced} {instead} on {facts.common_rows} workloads of both")
         else:
-            expected = f"out of sample the run promised {found.expected.e_out:.1f} %"
-            said.append(f"{replaced} {found.score.e_out:.1f} %; {expected}")
-    if found.beyond is not None:
+            expected = f"out of sample the run promised {checked.expected.e_out:.1f} %"
+            said.append(f"{replaced} {checked.score.e_out:.1f} %; {expected}")
+    if checked.beyond is not None:
         said.append(
-            f"{found.out_of_range} of {found.score.n} rows lie outside the trained range (error "
-            f"{found.beyond.e_out:.1f} %): they do not count for the verdict"
+            f"{checked.out_of_range} of {checked.score.n} rows lie outside the trained range (error "
+            f"{checked.beyond.e_out:.1f} %): they do not count for the verdict"
         )
     return said
 
 
-def _scores(found: Checked) -> Table:
+def _scores(checked: Checked) -> Table:
     """Return the errors of the new rows, and of the run out of fold."""
-    named = {"new rows": found.score, f"{left_out(found.scheme)}, out of sample": found.expected}
+    named = {
+        "new rows": checked.score,
+        f"{left_out(checked.scheme)}, out of sample": checked.expected,
+    }
     cells = [
         (
             name,
@@ -285,7 +291,7 @@ def _scores(found: Checked) -> Table:
         "rows",
         "E_out, %",
         "median, %",
-        *(f"IR {limit}" for limit in found.score.ir),
+        *(f"IR {limit}" for limit in checked.score.ir),
         "Kendall",
         "covered",
     )
@@ -353,7 +359,7 @@ def _parts(parts: Sequence[Part], kind: str, shown: int) -> Table:
     return Table(heads, rows(cells), title, caption, shown)
 
 
-def _lost(found: Checked, facts: CheckFacts) -> Lines:
+def _lost(checked: Checked, facts: CheckFacts) -> Lines:
     said = losses(facts.rejected, facts.notes, first=facts.rejected_at).lines
     unable = facts.not_predicted.items()
     left = [
@@ -371,12 +377,12 @@ def _lost(found: Checked, facts: CheckFacts) -> Lines:
         f"{share(MATERIAL_SHIFT, 0)} on, a "
         f"larger error from {MATERIAL_ERROR:g} times on; still valid: the shift is shown, at "
         f"{share(ALPHA, 0)}, to lie "
-        f"within {share(found.margin, 0)}; groups are drawn with replacement on both sides."
+        f"within {share(checked.margin, 0)}; groups are drawn with replacement on both sides."
     )
     return Lines([*left, *said, Line(rule, "soft")], "list")
 
 
-def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
+def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
     """Return the result for machines; keys are stable within a schema, a figure that does not exist is null."""
     host = {"rows": facts.common_rows, "e_out": facts.other_e_out, "own_e_out": facts.own_e_out}
     return {
@@ -394,29 +400,34 @@ def _json(found: Checked, facts: CheckFacts) -> dict[str, Any]:
                 "level",
             )
         },
-        **vars(found.score),
-        "verdict": str(found.outcome),
-        "margin": found.margin,
-        "more_groups": found.more_groups,
-        "text": verdict(found),
-        "shift": found.shift and found.shift.value,
-        "shift_interval": found.shift and vars(found.shift),
-        "coverage_test": found.coverage and vars(found.coverage),
-        "coverage_corrected": found.corrected_coverage and vars(found.corrected_coverage),
-        "error_growth": found.growth and vars(found.growth),
-        "groups": found.groups,
-        "known_groups": found.known_groups,
-        "campaigns": found.campaigns,
-        "trained_campaigns": found.trained_campaigns,
-        "out_of_range": {"rows": found.out_of_range, "share": found.out_of_range / found.score.n}
+        **vars(checked.score),
+        "verdict": str(checked.outcome),
+        "margin": checked.margin,
+        "more_groups": checked.more_groups,
+        "text": verdict(checked),
+        "shift": checked.shift and checked.shift.value,
+        "shift_interval": checked.shift and vars(checked.shift),
+        "coverage_test": checked.coverage and vars(checked.coverage),
+        "coverage_corrected": checked.corrected_coverage and vars(checked.corrected_coverage),
+        "error_growth": checked.growth and vars(checked.growth),
+        "groups": checked.groups,
+        "known_groups": checked.known_groups,
+        "campaigns": checked.campaigns,
+        "trained_campaigns": checked.trained_campaigns,
+        "out_of_range": {
+            "rows": checked.out_of_range,
+            "share": checked.out_of_range / checked.score.n,
+        }
         | (
-            {"e_out": found.beyond.e_out, "coverage": found.beyond.coverage} if found.beyond else {}
+            {"e_out": checked.beyond.e_out, "coverage": checked.beyond.coverage}
+            if checked.beyond
+            else {}
         ),
-        "expected": {"scheme": found.scheme, **vars(found.expected)},
+        "expected": {"scheme": checked.scheme, **vars(checked.expected)},
         "other_host": host if facts.host != facts.trained_host else None,
-        "correction": found.correction and vars(found.correction),
-        "classes": [_part(part) for part in found.classes],
-        "by_group": [_part(part) for part in found.by_group],
+        "correction": checked.correction and vars(checked.correction),
+        "classes": [_part(part) for part in checked.classes],
+        "by_group": [_part(part) for part in checked.by_group],
         "trained_rows": facts.trained_rows,
         "not_predicted": facts.not_predicted,
         "rejected": facts.rejected,
@@ -429,7 +440,7 @@ def _part(part: Part) -> dict[str, Any]:
     return {**vars(part), "shift": part.shift and vars(part.shift)}
 
 
-def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
+def _ratios(table: pd.DataFrame, checked: Checked, metric: str) -> go.Figure:
     """Draw observed / predicted of every row by its prediction, and the shift as a band."""
     figure = go.Figure()
     for position, (name, part) in enumerate(
@@ -454,10 +465,10 @@ def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
     figure.add_hline(y=1, line_width=1, line_color=NEUTRAL)
     names = [escape(str(one)) for one in shown["group"]]
     named = farthest(np.log10(shown["predicted"]), ratio.where(ratio > 1), names)
-    if found.shift is not None:
+    if checked.shift is not None:
         figure.add_hrect(
-            y0=found.shift.lower,
-            y1=found.shift.upper,
+            y0=checked.shift.lower,
+            y1=checked.shift.upper,
             fillcolor=BASELINE,
             opacity=0.25,
             line_width=0,
@@ -469,18 +480,18 @@ def _ratios(table: pd.DataFrame, found: Checked, metric: str) -> go.Figure:
     return styled(figure, 460, legend={"itemsizing": "constant"}, annotations=named)
 
 
-def _curves(table: pd.DataFrame, found: Checked) -> go.Figure:
+def _curves(table: pd.DataFrame, checked: Checked) -> go.Figure:
     """Draw the share of rows within each error; of the run out of fold its inlier ratios are known."""
     errors = 100 * (table["predicted"] / table["observed"] - 1).abs().to_numpy()
     within = [100 * float(np.mean(errors <= limit)) for limit in THRESHOLDS]
     figure = go.Figure(
         go.Scatter(name="new rows", x=THRESHOLDS, y=within, line={"color": SELECTED, "width": 3})
     )
-    known = [(float(limit), value) for limit, value in found.expected.ir.items()]
+    limits = [(float(limit), value) for limit, value in checked.expected.ir.items()]
     line = {"color": NEUTRAL, "width": 2, "dash": "dash"}
     figure.add_trace(
         go.Scatter(
-            name="out of sample", x=[x for x, _ in known], y=[y for _, y in known], line=line
+            name="out of sample", x=[x for x, _ in limits], y=[y for _, y in limits], line=line
         )
     )
     figure.update_xaxes(title_text="error at most, %", range=[0, 50])
@@ -507,9 +518,9 @@ def advice_document(batch: pd.DataFrame, report: Mapping[str, Any]) -> Document:
     said = f"expected error of the candidates: {now} now, {after} once the batch is trained on too"
     if after == now:
         said += ": more rows of these groups are not expected to change it"
-    told = ("family", "variant", *DTYPE_COLUMNS[1:])
+    wanted = ("family", "variant", *DTYPE_COLUMNS[1:])
     names = ["device"] if many else []
-    names += [name for name in told if name in batch and len(batch[name].unique()) > 1]
+    names += [name for name in wanted if name in batch and len(batch[name].unique()) > 1]
     cells = []
     for row in batch.to_dict("records"):
         cells.append(
@@ -648,14 +659,14 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
     )
 
 
-def anew(about: Mapping[str, Any], most: int) -> str:
+def anew(about: Mapping[str, Any], most_rows: int) -> str:
     """Say from how many rows on training anew errs less than a run for another target, shifted; "" without one."""
     if "anew_from" not in about:
         return ""
     shifted = f"the run for {about['shifted_target']}, shifted by one factor"
     if about["anew_from"] is None:
         return (
-            f"with up to {most:,} rows of {about['target']} training anew errs no less than "
+            f"with up to {most_rows:,} rows of {about['target']} training anew errs no less than "
             f"{shifted}"
         )
     return (
@@ -670,13 +681,13 @@ def _enough(part: pd.DataFrame, way: str) -> str:
     if np.isnan(best):
         return f"{way}: no answer for the rows held out"
     first = part[part["e_out"] <= ENOUGH * best].iloc[0]
-    most = part.iloc[-1]
+    last = part.iloc[-1]
     if len(part) == 1:
-        return f"{way}: {percent(most['e_out'])} with {counted(int(most['rows']), 'row')}"
-    if first["rows"] == most["rows"]:
-        return f"{way}: {percent(most['e_out'])} with {most['rows']:,} rows, and still falling"
+        return f"{way}: {percent(last['e_out'])} with {counted(int(last['rows']), 'row')}"
+    if first["rows"] == last["rows"]:
+        return f"{way}: {percent(last['e_out'])} with {last['rows']:,} rows, and still falling"
     return (
         f"{way}: {percent(first['e_out'])} with {counted(int(first['rows']), 'row')}; "
-        f"{most['rows']:,} give "
-        f"{percent(most['e_out'])}"
+        f"{last['rows']:,} give "
+        f"{percent(last['e_out'])}"
     )

@@ -80,7 +80,7 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
         *columns(numbers=heads),
         Column("remark"),
     )
-    found = []
+    body = []
     for row in kept.to_dict("records"):
         words = ([] if row["settled"] else ["not settled"]) + (
             ["drifts"] if row["drifts"] == 1.0 else []
@@ -96,7 +96,7 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
             f"{int(row['lost']):,}" if row["lost"] else NONE,
             Cell(", ".join(words), "warning"),
         )
-        found.append(Row(texts))
+        body.append(Row(texts))
     over = kept.iloc[SHOWN:]
     more, n, kept_out = (
         Cell(f"{len(over)} more", "soft"),
@@ -105,7 +105,7 @@ def spread_table(report: pd.DataFrame, level: float) -> Table:
     )
     return Table(
         every,
-        found,
+        body,
         "spread of the repeats",
         shown=SHOWN,
         rest=Row((more, "", n, "", "", "", "", kept_out, "")),
@@ -127,24 +127,24 @@ def removed_table(cleaned: Cleaned) -> Table:
             share(time_us / total_us, 2),
         )
 
-    found = [
+    lost = [
         Row((reason_of(str(reason)), *cells(count, float(time[removed["reason"] == reason].sum()))))
         for reason, count in cleaned.removed_by_reason.items()
     ]
     heads = columns("reason", numbers=["activities", "share", "time, ms", "of the time"])
-    return Table(heads, [*found, Row((Cell("kept", "strong"), *cells(kept, kept_us)))], "left out")
+    return Table(heads, [*lost, Row((Cell("kept", "strong"), *cells(kept, kept_us)))], "left out")
 
 
 def step_table(steps: pd.DataFrame) -> Table:
     """Return the steps by what became of them."""
-    found = []
-    for reason, own in steps.groupby("reason", sort=False):
-        named = ", ".join(str(step) for step in own["step"].head(8)) + (
-            ", …" if len(own) > 8 else ""
+    body = []
+    for reason, group in steps.groupby("reason", sort=False):
+        named = ", ".join(str(step) for step in group["step"].head(8)) + (
+            ", …" if len(group) > 8 else ""
         )
-        span = milliseconds(own["span_us"].median())
-        found.append((reason_of(str(reason)) or "kept", named, f"{len(own):,}", span))
-    return Table(columns("", "steps", numbers=["number", "median span, ms"]), rows(found), "steps")
+        span = milliseconds(group["span_us"].median())
+        body.append((reason_of(str(reason)) or "kept", named, f"{len(group):,}", span))
+    return Table(columns("", "steps", numbers=["number", "median span, ms"]), rows(body), "steps")
 
 
 def counter_table(joined: Joined) -> Table:
@@ -152,17 +152,17 @@ def counter_table(joined: Joined) -> Table:
     heads = columns(
         "counter", numbers=["passes", "dispatches", "compared", "median CV, %", "largest CV, %"]
     )
-    found = []
+    body = []
     for row in joined.counters.to_dict("records"):
         cvs = (formatted(100 * row[name], "{:.2f}") for name in ("median_cv", "max_cv"))
-        found.append(
+        body.append(
             (
                 row["counter"],
                 *(f"{row[name]:,}" for name in ("passes", "dispatches", "compared")),
                 *cvs,
             )
         )
-    return Table(heads, rows(found), "counters joined")
+    return Table(heads, rows(body), "counters joined")
 
 
 def coverage_parts(coverage: Coverage) -> Iterator[Part]:
@@ -185,27 +185,29 @@ def coverage_parts(coverage: Coverage) -> Iterator[Part]:
 def verdicts(report: pd.DataFrame) -> list[str]:
     """Return in sentences how well the medians are known."""
     kept = report[report["n"] > 0]
-    known = kept[kept["lower_us"].notna()]
-    told = [f"{counted(len(kept), 'kernel')}, {len(known):,} with repeats enough for an interval"]
-    if len(known):
-        width = (known["upper_us"] - known["lower_us"]) / (2 * known["median_us"])
-        told[0] += (
+    bounded = kept[kept["lower_us"].notna()]
+    sentences = [
+        f"{counted(len(kept), 'kernel')}, {len(bounded):,} with repeats enough for an interval"
+    ]
+    if len(bounded):
+        width = (bounded["upper_us"] - bounded["lower_us"]) / (2 * bounded["median_us"])
+        sentences[0] += (
             f": ±{100 * float(width.median()):.1f} % in the median, "
             f"±{100 * float(width.max()):.1f} % at most"
         )
     tested = kept[kept["drifts"].notna()]
     if len(tested):
         apart = int(tested["drifts"].sum())
-        told.append(
+        sentences.append(
             f"{apart:,} of {len(tested):,} kernels differ between the first and the second half "
             "of their repeats"
         )
-    return told
+    return sentences
 
 
 def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
     """Return everything the tables show, and all kernels, for machines."""
-    cleaned, told = (
+    cleaned, remarks = (
         result.cleaned,
         [*map(repr, (*result.doubts, *result.cleaned.notes, *result.remarks))],
     )
@@ -217,7 +219,7 @@ def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
         "removed": cleaned.removed_by_reason,
         "kernels": cleaned.report.to_dict("records"),
         "steps": cleaned.steps.to_dict("records"),
-        "notes": told,
+        "notes": remarks,
         "rows": len(result.frame),
         "rejected": result.rejected_by_reason,
         "coverage": None if result.coverage is None else coverage_json(result.coverage),

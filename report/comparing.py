@@ -45,7 +45,7 @@ from .formats import (
     duration,
     figure,
     formatted,
-    known,
+    is_known,
     number,
     percent,
     share,
@@ -138,10 +138,12 @@ def _choice(
         )
     if all(one.paired is None for one in schemes):
         return "predict the same rows with both runs, and compare the files of predictions"
-    told = [one.paired.difference for one in schemes if one.paired is not None and one.paired.apart]
-    if not told:
+    differences = [
+        one.paired.difference for one in schemes if one.paired is not None and one.paired.apart
+    ]
+    if not differences:
         return "either run will do, or more measured rows tell them apart"
-    better = [names[difference < 0] for difference in told]
+    better = [names[difference < 0] for difference in differences]
     if len(set(better)) == 1:
         return (
             f"flopcast predict {better[0]} NEW.csv{asked(metrics[names.index(better[0])]['data'])}"
@@ -151,40 +153,40 @@ def _choice(
 
 def sentence(one: SchemeComparison, names: tuple[str, str]) -> str:
     """Return what the paired test says of the models that two runs selected."""
-    found = one.paired
-    if found is None:
+    paired = one.paired
+    if paired is None:
         return (
             "No row was predicted by both: the two errors are of different data and cannot be "
             "compared row by row."
         )
-    what = f"On the {counted(found.rows, 'common row')} in {counted(found.groups, 'group')}"
-    if found.campaigns is not None:
-        what += f" of {counted(found.campaigns, 'campaign')}"
+    what = f"On the {counted(paired.rows, 'common row')} in {counted(paired.groups, 'group')}"
+    if paired.campaigns is not None:
+        what += f" of {counted(paired.campaigns, 'campaign')}"
     each = " and ".join(
         f"{model} of {name} errs by {percent(error)}"
-        for model, name, error in zip(one.names, names, (found.first, found.second), strict=True)
+        for model, name, error in zip(one.names, names, (paired.first, paired.second), strict=True)
     )
-    return f"{what} {each}: {difference(found)}."
+    return f"{what} {each}: {difference(paired)}."
 
 
-def difference(found: PairedDifference) -> str:
+def difference(paired: PairedDifference) -> str:
     """Return the difference of two errors with its interval, its p-value and what they come to.
 
     >>> difference(PairedDifference(9, 3, None, 5.0, 4.0, -1.0, -1.5, -0.4, 0.02, 0.95))
     '1.0 points less (95 % interval -1.5 to -0.4, p = 0.02), more than chance'
     """
-    size = f"{abs(found.difference):.1f} points {'less' if found.difference < 0 else 'more'}"
-    if found.lower is None or found.upper is None or found.p_value is None:
-        unit = "group" if found.campaigns is None else "campaign"
+    size = f"{abs(paired.difference):.1f} points {'less' if paired.difference < 0 else 'more'}"
+    if paired.lower is None or paired.upper is None or paired.p_value is None:
+        unit = "group" if paired.campaigns is None else "campaign"
         return f"{size}, of one {unit}: nothing is known of chance"
     reach = (
-        f"{100 * found.level:g} % interval {found.lower:.1f} to {found.upper:.1f}, p = "
-        f"{found.p_value:.2g}"
+        f"{100 * paired.level:g} % interval {paired.lower:.1f} to {paired.upper:.1f}, p = "
+        f"{paired.p_value:.2g}"
     )
     verdict = "a coin toss"
-    if found.campaigns is not None and found.campaigns < LEAST:
-        verdict = f"cannot tell from {counted(found.campaigns, 'campaign')}"
-    if found.apart:
+    if paired.campaigns is not None and paired.campaigns < LEAST:
+        verdict = f"cannot tell from {counted(paired.campaigns, 'campaign')}"
+    if paired.apart:
         verdict = "more than chance"
     return f"{size} ({reach}), {verdict}"
 
@@ -201,7 +203,7 @@ def settings(first: Metrics, second: Metrics) -> list[tuple[str, str, str]]:
 def _facts(metrics: Metrics) -> dict[str, str]:
     """Return setting -> value of a run; what an older run does not know is left out."""
     data, made = metrics.get("data") or {}, metrics.get("provenance") or {}
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "prediction": title(data),
         "metric": data.get("metric"),
         "rows": data.get("n"),
@@ -224,16 +226,16 @@ def _facts(metrics: Metrics) -> dict[str, str]:
     }
     for cv in metrics.get("cv") or []:
         where, rule = left_out(cv["scheme"]), simplest(cv) or {}
-        found[f"folds, {where}"] = cv.get("folds")
-        found[f"selected, {where}"] = (cv.get("selected") or {}).get("name")
-        found[f"honest error, {where}"] = percent((cv.get("selected") or {}).get("e_out"))
-        found[f"best simple rule, {where}"] = (
+        facts[f"folds, {where}"] = cv.get("folds")
+        facts[f"selected, {where}"] = (cv.get("selected") or {}).get("name")
+        facts[f"honest error, {where}"] = percent((cv.get("selected") or {}).get("e_out"))
+        facts[f"best simple rule, {where}"] = (
             f"{rule.get('name')}: {percent(rule.get('e_out'))}" if rule else None
         )
     return {
         name: f"{value:,}" if isinstance(value, int) else str(value)
-        for name, value in found.items()
-        if known(value)
+        for name, value in facts.items()
+        if is_known(value)
     }
 
 
@@ -247,12 +249,10 @@ def lines_of_missing(metrics: tuple[Metrics, Metrics], common: int) -> Lines:
     )
 
 
-def _settings(
-    found: Sequence[Row], names: tuple[str, str], heading: str, folded: str = ""
-) -> Table:
+def _settings(body: Sequence[Row], names: tuple[str, str], heading: str, folded: str = "") -> Table:
     medium: Any = "page" if folded else "both"
     heads = (Column("setting"), *(Column(name, "prose") for name in names))
-    return Table(heads, found, heading, folded=folded, medium=medium)
+    return Table(heads, body, heading, folded=folded, medium=medium)
 
 
 def _scheme(
@@ -300,9 +300,9 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
     yield from (number(row[name]) for name in ("first", "second"))
     change = row["difference"]
     tone: Any = (
-        "" if not known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
+        "" if not is_known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
     )
-    yield Cell(f"{round(change, 2) + 0.0:+.2f}" if known(change) else NONE, tone)
+    yield Cell(f"{round(change, 2) + 0.0:+.2f}" if is_known(change) else NONE, tone)
 
 
 PARTS: Final = {
@@ -320,16 +320,16 @@ _TONES: Final[dict[str, Any]] = {FASTER: "good", REMOVED: "soft", SLOWER: "warni
 _CALLS, _NAME = 15, 44  # rows of a table on a terminal; columns of a name there
 
 
-def traces_document(found: TraceChanges) -> Document:
+def traces_document(changes: TraceChanges) -> Document:
     """Return two traces side by side, for terminal, page and machines."""
-    before, after = found.before, found.after
+    before, after = changes.before, changes.after
     head = Headline(
         "end to end" + (", a step" if before.steps else ""),
         f"{after.label}: {duration(after.total_us)}",
         f"{before.label}: {duration(before.total_us)}",
-        trace_sentence(found),
+        trace_sentence(changes),
     )
-    changed = {PARTS[name]: value for name, value in found.parts.items() if value}
+    changed = {PARTS[name]: value for name, value in changes.parts.items() if value}
     drawn = Figure(
         partial(
             figures.changes,
@@ -349,9 +349,9 @@ def traces_document(found: TraceChanges) -> Document:
         Column(f"kernel, {before.label}", "kernel"),
         Column(f"kernel, {after.label}", "kernel"),
     )
-    texts = [call_row(row, None) for row in found.calls.to_dict("records")]
+    texts = [call_row(row, None) for row in changes.calls.to_dict("records")]
     shown = []
-    for row in (call_row(row, _NAME) for row in found.calls.head(_CALLS).to_dict("records")):
+    for row in (call_row(row, _NAME) for row in changes.calls.head(_CALLS).to_dict("records")):
         shown.append(Row(row[:-2], _TONES.get(row[0], "")))
     parts = [
         (name, signed(value, significant), f"{100 * value / before.total_us:+.1f} %")
@@ -365,13 +365,13 @@ def traces_document(found: TraceChanges) -> Document:
     listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
     return Document(
         title=f"{before.label} and {after.label}",
-        lead=times_text(found),
-        opening=[*warned(found.notes), head],
+        lead=times_text(changes),
+        opening=[*warned(changes.notes), head],
         offer="--out FOLDER writes a page with every call",
         sections=[
             Section("Difference, part by part", [*([drawn] if changed else []), made]),
             Section("Every call", [listing, both], "calls", "Calls"),
-            Section("Remarks", [Lines(remarked(found.notes), "list")]),
+            Section("Remarks", [Lines(remarked(changes.notes), "list")]),
         ],
         data={
             "schema": SCHEMA,
@@ -379,25 +379,25 @@ def traces_document(found: TraceChanges) -> Document:
             "names": [before.label, after.label],
             "before": vars(before),
             "after": vars(after),
-            "change_us": found.change_us,
-            "interval_us": found.interval_us and list(found.interval_us),
-            "parts_us": found.parts,
-            "notes": [*map(repr, found.notes)],
-            "statement": trace_sentence(found),
+            "change_us": changes.change_us,
+            "interval_us": changes.interval_us and list(changes.interval_us),
+            "parts_us": changes.parts,
+            "notes": [*map(repr, changes.notes)],
+            "statement": trace_sentence(changes),
             "calls": [
-                {name: value for name, value in row.items() if known(value)}
-                for row in records(found.calls)
+                {name: value for name, value in row.items() if is_known(value)}
+                for row in records(changes.calls)
             ],
         },
     )
 
 
-def _operators(found: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _operators(operators: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield the rows of a comparison of tables, the most problems first, with ``formats`` in words and ``apart``."""
-    for row in records(found.sort_values("problems", ascending=False, kind="stable")):
+    for row in records(operators.sort_values("problems", ascending=False, kind="stable")):
         formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
         formats = " ".join(filter(None, (formats, row["scale_block"])))
-        if known(row["lower"]):
+        if is_known(row["lower"]):
             apart = row["lower"] > 1 or row["upper"] < 1
         else:
             apart = None
@@ -416,7 +416,7 @@ def _estimated(row: Mapping[Any, Any], name: str) -> str:
     return f"{'-' if value < 0 else '+'}{size}"
 
 
-def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -> Document:
+def tables_document(names: tuple[str, str], operators: pd.DataFrame, level: float) -> Document:
     """Return two tables of measurements side by side, for terminal, page and machines."""
     heads = (
         *columns("device", "operator", "formats", numbers=("problems", "groups")),
@@ -426,7 +426,7 @@ def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -
             numbers=("fastest tenth", "slowest tenth", "other kernels"),
         ),
     )
-    each = list(_operators(found))
+    each = list(_operators(operators))
     cells = [
         (
             row["device"],
@@ -455,8 +455,10 @@ def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -
     )
     return Document(
         title=f"{names[0]} and {names[1]}",
-        lead=f"{counted(int(found['problems'].sum()), 'problem')} in common",
-        opening=[Headline("operators that changed", f"{len(apart)} of {len(found)}", "", answer)],
+        lead=f"{counted(int(operators['problems'].sum()), 'problem')} in common",
+        opening=[
+            Headline("operators that changed", f"{len(apart)} of {len(operators)}", "", answer)
+        ],
         sections=[Section("By operator", [table])],
         closing=[
             upcoming(
@@ -468,13 +470,13 @@ def tables_document(names: tuple[str, str], found: pd.DataFrame, level: float) -
             "schema": SCHEMA,
             "kind": "tables",
             "names": list(names),
-            "operators": records(found),
+            "operators": records(operators),
         },
     )
 
 
 def estimates_document(
-    names: tuple[str, str], kind: str, found: pd.DataFrame, level: float
+    names: tuple[str, str], kind: str, estimates: pd.DataFrame, level: float
 ) -> Document:
     """Return two projections or sets of forecasts side by side, for terminal, page and machines."""
     heads = (
@@ -492,7 +494,7 @@ def estimates_document(
         ),
     )
 
-    each = records(found)
+    each = records(estimates)
     cells = [
         (
             str(row["what"]),
@@ -530,7 +532,7 @@ def estimates_document(
             Section(
                 "Answer by answer",
                 [
-                    _ratios(found, names),
+                    _ratios(estimates, names),
                     Table(heads, rows(cells), "answer by answer", caption, shown=20),
                 ],
             )
@@ -547,9 +549,9 @@ def estimates_document(
     )
 
 
-def _ratios(found: pd.DataFrame, names: tuple[str, str]) -> Figure:
+def _ratios(estimates: pd.DataFrame, names: tuple[str, str]) -> Figure:
     """Draw by how much the second's answers differ from the first's, the first ones of many."""
-    shown = found.head(DRAWN)
+    shown = estimates.head(DRAWN)
     values = 100 * (shown["ratio"] - 1)
     lower, upper = 100 * (shown["ratio_lower"] - 1), 100 * (shown["ratio_upper"] - 1)
     work = partial(
@@ -581,26 +583,26 @@ Answers = Mapping[str, Answer]  # what a figure is -> it, the most important fir
 
 def answers_of_runs(schemes: Sequence[SchemeComparison]) -> Answers:
     """Return the errors of the models that two runs selected, by scheme."""
-    found = {}
+    answers = {}
     for one in reversed(schemes):  # groups that nobody measured first
         if (pair := one.paired) is not None:
             if pair.lower is None:
                 reach = NONE
             else:
                 reach = f" ({pair.lower:+.1f} to {pair.upper:+.1f})"
-            found[f"error, {left_out(one.scheme)}"] = Answer(
+            answers[f"error, {left_out(one.scheme)}"] = Answer(
                 (pair.first, f"{percent(pair.first)} ({one.names[0]})"),
                 (pair.second, f"{percent(pair.second)} ({one.names[1]})"),
                 f"{pair.difference:+.1f} points{reach}",
                 None if pair.lower is None else pair.apart,
             )
-    return found
+    return answers
 
 
-def answers_of_traces(found: TraceChanges) -> Answers:
+def answers_of_traces(changes: TraceChanges) -> Answers:
     """Return the times of two traces: end to end, of all activities, and busy."""
-    sides = found.before, found.after
-    reach = found.interval_us
+    sides = changes.before, changes.after
+    reach = changes.interval_us
     if reach is None:
         apart = None
     else:
@@ -614,17 +616,15 @@ def answers_of_traces(found: TraceChanges) -> Answers:
             size = f"{signed(other - one)} ({100 * (other / one - 1):+.1f} %)"
         else:
             size = signed(other)
-        known_apart = apart if name == "kernels_us" else None
-        made[what + step] = Answer(
-            (one, duration(one)), (other, duration(other)), size, known_apart
-        )
+        clear = apart if name == "kernels_us" else None
+        made[what + step] = Answer((one, duration(one)), (other, duration(other)), size, clear)
     return made
 
 
-def answers_of_tables(found: pd.DataFrame) -> Answers:
+def answers_of_tables(operators: pd.DataFrame) -> Answers:
     """Return how the times of each operator changed between two tables, the most problems first."""
     made = {}
-    for row in _operators(found):
+    for row in _operators(operators):
         what = " ".join(
             filter(None, (row["op"], row["formats"], f"on {row['device']}", "/ the first"))
         )
@@ -633,10 +633,10 @@ def answers_of_tables(found: pd.DataFrame) -> Answers:
     return made
 
 
-def answers_of_estimates(found: pd.DataFrame) -> Answers:
+def answers_of_estimates(estimates: pd.DataFrame) -> Answers:
     """Return the answers that two projections, or two sets of forecasts, have in common."""
     made = {}
-    for row in records(found):
+    for row in records(estimates):
         first, second = ((row[side], _estimated(row, side)) for side in ("first", "second"))
         reach = f"{row['ratio']:.3f} times ({between(row['ratio_lower'], row['ratio_upper'])})"
         alike = [
@@ -659,7 +659,7 @@ def several_document(
             f"{', '.join(names)}: no row, problem or answer is common to all of them: nothing is "
             "compared"
         )
-    bars, told, machine = list[Bars](), list[Row](), list[dict[str, Any]]()
+    bars, body, machine = list[Bars](), list[Row](), list[dict[str, Any]]()
     for what in figures:
         each = [other[what] for other in answers]
         values = [each[0].first, *(one.second for one in each)]
@@ -675,7 +675,7 @@ def several_document(
             )
         )
         notes = [("", ""), *((one.against, _APART[one.apart]) for one in each)]
-        told += [
+        body += [
             Row((what, name, text, *note), "strong" if note[1] == _APART[True] else "")
             for name, (_, text), note in zip(names, values, notes, strict=True)
         ]
@@ -712,7 +712,7 @@ def several_document(
     else:
         caption = ""
     sections = [
-        Section("Side by side", [Table(heads, told, "figure by figure", caption, shown=20)])
+        Section("Side by side", [Table(heads, body, "figure by figure", caption, shown=20)])
     ]
     for place, (name, pair) in enumerate(zip(names[1:], pairs, strict=True), 1):
         for one in pair.sections:
@@ -756,28 +756,26 @@ _APART: Final[dict[bool | None, str]] = {
 _SMALL: Final = 9  # figures that a page draws as bars
 
 
-def trace_sentence(found: TraceChanges) -> str:
+def trace_sentence(changes: TraceChanges) -> str:
     """Say by how much the second trace is longer or shorter, and what most of that is made of."""
-    change = found.change_us
+    change = changes.change_us
     if not change:
         return "Both take the same time."
     way = "less" if change < 0 else "more"
-    size = f"{duration(abs(change))} {way} ({100 * change / found.before.total_us:+.1f} %)"
-    same = {name: value for name, value in found.parts.items() if value * change > 0}
-    most = sorted(same, key=lambda name: -abs(same[name]))[:2]
-    told = (
+    size = f"{duration(abs(change))} {way} ({100 * change / changes.before.total_us:+.1f} %)"
+    same = {name: value for name, value in changes.parts.items() if value * change > 0}
+    largest = sorted(same, key=lambda name: -abs(same[name]))[:2]
+    sentence = (
         f"{size}, first of all by "
-        f"{' and '.join(f'{PARTS[name]} ({signed(same[name])})' for name in most)}"
+        f"{' and '.join(f'{PARTS[name]} ({signed(same[name])})' for name in largest)}"
     )
-    if found.interval_us is None:
-        return f"{told}. One run of each: what of it is noise is not known."
-    low, high = (signed(value) for value in found.interval_us)
-    return (
-        f"{told}. The activities of a step take {low} to {high} more ({100 * LEVEL:g} % interval)."
-    )
+    if changes.interval_us is None:
+        return f"{sentence}. One run of each: what of it is noise is not known."
+    low, high = (signed(value) for value in changes.interval_us)
+    return f"{sentence}. The activities of a step take {low} to {high} more ({100 * LEVEL:g} % interval)."
 
 
-def times_text(found: TraceChanges) -> str:
+def times_text(changes: TraceChanges) -> str:
     """Return of how many steps, and on which of their activities, the comparison is."""
 
     def side(one: Side) -> str:
@@ -790,7 +788,7 @@ def times_text(found: TraceChanges) -> str:
             f"{duration(one.busy_us)}"
         )
 
-    return f"{side(found.before)}; {side(found.after)}"
+    return f"{side(changes.before)}; {side(changes.after)}"
 
 
 def signed(value: float, form: Callable[[float], str] = duration) -> str:
@@ -804,9 +802,11 @@ def signed(value: float, form: Callable[[float], str] = duration) -> str:
 
 def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     """Return a kind of call in words: what became of it, what it is, its kernels, its counts and times."""
-    kernels = [str(row[name]) if known(row[name]) else NONE for name in ("kernel", "kernel_after")]
-    known_op = row["op"] not in ("", "kernel")
-    if known_op:
+    kernels = [
+        str(row[name]) if is_known(row[name]) else NONE for name in ("kernel", "kernel_after")
+    ]
+    has_operator = row["op"] not in ("", "kernel")
+    if has_operator:
         name = workload(row)
     elif kernels[0] != NONE:
         name = kernels[0]

@@ -116,13 +116,16 @@ def _answer(choice: Choice) -> Headline:
     """Return the cheapest way that holds, or the nearest; without limits the ends of the best front."""
     asked, first = choice.question, headlined(choice)
     if not asked.limited:
-        told = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
+        rate = f"{_figure(first['tokens_per_s_per_gpu'])} tokens/s per GPU"
         if asked.price:
-            told += f", {_cost(asked, first)} per million tokens"
+            rate += f", {_cost(asked, first)} per million tokens"
         else:
-            told += ""
+            rate += ""
         return Headline(
-            f"{_first(asked)} {_pace(first['pace_ms'])}", f"{way(first)}: {told}", "", _told(first)
+            f"{_first(asked)} {_pace(first['pace_ms'])}",
+            f"{way(first)}: {rate}",
+            "",
+            _footing(first),
         )
     if first["holds"] >= asked.sure:
         about = f"{_first(asked)} that holds with {share(asked.sure, 0)}"
@@ -135,7 +138,7 @@ def _answer(choice: Choice) -> Headline:
     else:
         priced = ""
     answer = f"{way(first)}: {priced}holds with {_sure(first)}"
-    return Headline(about, answer, "", _told(first))
+    return Headline(about, answer, "", _footing(first))
 
 
 def _pace(pace_ms: float) -> str:
@@ -168,7 +171,7 @@ def _sure(one: pd.Series) -> str:
     return share(one["holds"], 0)
 
 
-def _told(one: pd.Series) -> str:
+def _footing(one: pd.Series) -> str:
     """Say in a sentence how fast a way is, with its intervals."""
     return (
         f"First token after {_interval(one, 'ttft_ms')} ms, a token every "
@@ -224,8 +227,8 @@ def _beside(choice: Choice) -> list[str]:
                 f", {_figure(gamble['concurrency'])} requests under way and "
                 f"{_figure(gamble['tokens_per_s_per_gpu'])} tokens/s per GPU,"
             )
-        told = f"{way(gamble)}{under_way} holds with {_sure(gamble)}{cost(gamble)}"
-        said.append(f"A gamble: {told}")
+        sentence = f"{way(gamble)}{under_way} holds with {_sure(gamble)}{cost(gamble)}"
+        said.append(f"A gamble: {sentence}")
     for gpu, ways in best.groupby("gpu", sort=False):
         one = ways.iloc[0]
         if gpu != first["gpu"] and one["holds"] < LIKELY:
@@ -304,9 +307,9 @@ def _tables(choice: Choice) -> list[Part]:
     made = list[Part]()
     for medium in ("terminal", "page"):
         if medium == "terminal":
-            told = partial(_interval, digits=2, dots="…")
+            written = partial(_interval, digits=2, dots="…")
         else:
-            told = _interval
+            written = _interval
         heads = [
             *([] if asked.limited else ["ms a token"]),
             "GPUs",
@@ -327,7 +330,7 @@ def _tables(choice: Choice) -> list[Part]:
         elif asked.electricity:
             heads += ["J/token"]
         heads += ["requests"]
-        found = []
+        body = []
         for _, one in choice.best.iterrows():
             cut = " ".join(f"{name}{one[name]}" for name in ("tp", "dp", "ep") if one[name] > 1)
             if asked.limited:
@@ -340,28 +343,26 @@ def _tables(choice: Choice) -> list[Part]:
             ]
             cells += [_sure(one)] if asked.limited else []
             if asked.price:
-                cells += [told(one, "cost_per_million")]
+                cells += [written(one, "cost_per_million")]
             else:
                 cells += []
-            cells += [told(one, "ttft_ms"), told(one, "tpot_ms")]
+            cells += [written(one, "ttft_ms"), written(one, "tpot_ms")]
             if medium == "page":
-                cells += [told(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")]
+                cells += [written(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")]
                 cells.append(_figure(one["memory_gb"]))
-                cells.append(told(one, "joules_per_token"))
+                cells.append(written(one, "joules_per_token"))
             else:
                 cells.append(_figure(one["tokens_per_s_per_gpu"]))
             if asked.electricity and medium == "page":
-                cells.append(told(one, "electricity_per_million"))
+                cells.append(written(one, "electricity_per_million"))
             elif asked.electricity:
-                cells.append(told(one, "joules_per_token"))
+                cells.append(written(one, "joules_per_token"))
             cells.append(_figure(one["concurrency"]))
-            found.append(Row(tuple(cells), "" if one["holds"] >= asked.sure else "soft"))
+            body.append(Row(tuple(cells), "" if one["holds"] >= asked.sure else "soft"))
         kinds: dict[str, Kind] = {"GPUs": "name", "way": "name"}
         every = [Column(head, kinds.get(head, "number")) for head in heads]
         made.append(
-            Table(
-                every, found, "Ways to serve it", caption, shown=SHOWN, name="ways", medium=medium
-            )
+            Table(every, body, "Ways to serve it", caption, shown=SHOWN, name="ways", medium=medium)
         )
     return made
 
@@ -390,15 +391,15 @@ def _chooser(choice: Choice) -> list[Part]:
     axes = [
         (head, tuple(map(_word, best[name].sort_values().unique()))) for name, head in heads.items()
     ]
-    known = {tuple(_word(one[name]) for name in heads): one for _, one in best.iterrows()}
+    ways = {tuple(_word(one[name]) for name in heads): one for _, one in best.iterrows()}
     choices: list[list[Part]] = []
     first = 0
     for key in product(*(values for _, values in axes)):
-        one = known.get(key)
+        one = ways.get(key)
         if one is None:
             choices.append([lines(["no way was found"])])
             continue
-        if one is known[tuple(_word(best.iloc[0][name]) for name in heads)]:
+        if one is ways[tuple(_word(best.iloc[0][name]) for name in heads)]:
             first = len(choices)
         facts = [
             ("time to the first token, ms", _interval(one, "ttft_ms")),
@@ -449,17 +450,17 @@ def front_figure(choice: Choice) -> go.Figure:
         [way(one) for _, one in rows_of.iterrows()],
     )
     drawn.add_trace(go.Scatter(x=x, y=y, ids=rows_of.index.tolist(), text=texts, **circles))
-    for place, (gpu, own) in enumerate(kinds):
+    for place, (gpu, ways) in enumerate(kinds):
         colour = _COLOURS[place % len(_COLOURS)]
-        x, y = own["tokens_per_s_per_user"], own["tokens_per_s_per_gpu"]
-        texts = [f"{way(one)}, {figure(one['concurrency'])} requests" for _, one in own.iterrows()]
+        x, y = ways["tokens_per_s_per_user"], ways["tokens_per_s_per_gpu"]
+        texts = [f"{way(one)}, {figure(one['concurrency'])} requests" for _, one in ways.iterrows()]
         look = {"line": {"color": colour, "width": 2}, "marker": {"size": 5}}
         drawn.add_trace(go.Scatter(x=x, y=y, text=texts, name=gpu, mode="lines+markers", **look))
         name_line(drawn, str(gpu), (place, len(kinds)), x, y, colour)
         if asked.limited:
             best = choice.best[(choice.best["gpu"] == gpu) & (choice.best["holds"] >= asked.sure)]
         else:
-            best = own[:0]
+            best = ways[:0]
         for _, one in best.head(1).iterrows():
             bars = {}
             for axis, name in (
@@ -506,7 +507,7 @@ def _question(asked: Question) -> dict[str, Any]:
         "tuning",
         "sure",
     )
-    told = {name: getattr(asked, name) for name in names}
+    settings = {name: getattr(asked, name) for name in names}
     if asked.electricity:
         electricity = asdict(asked.electricity)
     else:
@@ -514,7 +515,7 @@ def _question(asked: Question) -> dict[str, Any]:
     return {
         "model": asked.model.name,
         "gpus": [gpu.name for gpu in asked.gpus],
-        **told,
+        **settings,
         "price": asdict(asked.price),
         "electricity": electricity,
     }

@@ -227,11 +227,11 @@ class Sliders(Part):
     @property
     def places(self) -> list[int]:
         """Return where each slider stands at first."""
-        found, left = [], self.first
+        path, left = [], self.first
         for _, values in reversed(self.axes):
             left, place = divmod(left, len(values))
-            found.append(place)
-        return found[::-1]
+            path.append(place)
+        return path[::-1]
 
 
 @dataclass(frozen=True)
@@ -269,14 +269,14 @@ class Document:
     # whether its page stands within another, a notebook's: no room for navigation and large letters
     framed: bool = False
 
-    def with_remark(self, name: str, told: Remark) -> Document:
+    def with_remark(self, name: str, message: Remark) -> Document:
         """Return the document with a remark last on terminals, and in its data under a name."""
-        return self._with(name, Lines(remarked([told])), told.to_dict)
+        return self._with(name, Lines(remarked([message])), message.to_dict)
 
-    def with_remarks(self, name: str, told: Mapping[str, Remark]) -> Document:
+    def with_remarks(self, name: str, messages: Mapping[str, Remark]) -> Document:
         """Return the document with a remark of each, by its name, last on terminals, and in its data under a name."""
-        said = lines([f"{of}: {one!r}" for of, one in told.items()])
-        return self._with(name, said, lambda: {of: one.to_dict() for of, one in told.items()})
+        said = lines([f"{of}: {one!r}" for of, one in messages.items()])
+        return self._with(name, said, lambda: {of: one.to_dict() for of, one in messages.items()})
 
     def _with(self, name: str, said: Lines, data: Callable[[], Mapping[str, Any]]) -> Document:
         return replace(

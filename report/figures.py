@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
-from .formats import percent, shortened, told_apart
+from .formats import distinct, percent, shortened
 from .run_folder import beside, ordered, reference
 
 Row = Mapping[str, Any]
@@ -189,25 +189,27 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
         go.Figure(),
         [row for row in ranked if row["name"] != name and row["name"] not in colours],
     )
-    found = errors_of(predictions, cv)
+    errors = errors_of(predictions, cv)
     for index, row in enumerate(rest):
         style = {"color": "rgba(128,128,128,0.45)", "width": 1}
         figure.add_trace(
-            _curve(row, found, style, f"{len(rest)} other models", "others", shown=index == 0)
+            _curve(row, errors, style, f"{len(rest)} other models", "others", shown=index == 0)
         )
     for index, row in enumerate(cv.get("baselines") or []):
         style = {"color": BASELINE, "width": 2, "dash": _DASHES[index % len(_DASHES)]}
-        figure.add_trace(_curve(row, found, style, row["name"], row["name"]))
+        figure.add_trace(_curve(row, errors, style, row["name"], row["name"]))
     for row in reversed(best):
         style = {"color": colours[row["name"]], "width": 2}
-        figure.add_trace(_curve(row, found, style, row["name"], row["name"]))
+        figure.add_trace(_curve(row, errors, style, row["name"], row["name"]))
     for row in ranked:
         if row["name"] == name:
             figure.add_trace(
-                _curve(row, found, {"color": SELECTED, "width": 4}, row["name"], row["name"])
+                _curve(row, errors, {"color": SELECTED, "width": 4}, row["name"], row["name"])
             )
-    told = {name, *(row["name"] for row in (*(cv.get("baselines") or []), *best[:1]))}
-    named = [trace for trace in figure.data if trace.name in {escape(str(one)) for one in told}]
+    named_first = {name, *(row["name"] for row in (*(cv.get("baselines") or []), *best[:1]))}
+    named = [
+        trace for trace in figure.data if trace.name in {escape(str(one)) for one in named_first}
+    ]
     named.sort(key=lambda trace: np.mean(trace.y))
     names = []
     for level, trace in zip(
@@ -232,12 +234,12 @@ def inlier_chart(
     """
     limits = np.linspace(0.0, _LARGEST, 26)
     curves = []
-    for name, found in errors.items():
-        known = np.sort(np.asarray(found, dtype=float))
-        known = known[np.isfinite(known)]
-        if known.size:
+    for name, values in errors.items():
+        finite = np.sort(np.asarray(values, dtype=float))
+        finite = finite[np.isfinite(finite)]
+        if finite.size:
             curves.append(
-                (name, limits, 100.0 * np.searchsorted(known, limits, side="right") / known.size)
+                (name, limits, 100.0 * np.searchsorted(finite, limits, side="right") / finite.size)
             )
     return Chart(
         title, curves, ("error at most, %", "workloads, %"), ((0.0, _LARGEST), (0.0, 100.0))
@@ -277,13 +279,13 @@ FAMILIES: Final = {
 def families(predictions: pd.DataFrame, cv: Row) -> go.Figure | None:
     """Draw the inlier ratios of the best OLS, the best NNLS, Lasso, Lasso/NNLS and the forest; none without any."""
     ranked = [row for row, _ in ordered({**cv, "baselines": []}) if row.get("e_out") is not None]
-    found, figure = errors_of(predictions, cv), go.Figure()
+    errors, figure = errors_of(predictions, cv), go.Figure()
     for pattern, colour in FAMILIES.items():
         row = next((row for row in ranked if fnmatchcase(row["name"], pattern)), None)
         if row is not None:
             label = f"{row['name']}, E_out {percent(row['e_out'])}"
             figure.add_trace(
-                _curve(row, found, {"color": colour, "width": 2.5}, label, row["name"])
+                _curve(row, errors, {"color": colour, "width": 2.5}, label, row["name"])
             )
     if not figure.data:
         return None
@@ -511,7 +513,7 @@ def changes(
     figure.add_bar(x=numbers, y=places, customdata=full, hovertemplate=hover, **bar)
     figure.add_vline(x=0, line={"color": NEUTRAL, "width": 1})
     ticks = {"tickmode": "array", "tickvals": places, "autorange": "reversed", "showgrid": False}
-    labels = [escape(told_apart(name, names, _LABEL)) for name in names]
+    labels = [escape(distinct(name, names, _LABEL)) for name in names]
     return styled(
         figure,
         90 + 24 * len(names),
@@ -537,8 +539,8 @@ def groups(rows: Sequence[Row], others: Sequence[float | None], rule: str) -> go
         look["margin"] = {"t": 44}
     labels, texts = [str(row["group"]) for row in rows], [percent(error) for error in errors]
     figure = _bars(labels, errors, texts, "mean error, %", **look)
-    known = [float(error) for error in others if error is not None]
-    values = np.array([*errors, *known])
+    finite = [float(error) for error in others if error is not None]
+    values = np.array([*errors, *finite])
     if len(values) and values.min() > 0 and values.max() > FLATTENED * np.median(errors):
         _as_points(figure, values)
         figure.data[0].update(name="flopcast")
@@ -609,7 +611,7 @@ def errors_of(predictions: pd.DataFrame, cv: Row) -> dict[str, np.ndarray]:
 
 def _curve(
     row: Row,
-    found: dict[str, np.ndarray],
+    errors_by_model: dict[str, np.ndarray],
     line: dict[str, Any],
     label: str,
     group: str,
@@ -617,7 +619,7 @@ def _curve(
 ) -> go.Scatter:
     """Return one inlier ratio curve: from the errors where there are predictions, else through the table's figures."""
     name = escape(str(row["name"]))
-    if (errors := found.get(row["name"])) is not None and errors.size:
+    if (errors := errors_by_model.get(row["name"])) is not None and errors.size:
         x, y = THRESHOLDS, 100 * np.searchsorted(errors, THRESHOLDS, side="right") / errors.size
     else:
         ir = sorted((float(threshold), share) for threshold, share in (row.get("ir") or {}).items())
@@ -647,7 +649,7 @@ def _bars(
     """
     places = list(range(len(labels)))
     full = [escape(label) for label in labels]
-    cut = [escape(told_apart(label, labels, _LABEL)) for label in labels]
+    cut = [escape(distinct(label, labels, _LABEL)) for label in labels]
     hover = "%{customdata}: %{text}<extra></extra>"
     bars = {
         "marker": {"color": SELECTED},
@@ -736,28 +738,28 @@ def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[dict[s
     off, on a logarithmic axis; what is not known is passed over.
     """
     across, up = np.asarray(at, dtype=float), np.asarray(off, dtype=float)
-    known = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
-    if not len(known):
+    finite = np.flatnonzero(np.isfinite(across) & np.isfinite(up))
+    if not len(finite):
         return []
-    low, high = across[known].min(), across[known].max()
-    found, third = (
+    low, high = across[finite].min(), across[finite].max()
+    points, third = (
         list[dict[str, Any]](),
-        np.minimum(3 * (across[known] - low) / max(high - low, 1e-9), 2).astype(int),
+        np.minimum(3 * (across[finite] - low) / max(high - low, 1e-9), 2).astype(int),
     )
     for place in np.unique(third):
-        part = known[third == place]
+        part = finite[third == place]
         worst = part[np.argmax(up[part])]
         shift = {
             "ax": (30, 0, -30)[place],
             "ay": -28,
             "xanchor": ("left", "center", "right")[place],
         }
-        found.append(
+        points.append(
             _named(
                 shortened(names[worst], 28), across[worst], np.log10(up[worst]), NEUTRAL, **shift
             )
         )
-    return found
+    return points
 
 
 def _named(name: str, x: float, y: float, colour: str, **place: Any) -> dict[str, Any]:
@@ -804,8 +806,8 @@ def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> g
     for name in dict.fromkeys(
         ("xaxis", "yaxis", *(name for name in layout if name[1:5] == "axis"))
     ):
-        own = layout[name] = _merged(layout.get(name, {}), _AXIS | axis)
-        if own.get("type") != "log" or "tickvals" in own:
+        drawn = layout[name] = _merged(layout.get(name, {}), _AXIS | axis)
+        if drawn.get("type") != "log" or "tickvals" in drawn:
             continue
         letter, of = name[0], name.replace("axis", "")
         traces = [trace for trace in figure.data if (trace[f"{letter}axis"] or letter) == of]
@@ -815,7 +817,7 @@ def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> g
             span = np.log10(values.max() / values.min())
         else:
             span = 0.0
-        own |= {
+        drawn |= {
             "tickformat": ",~g",
             "dtick": None if span < _CLOSE else "D2" if span < _WIDE else 1,
         }

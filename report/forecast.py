@@ -119,7 +119,7 @@ def forecast_document(
             return Document(
                 title=title, lead=lead, opening=[Headline(lead, str(one.reason))], data=data
             )
-        known = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)), "Figures")
+        figures = Table(columns("", numbers=["figure"]), rows(_facts(one, need, price)), "Figures")
         spreads = [
             (PARTS[name], f"±{100 * value:.1f} %")
             for name, value in one.spreads.items()
@@ -139,7 +139,7 @@ def forecast_document(
             ]
             assumed = f"assumed: {', '.join(taken)}" if taken else ""
         sections = [
-            Section("Figures", [known]),
+            Section("Figures", [figures]),
             Section("Where the time goes", [_parts_table(one), *_bars(one)], "parts", "Parts"),
             Section("What the interval is made of", [spread], "interval", "Interval"),
             Section("Remarks", [Lines(remarked(others), "list"), lines([assumed])]),
@@ -172,16 +172,16 @@ def forecast_document(
     else:
         widest = None
     if need is None or widest is None:
-        told = []
+        remarks_of_need = []
     else:
-        told = [widest.needed(need, level).told]
+        remarks_of_need = [widest.needed(need, level).told]
     return Document(
         title="Forecast",
         lead=lead,
         opening=[
             *([_best(answered, level)] if answered else []),
             lines([*_against(answers, asked, level), *_refused(answers)], "answer"),
-            Lines(remarked([*told, *_elsewhere(notes)])),
+            Lines(remarked([*remarks_of_need, *_elsewhere(notes)])),
         ],
         sections=[
             Section(
@@ -266,14 +266,14 @@ def _sliders(
         axes.append((name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))))
     if not names or math.prod(len(values) for _, values in axes) > MOST_CHOICES:
         return []
-    known = {
+    by_values = {
         tuple(_word(row.get(name)) for name in names): one
         for row, one in zip(asked, answers, strict=True)
     }
     choices: list[list[Part]] = []
     rates = []  # tokens per second and GPU, of graphs the inverse of the time; 0 where there is no answer
     for values in product(*(values for _, values in axes)):
-        one = known.get(values)
+        one = by_values.get(values)
         if one is None:
             choices.append([lines(["not among the settings that were asked for"])])
         elif one.reason is not None or one.setting is None:
@@ -300,16 +300,16 @@ def _bars(one: Forecast) -> list[Part]:
         ((name, value[0]) for name, value in one.parts.items() if value[0] > 0),
         key=lambda part: -part[1],
     )
-    told = alike(*(times * value for _, value in parts))
+    texts = alike(*(times * value for _, value in parts))
     time = [
         Bar(PARTS[name], value / whole, f"{text} {unit}")
-        for (name, value), text in zip(parts, told, strict=True)
+        for (name, value), text in zip(parts, texts, strict=True)
     ]
     room = one.setting.gpu.memory_gb if one.setting else None
     memory = []
     if room:
-        *told, all_of_it = alike(*one.memory.values(), one.memory_gb)
-        filled = zip(one.memory.items(), told, strict=True)
+        *texts, all_of_it = alike(*one.memory.values(), one.memory_gb)
+        filled = zip(one.memory.items(), texts, strict=True)
         memory = [Bar(MEMORY[name], value / room, f"{text} GiB") for (name, value), text in filled]
         memory.append(
             Bar("all of it", min(one.memory_gb / room, 1.0), f"{all_of_it} of {figure(room)} GiB")
@@ -328,7 +328,7 @@ def score_document(score: Score) -> Document:
         f"{_flops(score.mean)}. "
         f"The peak alone, {_PEAKS.get(score.benchmark, 'of the memory')}, is the simplest rule."
     )
-    told = [Row((INPUTS[key], figure(value))) for key, value in score.inputs.items()]
+    inputs = [Row((INPUTS[key], figure(value))) for key, value in score.inputs.items()]
     data = {
         "schema": SCHEMA,
         "level": score.level,
@@ -344,7 +344,7 @@ def score_document(score: Score) -> Document:
         sections=[
             Section(
                 "What the score is made of",
-                [Table(columns("input", numbers=["median"]), told)],
+                [Table(columns("input", numbers=["median"]), inputs)],
                 "inputs",
                 "Inputs",
             ),
@@ -432,16 +432,16 @@ def release_document(
 ) -> Document:
     """Return what a release has learnt for readers: how sure forecasts of its runs were and are, and its constants."""
     spread = np.sqrt((release.root**2).sum(axis=1))
-    told = []
-    for (name, constant), mean, own in zip(
+    body = []
+    for (name, constant), mean, sigma in zip(
         release.constants.items(), release.mean, spread, strict=True
     ):
         value = constant.value * float(np.exp(mean))
-        told.append(
+        body.append(
             (
                 constant.what,
                 f"{figure(value)} {constant.unit}".strip(),
-                share(float(own)),
+                share(float(sigma)),
                 PARTS[name],
             )
         )
@@ -449,7 +449,7 @@ def release_document(
         others = f", and {counted(release.runs - len(now), 'run')} before"
     else:
         others = ""
-    told_of = (
+    title = (
         f"{release.name}: {counted(len(now), 'run')} of {', '.join(release.models)} on "
         f"{release.gpu}{others}"
     )
@@ -476,7 +476,7 @@ def release_document(
         f"within ±{share(widths[1])}."
     )
     names = Table(
-        columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(told), "Constants"
+        columns("constant", numbers=["fitted", "1 σ"], prose=["part"]), rows(body), "Constants"
     )
     data = {
         "schema": SCHEMA,
@@ -493,7 +493,7 @@ def release_document(
     data["half_width"] = dict(zip(("before", "now"), widths, strict=True))
     data["error"] = dict(zip(("before", "now"), off, strict=True))
     return Document(
-        title=told_of,
+        title=title,
         opening=[lines([answer], "answer")],
         sections=[Section("Constants", [names])],
         data=data,
@@ -502,9 +502,9 @@ def release_document(
 
 def learnt_document(model: ServingModel) -> Document:
     """Return how wide answers of a model of serving are, by what they rest on."""
-    told = []
+    body = []
     for basis in (TWO_RUNS, *BASES):
-        told.append(
+        body.append(
             (
                 basis,
                 *(
@@ -515,14 +515,12 @@ def learnt_document(model: ServingModel) -> Document:
         )
     table = Table(
         columns("rests on", numbers=["per token", "first token"]),
-        rows(told),
+        rows(body),
         "Nine in ten lie within a factor",
     )
-    own = model.own_settings
-    title = (
-        f"{counted(len(model.runs), 'run')}, {counted(own, 'setting')} with two or more of your own"
-    )
-    data: dict[str, Any] = {"schema": SCHEMA, "runs": len(model.runs), "own": own}
+    settings = model.own_settings
+    title = f"{counted(len(model.runs), 'run')}, {counted(settings, 'setting')} with two or more of your own"
+    data: dict[str, Any] = {"schema": SCHEMA, "runs": len(model.runs), "own": settings}
     data |= {
         "spreads": {
             time: {name: list(both) for name, both in fit.spreads.items()}
@@ -568,20 +566,20 @@ _TAKES: Final = {
 
 
 def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[str, str]]:
-    found, setting = one.details, one.setting
+    details, setting = one.details, one.setting
     assert setting is not None
     for name, words in (
         ("first_token_s", "time to the first token, ms"),
         ("seconds_per_token", "time per token, ms"),
     ):
-        if name in found:
-            sides = (figure(1e3 * found[f"{name}_{side}"]) for side in ("lower", "upper"))
-            yield words, f"{figure(1e3 * found[name])} ({' … '.join(sides)})"
-    if "tokens_per_second" in found:
-        yield "tokens per second", figure(found["tokens_per_second"])
-        yield "tokens per second and GPU", figure(found["tokens_per_second_per_gpu"])
-    if "counted_tflops_per_gpu" in found:
-        rate = found["counted_tflops_per_gpu"]
+        if name in details:
+            sides = (figure(1e3 * details[f"{name}_{side}"]) for side in ("lower", "upper"))
+            yield words, f"{figure(1e3 * details[name])} ({' … '.join(sides)})"
+    if "tokens_per_second" in details:
+        yield "tokens per second", figure(details["tokens_per_second"])
+        yield "tokens per second and GPU", figure(details["tokens_per_second_per_gpu"])
+    if "counted_tflops_per_gpu" in details:
+        rate = details["counted_tflops_per_gpu"]
         of_peak = share(rate / setting.gpu.peak_tflops(setting.dtype), 0)
         yield "counted TFLOP/s per GPU", f"{figure(rate)}, {of_peak} of the peak"
     for name, words in (
@@ -589,10 +587,10 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
         ("communication_s", "messages"),
         ("overlapped_s", "of both at once"),
     ):
-        if name in found:
-            yield f"{words}, {_scale(one)[1]}", figure(_scale(one)[0] * found[name])
-    if "sequences_at_once" in found:
-        yield "sequences at once", figure(found["sequences_at_once"])
+        if name in details:
+            yield f"{words}, {_scale(one)[1]}", figure(_scale(one)[0] * details[name])
+    if "sequences_at_once" in details:
+        yield "sequences at once", figure(details["sequences_at_once"])
     if isinstance(setting, Setting):
         model = setting.model
         if model.experts:
@@ -606,18 +604,18 @@ def _facts(one: Forecast, need: float | None, price: Prices) -> Iterator[tuple[s
             lower, upper = map(figure, one.memory_limits)
             text += f" ({lower} to {upper}): {one.memory_verdict}"
         yield "memory per GPU, GiB", text
-    yield "mean power of all GPUs, W", figure(found["power_w"])
-    if found["energy_j"] >= 1e3:
-        yield "energy, kJ", figure(found["energy_j"] / 1e3)
+    yield "mean power of all GPUs, W", figure(details["power_w"])
+    if details["energy_j"] >= 1e3:
+        yield "energy, kJ", figure(details["energy_j"] / 1e3)
     else:
-        yield "energy, J", figure(found["energy_j"])
+        yield "energy, J", figure(details["energy_j"])
     if price:
         cost = cost_of(one, price)
         yield price.titled("cost"), figure(cost)
-        if "tokens_per_second" in found:
+        if "tokens_per_second" in details:
             yield (
                 price.titled("cost per million tokens"),
-                figure(cost / (found["tokens_per_second"] * found["seconds"]) * 1e6),
+                figure(cost / (details["tokens_per_second"] * details["seconds"]) * 1e6),
             )
     if need is not None:
         yield f"within ±{100 * need:g} %", one.sure(need)
@@ -648,24 +646,26 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
         sums = []
         for of in phases:
             sums.append((of, [layer for layer in one.layers if layer.phase == of]))
-        told = []
-        for of, own in sums:
-            told.append(
+        phase_rows = []
+        for of, layers in sums:
+            phase_rows.append(
                 (
                     of or "–",
                     *(
-                        figure(times * sum(getattr(layer, name) for layer in own))
+                        figure(times * sum(getattr(layer, name) for layer in layers))
                         for name in _SECONDS
                     ),
                 )
             )
         yield Table(
-            columns("phase", numbers=[f"computes, {unit}", f"sends, {unit}"]), rows(told), "Phases"
+            columns("phase", numbers=[f"computes, {unit}", f"sends, {unit}"]),
+            rows(phase_rows),
+            "Phases",
         )
     numbers = [f"computes, {unit}", f"sends, {unit}", f"starts, {unit}", f"ends, {unit}"]
-    found = []
+    operators = []
     for layer in one.layers:
-        found.append(
+        operators.append(
             Row(
                 (
                     layer.name,
@@ -676,13 +676,13 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
             )
         )
     caption = "Pale layers are not what the end waits for."
-    if len(found) > SHOWN:
-        folded = f"All {len(found):,} layers"
+    if len(operators) > SHOWN:
+        folded = f"All {len(operators):,} layers"
     else:
         folded = ""
     yield Table(
         columns("layer", "time", numbers=numbers),
-        found,
+        operators,
         "Every layer",
         caption,
         shown=SHOWN,
@@ -712,7 +712,7 @@ def _parts_table(one: Forecast) -> Table:
         key=lambda part: -part[1][0],
     )
     texts = iter(alike(*(times * bound for _, bounds in parts for bound in bounds)))
-    told = [
+    part_rows = [
         (PARTS[name], middle, f"{low} … {high}", share(bounds[0] / whole))
         for (name, bounds), (middle, low, high) in zip(
             parts, zip(texts, texts, texts, strict=True), strict=True
@@ -720,7 +720,7 @@ def _parts_table(one: Forecast) -> Table:
     ]
     return Table(
         columns("part", numbers=[f"time, {unit}", "interval", "share"]),
-        rows(told),
+        rows(part_rows),
         "Where the time goes",
     )
 
@@ -732,7 +732,7 @@ def _grid_table(
     need: float | None,
     price: Prices,
 ) -> Table:
-    found = []
+    body = []
     served = any("tokens_per_second_per_gpu" in one.details for one in answers)
     times = {"first_token_s": "TTFT, ms", "seconds_per_token": "TPOT, ms"}
     times = {
@@ -742,23 +742,23 @@ def _grid_table(
     for fields, one in zip(asked, answers, strict=True):
         cells = [_word(fields.get(name)) for name in names]
         if one.reason is not None:
-            found.append(Row((*cells, str(one.reason)), "soft"))
+            body.append(Row((*cells, str(one.reason)), "soft"))
             continue
-        told = [_predicted(one), _interval(one)]
+        figures = [_predicted(one), _interval(one)]
         if held:
             measured = fields.get(MEASURED, math.nan)
-            told += [
+            figures += [
                 figure(_scale(one)[0] * measured),
                 formatted(100 * (one.predicted / measured - 1), "{:+.1f} %"),
             ]
-        told += [figure(1e3 * one.details.get(name, math.nan)) for name in times]
+        figures += [figure(1e3 * one.details.get(name, math.nan)) for name in times]
         if served:
-            told += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
+            figures += [figure(one.details.get("tokens_per_second_per_gpu")), figure(one.memory_gb)]
         if need is not None:
-            told.append(one.sure(need))
+            figures.append(one.sure(need))
         if price:
-            told.append(figure(cost_of(one, price)))
-        found.append(Row((*cells, *told)))
+            figures.append(figure(cost_of(one, price)))
+        body.append(Row((*cells, *figures)))
     heads = ["predicted", "interval", *(["measured", "off by"] if held else []), *times.values()]
     heads += ["tokens/s/GPU", "GiB per GPU"] if served else []
     if need is not None:
@@ -770,11 +770,11 @@ def _grid_table(
         *(Column(ASKED.get(name, name), "name") for name in names),
         *(Column(head, "number") for head in heads),
     )
-    if len(found) > SHOWN:
-        folded = f"All {len(found):,} settings"
+    if len(body) > SHOWN:
+        folded = f"All {len(body):,} settings"
     else:
         folded = ""
-    return Table(every, found, "Settings", shown=SHOWN, folded=folded)
+    return Table(every, body, "Settings", shown=SHOWN, folded=folded)
 
 
 def _best(answered: Sequence[Forecast], level: float) -> Headline:
@@ -783,21 +783,24 @@ def _best(answered: Sequence[Forecast], level: float) -> Headline:
     beneath = f"Of all {counted(len(answered), 'setting')}; {100 * level:g} % interval "
     if not served:
         one = min(answered, key=lambda answer: answer.predicted)
-        told = _answer(one, level)
+        headline = _answer(one, level)
         return replace(
-            told, about=f"least time: {told.about}", beneath=f"{beneath}{_interval(one)}."
+            headline, about=f"least time: {headline.about}", beneath=f"{beneath}{_interval(one)}."
         )
     one = max(served, key=lambda answer: answer.details["tokens_per_second_per_gpu"])
-    told = _answer(one, level)
-    beneath = f"{told.answer}. {beneath}{_interval(one)}."
+    headline = _answer(one, level)
+    beneath = f"{headline.answer}. {beneath}{_interval(one)}."
     paced = [other for other in served if "seconds_per_token" in other.details]
     if paced and one in paced:
         fast = min(paced, key=lambda other: (other.details["seconds_per_token"], -_rate(other)))
         if fast is not one:
             beneath += f" Fastest: {_pace(fast)}, {about(fast.setting) if fast.setting else ''}."
-        return Headline(f"most tokens per GPU: {told.about}", _pace(one), "", beneath)
+        return Headline(f"most tokens per GPU: {headline.about}", _pace(one), "", beneath)
     return Headline(
-        f"most tokens per GPU: {told.about}", f"{figure(_rate(one))} tokens/s per GPU", "", beneath
+        f"most tokens per GPU: {headline.about}",
+        f"{figure(_rate(one))} tokens/s per GPU",
+        "",
+        beneath,
     )
 
 
@@ -816,25 +819,25 @@ def _pace(one: Forecast) -> str:
 def _json(
     asked: Mapping[str, Any], one: Forecast, need: float | None, level: float
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"asked": {name: _word(value) for name, value in asked.items()}}
-    found |= {
+    result: dict[str, Any] = {"asked": {name: _word(value) for name, value in asked.items()}}
+    result |= {
         name: getattr(one, name)
         for name in ("predicted", "lower", "upper", "unit", "memory_gb", "fits")
     }
     if one.memory_limits:
         lower, upper = one.memory_limits
-        found |= {"memory_gb_lower": lower, "memory_gb_upper": upper}
-        found["memory_verdict"] = one.memory_verdict
-    found["reason"] = None if one.reason is None else one.reason.to_dict()
-    found["parts"] = {name: list(value) for name, value in one.parts.items()}
-    found["spreads"], found["details"] = dict(one.spreads), dict(one.details)
-    found["remarks"] = [note.to_dict() for note in one.remarks]
+        result |= {"memory_gb_lower": lower, "memory_gb_upper": upper}
+        result["memory_verdict"] = one.memory_verdict
+    result["reason"] = None if one.reason is None else one.reason.to_dict()
+    result["parts"] = {name: list(value) for name, value in one.parts.items()}
+    result["spreads"], result["details"] = dict(one.spreads), dict(one.details)
+    result["remarks"] = [note.to_dict() for note in one.remarks]
     if one.layers:
-        found["layers"] = [asdict(layer) for layer in one.layers]
+        result["layers"] = [asdict(layer) for layer in one.layers]
     if need is not None:
-        found["sure"] = one.sure(need)
-        found["need"] = None if one.reason is not None else one.needed(need, level).told.to_dict()
-    return found
+        result["sure"] = one.sure(need)
+        result["need"] = None if one.reason is not None else one.needed(need, level).told.to_dict()
+    return result
 
 
 def _class(half_width: float) -> str:
@@ -947,34 +950,34 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
     """
     served = [one for one in answers if one.reason is None and isinstance(one.setting, Setting)]
     served = [one for one in served if one.setting and one.setting.kind != "training"]
-    fields, found = _series(served, over)
+    fields, curves = _series(served, over)
     fixed = []
     for name in _LENGTHS:
-        if len(found) > MOST_LINES and name in fields:
+        if len(curves) > MOST_LINES and name in fields:
             values = sorted({_at(name, one) for one in served})
             middle = values[len(values) // 2]
             served = [one for one in served if _at(name, one) == middle]
-            fields, found = _series(served, over)
+            fields, curves = _series(served, over)
             fixed.append(f"{ASKED.get(name, name)} {middle:,}")
-    if not 0 < len(found) <= MOST_LINES:
+    if not 0 < len(curves) <= MOST_LINES:
         return None
     drawn = go.Figure().set_subplots(rows=2, cols=1, shared_xaxes=True, vertical_spacing=0.06)
-    for place, (key, points) in enumerate(found.items()):
+    for place, (key, points) in enumerate(curves.items()):
         look = {
             "color": COLOURS[place % len(COLOURS)],
             "dash": DASHES[place // len(COLOURS) % len(DASHES)],
         }
-        told = (
+        name_parts = (
             value if name in ("model", "gpu", "dtype") else f"{ASKED.get(name, name)}: {value}"
             for name, value in zip(fields, key, strict=True)
         )
-        name, x = ", ".join(told) or "answer", [_at(over, one) for one in points]
+        name, x = ", ".join(name_parts) or "answer", [_at(over, one) for one in points]
         _add_curve(drawn, name, x, points, look)
-        if len(found) > 1:
+        if len(curves) > 1:
             name_line(
                 drawn,
                 name,
-                (place, len(found)),
+                (place, len(curves)),
                 x,
                 [one.predicted for one in points],
                 look["color"],
@@ -988,7 +991,7 @@ def curve_figure(answers: Sequence[Forecast], over: str = "batch") -> go.Figure 
     drawn.update_xaxes(title_text=ASKED.get(over, over) + at, row=2, col=1)
     drawn.update_yaxes(type="log", title_text=label, row=1, col=1)
     drawn.update_yaxes(type="log", title_text="tokens/s per GPU", row=2, col=1)
-    return styled(drawn, 520 + 22 * len(found), LEGEND)
+    return styled(drawn, 520 + 22 * len(curves), LEGEND)
 
 
 def _series(
@@ -997,12 +1000,12 @@ def _series(
     """Return which other fields vary, and the answers by their values, in the order of ``over``, but single ones."""
     fields = [name for name in ("model", *SERIES, *_LENGTHS) if name != over]
     fields = [name for name in fields if len({_field(one, name) for one in served}) > 1]
-    found: dict[tuple[str, ...], list[Forecast]] = {}
+    curves: dict[tuple[str, ...], list[Forecast]] = {}
     for one in served:
-        found.setdefault(tuple(_field(one, name) for name in fields), []).append(one)
-    found = {key: sorted(points, key=partial(_at, over)) for key, points in found.items()}
+        curves.setdefault(tuple(_field(one, name) for name in fields), []).append(one)
+    curves = {key: sorted(points, key=partial(_at, over)) for key, points in curves.items()}
     return fields, {
-        key: points for key, points in found.items() if len({_at(over, one) for one in points}) > 1
+        key: points for key, points in curves.items() if len({_at(over, one) for one in points}) > 1
     }
 
 
@@ -1058,16 +1061,16 @@ def pareto_figure(answers: Sequence[Forecast]) -> go.Figure | None:
     for one in points:
         kinds.setdefault(one.setting.gpu.name if one.setting else "", []).append(one)
     drawn = go.Figure()
-    for place, (gpu, own) in enumerate(kinds.items()):
-        x = np.array([1e3 * one.details["seconds_per_token"] for one in own])
-        y = np.array([_rate(one) for one in own])
+    for place, (gpu, answers_of_gpu) in enumerate(kinds.items()):
+        x = np.array([1e3 * one.details["seconds_per_token"] for one in answers_of_gpu])
+        y = np.array([_rate(one) for one in answers_of_gpu])
         order = np.lexsort((-y, x))
         front = order[y[order] > np.concatenate([[0.0], np.maximum.accumulate(y[order])[:-1]])]
         look = {
             "color": COLOURS[place % len(COLOURS)],
             "dash": DASHES[place // len(COLOURS) % len(DASHES)],
         }
-        names = np.array([about(one.setting) for one in own if one.setting])
+        names = np.array([about(one.setting) for one in answers_of_gpu if one.setting])
         every = {"mode": "markers", "marker": {"color": look["color"], "opacity": 0.45, "size": 5}}
         drawn.add_trace(go.Scatter(x=x, y=y, text=names, name=gpu, **every))
         line = {"mode": "lines+markers", "line": {**look, "width": 2}}

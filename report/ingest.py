@@ -135,9 +135,9 @@ def _next(
         ]
     counts = sum((Counter(one.devices) for one in profile), Counter[str]())
     catalogue = {gpu.name for gpu in all_gpus()}
-    known = [name for name, _ in counts.most_common() if name in catalogue][:2]
-    paired = any(set(known) <= set(one.devices) for one in profile)
-    names = [f"'{name}'" if " " in name else name for name in known[: 1 + paired]]
+    gpus = [name for name, _ in counts.most_common() if name in catalogue][:2]
+    paired = any(set(gpus) <= set(one.devices) for one in profile)
+    names = [f"'{name}'" if " " in name else name for name in gpus[: 1 + paired]]
     if len(names) < 2:
         asked = ["--target", *names]
     else:
@@ -165,14 +165,14 @@ def _first_pair(tables: Sequence[Surveyed]) -> str:
     for (op, engine, _), number in counts.items():
         engines[op, engine] += number
     op, engine = max(engines, key=lambda pair: (pair[0] == "gemm", engines[pair]))
-    own = Counter(
+    measured = Counter(
         {
             device: number
             for (name, by, device), number in counts.items()
             if (name, by) == (op, engine)
         }
     )
-    names = [f"'{name}'" if " " in name else name for name, _ in own.most_common(2)]
+    names = [f"'{name}'" if " " in name else name for name, _ in measured.most_common(2)]
     if len(names) < 2:
         asked = f"--target {names[0]}"
     else:
@@ -211,27 +211,29 @@ def _answer(
             f"{counted(devices, 'GPU')}"
         )
         answer = f"{of}; {answer}" if traces or profile else of
-    found = {}
+    severities = {}
     for trace in traces:
         for one in trace.findings:
-            found[(one.code)] = one.severity
+            severities[(one.code)] = one.severity
     grave = {}
     for name in ("error", "warning"):
-        grave[(name)] = [code for code, severity in found.items() if severity == name]
-    told = [f"{counted(len(codes), name)} ({few(codes)})" for name, codes in grave.items() if codes]
+        grave[(name)] = [code for code, severity in severities.items() if severity == name]
+    doubts = [
+        f"{counted(len(codes), name)} ({few(codes)})" for name, codes in grave.items() if codes
+    ]
     if lost := sum(rejected.values()):
-        told += [f"{counted(lost, 'row')} kept out"]
+        doubts += [f"{counted(lost, 'row')} kept out"]
     else:
-        told += []
+        doubts += []
     if unreadable:
-        told += [f"{counted(len(unreadable), 'file')} not read"]
+        doubts += [f"{counted(len(unreadable), 'file')} not read"]
     else:
-        told += []
+        doubts += []
     if tables:
         none = "Rows of these tables are counted, not checked."
     else:
         none = "Nothing was kept out."
-    return answer, "", f"To look at before it is used: {'; '.join(told)}." if told else none
+    return answer, "", f"To look at before it is used: {'; '.join(doubts)}." if doubts else none
 
 
 def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
@@ -263,18 +265,18 @@ def counted_table(tables: Sequence[Surveyed]) -> Table:
         for (device, engine, _), number in one.rows.items():
             counts.setdefault(one.op or NOT_READ, Counter())[engine] += number
             devices.setdefault(one.op or NOT_READ, set()).add(device)
-    engines = sorted({engine for own in counts.values() for engine in own})
-    found = [
+    engines = sorted({engine for times in counts.values() for engine in times})
+    body = [
         (
             op,
             str(len(devices[op])),
-            *(f"{own[one]:,}" if own[one] else NONE for one in engines),
-            f"{own.total():,}",
+            *(f"{times[one]:,}" if times[one] else NONE for one in engines),
+            f"{times.total():,}",
         )
-        for op, own in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
+        for op, times in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
     ]
     return Table(
-        columns("operator", numbers=("GPUs", *engines, "all")), rows(found), "times by operator"
+        columns("operator", numbers=("GPUs", *engines, "all")), rows(body), "times by operator"
     )
 
 
@@ -287,24 +289,24 @@ def held_table(tables: Sequence[Surveyed]) -> Table:
             counts.setdefault((one.op or NOT_READ, device), Counter())[engine] += number
             releases.setdefault(engine, set()).add(release)
     engines = sorted(releases)
-    most = Counter(
-        {op: sum(n.total() for (own, _), n in counts.items() if own == op) for op, _ in counts}
+    totals = Counter(
+        {op: sum(n.total() for (times, _), n in counts.items() if times == op) for op, _ in counts}
     )
-    found = [
+    body = [
         (
             op,
             device,
-            *(f"{own[engine]:,}" if own[engine] else NONE for engine in engines),
-            f"{own.total():,}",
+            *(f"{times[engine]:,}" if times[engine] else NONE for engine in engines),
+            f"{times.total():,}",
         )
-        for (op, device), own in sorted(
-            counts.items(), key=lambda item: (-most[item[0][0]], item[0][0], -item[1].total())
+        for (op, device), times in sorted(
+            counts.items(), key=lambda item: (-totals[item[0][0]], item[0][0], -item[1].total())
         )
     ]
     versions = "; ".join(f"{engine} {few(sorted(releases[engine]), 4)}" for engine in engines)
     return Table(
         columns("operator", "device", numbers=(*engines, "all")),
-        rows(found),
+        rows(body),
         "times by operator and GPU",
         f"versions: {versions}",
     )
@@ -315,25 +317,25 @@ def doubtful_table(tables: Sequence[Surveyed]) -> Table:
     kinds: dict[tuple[str, str], list[Surveyed]] = {}
     for one in tables:
         kinds.setdefault((one.table, one.op or NOT_READ), []).append(one)
-    found = []
-    for (table, op), own in sorted(
+    body = []
+    for (table, op), reports in sorted(
         kinds.items(), key=lambda item: -sum(sum(one.rows.values()) for one in item[1])
     ):
-        total = sum(sum(one.rows.values()) for one in own)
-        doubled = [one for one in own if one.doubles]
+        total = sum(sum(one.rows.values()) for one in reports)
+        doubled = [one for one in reports if one.doubles]
         if doubled:
             apart = sorted(one.apart for one in doubled)[len(doubled) // 2]
         else:
             apart = None
-        found.append(
+        body.append(
             (
                 table,
                 op,
                 f"{total:,}",
-                f"{sum(one.spikes for one in own):,}",
-                f"{sum(one.doubles for one in own):,}",
+                f"{sum(one.spikes for one in reports):,}",
+                f"{sum(one.doubles for one in reports):,}",
                 NONE if apart is None else f"{apart:.2f}",
-                f"{sum(one.zeros for one in own):,}",
+                f"{sum(one.zeros for one in reports):,}",
             )
         )
     caption = (
@@ -344,7 +346,7 @@ def doubtful_table(tables: Sequence[Surveyed]) -> Table:
         "(the middle of the tables); zeros: times of zero or below, kept out when they are read"
     )
     heads = columns("table", "operator", numbers=("rows", "spikes", "doubles", "apart", "zeros"))
-    return Table(heads, rows(found), "irregular", caption)
+    return Table(heads, rows(body), "irregular", caption)
 
 
 def profile_json(one: Profile) -> dict[str, Any]:
@@ -369,9 +371,9 @@ def profile_json(one: Profile) -> dict[str, Any]:
 
 def profile_table(profile: Sequence[Profile]) -> Table:
     """Return a row per operator and number format: how much there is, and how close to the peaks."""
-    found = []
+    body = []
     for one in profile:
-        found.append(
+        body.append(
             (
                 one.op,
                 one.dtype or NONE,
@@ -387,17 +389,17 @@ def profile_table(profile: Sequence[Profile]) -> Table:
     numbers = ("rows", "merged", "time", "peak: least", "median", "most", "repeats", "spread")
     return Table(
         columns("operator", "format", "devices", numbers=numbers),
-        rows(found),
+        rows(body),
         "measurements",
         _PEAK_CAPTION,
         shown=_KINDS,
-        rest=_more(found),
+        rest=_more(body),
     )
 
 
 def size_table(profile: Sequence[Profile]) -> Table:
     """Return the range of every dimension, and the columns in which rows have no value."""
-    found = []
+    body = []
     for one in profile:
         sizes = (
             f"{name} {low:,.0f}" + (f"–{high:,.0f}" if high > low else "")
@@ -407,16 +409,16 @@ def size_table(profile: Sequence[Profile]) -> Table:
             f"{name} {'all' if count == one.rows else f'{count:,}'}"
             for name, count in one.missing.items()
         )
-        found.append((one.op, one.dtype or NONE, ", ".join(sizes), few(lacking, _NAMED)))
+        body.append((one.op, one.dtype or NONE, ", ".join(sizes), few(lacking, _NAMED)))
     heads = columns("operator", "format", prose=["sizes", "without a value"])
-    return Table(heads, rows(found), "sizes", shown=_KINDS, rest=_more(found))
+    return Table(heads, rows(body), "sizes", shown=_KINDS, rest=_more(body))
 
 
 def peak_table(above: pd.DataFrame) -> Table:
     """Return the rows that are faster than a peak of their device allows, the worst first."""
-    found = []
+    body = []
     for row in above.to_dict("records"):
-        found.append(
+        body.append(
             Row(
                 (
                     *(str(row[name]) for name in ("source", "device")),
@@ -434,15 +436,15 @@ def peak_table(above: pd.DataFrame) -> Table:
         *columns("device", "operator", numbers=("time", "of the peak")),
     )
     title = "rows above a peak of their device"
-    rest = _more([row.cells for row in found])
-    return Table((*heads, *columns("peak", "row")), found, title, shown=_KINDS, rest=rest)
+    rest = _more([row.cells for row in body])
+    return Table((*heads, *columns("peak", "row")), body, title, shown=_KINDS, rest=rest)
 
 
 def irregular_table(irregular: pd.DataFrame) -> Table:
     """Return spikes, and problems whose repeats disagree, the farthest off first."""
-    found = []
+    body = []
     for row in irregular.to_dict("records"):
-        found.append(
+        body.append(
             (
                 *(row[name] for name in ("source", "device", "op")),
                 duration(row["duration_us"]),
@@ -453,12 +455,12 @@ def irregular_table(irregular: pd.DataFrame) -> Table:
         Column("source", "place"),
         *columns("device", "operator", numbers=("time",), prose=["beside its like"]),
     )
-    return Table(heads, rows(found, "warning"), "irregular rows", shown=_KINDS, rest=_more(found))
+    return Table(heads, rows(body, "warning"), "irregular rows", shown=_KINDS, rest=_more(body))
 
 
 def example_table(examples: pd.DataFrame) -> Table:
     """Return the first rejected rows of each reason with what stands in them."""
-    found = [
+    body = [
         (
             str(row["source"]),
             f"{reason_of(str(row['reason']))} ({shortened(str(row['detail']), _WORDS)})",
@@ -468,13 +470,13 @@ def example_table(examples: pd.DataFrame) -> Table:
     ]
     heads = (Column("source", "place"), *columns(prose=["reason", "values"]))
     title = "first rejected rows of each reason"
-    return Table(heads, rows(found, "warning"), title, shown=_KINDS, rest=_more(found))
+    return Table(heads, rows(body, "warning"), title, shown=_KINDS, rest=_more(body))
 
 
-def _more(found: Sequence[Sequence[object]]) -> Row | None:
+def _more(body: Sequence[Sequence[object]]) -> Row | None:
     """Return how many rows a terminal leaves out."""
-    if len(found) > _KINDS:
-        return Row((f"{len(found) - _KINDS} more", *[""] * (len(found[0]) - 1)))
+    if len(body) > _KINDS:
+        return Row((f"{len(body) - _KINDS} more", *[""] * (len(body[0]) - 1)))
     return None
 
 
@@ -509,16 +511,16 @@ def overview_json(trace: Overview) -> dict[str, Any]:
 def trace_table(traces: Sequence[Overview]) -> Table:
     """Return one row per trace."""
     numbers = ("kernels", "copies", "linked", "kernel, ms", "busy, ms", "span, ms")
-    found = []
+    body = []
     for trace in traces:
         kernels, every = trace.activities.get(KERNEL, 0), sum(trace.activities.values())
         times = (milliseconds(time) for time in (trace.kernel_us, trace.busy_us, trace.span_us))
         device = ", ".join(device or "not stated" for device in trace.devices) or NONE
         linked = share(trace.linked / every if every else None, 0)
-        found.append((trace.label, device, f"{kernels:,}", f"{every - kernels:,}", linked, *times))
+        body.append((trace.label, device, f"{kernels:,}", f"{every - kernels:,}", linked, *times))
     return Table(
         (Column("source", "place", least=24), *columns("device", numbers=numbers)),
-        rows(found),
+        rows(body),
         "traces",
     )
 
@@ -526,19 +528,19 @@ def trace_table(traces: Sequence[Overview]) -> Table:
 def class_table(traces: Sequence[Overview]) -> Table:
     """Return the time by operator class, all traces together."""
     every = pd.concat([trace.classes for trace in traces], ignore_index=True)
-    found = (
+    classes = (
         every.groupby(["kernel_class", "op_class"], sort=False)[["count", "time_us"]]
         .sum()
         .reset_index()
     )
-    found = found.sort_values("time_us", ascending=False, kind="stable")
-    total = max(float(found["time_us"].sum()), 1e-9)
+    classes = classes.sort_values("time_us", ascending=False, kind="stable")
+    total = max(float(classes["time_us"].sum()), 1e-9)
     shown = [
         Row(
             (str(kernels), str(op), *_numbers(count, time, total)),
             "warning" if op == UNCLASSIFIED else "",
         )
-        for kernels, op, count, time in found.itertuples(index=False)
+        for kernels, op, count, time in classes.itertuples(index=False)
     ]
     return Table(columns("class", "operators", numbers=_NUMBERS), shown, "operator classes")
 
@@ -553,16 +555,16 @@ def unclassified_table(traces: Sequence[Overview]) -> Table:
     total = max(sum(trace.kernel_us for trace in traces), 1e-9)
     shown, rest = [], None
     if len(every):
-        found = (
+        kernels = (
             every.groupby(["name", "op_name"], sort=False)[["count", "duration_us"]]
             .sum()
             .reset_index()
         )
-        found = found.sort_values("duration_us", ascending=False, kind="stable")
-        for name, op, count, time in found.itertuples(index=False):
+        kernels = kernels.sort_values("duration_us", ascending=False, kind="stable")
+        for name, op, count, time in kernels.itertuples(index=False):
             words = (shortened(str(word), _WORDS) for word in (name, op))
             shown.append((*words, *_numbers(count, time, total)))
-        others = found.iloc[_NAMED:]
+        others = kernels.iloc[_NAMED:]
         figures = _numbers(int(others["count"].sum()), float(others["duration_us"].sum()), total)
         rest = Row((f"{len(others)} more", "", *figures))
     heads = columns("kernel", "operator", numbers=_NUMBERS)
@@ -575,18 +577,20 @@ def finding_table(traces: Sequence[Overview]) -> Table:
     for trace in traces:
         for finding in trace.findings:
             cases.setdefault(finding.code, []).append((trace, finding))
-    first = {code: found[0][1] for code, found in cases.items()}
+    first = {code: traces_of[0][1] for code, traces_of in cases.items()}
     total = sum(trace.kernel_us for trace in traces)
     shown = []
     for finding in by_severity(list(first.values())):
-        found = cases[finding.code]
-        count = sum(own.count for _, own in found)
-        where = f"{finding.source or found[0][0].label}" + (
-            f"; {len(found)} traces" if len(found) > 1 else ""
+        traces_of = cases[finding.code]
+        count = sum(trace_finding.count for _, trace_finding in traces_of)
+        where = f"{finding.source or traces_of[0][0].label}" + (
+            f"; {len(traces_of)} traces" if len(traces_of) > 1 else ""
         )
         severity = Cell(finding.severity, _TONES[finding.severity])
-        known = [trace.kernel_us * one.share for trace, one in found if one.share is not None]
-        of_time = share(sum(known) / total if known and total else None)
+        kernel_us = [
+            trace.kernel_us * one.share for trace, one in traces_of if one.share is not None
+        ]
+        of_time = share(sum(kernel_us) / total if kernel_us and total else None)
         shown.append((severity, finding.code, f"{count:,}", of_time, f"{finding.remark} ({where})"))
     heads = columns(
         "severity", "code", numbers=("count", "of GPU time"), prose=["what, and where first"]

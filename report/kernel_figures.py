@@ -46,14 +46,14 @@ def timeline_figure(result: Result) -> go.Figure:
         colour = NEUTRAL
         if place < NAMED:
             colour = _COLOURS[place]
-        own = rows["op_class"].astype(str).eq(name).to_numpy()
-        words = [escape(shortened(str(kernel), 60)) for kernel in rows.loc[own, "name"]]
+        of_class = rows["op_class"].astype(str).eq(name).to_numpy()
+        words = [escape(shortened(str(kernel), 60)) for kernel in rows.loc[of_class, "name"]]
         for row in names:
             figure.add_bar(
                 orientation="h",
-                y=[row] * int(own.sum()),
-                base=begins[row][own].tolist(),
-                x=lasts[row][own].tolist(),
+                y=[row] * int(of_class.sum()),
+                base=begins[row][of_class].tolist(),
+                x=lasts[row][of_class].tolist(),
                 name=escape(name),
                 legendgroup=name,
                 showlegend=row == names[0],
@@ -164,18 +164,18 @@ def efficiency_map(frame: pd.DataFrame, gpu: GPU) -> go.Figure:
     drawn; of many weight shapes those with the most rows. Raises DataError: no product was measured on the GPU, or its
     figures are not published.
     """
-    own = rows_of(frame, gpu.name)
-    own = own[own["op"].astype(str).eq("gemm")].reset_index(drop=True)
-    if own.empty:
+    gemms = rows_of(frame, gpu.name)
+    gemms = gemms[gemms["op"].astype(str).eq("gemm")].reset_index(drop=True)
+    if gemms.empty:
         raise DataError(f"no matrix product was measured on {gpu.name}: there is nothing to draw")
-    work = work_of(complete(own))
-    bound = on_each(work, own, gpu, published(ROOFLINE))
+    work = work_of(complete(gemms))
+    bound = on_each(work, gemms, gpu, published(ROOFLINE))
     table = pd.DataFrame(
         {
             "m": 2.0 ** np.round(np.log2(np.maximum(work.m, 1.0))),
             "n": work.n,
             "k": work.k,
-            "share": 100 * bound / own["duration_us"].to_numpy(dtype=float),
+            "share": 100 * bound / gemms["duration_us"].to_numpy(dtype=float),
         }
     )
     table = table[np.isfinite(table["share"])]

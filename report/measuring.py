@@ -84,15 +84,15 @@ def operator_table(table: pd.DataFrame) -> Table:
         *(f"ended: {one}" for one in endings),
     ]
     cells = []
-    for key, own in table.groupby(["device", "op"], sort=False):
+    for key, group in table.groupby(["device", "op"], sort=False):
         device, op = (str(part) for part in key)
-        stopped = own["stopped_by"].value_counts()
+        stopped = group["stopped_by"].value_counts()
         figures = (
-            f"{len(own)}",
-            f"{own['duration_us'].min():,.2f}",
-            f"{own['duration_us'].max():,.2f}",
-            f"{100 * half_widths(own).median():.2f}",
-            f"{100 * own['outliers'].sum() / (own['outliers'] + own['repeats']).sum():.1f}",
+            f"{len(group)}",
+            f"{group['duration_us'].min():,.2f}",
+            f"{group['duration_us'].max():,.2f}",
+            f"{100 * half_widths(group).median():.2f}",
+            f"{100 * group['outliers'].sum() / (group['outliers'] + group['repeats']).sum():.1f}",
         )
         cells.append(
             Row((device, op, *figures, *(f"{stopped.get(ending, 0)}" for ending in endings)))
@@ -102,10 +102,10 @@ def operator_table(table: pd.DataFrame) -> Table:
 
 def difference_line(differences: pd.Series) -> str:
     """Return how far two passes agree, in words."""
-    found = differences.quantile([0.5, 0.9])
+    quantiles = differences.quantile([0.5, 0.9])
     return (
-        f"From the first pass to the last a time changes by {found[0.5]:.1f} % (median), "
-        f"90th percentile {found[0.9]:.1f} %"
+        f"From the first pass to the last a time changes by {quantiles[0.5]:.1f} % (median), "
+        f"90th percentile {quantiles[0.9]:.1f} %"
     )
 
 
@@ -124,9 +124,9 @@ def measurements_json(measured: Measured) -> dict[str, Any]:
     return {**measured.provenance, "notes": [*map(repr, measured.notes)], "rows": rows}
 
 
-def inline_document(found: InlineTimes) -> Document:
+def inline_document(inline: InlineTimes) -> Document:
     """Return the times of a program's modules and regions, the longest first, and what timing them cost."""
-    table = found.table
+    table = inline.table
     cells = []
     for row in table.sort_values("duration_us", ascending=False).to_dict("records"):
         figures = (row["repeats"], row["duration_us"], row["self_us"])
@@ -135,12 +135,12 @@ def inline_document(found: InlineTimes) -> Document:
         "module or region", numbers=["calls", "median, µs", "without modules inside, µs"]
     )
     cost = (
-        f"timing took {100 * found.overhead_share:.2g} % of the time, "
-        f"{found.overhead_us:.3g} µs a call"
+        f"timing took {100 * inline.overhead_share:.2g} % of the time, "
+        f"{inline.overhead_us:.3g} µs a call"
     )
     return Document(
-        title=f"{found.calls:,} timed calls on {found.device}",
+        title=f"{inline.calls:,} timed calls on {inline.device}",
         opening=[Table(heads, rows(cells))],
         closing=[Lines([Line(cost)])],
-        data={**found.about, "rows": records(table)},
+        data={**inline.about, "rows": records(table)},
     )

@@ -14,7 +14,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from ..remarks import visible
 from .document import Bars, Column, Document, Headline, Line, Lines, Listing, Section
-from .formats import NONE, clock, counted, shortened, significant, told_apart
+from .formats import NONE, clock, counted, distinct, shortened, significant
 from .html import frame
 
 if TYPE_CHECKING:
@@ -45,17 +45,21 @@ def framed(
     >>> "device = MI300X" in text, "empty" in text
     (True, False)
     """
-    told = table.reset_index(drop=True).replace("", None).dropna(axis=1, how="all")
-    alike = [name for name in told if len(told) > 1 and _is_constant(told[name])]
-    same = "; ".join(f"{name} = {_texts(told[name].head(1))[0]}" for name in alike)
-    if len(told) > MOST:
-        places = np.unique(np.linspace(0, max(len(told) - 1, 0), MOST).round().astype(int))
+    columns_shown = table.reset_index(drop=True).replace("", None).dropna(axis=1, how="all")
+    alike = [
+        name
+        for name in columns_shown
+        if len(columns_shown) > 1 and _is_constant(columns_shown[name])
+    ]
+    same = "; ".join(f"{name} = {_texts(columns_shown[name].head(1))[0]}" for name in alike)
+    if len(columns_shown) > MOST:
+        places = np.unique(np.linspace(0, max(len(columns_shown) - 1, 0), MOST).round().astype(int))
     else:
         places = None
     if places is None:
-        shown = told.drop(columns=alike)
+        shown = columns_shown.drop(columns=alike)
     else:
-        shown = told.drop(columns=alike).iloc[places]
+        shown = columns_shown.drop(columns=alike).iloc[places]
     heads = [
         Column(str(name), "number" if is_numeric_dtype(shown[name]) else "words") for name in shown
     ]
@@ -80,11 +84,11 @@ def framed(
         data={},
         framed=True,
     )
-    least, each, most = _HEIGHT
+    least, each, highest = _HEIGHT
     beside = _CARD * len(cards)
     if bars:
         beside += 40 + 26 * len(bars.bars)
-    return frame(document, min(least + each * len(shown) + 26 * len(lines), most) + beside)
+    return frame(document, min(least + each * len(shown) + 26 * len(lines), highest) + beside)
 
 
 def _is_constant(column: pd.Series) -> bool:
@@ -104,11 +108,11 @@ class Figures(dict[str, Any]):
     def __repr__(self) -> str:
         width = max(map(len, map(str, self)), default=0)
         return visible(
-            "\n".join(f"{name!s:{width}}  {_told(value)}" for name, value in self.items())
+            "\n".join(f"{name!s:{width}}  {_text(value)}" for name, value in self.items())
         )
 
 
-def _told(value: object) -> str:
+def _text(value: object) -> str:
     """Return a value of `Figures` in a few words."""
     if isinstance(value, float):
         return significant(value)
@@ -121,9 +125,9 @@ def _told(value: object) -> str:
     if parts and (len(parts) > _FEW or any(isinstance(one, dict | list) for one in parts)):
         return counted(len(parts), "entry", "entries")
     if isinstance(value, dict):
-        return ", ".join(f"{name}: {_told(one)}" for name, one in value.items()) or NONE
+        return ", ".join(f"{name}: {_text(one)}" for name, one in value.items()) or NONE
     if parts is not None:
-        return ", ".join(map(_told, parts)) or NONE
+        return ", ".join(map(_text, parts)) or NONE
     if value is None:
         return NONE
     return str(value)
@@ -192,5 +196,5 @@ def _texts(values: pd.Series) -> list[str]:
         if word is None:
             texts.append(NONE)
         else:
-            texts.append(told_apart(word, alike[shortened(word, _WIDTH)], _WIDTH))
+            texts.append(distinct(word, alike[shortened(word, _WIDTH)], _WIDTH))
     return texts

@@ -149,7 +149,7 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
     }
 
 
-def record_document(found: Recorded) -> Document:
+def record_document(recorded: Recorded) -> Document:
     """Return how each kernel was recorded, what became of its power with longer trains, and what to call next."""
     heads = columns(
         "kernel",
@@ -165,7 +165,7 @@ def record_document(found: Recorded) -> Document:
             f"{one.steady_from}",
             f"all of {one.searched}" if one.unthrottled is None else f"{one.unthrottled}",
         )
-        for one in found.protocols
+        for one in recorded.protocols
     ]
     caption = (
         "lag: with which the read power follows the kernel's, measured; executions: of each run; "
@@ -174,40 +174,42 @@ def record_document(found: Recorded) -> Document:
         "before power falls, of "
         "those searched"
     )
-    if found.clocks:
-        clocks = f" --clocks {found.out / 'clocks.csv'}"
+    if recorded.clocks:
+        clocks = f" --clocks {recorded.out / 'clocks.csv'}"
     else:
         clocks = ""
     command = (
-        f"flopcast power profile {found.out / 'log.csv'} --executions "
-        f"{found.out / 'executions.csv'}{clocks} "
-        f"--window-us {found.interval_us:g}"
+        f"flopcast power profile {recorded.out / 'log.csv'} --executions "
+        f"{recorded.out / 'executions.csv'}{clocks} "
+        f"--window-us {recorded.interval_us:g}"
     )
-    if found.resumed:
-        resumed = [f"{found.resumed} runs were recorded before"]
+    if recorded.resumed:
+        resumed = [f"{recorded.resumed} runs were recorded before"]
     else:
         resumed = []
     advice = []
-    for one, chosen in zip(found.protocols, found.plans, strict=True):
+    for one, chosen in zip(recorded.protocols, recorded.plans, strict=True):
         for note in chosen.advice:
             if note.code != "power-plan-lag-unknown":
                 advice.append(f"{one.kernel}: {note!r}")
-    advice += [f"{one.kernel}: {line}" for one in found.protocols for line in _apart_from_plan(one)]
+    advice += [
+        f"{one.kernel}: {line}" for one in recorded.protocols for line in _apart_from_plan(one)
+    ]
     title = (
-        f"Power recorded with {found.logger}, a window of {found.interval_us:g} µs: "
-        f"{found.readings} readings"
+        f"Power recorded with {recorded.logger}, a window of {recorded.interval_us:g} µs: "
+        f"{recorded.readings} readings"
     )
     return Document(
         opening=[Table(heads, rows(cells), title=title, caption=caption)],
         closing=[lines([*resumed, *advice]), lines([command], "answer")],
         data={
             "schema": SCHEMA,
-            "logger": found.logger,
-            "interval_us": found.interval_us,
-            "readings": found.readings,
-            "resumed": found.resumed,
-            "kernels": [vars(one) for one in found.protocols],
-            "plans": [plan_json(one) for one in found.plans],
+            "logger": recorded.logger,
+            "interval_us": recorded.interval_us,
+            "readings": recorded.readings,
+            "resumed": recorded.resumed,
+            "kernels": [vars(one) for one in recorded.protocols],
+            "plans": [plan_json(one) for one in recorded.plans],
             "profile": command,
         },
     )
@@ -240,12 +242,12 @@ def power_document(profiles: PowerProfiles) -> Document:
     )
     measured = replace(described, medium="terminal")
     clocks_of_page = lines([clocks], "list", medium="page")
-    told = [
+    notes = [
         *map(repr, profiles.left_out),
         *(f"{one.kernel}: {note!r}" for one in kernels for note in one.notes),
     ]
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
-    own = [
+    measured_rows = [
         Section(
             one.kernel,
             [
@@ -268,10 +270,10 @@ def power_document(profiles: PowerProfiles) -> Document:
                 "Power and energy", [*tables, *_steps(kernels), clocks_of_page], "table", "Table"
             ),
             lessons_section(kernels, learnt),
-            *own,
+            *measured_rows,
             Section("How it was measured", [measured]),
         ],
-        closing=[Lines(remarked(told))],
+        closing=[Lines(remarked(notes))],
         data=Later(partial(power_json, profiles, learnt)),
     )
 
@@ -294,9 +296,9 @@ def _step_figure(one: KernelPower) -> list[Figure]:
     """Return the whole run beside itself with each step of the method left out; nothing where none was."""
     name = _main(one)
     others = {
-        case: found.components[name]
-        for case, found in one.without.items()
-        if isinstance(found, KernelPower)
+        case: rerun.components[name]
+        for case, rerun in one.without.items()
+        if isinstance(rerun, KernelPower)
     }
     parts = {"everything": one.components[name], **others}
     if one.without:
@@ -306,26 +308,26 @@ def _step_figure(one: KernelPower) -> list[Figure]:
 
 def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
     """Return how the profiles change with each step of the method left out (`power.profile.without_steps`)."""
-    told: list[Row] = []
+    body: list[Row] = []
     for one in (one for one in kernels if one.without):
         name = _main(one)
         whole = one.components[name].ssp
-        told.append(Row((one.kernel, *[""] * 6), title=True))
-        for case, found in {"everything": one, **one.without}.items():
-            if isinstance(found, DataError):
-                told.append(Row((case, *[""] * 5, str(found))))
+        body.append(Row((one.kernel, *[""] * 6), title=True))
+        for case, rerun in {"everything": one, **one.without}.items():
+            if isinstance(rerun, DataError):
+                body.append(Row((case, *[""] * 5, str(rerun))))
                 continue
-            part = found.components[name]
+            part = rerun.components[name]
             off = (
                 100
                 * float(np.sqrt(np.mean((part.ssp.polynomial_w - whole.polynomial_w) ** 2)))
                 / whole.mean_w
             )
-            told.append(
+            body.append(
                 Row(
                     (
                         case,
-                        f"{len(found.runs.kept)}",
+                        f"{len(rerun.runs.kept)}",
                         f"{len(part.ssp.readings)}",
                         significant(part.ssp.mean_w),
                         _hundredths(off),
@@ -343,9 +345,9 @@ def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
         "kernel's time. Without "
         "synchronisation the log is taken to begin with the first execution"
     )
-    if told:
+    if body:
         return [
-            Table([*heads, Column("no profile", "cut")], told, "What each step is worth", caption)
+            Table([*heads, Column("no profile", "cut")], body, "What each step is worth", caption)
         ]
     return []
 
@@ -392,10 +394,10 @@ def component_table(compared: pd.DataFrame, *, named: bool = False) -> Table:
             lower_j=_millijoule,
             upper_j=_millijoule,
         )
-        for place, (*own, energy, lower, upper) in enumerate(cells, 1):
+        for place, (*words, energy, lower, upper) in enumerate(cells, 1):
             first = str(name) if named or place == 1 else ""
             said.append(
-                Row((first, *own, f"{energy} [{lower}, {upper}]"), ends=place == len(group))
+                Row((first, *words, f"{energy} [{lower}, {upper}]"), ends=place == len(group))
             )
     caption = (
         "SSE: steady execution, SSP: steady power; p99: a hundredth of its readings is above; error: made by "
@@ -464,16 +466,18 @@ def description(one: KernelPower) -> Iterator[str]:
 
 def deconvolved_words(name: str, part: ComponentPower) -> str:
     """Say what the deconvolved curve of a component resolves."""
-    own = part.deconvolved
-    assert own is not None
-    if own.parameters < 2:
+    deconvolved = part.deconvolved
+    assert deconvolved is not None
+    if deconvolved.parameters < 2:
         resolved = "only its level is resolved"
     else:
-        resolved = f"about {own.parameters:.0f} parameters resolved"
-    mean, most = (significant(power) for power in (own.power_w.mean(), own.power_w.max()))
+        resolved = f"about {deconvolved.parameters:.0f} parameters resolved"
+    mean, peak = (
+        significant(power) for power in (deconvolved.power_w.mean(), deconvolved.power_w.max())
+    )
     return (
-        f"{name}, window removed: {mean} W on average, {most} W at most; "
-        f"{resolved} from {own.readings} readings of {own.runs} runs"
+        f"{name}, window removed: {mean} W on average, {peak} W at most; "
+        f"{resolved} from {deconvolved.readings} readings of {deconvolved.runs} runs"
     )
 
 
@@ -560,8 +564,8 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
             for name, part in one.components.items()
         },
         "without": {
-            case: {"reason": str(found)} if isinstance(found, DataError) else _kernel_json(found)
-            for case, found in one.without.items()
+            case: {"reason": str(rerun)} if isinstance(rerun, DataError) else _kernel_json(rerun)
+            for case, rerun in one.without.items()
         },
         "notes": [*map(repr, one.notes)],
         "remarks": [note.to_dict() for note in one.notes],
@@ -659,11 +663,11 @@ def _traces(part: ComponentPower, kernel_us: float) -> Iterator[go.Scatter]:
         "SSP spline", PHASES, part.ssp.spline_w, kernel_us, {"color": OTHERS[0], "width": 2}
     )
     if part.deconvolved is not None:
-        own = part.deconvolved
+        deconvolved = part.deconvolved
         yield _line(
             "window removed",
-            own.phase,
-            own.power_w,
+            deconvolved.phase,
+            deconvolved.power_w,
             kernel_us,
             {"color": OTHERS[1], "width": 2, "dash": "dot"},
         )
@@ -702,17 +706,17 @@ _NAME: Final = Column("kernel", "prose", least=12)
 _LONGEST: Final = 50  # signs of a name above a bar that a telephone has room for
 
 
-def lessons_section(kernels: Sequence[KernelPower], found: Lessons) -> Section:
+def lessons_section(kernels: Sequence[KernelPower], lessons: Lessons) -> Section:
     """Return the section of several kernels; of one alone it is left out, as there is nothing to compare."""
     if len(kernels) < 2:
         return Section("Kernels side by side", [])
     caption = "Steady power, mean over the kernel's time, by component; the mark is the total"
     tables = [
-        _bounds(found),
-        _throughput(found),
-        _complements(found),
-        _overlaps(found),
-        _interleaved(found),
+        _bounds(lessons),
+        _throughput(lessons),
+        _complements(lessons),
+        _overlaps(lessons),
+        _interleaved(lessons),
     ]
     return Section(
         "Kernels side by side",
@@ -722,11 +726,11 @@ def lessons_section(kernels: Sequence[KernelPower], found: Lessons) -> Section:
     )
 
 
-def _bounds(found: Lessons) -> Table:
+def _bounds(lessons: Lessons) -> Table:
     heads = [_NAME, Column("bound by", "name"), *_numbers("FLOP/B", "balance", "growth", "TFLOP/s")]
-    known = found.kernels[found.kernels["bound"].ne("") | found.kernels["dominant"].ne("")]
+    bounded = lessons.kernels[lessons.kernels["bound"].ne("") | lessons.kernels["dominant"].ne("")]
     cells = cells_of(
-        known,
+        bounded,
         kernel=str,
         bound=lambda bound: bound.removesuffix("-bound") or "–",
         flops_per_byte=significant,
@@ -751,13 +755,15 @@ def _bounds(found: Lessons) -> Table:
     )
 
 
-def _throughput(found: Lessons) -> Table:
+def _throughput(lessons: Lessons) -> Table:
     heads = columns("component", numbers=["kernels", "W per TFLOP/s", "W at none", "correlation"])
-    told = np.where(
-        found.throughput["correlation"] >= LEAST_CORRELATION, "too few tell", "does not"
+    otherwise = np.where(
+        lessons.throughput["correlation"] >= LEAST_CORRELATION, "too few tell", "does not"
     )
     cells = cells_of(
-        found.throughput.assign(follows=np.where(found.throughput["follows"], "follows", told)),
+        lessons.throughput.assign(
+            follows=np.where(lessons.throughput["follows"], "follows", otherwise)
+        ),
         component=str,
         kernels=str,
         slope_w=significant,
@@ -774,7 +780,7 @@ def _throughput(found: Lessons) -> Table:
     )
 
 
-def _complements(found: Lessons) -> Table:
+def _complements(lessons: Lessons) -> Table:
     heads = [
         _NAME,
         Column("loads", "name"),
@@ -782,7 +788,7 @@ def _complements(found: Lessons) -> Table:
         Column("loads", "name"),
     ]
     cells = cells_of(
-        found.complements,
+        lessons.complements,
         kernel=str,
         peak=str,
         other=str,
@@ -805,14 +811,14 @@ def _complements(found: Lessons) -> Table:
     )
 
 
-def _overlaps(found: Lessons) -> Table:
+def _overlaps(lessons: Lessons) -> Table:
     heads = [
         _NAME,
         Column("other", "prose", least=12),
         *_numbers("together, W", "below the cap by, W"),
     ]
     cells = cells_of(
-        found.overlaps, kernel=str, other=str, power_w=significant, headroom_w=significant
+        lessons.overlaps, kernel=str, other=str, power_w=significant, headroom_w=significant
     )
     caption = (
         "Steady power of both less the idle power; pairs that stay below the cap first, the "
@@ -821,11 +827,11 @@ def _overlaps(found: Lessons) -> Table:
     return Table(heads, rows(cells), "Which two stay below the cap together", caption, shown=8)
 
 
-def _interleaved(found: Lessons) -> Table:
+def _interleaved(lessons: Lessons) -> Table:
     heads = [_NAME, Column("how", "prose", least=12), *_numbers("time", "power", "energy")]
     ratio = partial(formatted, form="{:.3f}")
     cells = cells_of(
-        found.interleaved,
+        lessons.interleaved,
         kernel=str,
         how=str,
         time_ratio=ratio,
@@ -893,8 +899,8 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
 
 
 def _watts(kernels: Sequence[KernelPower], name: str) -> list[float | None]:
-    found = (one.components.get(name) for one in kernels)
-    return [None if part is None else float(f"{part.ssp.mean_w:.6g}") for part in found]
+    parts = (one.components.get(name) for one in kernels)
+    return [None if part is None else float(f"{part.ssp.mean_w:.6g}") for part in parts]
 
 
 def _numbers(*heads: str) -> list[Column]:

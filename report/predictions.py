@@ -46,7 +46,7 @@ from .document import (
     remarked,
     rows,
 )
-from .formats import NONE, alike, counted, figure, formatted, known, percent, share, significant
+from .formats import NONE, alike, counted, figure, formatted, is_known, percent, share, significant
 from .training import metric, speedup_parts, title
 
 SHOWN = 10  # first rows that are kept where all are written to a file
@@ -79,8 +79,8 @@ class Identity:
         for name in (name for name in self._wanted if name in rows):
             if name in _ALWAYS or (rows[name].notna() & rows[name].ne("")).any():
                 self._filled.add(name)
-            if pd.api.types.is_float_dtype(rows[name]) and len(known := rows[name].dropna()):
-                whole = bool((known % 1 == 0).all()) and known.abs().max() < 2**53
+            if pd.api.types.is_float_dtype(rows[name]) and len(values := rows[name].dropna()):
+                whole = bool((values % 1 == 0).all()) and values.abs().max() < 2**53
                 self._whole[name] = whole and self._whole.get(name, True)
 
     def of(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -137,12 +137,12 @@ class Tally:
         outside = frame["extrapolated"].to_numpy(dtype=bool)
         self.rows, self.predicted = self.rows + len(frame), self.predicted + int(done.sum())
         self.outside += int(outside.sum())
-        told = {
+        labels = {
             "not_predicted": first[~done],
             "basis": frame["basis"][frame["basis"].ne("")],
             "causes": first[outside],
         }
-        for key, words in told.items():
+        for key, words in labels.items():
             self._counts[key].update(words.value_counts(sort=False).to_dict())
         with np.errstate(invalid="ignore", divide="ignore"):
             self._figures.append(np.stack([predicted, (upper - lower) / predicted]))
@@ -150,8 +150,8 @@ class Tally:
     @property
     def refused(self) -> str:
         """Why rows have no prediction, the most frequent reason first, each with its rows."""
-        found = self._counts["not_predicted"].most_common()
-        return few((f"{why} ({counted(count, 'row')})" for why, count in found), most=3)
+        reasons = self._counts["not_predicted"].most_common()
+        return few((f"{why} ({counted(count, 'row')})" for why, count in reasons), limit=3)
 
     def report(self, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
         """Return what the terminal and the JSON say.
@@ -250,9 +250,9 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
     )
     if Comparison.means_all(report["host"]):
         hosts = ["device"]
-    found = []
+    body = []
     for row in frame.head(_ROWS).to_dict("records"):
-        found.append(
+        body.append(
             Row(
                 (
                     workload(row),
@@ -272,7 +272,7 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
         Column("workload", "cut", most=_WORKLOAD),
         *columns(*(["on"] if hosts else []), numbers=numbers),
     )
-    return Table((*heads, Column("unlike training, or not predicted", "cut")), found)
+    return Table((*heads, Column("unlike training, or not predicted", "cut")), body)
 
 
 def _counts(report: Report) -> Iterator[Fact]:
@@ -395,94 +395,107 @@ class Explained:
     features: pd.DataFrame
 
 
-def explanation_document(found: Explained) -> Document:
+def explanation_document(explained: Explained) -> Document:
     """Return why a workload is predicted as it is, for terminal, page and machines."""
-    unit = quantity(found.metric).unit
-    rule = found.rule if found.rule in found.laws else None
-    predicted, *law = alike(found.answer["predicted"], *([found.laws[rule]] if rule else []))
+    unit = quantity(explained.metric).unit
+    rule = explained.rule if explained.rule in explained.laws else None
+    predicted, *law = alike(
+        explained.answer["predicted"], *([explained.laws[rule]] if rule else [])
+    )
     rival = f"{rule}: {law[0]} {unit}" if rule else ""
     cells = [
-        (name, told, formatted(found.answer["predicted"] / value if value else None, "{:.3f}"))
-        for (name, value), told in zip(found.laws.items(), alike(*found.laws.values()), strict=True)
+        (name, text, formatted(explained.answer["predicted"] / value if value else None, "{:.3f}"))
+        for (name, value), text in zip(
+            explained.laws.items(), alike(*explained.laws.values()), strict=True
+        )
     ]
     heads = columns("law or simple rule", numbers=(f"says, {unit}", "prediction / law"))
     laws = Table(heads, rows(cells), "against the laws", name="laws")
     return Document(
-        title=found.workload,
-        lead=f"predicted by {found.model}: {quantity(found.metric).label}",
+        title=explained.workload,
+        lead=f"predicted by {explained.model}: {quantity(explained.metric).label}",
         opening=[
-            Headline("", f"{predicted} {unit} on the target", rival, sentence(found)),
-            lines(found.answer["reasons"], "list", tone="warning"),
-            _pictured(found, unit),
+            Headline("", f"{predicted} {unit} on the target", rival, sentence(explained)),
+            lines(explained.answer["reasons"], "list", tone="warning"),
+            _pictured(explained, unit),
         ],
         sections=[
-            Section("What each part of the model adds", [_parts(found, unit)], "parts", "Parts"),
+            Section(
+                "What each part of the model adds", [_parts(explained, unit)], "parts", "Parts"
+            ),
             Section("Against the laws", [laws], "laws", "Laws"),
-            Section("Nearest trained rows", [_neighbours(found, unit)], "neighbours", "Neighbours"),
-            Section("Features, the most unusual first", [_features(found)], "features", "Features"),
+            Section(
+                "Nearest trained rows", [_neighbours(explained, unit)], "neighbours", "Neighbours"
+            ),
+            Section(
+                "Features, the most unusual first", [_features(explained)], "features", "Features"
+            ),
         ],
         data={
             "schema": SCHEMA,
-            "workload": found.workload,
-            "metric": found.metric,
-            "model": found.model,
-            **found.answer,
-            "model_alone": found.alone,
-            "statement": sentence(found),
-            "parts": [vars(part) for part in found.parts],
-            "laws": dict(found.laws),
-            "neighbours": found.neighbours.to_dict("records"),
-            "features": found.features.to_dict("records"),
+            "workload": explained.workload,
+            "metric": explained.metric,
+            "model": explained.model,
+            **explained.answer,
+            "model_alone": explained.alone,
+            "statement": sentence(explained),
+            "parts": [vars(part) for part in explained.parts],
+            "laws": dict(explained.laws),
+            "neighbours": explained.neighbours.to_dict("records"),
+            "features": explained.features.to_dict("records"),
         },
     )
 
 
-def _pictured(found: Explained, unit: str) -> Bars:
+def _pictured(explained: Explained, unit: str) -> Bars:
     """Draw the prediction beside its interval, what the host took, what the laws say, and the nearest trained row."""
-    answer = found.answer
+    answer = explained.answer
     times: dict[str, Any] = {
         "predicted": answer["predicted"],
         "at least": answer["lower"],
         "at most": answer["upper"],
     }
-    times |= {"measured on the host": answer.get("host")} | dict(found.laws)
-    if len(found.neighbours):
-        times["nearest trained row, measured"] = found.neighbours.iloc[0]["observed"]
-    known_times = {name: float(value) for name, value in times.items() if known(value)}
-    most = max(known_times.values())
+    times |= {"measured on the host": answer.get("host")} | dict(explained.laws)
+    if len(explained.neighbours):
+        times["nearest trained row, measured"] = explained.neighbours.iloc[0]["observed"]
+    finite = {name: float(value) for name, value in times.items() if is_known(value)}
+    longest = max(finite.values())
     bars = [
-        Bar(name, at / most, f"{figure(at)} {unit}", "good" if name == "predicted" else "")
-        for name, at in known_times.items()
+        Bar(name, at / longest, f"{figure(at)} {unit}", "good" if name == "predicted" else "")
+        for name, at in finite.items()
     ]
     return Bars("Prediction, its interval, and what else is known", bars)
 
 
-def sentence(found: Explained) -> str:
+def sentence(explained: Explained) -> str:
     """Return between what the prediction lies, what answers, what the host took, and what the nearest trained row."""
-    answer, unit = found.answer, quantity(found.metric).unit
+    answer, unit = explained.answer, quantity(explained.metric).unit
     _, lower, upper = alike(answer["predicted"], answer["lower"], answer["upper"])
-    told = f"Between {lower} and {upper} {unit} ({100 * answer['level']:g} % interval); "
-    if not known(answer["lower"]):
-        told = "No interval is known of such a row; "
-    told += f"answered by {_BASES[str(answer['basis'])]}"
-    if answer["basis"] in ("blend", "rule") or abs(found.alone / answer["predicted"] - 1) > 1e-9:
-        told += f" (the model alone says {figure(found.alone)} {unit})"
-    if known(answer.get("host")):
-        told += f". The host took {figure(answer['host'])} {unit}"
-    if found.rule in found.laws:
-        told += f"; {found.rule} is the simple rule that erred least in training"
-    if len(found.neighbours):
-        nearest = found.neighbours.iloc[0]
-        told += (
+    text = f"Between {lower} and {upper} {unit} ({100 * answer['level']:g} % interval); "
+    if not is_known(answer["lower"]):
+        text = "No interval is known of such a row; "
+    text += f"answered by {_BASES[str(answer['basis'])]}"
+    if (
+        answer["basis"] in ("blend", "rule")
+        or abs(explained.alone / answer["predicted"] - 1) > 1e-9
+    ):
+        text += f" (the model alone says {figure(explained.alone)} {unit})"
+    if is_known(answer.get("host")):
+        text += f". The host took {figure(answer['host'])} {unit}"
+    if explained.rule in explained.laws:
+        text += f"; {explained.rule} is the simple rule that erred least in training"
+    if len(explained.neighbours):
+        nearest = explained.neighbours.iloc[0]
+        text += (
             f". The nearest trained row took {figure(nearest['observed'])} {unit}, predicted out "
             "of fold with an "
         )
-        told += f"error of {percent(nearest['ape'])}"
-    return f"{told}."
+        text += f"error of {percent(nearest['ape'])}"
+    return f"{text}."
 
 
-def _parts(found: Explained, unit: str) -> Table:
-    *values, alone = alike(*(part.value for part in found.parts), found.alone)
+def _parts(explained: Explained, unit: str) -> Table:
+    *values, alone = alike(*(part.value for part in explained.parts), explained.alone)
     cells = [
         (
             _DEEPER * part.depth + _KINDS[part.kind],
@@ -491,9 +504,9 @@ def _parts(found: Explained, unit: str) -> Table:
             formatted(part.weight, "{:.2f}"),
             formatted(part.factor, "× {:.3f}"),
         )
-        for part, value in zip(found.parts, values, strict=True)
+        for part, value in zip(explained.parts, values, strict=True)
     ]
-    shown = [*rows(cells), Row(("together", found.model, alone, "", ""), "strong")]
+    shown = [*rows(cells), Row(("together", explained.model, alone, "", ""), "strong")]
     heads = (
         Column("part", "name"),
         Column("name", "cut"),
@@ -506,7 +519,7 @@ def _parts(found: Explained, unit: str) -> Table:
     return Table(heads, shown, "what each part of the model adds", caption, name="parts")
 
 
-def _neighbours(found: Explained, unit: str) -> Table:
+def _neighbours(explained: Explained, unit: str) -> Table:
     cells = [
         (
             row["group"],
@@ -516,7 +529,7 @@ def _neighbours(found: Explained, unit: str) -> Table:
             formatted(row["apart"], "{:.2f} x"),
             row["source"],
         )
-        for row in found.neighbours.to_dict("records")
+        for row in explained.neighbours.to_dict("records")
     ]
     numbers = (f"measured, {unit}", f"predicted, {unit}", "error", "apart")
     heads = (*columns("group", numbers=numbers), Column("file and line", "place"))
@@ -529,7 +542,7 @@ def _neighbours(found: Explained, unit: str) -> Table:
     )
 
 
-def _features(found: Explained) -> Table:
+def _features(explained: Explained) -> Table:
     cells = [
         Row(
             (
@@ -537,11 +550,11 @@ def _features(found: Explained) -> Table:
                 figure(row["value"]),
                 figure(row["low"]),
                 figure(row["high"]),
-                formatted(None if not known(row["place"]) else 100 * row["place"], "{:.0f} %"),
+                formatted(None if not is_known(row["place"]) else 100 * row["place"], "{:.0f} %"),
             ),
             "warning" if row["distance"] > 0 else "",
         )
-        for row in found.features.to_dict("records")
+        for row in explained.features.to_dict("records")
     ]
     heads = columns(
         "feature", numbers=("value", "least trained", "most trained", "place in the range")

@@ -114,7 +114,7 @@ def counters_document(
 def _trials(table: pd.DataFrame, name: str, shown: bool = True) -> Table:
     """Return a row for each choice of columns, and the error of every category; the least of a row stands out."""
     kinds = list(dict.fromkeys(table["category"]))
-    found: list[Row] = []
+    body: list[Row] = []
     for label, part in table.groupby("columns", sort=False) if shown else ():
         errors = dict(zip(part["category"], part["e_out"], strict=True))
         if part["e_out"].notna().any():
@@ -126,7 +126,7 @@ def _trials(table: pd.DataFrame, name: str, shown: bool = True) -> Table:
         ]
         best = "".join(part["model"][part["e_out"] == least][:1])
         first = part.iloc[0]
-        found.append(
+        body.append(
             Row((str(label), str(first["passes"]), str(first["counters"]), *cells, str(best)))
         )
     heads = (
@@ -134,7 +134,7 @@ def _trials(table: pd.DataFrame, name: str, shown: bool = True) -> Table:
         *columns(numbers=["passes", "counters", *kinds]),
         Column("best model"),
     )
-    return Table(heads, found, name, CAPTION)
+    return Table(heads, body, name, CAPTION)
 
 
 def plan_document(
@@ -178,21 +178,21 @@ def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None
     }
 
 
-def fidelity_document(found: Fidelity) -> Document:
+def fidelity_document(fidelity: Fidelity) -> Document:
     """Return the outcome, the traces, and the longest kernels that all have, for the terminal and machines."""
     return Document(
-        title=str(found.verdict),
-        opening=[*warned(found.doubts), trace_table(found), kernel_table(found)],
-        closing=[Lines(remarked(found.notes))],
-        data=fidelity_json(found),
+        title=str(fidelity.verdict),
+        opening=[*warned(fidelity.doubts), trace_table(fidelity), kernel_table(fidelity)],
+        closing=[Lines(remarked(fidelity.notes))],
+        data=fidelity_json(fidelity),
     )
 
 
-def fidelity_json(found: Fidelity) -> dict[str, Any]:
+def fidelity_json(fidelity: Fidelity) -> dict[str, Any]:
     """Return everything as JSON types."""
     return {
         "schema": SCHEMA,
-        "unprofiled_us": found.unprofiled_us,
+        "unprofiled_us": fidelity.unprofiled_us,
         "traces": [
             {
                 **asdict(trace.times),
@@ -202,19 +202,19 @@ def fidelity_json(found: Fidelity) -> dict[str, Any]:
                 "cpu_overhead": trace.cpu_overhead,
                 "agreement": None if trace.agreement is None else asdict(trace.agreement),
             }
-            for trace in found.traces
+            for trace in fidelity.traces
         ],
-        "best": found.best,
-        "basis": BASES[found.basis],
-        "statement": str(found.verdict),
-        "kernels": found.kernels.astype(object)
-        .where(found.kernels.notna(), None)
+        "best": fidelity.best,
+        "basis": BASES[fidelity.basis],
+        "statement": str(fidelity.verdict),
+        "kernels": fidelity.kernels.astype(object)
+        .where(fidelity.kernels.notna(), None)
         .to_dict("records"),
-        "notes": [*map(repr, (*found.doubts, *found.notes))],
+        "notes": [*map(repr, (*fidelity.doubts, *fidelity.notes))],
     }
 
 
-def trace_table(found: Fidelity) -> Table:
+def trace_table(fidelity: Fidelity) -> Table:
     """Return one row per trace; the one to believe in bold.
 
     End to end is first start to last end; kernels / unprofiled the sum of kernel times over the
@@ -222,7 +222,7 @@ def trace_table(found: Fidelity) -> Table:
     ratio is the median of the matched kernels against those of the trace to believe.
     """
     cells = []
-    for place, trace in enumerate(found.traces):
+    for place, trace in enumerate(fidelity.traces):
         times, agreement = trace.times, trace.agreement
         spans = (times.kernel_us, times.busy_us, times.gaps_us, times.end_to_end_us)
         texts = (
@@ -235,13 +235,13 @@ def trace_table(found: Fidelity) -> Table:
             NONE if agreement is None else f"{100 * agreement.matched_share:.1f} %",
             NONE if agreement is None or agreement.ratio is None else f"{agreement.ratio:.3f}",
         )
-        cells.append(Row(texts, "strong" if place == found.believed else ""))
+        cells.append(Row(texts, "strong" if place == fidelity.believed else ""))
     return Table(columns("trace", numbers=HEADS), cells, "traces")
 
 
-def kernel_table(found: Fidelity) -> Table:
+def kernel_table(fidelity: Fidelity) -> Table:
     """Return the kernels that take longest in the trace to believe, in the other traces against it."""
-    others = found.kernels[found.kernels["label"] != found.best]
+    others = fidelity.kernels[fidelity.kernels["label"] != fidelity.best]
     cells = cells_of(
         others.head(SHOWN),
         kernel=_short,

@@ -133,12 +133,12 @@ def projection_document(result: Result) -> Document:
         f"{counted(int(kernels['count'].sum()), 'activity', 'activities')}"
     )
     efficiency = ["name", "op_class", "op", "count", *SUMS, *result.rates.columns]
-    found = data(result) | {
+    machine = data(result) | {
         "unknown_work": unknown_json(kernels),
         "efficiency": records(kernels[efficiency]),
     }
     return answered(
-        title, lead, head, said, _sections(result, kernels), remarks, found, result.first
+        title, lead, head, said, _sections(result, kernels), remarks, machine, result.first
     )
 
 
@@ -165,15 +165,15 @@ def answer(result: Result) -> str:
 
 def profiled(projection: Projection) -> list[str]:
     """Say what the times are as profiled, and what was taken out, where the profiler was."""
-    told = projection.laws.unprofiled
-    if told is None:
+    unprofiled = projection.laws.unprofiled
+    if unprofiled is None:
         return []
-    reach = "" if not told.sigma else f" (± {share(told.sigma)}, 1 σ)"
+    reach = "" if not unprofiled.sigma else f" (± {share(unprofiled.sigma)}, 1 σ)"
     return [
-        f"as it would run without the profiler: {share(1 - told.kept)} of the CPU's work is taken "
-        f"for that of {told.profiler}{reach}",
+        f"as it would run without the profiler: {share(1 - unprofiled.kept)} of the CPU's work is taken "
+        f"for that of {unprofiled.profiler}{reach}",
         f"as profiled: {duration(projection.measured_us)} on {projection.host.name}, "
-        f"{duration(told.profiled_us)} on {target_of(projection)}",
+        f"{duration(unprofiled.profiled_us)} on {target_of(projection)}",
     ]
 
 
@@ -223,12 +223,12 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
         parts: list[Part] = [figures[name], table] if name in figures else [table]
         if name == "efficiency":
             every = [list(column) for column in zip(*_efficiency(kernels), strict=True)]
-            told = (
+            caption = (
                 "peak: hardware efficiency, FLOPS over the dense peak of the format used; "
                 "bandwidth: share of that of "
                 "the memory, of collectives that of the links"
             )
-            listing = Listing(table.columns, partial(list, every), "efficiency", told)
+            listing = Listing(table.columns, partial(list, every), "efficiency", caption)
             parts = [figures[name], listing, replace(table, medium="terminal")]
         if name == "sweep":
             yield Section("Another target", _sweeps(result, table), "sweep", "Sweep")
@@ -238,8 +238,8 @@ def _sections(result: Result, kernels: pd.DataFrame) -> Iterator[Section]:
             yield Section(heading, [slid, *parts], "grid", "Two figures")
         else:
             yield Section(heading, parts, link=_LINKS.get(name, ""))
-        if name == "classes" and len(own := kernels[kernels["unknown"]]):
-            listing = kernel_listing(own, "unknown-kernels", total)
+        if name == "classes" and len(unknown_kernels := kernels[kernels["unknown"]]):
+            listing = kernel_listing(unknown_kernels, "unknown-kernels", total)
             yield Section("Kernels whose work is unknown", [listing], "unknown", "Unknown work")
     if len(result.sent):
         yield sent_section(result.sent, result.pairs)
@@ -253,8 +253,8 @@ def _sweeps(result: Result, table: Table) -> list[Part]:
     assert result.sweeps is not None
     target = result.projection.target.name
     drawn: list[Part] = []
-    for place, (name, own) in enumerate(result.sweeps.groupby("figure", sort=False)):
-        drawn.append(_sliders(result, own.rename(columns={"value": name}), [str(name)]))
+    for place, (name, sweep) in enumerate(result.sweeps.groupby("figure", sort=False)):
+        drawn.append(_sliders(result, sweep.rename(columns={"value": name}), [str(name)]))
         caption = f"End-to-end time over {SWEEPABLE[str(name)]} of {target}"
         drawn.append(Figure(partial(lambda at: sweep_figures(result)[at], place), caption))
     changed = lines(str(change) for change in changes(result)).lines
@@ -363,10 +363,10 @@ def interval_json(unsure: Uncertainty) -> dict[str, Any]:
 
 
 def _unprofiled_json(projection: Projection) -> dict[str, Any] | None:
-    told = projection.laws.unprofiled
-    if told is None:
+    unprofiled = projection.laws.unprofiled
+    if unprofiled is None:
         return None
-    return asdict(told) | {"note": None if told.note is None else str(told.note)}
+    return asdict(unprofiled) | {"note": None if unprofiled.note is None else str(unprofiled.note)}
 
 
 def _advice(result: Result) -> Iterator[Sequence[str]]:
@@ -383,7 +383,7 @@ def _advice(result: Result) -> Iterator[Sequence[str]]:
             if bound and np.isfinite(roof):
                 bound = f"{bound} {share(roof, 0)}"
             bounds.append(bound or NONE)
-        known = np.isfinite(row["projected_best_us"])
+        finite = np.isfinite(row["projected_best_us"])
         yield (
             str(row["kernel"]),
             workload(row) if str(row["op"]) not in ("", UNKNOWN_OP) else "unknown",
@@ -392,11 +392,11 @@ def _advice(result: Result) -> Iterator[Sequence[str]]:
             bounds[0],
             duration(row["projected_us"]),
             bounds[1],
-            duration(row["projected_best_us"]) if known else NONE,
+            duration(row["projected_best_us"]) if finite else NONE,
             row["projected_basis"] or NONE,
-            f"{row['projected_times']:.2f}" if known else NONE,
-            duration(row["gain_us"]) if known else NONE,
-            duration(row["end_gain_us"]) if known else NONE,
+            f"{row['projected_times']:.2f}" if finite else NONE,
+            duration(row["gain_us"]) if finite else NONE,
+            duration(row["end_gain_us"]) if finite else NONE,
             duration(row["most_us"]) if np.isfinite(row["most_us"]) else NONE,
         )
 
@@ -418,7 +418,7 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     else:
         missed = durations[durations["measured"] < durations["launches"]]
     named = Column("kernel", "kernel", most=60), Column("operator or call", "kernel", most=60)
-    found: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
+    parts: list[tuple[str, str, Sequence[str | Column], Sequence[Sequence[str]]]] = [
         (
             "advice",
             "what to make faster: the calls that cost most, against the best known kernels",
@@ -622,17 +622,17 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
     ]
     made = {
         name: _table(title, heads, rows, SHOWN if name in _LONG else None)
-        for name, title, heads, rows in found
+        for name, title, heads, rows in parts
         if rows
     }
     added, whole = float(result.classes["projected_us"].sum()), result.uncertainty.nominal_us
     if "energy" in made:
-        told = (
+        caption = (
             "power measured: share of the busy time whose class of kernels has a measured power; "
             "else it is "
             "a judged share of the board power"
         )
-        made["energy"] = replace(made["energy"], caption=told)
+        made["energy"] = replace(made["energy"], caption=caption)
     if "roofs" in made:
         made["roofs"] = replace(made["roofs"], medium="terminal")
     if "classes" in made and added > whole:
@@ -785,17 +785,17 @@ def _table(
     title: str, heads: Sequence[str | Column], rows: Sequence[Sequence[str]], shown: int | None
 ) -> Table:
     """Return a table; columns of which every cell begins with a letter hold words: the first may fold if it is long."""
-    found = []
+    columns_of = []
     for place, head in enumerate(heads):
         if isinstance(head, Column):
-            found.append(head)
+            columns_of.append(head)
             continue
         cells = [row[place] for row in rows]
         whole = place > 0 or max(map(len, cells)) <= _SHORT
         in_letters = all(cell[:1].isalpha() for cell in cells)
         kind: Kind = "number" if not in_letters else "name" if whole else "words"
-        found.append(Column(head, kind))
-    return Table(found, [Row(tuple(row)) for row in rows], title, shown=shown)
+        columns_of.append(Column(head, kind))
+    return Table(columns_of, [Row(tuple(row)) for row in rows], title, shown=shown)
 
 
 SUMS: Final = ("measured_us", "projected_us", "critical_us")
@@ -821,17 +821,17 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
     code = rows.groupby(keys, dropna=False, observed=True, sort=False).ngroup()
     by = rows.groupby(code)
     first = rows.assign(code=code).drop_duplicates("code").set_index("code")
-    found = first[[*dict.fromkeys([*keys, "op_class", WHY, "source", "unknown"])]].assign(
+    table = first[[*dict.fromkeys([*keys, "op_class", WHY, "source", "unknown"])]].assign(
         count=by["repeats"].sum().round().astype("int64"), sigma=by["sigma"].max()
     )
-    found[list(SUMS)] = by[list(SUMS)].sum()
+    table[list(SUMS)] = by[list(SUMS)].sum()
     for name, rate in rates.items():
         weight = rows["measured_us" if str(name).startswith(HOST) else "projected_us"].where(
             rate.notna(), 0.0
         )
         total = weight.groupby(code).sum()
-        found[str(name)] = (rate.fillna(0.0) * weight).groupby(code).sum() / total.where(total > 0)
-    return found.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
+        table[str(name)] = (rate.fillna(0.0) * weight).groupby(code).sum() / total.where(total > 0)
+    return table.sort_values("projected_us", ascending=False, kind="stable", ignore_index=True)
 
 
 def _by_name(kernels: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -955,8 +955,8 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
         .astype(str)
         .to_numpy()[graph.rows]
     )
-    own = operators[launched] != ""
-    names[graph.call[launched[own]]] = operators[launched[own]]
+    named = operators[launched] != ""
+    names[graph.call[launched[named]]] = operators[launched[named]]
     ends = projection.times.call_ns(graph)[0] + graph.calls.duration_ns * projection.cpu
     order = np.argsort(ends, kind="stable")
     edges = ends[order]
@@ -974,13 +974,13 @@ def cpu_operations(projection: Projection) -> pd.DataFrame:
             continue
         until = np.minimum(edges[inside], end)
         until[-1] = end
-        own_ns = np.diff(until, prepend=begin) * length / (end - begin)
-        pieces.append(pd.DataFrame({"name": names[calls], "path_us": own_ns / 1e3}))
-    found = (
+        lasted_ns = np.diff(until, prepend=begin) * length / (end - begin)
+        pieces.append(pd.DataFrame({"name": names[calls], "path_us": lasted_ns / 1e3}))
+    on_path = (
         pd.concat(pieces).groupby("name")["path_us"].agg(count="size", path_us="sum").reset_index()
     )
     length_us = float(path["length_ns"].sum()) / 1e3
-    return found.assign(share=found["path_us"] / length_us).sort_values(
+    return on_path.assign(share=on_path["path_us"] / length_us).sort_values(
         "path_us", ascending=False, kind="stable", ignore_index=True
     )
 
@@ -990,11 +990,11 @@ BOUNDS = {"": "unknown"}
 
 def unknown(kernels: pd.DataFrame) -> list[str]:
     """Say how much of the projected time is of kernels whose work is not known; nothing where there is none."""
-    own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
-    if own.empty or not total:
+    guessed, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
+    if guessed.empty or not total:
         return []
-    part = share(float(own["projected_us"].sum()) / total)
-    count = counted(int(own["count"].sum()), "kernel")
+    part = share(float(guessed["projected_us"].sum()) / total)
+    count = counted(int(guessed["count"].sum()), "kernel")
     return [
         f"{part} of the projected time of activities is of {count} whose work is not known: a law "
         "has only their time"
@@ -1003,14 +1003,14 @@ def unknown(kernels: pd.DataFrame) -> list[str]:
 
 def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
     """Return the same as JSON types, with the kernels by name."""
-    own, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
+    guessed, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
     by = (
-        own.groupby("name", sort=False, observed=True)[["count", "measured_us", "projected_us"]]
+        guessed.groupby("name", sort=False, observed=True)[["count", "measured_us", "projected_us"]]
         .sum()
         .reset_index()
     )
     if total:
-        part = float(own["projected_us"].sum()) / total
+        part = float(guessed["projected_us"].sum()) / total
     else:
         part = 0.0
     return {"share": part, "kernels": records(by)}
@@ -1158,13 +1158,13 @@ def _findings(job: Job) -> list[str]:
     before = float(split["measured_waiting_us"].sum()) / float(split["measured_total_us"].sum())
     latest = split.sort_values("late_us", ascending=False, kind="stable").iloc[0]
     target = job.projections[0].target.name
-    found = [
+    sentences = [
         f"the ranks wait for peers in {share(waiting / total, 0)} of their time on {target} "
         f"({share(before, 0)} as "
         "measured): no faster network shortens that"
     ]
     if latest["late_us"] > 0:
-        found.append(
+        sentences.append(
             f"rank {int(latest['rank'])} comes last to {int(latest['last'])} of "
             f"{len(job.meetings)} collectives, "
             f"{duration(latest['late_us'])} after the one before it in total"
@@ -1173,21 +1173,21 @@ def _findings(job: Job) -> list[str]:
     if work.mean() > 0:
         over = float(work.max() / work.mean()) - 1.0
         longest = split["rank"].iloc[int(work.argmax())]
-        found.append(
+        sentences.append(
             f"rank {longest} computes longest, {100 * over:.1f} % above the mean of the ranks, as "
             "measured"
         )
-    return found
+    return sentences
 
 
 def _notes(job: Job) -> list[str]:
     error_us = job.matched.clock_error_ns / 1e3
-    found = [
+    sentences = [
         f"the traces' clocks are aligned by the ends of common collectives, within {error_us:.3g} "
         "µs"
     ]
     if job.matched.unmatched:
-        found.append(
+        sentences.append(
             f"{job.matched.unmatched} collectives are in some of the traces only, or between two "
             "ranks: no waiting is "
             "computed for them"
@@ -1196,11 +1196,11 @@ def _notes(job: Job) -> list[str]:
         (len(str(one).split(" ")[-1].split(",")) for one in job.matched.members["group"]), default=0
     )
     if group > len(job.ranks):
-        found.append(
+        sentences.append(
             f"{len(job.ranks)} of {group} ranks were given: a collective is assumed to start with "
             "the last of those"
         )
-    return found
+    return sentences
 
 
 def _job_sections(job: Job, unsure: Uncertainty) -> Iterator[Section]:
@@ -1289,19 +1289,19 @@ def _job_sections(job: Job, unsure: Uncertainty) -> Iterator[Section]:
 def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
     """Return what traced ranks send, by collective and between pairs (`projection.job`)."""
     total = float(sent["sent_bytes"].sum())
-    known = (
+    counts = (
         sent[sent["sent_bytes"] > 0]
         .groupby(["collective", "group"], sort=False)["sent_bytes"]
         .sum()
     )
-    most = known.sort_values(ascending=False, kind="stable").reset_index().to_dict("records")
+    ranked = counts.sort_values(ascending=False, kind="stable").reset_index().to_dict("records")
     bars = [
         Bar(
             f"{row['collective']} {row['group']}".strip(),
             row["sent_bytes"] / total,
             data_size(row["sent_bytes"]),
         )
-        for row in most
+        for row in ranked
     ]
     heads = columns(
         "collective", "group", numbers=("ranks", "message", "count", "sent", "measured")
@@ -1329,12 +1329,12 @@ def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
         between = [
             (
                 str(rank),
-                data_size(float(own.sum())),
-                str(len(own)),
-                data_size(float(own.min())),
-                data_size(float(own.max())),
+                data_size(float(peers.sum())),
+                str(len(peers)),
+                data_size(float(peers.min())),
+                data_size(float(peers.max())),
             )
-            for rank, own in pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank")
+            for rank, peers in pairs.groupby(["rank", "peer"])["sent_bytes"].sum().groupby("rank")
         ]
         parts += [matrix, Table(heads, rows(between), "sent between pairs of ranks", caption)]
     return Section("What the ranks send", parts, "sent", "Volumes")

@@ -85,7 +85,7 @@ def tornado_figure(result: Result) -> go.Figure | None:
 
 def sweep_figures(result: Result) -> list[go.Figure]:
     """Draw every sweep of a projection, marked with what was measured on the host."""
-    found = []
+    figures = []
     host, target = result.projection.host, result.projection.target
     for name, frame in () if result.sweeps is None else result.sweeps.groupby("figure", sort=False):
         value = own_value(host, str(name)) if name in SWEPT else None
@@ -93,8 +93,8 @@ def sweep_figures(result: Result) -> list[go.Figure]:
             marks = [Mark(f"{host.name}, measured", value, result.projection.measured_us)]
         else:
             marks = []
-        found.append(sweep_figure(frame, target=target.name, marks=marks))
-    return found
+        figures.append(sweep_figure(frame, target=target.name, marks=marks))
+    return figures
 
 
 def grid_figure(result: Result) -> go.Figure:
@@ -136,20 +136,20 @@ def advice_figure(result: Result) -> go.Figure:
     figure = go.Figure()
     gpus = (result.projection.host, result.projection.target)
     for side, gpu, colour in zip(SIDES, gpus, (NEUTRAL, SELECTED), strict=True):
-        known = table[np.isfinite(table["intensity"]) & table[f"{side}_tflops"].gt(0)]
+        computed = table[np.isfinite(table["intensity"]) & table[f"{side}_tflops"].gt(0)]
         figure.add_scatter(
-            x=known["intensity"].tolist(),
-            y=known[f"{side}_tflops"].tolist(),
+            x=computed["intensity"].tolist(),
+            y=computed[f"{side}_tflops"].tolist(),
             mode="markers",
             name=f"{gpu.name}, {side}",
             marker={"color": colour, "size": 9},
-            text=[escape(shortened(str(name), 60)) for name in known["kernel"]],
+            text=[escape(shortened(str(name), 60)) for name in computed["kernel"]],
             hovertemplate="%{text}<br>%{x:.3~g} FLOP/B, %{y:.3~g} TFLOP/s<extra></extra>",
         )
-        if gpu.memory_bw_gbs is None or known.empty:
+        if gpu.memory_bw_gbs is None or computed.empty:
             continue
-        span = np.geomspace(known["intensity"].min() / 4, known["intensity"].max() * 4, 60)
-        for dtype in known["dtype_a"].astype(str).unique():
+        span = np.geomspace(computed["intensity"].min() / 4, computed["intensity"].max() * 4, 60)
+        for dtype in computed["dtype_a"].astype(str).unique():
             peak = gpu.peaks.get(dtype)
             if peak is None:
                 continue
@@ -215,9 +215,9 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
     ``marks`` are open diamonds. Raises ValueError: the frame of `projection.sweep.sweep` holds
     several sweeps.
     """
-    if (found := frame["figure"].unique().tolist()) != found[:1]:
-        raise ValueError(f"a figure shows one sweep, got {', '.join(found)}")
-    words = SWEEPABLE[found[0]]
+    if (figures := frame["figure"].unique().tolist()) != figures[:1]:
+        raise ValueError(f"a figure shows one sweep, got {', '.join(figures)}")
+    words = SWEEPABLE[figures[0]]
     figure = make_subplots(
         rows=2, cols=1, shared_xaxes=True, row_heights=[0.64, 0.36], vertical_spacing=0.05
     )
@@ -252,7 +252,7 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
 
 def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.Scatter]:
     """Return the curve, the target as it is, and the marks."""
-    own = frame[frame["current"]]
+    now = frame[frame["current"]]
     curve = go.Scatter(
         name="projected",
         x=frame["value"].tolist(),
@@ -263,8 +263,8 @@ def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.S
     )
     current = go.Scatter(
         name=f"{escape(target)} as it is",
-        x=own["value"].tolist(),
-        y=(own[END_TO_END] / 1e3).tolist(),
+        x=now["value"].tolist(),
+        y=(now[END_TO_END] / 1e3).tolist(),
         mode="markers",
         marker={"color": SELECTED, "size": 13},
     )
@@ -278,7 +278,7 @@ def _times(frame: pd.DataFrame, target: str, marks: Sequence[Mark]) -> list[go.S
         )
         for mark in marks
     ]
-    return [curve, *([current] if len(own) else []), *others]
+    return [curve, *([current] if len(now) else []), *others]
 
 
 def _shares(frame: pd.DataFrame) -> list[go.Scatter]:
@@ -341,7 +341,7 @@ def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
     labels = []
     for axis in (table.columns, table.index):
         labels.append([str(rank) for rank in axis])
-    most = float(np.nanmax(table.to_numpy())) / 1e6
+    brightest = float(np.nanmax(table.to_numpy())) / 1e6
     texts = []
     for row in table.to_numpy().tolist():
         texts.append([data_size(value) for value in row])
@@ -354,7 +354,7 @@ def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
             texttemplate="%{text}" if table.size <= 256 else "",
             colorscale="Cividis",
             zmin=0,
-            zmax=most,
+            zmax=brightest,
             hovertemplate="rank %{y} to %{x}: %{text}<extra></extra>",
             colorbar={"title": {"text": "MB"}},
         )

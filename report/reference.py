@@ -47,7 +47,7 @@ def gpus_document(
 
 def gpu_table(gpus: Iterable[GPU]) -> Table:
     """Return the list of GPUs, one row each: what it is, its peaks, bandwidths, year and the confidence in them."""
-    found = []
+    body = []
     for gpu in gpus:
         figures = (
             gpu.cus,
@@ -59,7 +59,7 @@ def gpu_table(gpus: Iterable[GPU]) -> Table:
         cells = (
             NONE if one is None else f"{one:.0f}" if one >= 100 else f"{one:.3g}" for one in figures
         )
-        found.append((gpu.name, gpu.arch, gpu.gfx, *cells, gpu.confidence or NONE))
+        body.append((gpu.name, gpu.arch, gpu.gfx, *cells, gpu.confidence or NONE))
     numbers = columns(numbers=("CUs", *_LIST_PEAKS, "mem", "link", "year"))
     heads = (
         Column("name", "name"),
@@ -68,7 +68,7 @@ def gpu_table(gpus: Iterable[GPU]) -> Table:
         *numbers,
         Column("cf", "name"),
     )
-    return Table(heads, rows(found), "GPUs", _LIST_CAPTION)
+    return Table(heads, rows(body), "GPUs", _LIST_CAPTION)
 
 
 def compare_table(first: GPU, *others: GPU) -> Table:
@@ -78,10 +78,10 @@ def compare_table(first: GPU, *others: GPU) -> Table:
     listed.
     """
     gpus = (first, *others)
-    found: list[tuple[str | Cell, ...]] = []
+    body: list[tuple[str | Cell, ...]] = []
     for key, label in _WORDS.items():
         texts = [getattr(gpu, key) or Cell(MISSING, "soft") for gpu in gpus]
-        found.append((label, "", *_interleave(texts, [""] * len(others))))
+        body.append((label, "", *_interleave(texts, [""] * len(others))))
     # what every GPU should publish, and rarer figures where one of these has them
     keys = [*_peak_keys(gpus), *FIGURES]
     for key in (
@@ -97,36 +97,36 @@ def compare_table(first: GPU, *others: GPU) -> Table:
             else Cell(f"× {value / values[0]:.3g}", "accent")
             for value in values[1:]
         ]
-        found.append(
+        body.append(
             (figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios))
         )
     heads = [first.name, *(head for gpu in others for head in (gpu.name, "ratio"))]
     title = " · ".join(gpu.name for gpu in gpus)
-    return Table(columns("figure", "unit", numbers=heads), rows(found), title, "Peaks are dense.")
+    return Table(columns("figure", "unit", numbers=heads), rows(body), title, "Peaks are dense.")
 
 
 def provenance_table(gpus: Iterable[GPU]) -> Table:
     """Return where the figures come from, GPU by GPU: confidence, caveats, and each source with its address."""
-    found = []
+    body = []
     for gpu in gpus:
         sources = "\n".join(_source_line(source) for source in gpu.sources)
-        found.append(Row((gpu.name, gpu.confidence, gpu.note, sources), ends=True))
+        body.append(Row((gpu.name, gpu.confidence, gpu.note, sources), ends=True))
     return Table(
         columns("GPU", "confidence", prose=("note", "sources")),
-        found,
+        body,
         "Where the figures come from",
     )
 
 
 def ceilings_table(gpus: Iterable[GPU]) -> Table:
     """Return what others have measured on the given GPUs, as a share of the published peak."""
-    found: list[tuple[str | Cell, ...]] = []
+    body: list[tuple[str | Cell, ...]] = []
     for gpu in gpus:
         for row in measured(gpu.name) if gpu in all_gpus() else ():
             part = row.share(gpu)
             of_peak = "" if part is None else share(part, 0)
             words = (row.method, row.conditions, row.source, row.confidence)
-            found.append((gpu.name, row.metric, _number(row.value), row.unit, of_peak, *words))
+            body.append((gpu.name, row.metric, _number(row.value), row.unit, of_peak, *words))
     numbers = {"value", "of peak"}
     heads = (
         "GPU",
@@ -140,7 +140,7 @@ def ceilings_table(gpus: Iterable[GPU]) -> Table:
         "confidence",
     )
     kinds = tuple(Column(head, "number" if head in numbers else "words") for head in heads)
-    return Table(kinds, rows(found), "Measured by others")
+    return Table(kinds, rows(body), "Measured by others")
 
 
 def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
@@ -207,9 +207,9 @@ def _source_key(source: str) -> str:
 
 def _source_line(source: str) -> str:
     """Return a source of a GPU with its title and address, as it stands where it is the user's own."""
-    known = sources().get(_source_key(source))
-    if known:
-        return f"{source} — {known.title}, {known.url} (read: {known.read})"
+    entry = sources().get(_source_key(source))
+    if entry:
+        return f"{source} — {entry.title}, {entry.url} (read: {entry.read})"
     return source
 
 
@@ -218,30 +218,33 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
     if op:
         of_each = {op: table}
     else:
-        of_each = {str(key): own.droplevel("op") for key, own in table.groupby("op", sort=False)}
+        of_each = {
+            str(key): columns_of.droplevel("op")
+            for key, columns_of in table.groupby("op", sort=False)
+        }
     data = {
         "schema": SCHEMA,
         "operators": [
             {
                 "op": name,
                 "also": _names(name),
-                "columns": own.astype(object)
-                .where(own.notna(), None)
+                "columns": columns_of.astype(object)
+                .where(columns_of.notna(), None)
                 .reset_index()
                 .to_dict("records"),
             }
-            for name, own in of_each.items()
+            for name, columns_of in of_each.items()
         ],
     }
     if op is None:
-        found = []
+        body = []
         for (
             name,
-            own,
+            columns_of,
         ) in (
             of_each.items()
         ):  # the dimensions it needs with an example, those it may have, its other names
-            dims = own.loc[list(OPS[name].dims)]
+            dims = columns_of.loc[list(OPS[name].dims)]
             needed = [
                 f"{column}={value}" for column, value in dims["example"][dims["required"]].items()
             ]
@@ -251,7 +254,7 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
                 for column, value in defaults
             ]
             public = [word for word in _names(name) if not word.startswith("_")]
-            found.append((name, " ".join(needed), " ".join(may), " ".join(public)))
+            body.append((name, " ".join(needed), " ".join(may), " ".join(public)))
         heads = (Column("op", "name"), *columns("needs, for example", "may have", "also called"))
         common = [
             "Every row also needs device, op, dtype_a (not a collective or kernel) and "
@@ -261,7 +264,7 @@ def schema_document(table: pd.DataFrame, op: str | None) -> Document:
             "them to fill in.",
         ]
         parts = [
-            Table(heads, rows(found), "operators and their dimensions"),
+            Table(heads, rows(body), "operators and their dimensions"),
             lines(common, tone="soft"),
         ]
         return Document(sections=[Section("operators", parts)], data=data)

@@ -57,10 +57,10 @@ class Result:
             cls.saved_as = (f"{stem}.json", f"{stem}.html")
 
     @classmethod
-    def from_fields(cls, found: Any) -> Self:
+    def from_fields(cls, other: Any) -> Self:
         """Return a dataclass of a lower room, of which this is the kind that readers see, as a result."""
         return cls(
-            **{field.name: getattr(found, field.name) for field in fields(found) if field.init}
+            **{field.name: getattr(other, field.name) for field in fields(other) if field.init}
         )
 
     @property

@@ -142,28 +142,28 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
                 pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema
             ]
             # Columns are those of the file's own schema, whatever pandas wrote beside it of an index.
-            found = table.cast(pa.schema(fields)).to_pandas()
+            predictions = table.cast(pa.schema(fields)).to_pandas()
             if (
-                not np.isfinite(found[["observed", "predicted", "ape"]]).all(axis=None)
-                or (found["observed"] <= 0).any()
+                not np.isfinite(predictions[["observed", "predicted", "ape"]]).all(axis=None)
+                or (predictions["observed"] <= 0).any()
             ):
                 raise ValueError(
                     "observed and predicted values must be finite, and observed ones positive"
                 )
-            if not found["row"].between(0, metrics["data"]["n"] - 1).all():
+            if not predictions["row"].between(0, metrics["data"]["n"] - 1).all():
                 raise ValueError(f"its rows are not those of {METRICS}")
-            if found.duplicated(["scheme", "model", "row"]).any():
+            if predictions.duplicated(["scheme", "model", "row"]).any():
                 raise ValueError("a model predicts a row twice")
             names = set()
             for cv in metrics["cv"]:
                 for row in (cv.get("baselines") or []) + cv["models"]:
                     names.add(str(row["name"]))
             if (
-                metrics["model"]["name"] not in (models := set(found["model"]))
+                metrics["model"]["name"] not in (models := set(predictions["model"]))
                 or not models <= names
             ):
                 raise ValueError(f"its models are not those of {METRICS}")
-            return metrics, found
+            return metrics, predictions
     except (OSError, ValueError, TypeError, KeyError, DataError, pa.ArrowException) as error:
         why = " ".join(str(error).split())[:200]
         raise ArtifactError(
@@ -204,9 +204,11 @@ def check_run_folder(folder: Path) -> None:
                     raise ArtifactError(
                         f"{folder} {what}: choose another folder, or give overwrite=True"
                     ) from error
-            known = {*PARTS, sealing.SIGNATURE}
+            expected = {*PARTS, sealing.SIGNATURE}
             if others := sorted(
-                one.name for one in folder.iterdir() if one.name not in known and one.name[0] != "."
+                one.name
+                for one in folder.iterdir()
+                if one.name not in expected and one.name[0] != "."
             ):
                 raise ArtifactError(
                     f"{folder} holds what is not of the run ({few(others)}): move it elsewhere "
@@ -282,10 +284,10 @@ def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
 
 def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the baseline to compare with: FLOPS scaling, else the first without fitting, else the first."""
-    known = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
-    named = [row for row in known if row["name"] == ANALYTIC]
-    analytic = [row for row in known if row.get("space") == "no fitting"]
-    return next(iter([*named, *analytic, *known]), None)
+    scored = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
+    named = [row for row in scored if row["name"] == ANALYTIC]
+    analytic = [row for row in scored if row.get("space") == "no fitting"]
+    return next(iter([*named, *analytic, *scored]), None)
 
 
 def beside(rows: pd.DataFrame, predictions: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
@@ -293,20 +295,22 @@ def beside(rows: pd.DataFrame, predictions: pd.DataFrame, names: Iterable[str]) 
 
     They are among the `predictions` of the same scheme.
     """
-    found = rows
+    joined = rows
     for name in names if len(rows) else ():
-        own = predictions[
+        predicted = predictions[
             (predictions["scheme"] == rows["scheme"].iloc[0]) & (predictions["model"] == name)
         ]
-        if len(own):
-            found = found.assign(**{name: rows["row"].map(own.set_index("row")["predicted"])})
-    return found
+        if len(predicted):
+            joined = joined.assign(
+                **{name: rows["row"].map(predicted.set_index("row")["predicted"])}
+            )
+    return joined
 
 
 def simplest(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the best simple rule: the baseline of the smallest E_out; None where none has one."""
-    known = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
-    return min(known, key=_error, default=None)
+    scored = [row for row in cv.get("baselines") or [] if row.get("e_out") is not None]
+    return min(scored, key=_error, default=None)
 
 
 def _error(row: Mapping[str, Any]) -> float:

@@ -270,18 +270,18 @@ class Metrics(Struct):
 
 def check_metrics(content: Any) -> None:
     """Raise msgspec's ValidationError, which names the place, where content is not as above; so of repeated schemes."""
-    found = msgspec.convert(content, Metrics)
-    names = [cv.scheme for cv in found.cv]
+    metrics = msgspec.convert(content, Metrics)
+    names = [cv.scheme for cv in metrics.cv]
     if len(set(names)) < len(names):
         raise msgspec.ValidationError("two entries of one scheme - at `$.cv`")
-    for cv in found.cv:
+    for cv in metrics.cv:
         if cv.selected and cv.selected.name not in {
             row.name for row in (*cv.baselines, *cv.models)
         }:
             raise msgspec.ValidationError(
                 "the model that was selected is not in the table - at `$.cv`"
             )
-    if not any(cv.scheme == found.model.scheme and cv.selected for cv in found.cv):
+    if not any(cv.scheme == metrics.model.scheme and cv.selected for cv in metrics.cv):
         raise msgspec.ValidationError(
             "no model was selected under the scheme of the saved one - at `$.model`"
         )

@@ -88,10 +88,12 @@ def predictions_document(result: SizePredictions) -> Document:
         "Performance per unit of size, against that of the smallest size fitted; flat at 1 is "
         "linear scaling",
     )
-    known = lines((text for one in result.benchmarks for text in description(one)), "answer").lines
-    told = [
+    described = lines(
+        (text for one in result.benchmarks for text in description(one)), "answer"
+    ).lines
+    parts = [
         prediction_table(result),
-        Lines(known, "answer", medium="terminal"),
+        Lines(described, "answer", medium="terminal"),
         *_benchmarks(result),
     ]
     return Document(
@@ -106,7 +108,7 @@ def predictions_document(result: SizePredictions) -> Document:
                 "Curves",
             ),
             Section("Errors of the laws", [_errors(result)], "laws", "Laws"),
-            Section("Benchmark by benchmark", told, "benchmarks", "Benchmarks"),
+            Section("Benchmark by benchmark", parts, "benchmarks", "Benchmarks"),
             Section("Remarks", [Lines(remarked(remarks(result)), "list")]),
         ],
         closing=[summary_table(summarise(result), result.level)],
@@ -116,14 +118,16 @@ def predictions_document(result: SizePredictions) -> Document:
 
 def _headlines(result: SizePredictions, lead: str) -> Iterator[Headline]:
     """Yield the leading law's errors beside the best simple one's; what it predicts, where no target was measured."""
-    found = summarise(result)
-    for own in found:
-        if own.law == lead and own.benchmarks:
+    summaries = summarise(result)
+    for mine in summaries:
+        if mine.law == lead and mine.benchmarks:
             rival = simplest(
-                one for one in found if (one.scenario, one.target) == (own.scenario, own.target)
+                one
+                for one in summaries
+                if (one.scenario, one.target) == (mine.scenario, mine.target)
             )
-            yield headline(own, None if rival is own else rival)
-    for one in result.benchmarks if not found else ():
+            yield headline(mine, None if rival is mine else rival)
+    for one in result.benchmarks if not summaries else ():
         for law in (law for law in one.laws if law.law == lead and not law.failed):
             predicted, lower, upper = law.at(result.targets[-1])
             about = f"{one.curve.name}, size {result.targets[-1]:g}"
@@ -131,30 +135,32 @@ def _headlines(result: SizePredictions, lead: str) -> Iterator[Headline]:
             yield Headline(about, _figure(predicted), beneath=f"{beneath}; {one.scaling}")
 
 
-def simplest(found: Iterable[LawSummary]) -> LawSummary | None:
+def simplest(summaries: Iterable[LawSummary]) -> LawSummary | None:
     """Return the law with the least average error among those that are no scale models."""
-    simple = [one for one in found if one.benchmarks and not one.law.startswith("scale model")]
+    simple = [one for one in summaries if one.benchmarks and not one.law.startswith("scale model")]
     return min(simple, key=lambda one: one.average, default=None)
 
 
-def headline(own: LawSummary, rival: LawSummary | None, beneath: str = "") -> Headline:
+def headline(summary: LawSummary, rival: LawSummary | None, beneath: str = "") -> Headline:
     """Return a law's error at one size as the answer of a page, beside the best simple law's."""
     about = (
-        f"{own.scenario}, size {own.target:g}: mean error over "
-        f"{counted(own.benchmarks, 'benchmark')}"
+        f"{summary.scenario}, size {summary.target:g}: mean error over "
+        f"{counted(summary.benchmarks, 'benchmark')}"
     )
     if rival is None:
-        told = ""
+        second = ""
     else:
-        told = f"{rival.law}: {percent(rival.average)}"
-    most = f"At most {percent(own.maximum)}" + (
+        second = f"{rival.law}: {percent(rival.average)}"
+    largest = f"At most {percent(summary.maximum)}" + (
         "" if rival is None else f" ({rival.law}: {percent(rival.maximum)})"
     )
-    if np.isfinite(own.coverage):
-        held = f"; {share(own.coverage, 0)} lie in their intervals"
+    if np.isfinite(summary.coverage):
+        held = f"; {share(summary.coverage, 0)} lie in their intervals"
     else:
         held = ""
-    return Headline(about, f"{own.law}: {percent(own.average)}", told, f"{most}{held}.{beneath}")
+    return Headline(
+        about, f"{summary.law}: {percent(summary.average)}", second, f"{largest}{held}.{beneath}"
+    )
 
 
 def prediction_table(result: SizePredictions) -> Table:
@@ -171,19 +177,19 @@ def prediction_table(result: SizePredictions) -> Table:
         for target in result.targets
         for head in (f"at {target:g}", level, *(["error"] if compared else []))
     ]
-    found: list[Row] = []
+    body: list[Row] = []
     for one in result.benchmarks:
         measured = [one.curve.measured_at(target) for target in result.targets]
-        known = [
+        facts = [
             cell
             for value in measured
             for cell in (_figure(value), "measured" if value else "", "")[: 2 + compared]
         ]
-        found.append(Row((one.curve.name, *(Cell(text, "strong") for text in known)), title=True))
+        body.append(Row((one.curve.name, *(Cell(text, "strong") for text in facts)), title=True))
         for law in one.laws:
             cells: list[str | Cell] = []
             for target, value in zip(result.targets, measured, strict=True):
-                told: tuple[str | Cell, ...] = Cell("no fit", "error"), "", ""
+                fitted: tuple[str | Cell, ...] = Cell("no fit", "error"), "", ""
                 if not law.failed:
                     predicted, lower, upper = law.at(target)
                     if value is None:
@@ -192,25 +198,25 @@ def prediction_table(result: SizePredictions) -> Table:
                         error = error_percent(predicted, value)
                     tone: Tone = "good" if error < GOOD else "error" if error > POOR else ""
                     missed = Cell(formatted(error, "{:.1f}"), tone)
-                    told = (
+                    fitted = (
                         _figure(predicted),
                         _interval(lower, upper),
                         "" if value is None else missed,
                     )
-                cells += told[: 2 + compared]
-            found.append(Row((f"  {law.law}", *cells), ends=law is one.laws[-1]))
+                cells += fitted[: 2 + compared]
+            body.append(Row((f"  {law.law}", *cells), ends=law is one.laws[-1]))
     every = (Column("benchmark / law", "name"), *(Column(head, "number") for head in heads))
-    return Table(every, found, title, medium="terminal")
+    return Table(every, body, title, medium="terminal")
 
 
 def summary_table(
-    found: Sequence[LawSummary], level: float, title: str = "Errors over the benchmarks, %"
+    summaries: Sequence[LawSummary], level: float, title: str = "Errors over the benchmarks, %"
 ) -> Table:
     """Return how the laws did over the benchmarks, one row per law and target; the best average stands out."""
     numbers = ["at", "benchmarks", "average", "max", f"in {100 * level:g} % interval"]
     ranked: list[Row] = []
-    for scenario, target in dict.fromkeys((one.scenario, one.target) for one in found):
-        group = [one for one in found if (one.scenario, one.target) == (scenario, target)]
+    for scenario, target in dict.fromkeys((one.scenario, one.target) for one in summaries):
+        group = [one for one in summaries if (one.scenario, one.target) == (scenario, target)]
         best = min((one.average for one in group if one.benchmarks), default=np.nan)
         for one in group:
             cells = (scenario, one.law, f"{target:g}", *summary_figures(one))
@@ -228,11 +234,11 @@ def summary_figures(one: LawSummary) -> tuple[str, str, str, str]:
 
 def _errors(result: SizePredictions) -> Table | Lines:
     """Return the errors of the laws for a page, or why there are none."""
-    if not (found := summarise(result)):
+    if not (summaries := summarise(result)):
         nothing = "No target was measured, so there are no errors to show."
         return lines([nothing], medium="page")
     heads = ("at", "benchmarks", "average, %", "max, %", "in interval")
-    cells = [(one.scenario, one.law, f"{one.target:g}", *summary_figures(one)) for one in found]
+    cells = [(one.scenario, one.law, f"{one.target:g}", *summary_figures(one)) for one in summaries]
     return Table(columns("scenario", "law", numbers=heads), rows(cells), medium="page")
 
 
@@ -342,12 +348,12 @@ def _missing(one: BenchmarkPrediction, result: SizePredictions) -> Iterator[str]
 
 def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
     """Return, per scenario and target, how many times faster the scale models are simulated: mean, least and most."""
-    found = []
+    speedups = []
     for scenario in dict.fromkeys(one.curve.scenario for one in result.benchmarks):
         for target in result.targets:
-            own = [one.costs for one in result.benchmarks if one.curve.scenario == scenario]
+            costs_of = [one.costs for one in result.benchmarks if one.curve.scenario == scenario]
             costs = []
-            for of_one in own:
+            for of_one in costs_of:
                 for cost in of_one:
                     if cost.target == target:
                         costs.append(cost)
@@ -357,11 +363,11 @@ def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
                     sum(getattr(cost, name) for cost in costs)
                     for name in ("together_s", "target_s")
                 )
-                known = {"scenario": scenario, "target": target, "benchmarks": len(costs)}
-                found.append(
-                    {**known, "together_s": together, "target_s": whole, **mean_least_most(times)}
+                setting = {"scenario": scenario, "target": target, "benchmarks": len(costs)}
+                speedups.append(
+                    {**setting, "together_s": together, "target_s": whole, **mean_least_most(times)}
                 )
-    return found
+    return speedups
 
 
 def predictions_json(result: SizePredictions) -> dict[str, Any]:
@@ -676,7 +682,7 @@ def devices_document(result: DeviceScaling) -> Document:
     verdicts = lines(
         (line for verdict in result.verdicts for line in verdict_lines(verdict)), "answer"
     )
-    told = Lines(remarked((*result.limits, *result.notes)), "list")
+    remarks = Lines(remarked((*result.limits, *result.notes)), "list")
     return Document(
         title="Performance over size, measured",
         lead=f"{names}; {len(measured.rows)} problems measured on all",
@@ -691,7 +697,7 @@ def devices_document(result: DeviceScaling) -> Document:
             Section(
                 "Is time inversely proportional to size?", [verdicts], "linear", "Linear scaling"
             ),
-            Section("What these data cannot show, and remarks", [told], "remarks", "Remarks"),
+            Section("What these data cannot show, and remarks", [remarks], "remarks", "Remarks"),
         ],
         data=devices_json(result),
     )
@@ -872,13 +878,13 @@ _PREDICTED: Final = {
 """Scenario -> sizes fitted to and size predicted of the panels by benchmark."""
 
 
-def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
+def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Document:
     """Return the published results reproduced (`scaling.trials.reproduction`), and `published_trials` of every law."""
-    explained = found.assign(explanation=found["explanation"].map(EXPLANATIONS))
+    explained = published.assign(explanation=published["explanation"].map(EXPLANATIONS))
     speedups = simulation_speedups()
     tables = {"published": explained, "trials": trials, "simulation_speedups": speedups}
-    if len(found):
-        printed = found[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False)
+    if len(published):
+        printed = published[["scenario", "target", "fit"]].drop_duplicates().itertuples(index=False)
     else:
         printed = []
     errors = [
@@ -893,14 +899,15 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
         laws = summaries(trials[(trials["scenario"] == scenario) & (trials["target"] == target)])
         learned = [law for law in laws if law.law == LearnedScaleModel.name]
         heads += [
-            headline(own, simplest(laws), f" Fitted to sizes {_sizes(fit)}.") for own in learned
+            headline(curves_of, simplest(laws), f" Fitted to sizes {_sizes(fit)}.")
+            for curves_of in learned
         ]
     curves = {}
     for name in _PREDICTED:
         curves[(name)] = [one for one in published_curves() if one.scenario == name]
     classes = []
-    for own in curves.values():
-        for one in own:
+    for curves_of in curves.values():
+        for one in curves_of:
             classes.append((one.scenario, one.benchmark, str(classify(one))))
     over_size = [
         Figure(
@@ -933,7 +940,7 @@ def published_document(found: pd.DataFrame, trials: pd.DataFrame) -> Document:
         sections=[
             Section(
                 "Errors beside the published ones",
-                [published_table(found)],
+                [published_table(published)],
                 "published",
                 "Published",
             ),
@@ -964,8 +971,12 @@ def error_figure(scenario: str, target: float, fit: Sequence[float]) -> go.Figur
     """Draw the error of every benchmark by each of the paper's predictors, side by side."""
     errors, figure = benchmark_errors(scenario, target, fit), go.Figure()
     for name, colour in zip((*PREDICTORS.values(), EQUATIONS), (*_COLOURS, NEUTRAL), strict=False):
-        own = [*errors[name], errors[name].mean()]
-        bars = {"x": [*map(escape, errors.index), "average"], "y": own, "marker": {"color": colour}}
+        bars_of = [*errors[name], errors[name].mean()]
+        bars = {
+            "x": [*map(escape, errors.index), "average"],
+            "y": bars_of,
+            "marker": {"color": colour},
+        }
         figure.add_trace(
             go.Bar(name=name, hovertemplate=f"%{{x}}: %{{y:.1f}} %<extra>{name}</extra>", **bars)
         )
@@ -978,8 +989,8 @@ def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
     figure = make_subplots(
         rows=1, cols=len(curves), subplot_titles=list(curves), horizontal_spacing=0.06
     )
-    for place, own in enumerate(curves.values(), 1):
-        for index, one in enumerate(own):
+    for place, curves_of in enumerate(curves.values(), 1):
+        for index, one in enumerate(curves_of):
             per_unit = one.performance / one.sizes * one.sizes[0] / one.performance[0]
             y, line = (
                 one.mpki if misses else per_unit,
@@ -991,7 +1002,11 @@ def size_figure(curves: dict[str, list[Curve]], *, misses: bool) -> go.Figure:
             )
             figure.add_trace(trace.update(mode="lines+markers", showlegend=False), row=1, col=place)
         figure.update_xaxes(
-            type="log", tickvals=own[0].sizes, title_text=f"{own[0].unit}s", row=1, col=place
+            type="log",
+            tickvals=curves_of[0].sizes,
+            title_text=f"{curves_of[0].unit}s",
+            row=1,
+            col=place,
         )
     figure.update_yaxes(type="log" if misses else "linear")
     return panels(figure, 400)
@@ -1004,30 +1019,34 @@ def _panels(scenario: str) -> go.Figure:
     return prediction_figure(result, PREDICTORS["scale model"])
 
 
-def speedup_figure(found: pd.DataFrame) -> go.Figure:
+def speedup_figure(speedups: pd.DataFrame) -> go.Figure:
     """Draw how many times faster the two scale models are simulated than each target, with the printed figures."""
-    names = [f"{row['scenario']} {row['target']:g}" for row in found.to_dict("records")]
+    names = [f"{row['scenario']} {row['target']:g}" for row in speedups.to_dict("records")]
     reach = {
         "type": "data",
-        "array": found["most"] - found["mean"],
-        "arrayminus": found["mean"] - found["least"],
+        "array": speedups["most"] - speedups["mean"],
+        "arrayminus": speedups["mean"] - speedups["least"],
     }
-    bars = {"x": names, "y": found["mean"], "error_y": reach, "marker_color": SELECTED}
+    bars = {"x": names, "y": speedups["mean"], "error_y": reach, "marker_color": SELECTED}
     figure = go.Figure(go.Bar(name="mean, least to most", **bars))
     marks = {"color": BASELINE, "symbol": "line-ew-open", "size": 26, "line": {"width": 3}}
     figure.add_trace(
         go.Scatter(
-            name="published mean", x=names, y=found["published_mean"], mode="markers", marker=marks
+            name="published mean",
+            x=names,
+            y=speedups["published_mean"],
+            mode="markers",
+            marker=marks,
         )
     )
     figure.update_yaxes(title_text="times faster")
     return panels(figure, 360)
 
 
-def _speedup_table(found: pd.DataFrame) -> Table:
+def _speedup_table(speedups: pd.DataFrame) -> Table:
     """Return how much less simulation the scale models take, the published figures beside."""
     times = dict.fromkeys(("mean", "published_mean", "least", "most", "published_most"), _percent)
-    cells = cells_of(found, scenario=str, target="{:g}".format, **times)
+    cells = cells_of(speedups, scenario=str, target="{:g}".format, **times)
     heads = columns(
         "scenario", numbers=["at", "average", "published", "least", "most", "published"]
     )
@@ -1038,12 +1057,16 @@ def _speedup_table(found: pd.DataFrame) -> Table:
     )
 
 
-def published_table(found: pd.DataFrame) -> Table:
+def published_table(published: pd.DataFrame) -> Table:
     """Return the errors reproduced from the published data, each beside the published one, differences explained."""
-    codes = list(dict.fromkeys(code for code in found["explanation"] if code))
-    cells = found["scenario"].astype(str) + found["target"].astype(str) + found["fit"].astype(str)
+    codes = list(dict.fromkeys(code for code in published["explanation"] if code))
+    cells = (
+        published["scenario"].astype(str)
+        + published["target"].astype(str)
+        + published["fit"].astype(str)
+    )
     compared = []
-    for row, ends in zip(found.to_dict("records"), cells != cells.shift(-1), strict=True):
+    for row, ends in zip(published.to_dict("records"), cells != cells.shift(-1), strict=True):
         why, scenario, predictor = row["explanation"], str(row["scenario"]), str(row["predictor"])
         tone: Tone = "warning" if why else ""
         both = [(row[name], row[f"published_{name}"]) for name in ("average", "max")]
@@ -1069,12 +1092,12 @@ def published_table(found: pd.DataFrame) -> Table:
     )
 
 
-def trial_table(found: pd.DataFrame) -> Table:
+def trial_table(trials: pd.DataFrame) -> Table:
     """Return the errors of every law where it has learned from the other benchmarks only, and how many it covers."""
     title = (
         "Every law on the same benchmarks, %; what is learned is learned from the other benchmarks"
     )
-    return summary_table(summaries(found), 0.9, title)
+    return summary_table(summaries(trials), 0.9, title)
 
 
 def summaries(trials: pd.DataFrame) -> list[LawSummary]:

@@ -42,7 +42,7 @@ from .document import (
     Tone,
     printable,
 )
-from .formats import clock, counted, told_apart
+from .formats import clock, counted, distinct
 from .spelling import as_options
 
 WIDTH: Final = 120  # columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many
@@ -205,7 +205,7 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
 
 def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, int]:
     """Return a table with as many rows as fit, three at least, and its lines; else None, and 0."""
-    most, least = min(len(table.rows), table.shown or len(table.rows)), min(3, len(table.rows))
+    most_rows, least = min(len(table.rows), table.shown or len(table.rows)), min(3, len(table.rows))
 
     def cut(count: int) -> tuple[Table, int]:
         if count == (table.shown or len(table.rows)):
@@ -214,12 +214,12 @@ def _fitting(table: Table, room: int, console: Console) -> tuple[Table | None, i
             made = replace(table, shown=count, rest=None)
         return made, _lines(Document(opening=[made]), console)
 
-    count = min(most, max(room, 3))  # a row takes a line at least
+    count = min(most_rows, max(room, 3))  # a row takes a line at least
     while 0 < least <= min(count, room):
         made, lines = cut(count)
         if lines <= room:
             return made, lines
-        if count == min(most, max(room, 3)) and (fewer := count - lines + room) >= least:
+        if count == min(most_rows, max(room, 3)) and (fewer := count - lines + room) >= least:
             made, needed = cut(fewer)  # where each row takes one line
             if needed == room:
                 return made, needed
@@ -383,7 +383,7 @@ class _Name:
         self._text, self._others = text, others
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        short = told_apart(self._text.plain, self._others, options.max_width)
+        short = distinct(self._text.plain, self._others, options.max_width)
         yield Text(short.replace("\n", " "), self._text.style, no_wrap=True)
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:

@@ -54,7 +54,7 @@ from .document import (
     rows,
 )
 from .figures import agreement_chart, inlier_chart
-from .formats import NONE, between, counted, figure, known, number, percent, share
+from .formats import NONE, between, counted, figure, is_known, number, percent, share
 from .run_folder import ANALYTIC, ordered, reference, simplest
 
 Metrics = Mapping[str, Any]
@@ -194,11 +194,11 @@ def training_document(
 def seal_document(run: str, manifest: Manifest, signer: str | None, *, signed: bool) -> Document:
     """Return what the seal of a run says that has just been checked: its files, its data, and who signed it."""
     if signer:
-        known = f"signed by {signer}"
+        signature = f"signed by {signer}"
     elif signed:
-        known = "signed, by whom was not asked"
+        signature = "signed, by whom was not asked"
     else:
-        known = "not signed"
+        signature = "not signed"
     cells = [(name, f"{entry.bytes:,}", entry.sha256) for name, entry in manifest.files.items()]
     return Document(
         title=run,
@@ -209,7 +209,7 @@ def seal_document(run: str, manifest: Manifest, signer: str | None, *, signed: b
                 [Table(columns("file", numbers=("bytes", "SHA-256")), rows(cells), "files")],
             )
         ],
-        closing=[lines([f"{counted(len(cells), 'file')} as sealed; {known}."])],
+        closing=[lines([f"{counted(len(cells), 'file')} as sealed; {signature}."])],
         data={**to_builtins(manifest), "signed": signed, "signer": signer},
     )
 
@@ -332,7 +332,7 @@ def counts(data: Metrics) -> list[tuple[str, str]]:
     """Return what the model was trained on, as (label, value)."""
     comparison = _comparison(data)
     paired = comparison.is_pair or comparison.is_from_hosts_to_many
-    found = [
+    numbers = [
         ("pairs of host and target" if paired else "workloads", data.get("n")),
         (_groups_counted(data), data.get("groups")),
         ("features available", data.get("features_available")),
@@ -346,7 +346,7 @@ def counts(data: Metrics) -> list[tuple[str, str]]:
         ),
         ("rows of kernels without an operator left out", data.get("without_operator")),
     ]
-    return [(label, f"{value:,}") for label, value in found if value is not None]
+    return [(label, f"{value:,}") for label, value in numbers if value is not None]
 
 
 def _groups_counted(data: Metrics) -> str:
@@ -370,7 +370,7 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
     """
     rules, families = {row["name"] for row in (reference(cv), simplest(cv)) if row}, set[str]()
     baselines, last = len(cv.get("baselines") or []), -1
-    some, found = list[tuple[Metrics, str]](), list[Row]()
+    some, body = list[tuple[Metrics, str]](), list[Row]()
     for place, (row, kind) in enumerate(ordered(cv)):
         name, failed = (
             row["name"],
@@ -390,9 +390,9 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
         mark, tone = _MARKS[kind]
         name = f"{mark} {row['name']}"
         if row.get("error"):
-            found.append(Row((name.strip(), Cell(f"failed: {row['error']}", "error"))))
+            body.append(Row((name.strip(), Cell(f"failed: {row['error']}", "error"))))
         elif row.get("left") and row.get("e_out") is None:
-            found.append(Row((name, Cell(str(Remark.from_dict(row["left"])), "soft")), tone))
+            body.append(Row((name, Cell(str(Remark.from_dict(row["left"])), "soft")), tone))
         else:
             ir, used = (
                 row.get("ir") or {},
@@ -404,17 +404,17 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
                     for key in ("e_out", "e_out_groups", "e_in", "median_ape", "max_ape")
                 ),
                 *(number(ir.get(threshold)) for threshold in ("5", "10", "20")),
-                "/".join(str(count) if known(count) else NONE for count in used),
+                "/".join(str(count) if is_known(count) else NONE for count in used),
                 row.get("space") or NONE,
                 number(row.get("fit_seconds")),
             )
-            found.append(Row((name, *cells), tone, ends=place == last))
+            body.append(Row((name, *cells), tone, ends=place == last))
     if len(some) < len(ordered(cv)):
         shown = "; best of each family"
     else:
         shown = ""
     title = f"{scheme(cv)}: errors and inlier ratios (IR) in %{shown}"
-    return Table(COLUMNS, found, title, caption, **where)
+    return Table(COLUMNS, body, title, caption, **where)
 
 
 def verdict(cv: Metrics) -> list[str]:
@@ -459,14 +459,14 @@ def verdict(cv: Metrics) -> list[str]:
         said.append(f"Not distinguishable from the best with these data: {few(ties)}.")
     if regular := cv.get("regular"):
         errors, table = regular["e_out"], [*(cv.get("baselines") or []), *(cv.get("models") or [])]
-        known = {row["name"]: row["e_out"] for row in table if row.get("e_out") is not None}
+        errors_before = {row["name"]: row["e_out"] for row in table if row.get("e_out") is not None}
         shown = dict.fromkeys(
             row["name"] for row in (chosen, baseline, reference(cv)) if row is not None
         )
         without = [
-            f"{name} {percent(errors[name])} (instead of {percent(known[name])})"
+            f"{name} {percent(errors[name])} (instead of {percent(errors_before[name])})"
             for name in shown
-            if name in known and errors.get(name) is not None
+            if name in errors_before and errors.get(name) is not None
         ]
         odd, every = regular["irregular"], regular["irregular"] + regular["rows"]
         which = f"the {odd:,} of {every:,} workloads that are spikes or whose repeats disagree"
@@ -491,11 +491,13 @@ def answer(cv: Metrics) -> str:
     else:
         others = ""
     if chosen["name"] == rule["name"]:
-        own = (
+        beaten = (
             f"which errs by {percent(rule.get('e_out'))}, and by {error} with the price of the "
             "choice"
         )
-        return f"No model is shown to be better than the simple rule {rule['name']}, {own}{others}."
+        return (
+            f"No model is shown to be better than the simple rule {rule['name']}, {beaten}{others}."
+        )
     against = f"the best simple rule, {rule['name']}, by {percent(rule['e_out'])}"
     if chosen["e_out"]:
         ratio = rule["e_out"] / chosen["e_out"]
@@ -696,10 +698,12 @@ def _trees(rows_of: Sequence[Metrics]) -> Table:
     return Table(heads, [Row(one) for one in cells], "a forest's error against its trees")
 
 
-def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:
+def _workloads(predictions: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listing:
     """List every workload as the figure draws them: what was measured and predicted, and where it was read."""
-    every, found = len(found), figures.thinned(found)
-    laws = [row["name"] for row in (reference(cv), simplest(cv)) if row and row["name"] in found]
+    every, predictions = len(predictions), figures.thinned(predictions)
+    laws = [
+        row["name"] for row in (reference(cv), simplest(cv)) if row and row["name"] in predictions
+    ]
     _, _, unit = unit.rpartition(", ")
     numbers = [
         ("observed", "observed"),
@@ -718,27 +722,27 @@ def _workloads(found: pd.DataFrame, cv: Metrics, unit: str, name: str) -> Listin
     def texts() -> list[list[str]]:
         values = []
         for key, _ in numbers:
-            values.append([figure(value) for value in found[key].astype(float)])
-        errors = [number(value) for value in found["ape"].astype(float)]
+            values.append([figure(value) for value in predictions[key].astype(float)])
+        errors = [number(value) for value in predictions["ape"].astype(float)]
         places = [
             str(source).rpartition(":")
-            for source in found.get("source", pd.Series("", found.index))
+            for source in predictions.get("source", pd.Series("", predictions.index))
         ]
         files, rows_of = (
             [file or row for file, _, row in places],
             [row if file else "" for file, _, row in places],
         )
         return [
-            found["group"].astype(str).tolist(),
+            predictions["group"].astype(str).tolist(),
             *values,
             errors,
-            found["fold"].astype(str).tolist(),
+            predictions["fold"].astype(str).tolist(),
             files,
             rows_of,
         ]
 
-    some = f"{len(found):,} of {every:,} workloads, evenly chosen by their place,"
-    if len(found) < every:
+    some = f"{len(predictions):,} of {every:,} workloads, evenly chosen by their place,"
+    if len(predictions) < every:
         which = some
     else:
         which = f"All {counted(every, 'workload')}"
@@ -755,15 +759,15 @@ HINT: Final = (
 
 def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
     """Show the first features of each measure with what is known of them, and on a page as figures."""
-    from ..features.catalogue import told_of  # here: reports that list no features need none
+    from ..features.catalogue import explained_by  # here: reports that list no features need none
 
-    found: dict[str, list[Metrics]] = {}
+    measures: dict[str, list[Metrics]] = {}
     for entry in ranking:
         value, of_test = entry.get("value"), entry.get("significant") is not None
         if value or (
             value == 0 and of_test
         ):  # what adds nothing is left out, a p-value of 0 is not
-            found.setdefault(str(entry["measure"]), []).append(entry)
+            measures.setdefault(str(entry["measure"]), []).append(entry)
     heads = (
         Column("#", "number"),
         Column("feature", "name"),
@@ -775,18 +779,18 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
         Column("meaning", "words"),
     )
 
-    def listed(most: int) -> list[Row]:
+    def listed(listed: int) -> list[Row]:
         shown = []
-        for measure, entries in found.items() if most else ():
+        for measure, entries in measures.items() if listed else ():
             shown.append(Row(("", f"by {measure}", *[""] * 6), title=True))
-            for place, one in enumerate(entries[:most], 1):
+            for place, one in enumerate(entries[:listed], 1):
                 if one.get("selected") is None:
                     chosen = ""
                 else:
                     chosen = f"{one['selected']} of {one['folds']}"
-                told = (str(one.get("sign") or ""), chosen, *told_of(str(one["feature"])))
+                cells = (str(one.get("sign") or ""), chosen, *explained_by(str(one["feature"])))
                 shown.append(
-                    Row((str(place), str(one["feature"]), f"{float(one['value']):.3g}", *told))
+                    Row((str(place), str(one["feature"]), f"{float(one['value']):.3g}", *cells))
                 )
         return shown
 
@@ -799,7 +803,7 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
             ),
             f"By {measure}",
         )
-        for measure, entries in found.items()
+        for measure, entries in measures.items()
     ]
     title = "features by what they contribute"
     tables = (
@@ -812,10 +816,10 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
 def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: bool) -> Section:
     """Show the error of each group, worst first."""
     worst = sorted(groups, key=lambda row: -(row.get("e_out") or 0.0))
-    known = next((str(row["rule"]) for row in worst if row.get("rule")), None)
-    rule = known or next((row["name"] for cv in schemes if (row := reference(cv))), "baseline")
+    rule_named = next((str(row["rule"]) for row in worst if row.get("rule")), None)
+    rule = rule_named or next((row["name"] for cv in schemes if (row := reference(cv))), "baseline")
     marks = [
-        row.get("rule_e_out" if known else "baseline_e_out") for row in worst
+        row.get("rule_e_out" if rule_named else "baseline_e_out") for row in worst
     ]  # runs of before know no rule
     cells = [
         (str(row["group"]), f"{row.get('n', 0):,}", number(row.get("e_out")), number(mark))
@@ -889,9 +893,9 @@ def _campaigns(metrics: Metrics, *, every: bool) -> Section:
     parts: list[Part] = [Lines([Line(line) for line in said], medium="page")]
     if new:
         parts.append(model_table(new, medium=medium))
-    found = pd.DataFrame(metrics.get("groups") or [])
-    if said and "campaign" in found:
-        sizes = found.groupby("campaign").agg(groups=("group", "size"), rows=("n", "sum"))
+    groups = pd.DataFrame(metrics.get("groups") or [])
+    if said and "campaign" in groups:
+        sizes = groups.groupby("campaign").agg(groups=("group", "size"), rows=("n", "sum"))
         cells = []
         for name, size in sizes.sort_values("rows", ascending=False, kind="stable").iterrows():
             cells.append((str(name) or NONE, f"{size['groups']:,}", f"{size['rows']:,}"))
@@ -950,21 +954,21 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
     )
     said = Lines([Line(held)] if level and cells else [], medium="page")
     schemes, beyond = intervals.get("schemes") or {}, list[str]()
-    if found := schemes.get("range"):  # what was measured on ranges of size that were left out
+    if settings := schemes.get("range"):  # what was measured on ranges of size that were left out
         rule, model, line = (
-            percent(found[key]) for key in ("e_out", "e_out_model", "e_out_affine")
+            percent(settings[key]) for key in ("e_out", "e_out_model", "e_out_affine")
         )
         beyond.append(
-            f"Outside the trained range, {2 ** found['fade']:g} x and more, a simple rule answers "
-            f"({found['rule']}): "
+            f"Outside the trained range, {2 ** settings['fade']:g} x and more, a simple rule answers "
+            f"({settings['rule']}): "
             f"error {rule}, the model {model}, the line {line}."
         )
     elif outside := intervals.get("outside"):
         beyond.append(f"Note: {Remark.from_dict(outside)}.")
     widths = []
     if differing := intervals.get("difficulty"):
-        least, most = (f"{width:.2g}" for width in differing["widths"])
-        reach = f"eight rows of ten at {least} to {most} x the middle"
+        least, widest = (f"{width:.2g}" for width in differing["widths"])
+        reach = f"eight rows of ten at {least} to {widest} x the middle"
         widths.append(
             f"Wider where the model errs more: {reach} ({', '.join(differing['features'])} ...)."
         )
@@ -972,36 +976,38 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
     held_least = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
     heads = columns("group", numbers=("rows", "covered"))
     groups = Table(heads, rows(held_least), "unseen groups covered least", medium=medium)
-    outside = [Lines([Line(one) for one in found], medium=medium) for found in (beyond, widths)]
+    outside = [
+        Lines([Line(one) for one in settings], medium=medium) for settings in (beyond, widths)
+    ]
     parts = [said, table, *outside, groups]
     return Section("Prediction intervals", parts, "intervals", "Intervals")
 
 
-def speedup_parts(found: Metrics) -> list[Part]:
+def speedup_parts(metrics: Metrics) -> list[Part]:
     """Say how many times faster predictions are than the target itself, where that was asked, and what they cost."""
-    if not (told := found.get("speedup")):
+    if not (speedup := metrics.get("speedup")):
         return []
-    if not told["n"]:
+    if not speedup["n"]:
         return [lines(["No workload's cost on the target is known: no speed-up."])]
     over = (
-        f"{told['mean']:,.4g} times faster than the target on average of "
-        f"{counted(told['n'], 'workload')}"
+        f"{speedup['mean']:,.4g} times faster than the target on average of "
+        f"{counted(speedup['n'], 'workload')}"
     )
     costs = [
-        ("target", told["target_s"]),
-        ("run on the host", told["host_s"]),
-        (f"counters, {counted(told['passes'], 'pass', 'passes')}", told["counters_s"]),
-        ("model", told["model_s"]),
+        ("target", speedup["target_s"]),
+        ("run on the host", speedup["host_s"]),
+        (f"counters, {counted(speedup['passes'], 'pass', 'passes')}", speedup["counters_s"]),
+        ("model", speedup["model_s"]),
     ]
     heads = columns("cost of all together", numbers=("seconds",))
     table = Table(heads, rows([(name, f"{seconds:,.4g}") for name, seconds in costs]))
-    if told["without_cost"]:
-        unknown = f"; of {told['without_cost']:,} more no cost is known"
+    if speedup["without_cost"]:
+        unknown = f"; of {speedup['without_cost']:,} more no cost is known"
     else:
         unknown = ""
-    said = [f"{over} ({told['least']:,.4g} to {told['most']:,.4g}){unknown}."]
-    if (before := told.get("training_s")) is not None:  # runs of before say nothing of it
-        paid = told.get("break_even")
+    said = [f"{over} ({speedup['least']:,.4g} to {speedup['most']:,.4g}){unknown}."]
+    if (before := speedup.get("training_s")) is not None:  # runs of before say nothing of it
+        paid = speedup.get("break_even")
         data = f"training data and training cost {before:,.4g} s"
         said.append(
             f"{data}: they pay from {counted(paid, 'prediction')} on."
@@ -1021,7 +1027,7 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
             rejected[["reason", "source", "detail"]].astype(str).itertuples(index=False)
         ):
             quoted.setdefault(reason, []).append(f"{source}: {detail}" if detail else source)
-    found = [
+    reasons = [
         (coded(str(reason)), f"{count:,}", "\n".join(quoted.get(str(reason), [])[:_EXAMPLES]))
         for reason, count in sorted(counted.items(), key=lambda item: (-item[1], str(item[0])))
     ]
@@ -1042,8 +1048,8 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
         medium="page",
     )
     parts = [
-        Table(heads, rows(found), medium="page"),
-        Lines([] if found else [Line("No row was rejected.")], medium="page"),
+        Table(heads, rows(reasons), medium="page"),
+        Lines([] if reasons else [Line("No row was rejected.")], medium="page"),
         irregular,
         lines(said, tone="soft", medium="page"),
     ]

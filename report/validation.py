@@ -96,8 +96,8 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
     classes = lines(conclusion(one) for one in result.classes[1:] if one.judged)
     lost = losses(result.rejected, [*map(repr, result.notes)], first=result.rejected_at)
     pooled = result.classes[0]
-    told = f"{_ANSWERS[pooled.laws[0].verdict.outcome]}. {conclusion(pooled)}"
-    head = Headline("all rows", told)
+    answer = f"{_ANSWERS[pooled.laws[0].verdict.outcome]}. {conclusion(pooled)}"
+    head = Headline("all rows", answer)
     if (
         pooled.explanations
     ):  # what errs least out of sample beside the first law; beneath, the verdict
@@ -107,7 +107,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
             "",
         )
         best_error, rival = f"{best.law}: {_percent(best.mape)}", "" if best.law == first else rival
-        head = Headline("error out of sample, all rows", best_error, rival, told)
+        head = Headline("error out of sample, all rows", best_error, rival, answer)
     return Document(
         title=QUESTION,
         lead=asked(result),
@@ -150,16 +150,16 @@ def _digest(result: ValidationResult) -> Table | None:
     pooled, *classes = result.classes
     if sum(finding.judged for finding in classes) <= _NAMED:
         return None
-    found = []
+    body = []
     for position, law in enumerate(pooled.laws):
         verdicts = [finding.laws[position].verdict.outcome for finding in classes]
         counts = [(verdicts.count(outcome), tone) for outcome, tone in _TONES.items()]
-        found.append(
+        body.append(
             Row((law.law, *(Cell(f"{count}", tone if count else "soft") for count, tone in counts)))
         )
     heads = (Column("law"), *(Column(str(outcome), "number") for outcome in _TONES))
     return Table(
-        heads, found, caption="Classes of operator, format and bound, by verdict", medium="page"
+        heads, body, caption="Classes of operator, format and bound, by verdict", medium="page"
     )
 
 
@@ -215,10 +215,10 @@ def _pairs(result: ValidationResult) -> list[Listing]:
 
 def evidence(result: ValidationResult) -> Table:
     """Return the evidence and the verdict on every law, class by class, those with too few data last."""
-    found: list[Row] = []
+    body: list[Row] = []
     for finding in sorted(result.classes, key=lambda finding: not finding.judged):
-        found += class_rows(finding)
-    return Table(COLUMNS, found, caption=legend(result))
+        body += class_rows(finding)
+    return Table(COLUMNS, body, caption=legend(result))
 
 
 def class_rows(finding: ClassFinding) -> list[Row]:
@@ -231,22 +231,22 @@ def class_rows(finding: ClassFinding) -> list[Row]:
     flops = f"HE {_share(part.host_flops)}→{_share(part.target_flops)}"
     of_peaks = f"{flops}, BW {_share(part.host_bandwidth)}→{_share(part.target_bandwidth)} %"
     soft = [Cell(text, "soft") for text in (*size, of_peaks)]
-    found = [Row((finding.name, *soft), title=True)]
+    body = [Row((finding.name, *soft), title=True)]
     errors = {one.law: one for one in finding.explanations}
     for law in finding.laws:
         error = _error(errors[law.law]) if law.law in errors else ""
         verdict = Cell(str(law.verdict.why), _TONES[law.verdict.outcome])
-        told = ("", "", "")
-        if (known := law.evidence) is not None:
-            told = str(known.deviation), str(known.slope or "–"), f"{100 * known.scatter:.1f} %"
-        found.append(Row((f"  {law.law}", *told, error, verdict)))
+        cells = ("", "", "")
+        if (fitted := law.evidence) is not None:
+            cells = str(fitted.deviation), str(fitted.slope or "–"), f"{100 * fitted.scatter:.1f} %"
+        body.append(Row((f"  {law.law}", *cells, error, verdict)))
     for one in finding.explanations:
         if one.parameters:
             fit = _parameters(one.parameters, quantity(finding.metric))
-            found.append(
+            body.append(
                 Row((f"  {one.law}", "", "", "", Cell(_error(one), "soft"), Cell(fit, "soft")))
             )
-    return [*found[:-1], Row(found[-1].cells, title=found[-1].title, ends=True)]
+    return [*body[:-1], Row(body[-1].cells, title=body[-1].title, ends=True)]
 
 
 def asked(result: ValidationResult) -> str:
@@ -294,7 +294,11 @@ def summary(result: ValidationResult) -> list[str]:
         names: dict[Outcome, list[str]] = {outcome: [] for outcome in Outcome}
         for finding in judged:
             names[finding.laws[position].verdict.outcome].append(finding.name)
-        parts = [f"{outcome} in {few(found, _NAMED)}" for outcome, found in names.items() if found]
+        parts = [
+            f"{outcome} in {few(classes_of, _NAMED)}"
+            for outcome, classes_of in names.items()
+            if classes_of
+        ]
         lines += [f"{law.law}: {'; '.join(parts)}"] if parts else []
     if rows := [finding.rows for finding in classes if not finding.judged]:
         lines.append(
@@ -564,7 +568,7 @@ def efficiency_figure(result: ValidationResult) -> go.Figure | None:
         group=np.asarray(result.dataset.groups)[rows["place"]].astype(str),
         octave=np.floor(rows["log2.flops"]).astype(int),
     )
-    known = sorted(rows["group"].value_counts().head(_GROUPS).index, reverse=True)
+    groups = sorted(rows["group"].value_counts().head(_GROUPS).index, reverse=True)
     octaves = range(rows["octave"].min(), rows["octave"].max() + 1)
     titles = [escape(gpu.name) for _, gpu, _ in _sides(result)]
     figure = make_subplots(
@@ -572,13 +576,13 @@ def efficiency_figure(result: ValidationResult) -> go.Figure | None:
     )
     for column, (side, _, _) in enumerate(_sides(result), 1):
         share = rows.pivot_table(f"share.{side}", "group", "octave", "median").reindex(
-            known, columns=octaves
+            groups, columns=octaves
         )
         figure.add_trace(
             go.Heatmap(
                 z=100 * share,
                 x=share.columns,
-                y=list(map(escape, known)),
+                y=list(map(escape, groups)),
                 coloraxis="coloraxis",
                 hoverongaps=False,
                 hovertemplate="%{y}<br>2<sup>%{x}</sup> FLOP: %{z:.3~g} %<extra></extra>",
@@ -588,7 +592,7 @@ def efficiency_figure(result: ValidationResult) -> go.Figure | None:
         )
     figure.update_xaxes(title="log2 FLOP")
     scale = {"colorscale": "Viridis", "cmin": 0, "colorbar": {"title": "% of the roof"}}
-    height = max(320, 22 * len(known) + 120)
+    height = max(320, 22 * len(groups) + 120)
     return styled(
         figure, height, legend={}, coloraxis=scale, yaxis={"automargin": True}, margin={"l": 16}
     )
@@ -608,18 +612,18 @@ def _rates(result: ValidationResult) -> pd.DataFrame | None:
     times = {"host": data.rows[HOST_DURATION].to_numpy(dtype=float), "target": data.y}
     if data.metric != "duration_us" or not {*needed} <= {*data.X}:
         return None
-    found = data.rows.reset_index(drop=True).assign(
+    rates = data.rows.reset_index(drop=True).assign(
         **{name: data.X[name].to_numpy() for name in needed}
     )
-    found["place"], found["intensity"] = np.arange(len(found)), np.exp2(found["log2.intensity"])
+    rates["place"], rates["intensity"] = np.arange(len(rates)), np.exp2(rates["log2.intensity"])
     for side, time in times.items():
         # the feature is how far the intensity lies above that from which on arithmetic bounds
-        found[f"ridge.{side}"] = np.exp2(
-            found["log2.intensity"] - found[f"log2.ridge.{side}"]
+        rates[f"ridge.{side}"] = np.exp2(
+            rates["log2.intensity"] - rates[f"log2.ridge.{side}"]
         ).round(6)
-        found[f"tflops.{side}"] = np.exp2(found["log2.flops"]) / time / 1e6
-        found[f"share.{side}"] = np.exp2(found[f"log2.roofline.{side}"]) / time
-    found = found.dropna(subset=["intensity", "share.host", "share.target"])
-    if found.empty:
+        rates[f"tflops.{side}"] = np.exp2(rates["log2.flops"]) / time / 1e6
+        rates[f"share.{side}"] = np.exp2(rates[f"log2.roofline.{side}"]) / time
+    rates = rates.dropna(subset=["intensity", "share.host", "share.target"])
+    if rates.empty:
         return None
-    return found.sort_values(by="log2.flops", kind="stable")
+    return rates.sort_values(by="log2.flops", kind="stable")

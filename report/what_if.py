@@ -62,9 +62,11 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     if not varied:
         return []
     if host is not None:
-        return _from_host(model, kind, varied, _told({name: kind[name].iloc[0] for name in words}))
-    most = int(CHOICES ** (1 / len(varied)) + 1e-9)
-    values = [_some(np.unique(kind[name].dropna()), most) for name in varied]
+        return _from_host(
+            model, kind, varied, _settings({name: kind[name].iloc[0] for name in words})
+        )
+    values_each = int(CHOICES ** (1 / len(varied)) + 1e-9)
+    values = [_some(np.unique(kind[name].dropna()), values_each) for name in varied]
     asked = pd.DataFrame(list(product(*values)), columns=pd.Index(varied, dtype=object))
     fixed = {
         name: kind[name].iloc[0]
@@ -74,25 +76,27 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     answers, _ = model.answer(asked.assign(**fixed), LEVEL)
     if answers["predicted"].isna().all():
         return []
-    known = kind.groupby(varied, as_index=False)[model.recipe.metric].median()
-    observed = asked.merge(known, how="left", on=varied)[model.recipe.metric].to_numpy()
+    medians = kind.groupby(varied, as_index=False)[model.recipe.metric].median()
+    observed = asked.merge(medians, how="left", on=varied)[model.recipe.metric].to_numpy()
     label = quantity(model.recipe.metric).label
-    found = zip(answers.to_dict("records"), observed, strict=True)
+    pairs = zip(answers.to_dict("records"), observed, strict=True)
     axes = [
         (name, [f"{value:g}" for value in each]) for name, each in zip(varied, values, strict=True)
     ]
     first = int(np.argmax(np.isfinite(observed)))
     note = (
-        f"{_told(fixed)}. Each setting was worked out when the page was made; none is read off "
+        f"{_settings(fixed)}. Each setting was worked out when the page was made; none is read off "
         "between two others."
     )
     return [
         lines([note]),
-        Sliders(axes, [[_choice(row, there, label)] for row, there in found], first),
+        Sliders(axes, [[_choice(row, observed_us, label)] for row, observed_us in pairs], first),
     ]
 
 
-def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told: str) -> list[Part]:
+def _from_host(
+    model: TrainedModel, kind: pd.DataFrame, varied: list[str], fixed: str
+) -> list[Part]:
     """Return a slider over the dimension with the most values and a list of the others, where the host was measured."""
     assert model.recipe.host is not None
     host, metric, label = (
@@ -101,7 +105,7 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
         quantity(model.recipe.metric).label,
     )
     if HOST_DEVICE in kind:
-        host, told = str(kind[HOST_DEVICE].iloc[0]), f"{told}; target = {kind['device'].iloc[0]}"
+        host, fixed = str(kind[HOST_DEVICE].iloc[0]), f"{fixed}; target = {kind['device'].iloc[0]}"
     slider = max(varied, key=lambda name: kind[name].nunique())
     others = [name for name in varied if name != slider]
     if others:
@@ -114,19 +118,21 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
     one = kind.drop_duplicates([*others, slider]).merge(rows_of, on=[*others, slider])
     answers, _ = model.answer(model.as_asked(one), LEVEL)
     facts = zip(answers.to_dict("records"), one["observed"], one[HOST + metric], strict=True)
-    found = dict(zip(one[[*others, slider]].itertuples(index=False, name=None), facts, strict=True))
+    by_shape = dict(
+        zip(one[[*others, slider]].itertuples(index=False, name=None), facts, strict=True)
+    )
     lacking: Part = Table(
         columns("", label), rows([("predicted", f"none: {host} was not measured here")])
     )
     choices, first = list[list[Part]](), None
     for place, (shape, value) in enumerate(product(shapes, values)):
-        row, there, time = found.get((*shape, value), ({"predicted": np.nan}, np.nan, np.nan))
-        known = np.isfinite(row["predicted"])
-        first = place if known and first is None else first
+        row, observed, time = by_shape.get((*shape, value), ({"predicted": np.nan}, np.nan, np.nan))
+        predicted = np.isfinite(row["predicted"])
+        first = place if predicted and first is None else first
         choices.append(
             [
-                _choice(row, there, label, (f"measured on {host}", significant(time)))
-                if known
+                _choice(row, observed, label, (f"measured on {host}", significant(time)))
+                if predicted
                 else lacking
             ]
         )
@@ -136,7 +142,7 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
     ]
     axes = [(", ".join(others), named)] if others else []
     note = (
-        f"{told}. Settings that {host} was measured at: without its time there is no prediction, "
+        f"{fixed}. Settings that {host} was measured at: without its time there is no prediction, "
         "and none is made up."
     )
     return [
@@ -145,7 +151,7 @@ def _from_host(model: TrainedModel, kind: pd.DataFrame, varied: list[str], told:
     ]
 
 
-def _told(fixed: Mapping[str, Any]) -> str:
+def _settings(fixed: Mapping[str, Any]) -> str:
     said = {
         name: f"{value:g}" if isinstance(value, float) else str(value)
         for name, value in fixed.items()
@@ -181,11 +187,11 @@ def _most_frequent(words: pd.DataFrame) -> BoolArray:
     return number == np.bincount(number).argmax()
 
 
-def _some(values: FloatArray, most: int) -> FloatArray:
+def _some(values: FloatArray, count: int) -> FloatArray:
     """Return so many of sorted values, from the least to the greatest, as evenly as they are there in proportion."""
     scale = np.log(values) if values[0] > 0 else values
     return values[
         np.unique(
-            [np.abs(scale - each).argmin() for each in np.linspace(scale[0], scale[-1], most)]
+            [np.abs(scale - each).argmin() for each in np.linspace(scale[0], scale[-1], count)]
         )
     ]

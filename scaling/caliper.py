@@ -63,9 +63,9 @@ def caliper_rows(
     values = list[Value]()
     names = set[str]()
     for path in files:
-        name, own = _profile(path, rename)
+        name, rows_of_file = _profile(path, rename)
         names.add(name)
-        values += own
+        values += rows_of_file
     if len(names) > 1:
         raise DataError(
             f"files state their size by different values ({few(sorted(names))})", source=str(folder)

@@ -62,7 +62,7 @@ def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame
     gpu = find(str(names[0]))
     insts, waits, waves, misses = (frame[COUNTER + name].to_numpy(dtype=float) for name in NEEDED)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = pd.DataFrame(
+        counted = pd.DataFrame(
             {
                 "benchmark": frame["kernel"].astype(str).map(without_parameters),
                 "size": float(gpu.require("cus") if size is None else size),
@@ -73,11 +73,11 @@ def counted_rows(frame: pd.DataFrame, size: float | None = None) -> pd.DataFrame
                 "unit": "CU",
             }
         )
-    figures = found[["ipc", "mpki", "f_mem"]].to_numpy(dtype=float)
+    figures = counted[["ipc", "mpki", "f_mem"]].to_numpy(dtype=float)
     usable = np.isfinite(figures).all(axis=1) & (figures[:, 0] > 0)
     if not usable.any():
         raise DataError("no kernel has instructions, cycles and misses above zero")
-    return found[usable].groupby(["benchmark", "size", "unit"], as_index=False).median()
+    return counted[usable].groupby(["benchmark", "size", "unit"], as_index=False).median()
 
 
 def stack_distances(lines: Sequence[int] | IntArray) -> FloatArray:
@@ -91,7 +91,7 @@ def stack_distances(lines: Sequence[int] | IntArray) -> FloatArray:
         count + 1
     )  # a Fenwick tree over time: 1 where the last access so far to a line stands
     last: dict[int, int] = {}
-    found = np.full(count, np.inf)
+    distances = np.full(count, np.inf)
 
     def add(place: int, value: int) -> None:
         while place <= count:
@@ -107,11 +107,11 @@ def stack_distances(lines: Sequence[int] | IntArray) -> FloatArray:
 
     for now, line in enumerate(map(int, lines), start=1):
         if before := last.get(line):
-            found[now - 1] = until(now - 1) - until(before)
+            distances[now - 1] = until(now - 1) - until(before)
             add(before, -1)
         add(now, 1)
         last[line] = now
-    return found
+    return distances
 
 
 def miss_rates(

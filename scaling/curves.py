@@ -173,11 +173,11 @@ def read_curves(
     that the file cannot be read, a column is missing, a value is no number or out of its range, or
     the sizes of a benchmark do not increase.
     """
-    own = values.assigned("rename", rename)
+    renames = values.assigned("rename", rename)
     if path.is_dir():
-        rows, notes = caliper_rows(path, scenario, own)
+        rows, notes = caliper_rows(path, scenario, renames)
     elif path.is_file() and is_extrap(head(path)):
-        rows, notes = extrap_rows(path, scenario, own)
+        rows, notes = extrap_rows(path, scenario, renames)
     else:
         return curves_of(read_plain_table(path), where, scenario, rename, source=str(path))
     table = curves_of(rows, where, scenario, source=str(path))
@@ -194,12 +194,12 @@ def curves_of(
 ) -> CurveTable:
     """Return the benchmarks of a table that is already in memory; see `read_curves`."""
     rename = values.assigned("rename", rename)
-    check_renames((), rename, [frame.drop(columns=LINE, errors="ignore")], known=_KNOWN)
+    check_renames((), rename, [frame.drop(columns=LINE, errors="ignore")], columns_used=_KNOWN)
     rows = _renamed(frame.rename(columns=rename))
     if missing := [name for name in _NEEDED if name not in rows]:
-        known = ", ".join(str(name) for name in frame.columns if name != LINE)
+        names = ", ".join(str(name) for name in frame.columns if name != LINE)
         raise DataError(
-            f"no column {' and no column '.join(missing)}: the table has {known}; give rename "
+            f"no column {' and no column '.join(missing)}: the table has {names}; give rename "
             f"NAME={missing[0]}",
             source=source,
         )
@@ -363,7 +363,7 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
             f"MPKI of {name} must be given at every measured size or at none: missing at {sizes}",
             source=source,
         )
-    known = rows[mpki.notna()]
+    with_mpki = rows[mpki.notna()]
     seconds = _column(rows, "simulation_time_s")
     _refuse(rows, seconds <= 0, "simulation_time_s", "be above 0", source, name)
     timed = seconds.notna()
@@ -377,8 +377,8 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
         unit=next(iter(given[given.ne("")]), DEFAULT_UNIT),
         sizes=measured["size"].to_numpy(dtype=float),
         performance=measured["performance"].to_numpy(dtype=float),
-        mpki=known["mpki"].to_numpy(dtype=float) if len(known) else None,
-        mpki_sizes=known["size"].to_numpy(dtype=float) if len(known) else None,
+        mpki=with_mpki["mpki"].to_numpy(dtype=float) if len(with_mpki) else None,
+        mpki_sizes=with_mpki["size"].to_numpy(dtype=float) if len(with_mpki) else None,
         f_mem=_f_mem(rows, name, source),
         simulation_time_s=dict(
             zip(rows["size"][timed].tolist(), seconds[timed].tolist(), strict=True)
@@ -388,18 +388,18 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
 
 def _f_mem(rows: pd.DataFrame, name: str, source: str | None) -> float | None:
     """Return the first share stated, as a fraction; the paper states it at the smallest size."""
-    for column, most in (("f_mem", 1.0), ("f_mem_percent", 100.0)):
+    for column, largest in (("f_mem", 1.0), ("f_mem_percent", 100.0)):
         shares = _column(rows, column)
         _refuse(
             rows,
-            ~shares.between(0, most, inclusive="left") & shares.notna(),
+            ~shares.between(0, largest, inclusive="left") & shares.notna(),
             column,
-            f"lie between 0 and {most:g}",
+            f"lie between 0 and {largest:g}",
             source,
             name,
         )
         if shares.notna().any():
-            return float(shares.dropna().iloc[0]) / most
+            return float(shares.dropna().iloc[0]) / largest
     return None
 
 
@@ -491,9 +491,9 @@ def positive(sizes: ArrayLike) -> FloatArray:
     return values
 
 
-def doublings_away(known: FloatArray, sizes: FloatArray) -> FloatArray:
+def doublings_away(trained: FloatArray, sizes: FloatArray) -> FloatArray:
     """Return how many doublings each size lies from the nearest of the known ones."""
-    return np.abs(np.log2(sizes[:, None] / known[None, :])).min(axis=1)
+    return np.abs(np.log2(sizes[:, None] / trained[None, :])).min(axis=1)
 
 
 def log_ratio(observed: FloatArray, predicted: FloatArray) -> FloatArray:

@@ -129,11 +129,11 @@ def common_problems(
     size, or that there is no problem that all have solved.
     """
     ordered = by_size(devices)
-    known = frame[frame["op"].isin(OPS)].reset_index(drop=True)
-    parts = [one_per_problem(rows_of(known, device.name))[0] for device in ordered]
+    measured = frame[frame["op"].isin(OPS)].reset_index(drop=True)
+    parts = [one_per_problem(rows_of(measured, device.name))[0] for device in ordered]
     ids = problem_ids(pd.concat(parts, ignore_index=True), device=False)
     split = np.split(np.asarray(ids), np.cumsum([len(part) for part in parts])[:-1])
-    others = [set(own.tolist()) for own in split[1:]]
+    others = [set(ids_of_device.tolist()) for ids_of_device in split[1:]]
     common = []
     for one in split[0].tolist():
         if all(one in solved for solved in others):
@@ -143,8 +143,10 @@ def common_problems(
             f"no problem was measured on all of {', '.join(device.name for device in ordered)}"
         )
     times = [
-        pd.Series(part["duration_us"].to_numpy(dtype=float), index=own).loc[common].to_numpy()
-        for part, own in zip(parts, split, strict=True)
+        pd.Series(part["duration_us"].to_numpy(dtype=float), index=ids_of_device)
+        .loc[common]
+        .to_numpy()
+        for part, ids_of_device in zip(parts, split, strict=True)
     ]
     rows = parts[0][np.isin(split[0], common)].reset_index(drop=True)
     sizes = np.array([float(device.require("cus")) for device in ordered])

@@ -185,7 +185,7 @@ def summarise(result: SizePredictions) -> list[LawSummary]:
         for target in result.targets:
             for law in result.names:
                 cells.append((scenario, target, law))
-    return [found for cell in cells if (found := _summary(result, *cell)) is not None]
+    return [summary for cell in cells if (summary := _summary(result, *cell)) is not None]
 
 
 def error_percent(predicted: float, measured: float) -> float:
@@ -220,16 +220,16 @@ def check_request(
             "sizes", f"must lie beyond the sizes to fit (up to {fit[-1]:g}), got {targets[0]:g}"
         )
     check_level(level)
-    known = list(LAWS)
+    names = list(LAWS)
     fitting = {
-        name: [law for law in known if name.casefold() in law.casefold()] for name in laws or known
+        name: [law for law in names if name.casefold() in law.casefold()] for name in laws or names
     }
     if unknown := [name for name, chosen in fitting.items() if not chosen]:
         raise ParameterError(
-            "law", f"has an unknown {unknown[0]!r}: choose from {', '.join(known)}"
+            "law", f"has an unknown {unknown[0]!r}: choose from {', '.join(names)}"
         )
     result = []
-    for law in known:
+    for law in names:
         if any(law in chosen for chosen in fitting.values()):
             result.append(law)
     return result
@@ -251,7 +251,7 @@ def _benchmark(
     # doublings of the largest size fitted, the sizes measured, and the targets
     doublings = fit[-1] * 2.0 ** np.arange(np.ceil(np.log2(targets[-1] / fit[-1])))
     inside = curve.sizes[(curve.sizes >= fit[-1]) & (curve.sizes <= targets[-1])]
-    known, grid = curve.cut(fit), np.unique(np.concatenate([doublings, inside, targets]))
+    fitted, grid = curve.cut(fit), np.unique(np.concatenate([doublings, inside, targets]))
     times = curve.simulation_time_s
     if all(size in times for size in fit):
         timed = [times[size] for size in fit]
@@ -259,7 +259,7 @@ def _benchmark(
         timed = []
     return BenchmarkPrediction(
         curve=curve,
-        laws=tuple(fit_law(law, known, grid, level) for law in chosen),
+        laws=tuple(fit_law(law, fitted, grid, level) for law in chosen),
         scaling=classify(curve),
         cliffs=None if curve.mpki is None else tuple(cliffs(curve.miss_sizes, curve.mpki)),
         costs=tuple(
@@ -299,10 +299,10 @@ def _summary(result: SizePredictions, scenario: str, target: float, law: str) ->
     errors, covered, failed = [], [], 0
     for one in result.benchmarks:
         measured = one.curve.measured_at(target)
-        found = next(prediction for prediction in one.laws if prediction.law == law)
+        of_law = next(prediction for prediction in one.laws if prediction.law == law)
         if one.curve.scenario != scenario or measured is None:
             continue
-        predicted, lower, upper = found.at(target)
+        predicted, lower, upper = of_law.at(target)
         if np.isnan(predicted):
             failed += 1
             continue

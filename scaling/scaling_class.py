@@ -59,7 +59,7 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
     [(16.0, 32.0)]
     """
     at, misses = np.asarray(sizes, dtype=np.float64), np.asarray(mpki, dtype=np.float64)
-    found, i = [], 0
+    steps, i = [], 0
     while i < len(at) - 1:
         j = max(i + 1, int(np.searchsorted(at, 2 * NEARLY * at[i], side="right")) - 1)
         if not _falls(at, misses, i, j, threshold):
@@ -83,9 +83,9 @@ def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) ->
             j + 1 < len(at) and _within_doubling(at, i, j + 1) and _steep(at, misses, j, threshold)
         ):
             j += 1
-        found.append(Cliff(float(at[i]), float(at[j]), _ratio(misses[i], misses[j])))
+        steps.append(Cliff(float(at[i]), float(at[j]), _ratio(misses[i], misses[j])))
         i = j
-    return found
+    return steps
 
 
 def _falls(at: FloatArray, misses: FloatArray, i: int, j: int, threshold: float) -> bool:

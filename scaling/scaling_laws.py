@@ -129,23 +129,23 @@ def cases_for(curve: Curve, training: Sequence[Curve] | None) -> tuple[list[Case
 def with_published(training: Sequence[Curve] | None) -> list[Curve]:
     """Return training curves and the published ones, those of the same benchmark and scenario as given."""
     given = list(training or ())
-    known = {(curve.benchmark, curve.scenario) for curve in given}
+    measured = {(curve.benchmark, curve.scenario) for curve in given}
     return given + [
-        curve for curve in published_curves() if (curve.benchmark, curve.scenario) not in known
+        curve for curve in published_curves() if (curve.benchmark, curve.scenario) not in measured
     ]
 
 
 def all_cases(curve: Curve, training: Sequence[Curve]) -> list[Case]:
     """Return the case of every training curve of another benchmark that has larger sizes than the part cut off it."""
-    found = []
+    cases = []
     for other in (other for other in training if other.benchmark != curve.benchmark):
-        known = curve.sizes
-        if not among(known, other.sizes).all():
-            known = other.sizes[: max(2, min(len(curve.sizes), len(other.sizes) - 1))]
-        beyond = other.sizes[other.sizes > known[-1]]
+        sizes = curve.sizes
+        if not among(sizes, other.sizes).all():
+            sizes = other.sizes[: max(2, min(len(curve.sizes), len(other.sizes) - 1))]
+        beyond = other.sizes[other.sizes > sizes[-1]]
         if len(beyond):
-            found.append(Case(other, _no_wiser(curve, other.cut(known)), beyond))
-    return found
+            cases.append(Case(other, _no_wiser(curve, other.cut(sizes)), beyond))
+    return cases
 
 
 def _no_wiser(curve: Curve, cut: Curve) -> Curve:

@@ -69,40 +69,42 @@ def simulated_rows(text: str, size: float | None = None) -> pd.DataFrame:
 
 def _launches(text: str) -> list[dict[str, str | float]]:
     """Return what each launch of a kernel took: what the log adds up is taken apart."""
-    found: list[dict[str, str | float]] = []
-    own: dict[str, str] = {}
+    launches: list[dict[str, str | float]] = []
+    values: dict[str, str] = {}
     misses_before = 0.0
     warps_before = np.zeros(2)
     warps = np.full(2, np.nan)
     for line in text.splitlines():
-        if told := _WARPS.match(line):
+        if match := _WARPS.match(line):
             states = _STALL.sub("", line)
             counts = [float(count) for count in _COUNT.findall(states)]
-            warps = np.array([float(told[1]), sum(counts)])
+            warps = np.array([float(match[1]), sum(counts)])
             continue
         value = _VALUE.match(line)
         if value is None:
             continue
-        own[value[1]] = value[2]
-        if value[1] != "L2_total_cache_misses" or not {"gpu_sim_insn", "gpu_sim_cycle"} <= set(own):
+        values[value[1]] = value[2]
+        if value[1] != "L2_total_cache_misses" or not {"gpu_sim_insn", "gpu_sim_cycle"} <= set(
+            values
+        ):
             continue
         total = float(value[2])
         misses = total
         if total >= misses_before:  # a log that clears its statistics begins anew
             misses -= misses_before
         counted = warps - warps_before
-        insn, cycles = float(own["gpu_sim_insn"]), float(own["gpu_sim_cycle"])
+        insn, cycles = float(values["gpu_sim_insn"]), float(values["gpu_sim_cycle"])
         if insn > 0 and cycles > 0:
-            name = own.get("kernel_name", "program")
+            name = values.get("kernel_name", "program")
             row: dict[str, str | float] = {
                 "benchmark": name,
                 "insn": insn,
                 "cycles": cycles,
                 "misses": misses,
             }
-            found.append(row | {"waited": counted[0], "warps": counted[1]})
+            launches.append(row | {"waited": counted[0], "warps": counted[1]})
         misses_before = total
         if np.isfinite(warps).all():
             warps_before = warps
-        own, warps = {}, np.full(2, np.nan)
-    return found
+        values, warps = {}, np.full(2, np.nan)
+    return launches

@@ -110,10 +110,10 @@ def trial(
     names = list(LAWS) if laws is None else list(laws)
     rows = []
     for curve in chosen:
-        known = curve.cut(curve.sizes[:2] if sizes is None else sizes)
-        if known.sizes.size and known.sizes[-1] >= target:
+        fitted = curve.cut(curve.sizes[:2] if sizes is None else sizes)
+        if fitted.sizes.size and fitted.sizes[-1] >= target:
             raise DataError(
-                f"the size predicted must lie beyond those fitted ({known.sizes[-1]:g}), got "
+                f"the size predicted must lie beyond those fitted ({fitted.sizes[-1]:g}), got "
                 f"{target:g}"
             )
         training = (
@@ -121,9 +121,17 @@ def trial(
         )  # each law leaves out the benchmark it is fitted to
         observed = float(curve.performance[curve.sizes == target][0])
         for name in names:
-            found = fit_law(LAWS[name](training), known, np.array([target]), level)
+            fitted_law = fit_law(LAWS[name](training), fitted, np.array([target]), level)
             rows.append(
-                (scenario, target, curve.benchmark, name, *found.at(target), observed, found.failed)
+                (
+                    scenario,
+                    target,
+                    curve.benchmark,
+                    name,
+                    *fitted_law.at(target),
+                    observed,
+                    fitted_law.failed,
+                )
             )
     columns = [
         "scenario",
@@ -156,21 +164,21 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _judged(group: pd.DataFrame) -> tuple[int, int, float, float, str, float]:
-    known = group[group["ape"].notna()]
-    failed = len(group) - len(known)
-    if known.empty:
+    scored = group[group["ape"].notna()]
+    failed = len(group) - len(scored)
+    if scored.empty:
         return 0, failed, float("nan"), float("nan"), "", float("nan")
-    bounded = known[known["lower"].notna()]
+    bounded = scored[scored["lower"].notna()]
     inside = (bounded["lower"] <= bounded["observed"]) & (bounded["observed"] <= bounded["upper"])
     if len(bounded):
         coverage = float(inside.mean())
     else:
         coverage = float("nan")
-    worst = known.iloc[int(known["ape"].argmax())]
+    worst = scored.iloc[int(scored["ape"].argmax())]
     return (
-        len(known),
+        len(scored),
         failed,
-        float(known["ape"].mean()),
+        float(scored["ape"].mean()),
         float(worst["ape"]),
         str(worst["benchmark"]),
         coverage,
@@ -197,7 +205,7 @@ def reproduction() -> pd.DataFrame:
         curve = next(one for one in published_curves() if one.scenario == scenario)
         fit = tuple(curve.sizes[skipped : skipped + 2].tolist())
         errors = benchmark_errors(scenario, target, fit)
-        found = {name: (float(own.mean()), float(own.max())) for name, own in errors.items()}
+        errors_of = {name: (float(apes.mean()), float(apes.max())) for name, apes in errors.items()}
         for predictor, printed in zip(PREDICTORS, cells, strict=True):
             why = _EXPLAINED.get((scenario, target, skipped, predictor), "")
             rows.append(
@@ -206,17 +214,17 @@ def reproduction() -> pd.DataFrame:
                     target,
                     fit,
                     PREDICTORS[predictor],
-                    *found[PREDICTORS[predictor]],
+                    *errors_of[PREDICTORS[predictor]],
                     *printed,
                     why,
                 )
             )
-        if abs(found[EQUATIONS][0] - cells[0][0]) > TOLERANCE:
+        if abs(errors_of[EQUATIONS][0] - cells[0][0]) > TOLERANCE:
             why = _LITERAL
         else:
             why = ""
         rows.insert(
-            len(rows) - 4, (scenario, target, fit, EQUATIONS, *found[EQUATIONS], *cells[0], why)
+            len(rows) - 4, (scenario, target, fit, EQUATIONS, *errors_of[EQUATIONS], *cells[0], why)
         )
     columns = ["average", "max", "published_average", "published_max"]
     frame = pd.DataFrame(
@@ -257,8 +265,8 @@ def simulation_speedups() -> pd.DataFrame:
     Columns ``scenario``, ``target``, ``benchmarks``, ``mean``, ``least``, ``most``,
     ``published_mean``, ``published_most``.
     """
-    found = []
-    for (scenario, target), (mean, most) in SPEEDUPS.items():
+    speedups = []
+    for (scenario, target), (mean, largest) in SPEEDUPS.items():
         curves = [
             one
             for one in published_curves()
@@ -269,7 +277,7 @@ def simulation_speedups() -> pd.DataFrame:
             for one in curves
         ]
         times = mean_least_most([float(speedup(*each)) for each in seconds])
-        found.append((scenario, target, len(seconds), *times.values(), mean, most))
+        speedups.append((scenario, target, len(seconds), *times.values(), mean, largest))
     names = [
         "scenario",
         "target",
@@ -280,4 +288,4 @@ def simulation_speedups() -> pd.DataFrame:
         "published_mean",
         "published_most",
     ]
-    return pd.DataFrame(found, columns=names)
+    return pd.DataFrame(speedups, columns=names)

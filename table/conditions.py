@@ -67,15 +67,15 @@ def conditions(where: Where) -> tuple[Condition, ...]:
         raise ParameterError(
             "where", f"must map columns to values, such as {{'op': 'gemm'}}, got {where!r}"
         )
-    found = []
+    parsed = []
     for text in texts:
         column, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not column:
             raise ParameterError(
                 "where", f"must be COLUMN=VALUE, got {text!r}: write e.g. op=gemm or m=16..512"
             )
-        found.append(Condition(column, _texts(column, value)))
-    return tuple(found)
+        parsed.append(Condition(column, _texts(column, value)))
+    return tuple(parsed)
 
 
 def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:

@@ -65,15 +65,15 @@ def profiles(frame: pd.DataFrame, before: pd.Series | None = None) -> list[Profi
     """
     share = bound_of(frame).least_us / frame["duration_us"].to_numpy(dtype=float)
     every = (before if before is not None else frame.groupby(KIND).size()).to_dict()
-    found = []
+    made = []
     for kind, rows in frame.reset_index(drop=True).groupby(KIND, sort=False):
         op, dtype = map(str, kind)
-        found.append(_profile(op, dtype, rows, share[rows.index.to_numpy()], int(every[op, dtype])))
-    return sorted(found, key=lambda one: -one.rows)
+        made.append(_profile(op, dtype, rows, share[rows.index.to_numpy()], int(every[op, dtype])))
+    return sorted(made, key=lambda one: -one.rows)
 
 
 def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before: int) -> Profile:
-    known = share[~np.isnan(share)]
+    shares = share[~np.isnan(share)]
     spread = (rows["spread_us"] / rows["duration_us"]).dropna()
     sizes = [
         name for name in op_of(op).dims if name not in TEXT_DIMENSIONS and rows[name].notna().any()
@@ -90,7 +90,7 @@ def _profile(op: str, dtype: str, rows: pd.DataFrame, share: np.ndarray, before:
         devices={str(name): int(count) for name, count in rows["device"].value_counts().items()},
         sizes={name: (float(rows[name].min()), float(rows[name].max())) for name in sizes},
         duration_us=_range(rows["duration_us"].to_numpy()),
-        share=_range(known) if len(known) else None,
+        share=_range(shares) if len(shares) else None,
         repeats=float(rows["repeats"].sum()),
         spread=float(spread.median()) if len(spread) else None,
         missing={name: count for name, count in empty.items() if count},

@@ -53,11 +53,11 @@ def channel_of(name: str) -> tuple[str, int] | None:
 
 def channels_of(names: Iterable[str]) -> dict[str, list[int]]:
     """Return the channels of every per-channel counter, in the order given."""
-    found: dict[str, list[int]] = {}
+    channels: dict[str, list[int]] = {}
     for name in names:
         if channel := channel_of(name):
-            found.setdefault(channel[0], []).append(channel[1])
-    return found
+            channels.setdefault(channel[0], []).append(channel[1])
+    return channels
 
 
 def counts_time(name: str) -> bool:
@@ -81,7 +81,7 @@ _SUMMARY = re.compile(r"\[\d+\]$|\.(sum|max|imbalance)$|_(sum|avr|max|min)$")
 def per_pass() -> Mapping[str, int]:
     """Return how many counters of each hardware block one pass of the profiler counts (``counter_blocks.toml``)."""
     text = (resources.files(hardware) / "counter_blocks.toml").read_text(encoding="utf-8")
-    return {str(block): int(most) for block, most in tomllib.loads(text).items()}
+    return {str(block): int(limit) for block, limit in tomllib.loads(text).items()}
 
 
 def recorded_as(name: str) -> str:
@@ -154,10 +154,10 @@ def merge_passes(columns: Iterable[tuple[str, FloatArray]]) -> Merged:
     passes: dict[str, list[FloatArray]] = {}
     for name, values in columns:
         passes.setdefault(name, []).append(values)
-    several = {name: np.stack(found) for name, found in passes.items() if len(found) > 1}
+    several = {name: np.stack(stacks) for name, stacks in passes.items() if len(stacks) > 1}
     moments = {name: _moments(values) for name, values in several.items()}
     return Merged(
-        columns={name: _first(found) for name, found in passes.items()},
+        columns={name: _first(stacks) for name, stacks in passes.items()},
         spread={name: _spread(values) for name, values in several.items()},
         mean={name: mean for name, (mean, _) in moments.items()},
         variance={name: variance for name, (_, variance) in moments.items()},
@@ -176,9 +176,9 @@ def _three(name: str, channels: FloatArray) -> dict[str, FloatArray]:
     }
 
 
-def _first(found: Sequence[FloatArray]) -> FloatArray:
-    values = found[0]
-    for later in found[1:]:
+def _first(series: Sequence[FloatArray]) -> FloatArray:
+    values = series[0]
+    for later in series[1:]:
         values = np.where(np.isnan(values), later, values)
     return values
 

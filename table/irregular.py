@@ -53,8 +53,8 @@ def off_neighbours(
     """
     factor, beside = np.ones(len(time)), np.full((2, len(time)), -1)
     order = np.lexsort((size, key))
-    own = key[order]
-    place = 1 + np.flatnonzero(own[:-2] == own[2:])
+    keys = key[order]
+    place = 1 + np.flatnonzero(keys[:-2] == keys[2:])
     before, row, after = (order[place + step] for step in (-1, 0, 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         slower = time[row] / np.maximum(time[before], time[after])
@@ -117,15 +117,15 @@ def without_spikes(frame: pd.DataFrame, keep: Collection[str] = ()) -> Settled:
         return Settled(frame, np.arange(len(frame)), 0, odd.drop(columns="alone"), frame.iloc[:0])
     far = np.abs(np.log(odd["factor"].to_numpy(dtype=float))) > np.log(FAR)
     far &= odd.pop("alone").to_numpy(dtype=bool) & (KEEP not in keep)
-    told = odd[far].sort_index()
-    detail = [f"{times(row.factor)} than {row.beside}" for row in told.itertuples()]
-    refused = frame.loc[told.index].copy()  # a copy holds wide tables of counters together
+    removed = odd[far].sort_index()
+    detail = [f"{times(row.factor)} than {row.beside}" for row in removed.itertuples()]
+    refused = frame.loc[removed.index].copy()  # a copy holds wide tables of counters together
     refused[REFUSED], refused[REFUSED_DETAIL] = "far-off-neighbours", detail
     if far.any():
-        kept = frame.drop(index=told.index).reset_index(drop=True)
+        kept = frame.drop(index=removed.index).reset_index(drop=True)
     else:
         kept = frame
-    places = np.delete(np.arange(len(frame)), told.index)
+    places = np.delete(np.arange(len(frame)), removed.index)
     return Settled(kept, places, 0, odd[~far].reset_index(drop=True), refused)
 
 
@@ -153,8 +153,8 @@ def _contradictions(frame: pd.DataFrame, ids: np.ndarray) -> tuple[pd.DataFrame,
         f"its repeat {source} ({time:.4g} µs)"
         for source, time in zip(fast["source"], fast["duration_us"], strict=True)
     ]
-    found = slow[["source", "device", "op", "duration_us"]].reset_index(drop=True)
-    return found.assign(
+    slower = slow[["source", "device", "op", "duration_us"]].reset_index(drop=True)
+    return slower.assign(
         row=fast["source"].to_numpy(), factor=np.exp(apart[odd].to_numpy()), beside=beside
     ), far
 
@@ -209,14 +209,18 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
                 )
             )
             judged |= neighbours[0] >= 0
-    found = pd.concat(parts)
-    told = frame[["source", "device", "op", "duration_us"]].iloc[found.index].set_axis(found.index)
-    return pd.concat([told.assign(row=told["source"]), found], axis=1)[[*COLUMNS, "alone"]]
+    spiking = pd.concat(parts)
+    described = (
+        frame[["source", "device", "op", "duration_us"]].iloc[spiking.index].set_axis(spiking.index)
+    )
+    return pd.concat([described.assign(row=described["source"]), spiking], axis=1)[
+        [*COLUMNS, "alone"]
+    ]
 
 
 def remarks(odd: pd.DataFrame, repeats: pd.DataFrame) -> list[tuple[Remark, int]]:
     """Return what there is to say of spikes and of repeats that disagree, with how many rows each concerns."""
-    found = []
+    remarks_of = []
     if len(odd):
         worst, far = _worst(odd)
         text = (
@@ -224,7 +228,7 @@ def remarks(odd: pd.DataFrame, repeats: pd.DataFrame) -> list[tuple[Remark, int]
             "in the evidence; "
             f"farthest off {worst['source']} ({times(far)} than {worst['beside']})"
         )
-        found.append((remark("spikes", text, source=worst["source"], factor=far), len(odd)))
+        remarks_of.append((remark("spikes", text, source=worst["source"], factor=far), len(odd)))
     if len(repeats):
         worst, far = _worst(repeats)
         text = (
@@ -232,10 +236,10 @@ def remarks(odd: pd.DataFrame, repeats: pd.DataFrame) -> list[tuple[Remark, int]
             f"{worst['source']} "
             f"({worst['duration_us']:.4g} µs) beside {worst['beside']}"
         )
-        found.append(
+        remarks_of.append(
             (remark("repeats-disagree", text, source=worst["source"], factor=far), len(repeats))
         )
-    return found
+    return remarks_of
 
 
 def _worst(odd: pd.DataFrame) -> tuple[pd.Series, float]:

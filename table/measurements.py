@@ -89,12 +89,12 @@ def examples(rejected: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     if rejected.empty:
         return rejected.assign(values=np.array([], dtype=object))
     first = rejected.groupby("reason", sort=False).head(EXAMPLES)
-    own = rows.loc[
+    rows_of_reason = rows.loc[
         first.index,
         [name for name in rows if not str(name).startswith("_") and name not in _OF_FILES],
     ]
     values = []
-    for row in own.to_dict("records"):
+    for row in rows_of_reason.to_dict("records"):
         values.append(
             " ".join(
                 f"{name}={_plain(value)}"
@@ -178,11 +178,13 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     ops = [OPS.get(word) for word in words]
     unknown = np.array([op is None for op in ops], dtype=bool)[codes]
     if unknown.any():
-        told = [
+        causes = [
             f"{word}: {nearest_op(word)}" if word and op is None else ""
             for word, op in zip(words, ops, strict=True)
         ]
-        verdict.refuse(unknown, "unknown-operator", pd.Series(np.array(told, dtype=object)[codes]))
+        verdict.refuse(
+            unknown, "unknown-operator", pd.Series(np.array(causes, dtype=object)[codes])
+        )
     exempt = np.array([op is not None and not op.needs_dtype for op in ops], dtype=bool)[codes]
     typed |= _clean_dtypes(frame, exempt, verdict)
     typed["duration_us"] = duration = _numbers(frame, "duration_us")
@@ -282,9 +284,9 @@ def _clean_dtypes(
     typed = {}
     for column in DTYPE_COLUMNS:
         given = _text(frame, column)
-        typed[column] = found = canonical_dtypes(given) if column in frame else given
+        typed[column] = formats = canonical_dtypes(given) if column in frame else given
         verdict.refuse(
-            _blank(found) & ~_blank(given), "unknown-number-format", given, f"{column} = "
+            _blank(formats) & ~_blank(given), "unknown-number-format", given, f"{column} = "
         )
     verdict.refuse(
         _blank(typed["dtype_a"]) & ~exempt, "no-number-format", "give default dtype_a=NAME"
@@ -348,18 +350,18 @@ def _check_dimension(
             )
         return
     filled = rows & ~blank
-    found = values.to_numpy(dtype=float)
-    verdict.refuse(filled & np.isnan(found), "dimension-not-a-number", given, shown)
-    verdict.refuse(filled & np.isinf(found), "infinite-dimension", given, shown)
+    numbers = values.to_numpy(dtype=float)
+    verdict.refuse(filled & np.isnan(numbers), "dimension-not-a-number", given, shown)
+    verdict.refuse(filled & np.isinf(numbers), "infinite-dimension", given, shown)
     if name not in FLAGS:
         verdict.refuse(
-            filled & (found < (0 if name in MAY_BE_ZERO else 1)),
+            filled & (numbers < (0 if name in MAY_BE_ZERO else 1)),
             "dimension-not-positive",
             given,
             shown,
         )
-        verdict.refuse(filled & (found != np.floor(found)), "dimension-not-whole", given, shown)
-        verdict.refuse(filled & (found > LARGEST), "huge-dimension", given, shown)
+        verdict.refuse(filled & (numbers != np.floor(numbers)), "dimension-not-whole", given, shown)
+        verdict.refuse(filled & (numbers > LARGEST), "huge-dimension", given, shown)
 
 
 def _truth(values: pd.Series) -> pd.Series:
@@ -376,8 +378,8 @@ def _numbers(frame: pd.DataFrame, column: str) -> pd.Series:
     given = frame[column]
     if given.dtype == float:
         return given
-    if given.dtype == "str" and (found := plain_numbers(as_arrow(given))) is not None:
-        return pd.Series(found.to_numpy(zero_copy_only=False).astype(float), index=frame.index)
+    if given.dtype == "str" and (plain := plain_numbers(as_arrow(given))) is not None:
+        return pd.Series(plain.to_numpy(zero_copy_only=False).astype(float), index=frame.index)
     return pd.to_numeric(given, errors="coerce").astype(float)
 
 
@@ -486,10 +488,10 @@ def in_order(frame: pd.DataFrame) -> pd.DataFrame:
     """
     sizes = [name for name in DIMENSIONS if name in frame and _is_stated(frame[name])]
     first = dict.fromkeys((*_FIRST, *DTYPE_COLUMNS, *sizes, *_TIMED))
-    known = [name for name in first if name in frame]
+    leading = [name for name in first if name in frame]
     last = [name for name in _LAST if name in frame]
-    rest = [name for name in frame if name not in known and name not in last]
-    return frame[[*known, *rest, *last]]
+    rest = [name for name in frame if name not in leading and name not in last]
+    return frame[[*leading, *rest, *last]]
 
 
 def _is_stated(column: pd.Series) -> bool:

@@ -72,13 +72,13 @@ def bound_of(frame: pd.DataFrame) -> Bound:
             gpu = gpus.get(str(names[int(pair) // len(formats)]))
             if gpu is None:
                 continue
-            own = kinds == kind
+            of_kind = kinds == kind
             dtype = str(formats[pair % len(formats)])
-            limits = [*_times(gpu, op, dtype, flops[own], moved[own])]
+            limits = [*_times(gpu, op, dtype, flops[of_kind], moved[of_kind])]
             if sent is not None and gpu.link_bw_gbs:
-                limits.append(("link_bw_gbs", _link_times(gpu, sent[0][own], sent[1][own])))
+                limits.append(("link_bw_gbs", _link_times(gpu, sent[0][of_kind], sent[1][of_kind])))
             for key, times in limits:
-                at = rows[own]
+                at = rows[of_kind]
                 if key in gpu.peaks:
                     needed = np.where(sparse[at], times / 2, times)
                 else:
@@ -94,9 +94,9 @@ def _times(
     """Yield every limit of a device by its key, and the microseconds that the work takes there."""
     formats = (dtype, "tf32") if dtype == "fp32" else (dtype,)
     units = ("vector",) if op.unit == "vector" else UNITS
-    found = [key for dtype in formats for unit in units if (key := f"{dtype}_{unit}") in gpu.peaks]
-    if found:
-        key = max(found, key=lambda name: gpu.peaks[name])
+    peaks = [key for dtype in formats for unit in units if (key := f"{dtype}_{unit}") in gpu.peaks]
+    if peaks:
+        key = max(peaks, key=lambda name: gpu.peaks[name])
         yield key, flops / (gpu.peaks[key] * 1e6)
     l2, llc = ((size or 0.0) * _MIB for size in (gpu.l2_mb, gpu.llc_mb))
     if gpu.memory_bw_gbs:
@@ -239,9 +239,9 @@ def hold(
         )
         for rows, code in refused:
             reason[rows] = code
-        known = np.flatnonzero((above | other) & ~np.isnan(share))
-        detail[known] = [
-            f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in known
+        beyond = np.flatnonzero((above | other) & ~np.isnan(share))
+        detail[beyond] = [
+            f"{100 * share[row]:.0f} % of {bound.peak[row]} of {devices[row]}" for row in beyond
         ]
         detail[odd | stray] = [f"{time:.4g} µs" for time in duration[odd | stray]]
         detail[impossible] = [f"{time:.3g} µs" for time in duration[impossible]]
@@ -258,13 +258,13 @@ def _slipped(
     time is not known; 1 for all other rows. And which of them are strays: one or two, as far off
     all others.
     """
-    found, stray = np.ones(len(duration)), np.zeros(len(duration), dtype=bool)
+    factors, stray = np.ones(len(duration)), np.zeros(len(duration), dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         usual = np.log(duration / (least_us + _LAUNCH_US) / _MIDDLE)
-    known = np.flatnonzero(np.isfinite(usual))
-    codes, names = pd.factorize(ops[known])
+    usable = np.flatnonzero(np.isfinite(usual))
+    codes, names = pd.factorize(ops[usable])
     for code in range(len(names)):
-        rows = known[codes == code]
+        rows = usable[codes == code]
         rows = rows[np.argsort(usual[rows], kind="stable")]
         if len(rows) < 2 * _LEAST_ROWS:
             continue
@@ -273,7 +273,7 @@ def _slipped(
         low, high = (np.flatnonzero(part > np.log(_APART[0])) for part in (gaps[:few], gaps[-few:]))
         below, above = low.max(initial=-1) + 1, (few - high.min() if len(high) else 0)
         rows = rows[below : len(rows) - above]
-        stray[known[codes == code]] = ~np.isin(known[codes == code], rows)
+        stray[usable[codes == code]] = ~np.isin(usable[codes == code], rows)
         gaps = np.diff(usual[rows])
         cut = int(np.argmax(gaps)) + 1
         sides = rows[:cut], rows[cut:]
@@ -286,8 +286,8 @@ def _slipped(
         ):
             continue
         long = abs(middles[1]) > abs(middles[0])
-        found[sides[1] if long else sides[0]] = factor if long else 1 / factor
-    return found, stray
+        factors[sides[1] if long else sides[0]] = factor if long else 1 / factor
+    return factors, stray
 
 
 def _other_units(
@@ -295,12 +295,12 @@ def _other_units(
 ) -> dict[tuple[int, str], float]:
     """Return `other_units` of the files, and of the devices of those that are not so as a whole."""
     codes, names = pd.factorize(devices)
-    found = {(file, ""): factor for file, factor in other_units(duration, least_us, files)}
+    factors = {(file, ""): factor for file, factor in other_units(duration, least_us, files)}
     for code, factor in other_units(duration, least_us, files * len(names) + codes):
         file, device = divmod(code, len(names))
-        if (file, "") not in found:
-            found[file, str(names[device])] = factor
-    return found
+        if (file, "") not in factors:
+            factors[file, str(names[device])] = factor
+    return factors
 
 
 def other_units(
@@ -311,16 +311,16 @@ def other_units(
     From the times of all rows, the least they can take (NaN where that is not known), and their
     files, all (n_rows,).
     """
-    known = ~np.isnan(least_us)
-    least = least_us[known]
-    usual = pd.Series(duration[known] / (least + _LAUNCH_US))
+    has_bound = ~np.isnan(least_us)
+    least = least_us[has_bound]
+    usual = pd.Series(duration[has_bound] / (least + _LAUNCH_US))
     if usual.between(*_USUAL).all():
         return
-    by_file = usual.groupby(files[known])
+    by_file = usual.groupby(files[has_bound])
     middle = by_file.median()[by_file.size() >= _LEAST_ROWS]
     for file in middle.index[(middle < _USUAL[0]) | (middle > _USUAL[1])]:
-        own = files[known] == file
-        share = least[own] / duration[known][own]
+        in_file = files[has_bound] == file
+        share = least[in_file] / duration[has_bound][in_file]
         fast = middle[file] < _USUAL[0]
         if fast and not (share > FINDING).any():
             continue

@@ -182,8 +182,8 @@ def slower_kernels(duration: np.ndarray, keys: np.ndarray) -> np.ndarray:
     From the times (n_rows,) and the `problem_keys` of any number of tables. Repeats of one kernel
     (see `merge_duplicates`) count as their median.
     """
-    own = pd.Series(duration).groupby(codes_of(keys[2:]), sort=False).transform("median")
-    return (own > own.groupby(codes_of(keys[:2]), sort=False).transform("min")).to_numpy()
+    medians = pd.Series(duration).groupby(codes_of(keys[2:]), sort=False).transform("median")
+    return (medians > medians.groupby(codes_of(keys[:2]), sort=False).transform("min")).to_numpy()
 
 
 def problem_keys(frame: pd.DataFrame) -> np.ndarray:
@@ -194,12 +194,12 @@ def problem_keys(frame: pd.DataFrame) -> np.ndarray:
     """
     keys = np.zeros((4, len(frame)), dtype=np.uint64)
     for op, rows in each_op(frame):
-        part = _told_apart(frame, op.name).take(rows)
-        own = np.zeros((2, len(rows)), dtype=np.uint64)
+        part = _distinguished(frame, op.name).take(rows)
+        hashes = np.zeros((2, len(rows)), dtype=np.uint64)
         for name in ("device", *problem_columns(frame, op.name)):
-            own += _hashed(part["device"] if name == "device" else comparable(part, name), name)
-        keys[:2, rows] = own
-        keys[2:, rows] = own + _hashed(part["kernel"].where(~part["tuned"], ""), "kernel")
+            hashes += _hashed(part["device"] if name == "device" else comparable(part, name), name)
+        keys[:2, rows] = hashes
+        keys[2:, rows] = hashes + _hashed(part["kernel"].where(~part["tuned"], ""), "kernel")
     return keys
 
 
@@ -208,15 +208,15 @@ def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
     codes, levels = pd.factorize(values)
     missing = np.r_[pd.isna(levels) | (levels == ""), True]
     hashes = np.r_[pd.util.hash_array(np.asarray(levels), categorize=False), np.uint64(0)]
-    found = np.empty((2, len(hashes)), dtype=np.uint64)
+    mixed_codes = np.empty((2, len(hashes)), dtype=np.uint64)
     for half in range(2):
         salt = int.from_bytes(hashlib.blake2b(f"{half} {name}".encode(), digest_size=8).digest())
         mixed = (hashes ^ np.uint64(salt)) * np.uint64(
             0xBF58476D1CE4E5B9
         )  # the finaliser of splitmix64
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        found[half] = np.where(missing, 0, mixed ^ (mixed >> np.uint64(31)))
-    return found[:, codes]
+        mixed_codes[half] = np.where(missing, 0, mixed ^ (mixed >> np.uint64(31)))
+    return mixed_codes[:, codes]
 
 
 def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = False) -> np.ndarray:
@@ -230,7 +230,7 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
     first = 0
     for op, rows in each_op(frame):
         if len(rows) < len(frame):
-            part = _told_apart(frame, op.name).take(rows)
+            part = _distinguished(frame, op.name).take(rows)
         else:
             part = frame
         names = problem_columns(frame, op.name)[::-1]  # sizes tell most rows apart, and stand last
@@ -284,7 +284,7 @@ def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
     return words
 
 
-def _told_apart(frame: pd.DataFrame, op: str) -> pd.DataFrame:
+def _distinguished(frame: pd.DataFrame, op: str) -> pd.DataFrame:
     """Return the columns by which rows of an operator are told apart: of wide tables few."""
     named = {"device", "kernel", "tuned", *problem_columns(frame, op)}
     return frame[[name for name in frame if name in named]]
@@ -521,16 +521,16 @@ def pair_each(
     )
     mate[paired[~alike]], paired = -1, paired[alike]
     beside_them = rows.iloc[mate[paired]].reset_index(drop=True)
-    found = beside(rows.iloc[paired].reset_index(drop=True), beside_them, metric)
+    paired_rows = beside(rows.iloc[paired].reset_index(drop=True), beside_them, metric)
     alone = rows[(mate < 0) & (~able if hosts is not None else True)].reset_index(drop=True)
     lost = {str(name): count for name, count in alone["device"].value_counts().items()}
-    whole = [name for name in lost if name not in set(found["device"])]
+    whole = [name for name in lost if name not in set(paired_rows["device"])]
     text = (
         f"no host measured what {', '.join(whole)} did: left out "
         f"({sum(lost[name] for name in whole)} rows)"
     )
     return Pairs(
-        found.assign(**{HOST_DEVICE: beside_them["device"].to_numpy()}),
+        paired_rows.assign(**{HOST_DEVICE: beside_them["device"].to_numpy()}),
         alone,
         rows.iloc[:0],
         {
@@ -555,14 +555,16 @@ def _of_one_work(
     if alike.all():
         return alike, []
     unlike, ratios = int((~alike).sum()), off[~alike]
-    told = f"{unlike} of {len(off)} pairs of epochs do other work {between}"
+    unlike_text = f"{unlike} of {len(off)} pairs of epochs do other work {between}"
     far = f"{ratios.min():.2f} to {ratios.max():.2f} times its FLOPs or bytes"
     if not alike.any():
         raise DataError(
-            f"{told} ({far}): cut both runs at the same places, by step or marker:REGEX"
+            f"{unlike_text} ({far}): cut both runs at the same places, by step or marker:REGEX"
         )
     return alike, [
-        remark("unlike-epochs", f"{told} ({far}) and are no pairs", pairs=unlike, of=len(off))
+        remark(
+            "unlike-epochs", f"{unlike_text} ({far}) and are no pairs", pairs=unlike, of=len(off)
+        )
     ]
 
 
@@ -572,15 +574,15 @@ def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:
     Epochs are paired by their numbers, and a number says nothing of what ran. 1 for other rows, and
     where it is not known.
     """
-    found = np.ones(len(rows))
+    ratios = np.ones(len(rows))
     for name in _WORK_OF_EPOCHS:
         if name in rows and name in mates:
             with np.errstate(divide="ignore", invalid="ignore"):
                 ratio = as_numbers(rows, name) / as_numbers(mates, name)
-            known = np.isfinite(ratio) & (ratio > 0) & rows["op"].eq("epoch").to_numpy()
-            ratio = np.where(known, ratio, 1.0)
-            found = np.where(np.abs(np.log(ratio)) > np.abs(np.log(found)), ratio, found)
-    return found
+            is_usable = np.isfinite(ratio) & (ratio > 0) & rows["op"].eq("epoch").to_numpy()
+            ratio = np.where(is_usable, ratio, 1.0)
+            ratios = np.where(np.abs(np.log(ratio)) > np.abs(np.log(ratios)), ratio, ratios)
+    return ratios
 
 
 def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, target: str) -> str:
@@ -595,19 +597,19 @@ def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, tar
             f"no problem was measured on both devices: {host} has {ops[host]}, {target} has "
             f"{ops[target]}"
         )
-    found = []
+    differing = []
     for name in (name for name in _WORDS if name in host_rows and name in target_rows):
-        here, there = (
+        here, on_target = (
             list(dict.fromkeys(words_of(rows, name))) for rows in (host_rows, target_rows)
         )
-        if not set(here) & set(there):
-            found.append(f"{name} ({_shown(here)} on {host}, {_shown(there)} on {target})")
-    if found:
-        reason = "they differ in " + "; ".join(found)
+        if not set(here) & set(on_target):
+            differing.append(f"{name} ({_shown(here)} on {host}, {_shown(on_target)} on {target})")
+    if differing:
+        reason = "they differ in " + "; ".join(differing)
     else:
         reason = "no two rows agree in all dimensions"
     return f"no {' or '.join(common)} problem was measured on both {host} and {target}: {reason}"
 
 
 def _shown(words: Sequence[str]) -> str:
-    return few((word or "none" for word in words), most=3)
+    return few((word or "none" for word in words), limit=3)

@@ -60,11 +60,11 @@ def describe(calls: pd.DataFrame) -> pd.DataFrame:
 def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.DataFrame]:
     """Return the number of each row's call among the different ones, and what `describe` says of each of those."""
     name_codes, levels = pd.factorize(names, use_na_sentinel=False)
-    input_codes, told = pd.factorize(inputs, use_na_sentinel=False)
-    codes, pairs = pd.factorize(name_codes.astype(np.int64) * len(told) + input_codes)
-    spelled, recorded = levels.tolist(), told.tolist()
+    input_codes, recorded_inputs = pd.factorize(inputs, use_na_sentinel=False)
+    codes, pairs = pd.factorize(name_codes.astype(np.int64) * len(recorded_inputs) + input_codes)
+    spelled, recorded = levels.tolist(), recorded_inputs.tolist()
     calls = [
-        (str(spelled[pair // len(told)]), str(recorded[pair % len(told)]))
+        (str(spelled[pair // len(recorded_inputs)]), str(recorded[pair % len(recorded_inputs)]))
         for pair in pairs.tolist()
     ]
     rows = [describe_call(name, text) for name, text in calls]
@@ -85,11 +85,11 @@ def describe_call(name: str, inputs: str) -> Described:
     if read is None or call is None:
         return {}
     try:
-        found = read(call)
+        described = read(call)
     except NO_FIT:
         return {}
-    if _usable(found):
-        return found
+    if _usable(described):
+        return described
     return {}
 
 
@@ -101,13 +101,13 @@ def parse_call(name: str, inputs: str) -> Call | None:
     if not inputs:
         return None
     try:
-        found = msgspec.json.decode(inputs)
+        recorded = msgspec.json.decode(inputs)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(recorded, dict):
         return None
     dims, types, strides, values = (
-        found.get(side) for side in ("dims", "types", "strides", "values")
+        recorded.get(side) for side in ("dims", "types", "strides", "values")
     )
     if not isinstance(dims, list) or not isinstance(types, list) or len(types) < len(dims):
         return None
@@ -140,21 +140,21 @@ def call_text(arguments: Sequence[Tensor | str | None]) -> str:
     return msgspec.json.encode(call).decode()
 
 
-def _usable(found: Described) -> bool:
+def _usable(described: Described) -> bool:
     """Return whether every dimension the operator needs is there and positive, and every format known or not recorded.
 
     A tensor without elements has no work, and a format such as complex64 no size here.
     """
-    for dim in OPS[found["op"]].dimensions:
+    for dim in OPS[described["op"]].dimensions:
         if dim.kind == "word":
             continue
-        value = found.get(dim.name)
+        value = described.get(dim.name)
         if value is None:
             if dim.default is None:
                 return False
         elif not (0 if dim.kind == "flag" else dim.least) <= value <= 2**62:
             return False
-    formats = [found[name] for name in DTYPE_COLUMNS]
+    formats = [described[name] for name in DTYPE_COLUMNS]
     return all(word in DTYPES for word in formats) or formats == ["", "", ""]
 
 
@@ -264,22 +264,22 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
     calls = _call_numbers(kernel_rows, codes[rows])
     longest = _longest(kernel_rows["duration_ns"].to_numpy(), calls)
     formats = _formats(unique, codes[rows], _words(table, "name")[rows], calls)
-    known = formats["dtype_a"] != ""
-    described = unique.iloc[codes[rows]].assign(**formats)[known]
-    position = codes_of([codes[rows][known], described["dtype_a"]])
+    has_format = formats["dtype_a"] != ""
+    described = unique.iloc[codes[rows]].assign(**formats)[has_format]
+    position = codes_of([codes[rows][has_format], described["dtype_a"]])
     problems = described.iloc[np.unique(position, return_index=True)[1]]
     flops, moved = np.empty(len(problems)), np.empty(len(problems))
-    for op, own in each_op(problems):
-        flops[own], moved[own] = op.amounts(problems.iloc[own])
-    kept = rows[known]
+    for op, rows_of_op in each_op(problems):
+        flops[rows_of_op], moved[rows_of_op] = op.amounts(problems.iloc[rows_of_op])
+    kept = rows[has_format]
     for name in WORDS:
         result.words[name][kept] = described[name].to_numpy(dtype=object)
     for name in described.columns.difference(WORDS, sort=False):
         result.set_sizes(kept, str(name), described[name].to_numpy(dtype=float))
-    main = (longest == np.arange(len(rows)))[known]
+    main = (longest == np.arange(len(rows)))[has_format]
     result.flops[kept] = np.where(main, flops[position], 0.0)
     result.bytes[kept] = np.where(main, moved[position], 0.0)
-    named[rows] = known
+    named[rows] = has_format
     return named
 
 
@@ -325,7 +325,7 @@ def _stated(kernels: pd.Series) -> np.ndarray:
     """Return the format that kernels' names state: that of their numbers, or integers of the size of what they copy."""
     codes, names = pd.factorize(kernels)
     opaque = [_OPAQUE.search(str(name)) for name in names]
-    sizes = [_OF_SIZE.get(found[1], "") if found else "" for found in opaque]
+    sizes = [_OF_SIZE.get(size_match[1], "") if size_match else "" for size_match in opaque]
     numbers = dtypes_in_kernel_names(pd.Series(names, dtype=object)).tolist()
     return np.array(
         [size or number for size, number in zip(sizes, numbers, strict=True)], dtype=object

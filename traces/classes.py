@@ -120,7 +120,7 @@ def rules() -> tuple[Rule, ...]:
     wrong = [entry["class"] for entry in _data()["rule"] if entry["class"] not in described]
     if wrong:
         raise ValueError(f"patterns.toml: no class {wrong[0]!r} in [classes]")
-    found = []
+    parsed = []
     for entry in _data()["rule"]:
         both = entry.get("name", [])
         operators, kernels = [*entry.get("operator", []), *both], [*entry.get("kernel", []), *both]
@@ -129,7 +129,7 @@ def rules() -> tuple[Rule, ...]:
         if "fused" in entry:  # Inductor's pointwise kernels that fuse these operators only
             kernels.append(rf"^triton_poi_fused(?:_(?:{'|'.join(entry['fused'].split())}))+_\d+$")
         within = _either([entry["within"]] if "within" in entry else [])
-        found.append(
+        parsed.append(
             Rule(
                 entry["class"],
                 _either(operators),
@@ -138,7 +138,7 @@ def rules() -> tuple[Rule, ...]:
                 entry.get("first", False),
             )
         )
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _either(patterns: Iterable[str]) -> re.Pattern[str] | None:
@@ -174,8 +174,8 @@ def _cases(table: pd.DataFrame) -> tuple[IntArray, list[tuple[str, str, str, str
     """Return a number per row and, for each number, what decides its class: traces repeat a few launches many times."""
     codes = np.asarray(table["collective"] != "", dtype=np.int64)
     for column in _CASE:
-        own, levels = pd.factorize(table[column], use_na_sentinel=False)
-        codes = pd.factorize(codes * max(len(levels), 1) + own)[0].astype(np.int64)
+        level_codes, levels = pd.factorize(table[column], use_na_sentinel=False)
+        codes = pd.factorize(codes * max(len(levels), 1) + level_codes)[0].astype(np.int64)
     firsts = np.full(int(codes.max()) + 1 if len(codes) else 0, -1, dtype=np.int64)
     firsts[codes[::-1]] = np.arange(len(codes))[::-1]
     rows = table[[*_CASE, "collective"]].iloc[firsts]
@@ -222,8 +222,8 @@ def _of_stack(op_name: str, op_stack: str) -> str:
     for name in reversed(names):
         if _opaque().search(name):
             return ""
-        if found := _of_operator(name):
-            return found
+        if op_class := _of_operator(name):
+            return op_class
     return ""
 
 

@@ -69,20 +69,20 @@ def doubts_of(trace: Annotated, label: str = "") -> Doubts:
     possible = impossible(table) == ""
     kernels = int(((table["kind"] == KERNEL).to_numpy() & possible).sum())
     recorded = kernels or int(possible.sum())
-    there, trusted = 1.0, 1.0
+    present, trusted = 1.0, 1.0
     remarks = []
     for finding in trace.findings:
         if finding.severity == "info":
             continue
         remarks.append(trace_finding(label, finding))
         if finding.code in MISSING:
-            there *= 1 - _missing_share(finding, recorded)
+            present *= 1 - _missing_share(finding, recorded)
         elif finding.code in UNTRUSTED or _is_error_of_times(finding):
             share = finding.share
             if share is None:
                 share = min(finding.count / max(recorded, 1), 1.0)
             trusted *= 1 - share
-    return Doubts(1 - there, 1 - trusted, tuple(remarks))
+    return Doubts(1 - present, 1 - trusted, tuple(remarks))
 
 
 def check_whole(trace: Annotated, label: str) -> None:
@@ -90,10 +90,10 @@ def check_whole(trace: Annotated, label: str) -> None:
     doubts = doubts_of(trace)
     if doubts.missing > MOST:
         why = [finding for finding in trace.findings if finding.code in MISSING]
-        told = "; ".join(f"{finding.count:,} {finding.remark}" for finding in why)
+        reasons = "; ".join(f"{finding.count:,} {finding.remark}" for finding in why)
         share = math.floor(1000 * doubts.missing) / 10
         text = (
-            f"{share:g} % of what ran is not in the trace ({told}): record all of it, its time is "
+            f"{share:g} % of what ran is not in the trace ({reasons}): record all of it, its time is "
             "not known else"
         )
         raise DataError(text, source=label)

@@ -111,9 +111,11 @@ def epoch_numbers(
     else:
         gpu = np.zeros(0, dtype=np.int64)
     order = np.lexsort((table["start_ns"].to_numpy(), gpu))
-    for own in np.split(order, np.flatnonzero(np.diff(gpu[order])) + 1):
-        part = table.iloc[own]
-        numbers[own] = _between_markers(part, rule) if rule.by == "marker" else _by_work(part, rule)
+    for of_gpu in np.split(order, np.flatnonzero(np.diff(gpu[order])) + 1):
+        part = table.iloc[of_gpu]
+        numbers[of_gpu] = (
+            _between_markers(part, rule) if rule.by == "marker" else _by_work(part, rule)
+        )
     if rule.by == "marker" and (numbers == OUTSIDE).all():
         raise ParameterError(
             "epochs", f"{rule}: no range, no kernel and no operator has a name that it matches"
@@ -243,10 +245,10 @@ def _work(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _sum(part: pd.DataFrame, name: str) -> tuple[float, float]:
     """Return the sum of a column, NaN where too little of it is known, and the share of the time it is known for."""
-    known = part[name].notna().to_numpy()
+    has_value = part[name].notna().to_numpy()
     time = part["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
     if time.sum() > 0:
-        share = float(time[known].sum() / time.sum())
+        share = float(time[has_value].sum() / time.sum())
     else:
         share = 0.0
     return (float(part[name].sum()) if share >= KNOWN else np.nan), share
@@ -261,5 +263,5 @@ def _shares(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
         times.append(time / max(float(time.sum()), 1.0))
     table = pd.DataFrame(times).fillna(0.0).reset_index(drop=True)
     table = table.reindex(columns=sorted(map(str, table.columns)))
-    found = {"dominant": table.idxmax(axis=1), "dominant_share": table.max(axis=1)}
-    return pd.concat([table.add_prefix(f"{EPOCH}share."), pd.DataFrame(found)], axis=1)
+    shares = {"dominant": table.idxmax(axis=1), "dominant_share": table.max(axis=1)}
+    return pd.concat([table.add_prefix(f"{EPOCH}share."), pd.DataFrame(shares)], axis=1)

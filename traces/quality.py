@@ -232,7 +232,7 @@ def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     else:
         first_step_ns = steps["start_ns"].min()
     numbered = table["dispatch_id"].notna()
-    found = {
+    flagged = {
         **{code: (damage == code) & ~overrun for code in IMPOSSIBLE},
         OVERRUN: overrun,
         "days-apart": days_apart(table),
@@ -246,26 +246,26 @@ def flags(table: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
             table.duplicated(["process", "gpu", "dispatch_id"]) & numbered
         ).to_numpy(),
     }
-    return pd.DataFrame({code: found[code] for code in ROWS}, index=table.index)
+    return pd.DataFrame({code: flagged[code] for code in ROWS}, index=table.index)
 
 
-def words(found: pd.DataFrame) -> pd.Series:
+def words(flagged: pd.DataFrame) -> pd.Series:
     """Return the codes of each row joined by ";" as a category, "" for rows without any."""
-    text = np.full(len(found), "", dtype=object)
-    for code in found.columns:
-        rows = found[code].to_numpy()
+    text = np.full(len(flagged), "", dtype=object)
+    for code in flagged.columns:
+        rows = flagged[code].to_numpy()
         text[rows] = [f"{before};{code}" if before else code for before in text[rows]]
-    return pd.Series(pd.Categorical(text), index=found.index)
+    return pd.Series(pd.Categorical(text), index=flagged.index)
 
 
 def check(
-    table: pd.DataFrame, steps: pd.DataFrame, found: pd.DataFrame | None = None
+    table: pd.DataFrame, steps: pd.DataFrame, flagged: pd.DataFrame | None = None
 ) -> list[Finding]:
-    """Return what is odd about a trace, the gravest first; `found` is what `flags` returned, if it is at hand."""
-    found = flags(table, steps) if found is None else found
+    """Return what is odd about a trace, the gravest first; `flagged` is what `flags` returned, if it is at hand."""
+    flagged = flags(table, steps) if flagged is None else flagged
     findings = []
     for code, (severity, text) in ROWS.items():
-        rows = found[code].to_numpy()
+        rows = flagged[code].to_numpy()
         if rows.any():
             first = str(table["source"].iloc[int(np.argmax(rows))])
             part = share_of_time(table, rows)
@@ -309,14 +309,14 @@ def days_apart(table: pd.DataFrame) -> BoolArray:
     ends = np.maximum.accumulate(
         (starts + np.maximum(table["duration_ns"].to_numpy(dtype=float), 0.0))[order]
     )
-    found = np.zeros(len(table), dtype=bool)
+    is_later = np.zeros(len(table), dtype=bool)
     gaps = starts[order[1:]] - ends[:-1]
-    found[order[1:]] = gaps > DAY_NS
-    if gaps.max(initial=0) > HOUR_NS and not found.any():
+    is_later[order[1:]] = gaps > DAY_NS
+    if gaps.max(initial=0) > HOUR_NS and not is_later.any():
         place = int(gaps.argmax()) + 1
         files = table["source"].astype(str).str.rpartition(":")[0].to_numpy()[order]
-        found[order[place]] = set(files[:place]).isdisjoint(files[place:])
-    return found
+        is_later[order[place]] = set(files[:place]).isdisjoint(files[place:])
+    return is_later
 
 
 def _coarse(table: pd.DataFrame, measured: BoolArray) -> BoolArray:
@@ -325,17 +325,17 @@ def _coarse(table: pd.DataFrame, measured: BoolArray) -> BoolArray:
     rows = np.zeros(len(table), dtype=bool)
     codes = pd.factorize(table["device"], use_na_sentinel=False)[0]
     for code in np.unique(codes):
-        own = (codes == code) & (duration > 0) & measured
-        rows |= own & (duration < LEAST_TICKS * resolution_ns(duration[own]))
+        of_device = (codes == code) & (duration > 0) & measured
+        rows |= of_device & (duration < LEAST_TICKS * resolution_ns(duration[of_device]))
     return rows
 
 
 def _dropped(table: pd.DataFrame) -> list[Finding]:
     """Count the holes in the numbers of the kernels of each process."""
-    known = table[table["dispatch_id"].notna()]
-    if known.empty:
+    numbered = table[table["dispatch_id"].notna()]
+    if numbered.empty:
         return []
-    numbers = known["dispatch_id"].astype("int64").groupby(known["process"].fillna(-1))
+    numbers = numbered["dispatch_id"].astype("int64").groupby(numbered["process"].fillna(-1))
     missing = int((numbers.max() - numbers.min() + 1 - numbers.nunique()).sum())
     if not missing:
         return []
@@ -345,7 +345,7 @@ def _dropped(table: pd.DataFrame) -> list[Finding]:
             remark("dropped-dispatches", text),
             "warning",
             missing,
-            source=str(known["source"].iloc[0]),
+            source=str(numbered["source"].iloc[0]),
         )
     ]
 
@@ -364,9 +364,9 @@ def _zero_counters(table: pd.DataFrame) -> list[Finding]:
 def _back_to_back(table: pd.DataFrame) -> list[Finding]:
     """Say where durations contain what elsewhere is a gap."""
     gaps = gaps_ns(table)
-    known = gaps.notna()
-    touching = (gaps.abs() <= TOUCHING_NS).fillna(False) & known
-    if known.sum() < 10 or touching.sum() < _MOST * known.sum():
+    has_gap = gaps.notna()
+    touching = (gaps.abs() <= TOUCHING_NS).fillna(False) & has_gap
+    if has_gap.sum() < 10 or touching.sum() < _MOST * has_gap.sum():
         return []
     text = (
         "activities that start as the one before ends: durations contain the dispatch gap of a "

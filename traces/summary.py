@@ -56,11 +56,11 @@ def annotate(trace: Trace) -> Annotated:
     table = trace.dispatches
     flagged = quality.flags(table, trace.steps)
     table = quality.without_overruns(table)
-    told = {finding.code for finding in trace.findings}
-    own = [
+    stated = {finding.code for finding in trace.findings}
+    checks = [
         finding
         for finding in quality.check(table, trace.steps, flagged)
-        if finding.code not in told
+        if finding.code not in stated
     ]
     parts = [
         table,
@@ -68,7 +68,7 @@ def annotate(trace: Trace) -> Annotated:
         work_of_dispatches(table),
         quality.words(flagged).rename(FLAGS),
     ]
-    findings = quality.by_severity([*trace.findings, *own])
+    findings = quality.by_severity([*trace.findings, *checks])
     dispatches, notes = pd.concat(parts, axis=1), tuple(trace.notes)
     return Annotated(dispatches, trace.steps, tuple(findings), notes, trace.calls, trace.ranges)
 
@@ -155,9 +155,9 @@ def overview(annotated: Annotated, label: str) -> Overview:
         "op_class": table["op_class"].astype(str).replace("", UNCLASSIFIED),
     }
     times = pd.DataFrame({**keys, "time_us": (table["duration_ns"] / 1e3).where(possible, 0.0)})
-    found = times.groupby(list(keys), sort=False)["time_us"].agg(["size", "sum"]).reset_index()
-    found.columns = pd.Index([*keys, "count", "time_us"])
-    total = max(float(found["time_us"].sum()), 1e-9)
+    by_class = times.groupby(list(keys), sort=False)["time_us"].agg(["size", "sum"]).reset_index()
+    by_class.columns = pd.Index([*keys, "count", "time_us"])
+    total = max(float(by_class["time_us"].sum()), 1e-9)
     return Overview(
         label=label,
         devices=tuple(sorted(map(str, table["device"].unique()))),
@@ -169,7 +169,7 @@ def overview(annotated: Annotated, label: str) -> Overview:
         kernel_us=float(timed.loc[timed["kind"] == KERNEL, "duration_ns"].sum()) / 1e3,
         busy_us=busy_ns(timed) / 1e3,
         span_us=span_ns(timed) / 1e3,
-        classes=found.assign(share=found["time_us"] / total).sort_values(
+        classes=by_class.assign(share=by_class["time_us"] / total).sort_values(
             "time_us", ascending=False, ignore_index=True
         ),
         unclassified=unclassified(kernels, kernels[["kernel_class", "op_class"]]),
@@ -257,7 +257,7 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
         flags[call] = ";".join(
             dict.fromkeys([*filter(None, flags[call].split(";")), *text.split(";")])
         )
-    found = {
+    columns = {
         **{
             name: calls[name].astype(str) for name in ("device", *WORDS, "op_class", "kernel_class")
         },
@@ -272,14 +272,14 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
     }
     alone = calls["op"].eq(UNKNOWN)
     stated = calls.loc[alone, [*STATED]].astype("Float64").astype(float).dropna(axis=1, how="all")
-    found |= {f"{LAUNCH}{name}": stated[name].reindex(calls.index) for name in stated}
+    columns |= {f"{LAUNCH}{name}": stated[name].reindex(calls.index) for name in stated}
     counters = counters_of(table)
     if counters:
         counted = grouped[counters].sum(min_count=1).reset_index(drop=True)
     else:
         counted = pd.DataFrame(index=calls.index)
     return _with_defects(
-        pd.concat([pd.DataFrame(found, index=calls.index), counted], axis=1), calls
+        pd.concat([pd.DataFrame(columns, index=calls.index), counted], axis=1), calls
     )
 
 
@@ -297,8 +297,8 @@ def _kernels(names: pd.Series, code: np.ndarray) -> pd.Categorical:
     calls, places = launched["call"].to_numpy(), launched["name"].to_numpy()
     kernels = np.zeros(int(code.max()) + 1, dtype=np.int64)
     kernels[calls[~several]] = numbers[places[~several]]
-    for call, own in pd.Series(places[several]).groupby(calls[several]):
-        text = " + ".join(sorted(levels[int(place)] for place in own))
+    for call, members in pd.Series(places[several]).groupby(calls[several]):
+        text = " + ".join(sorted(levels[int(place)] for place in members))
         kernels[int(str(call))] = texts.setdefault(text, len(texts))
     labels = pd.Index(list(texts))
     return pd.Categorical.from_codes(kernels.tolist(), categories=labels)  # pyrefly: ignore[bad-return]
@@ -308,10 +308,10 @@ def call_codes(table: pd.DataFrame) -> np.ndarray:
     """Return the number of each row's call, in order of appearance; rows without an operator's call have one each."""
     named = (table["op_id"].notna() & ~table["op"].isin(["", UNKNOWN, "collective"])).to_numpy()
     alone = np.where(named, 0, np.arange(1, len(table) + 1))
-    own = [
+    levels = [
         pd.factorize(table[name], use_na_sentinel=False)[0] * named for name in (*SAME_CALL, "op")
     ]
-    return pd.MultiIndex.from_arrays([alone, *own]).factorize()[0].astype(np.int64)
+    return pd.MultiIndex.from_arrays([alone, *levels]).factorize()[0].astype(np.int64)
 
 
 def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:
@@ -321,7 +321,9 @@ def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:
     defect[unknown], detail[unknown] = "launch-not-recorded", calls["kernel"][unknown]
     flags = calls["flags"].astype(str).str.split(";")
     for code in reversed([*IMPOSSIBLE, OVERRUN]):
-        rows = flags.map(lambda own, code=code: code in own).to_numpy(dtype=bool)
+        rows = flags.map(lambda codes_of_call, code=code: code in codes_of_call).to_numpy(
+            dtype=bool
+        )
         defect[rows], detail[rows] = code, ""
     return calls.assign(**{DEFECT: defect, DEFECT_DETAIL: detail})
 

@@ -98,10 +98,10 @@ class Attention:
         """Return the pairs of queries and keys of new tokens that end a context, of one head."""
         if not causal:
             return query * context
-        most = self.window or self.picked or np.inf
+        limit = self.window or self.picked or np.inf
 
         def below(length: FloatArray) -> FloatArray:
-            near = np.minimum(length, most)
+            near = np.minimum(length, limit)
             return near * near / 2 + np.where(length > near, (length - near) * near, 0.0)
 
         return below(context) - below(context - query)
@@ -382,27 +382,27 @@ def attention_flop(
     token.
     """
     q, context = np.asarray(query, dtype=np.float64), np.asarray(context, dtype=np.float64)
-    found = np.zeros(np.broadcast(q, context).shape)
+    flop = np.zeros(np.broadcast(q, context).shape)
     for one in model.attention:
         pairs = one.pairs(q, context, causal=model.causal)
-        found = found + one.layers * 2.0 * pairs * (one.head_dim + one.value) * one.heads / tp
+        flop = flop + one.layers * 2.0 * pairs * (one.head_dim + one.value) * one.heads / tp
         if one.index_heads:
             everywhere = replace(one, picked=0, window=0).pairs(q, context, causal=model.causal)
-            found = found + one.layers * 2.0 * everywhere * one.index_dim * one.index_heads
+            flop = flop + one.layers * 2.0 * everywhere * one.index_dim * one.index_heads
     for mixer in model.recurrent:
-        found = found + mixer.layers * 4.0 * q * mixer.state / tp
-    return found / model.layers
+        flop = flop + mixer.layers * 4.0 * q * mixer.state / tp
+    return flop / model.layers
 
 
 def check(name: str, field: str, value: object, *, least: int) -> int:
     """Return a dimension as a whole number; a DataError that names model and field where it cannot be one."""
-    most = _MOST_LAYERS if "layer" in field else _LARGEST
-    known = (
-        isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+    largest = _MOST_LAYERS if "layer" in field else _LARGEST
+    is_number = (
+        isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= largest
     )
-    if not known or value != int(value):
+    if not is_number or value != int(value):
         raise DataError(
-            f"{name}: {field} must be a whole number from {least} to {most:,}, got "
+            f"{name}: {field} must be a whole number from {least} to {largest:,}, got "
             f"{repr(value)[:40]}"
         )
     return int(value)
@@ -483,12 +483,12 @@ class Layer:
 
     def weights_by_part(self) -> dict[str, float]:
         """Return the weights of an average layer on this GPU by `PARTS`; routers are under ""."""
-        found: dict[str, float] = {}
+        by_part: dict[str, float] = {}
         for one in self.matrices:
-            found[one.part] = found.get(one.part, 0.0) + one.weights
+            by_part[one.part] = by_part.get(one.part, 0.0) + one.weights
         if self.experts:
-            found["experts"] = self.experts.weights
-        return found
+            by_part["experts"] = self.experts.weights
+        return by_part
 
 
 def check_split(model: Architecture, tp: int, ep: int = 1) -> None:

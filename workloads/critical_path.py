@@ -79,11 +79,11 @@ class Plan:
     def critical(self) -> list[int]:
         """Return the chain of tasks that ends last, each by its place, from the first to the last."""
         place = int(np.argmax(self.end))
-        found = []
+        path = []
         while place >= 0:
-            found.append(place)
+            path.append(place)
             place = self.cause[place]
-        return found[::-1]
+        return path[::-1]
 
 
 def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
@@ -96,7 +96,7 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
         len(layers),
         moved_from(setting.measured_on, setting.gpu, setting.dtype),
     )
-    found = LayerTimes(
+    times = LayerTimes(
         np.zeros(count),
         np.zeros(count),
         np.zeros(count, dtype=np.int64),
@@ -106,9 +106,9 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
     )
     for place, one in enumerate(layers):
         if one.stated_us is not None:
-            found.compute[place], found.source[place] = one.stated_us * one.count * moved, STATED
-            found.sigma[place] = float(np.hypot(spread, setting.model.spread))
-            found.part[place] = PARTS.index("stated")
+            times.compute[place], times.source[place] = one.stated_us * one.count * moved, STATED
+            times.sigma[place] = float(np.hypot(spread, setting.model.spread))
+            times.part[place] = PARTS.index("stated")
         if one.collective:
             ranks = one.ranks or setting.gpus
             each = float(
@@ -116,15 +116,15 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
                     setting.gpu, one.collective, one.message_bytes, ranks, setting.network
                 )
             )
-            found.message[place] = each * one.count
+            times.message[place] = each * one.count
             if setting.network.nodes(ranks) == 1:
                 spread_of = "layer.collectives"
             else:
                 spread_of = "distance.nodes"
-            found.message_sigma[place] = PRIORS[spread_of].value
+            times.message_sigma[place] = PRIORS[spread_of].value
     places = [place for place, one in enumerate(layers) if one.op]
     if not places:
-        return found
+        return times
     stated = [
         {"dtype_a": setting.dtype, **layers[place].sizes, "op": layers[place].op}
         for place in places
@@ -134,11 +134,11 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
     learnt = by_runs(runs, frame.assign(device=setting.gpu.name))
     us = np.where(np.isfinite(learnt.us), learnt.us, us + (LAUNCH_US if setting.eager else 0.0))
     sigma = np.where(np.isfinite(learnt.spread), learnt.spread, sigma)
-    found.compute[places] = us * [layers[place].count for place in places]
-    found.sigma[places], found.part[places] = sigma, part
+    times.compute[places] = us * [layers[place].count for place in places]
+    times.sigma[places], times.part[places] = sigma, part
     for place, source in zip(places, learnt.source, strict=True):
-        found.source[place] = str(source) or LAW
-    return found
+        times.source[place] = str(source) or LAW
+    return times
 
 
 def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]:
@@ -300,15 +300,15 @@ def drawn_ends(
 
 def drawn_parts(times: LayerTimes, plan: Plan, normal: FloatArray) -> dict[str, FloatArray]:
     """Return the draws of the seconds of each part on the critical path of the medians."""
-    found = {name: np.zeros(len(normal)) for name in PARTS}
+    seconds = {name: np.zeros(len(normal)) for name in PARTS}
     for place in plan.critical():
         layer, stream = plan.tasks[place]
         if stream == LINKS:
             name = "collectives"
         else:
             name = PARTS[times.part[layer]]
-        found[name] += _task_seconds(plan.tasks[place], times, normal)
-    return {name: draws for name, draws in found.items() if draws.any()}
+        seconds[name] += _task_seconds(plan.tasks[place], times, normal)
+    return {name: draws for name, draws in seconds.items() if draws.any()}
 
 
 def course(layers: Sequence[LayerOfGraph], times: LayerTimes, plan: Plan) -> list[LayerTime]:

@@ -193,22 +193,22 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     def times_of(rows: pd.DataFrame, gpu: GPU) -> Served:
         return times(rows.assign(tuning=question.tuning), gpu)
 
-    found, served, notes = list[_Instance](), list[Served](), list[Remark]()
+    instances, served, notes = list[_Instance](), list[Served](), list[Remark]()
     for gpu in question.gpus:
-        own = list(_instances(question, gpu, notes))
-        if own:
-            answers = times_of(_rows(own, users), gpu)
-            measured = _cut_as_own_runs(question, own, answers)
-            if len(measured) < len(own):
+        of_gpu = list(_instances(question, gpu, notes))
+        if of_gpu:
+            answers = times_of(_rows(of_gpu, users), gpu)
+            measured = _measured_cuts(question, of_gpu, answers)
+            if len(measured) < len(of_gpu):
                 text = (
                     "ways with the experts shared out otherwise than in own runs are left out: "
                     "ep=N asks for them"
                 )
                 notes.append(remark("own-ep", text, gpu=gpu.name))
-                own, answers = measured, times_of(_rows(measured, users), gpu)
+                of_gpu, answers = measured, times_of(_rows(measured, users), gpu)
             served.append(answers)
-            found += own
-    if not found:
+            instances += of_gpu
+    if not instances:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
     first, after = (
         question.model.remarks_at(question.input_len + question.output_len),
@@ -217,24 +217,24 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     if (
         not question.dtypes
         and not question.model.formats
-        and any(one.setting.dtype != WIDE for one in found)
+        and any(one.setting.dtype != WIDE for one in instances)
     ):
         text = (
             f"{question.model.name} is published in {WIDE}: in fp8 its answers may differ "
             f"(dtype={WIDE} leaves fp8 out)"
         )
         after.append(remark("quantised", text, model=question.model.name))
-    drawn = _Drawn(question, found, users, served, level, seed)
-    single = drawn.closed([(place, 1) for place in range(len(found))])
+    drawn = _Drawn(question, instances, users, served, level, seed)
+    single = drawn.closed([(place, 1) for place in range(len(instances))])
     single = single[~single["queued"]].reset_index(drop=True)
     fronts = single.iloc[_front(single)].reset_index(drop=True)
     dividing: dict[tuple[str, int], set[int]] = {}  # sizes of instances by GPU and number of GPUs
-    for one, count in product(found, question.counts):
+    for one, count in product(instances, question.counts):
         if count % one.setting.gpus == 0:
             dividing.setdefault((one.setting.gpu.name, count), set()).add(one.setting.gpus)
     ways = [
         (place, count // one.setting.gpus)
-        for place, one in enumerate(found)
+        for place, one in enumerate(instances)
         for count in question.counts
         if count % one.setting.gpus == 0
         # without a rate to share, replicas are as good as one of them: an instance is told of once,
@@ -265,11 +265,13 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         paces = PACES_MS if quick else (np.inf,)  # nobody asked for a pace
         paced = [fitting[fitting["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in paces]
         best = pd.concat(
-            [_best(question, own).drop_duplicates("gpu") for own in paced], ignore_index=True
+            [_best(question, table).drop_duplicates("gpu") for table in paced], ignore_index=True
         )
-        told = set(paced[0]["concurrency"] / paced[0]["replicas"])
+        users_paced = set(paced[0]["concurrency"] / paced[0]["replicas"])
         if slow := [
-            n for n in question.concurrency if n not in told and question.concurrency != CONCURRENCY
+            n
+            for n in question.concurrency
+            if n not in users_paced and question.concurrency != CONCURRENCY
         ]:
             text = (
                 f"{', '.join(f'{n:,}' for n in slow)} requests under way have no room anywhere, "
@@ -277,22 +279,22 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             )
             text += f"{PACES_MS[0]:g} ms: limits (ttft, tpot) tell of them too"
             first.insert(0, remark("beyond-paces", text, concurrency=tuple(slow)))
-    shown = list(_answers(question, found, best))
+    shown = list(_answers(question, instances, best))
     answers = _whose([times_of(row, gpu) for row, gpu in shown], [gpu.name for _, gpu in shown])
     return Choice(
         question, every, fronts, best, tuple(dict.fromkeys([*first, *notes, *answers, *after]))
     )
 
 
-def _rows(found: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
+def _rows(instances: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
     """Return the rows to ask the times of: every instance with every number of requests under way."""
     return pd.DataFrame(
-        [{**row, "concurrency": n} for row in (one.row for one in found) for n in users]
+        [{**row, "concurrency": n} for row in (one.row for one in instances) for n in users]
     )
 
 
-def _cut_as_own_runs(
-    question: Question, found: Sequence[_Instance], served: Served
+def _measured_cuts(
+    question: Question, instances: Sequence[_Instance], served: Served
 ) -> list[_Instance]:
     """Return the instances without those that differ from own runs only in `ep`, where none was asked for.
 
@@ -300,9 +302,11 @@ def _cut_as_own_runs(
     user.
     """
     if question.ep or not any(served.own):
-        return list(found)
-    users = len(served.own) // len(found)
-    own = [any(served.own[place * users : (place + 1) * users]) for place in range(len(found))]
+        return list(instances)
+    users = len(served.own) // len(instances)
+    is_measured = [
+        any(served.own[place * users : (place + 1) * users]) for place in range(len(instances))
+    ]
 
     def but_ep(one: _Instance) -> tuple[Any, ...]:
         return (
@@ -310,20 +314,22 @@ def _cut_as_own_runs(
             *(getattr(one.setting, name) for name in ("dtype", "kv_dtype", "tp", "dp")),
         )
 
-    measured = {but_ep(one) for one, mine in zip(found, own, strict=True) if mine}
+    measured = {but_ep(one) for one, mine in zip(instances, is_measured, strict=True) if mine}
     return [
-        one for one, mine in zip(found, own, strict=True) if mine or but_ep(one) not in measured
+        one
+        for one, mine in zip(instances, is_measured, strict=True)
+        if mine or but_ep(one) not in measured
     ]
 
 
 def _answers(
-    question: Question, found: Sequence[_Instance], best: pd.DataFrame
+    question: Question, instances: Sequence[_Instance], best: pd.DataFrame
 ) -> Iterator[tuple[pd.DataFrame, GPU]]:
     """Yield the first way of each GPU as a row to ask the times of, with its GPU."""
     cut = ("dtype", "kv_dtype", "tp", "dp", "ep")
     whose = {
         (one.setting.gpu.name, one.engine, *(getattr(one.setting, name) for name in cut)): one
-        for one in found
+        for one in instances
     }
     if not question.limited:  # the answer is about that pace where there is one
         best = best.sort_values("pace_ms", key=lambda pace: pace != PACES_MS[1], kind="stable")
@@ -346,15 +352,15 @@ def cheapest(choice: Choice, share: float) -> pd.Series | None:
 
 def _whose(served: Sequence[Served], names: Sequence[str]) -> Iterator[Remark]:
     """Yield what is said of times, each once, with the GPUs that it is said of where it is not all of them."""
-    told: dict[Remark, list[str]] = {}
+    names_of: dict[Remark, list[str]] = {}
     for name, one in zip(names, served, strict=True):
         for note in one.remarks:
-            told.setdefault(note, []).append(name)
-    for note, own in told.items():
+            names_of.setdefault(note, []).append(name)
+    for note, named in names_of.items():
         yield (
             note
-            if len(own) == len(names)
-            else replace(note, text=f"{' and '.join(own)}: {note.text}")
+            if len(named) == len(names)
+            else replace(note, text=f"{' and '.join(named)}: {note.text}")
         )
 
 
@@ -449,14 +455,14 @@ class _Drawn:
     def __init__(
         self,
         question: Question,
-        found: Sequence[_Instance],
+        instances: Sequence[_Instance],
         users: FloatArray,
         served: Sequence[Served],
         level: float,
         seed: int,
     ) -> None:
-        self.question, self.found, self.users = question, found, users
-        shape = (len(found), len(users))
+        self.question, self.found, self.users = question, instances, users
+        shape = (len(instances), len(users))
         self.ttft, self.tpot, self.ttft_spread, self.tpot_spread = (
             np.concatenate([getattr(one, name) for one in served]).reshape(shape)
             for name in ("ttft_ms", "tpot_ms", "ttft_spread", "tpot_spread")
@@ -469,13 +475,13 @@ class _Drawn:
 
     def _work(self) -> list[Work]:
         """Return the work of a step of each instance, by the requests under way."""
-        found = list[Work]()
-        for gpu, own in groupby(self.found, key=lambda one: one.setting.gpu):
-            instances = list(own)
+        works = list[Work]()
+        for gpu, of_gpu in groupby(self.found, key=lambda one: one.setting.gpu):
+            instances = list(of_gpu)
             every = work(_rows(instances, self.users), gpu)
             for start in range(0, len(instances) * len(self.users), len(self.users)):
-                found.append(every.part(slice(start, start + len(self.users))))
-        return found
+                works.append(every.part(slice(start, start + len(self.users))))
+        return works
 
     def _power(self, place: int, step: Work, tokens: FloatArray) -> FloatArray:
         """Return drawn powers (W) of a GPU of an instance that ends so many tokens a second, shape (draws, ...)."""
@@ -530,12 +536,15 @@ class _Drawn:
         )  # requests that a replica ends in a second
         power, joules = np.empty((2, len(ways), 3))
         for row, (place, replicas) in enumerate(ways):
-            own, rates = asked.rate / replicas, np.maximum.accumulate(self._rates(place), axis=1)
-            carried = rates[:, -1] >= own
-            right = np.clip((rates < own).sum(axis=1), 1, len(self.users) - 1)
+            asked_rate, rates = (
+                asked.rate / replicas,
+                np.maximum.accumulate(self._rates(place), axis=1),
+            )
+            carried = rates[:, -1] >= asked_rate
+            right = np.clip((rates < asked_rate).sum(axis=1), 1, len(self.users) - 1)
             each = np.arange(DRAWS)
             low, high = np.log(rates[each, right - 1]), np.log(rates[each, right])
-            part = np.clip((np.log(own) - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
+            part = np.clip((np.log(asked_rate) - low) / np.maximum(high - low, 1e-12), 0.0, 1.0)
             logs = [np.log(self.users), *self._logs(place)]
             at = [
                 (1 - part) * values[..., right - 1] + part * values[..., right]
@@ -543,20 +552,20 @@ class _Drawn:
                 else (1 - part) * values[each, right - 1] + part * values[each, right]
                 for values in logs
             ]
-            found = np.exp(at)
-            whole = (found[1] + (asked.output_len - 1) * found[2]) / 1e3
-            found[0] = np.minimum(
-                own * whole, found[0]
+            at_rate = np.exp(at)
+            whole = (at_rate[1] + (asked.output_len - 1) * at_rate[2]) / 1e3
+            at_rate[0] = np.minimum(
+                asked_rate * whole, at_rate[0]
             )  # fewer than one on average where one alone is quick enough
-            found[:, ~carried] = np.inf
+            at_rate[:, ~carried] = np.inf
             held = carried.copy()
-            for limit, values in ((asked.ttft_ms, found[1]), (asked.tpot_ms, found[2])):
+            for limit, values in ((asked.ttft_ms, at_rate[1]), (asked.tpot_ms, at_rate[2])):
                 held &= values <= limit if limit is not None else True
             holds[row] = held.mean()
-            middles[row] = np.quantile(found, self.sides, axis=1, method="lower").T
-            served = np.minimum(own, rates[:, -1])
+            middles[row] = np.quantile(at_rate, self.sides, axis=1, method="lower").T
+            served = np.minimum(asked_rate, rates[:, -1])
             ended[row] = np.quantile(served, self.sides, method="higher")
-            under_way = np.where(carried, found[0], self.users[-1])
+            under_way = np.where(carried, at_rate[0], self.users[-1])
             step = self.work[place].at(self.users, under_way)
             drawn = self._power(place, step, served * asked.output_len)
             spent = drawn * self.found[place].setting.gpus / (served * asked.output_len)
@@ -593,14 +602,14 @@ class _Drawn:
 
         ``energy`` is the power of a GPU and the joules of a token.
         """
-        own = [self.found[place] for place, _ in ways]
+        instances = [self.found[place] for place, _ in ways]
         replicas = np.array([count for _, count in ways])
-        settings = [one.setting for one in own]
+        settings = [one.setting for one in instances]
         count = np.array([one.gpus for one in settings])
         columns: dict[str, Any] = {
             "gpu": [one.gpu.name for one in settings],
             "gpus": count * replicas,
-            "engine": [one.engine for one in own],
+            "engine": [one.engine for one in instances],
             **{name: [getattr(one, name) for one in settings] for name in ("dtype", "kv_dtype")},
             "replicas": replicas,
             **{name: [getattr(one, name) for one in settings] for name in ("tp", "dp", "ep")},
@@ -619,32 +628,32 @@ class _Drawn:
             per_joule = self.question.electricity.per_kwh * MILLION_KWH
             values |= {"power_w": power, "joules_per_token": joules}
             values |= {"electricity_per_million": per_joule * joules}
-        for name, found in values.items():
+        for name, limits in values.items():
             columns |= {
-                name: found[:, 0],
-                f"{name}_lower": found[:, 1],
-                f"{name}_upper": found[:, 2],
+                name: limits[:, 0],
+                f"{name}_lower": limits[:, 1],
+                f"{name}_upper": limits[:, 2],
             }
-        known = np.where(np.isfinite(users), users, 0.0)
+        served_users = np.where(np.isfinite(users), users, 0.0)
         columns["memory_gb"] = np.array(
-            [float(one.memory_gb(n)) for one, n in zip(own, known, strict=True)]
+            [float(one.memory_gb(n)) for one, n in zip(instances, served_users, strict=True)]
         )
-        columns["queued"] = [n > one.room for one, n in zip(own, users, strict=True)]
+        columns["queued"] = [n > one.room for one, n in zip(instances, users, strict=True)]
         columns["holds"] = holds
         return pd.DataFrame(columns)
 
 
 def _front(ways: pd.DataFrame) -> list[int]:
     """Return which rows no other of their GPU beats in both speeds, by GPU and rising speed of a user."""
-    found = list[int]()
-    for _, own in ways.groupby("gpu", sort=False):
-        own = own.sort_values(
+    front = list[int]()
+    for _, ways_of_gpu in ways.groupby("gpu", sort=False):
+        ways_of_gpu = ways_of_gpu.sort_values(
             ["tokens_per_s_per_user", "tokens_per_s_per_gpu"], ascending=False, kind="stable"
         )
-        rate = own["tokens_per_s_per_gpu"].to_numpy()
+        rate = ways_of_gpu["tokens_per_s_per_gpu"].to_numpy()
         best = rate > np.concatenate([[-np.inf], np.maximum.accumulate(rate)[:-1]])
-        found += own.index[best][::-1].tolist()
-    return found
+        front += ways_of_gpu.index[best][::-1].tolist()
+    return front
 
 
 def _best(question: Question, ways: pd.DataFrame) -> pd.DataFrame:

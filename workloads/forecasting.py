@@ -70,8 +70,8 @@ from .releases import (
     as_rows,
     factors,
     find_release,
-    known_releases,
     middle_and_sides,
+    shipped_releases,
     standard_normal,
     unknown_release,
 )
@@ -205,10 +205,12 @@ class Forecast:
     def computing_spread(self, level: float) -> float:
         """Return the spread of the logarithm of what is computed, messages aside, from the intervals of its parts."""
         z = 2.0 * NORMAL.inv_cdf((1.0 + level) / 2.0)
-        own = [part for name, part in self.parts.items() if name != "collectives" and part[1] > 0]
-        whole = sum(middle for middle, _, _ in own)
+        computing = [
+            part for name, part in self.parts.items() if name != "collectives" and part[1] > 0
+        ]
+        whole = sum(middle for middle, _, _ in computing)
         return math.hypot(
-            *(middle / whole * math.log(upper / lower) / z for middle, lower, upper in own)
+            *(middle / whole * math.log(upper / lower) / z for middle, lower, upper in computing)
         )
 
     def needed(self, need: float, level: float) -> Need:
@@ -220,11 +222,11 @@ class Forecast:
         z = NORMAL.inv_cdf((1.0 + level) / 2.0)
         whole = math.log(self.upper / self.lower) / (2.0 * z)
         training = isinstance(self.setting, Setting) and self.setting.kind == "training"
-        own = RESIDUALS["training" if training else "serving"]
+        residual = RESIDUALS["training" if training else "serving"]
         common = max(whole**2 - self.spreads.get("residual", 0.0) ** 2, 0.0)
         ways = []
         for runs in (1, 2, 4, 8):
-            left = own**2 + common * own**2 / (runs * common + own**2)
+            left = residual**2 + common * residual**2 / (runs * common + residual**2)
             if left < whole**2:
                 after = self.half_width * math.sinh(z * math.sqrt(left)) / math.sinh(z * whole)
                 ways.append((f"{counted(runs, 'measured run')} of this setting (calibrate)", after))
@@ -318,7 +320,7 @@ class Known:
         return remark("kernels-by-source", text, **{name: round(shares[name], 3) for name in names})
 
 
-def _known(
+def _known_times(
     parts: Callable[[Sources], Mapping[str, float]], sources: Sources, rows: FloatArray, kind: str
 ) -> Known | None:
     """Return what of the seconds of some parts (``rows``) the sources know; None without sources."""
@@ -342,15 +344,15 @@ def forecast_all(
     runs: Sequence[Times] = (),
 ) -> list[Forecast]:
     """Return the forecast of every case; one that cannot be understood has its reason, the others their answer."""
-    found = []
+    forecasts = []
     for case in cases:
         try:
-            found.append(forecast(case, level=level, seed=seed, runs=runs))
+            forecasts.append(forecast(case, level=level, seed=seed, runs=runs))
         except FlopcastError as error:
-            found.append(
+            forecasts.append(
                 Forecast(setting=None, reason=remark("not-understood", str(error), why=str(error)))
             )
-    return found
+    return forecasts
 
 
 def parts_of(setting: Setting) -> dict[str, float]:
@@ -442,19 +444,21 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         notes.append(remark("widened", text, formats=widened))
     notes += _add_network(common, setting, setting.tp * setting.pp, rows, release)
     draws = _draws(release, common, seed)
-    known = _known(lambda view: inference_parts(setting, schedule, view), sources, rows, "serving")
-    if known:
-        draws = _with_known(draws, known, common, seed)
-        notes.append(known.remark(rows, release))
+    known_times = _known_times(
+        lambda view: inference_parts(setting, schedule, view), sources, rows, "serving"
+    )
+    if known_times:
+        draws = _with_known_times(draws, known_times, common, seed)
+        notes.append(known_times.remark(rows, release))
     together = schedule.most >= setting.batch / setting.dp  # of a batch: nobody waits
     # the prompts of others come between the tokens of those that run, but in a batch that starts
     # together
     per_step = (step_rows if together and setting.kind == "inference" else rows) / float(
         schedule.steps.sum()
     )
-    found, made, *ends = _quantiles(draws, rows, release, level, per_step, prompt_rows + per_step)
+    limits, made, *ends = _quantiles(draws, rows, release, level, per_step, prompt_rows + per_step)
     seconds, requests = (
-        float(found[0]),
+        float(limits[0]),
         setting.batch if setting.kind == "inference" else setting.num_prompts,
     )
     details = {
@@ -475,20 +479,20 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
             details |= dict(
                 zip((name, f"{name}_lower", f"{name}_upper"), end.tolist(), strict=True)
             )
-    details |= energy(setting.gpu, setting.gpus, made, found.tolist(), level)
+    details |= energy(setting.gpu, setting.gpus, made, limits.tolist(), level)
     if setting.kind == "throughput":
-        found = (setting.num_prompts * setting.output_len / found)[[0, 2, 1]]
+        limits = (setting.num_prompts * setting.output_len / limits)[[0, 2, 1]]
     return Forecast(
         setting=setting,
-        predicted=float(found[0]),
-        lower=float(found[1]),
-        upper=float(found[2]),
+        predicted=float(limits[0]),
+        lower=float(limits[1]),
+        upper=float(limits[2]),
         unit=unit,
         memory_gb=memory.needed(schedule.fullest),
         memory=memory.held(schedule.fullest),
         fits=True,
         parts=made,
-        spreads=_spreads(rows, release, common, known),
+        spreads=_spreads(rows, release, common, known_times),
         details=details,
         remarks=tuple(notes),
     )
@@ -541,32 +545,34 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if not release.name and setting.tuning == "stock":
         common["framework"] = STOCK.spread
     draws = _draws(release, common, seed)
-    known = _known(lambda view: training_parts(setting, view), sources, rows, "training")
-    if known:
-        draws = _with_known(draws, known, common, seed)
-        notes.append(known.remark(rows, release))
+    known_times = _known_times(
+        lambda view: training_parts(setting, view), sources, rows, "training"
+    )
+    if known_times:
+        draws = _with_known_times(draws, known_times, common, seed)
+        notes.append(known_times.remark(rows, release))
     if not release.name and setting.tuning == "stock":
         draws = STOCK.value * draws
-    found, made = _quantiles(draws, rows, release, level)
-    spreads = _spreads(rows, release, common, known)
+    middle_and_limits, made = _quantiles(draws, rows, release, level)
+    spreads = _spreads(rows, release, common, known_times)
     if not release.name and setting.tuning == "either":  # the interval reaches to stock ones
         slower = np.exp(FRAMEWORK * np.abs(standard_normal(1, DRAWS, seed + 3)[:, 0]))
-        found[2] = _limits(draws @ rows * slower, level)[2]
+        middle_and_limits[2] = _limits(draws @ rows * slower, level)[2]
         spreads = dict(sorted({**spreads, "framework": FRAMEWORK}.items(), key=lambda one: -one[1]))
     tokens = float(setting.global_batch * setting.seq_len)
-    rate = tokens / float(found[0])
+    rate = tokens / float(middle_and_limits[0])
     flop = counted_flop(setting.model, tokens, setting.seq_len, frozen=setting.lora)
     rates = {
         "tokens_per_second": rate,
         "tokens_per_second_per_gpu": rate / setting.gpus,
-        "counted_tflops_per_gpu": flop / float(found[0]) / setting.gpus / 1e12,
+        "counted_tflops_per_gpu": flop / float(middle_and_limits[0]) / setting.gpus / 1e12,
         "roofline_s": roofline_s(setting),
     }
     return Forecast(
         setting=setting,
-        predicted=float(found[0]),
-        lower=float(found[1]),
-        upper=float(found[2]),
+        predicted=float(middle_and_limits[0]),
+        lower=float(middle_and_limits[1]),
+        upper=float(middle_and_limits[2]),
         unit="s",
         memory_gb=memory.needed,
         memory=memory.held,
@@ -574,7 +580,7 @@ def _train(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
         fits=True,
         parts=made,
         spreads=spreads,
-        details=rates | energy(setting.gpu, setting.gpus, made, found.tolist(), level),
+        details=rates | energy(setting.gpu, setting.gpus, made, middle_and_limits.tolist(), level),
         remarks=(
             *([] if release.name else [_BY_TUNING[setting.tuning]]),
             _MEMORY,
@@ -633,9 +639,9 @@ def _quantiles(
 ) -> tuple[Any, ...]:
     """Return median and limits of the seconds of the whole, shape (3,), of each part by name, and of ``others``."""
     every = np.column_stack([draws * rows, draws @ rows, *(draws @ one for one in others)])
-    found = np.quantile(every, middle_and_sides(level), axis=0).T
-    named = dict(zip(release.constants, map(tuple, found.tolist()), strict=False))
-    return found[len(rows)], named, *found[len(rows) + 1 :]
+    limits = np.quantile(every, middle_and_sides(level), axis=0).T
+    named = dict(zip(release.constants, map(tuple, limits.tolist()), strict=False))
+    return limits[len(rows)], named, *limits[len(rows) + 1 :]
 
 
 def _limits(draws: FloatArray, level: float) -> tuple[float, float, float]:
@@ -708,11 +714,15 @@ def _schedule(setting: Setting, memory: InferenceMemory) -> Schedule:
         -(setting.batch if setting.kind == "inference" else setting.num_prompts) // setting.dp
     )
     if setting.kind == "inference":
-        most = requests
+        most_at_once = requests
     else:
-        most = setting.max_num_seqs
+        most_at_once = setting.max_num_seqs
     return serve(
-        requests, setting.input_len, setting.output_len, most=most, cache_tokens=memory.tokens
+        requests,
+        setting.input_len,
+        setting.output_len,
+        most_at_once=most_at_once,
+        cache_tokens=memory.tokens,
     )
 
 
@@ -720,9 +730,9 @@ def _distance(
     setting: Setting, schedule: Schedule, release: Release
 ) -> tuple[dict[str, float], list[Remark]]:
     """Return the spreads of the common factor by where they come from, and what is to be said of them."""
-    found, notes = {"residual": RESIDUAL}, []
+    distances, notes = {"residual": RESIDUAL}, []
     if not release.name:
-        count = len(known_releases())
+        count = len(shipped_releases())
         text = f"no release was named: the interval spans all {count} that are calibrated"
         notes.append(remark("any-release", text, releases=count))
     elif _is_other(setting, release):
@@ -732,11 +742,11 @@ def _distance(
         )
         notes.append(remark("other-model", text, release=release.name, models=release.models))
     if _is_other(setting, release):
-        found["model"] = OTHER_MIXTURE if setting.model.experts else OTHER_MODEL
+        distances["model"] = OTHER_MIXTURE if setting.model.experts else OTHER_MODEL
     if not release.name:
-        found["release"] = OTHER_RELEASE
+        distances["release"] = OTHER_RELEASE
     if setting.gpu.measured_name != (release.gpu or "MI300X"):
-        found["gpu"] = OTHER_GPU
+        distances["gpu"] = OTHER_GPU
         calibrated = release.gpu or "MI300X"
         text = (
             f"launch, scheduling and communication costs were fitted on {calibrated}, not on "
@@ -745,13 +755,13 @@ def _distance(
         )
         notes.append(remark("other-gpu", text, gpu=setting.gpu.name, calibrated=calibrated))
     if setting.pp > 1:
-        found["stages"] = IN_STAGES
+        distances["stages"] = IN_STAGES
         text = (
             "serving in a pipeline is computed, but was calibrated on no run: the interval is wider"
         )
         notes.append(remark("stages-not-calibrated", text))
     if release.name and schedule.most > release.largest:
-        found["beyond"] = BEYOND
+        distances["beyond"] = BEYOND
         text = (
             f"{schedule.most:,.0f} sequences run at once, the calibrated runs had "
             f"{release.largest:,.0f}: "
@@ -760,7 +770,7 @@ def _distance(
         notes.append(
             remark("more-sequences", text, sequences=schedule.most, calibrated=release.largest)
         )
-    return found, notes
+    return distances, notes
 
 
 def _is_other(setting: Setting, release: Release) -> bool:
@@ -774,43 +784,45 @@ def _draws(release: Release, common: Mapping[str, float], seed: int) -> FloatArr
     together = np.exp(spread * standard_normal(1, DRAWS, seed + 1))
     if release.name or release.kind == "training":
         return factors(release, DRAWS, seed) * together
-    return (_of_any(seed) if known_releases() else factors(release, DRAWS, seed)) * together
+    return (_of_any(seed) if shipped_releases() else factors(release, DRAWS, seed)) * together
 
 
 @lru_cache(maxsize=8)
 def _of_any(seed: int) -> FloatArray:
     """Return factors of which each draw is of another of the known releases, in turn."""
-    each = np.stack([factors(one, DRAWS, seed) for one in known_releases().values()])
+    each = np.stack([factors(one, DRAWS, seed) for one in shipped_releases().values()])
     return each[np.arange(DRAWS) % len(each), np.arange(DRAWS)]
 
 
-def _with_known(
-    draws: FloatArray, known: Known, common: Mapping[str, float], seed: int
+def _with_known_times(
+    draws: FloatArray, known_times: Known, common: Mapping[str, float], seed: int
 ) -> FloatArray:
     """Return factors on the parts where a share of each is known: that has no constant of a release, but its spread."""
     together = np.exp(math.hypot(*common.values()) * standard_normal(1, DRAWS, seed + 1))
-    own = together * np.exp(known.spread * standard_normal(len(known.spread), DRAWS, seed + 2))
-    return known.share * own + (1.0 - known.share) * draws
+    learnt = together * np.exp(
+        known_times.spread * standard_normal(len(known_times.spread), DRAWS, seed + 2)
+    )
+    return known_times.share * learnt + (1.0 - known_times.share) * draws
 
 
 def _spreads(
-    rows: FloatArray, release: Release, common: Mapping[str, float], known: Known | None
+    rows: FloatArray, release: Release, common: Mapping[str, float], known_times: Known | None
 ) -> dict[str, float]:
     """Return the standard deviations of the logarithm of the answer by where they come from, the largest first."""
     weights = rows * np.exp(release.mean)
     weights = weights / weights.sum()
-    every = list(known_releases().values())
+    every = list(shipped_releases().values())
     if not release.name and every and release.kind == "serving":
         means, roots = np.stack([one.mean for one in every]), np.stack([one.root for one in every])
-        own = np.sqrt(
+        spreads = np.sqrt(
             means.var(axis=0) + np.mean([(root**2).sum(axis=1) for root in roots], axis=0)
         )
     else:
-        own = np.sqrt((release.root**2).sum(axis=1))
-    if known:
-        own = known.share * known.spread + (1.0 - known.share) * own
-    found = {**common, **dict(zip(release.constants, (weights * own).tolist(), strict=True))}
-    return dict(sorted(found.items(), key=lambda one: -one[1]))
+        spreads = np.sqrt((release.root**2).sum(axis=1))
+    if known_times:
+        spreads = known_times.share * known_times.spread + (1.0 - known_times.share) * spreads
+    shares = {**common, **dict(zip(release.constants, (weights * spreads).tolist(), strict=True))}
+    return dict(sorted(shares.items(), key=lambda one: -one[1]))
 
 
 def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int) -> Forecast:

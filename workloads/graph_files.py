@@ -181,11 +181,11 @@ def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], f
         ]
         for one in waits:
             del sent[one]
-        found = shapes[place]
+        described_as = shapes[place]
         sizes = {
-            one: found[one]
-            for one in ("op", *OPS[found["op"]].dims, *DTYPE_COLUMNS)
-            if one in found
+            one: described_as[one]
+            for one in ("op", *OPS[described_as["op"]].dims, *DTYPE_COLUMNS)
+            if one in described_as
         }
         shape = {one: size for one, size in sizes.items() if size != "" and size == size}
         layers.append(
@@ -230,12 +230,12 @@ class _Tree:
         parents = [place.get(number, -1) for number in nodes["parent"].tolist()]
         self.parent = [-1 if above == row else above for row, above in enumerate(parents)]
         self._names, self._calling = nodes["name"].tolist(), set(self.parent)
-        known = ((described["op"] != "") | (nodes["collective"] != "")).to_numpy(dtype=bool)
+        is_known = ((described["op"] != "") | (nodes["collective"] != "")).to_numpy(dtype=bool)
         idle = [
             row not in self._calling and _plain(name) in _NO_KERNEL
             for row, name in enumerate(self._names)
         ]
-        known = known & ~np.array(idle, dtype=bool)
+        is_known = is_known & ~np.array(idle, dtype=bool)
         owner = np.full(
             len(self.parent), -2, dtype=np.int64
         )  # the outermost known one that encloses a row or is it
@@ -248,15 +248,15 @@ class _Tree:
                 above = self.parent[above]
             of = owner[above] if above >= 0 else -1
             for one in reversed(way):
-                of = of if of >= 0 else one if known[one] else -1
+                of = of if of >= 0 else one if is_known[one] else -1
                 owner[one] = of
         self.owner = owner
 
     def outermost(self) -> list[int]:
         """Return the calls that count; the pieces into which Chakra cuts one are one."""
-        own = self.owner == np.arange(len(self.owner))
+        is_outermost = self.owner == np.arange(len(self.owner))
         pieces = self.nodes[["rf_id", "name"]].duplicated() & self.nodes["rf_id"].notna()
-        return np.flatnonzero(own & ~pieces.to_numpy(dtype=bool)).tolist()
+        return np.flatnonzero(is_outermost & ~pieces.to_numpy(dtype=bool)).tolist()
 
     def phase(self, place: int) -> str:
         """Return the part of a training step that a call belongs to, "forward" for all others."""
@@ -450,14 +450,14 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
     stated = _SPEED.fullmatch(unit.strip())
     if trace.timed == bool(unit) or (unit and not stated):
         if trace.timed:
-            told = "is for traces without times, and this one has them"
+            problem = "is for traces without times, and this one has them"
         else:
-            told = (
+            problem = (
                 "must say the speed that the amounts stand for, as smpi/host-speed did: 120Gf, "
                 "1e9f, "
                 f"got {unit!r}"
             )
-        raise ParameterError("time_unit", told)
+        raise ParameterError("time_unit", problem)
     if stated is None:
         per_us = 1e-6
     else:
@@ -663,10 +663,10 @@ def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:
     return layers, list(left_out(unknown, len(unknown) / (len(unknown) + len(layers)), "calls"))
 
 
-def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
+def _shape(node: OnnxNode, values: Mapping[str, Value]) -> Shape:
     """Return operator, dimensions and number formats; none where the operator or a shape is not known."""
-    inputs = [known.get(name) if name else None for name in node.inputs]
-    output = next((known[name] for name in node.outputs if name in known), None)
+    inputs = [values.get(name) if name else None for name in node.inputs]
+    output = next((values[name] for name in node.outputs if name in values), None)
     first = inputs[0] if inputs else None
     if first is None or output is None or not first.dtype or 0 in (*first.dims, *output.dims):
         return {}
@@ -678,18 +678,18 @@ def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
             else:
                 operands = present[:1]
             sizes = [prod(one.dims) for one in operands] or [1]
-            found = _rows("elementwise", output.dims)
-            found |= {"inputs": len(sizes), "elements_a": sizes[0], "elements_b": sum(sizes[1:])}
+            shape = _rows("elementwise", output.dims)
+            shape |= {"inputs": len(sizes), "elements_a": sizes[0], "elements_b": sum(sizes[1:])}
             if len(operands) > 1:
-                found |= {"dtype_b": operands[1].dtype}
+                shape |= {"dtype_b": operands[1].dtype}
             else:
-                found |= {}
+                shape |= {}
         elif node.op in _COPIES:
-            found = _rows("copy", present[0].dims if node.op == "Split" else output.dims)
+            shape = _rows("copy", present[0].dims if node.op == "Split" else output.dims)
         elif node.op.startswith(_REDUCTIONS):
-            found = _rows("reduction", present[0].dims, prod(present[0].dims) // prod(output.dims))
+            shape = _rows("reduction", present[0].dims, prod(present[0].dims) // prod(output.dims))
         elif node.op in _READ:
-            found = _READ[node.op](node, present, output)
+            shape = _READ[node.op](node, present, output)
         else:
             return {}
     except (
@@ -700,8 +700,8 @@ def _shape(node: OnnxNode, known: Mapping[str, Value]) -> Shape:
     ):  # fewer inputs or sizes than the operator has
         return {}
     formats = {"dtype_a": first.dtype, "dtype_out": output.dtype}
-    if found:
-        return {name: value for name, value in {**formats, **found}.items() if value != ""}
+    if shape:
+        return {name: value for name, value in {**formats, **shape}.items() if value != ""}
     return {}
 
 
@@ -733,9 +733,11 @@ def _gemm(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
 
 
 def _product(name: str, arguments: list[Tensor | str | None]) -> Shape:
-    found = describe_call(name, call_text(arguments))
+    described = describe_call(name, call_text(arguments))
     return {
-        one: found[one] for one in ("op", "m", "n", "k", "batch", *DTYPE_COLUMNS) if one in found
+        one: described[one]
+        for one in ("op", "m", "n", "k", "batch", *DTYPE_COLUMNS)
+        if one in described
     }
 
 
@@ -759,23 +761,23 @@ def _conv(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
         "dil": node.attributes.get("dilations", [1] * axes),
         "pad": node.attributes.get("pads", [0] * axes)[:axes],
     }
-    found = {
+    shape = {
         "op": "conv",
         "direction": "B" if turned else "F",
         "batch": near[0],
         "dtype_b": inputs[1].dtype,
     }
-    found |= {
+    shape |= {
         "in_channels": near[1],
         "out_channels": far[1],
         "groups": node.attributes.get("group", 1),
     }
-    found |= {"in_h": 1, "out_h": 1, "fil_h": 1}
+    shape |= {"in_h": 1, "out_h": 1, "fil_h": 1}
     for side, sizes in sides.items():
-        found |= {
+        shape |= {
             f"{side}_{axis}": int(size) for axis, size in zip(AXES[3 - axes :], sizes, strict=True)
         }
-    return found
+    return shape
 
 
 def _attention(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
@@ -850,7 +852,7 @@ _READ: Final[Mapping[str, Callable[[OnnxNode, list[Value], Value], Shape]]] = {
 UNITS: Final = ("us", "ms", "s")
 
 
-def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers:
+def published_layers(content: Mapping[str, Any], unit: str, tp: int = 1) -> Layers:
     """Return the layers of a graph whose times are in ``unit`` (us, ms or s), and what is to be said of them.
 
     ``tp`` chooses among the times of the second form; of several of that degree a node runs as the
@@ -871,7 +873,7 @@ def published_layers(found: Mapping[str, Any], unit: str, tp: int = 1) -> Layers
             "time_unit",
             f"must say what the times of the graph are in, {', '.join(UNITS)}: {stated}",
         )
-    nodes, edges = found["nodes"], found.get("edges")
+    nodes, edges = content["nodes"], content.get("edges")
     if not isinstance(edges, list) or not all(isinstance(one, dict) for one in [*nodes, *edges]):
         raise DataError("nodes and edges must be lists of objects")
     piper = "TMPCs" in nodes[0]

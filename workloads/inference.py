@@ -71,13 +71,15 @@ def batch(size: int, prompt: int, output: int) -> Schedule:
     )
 
 
-def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: float) -> Schedule:
-    """Return the schedule of requests that wait for a place among ``most`` and for room among ``cache_tokens``.
+def serve(
+    requests: int, prompt: int, output: int, *, most_at_once: int, cache_tokens: float
+) -> Schedule:
+    """Return the schedule of requests that wait for a place among ``most_at_once`` and for room among ``cache_tokens``.
 
     Raises DataError: not one whole request has room in the cache.
 
     >>> from flopcast.workloads.inference import serve
-    >>> serve(4, 100, 50, most=2, cache_tokens=1e6).running
+    >>> serve(4, 100, 50, most_at_once=2, cache_tokens=1e6).running
     array([2., 2.])
     """
     if cache_tokens < prompt + output:
@@ -94,9 +96,9 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
     while running.size or waiting.size:
         room = cache_tokens - length[running].sum() - running.size * stretch
         admitted = int(
-            np.searchsorted(np.cumsum(length[waiting[:most]] + stretch), room, side="right")
+            np.searchsorted(np.cumsum(length[waiting[:most_at_once]] + stretch), room, side="right")
         )
-        admitted = min(admitted, most - running.size)
+        admitted = min(admitted, most_at_once - running.size)
         if not running.size:
             admitted = max(admitted, 1)
         if admitted > 0:
@@ -106,7 +108,7 @@ def serve(requests: int, prompt: int, output: int, *, most: int, cache_tokens: f
         # until one ends or the cache overflows; at most a stretch where one more may come
         ends = float(left[running].min())
         free = (cache_tokens - float(length[running].sum())) / running.size
-        alone = not waiting.size or running.size >= most
+        alone = not waiting.size or running.size >= most_at_once
         if alone and free > ends:
             steps = ends
         else:
@@ -175,8 +177,8 @@ def step_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[s
         / gpu.require("memory_bw_gbs")
         / 1e3
     )
-    found = sources.decoding(gpu, model, running, length, setting.tp, setting.kv_dtype)
-    parts["cache"] = float(np.sum(steps * sources.pick(found, read, _OVER_LAW["cache"]))) * US
+    attention = sources.decoding(gpu, model, running, length, setting.tp, setting.kv_dtype)
+    parts["cache"] = float(np.sum(steps * sources.pick(attention, read, _OVER_LAW["cache"]))) * US
     parts["layers"] = float(steps.sum()) * model.depth * US
     parts["steps"] = float(steps.sum()) * MS
     parts["sequences"] = float(np.sum(steps * running**PER_SEQUENCES)) * model.layers * US
@@ -251,8 +253,8 @@ def _tokens(
             [time_us(matrix, visits, touched) for matrix in one.experts.matrices], axis=0
         )
         weights, computed = setting.precision("experts")
-        found = sources.experts(gpu, model, tokens, (tp, ep), (computed, weights))
-        products += one.experts.share * sources.pick(found, by_law)
+        experts = sources.experts(gpu, model, tokens, (tp, ep), (computed, weights))
+        products += one.experts.share * sources.pick(experts, by_law)
         if ep > 1:
             sent = message * one.experts.visited / tp
             collectives += 2.0 * one.experts.share * collective_us("all_to_all", sent, ep)
@@ -296,12 +298,12 @@ class InferenceMemory:
 
     def held(self, tokens: float) -> dict[str, float]:
         """Return what fills the memory while so many tokens are cached."""
-        own = {
+        parts = {
             "weights": self.weights,
             "activations": self.activations - RESERVED_GIB,
             "reserved": RESERVED_GIB,
         }
-        return own | {"cache": tokens * self.cache_per_token}
+        return parts | {"cache": tokens * self.cache_per_token}
 
 
 def inference_memory(setting: Setting) -> InferenceMemory:

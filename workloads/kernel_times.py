@@ -60,16 +60,16 @@ def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> Found:
         if not len(left):
             break
         answer = run(rows.iloc[left].reset_index(drop=True))
-        known = (
+        answered = (
             ~answer["extrapolated"].to_numpy(dtype=bool) & answer["predicted_us"].notna().to_numpy()
         )
-        us[left] = np.where(known, answer["predicted_us"].to_numpy(dtype=float), np.nan)
-        source[left[known]] = answer.attrs.get("source", "run")
+        us[left] = np.where(answered, answer["predicted_us"].to_numpy(dtype=float), np.nan)
+        source[left[answered]] = answer.attrs.get("source", "run")
         if "upper_us" in answer:
             width = np.log((answer["upper_us"] / answer["lower_us"]).to_numpy(dtype=float)) / (
                 2 * NINETY_PERCENT
             )
-            spread[left] = np.where(known, width, np.nan)
+            spread[left] = np.where(answered, width, np.nan)
     return Found(us, spread, source)
 
 
@@ -104,22 +104,22 @@ def measured_times(rows: pd.DataFrame) -> Times:
     def times(asked: pd.DataFrame) -> pd.DataFrame:
         log_us, variance = np.full(len(asked), np.nan), np.full(len(asked), np.nan)
         for op, places in each_op(asked):
-            own = asked.iloc[places].reset_index(drop=True)
-            for device in own["device"].unique():
+            op_rows = asked.iloc[places].reset_index(drop=True)
+            for device in op_rows["device"].unique():
                 if (device, op.name) not in tables:
-                    known = rows[(rows["op"] == op.name) & (rows["device"] == device)]
-                    tables[device, op.name] = _Measured(op, known.reset_index(drop=True))
-                here = np.flatnonzero(own["device"] == device)
-                found = tables[device, op.name].at(own.iloc[here].reset_index(drop=True))
-                log_us[places[here]], variance[places[here]] = found.T
+                    measured_rows = rows[(rows["op"] == op.name) & (rows["device"] == device)]
+                    tables[device, op.name] = _Measured(op, measured_rows.reset_index(drop=True))
+                here = np.flatnonzero(op_rows["device"] == device)
+                answer = tables[device, op.name].at(op_rows.iloc[here].reset_index(drop=True))
+                log_us[places[here]], variance[places[here]] = answer.T
         us = np.where(
             np.isnan(variance), np.nan, np.exp(log_us)
         )  # what has no interval is no answer
         width = NINETY_PERCENT * np.sqrt(variance + REPEATED**2)
-        found = pd.DataFrame({"predicted_us": us, "extrapolated": np.isnan(us)})
-        found["lower_us"], found["upper_us"] = us * np.exp(-width), us * np.exp(width)
-        found.attrs["source"] = "measured"
-        return found
+        answer = pd.DataFrame({"predicted_us": us, "extrapolated": np.isnan(us)})
+        answer["lower_us"], answer["upper_us"] = us * np.exp(-width), us * np.exp(width)
+        answer.attrs["source"] = "measured"
+        return answer
 
     return times
 
@@ -164,11 +164,11 @@ class _Measured:
     def at(self, rows: pd.DataFrame) -> FloatArray:
         """Return the logarithm of the µs of rows and its variance, shape (n_rows, 2); NaN where nothing is known."""
         keys, sizes = _problems(self.op, rows)
-        found = np.full((len(rows), 2), np.nan)
+        times = np.full((len(rows), 2), np.nan)
         for place, (key, size) in enumerate(zip(zip(*keys, strict=True), sizes, strict=True)):
             if (code := self.keys.get(key)) is not None:
-                found[place] = self._between(self.ends[code], self.ends[code + 1], 0, size)
-        return found
+                times[place] = self._between(self.ends[code], self.ends[code + 1], 0, size)
+        return times
 
     def _between(self, first: int, last: int, dim: int, at: FloatArray) -> tuple[float, float]:
         """Return the logarithm of the µs and its variance among rows that agree in the sizes before ``dim``."""
@@ -199,8 +199,8 @@ class _Measured:
             return np.nan, np.nan
         part = (asked - pair[0]) / apart
         (before, left), (after, right) = (block(value) for value in pair)
-        own = self.spread[dim][int(beyond)] ** 2
-        return (1 - part) * before + part * after, (1 - part) ** 2 * left + part**2 * right + own
+        spread = self.spread[dim][int(beyond)] ** 2
+        return (1 - part) * before + part * after, (1 - part) ** 2 * left + part**2 * right + spread
 
 
 def _codes(keys: Sequence[np.ndarray]) -> tuple[np.ndarray, dict[tuple[Any, ...], int]]:
@@ -269,15 +269,15 @@ class LearnedProducts:
             name: np.maximum(np.rint(np.asarray(side, dtype=float)), 1.0)
             for name, side in sides.items()
         }
-        found = self.sources.ask(
+        measured = self.sources.ask(
             "gemm", by_law.shape, device=self.gpu, dtype_a=self.dtype, dtype_b=self.dtype, **sizes
         )
-        own = np.maximum(
-            found.us - LAUNCH_US, 0.5 * found.us
+        by_run = np.maximum(
+            measured.us - LAUNCH_US, 0.5 * measured.us
         )  # runs learn from products timed with their launch
-        us = np.where((found.source == "run"), own, found.us)
+        us = np.where((measured.source == "run"), by_run, measured.us)
         alone = np.broadcast_to(np.asarray(copies, dtype=float) == 1.0, by_law.shape)
-        return self.sources.pick(replace(found, us=np.where(alone, us, np.nan)), by_law)
+        return self.sources.pick(replace(measured, us=np.where(alone, us, np.nan)), by_law)
 
 
 @dataclass(frozen=True)
@@ -301,9 +301,9 @@ class Sources:
             rows = pd.DataFrame(
                 [key[1 + len(columns) :] for key in new], columns=list(columns)
             ).assign(op=op)
-            found = by_runs(self.runs, rows)
+            answer = by_runs(self.runs, rows)
             self.known.update(
-                zip(new, zip(found.us, found.spread, found.source, strict=True), strict=True)
+                zip(new, zip(answer.us, answer.spread, answer.source, strict=True), strict=True)
             )
         if keys:
             us, spread, source = zip(*(self.known[key] for key in keys), strict=True)
@@ -315,12 +315,12 @@ class Sources:
             np.array(source, dtype=object).reshape(shape),
         )
 
-    def pick(self, found: Found, by_law: FloatArray, over: float = 1.0) -> FloatArray:
+    def pick(self, times: Found, by_law: FloatArray, over: float = 1.0) -> FloatArray:
         """Return what the view asks for; what is found is divided by what kernels take ``over`` their law."""
-        known, us = np.isfinite(found.us), found.us / over
+        is_known, us = np.isfinite(times.us), times.us / over
         if self.view == "times":
-            return np.where(known, us, by_law)
-        return np.where(known, us * (found.spread if self.view == "spread" else 1.0), 0.0)
+            return np.where(is_known, us, by_law)
+        return np.where(is_known, us * (times.spread if self.view == "spread" else 1.0), 0.0)
 
     def __call__(self, gpu: GPU, dtype: str, weights: str = "") -> ProductLaw | LearnedProducts:
         """Return the times of products of a GPU and precision; of ``weights`` in another format by law."""
@@ -366,8 +366,8 @@ class Sources:
             return self.pick(_nothing(by_law.shape), by_law)
         sizes = {"batch": np.maximum(np.rint(sequences), 1.0), "seq_q": tokens, "seq_kv": tokens}
         op = "attention_backward" if backward else "attention"
-        found = self.ask(op, by_law.shape, device=gpu.name, dtype_a="bf16", **sizes, **heads)
-        return self.pick(found, by_law, over)
+        times = self.ask(op, by_law.shape, device=gpu.name, dtype_a="bf16", **sizes, **heads)
+        return self.pick(times, by_law, over)
 
     def _heads(
         self, model: Architecture, tp: int, *, decoding: bool = False
@@ -420,10 +420,10 @@ class Sources:
             "seq_kv": np.rint(cached),
         }
         formats = {"dtype_a": "bf16", "dtype_b": dtype}
-        found = self.ask(
+        times = self.ask(
             "attention", np.shape(cached), device=gpu.name, **formats, **sizes, **heads
         )
-        return replace(found, us=found.us * model.layers)
+        return replace(times, us=times.us * model.layers)
 
     def experts(
         self,
@@ -482,11 +482,11 @@ class Sources:
             and network.nodes(ranks) == 1
         ):
             by_law = np.minimum(by_law, lent_us(gpu, collective, message_bytes, ranks))
-        found = _nothing(by_law.shape)
+        times = _nothing(by_law.shape)
         if self.runs and ranks > 1 and network.nodes(ranks) == 1:
             words = {"device": gpu.name, "variant": collective, "dtype_a": "bf16", "ranks": ranks}
-            found = self.ask("collective", by_law.shape, **words, message_bytes=message_bytes)
-        return self.pick(found, by_law, over)
+            times = self.ask("collective", by_law.shape, **words, message_bytes=message_bytes)
+        return self.pick(times, by_law, over)
 
 
 def _nothing(shape: tuple[int, ...]) -> Found:

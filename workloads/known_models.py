@@ -41,8 +41,8 @@ def format_in(name: str) -> str | None:
     >>> format_in("nvidia/Qwen3-235B-A22B-NVFP4"), format_in("Qwen2.5-72B-Instruct-AWQ"), format_in("gpt-oss-20b")
     ('fp4', 'int4', None)
     """
-    found = FORMATS.search(name.lower())
-    word = found and (found[1] or found[2])
+    match = FORMATS.search(name.lower())
+    word = match and (match[1] or match[2])
     return word and (word if word[:2] in ("fp", "bf") else "int8" if "8" in word else "int4")
 
 
@@ -75,8 +75,8 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
         raise DataError(text, source=str(path))
     if path.suffix in (".onnx", ".et", ".gz", ".csv") or path.is_absolute():
         raise DataError("no such file or folder", source=str(path))
-    if known := _called(name.rsplit("/", 1)[-1]):
-        return known
+    if architecture := _called(name.rsplit("/", 1)[-1]):
+        return architecture
     if cached := _cached(name):
         return replace(_read(cached), name=name.rsplit("/", 1)[-1])
     raise DataError(
@@ -121,7 +121,7 @@ def configured_as(name: str) -> str:
     >>> configured_as("glm-4.6"), configured_as("my-own")
     ('glm-4.5', 'my-own')
     """
-    return next((known for known, text in _texts().items() if name in _aliases(text)), name)
+    return next((model for model, text in _texts().items() if name in _aliases(text)), name)
 
 
 @lru_cache(maxsize=256)
@@ -132,9 +132,9 @@ def _called(name: str) -> Architecture | None:
     """
     title = name.lower()
     called = (
-        (word, known) for known, text in _texts().items() for word in (known, *_aliases(text))
+        (word, model) for model, text in _texts().items() for word in (model, *_aliases(text))
     )
-    spelt = {word: known for full, known in called for word in (_ACTIVE.sub("", full), full)}
+    spelt = {word: model for full, model in called for word in (_ACTIVE.sub("", full), full)}
     begins = [word for word in spelt if _plain(title).startswith(_plain(word))]
     for word in sorted(
         begins, key=lambda one: (-len(_plain(one)), not _apart(title).startswith(_apart(one)))
@@ -148,12 +148,12 @@ def _called(name: str) -> Architecture | None:
     return None
 
 
-def _titled(word: str, known: str) -> Architecture:
+def _titled(word: str, model: str) -> Architecture:
     """Return a known model under the name that was asked for, where that is another model of equal configuration."""
-    found = _of_table(known)
-    if word in _aliases(_texts()[known]):
-        return replace(found, name=word)
-    return found
+    architecture = _of_table(model)
+    if word in _aliases(_texts()[model]):
+        return replace(architecture, name=word)
+    return architecture
 
 
 def _plain(name: str) -> str:
@@ -179,8 +179,8 @@ _ALIASES: Final = re.compile(r"^aliases = \[[^\]]*\]", re.MULTILINE)
 
 
 def _aliases(text: str) -> list[str]:
-    if found := _ALIASES.search(text):
-        return tomllib.loads(found[0])["aliases"]
+    if match := _ALIASES.search(text):
+        return tomllib.loads(match[0])["aliases"]
     return []
 
 
@@ -230,36 +230,37 @@ def _read(file: Path) -> Architecture:
         config.get("_name_or_path")
         or (file.resolve().parent.name if file.stem == "config" else file.stem)
     )
-    found = from_config(config, name)
+    architecture = from_config(config, name)
     beside = file.parent / "hf_quant_config.json"
-    if not found.formats and file.name == "config.json" and beside.is_file():
+    if not architecture.formats and file.name == "config.json" and beside.is_file():
         stated = _json(beside).get("quantization")
         formats, cached = formats_of(
-            stated if isinstance(stated, Mapping) else {}, name, found.layers
+            stated if isinstance(stated, Mapping) else {}, name, architecture.layers
         )
-        return replace(found, formats=formats, kv_format=cached)
-    return found
+        return replace(architecture, formats=formats, kv_format=cached)
+    return architecture
 
 
 def _json(file: Path) -> dict[str, Any]:
     if not file.is_file():
-        told = "holds no config.json: give the folder of a model, or the file of a workload"
+        problem = "holds no config.json: give the folder of a model, or the file of a workload"
         alone = file.name != "config.json"
         raise DataError(
-            "no such file" if alone else told, source=str(file if alone else file.parent)
+            "no such file" if alone else problem, source=str(file if alone else file.parent)
         )
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"cannot be read as a model's configuration: {error}", source=str(file)
         ) from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         wanted = 'a model\'s configuration or a graph of layers, {"layers": [...]}'
         raise DataError(
-            f"must hold a JSON object ({wanted}), holds a {type(found).__name__}", source=str(file)
+            f"must hold a JSON object ({wanted}), holds a {type(content).__name__}",
+            source=str(file),
         )
-    return found
+    return content
 
 
 def _cached(name: str) -> Path | None:
@@ -273,7 +274,7 @@ def _cached(name: str) -> Path | None:
         file = folder / "snapshots" / main.read_text(encoding="utf-8").strip() / "config.json"
         if file.is_file():
             return file
-    found = sorted(folder.glob("snapshots/*/config.json"), key=lambda one: one.stat().st_mtime)
-    if found:
-        return found[-1]
+    configs = sorted(folder.glob("snapshots/*/config.json"), key=lambda one: one.stat().st_mtime)
+    if configs:
+        return configs[-1]
     return None

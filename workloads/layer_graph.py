@@ -129,10 +129,10 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
     stated = stated_of(given, [one.name for one in fields(GraphSetting) if one.name != "kind"])
     if "gpu" not in stated:
         raise ParameterError("gpu", "is needed to forecast a graph")
-    known = understood(stated)
+    settings = understood(stated)
     if "measured_on" in stated:
         host = stated["measured_on"]
-        known["measured_on"] = host if isinstance(host, GPU) else find(host)
+        settings["measured_on"] = host if isinstance(host, GPU) else find(host)
     dims, sizes = stated.get("dims", ""), {}
     if isinstance(dims, Mapping):
         pairs = dims.items()
@@ -146,14 +146,14 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
             )
         sizes[str(name)] = int(size)
     graph = read_layers(
-        stated["model"], sizes, str(stated.get("time_unit", "")), known.get("tp", 1)
+        stated["model"], sizes, str(stated.get("time_unit", "")), settings.get("tp", 1)
     )
     for name in ("time_unit", "tp"):
         if name in stated and not any(one.code == "times-of-graph" for one in graph.remarks):
             raise ParameterError(name, f"is for the input of a planner, {graph.name} is none")
-    known["model"] = graph
-    known.setdefault("node_gpus", known["gpu"].node_gpus or NODE_GPUS)
-    return GraphSetting(**known)
+    settings["model"] = graph
+    settings.setdefault("node_gpus", settings["gpu"].node_gpus or NODE_GPUS)
+    return GraphSetting(**settings)
 
 
 def is_graph(model: object) -> bool:
@@ -234,15 +234,15 @@ def read_layers(
         raise error if error.source else DataError(str(error), source=str(path)) from None
 
 
-def _of_contents(found: Mapping[str, Any], name: str, unit: str, tp: int) -> LayerGraph:
+def _of_contents(content: Mapping[str, Any], name: str, unit: str, tp: int) -> LayerGraph:
     """Return the graph of a JSON object, its own layers or a planner's nodes."""
-    name = str(found.get("name") or name)
-    if not _is_published(found):
-        layers = found.get("layers")
+    name = str(content.get("name") or name)
+    if not _is_published(content):
+        layers = content.get("layers")
         return _graph(name, layers if isinstance(layers, list) else [])
     from .graph_files import published_layers
 
-    layers, notes = published_layers(found, unit, tp)
+    layers, notes = published_layers(content, unit, tp)
     return replace(_graph(name, layers), remarks=tuple(notes))
 
 
@@ -267,9 +267,9 @@ def _is_onnx(path: Path) -> bool:
     return path.suffix.lower() == ".onnx" and isfile(path)
 
 
-def _is_published(found: Mapping[str, Any]) -> bool:
+def _is_published(content: Mapping[str, Any]) -> bool:
     """Whether the contents of a JSON file are the input of a planner, in one of the two forms."""
-    nodes = found.get("nodes")
+    nodes = content.get("nodes")
     if isinstance(nodes, list) and nodes:
         first = nodes[0]
     else:
@@ -281,13 +281,13 @@ def _json(path: Path) -> dict[str, Any]:
     """Return the object of a file, an empty one where it holds another thing or is not there."""
     try:
         if isfile(path):
-            found = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         else:
-            found = {}
+            content = {}
     except (OSError, ValueError, RecursionError):
         return {}
-    if isinstance(found, dict):
-        return found
+    if isinstance(content, dict):
+        return content
     return {}
 
 
@@ -340,12 +340,12 @@ def _named(place: int, given: Any) -> dict[str, Any]:
             f"layer {place} must be an object with its name and shape, got "
             f"{visible(str(given))[:40]}"
         )
-    found = {
+    layer = {
         _OTHER_NAMES.get(str(key), str(key)): value
         for key, value in given.items()
         if value not in (None, "")
     }
-    if dims := found.pop("dims", None):
+    if dims := layer.pop("dims", None):
         if isinstance(dims, Mapping):
             pairs = dims.items()
         else:
@@ -357,11 +357,11 @@ def _named(place: int, given: Any) -> dict[str, Any]:
                     f"{visible(str(dims))[:40]!r}"
                 )
             key = str(pair[0]).strip().lower()
-            found.setdefault(_OTHER_NAMES.get(key, key), pair[1])
-    found["name"] = visible(
-        str(found.get("name") or f"{found.get('op') or found.get('collective') or 'layer'} {place}")
+            layer.setdefault(_OTHER_NAMES.get(key, key), pair[1])
+    layer["name"] = visible(
+        str(layer.get("name") or f"{layer.get('op') or layer.get('collective') or 'layer'} {place}")
     )
-    return found
+    return layer
 
 
 def _words(text: object) -> list[str]:
@@ -403,10 +403,10 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
     if op and op not in OPS:
         raise DataError(f"layer {name!r}: unknown operator {word!r}: {nearest_op(word)}")
     for key in rest:
-        known = (*OPS[op].dims, *DTYPE_COLUMNS) if op else ()
-        if key not in known and not (times and key in DTYPE_COLUMNS):
+        names = (*OPS[op].dims, *DTYPE_COLUMNS) if op else ()
+        if key not in names and not (times and key in DTYPE_COLUMNS):
             raise DataError(
-                f"layer {name!r}: unknown key {key!r}: {nearest(key, (*_KEYS, *known))}"
+                f"layer {name!r}: unknown key {key!r}: {nearest(key, (*_KEYS, *names))}"
             )
     sizes: dict[str, Any] = {}
     for key in rest if op else ():
@@ -426,17 +426,17 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
                 )
     message: dict[str, Any] = {}
     if collective:
-        found = collective_of(collective)
-        if not found:
+        collective_op = collective_of(collective)
+        if not collective_op:
             raise DataError(
                 f"layer {name!r}: unknown collective {collective!r}: "
                 f"{nearest(collective, COLLECTIVES)}"
             )
         if "message_bytes" not in stated:
-            raise DataError(f"layer {name!r}: {found} needs message_bytes")
-        ranks = 2.0 if found == SEND_RECV else 0.0
+            raise DataError(f"layer {name!r}: {collective_op} needs message_bytes")
+        ranks = 2.0 if collective_op == SEND_RECV else 0.0
         message = {
-            "collective": found,
+            "collective": collective_op,
             "message_bytes": _number(name, stated, "message_bytes"),
             "ranks": int(
                 _number(
@@ -478,10 +478,10 @@ def _number(
     """Return a figure of a layer; yes and no are 1 and 0."""
     given = stated.get(key, default)
     try:
-        found = float({"true": 1, "false": 0}.get(str(given).lower(), given))
+        value = float({"true": 1, "false": 0}.get(str(given).lower(), given))
     except (TypeError, ValueError, OverflowError):
-        found = float("nan")
-    if not least <= found < 1e18 or (whole and not found.is_integer()):
+        value = float("nan")
+    if not least <= value < 1e18 or (whole and not value.is_integer()):
         kind = f"a {'whole ' if whole else ''}number from {least:g}"
         raise DataError(f"layer {name!r}: {key} must be {kind}, got {visible(str(given))[:40]!r}")
-    return found
+    return value

@@ -242,10 +242,10 @@ def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
     kind = config.kind
     if config.type is None and kind.removesuffix("_text") not in _KNOWN:
         if kind:
-            told = f"its model_type {kind[:40]!r} is not known"
+            reason = f"its model_type {kind[:40]!r} is not known"
         else:
-            told = "it states no model_type"
-        text = f"{told}: read as a transformer like Llama{without}"
+            reason = "it states no model_type"
+        text = f"{reason}: read as a transformer like Llama{without}"
         yield remark("unknown-model-type", text, model_type=kind, keys=keys)
     elif keys:
         yield remark(
@@ -285,8 +285,8 @@ def _unread(config: _Config) -> Iterator[str]:
     usual = config.type.keys if config.type else {}
     names = config.type.names if config.type else {}
     asked = set(config.fields.asked)
-    asked |= {own for name, own in names.items() if name in asked}
-    asked |= {name for name, own in names.items() if own in asked}
+    asked |= {theirs for name, theirs in names.items() if name in asked}
+    asked |= {name for name, theirs in names.items() if theirs in asked}
     for key, value in config.fields.items():
         if not value or key in asked or _HARMLESS.search(str(key)):
             continue
@@ -303,13 +303,13 @@ def _context(stated: Mapping[str, Any]) -> int:
         longer = factor * before
     else:
         longer = 0
-    found = [
+    contexts = [
         one
         for one in (stated.get("max_position_embeddings"), longer)
         if isinstance(one, int | float)
     ]
-    if all(0 <= one < 1e12 for one in found):
-        return int(max(found))
+    if all(0 <= one < 1e12 for one in contexts):
+        return int(max(contexts))
     return 0
 
 
@@ -408,9 +408,9 @@ class _Config:
 
     @property
     def architectures(self) -> Sequence[Any]:
-        found = self.fields.get("architectures")
-        if isinstance(found, list):
-            return found
+        names = self.fields.get("architectures")
+        if isinstance(names, list):
+            return names
         return []
 
     @property
@@ -450,14 +450,14 @@ class _Config:
 
     def listed(self, key: str, layers: int) -> list[Any] | None:
         """Return a list with a value per layer, or None; longer ones end with layers of speculative decoding."""
-        found = self.fields.get(key)
-        if isinstance(found, str) and found:
-            found = list(found)
-        if not isinstance(found, list) or not found:
+        values = self.fields.get(key)
+        if isinstance(values, str) and values:
+            values = list(values)
+        if not isinstance(values, list) or not values:
             return None
-        if len(found) < layers:
-            raise DataError(f"{self.title}: {key} holds {len(found)} values for {layers} layers")
-        return found[:layers]
+        if len(values) < layers:
+            raise DataError(f"{self.title}: {key} holds {len(values)} values for {layers} layers")
+        return values[:layers]
 
     def refuse(self, key: str, value: object) -> DataError:
         return DataError(f"{self.title}: {key} = {str(value)[:60]!r} is not understood")
@@ -466,9 +466,9 @@ class _Config:
 def _usual_names(fields: Mapping[str, Any], facts: ModelType | None) -> dict[str, Any]:
     """Return the keys of a configuration under their usual names, where its type has names of its own."""
     named = dict(fields)
-    for usual, own in (facts.names if facts else {}).items():
-        if own in fields:
-            named.setdefault(usual, fields[own])
+    for usual, theirs in (facts.names if facts else {}).items():
+        if theirs in fields:
+            named.setdefault(usual, fields[theirs])
     return named
 
 
@@ -536,9 +536,9 @@ def _tied(
     for stated in (outer, inner):
         if stated is not None:
             return bool(stated)
-    for known in (facts, model_types.find(kind)):
-        if known and known.keys.get("tie_word_embeddings") is not None:
-            return bool(known.keys["tie_word_embeddings"])
+    for type_facts in (facts, model_types.find(kind)):
+        if type_facts and type_facts.keys.get("tie_word_embeddings") is not None:
+            return bool(type_facts.keys["tie_word_embeddings"])
     return kind.startswith(_TIED)
 
 
@@ -773,10 +773,10 @@ def _attentions_to_all(config: _Config, count: int, layers: int) -> list[Attenti
     if types:
         config.fields.asked |= {"index_skip_topk_offset", "index_topk_freq", "index_topk_pattern"}
     if (
-        types and (own := types.count("full")) < count
+        types and (full_count := types.count("full")) < count
     ):  # the others look where the last of these did
-        others = replace(attention, layers=count - own, index_heads=0, index_dim=0)
-        return [replace(attention, layers=own), others]
+        others = replace(attention, layers=count - full_count, index_heads=0, index_dim=0)
+        return [replace(attention, layers=full_count), others]
     return [attention]
 
 
@@ -825,9 +825,9 @@ def _delta_attention(config: _Config, layers: int, stated: Mapping[str, Any]) ->
     The gates go through the width of one head but in Ling 2.5 and its like; the matrices behind
     that are left out.
     """
-    known = {"head_dim", "num_heads", "short_conv_kernel_size", "full_attn_layers", "kda_layers"}
+    keys = {"head_dim", "num_heads", "short_conv_kernel_size", "full_attn_layers", "kda_layers"}
     for key in stated:
-        if key not in known:
+        if key not in keys:
             raise config.refuse(f"linear_attn_config: {key}", stated[key])
     wide = stated.get("head_dim") or config.number("linear_head_dim")
     heads = stated.get("num_heads") or config.number("linear_num_heads")
@@ -1013,7 +1013,7 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
             check(config.title, key, sparse.get(key), least=1) for key in keys
         )
         picked = blocks * size
-    own = "swa_" if window else ""
+    prefix = "swa_" if window else ""
     if window:
         heads = number("swa_num_attention_heads", "num_sliding_attention_heads", default=heads)
     config.fields.asked.add("num_sliding_attention_heads")
@@ -1038,7 +1038,7 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        value_dim=number(f"{own}v_head_dim", "v_head_dim", default=0),
+        value_dim=number(f"{prefix}v_head_dim", "v_head_dim", default=0),
         window=window,
         picked=picked,
         gated=bool(
@@ -1065,10 +1065,10 @@ def _key_heads(config: _Config, heads: int) -> int:
     if stated.get("multi_query") and not any(stated.get(name) for name in several):
         return 1
     if stated.get("multi_query_attention") is False:
-        known = ()
+        other_keys = ()
     else:
-        known = several
-    return config.number("num_key_value_heads", *known, "num_attention_groups", default=heads)
+        other_keys = several
+    return config.number("num_key_value_heads", *other_keys, "num_attention_groups", default=heads)
 
 
 def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], Mixture | None]:
@@ -1266,15 +1266,15 @@ def formats_of(
     keys = ("modules_to_not_convert", "ignore", "exclude_modules", "exclude")
     named = next((stated[key] for key in keys if isinstance(stated.get(key), list)), [])
     left_out = _by_part({str(one): "" for one in named}, LEFT_OUT * layers)
-    found: dict[str, str] = {}
+    formats: dict[str, str] = {}
     if isinstance(each := stated.get("quantized_layers"), Mapping) and each:
         # what a mixture of formats does not name stays as the method says
         method = _METHODS.get(str(stated.get("quant_method")))
-        found = dict.fromkeys(PARTS, method) if method else {}
+        formats = dict.fromkeys(PARTS, method) if method else {}
         algorithms = {
             str(key): one.get("quant_algo") for key, one in each.items() if isinstance(one, Mapping)
         }
-        found |= _by_part({key: _algorithm(one, title) for key, one in algorithms.items()})
+        formats |= _by_part({key: _algorithm(one, title) for key, one in algorithms.items()})
     elif isinstance(groups := stated.get("config_groups"), Mapping):
         for group in groups.values():
             form, targets = (
@@ -1282,10 +1282,12 @@ def formats_of(
                 [str(one) for one in group.get("targets") or ["Linear"]],
             )
             every = "Linear" in targets
-            found |= dict.fromkeys(PARTS if every else _by_part(dict.fromkeys(targets, form)), form)
+            formats |= dict.fromkeys(
+                PARTS if every else _by_part(dict.fromkeys(targets, form)), form
+            )
     else:
-        found = dict.fromkeys(PARTS, _method(stated, title))
-    return {part: form for part, form in found.items() if part not in left_out}, _cache_format(
+        formats = dict.fromkeys(PARTS, _method(stated, title))
+    return {part: form for part, form in formats.items() if part not in left_out}, _cache_format(
         stated
     )
 
@@ -1328,11 +1330,11 @@ def _method(stated: Mapping[str, Any], title: str) -> str:
 
 def _quark(given: object) -> str:
     if isinstance(given, list) and given:
-        told = given[0]
+        settings = given[0]
     else:
-        told = given
-    if isinstance(told, Mapping):
-        word = str(told.get("dtype") or "").lower()
+        settings = given
+    if isinstance(settings, Mapping):
+        word = str(settings.get("dtype") or "").lower()
     else:
         word = ""
     return next((one for one in ("fp8", "fp4", "fp6", "int8", "int4") if word.startswith(one)), "")
@@ -1350,11 +1352,11 @@ def _group(group: Mapping[str, Any], title: str) -> str:
     """Return the format of a group of compressed-tensors: of weights, and of activations where it is another."""
     words = []
     for key in ("weights", "input_activations"):
-        told = group.get(key)
-        if not isinstance(told, Mapping):
+        settings = group.get(key)
+        if not isinstance(settings, Mapping):
             words.append("bf16")
             continue
-        word = f"{'fp' if told.get('type') == 'float' else 'int'}{told.get('num_bits')}"
+        word = f"{'fp' if settings.get('type') == 'float' else 'int'}{settings.get('num_bits')}"
         if word not in ("fp8", "fp4", "int8", "int4"):
             raise DataError(
                 f"{title}: {key} in {word} are not understood: give a dtype in its place"
@@ -1390,15 +1392,19 @@ _OF_LAYER: Final = re.compile(r"layers\.(\d+)\b\.?")
 
 def _by_part(named: Mapping[str, str], least: float = 0.0) -> dict[str, str]:
     """Return the commonest value that patterns of modules give to each part, where they name it in enough layers."""
-    found: dict[str, Counter[str]] = {}
+    counts: dict[str, Counter[str]] = {}
     places: dict[str, set[str]] = {}
     for pattern, value in named.items():
         layer = _OF_LAYER.search(pattern)
         for part in _parts_of(_OF_LAYER.sub("", pattern)):
-            found.setdefault(part, Counter())[value] += 1
+            counts.setdefault(part, Counter())[value] += 1
             places.setdefault(part, set()).add(layer[1] if layer else "")
-    enough = (part for part, own in places.items() if "" in own or len(own) >= least)
-    return {part: found[part].most_common(1)[0][0] for part in enough}
+    enough = (
+        part
+        for part, formats_here in places.items()
+        if "" in formats_here or len(formats_here) >= least
+    )
+    return {part: counts[part].most_common(1)[0][0] for part in enough}
 
 
 def _parts_of(pattern: str) -> Sequence[str]:

@@ -29,15 +29,15 @@ def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float
     >>> quantity("ttft", "2s", MILLISECONDS), quantity("tpot", 50, MILLISECONDS), quantity("rate", "4/s", PER_SECOND)
     (2000.0, 50.0, 4.0)
     """
-    found = _NUMBER.fullmatch(str(given).strip())
-    if found:
-        factor = units.get(found[2].replace(" ", ""))
+    match = _NUMBER.fullmatch(str(given).strip())
+    if match:
+        factor = units.get(match[2].replace(" ", ""))
     else:
         factor = None
-    if found is None or factor is None:
+    if match is None or factor is None:
         value = math.nan
     else:
-        value = float(found[1]) * factor
+        value = float(match[1]) * factor
     if not 0 < value < math.inf:
         named = ", ".join(f"5{unit}" for unit in units if unit)
         if named:
@@ -94,13 +94,13 @@ def prices(given: object) -> Prices:
         raise ParameterError(
             "price", f"must be a price an hour, as in 2.5 or MI300X=2.5,H200=3.5, got {given!r}"
         )
-    found, currencies = dict[str, float](), set[str]()
+    by_name, currencies = dict[str, float](), set[str]()
     for name, text in named:
-        found[_named(name)], currency = _money("price", text, PER_HOUR)
+        by_name[_named(name)], currency = _money("price", text, PER_HOUR)
         currencies.add(currency)
     if len(currencies) > 1:
         raise ParameterError("price", f"must be in one currency, got {given!r}")
-    return Prices(found, currencies.pop())
+    return Prices(by_name, currencies.pop())
 
 
 @dataclass(frozen=True)

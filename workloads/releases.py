@@ -139,9 +139,9 @@ def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
     """
     rng = np.random.default_rng(seed)
     strata = rng.permuted(np.tile(np.arange(draws), (dimensions, 1)), axis=1).T
-    found = each(NORMAL.inv_cdf, (strata + rng.random((draws, dimensions))) / draws)
-    found.setflags(write=False)
-    return found
+    normal = each(NORMAL.inv_cdf, (strata + rng.random((draws, dimensions))) / draws)
+    normal.setflags(write=False)
+    return normal
 
 
 def middle_and_sides(level: float) -> list[float]:
@@ -160,16 +160,18 @@ def find_release(name: str, kind: str = "serving") -> Release:
             tables = read_toml(Path(name)).get("release", [])
             if not isinstance(tables, list) or len(tables) != 1:
                 raise DataError(f"must hold one [[release]], holds {str(tables)[:40]}")
-            own = read_release(tables[0])
+            release = read_release(tables[0])
         except (ValueError, OverflowError, TypeError, AttributeError, FlopcastError) as error:
             raise DataError(
                 f"holds no release that flopcast calibrated: {error}", source=name
             ) from None
-        if own.kind != kind:
-            raise DataError(f"is calibrated on runs of {own.kind}, and this is {kind}", source=name)
-        return own
-    known = known_releases() if kind == "serving" else {}
-    if not known:
+        if release.kind != kind:
+            raise DataError(
+                f"is calibrated on runs of {release.kind}, and this is {kind}", source=name
+            )
+        return release
+    releases = shipped_releases() if kind == "serving" else {}
+    if not releases:
         raise DataError(
             f"unknown release {name!r}: of {kind} none is known but the file of your own "
             "(calibrate)"
@@ -179,13 +181,15 @@ def find_release(name: str, kind: str = "serving") -> Release:
             f"{name} has runs of serving: it answers where no batch is given (flopcast forecast "
             "--ttft ...)"
         )
-    if name not in known:
-        raise DataError(f"unknown release {name!r}: {nearest(name, known)} (or calibrate your own)")
-    return known[name]
+    if name not in releases:
+        raise DataError(
+            f"unknown release {name!r}: {nearest(name, releases)} (or calibrate your own)"
+        )
+    return releases[name]
 
 
 @cache
-def known_releases() -> dict[str, Release]:
+def shipped_releases() -> dict[str, Release]:
     """Return the releases of releases.toml, the oldest first."""
     text = (
         resources.files("flopcast.workloads").joinpath("releases.toml").read_text(encoding="utf-8")
@@ -238,7 +242,7 @@ def widened(release: Release) -> Release:
     No two of training frameworks are known: their spread is that of any framework.
     """
     if release.kind == "serving":
-        between = np.cov(np.stack([one.mean for one in known_releases().values()]).T)
+        between = np.cov(np.stack([one.mean for one in shipped_releases().values()]).T)
     else:
         between = any_framework().root @ any_framework().root.T
     spread = release.root @ release.root.T + between
@@ -314,14 +318,14 @@ def calibrate(
         logs = np.log(parts @ np.exp(z) / seconds)
         return np.concatenate([logs / RESIDUALS[kind], precision @ (z - start.mean)])
 
-    found = least_squares(misfit, start.mean)
-    slopes = np.asarray(found.jac, dtype=np.float64)
+    fit = least_squares(misfit, start.mean)
+    slopes = np.asarray(fit.jac, dtype=np.float64)
     root = np.asarray(np.linalg.cholesky(np.linalg.inv(slopes.T @ slopes)), dtype=np.float64)
     return Release(
         name=name,
         gpu=gpu,
         models=tuple(dict.fromkeys(models)),
-        mean=found.x,
+        mean=fit.x,
         root=root,
         runs=len(seconds) + (prior.runs if prior else 0),
         source=source,

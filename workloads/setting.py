@@ -217,10 +217,10 @@ def computed_in(gpu: GPU, dtype: str) -> str:
         wider = (dtype, WIDE, "fp16", "fp32")
     else:
         wider = (dtype,)
-    found = next((one for one in wider if f"{one}_matrix" in gpu.peaks), None)
-    if found is None:
+    wider_format = next((one for one in wider if f"{one}_matrix" in gpu.peaks), None)
+    if wider_format is None:
         gpu.peak_tflops(dtype, "matrix")  # says which figure is missing
-    return found or dtype
+    return wider_format or dtype
 
 
 FIELDS: Final = tuple(
@@ -273,9 +273,9 @@ def complete(given: Mapping[str, Any]) -> Setting:
         "kv_dtype", "fp8" if values.get("dtype") in ("fp8", "fp4", "fp6", "int8") else WIDE
     )
     check_split(values["model"], values.get("tp", 1), values.get("ep", 1))
-    found = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)
-    _check(found)
-    return found
+    setting = _cut(Setting(**values, assumed=tuple(sorted(set(FIELDS) - set(stated)))), stated)
+    _check(setting)
+    return setting
 
 
 def most_weights(model: Architecture) -> str:
@@ -287,7 +287,7 @@ def most_weights(model: Architecture) -> str:
     return max(weights, key=weights.__getitem__)
 
 
-def stated_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+def stated_of(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Return the fields that are not left out; a DataError for one that is not known, with the nearest."""
     stated = {
         name: value
@@ -295,8 +295,8 @@ def stated_of(given: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
         if not (value is None or value == "" or (isinstance(value, float) and value != value))
     }
     for name in stated:
-        if name not in known:
-            raise DataError(f"unknown field {name!r}: {nearest(name, known)}")
+        if name not in names:
+            raise DataError(f"unknown field {name!r}: {nearest(name, names)}")
     return stated
 
 
@@ -428,14 +428,14 @@ def _check(setting: Setting) -> None:
             "batch", f"must be a multiple of the {setting.dp} replicas, got {setting.batch}"
         )
     if setting.kind == "training":
-        for name, known in (
+        for name, words in (
             ("recompute", Recompute),
             ("schedule", Schedule),
             ("optimizer", Optimizer),
             ("tuning", Tuning),
         ):
-            if getattr(setting, name) not in get_args(known):
-                raise ParameterError(name, f"must be one of {', '.join(get_args(known))}")
+            if getattr(setting, name) not in get_args(words):
+                raise ParameterError(name, f"must be one of {', '.join(get_args(words))}")
         if setting.schedule != "1f1b" and setting.interleave != 1:
             raise ParameterError(
                 "interleave", f"must be 1 for {setting.schedule}, got {setting.interleave}"

@@ -176,10 +176,10 @@ def hpcg(
 def _stream(gpu: GPU) -> Spread:
     """Return the part of the bandwidth that a triad reaches on `gpu`, `STREAM` where nobody measured it."""
     try:
-        known = measured(gpu.measured_name, "hbm_triad")
+        ceilings = measured(gpu.measured_name, "hbm_triad")
     except UnknownGPUError:  # the user's own, based on none
         return STREAM
-    shares = [share for one in known if (share := one.share(find(one.gpu)))]
+    shares = [share for one in ceilings if (share := one.share(find(one.gpu)))]
     if shares:
         return Spread(max(shares), PRIORS["hpcg.measured_stream"].spread)
     return STREAM
@@ -281,11 +281,11 @@ def hpl(
     panel_share = Spread.read("panel_share", panel_share)
     machine = Spread.read("machine", machine, Spread(1.0, machine_spread()))
     peak = rated(gpu)
-    links, told = _sending(gpu, gpus, network_gbs)
-    most = gpu.peak_tflops("fp64") / peak
+    links, network_notes = _sending(gpu, gpus, network_gbs)
+    fastest = gpu.peak_tflops("fp64") / peak
     spreads = {
-        "product": (product, most),
-        "panel_share": (panel_share, most),
+        "product": (product, fastest),
+        "panel_share": (panel_share, fastest),
         "network_gbs": (links, math.inf),
     }
     *drawn, tuned = _drawn(gpus, interval, seed, spreads | {"machine": (machine, math.inf)})
@@ -336,7 +336,7 @@ def hpl(
     )
     notes = [
         remark("score-moves", text, percent=tuned_percent, machines=round(100 * machine.sigma, 1)),
-        *told,
+        *network_notes,
     ]
     if "MI250X" not in gpu.name:
         text = (
@@ -406,10 +406,19 @@ class Law:
 
 KERNELS: Final = {
     "fft": Law(
-        3, lambda n, own: 5.0 * own * 3.0 * math.log2(n), 12.0, lambda own: 4.0 * own, 4.0, False
+        3,
+        lambda n, local: 5.0 * local * 3.0 * math.log2(n),
+        12.0,
+        lambda local: 4.0 * local,
+        4.0,
+        False,
     ),
-    "stencil": Law(3, lambda _, own: 8.0 * own, 2.0, lambda own: 6.0 * own ** (2 / 3), 2.0, True),
-    "dslash": Law(4, lambda _, own: 1320.0 * own, 360.0, lambda own: 96.0 * own**0.75, 120.0, True),
+    "stencil": Law(
+        3, lambda _, local: 8.0 * local, 2.0, lambda local: 6.0 * local ** (2 / 3), 2.0, True
+    ),
+    "dslash": Law(
+        4, lambda _, local: 1320.0 * local, 360.0, lambda local: 96.0 * local**0.75, 120.0, True
+    ),
 }
 """By name; the counts and their sources stand in the module's docstring."""
 _WORDS: Final = {"fp64": 8, "fp32": 4, "fp16": 2}
@@ -468,38 +477,38 @@ def kernel(
         )
     word, gpu = _WORDS[number_format], find(gpu)
     stream = Spread.read("stream", stream, _stream(gpu))
-    own_share = Spread.read("kernel_share", kernel_share, Spread.of(f"{name}.reached"))
-    links, told = _sending(gpu, gpus, network_gbs)
+    share_spread = Spread.read("kernel_share", kernel_share, Spread.of(f"{name}.reached"))
+    links, notes = _sending(gpu, gpus, network_gbs)
     asked = {
         "stream": (stream, 1.0),
-        "kernel_share": (own_share, 1.0),
+        "kernel_share": (share_spread, 1.0),
         "network_gbs": (links, math.inf),
     }
-    part, own_part, network = _drawn(gpus, interval, seed, asked)
+    part, share_drawn, network = _drawn(gpus, interval, seed, asked)
     room = gpus * gpu.require("memory_gb") * GIB / (law.kept * word)
     check_number("points", points, 2)
-    if points > (most := int(room ** (1 / law.axes))):
+    if points > (largest := int(room ** (1 / law.axes))):
         raise ParameterError(
-            "points", f"must be from 2 to {most}, what the memory of {gpus} holds, got {points}"
+            "points", f"must be from 2 to {largest}, what the memory of {gpus} holds, got {points}"
         )
-    own = float(points) ** law.axes / gpus
+    local = float(points) ** law.axes / gpus
     bandwidth = gpu.require("memory_bw_gbs") * 1e9
-    moved = law.moved * own * word
-    memory = moved / (bandwidth * part * own_part)
-    sent = law.sent(own) * word / (network * 1e9) * (1 - 1 / gpus)
+    moved = law.moved * local * word
+    memory = moved / (bandwidth * part * share_drawn)
+    sent = law.sent(local) * word / (network * 1e9) * (1 - 1 / gpus)
     if law.hidden:
         seconds = np.maximum(memory, sent)
     else:
         seconds = memory + sent
-    flop = gpus * law.flop(points, own)
+    flop = gpus * law.flop(points, local)
     inputs = {"points": float(points), "bandwidth_gbs": bandwidth / 1e9, "stream": stream.median}
-    inputs |= {"kernel_share": own_share.median, "network_gbs": links.median}
+    inputs |= {"kernel_share": share_spread.median, "network_gbs": links.median}
     shares = {
         "memory": float(np.median(memory / (memory + sent))),
         "network": float(np.median(sent / (memory + sent))),
     }
     peak = flop / (moved / bandwidth)
-    return _score(name, gpu, gpus, peak, flop / seconds, interval, inputs, told, shares)
+    return _score(name, gpu, gpus, peak, flop / seconds, interval, inputs, notes, shares)
 
 
 @dataclass(frozen=True)
@@ -521,10 +530,10 @@ def turning_point(scores: Sequence[Score]) -> Turn | None:
     Turn(devices=64, why='panel')
     """
     first = scores[0]
-    most = max(first.shares, key=first.shares.__getitem__, default="")
+    first_part = max(first.shares, key=first.shares.__getitem__, default="")
     for one in scores[1:]:
         now = max(one.shares, key=one.shares.__getitem__, default="")
-        if now != most:
+        if now != first_part:
             return Turn(one.devices, now)
         if one.predicted / one.devices < first.predicted / first.devices / 2:
             return Turn(one.devices, "half")
@@ -583,12 +592,13 @@ def _panels(
     swap = 8.0 * nb * left / q / (network * 1e9)
     hidden = np.maximum(factor + broadcast - update, 0.0)
     if noise:
-        own = np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), update.shape)
+        errors = np.random.default_rng(seed).normal(0.0, noise / math.sqrt(together), update.shape)
     else:
-        own = 0.0
+        errors = 0.0
     times = {"update": update, "panel": hidden, "swap": swap}
     return {
-        name: np.sum(one * np.exp(own), axis=1) * panels / len(left) for name, one in times.items()
+        name: np.sum(one * np.exp(errors), axis=1) * panels / len(left)
+        for name, one in times.items()
     }
 
 
@@ -598,23 +608,23 @@ def _drawn(
     """Return draws of every spread, shape (draws,) each; of each its name and the most that it may be."""
     check_level(level)
     check_number("gpus", devices, 1)
-    for name, (one, most) in spreads.items():
+    for name, (one, limit) in spreads.items():
         if not isinstance(one, Spread):
             raise ParameterError(
                 name, f"must be a {Spread.__module__}.Spread(median, sigma), got {one!r:.40}"
             )
-        if not (0.0 < one.median <= most and one.median < math.inf and 0.0 <= one.sigma <= 1.0):
-            if most == math.inf:
+        if not (0.0 < one.median <= limit and one.median < math.inf and 0.0 <= one.sigma <= 1.0):
+            if limit == math.inf:
                 bound = ""
             else:
-                bound = f" and at most {most:.3g}"
+                bound = f" and at most {limit:.3g}"
             raise ParameterError(
                 name,
                 f"must be above 0{bound}, its spread from 0 to 1, got {one.median:g}±{one.sigma:g}",
             )
     normal = standard_normal(len(spreads), DRAWS, seed)
     drawn = zip(spreads.values(), normal.T, strict=True)
-    return [np.minimum(spread.draws(column), most) for (spread, most), column in drawn]
+    return [np.minimum(spread.draws(column), limit) for (spread, limit), column in drawn]
 
 
 def _score(

@@ -64,21 +64,23 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
         again["attention"] = forward["attention"]
     parts = {name: layers * (forward[name] + backward[name] + again[name]) for name in forward}
     micro = sum(parts.values())
-    found = {name: value * micros for name, value in parts.items()}
+    part_seconds = {name: value * micros for name, value in parts.items()}
     # embedding and output matrix, spread over the pipeline's stages
     law, width, hidden = sources(setting.gpu, "bf16"), model.vocab / setting.tp, model.hidden
     bandwidth = streaming_gbs(setting.gpu)
     head = float(law.time_us(width, tokens, hidden))
     head += float(law.time_us(hidden, tokens, width) + law.time_us(width, hidden, tokens))
-    found["head"] = micros * ((head + tokens * width * 12.0 / (bandwidth * 1e3)) * US / setting.pp)
-    found["pipeline"] = 0.0
+    part_seconds["head"] = micros * (
+        (head + tokens * width * 12.0 / (bandwidth * 1e3)) * US / setting.pp
+    )
+    part_seconds["pipeline"] = 0.0
     if (
         setting.pp > 1
     ):  # the bubble of 1F1B, shorter by interleaving (arXiv:2104.04473, section 2.2), and the messages
         bubble = BUBBLES[setting.schedule] * (setting.pp - 1) / setting.interleave * micro
         size = setting.micro_batch * setting.seq_len * hidden * WIDE_BYTES / setting.tp
         sent = _sent(setting, size, setting.tp * setting.pp)
-        found["pipeline"] = bubble + 2.0 * micros * setting.interleave * sent
+        part_seconds["pipeline"] = bubble + 2.0 * micros * setting.interleave * sent
     if setting.lora:
         trained = (
             sum(m.outputs + m.inputs for m in one.matrices) * LORA_RANK * model.layers / setting.pp
@@ -94,19 +96,21 @@ def training_parts(setting: Setting, sources: Sources | None = None) -> dict[str
     spread = replace(
         setting.network, node_gpus=max(setting.node_gpus // (setting.tp * setting.pp), 1)
     )
-    found["gradients"] = 0.0
+    part_seconds["gradients"] = 0.0
     for weights, ranks in ((trained - expert, replicas), (expert, round(of_experts))):
         if ranks <= 1 or not weights:
             continue
         size = weights * WIDE_BYTES * (1.5 if setting.zero == 3 else 1.0)
         seconds = float(collective_us(setting.gpu, "all_reduce", size, ranks, spread)) * US
         times = micros if setting.zero == 3 else 1
-        found["gradients"] += seconds * times * (1.0 - PRIORS["hidden.gradients"].value)
-    own = trained
+        part_seconds["gradients"] += seconds * times * (1.0 - PRIORS["hidden.gradients"].value)
+    updated = trained
     if setting.zero:
-        own = (trained - expert) / replicas + expert / of_experts
-    found["optimizer"] = own * PRIORS["bytes.updated"].of(setting.optimizer) / (bandwidth * 1e9)
-    return found
+        updated = (trained - expert) / replicas + expert / of_experts
+    part_seconds["optimizer"] = (
+        updated * PRIORS["bytes.updated"].of(setting.optimizer) / (bandwidth * 1e9)
+    )
+    return part_seconds
 
 
 def counted_flop(
@@ -198,33 +202,33 @@ def _micro(
 
 
 def _products(law: ProductLaw | LearnedProducts, one: Layer, tokens: float) -> float:
-    found = sum(m.share * float(law.time_us(m.outputs, tokens, m.inputs)) for m in one.matrices)
+    time = sum(m.share * float(law.time_us(m.outputs, tokens, m.inputs)) for m in one.matrices)
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
         each = (
             float(law.time_us(m.outputs, visits, m.inputs, touched)) for m in one.experts.matrices
         )
-        found += one.experts.share * sum(each)
-    return found * US
+        time += one.experts.share * sum(each)
+    return time * US
 
 
 def _backward(
     law: ProductLaw | LearnedProducts, one: Layer, tokens: float, *, weights: bool
 ) -> float:
     """Return the seconds of the products for the gradients of the inputs, and of the weights unless they are frozen."""
-    found = 0.0
+    time = 0.0
     for m in one.matrices:
-        found += m.share * float(law.time_us(m.inputs, tokens, m.outputs))
+        time += m.share * float(law.time_us(m.inputs, tokens, m.outputs))
         if weights:
-            found += m.share * float(law.time_us(m.outputs, m.inputs, tokens))
+            time += m.share * float(law.time_us(m.outputs, m.inputs, tokens))
     if one.experts:
         visits, touched = one.experts.visits(tokens), one.experts.touched(tokens)
         for m in one.experts.matrices:
-            found += one.experts.share * float(law.time_us(m.inputs, visits, m.outputs, touched))
+            time += one.experts.share * float(law.time_us(m.inputs, visits, m.outputs, touched))
             if weights:
                 each = visits / touched
-                found += one.experts.share * float(touched * law.time_us(m.outputs, m.inputs, each))
-    return found * US
+                time += one.experts.share * float(touched * law.time_us(m.outputs, m.inputs, each))
+    return time * US
 
 
 def _sent(setting: Setting, size: float, ranks: int) -> float:

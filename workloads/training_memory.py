@@ -248,9 +248,9 @@ def what_would_fit(setting: Setting) -> dict[str, Setting]:
     more GPUs.
     """
     ways = dict(_alternatives(setting))
-    found = {name: other for name, other in ways.items() if training_memory(other).may_fit}
-    if found:
-        return found
+    fitting = {name: other for name, other in ways.items() if training_memory(other).may_fit}
+    if fitting:
+        return fitting
     for tp in range(setting.tp + 1, _MOST_TP + 1):
         other = replace(setting, tp=tp)
         try:

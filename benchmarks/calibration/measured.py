@@ -35,11 +35,11 @@ def alone(data: Path, seed: int = 0) -> Rows:
     yield Row("MI300X alone, known groups: 90 % intervals hold", float(inside.mean()), len(rows))
     width = np.median((rows["upper"] - rows["lower"]) / rows["predicted"])
     yield Row("MI300X alone, known groups: width, median", 100 * float(width), len(rows), " %")
-    found = run.predictions
-    found = found[
-        (found["scheme"] == "grouped") & (found["model"] == run.selected["name"])
+    predictions = run.predictions
+    predictions = predictions[
+        (predictions["scheme"] == "grouped") & (predictions["model"] == run.selected["name"])
     ].sort_values("row")
-    y, p, fold = (found[name].to_numpy() for name in ("observed", "predicted", "fold"))
+    y, p, fold = (predictions[name].to_numpy() for name in ("observed", "predicted", "fold"))
     groups, X = run.dataset.groups.astype(str), run.dataset.X
     answers = pd.concat(
         [unseen(run.dataset.rows, fold == one, target="MI300X") for one in np.unique(fold)],
@@ -106,7 +106,7 @@ def peers(
             ends[test] = calibrated(np.flatnonzero(fold != one), test)
         return np.exp(ends[:, 0]), np.exp(ends[:, 1])
 
-    found: dict[str, Limits] = {}
+    limits: dict[str, Limits] = {}
     if find_spec("crepes"):
         crepes, extras = import_module("crepes"), import_module("crepes.extras")
         residuals = target - Z[:, 0]
@@ -124,7 +124,7 @@ def peers(
                 y_hat=Z[test, 0], sigmas=difficulty.apply(Z[test]), confidence=LEVEL
             )
 
-        found["crepes, normalised"] = crossed(normalised)
+        limits["crepes, normalised"] = crossed(normalised)
     if find_spec("mapie"):
         scores, regression = (
             import_module("mapie.conformity_scores"),
@@ -141,8 +141,8 @@ def peers(
                 )
                 return one.conformalize(Z[rest], target[rest]).predict_interval(Z[test])[1][:, :, 0]
 
-            found[name] = crossed(scored)
-    return found
+            limits[name] = crossed(scored)
+    return limits
 
 
 class _Known(RegressorMixin, BaseEstimator):

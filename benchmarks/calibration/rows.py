@@ -66,14 +66,14 @@ def timed(
     rng: np.random.Generator,
     rows: pd.DataFrame,
     shifts: FloatArray,
-    own: float = 0.0,
+    of_problem: float = 0.0,
     noise: float = 0.03,
     law: str = "roofline",
     tails: str = "normal",
 ) -> pd.DataFrame:
     """Return the products with a time on MI300X: the law, a shift of the weight shape and one of the product.
 
-    ``own`` is the standard deviation of the latter's logarithm, the same for repeats, ``noise``
+    ``of_problem`` is the standard deviation of the latter's logarithm, the same for repeats, ``noise``
     that of a measurement: normal, ``heavy`` (Student's t of 3 degrees, of the same variance), or
     ``short`` (kernels scatter up to 4 times as much as long ones).
     """
@@ -85,5 +85,9 @@ def timed(
         else rng.normal(size=len(rows))
     )
     spread = noise * (np.sqrt(np.clip(8 * us.min() / us, 0.3, 16)) if tails == "short" else 1.0)
-    logs = shifts[rows["shape"]] + rng.normal(0, own, problem.max() + 1)[problem] + spread * each
+    logs = (
+        shifts[rows["shape"]]
+        + rng.normal(0, of_problem, problem.max() + 1)[problem]
+        + spread * each
+    )
     return rows.assign(device="MI300X", duration_us=us * np.exp(logs)).drop(columns="shape")

@@ -46,8 +46,8 @@ def shifted(
         np.repeat(np.arange(len(sizes)), sizes),
         _SHIFT * np.exp(rng.normal(0, apart, MODELS)),
     )
-    shared, own = rng.normal(size=(len(sizes), 1)), rng.normal(size=(len(sizes), MODELS))
-    logs = (0.7 * shared + np.sqrt(0.51) * own)[groups] * size + _NOISE * rng.normal(
+    shared, of_model = rng.normal(size=(len(sizes), 1)), rng.normal(size=(len(sizes), MODELS))
+    logs = (0.7 * shared + np.sqrt(0.51) * of_model)[groups] * size + _NOISE * rng.normal(
         size=(len(groups), MODELS)
     )
     true = [
@@ -94,14 +94,14 @@ def equal_models(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GROUP
     """How many models that are as good as all others, and how many that err twice as much, lack the sign ≈."""
     for place, name in enumerate(groups):
         sizes = GROUPS[name]
-        lost = told = 0
+        lost = shown_worse = 0
         for number in range(sets):
             code, predictions, _ = shifted(np.random.default_rng([seed, place, number]), sizes, 0.0)
             lost += MODELS - len(_selected(code, predictions, 50, number)["tied"])
             twice = predictions.assign(twice=predictions["m0"] ** 2)
-            told += "twice" not in _selected(code, twice, 50, number)["tied"]
+            shown_worse += "twice" not in _selected(code, twice, 50, number)["tied"]
         yield Row(f"equal models without ≈, {name}", lost / (sets * MODELS), sets)
-        yield Row(f"models twice as wrong without ≈, {name}", told / sets, sets)
+        yield Row(f"models twice as wrong without ≈, {name}", shown_worse / sets, sets)
 
 
 def compared_runs(sets: int, seed: int = 0) -> Rows:
@@ -115,9 +115,13 @@ def compared_runs(sets: int, seed: int = 0) -> Rows:
                 rng.exponential(4, int(sizes.sum())),
             )
             other = first + rng.normal(0, 1.5, len(sizes))[groups] + rng.normal(0, 2, len(groups))
-            told = paired_difference(first, other, groups)
-            missed += told.lower is None or told.upper is None or not told.lower <= 0 <= told.upper
-            apart += told.apart
+            difference = paired_difference(first, other, groups)
+            missed += (
+                difference.lower is None
+                or difference.upper is None
+                or not difference.lower <= 0 <= difference.upper
+            )
+            apart += difference.apart
         yield Row(f"95 % interval of compare, {name}: misses", missed / sets, sets)
         yield Row(f"equal runs called apart by compare, {name}", apart / sets, sets)
 
@@ -155,8 +159,12 @@ def campaigns_of_four(sets: int, seed: int = 0, counts: tuple[int, ...] = CAMPAI
                 )
                 truth = dict(zip(predictions, true, strict=True))[chosen["name"]]
                 held[place] += chosen["interval"][0] <= truth <= chosen["interval"][1]
-                told = paired_difference(first, other, groups, campaigns=units)
-                if told.lower is None or told.upper is None or not told.lower <= 0 <= told.upper:
+                difference = paired_difference(first, other, groups, campaigns=units)
+                if (
+                    difference.lower is None
+                    or difference.upper is None
+                    or not difference.lower <= 0 <= difference.upper
+                ):
                     missed[place] += 1
                 intervals = ConformalIntervals("grouped").fit(
                     np.exp(errors), np.ones(len(errors)), units
@@ -178,10 +186,10 @@ def repeated_rows(sets: int, seed: int = 0) -> Rows:
     ratios, covered = [], []
     for number in range(sets):
         rng = np.random.default_rng([seed, number])
-        known, shifts = products(rng, [16] * 10), rng.normal(0, 0.05, 10)
-        first = known.groupby("shape").head(8)
+        every_row, shifts = products(rng, [16] * 10), rng.normal(0, 0.05, 10)
+        first = every_row.groupby("shape").head(8)
         measured = timed(rng, first.loc[first.index.repeat(8)], shifts, 0.15, 0.02)
-        new = timed(rng, known.drop(first.index), shifts, 0.15, 0.02)
+        new = timed(rng, every_row.drop(first.index), shifts, 0.15, 0.02)
         run = fc.train(
             measured, target="MI300X", quick=True, each=True, scheme="kfold", seed=number
         )
@@ -202,10 +210,10 @@ def one_large_group(sets: int, seed: int = 0) -> Rows:
     by_rows, by_groups = [], []
     for number in range(sets):
         rng = np.random.default_rng([seed, number])
-        known, shifts = products(rng, [128] + [14] * 9), rng.normal(0, 0.06, 10)
-        new = known.groupby("shape").tail(8)
+        every_row, shifts = products(rng, [128] + [14] * 9), rng.normal(0, 0.06, 10)
+        new = every_row.groupby("shape").tail(8)
         run = fc.train(
-            timed(rng, known.drop(new.index), shifts, 0.0, 0.03),
+            timed(rng, every_row.drop(new.index), shifts, 0.0, 0.03),
             target="MI300X",
             quick=True,
             scheme="kfold",

@@ -56,7 +56,7 @@ def new_groups(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GROUPS)
             for tails in TAILS:
                 rng = np.random.default_rng([seed, 9])
                 truth = between * rng.normal(size=_TRUTH) + _NOISE * _deviations(rng, _TRUTH, tails)
-                oracle, own = np.quantile(np.abs(truth), 0.9), []
+                oracle, hits = np.quantile(np.abs(truth), 0.9), []
                 for number in range(sets):
                     rng = np.random.default_rng(
                         [seed, place, number, len(tails), round(1000 * between)]
@@ -69,9 +69,9 @@ def new_groups(sets: int, seed: int = 0, groups: tuple[str, ...] = tuple(GROUPS)
                         np.exp(logs), np.ones(len(code)), code
                     )
                     lower, upper = fitted.bounds(np.ones(1), 0.9)
-                    own.append(np.mean((np.log(lower[0]) <= truth) & (truth <= np.log(upper[0]))))
+                    hits.append(np.mean((np.log(lower[0]) <= truth) & (truth <= np.log(upper[0]))))
                     wide.append(fitted.radius(0.9) / oracle)
-                held.append(np.mean(own))
+                held.append(np.mean(hits))
                 worst = min(worst, float(held[-1]))
         yield Row(f"90 % intervals of new groups, {name}: hold, mean", float(np.mean(held)), sets)
         yield Row(
@@ -132,9 +132,9 @@ def beyond_the_range(sets: int, seed: int = 0, laws: tuple[str, ...] = LAWS) -> 
                         (asked["upper_us"] - asked["lower_us"]) / asked["predicted_us"]
                     )[some].tolist()
             for first, last in BINS:
-                if len(found := held[first, last]) >= 2 * sets:
+                if len(hits := held[first, last]) >= 2 * sets:
                     where = f"beyond the range, {law}, {end}, {first} to {last} doublings"
-                    yield Row(f"{where}: 90 % intervals hold", float(np.mean(found)), sets)
+                    yield Row(f"{where}: 90 % intervals hold", float(np.mean(hits)), sets)
                     yield Row(
                         f"{where}: width, median",
                         100 * float(np.median(width[first, last])),
@@ -182,11 +182,11 @@ def trained(sets: int, seed: int = 0, settings: tuple[str, ...] = tuple(TRAINED)
                     held[kind] += (
                         asked["duration_us"].between(asked["lower_us"], asked["upper_us"]).tolist()
                     )
-        for kind, found in held.items():
+        for kind, hits in held.items():
             yield Row(
                 f"{name}, {kind}: stated / true error, median",
                 float(np.median(ratios[kind])),
                 sets,
                 "",
             )
-            yield Row(f"{name}, {kind}: 90 % intervals hold", float(np.mean(found)), sets)
+            yield Row(f"{name}, {kind}: 90 % intervals hold", float(np.mean(hits)), sets)

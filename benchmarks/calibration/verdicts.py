@@ -47,14 +47,18 @@ def scaling_verdicts(sets: int, seed: int, sizes: tuple[str, ...] = tuple(SIZES)
     """Yield how often a class of eight true ones is said to fail, and how often one that scatters is found to."""
     for name in sizes:
         for truth, setting in (TRUE | FALSE).items():
-            told = [_validated(SIZES[name], setting, [seed, draw]) for draw in range(sets)]
+            outcomes_of = [_validated(SIZES[name], setting, [seed, draw]) for draw in range(sets)]
             if truth in TRUE:
-                share = np.mean([any("fails" in one for one in outcomes) for outcomes in told])
+                share = np.mean(
+                    [any("fails" in one for one in outcomes) for outcomes in outcomes_of]
+                )
                 yield Row(
                     f"validate, eight true classes, {name}, {truth}: any fails", float(share), sets
                 )
             else:
-                share = np.mean([one is Outcome.SCATTER for outcomes in told for one in outcomes])
+                share = np.mean(
+                    [one is Outcome.SCATTER for outcomes in outcomes_of for one in outcomes]
+                )
                 yield Row(f"validate, {name}, {truth}: found", float(share), sets)
 
 
@@ -62,7 +66,7 @@ def _validated(
     sizes: list[int], setting: tuple[float, float, bool, float], seed: list[int]
 ) -> list[Outcome]:
     between, noise, heavy, host = setting
-    found: list[list[Evidence | Verdict]] = []
+    evidence: list[list[Evidence | Verdict]] = []
     for position in range(CLASSES):
         rng = np.random.default_rng([*seed, position])
         groups, deviation = _drawn(rng, sizes, between, noise, heavy)
@@ -71,8 +75,10 @@ def _validated(
         target = np.exp(4 + size + deviation)
         # two replicates: the interval of the median decides between holds and cannot tell, never
         # whether a law fails
-        found.append([*gathered(target, law[:, None], groups, MARGIN, 2, seed[-1], sized=True)])
-    return [judge(one, MARGIN).outcome for (one,) in adjusted(found) if isinstance(one, Evidence)]
+        evidence.append([*gathered(target, law[:, None], groups, MARGIN, 2, seed[-1], sized=True)])
+    return [
+        judge(one, MARGIN).outcome for (one,) in adjusted(evidence) if isinstance(one, Evidence)
+    ]
 
 
 def _drawn(
@@ -101,9 +107,9 @@ def check_verdicts(sets: int, seed: int, settings: tuple[str, ...] = tuple(CHECK
     """Yield what `check` says of rows that are as the training rows were, and of rows that are shifted by 10 %."""
     for name in settings:
         for shift in (0.0, 0.10):
-            told = [_checked(*CHECKED[name], shift, [seed, draw]) for draw in range(sets)]
+            outcomes = [_checked(*CHECKED[name], shift, [seed, draw]) for draw in range(sets)]
             alarms, valid = (
-                [one in kinds for one in told]
+                [one in kinds for one in outcomes]
                 for kinds in ((Answer.SHIFTED, Answer.RETRAIN), (Answer.VALID,))
             )
             if not shift:
@@ -124,8 +130,8 @@ def check_campaigns(sets: int, seed: int) -> Rows:
     """Yield how often `check` alarms where groups come in campaigns: of unchanged rows, and of 30 % slower ones."""
     for name, setting in IN_CAMPAIGNS.items():
         for shift in (0.0, 0.30):
-            told = [_of_campaigns(*setting, shift, [seed, draw]) for draw in range(sets)]
-            alarms = [one in (Answer.SHIFTED, Answer.RETRAIN) for one in told]
+            outcomes = [_of_campaigns(*setting, shift, [seed, draw]) for draw in range(sets)]
+            alarms = [one in (Answer.SHIFTED, Answer.RETRAIN) for one in outcomes]
             what = f"shifted by {shift:.0%}" if shift else "unchanged"
             yield Row(f"check, {name}, {what}: alarm", float(np.mean(alarms)), sets)
 
@@ -199,7 +205,7 @@ def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GR
     """Yield how many noise features that a stepwise search lists are called significant, and how many true ones."""
     for name in sizes:
         for kind in ("of each row", "constant within a group"):
-            listed = significant = found = 0
+            listed = significant = detected = 0
             for draw in range(sets):
                 dataset = _featured(
                     np.random.default_rng([seed, draw]), GROUPS[name], within=kind == "of each row"
@@ -208,7 +214,7 @@ def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GR
                 noise = [row for row in table if row["feature"].startswith("noise")]
                 listed += len(noise)
                 significant += sum(bool(row["significant"]) for row in noise)
-                found += any(
+                detected += any(
                     row["feature"] == "host_us" and bool(row["significant"]) for row in table
                 )
             share = significant / listed if listed else 0.0
@@ -219,7 +225,7 @@ def significant_features(sets: int, seed: int, sizes: tuple[str, ...] = tuple(GR
             )
             yield Row(
                 f"p-values, {name}, noise {kind}: the true feature is significant",
-                found / sets,
+                detected / sets,
                 sets,
             )
 

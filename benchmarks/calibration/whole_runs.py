@@ -72,7 +72,7 @@ def ask(
     to.stated.append(float(chosen["e_out"]))
     to.true.append(error)
     to.held.append(bool(chosen["interval"][0] <= error <= chosen["interval"][1]))
-    found = pd.DataFrame(
+    run_answers = pd.DataFrame(
         {
             "inside": (lower <= observed) & (observed <= upper),
             "width": (upper - lower) / predicted,
@@ -80,21 +80,21 @@ def ask(
             "format": rows["dtype_a"].to_numpy(),
         }
     )
-    to.rows.append(found[within])
+    to.rows.append(run_answers[within])
 
 
-def figures(name: str, kind: str, found: Delivered) -> Rows:
+def figures(name: str, kind: str, delivered: Delivered) -> Rows:
     """Yield the figures of one kind of table and question."""
-    runs = len(found.true)
+    runs = len(delivered.true)
     if not runs:
         return
-    ratios = np.array(found.stated) / np.array(found.true)
-    rows = pd.concat(found.rows)
+    ratios = np.array(delivered.stated) / np.array(delivered.true)
+    rows = pd.concat(delivered.rows)
     where = f"{name}, {kind}"
-    yield Row(f"{where}: stated error, mean", float(np.mean(found.stated)), runs, " %")
-    yield Row(f"{where}: delivered error, mean", float(np.mean(found.true)), runs, " %")
+    yield Row(f"{where}: stated error, mean", float(np.mean(delivered.stated)), runs, " %")
+    yield Row(f"{where}: delivered error, mean", float(np.mean(delivered.true)), runs, " %")
     yield Row(f"{where}: stated / delivered, median", float(np.median(ratios)), runs, "")
-    yield Row(f"{where}: 95 % interval of the error holds", float(np.mean(found.held)), runs)
+    yield Row(f"{where}: 95 % interval of the error holds", float(np.mean(delivered.held)), runs)
     yield Row(f"{where}: 90 % intervals hold", float(rows["inside"].mean()), len(rows))
     yield Row(f"{where}: width, median", 100 * float(rows["width"].median()), len(rows), " %")
     if len(rows["format"].unique()) > 1:
@@ -235,7 +235,7 @@ def measured(rows: pd.DataFrame, *, host_alone: bool = False) -> pd.DataFrame:
 
 def made_up_runs(sets: int, seed: int = 0, kinds: Iterable[str] = tuple(MADE_UP)) -> Rows:
     """Yield what runs on made-up tables state and deliver of known and of new groups; all runs are quick."""
-    known_rows: list[pd.DataFrame] = []
+    rows_of_groups: list[pd.DataFrame] = []
     every = {question: Delivered() for question in SCHEMES}
     for name in kinds:
         delivered = {question: Delivered() for question in SCHEMES}
@@ -259,9 +259,9 @@ def made_up_runs(sets: int, seed: int = 0, kinds: Iterable[str] = tuple(MADE_UP)
         for question, to in delivered.items():
             yield from figures(name, question, to)
             every[question].held += to.held
-        known_rows += delivered["known groups"].rows
+        rows_of_groups += delivered["known groups"].rows
     yield from _in_all("made-up tables", every)
-    yield from strata(known_rows)
+    yield from strata(rows_of_groups)
 
 
 DEMO: Final = ("OLS", "NNLS", "Lasso", "BoostedTrees/Residual", "Mean/Transfer")
@@ -280,7 +280,7 @@ def real_runs(sets: int, seed: int = 0, tables: Iterable[str] = tuple(REAL)) -> 
     embedded = embedded.assign(
         shape=embedded["n"].astype(int).astype(str) + "x" + embedded["k"].astype(int).astype(str)
     )
-    known_rows: list[pd.DataFrame] = []
+    rows_of_groups: list[pd.DataFrame] = []
     every = {question: Delivered() for question in SCHEMES}
     for name in tables:
         options = REAL[name]
@@ -306,9 +306,9 @@ def real_runs(sets: int, seed: int = 0, tables: Iterable[str] = tuple(REAL)) -> 
         for question, to in delivered.items():
             yield from figures(name, question, to)
             every[question].held += to.held
-        known_rows += delivered["known groups"].rows
+        rows_of_groups += delivered["known groups"].rows
     yield from _in_all("real tables", every)
-    yield from strata(known_rows)
+    yield from strata(rows_of_groups)
 
 
 def _paired(embedded: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
@@ -322,8 +322,8 @@ def _paired(embedded: pd.DataFrame, options: dict[str, Any]) -> pd.DataFrame:
     return host.merge(true, on=problem)
 
 
-def _in_all(name: str, found: dict[str, Delivered]) -> Rows:
-    for question, to in found.items():
+def _in_all(name: str, delivered: dict[str, Delivered]) -> Rows:
+    for question, to in delivered.items():
         if to.held:
             share = float(np.mean(to.held))
             yield Row(f"{name}, {question}: 95 % interval of the error holds", share, len(to.held))

@@ -92,10 +92,11 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
             return X, y, w
         names = feature_names(self)
         self.dropped_features_ += [names[j] for j in dropped]
-        told = [names[j] for j in constant if X[:, j].any()]
-        if told or len(copies):
+        constants = [names[j] for j in constant if X[:, j].any()]
+        if constants or len(copies):
             warnings.warn(
-                DroppedColumns(type(self).__name__, told, [names[j] for j in copies]), stacklevel=4
+                DroppedColumns(type(self).__name__, constants, [names[j] for j in copies]),
+                stacklevel=4,
             )
         X[:, dropped] = 0.0
         return X, y, w
@@ -124,13 +125,13 @@ class LinearRegressor(RegressorMixin, BaseEstimator):
         """
         chosen = np.asarray(columns, dtype=int)
         if len(chosen) == problem.A.shape[1]:
-            there = np.arange(len(chosen))
+            free = np.arange(len(chosen))
         else:
-            there = chosen
-        t, spread, rank = minimum_norm(problem, there, independent=independent)
-        residual = problem.b - problem.A[:, there] @ t
+            free = chosen
+        t, spread, rank = minimum_norm(problem, free, independent=independent)
+        residual = problem.b - problem.A[:, free] @ t
         coef, p_values = np.zeros(X.shape[1]), np.full(X.shape[1], np.nan)
-        coef[chosen] = t / problem.scale[there]
+        coef[chosen] = t / problem.scale[free]
         self.df_resid_ = len(y) - rank - 1
         p_values[chosen] = t_test(t, spread, float(residual @ residual), self.df_resid_)
         self.p_values_, self.rank_ = p_values, rank

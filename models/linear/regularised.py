@@ -392,8 +392,8 @@ class ActiveSet:
 
     def response(self, direction: np.ndarray) -> float:
         """Return ``direction' du`` where c moves by ``direction``, the active columns staying the same."""
-        own = direction[self.active]
-        return float(own @ self._solved(own))
+        active = direction[self.active]
+        return float(active @ self._solved(active))
 
     def _residual(self, l1: float) -> tuple[np.ndarray, float]:
         """Return how far the pull of each active column is from l1 times its sign, and the largest size of these."""
@@ -404,12 +404,12 @@ class ActiveSet:
         """Return the inactive column that pulls most beyond l1, the first of equals; None when none does."""
         beyond = (self.pull if self.positive else np.abs(self.pull)) - l1
         beyond[self.active] = 0.0
-        most = float(beyond.max())
-        if most <= max(tol * l1, self._floor):
+        strongest = float(beyond.max())
+        if strongest <= max(tol * l1, self._floor):
             return None
-        return int(np.argmax(beyond >= most - _TIE * l1))
+        return int(np.argmax(beyond >= strongest - _TIE * l1))
 
-    def _settle(self, l1: float, tol: float, most: int) -> int:
+    def _settle(self, l1: float, tol: float, most_steps: int) -> int:
         """Move the active coefficients to their minimum, dropping those that reach 0; return the number of steps.
 
         A move that ends short of the minimum without such a drop shows that the inverse has
@@ -417,7 +417,7 @@ class ActiveSet:
         """
         steps, last, reached, fresh = 0, np.inf, False, False
         limit = max(min(tol, _DRIFT) * l1, self._floor)
-        while steps < most:
+        while steps < most_steps:
             residual, error = self._residual(l1)
             drifted = reached and error >= last / 2
             if error <= limit or (drifted and fresh):

@@ -211,17 +211,17 @@ class Stepwise(LinearRegressor):
         self._check_parameters()
         X, y, w = self._training_rows(X, y, sample_weight)
         criterion = Criterion.named(self.criterion, distinct_rows(X, y))
-        most = _most(X, criterion.largest, self.direction)
+        limit = _most(X, criterion.largest, self.direction)
         if self.max_features is None:
             cap = X.shape[1]
         else:
             cap = self.max_features
         kind, rows = (
-            (self.base, self.direction, most if self.direction == "backward" else None),
+            (self.base, self.direction, limit if self.direction == "backward" else None),
             (y, w, X),
         )
         path = (memo or Memo()).of(
-            kind, rows, lambda: new_path(X, y, w, self.base, self.direction, most)
+            kind, rows, lambda: new_path(X, y, w, self.base, self.direction, limit)
         )
         sizes, values = walk(path, self.direction, criterion, cap)
         columns = columns_after(path, self.direction, sizes.stop - 1)
@@ -260,16 +260,16 @@ def _most(X: np.ndarray, largest: int, direction: str) -> int:
 
 
 def new_path(
-    X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, most: int
+    X: np.ndarray, y: np.ndarray, w: np.ndarray, base: str, direction: str, limit: int
 ) -> Path:
-    """Return the path of a search, its first step still to be taken; ``most`` columns may be left backwards at most."""
+    """Return the path of a search before its first step; backward search keeps at most ``limit`` columns."""
     if base == "ols" and direction == "forward":
         return forward_path(centred(X, y, w, _TALL))
     if base == "ols":
-        return backward_path(centred(X, y, w), most)
+        return backward_path(centred(X, y, w), limit)
     if direction == "forward":
         return NonNegativeForward(with_intercept(X, y, w, _TALL))
-    return NonNegativeBackward(with_intercept(X, y, w), most)
+    return NonNegativeBackward(with_intercept(X, y, w), limit)
 
 
 def degrees(path: Path, direction: str, steps: int) -> int:
@@ -430,16 +430,16 @@ def forward_path(problem: Triangular) -> GreedyPath:
     )
 
 
-def backward_path(problem: Triangular, most: int) -> GreedyPath:
-    """Return the path of backward elimination on a `centred` problem, from ``most`` columns at most.
+def backward_path(problem: Triangular, limit: int) -> GreedyPath:
+    """Return the path of backward elimination on a `centred` problem, from ``limit`` columns at most.
 
     It begins from the columns that are no combination of those before them; where there are more
-    than ``most``, from the first ``most`` that forward selection takes.
+    than ``limit``, from the first ``limit`` that forward selection takes.
     """
-    if (columns := independent(problem.A, most)) is None:
+    if (columns := independent(problem.A, limit)) is None:
         forward = forward_path(problem)
-        forward.reaches(most)
-        columns = np.sort(np.array(forward.order[:most], dtype=int))
+        forward.reaches(limit)
+        columns = np.sort(np.array(forward.order[:limit], dtype=int))
     m = len(columns)
     R = upper_triangle(
         np.column_stack([problem.A[:, columns], problem.b])
@@ -454,14 +454,14 @@ def backward_path(problem: Triangular, most: int) -> GreedyPath:
     )
 
 
-def independent(A: np.ndarray, most: int) -> np.ndarray | None:
-    """Return the columns, in their order, that are no combination of those before them; None if more than ``most``."""
-    first = min(most + 1, *A.shape)
+def independent(A: np.ndarray, limit: int) -> np.ndarray | None:
+    """Return the columns, in their order, that are no combination of those before them; None if more than ``limit``."""
+    first = min(limit + 1, *A.shape)
     distances = np.abs(
         np.diagonal(upper_triangle(A[:, :first]))
     )  # of each column from the span of those before
     if (distances > ALIASED).all():
-        if first > most:
+        if first > limit:
             return None
         if first == A.shape[1]:
             return np.arange(first)
@@ -471,7 +471,7 @@ def independent(A: np.ndarray, most: int) -> np.ndarray | None:
             q = Z[j] / length
             Z[j + 1 :] -= np.outer(Z[j + 1 :] @ q, q)
             kept.append(j)
-            if len(kept) > most:
+            if len(kept) > limit:
                 return None
     return np.array(kept, dtype=int)
 
@@ -490,13 +490,13 @@ class NonNegativeBackward:
     selection takes. ``order`` and ``rss`` are as for `GreedyPath`.
     """
 
-    def __init__(self, problem: Triangular, most: int) -> None:
+    def __init__(self, problem: Triangular, limit: int) -> None:
         t = non_negative(problem)
         self.columns = np.flatnonzero(problem.A[:, 1:].any(axis=0))
-        if np.count_nonzero(t[1:]) > most:
+        if np.count_nonzero(t[1:]) > limit:
             forward = NonNegativeForward(problem)
-            forward.reaches(most)
-            self.columns = np.sort(np.array(forward.order[:most], dtype=int))
+            forward.reaches(limit)
+            self.columns = np.sort(np.array(forward.order[:limit], dtype=int))
             t = non_negative(problem, np.isin(np.arange(len(t)), [0, *(self.columns + 1)]))
         self.order, self.rss = list[int](), [problem.rss(t)]
         self._limit, self._floor = optimal_limit(problem), problem.floor

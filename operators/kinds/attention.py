@@ -133,8 +133,8 @@ def _tensors(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
     (kv_heads,), (window,) = numbers(frame, "kv_heads"), numbers(frame, "window", minimum=0)
     read = np.where(window > 0, np.minimum(seq_kv, seq_q + window), seq_kv)
     queries, keys = batch * heads * seq_q, batch * kv_heads * read
-    own = np.where(texts(frame, "variant") == "latent", 0.0, keys * d_v)
-    return queries * d, keys * d, own, queries * d_v
+    values = np.where(texts(frame, "variant") == "latent", 0.0, keys * d_v)
+    return queries * d, keys * d, values, queries * d_v
 
 
 #: Values of ``custom_mask_type``: none, causal from the top left, causal from the bottom right.

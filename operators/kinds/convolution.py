@@ -228,12 +228,12 @@ def _conv(
         near[0] == far[0] and groups > 0 and w.dims[0] == far[1] and w.dims[1] * groups == near[1]
     )
     axes = AXES[3 - (len(w.dims) - 2) :]
-    found = {"op": "conv", "layout": layout, "batch": near[0], "groups": groups}
-    found |= {"in_channels": near[1], "out_channels": far[1], "in_h": 1, "out_h": 1, "fil_h": 1}
+    described = {"op": "conv", "layout": layout, "batch": near[0], "groups": groups}
+    described |= {"in_channels": near[1], "out_channels": far[1], "in_h": 1, "out_h": 1, "fil_h": 1}
     sides = {"in": near[2:], "out": far[2:], "fil": w.dims[2:]} | dict(
         zip(("stride", "pad", "dil"), window, strict=True)
     )
-    return found | {
+    return described | {
         f"{side}_{axis}": size
         for side, sizes in sides.items()
         for axis, size in zip(axes, sizes, strict=True)

@@ -203,29 +203,29 @@ def elementwise(kind: str, operands: list[Tensor], dims: Sequence[int], out: str
     """Return the generic operator: every different element of the operands is read, every one of the result written."""
     first, others = operands[0], operands[1:]
     size = prod(dims)
-    found = {"op": "elementwise", "variant": kind, **as_rows(dims), "inputs": len(operands)}
+    described = {"op": "elementwise", "variant": kind, **as_rows(dims), "inputs": len(operands)}
     formats = {
         "dtype_a": first.dtype,
         "dtype_b": others[0].dtype if others else first.dtype,
         "dtype_out": out,
     }
     if first.elements != size:
-        found["elements_a"] = first.elements
+        described["elements_a"] = first.elements
     if any(other.elements != size or other.dtype != others[0].dtype for other in others):
         widest = max(others, key=lambda other: other.elements)
         formats["dtype_b"] = widest.dtype
         require(all(other.dtype in BITS for other in others))
-        found["elements_b"] = ceil(
+        described["elements_b"] = ceil(
             sum(other.elements * BITS[other.dtype] for other in others) / BITS[widest.dtype]
         )
-    return found | formats
+    return described | formats
 
 
-def pointwise(most: int, *, truth: bool = False) -> CallReader:
+def pointwise(count: int, *, truth: bool = False) -> CallReader:
     """Return what reads an element-wise operator with at most this many tensors; a further one is where to write."""
 
     def read(call: Call) -> Described:
-        tensors = [call.tensor(at) for at in range(len(call)) if call.has(at)][:most]
+        tensors = [call.tensor(at) for at in range(len(call)) if call.has(at)][:count]
         require(bool(tensors))
         operands = [t for t in tensors if t.dims] or tensors  # a tensor of no dimension is a scalar
         dims = broadcast(*(t.dims for t in operands))

@@ -146,11 +146,15 @@ def _product(a: Tensor, b: Tensor, variant: str = "", out: str = "") -> Describe
         layout = _letter(a) + _letter(b)
     else:
         layout = ""
-    found = {"variant": variant, "n": n, "k": k * max(a.packed, b.packed), "layout": layout}
-    found |= {"dtype_a": a.dtype, "dtype_b": b.dtype, "dtype_out": out or promote(a.dtype, b.dtype)}
+    described = {"variant": variant, "n": n, "k": k * max(a.packed, b.packed), "layout": layout}
+    described |= {
+        "dtype_a": a.dtype,
+        "dtype_b": b.dtype,
+        "dtype_out": out or promote(a.dtype, b.dtype),
+    }
     if Tensor(b.dims[:-2], "", b.strides[:-2]).elements == 1:
-        return {"op": "gemm", "m": batch * rows, **found}
-    return {"op": "batched_gemm", "m": rows, "batch": batch, **found}
+        return {"op": "gemm", "m": batch * rows, **described}
+    return {"op": "batched_gemm", "m": rows, "batch": batch, **described}
 
 
 def mm(call: Call) -> Described:

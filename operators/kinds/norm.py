@@ -55,9 +55,9 @@ def library_rms_norm(x: int, weight: int, op: str = "rms_norm") -> CallReader:
     """Return what reads a library's RMS norm over the last dimension, given the positions of input and weight."""
 
     def read(call: Call) -> Described:
-        found, width = call.tensor(x), call.tensor(weight).numel
-        require(bool(found.dims) and found.dims[-1] == width)
-        return whole_rows(op, "", found, width)
+        tensor, width = call.tensor(x), call.tensor(weight).numel
+        require(bool(tensor.dims) and tensor.dims[-1] == width)
+        return whole_rows(op, "", tensor, width)
 
     return read
 

@@ -57,7 +57,7 @@ from flopcast.tests.readers.rocprofv3 import test_csv_files, test_json_file
 from flopcast.tests.scaling import test_extrap
 from flopcast.tests.workloads.test_architecture import CONFIG, MIXTURE, PUBLISHED
 from flopcast.tests.workloads.test_onnx_layers import write_model
-from flopcast.workloads.releases import as_toml, known_releases
+from flopcast.workloads.releases import as_toml, shipped_releases
 from flopcast.workloads.serving_model import shipped
 from flopcast.workloads.serving_trees import Trees
 
@@ -583,7 +583,9 @@ def seeds_behind() -> dict[str, list[Files]]:
             _one("runs.csv", SERVED_RUNS),
             _serving()[3],
         ],
-        "release": [_one("own.toml", as_toml(one)) for one in list(known_releases().values())[:2]],
+        "release": [
+            _one("own.toml", as_toml(one)) for one in list(shipped_releases().values())[:2]
+        ],
         "serving model": [_one("own.parquet", serving_model())],
         "scale": [_one("sizes.csv", SIZES), _one("sizes.parquet", _parquet(SIZES))],
         "power profile": [_power()],

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flopcast.hardware import GPU
-from flopcast.laws.applied import OF_ONE, SCALING, own_laws, scaling_laws
+from flopcast.laws.applied import OF_ONE, SCALING, laws_of_one, scaling_laws
 from flopcast.operators.operators import work_of
 
 PEAKS = {"bf16_matrix": 100.0, "fp32_vector": 10.0}
@@ -64,9 +64,9 @@ def test_laws_to_the_same_device_return_what_was_measured(metric: str) -> None:
 
 
 def test_one_device_by_hand() -> None:
-    assert own_laws("duration_us", WORK, SLOW)[0]["roofline"].tolist() == pytest.approx([20, 6])
-    assert own_laws("power_w", WORK, SLOW)[0]["TDP"].tolist() == [500, 500]
-    assert own_laws("energy_j", WORK, SLOW)[0]["TDP x roofline"].tolist() == pytest.approx(
+    assert laws_of_one("duration_us", WORK, SLOW)[0]["roofline"].tolist() == pytest.approx([20, 6])
+    assert laws_of_one("power_w", WORK, SLOW)[0]["TDP"].tolist() == [500, 500]
+    assert laws_of_one("energy_j", WORK, SLOW)[0]["TDP x roofline"].tolist() == pytest.approx(
         [0.01, 0.003]
     )
     assert SCALING.keys() == OF_ONE.keys()
@@ -75,7 +75,7 @@ def test_one_device_by_hand() -> None:
 def test_a_metric_without_laws_has_no_column() -> None:
     for laws, notes in (
         scaling_laws("x_mhz", WORK, HOST, SLOW, FAST),
-        own_laws("x_mhz", WORK, FAST),
+        laws_of_one("x_mhz", WORK, FAST),
     ):
         assert laws.shape == (2, 0)
         assert notes == {}
@@ -94,7 +94,7 @@ def test_a_law_without_its_figure_is_missing_not_zero_and_says_why() -> None:
     for metric in ("power_w", "energy_j"):
         for found, reasons in (
             scaling_laws(metric, WORK, HOST, SLOW, vector_only),
-            own_laws(metric, WORK, vector_only),
+            laws_of_one(metric, WORK, vector_only),
         ):
             assert found.isna().all(axis=None)
             assert reasons == dict.fromkeys(found, why)

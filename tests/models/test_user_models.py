@@ -11,7 +11,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from flopcast.errors import ParameterError
-from flopcast.models.user_models import kept_in_memory, told_apart
+from flopcast.models.user_models import kept_in_memory, names_and_candidates
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from flopcast.models.user_models import kept_in_memory, told_apart
 def test_names_of_the_suite_and_own_models_are_told_apart(
     given: Any, names: list[str] | None, brought: list[str]
 ) -> None:
-    found, candidates = told_apart(given)
+    found, candidates = names_and_candidates(given)
     assert found == names
     assert [candidate.name for candidate in candidates] == brought
 
@@ -40,7 +40,7 @@ def test_names_of_the_suite_and_own_models_are_told_apart(
 def test_what_is_no_regressor_is_refused(wrong: Any) -> None:
     given = wrong if isinstance(wrong, list) else [wrong]
     with pytest.raises(ParameterError) as refused:
-        told_apart(given)
+        names_and_candidates(given)
     assert refused.value.parameter == "models"
 
 

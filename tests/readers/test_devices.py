@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flopcast.hardware import all_gpus
-from flopcast.readers.labels import UNKNOWN_DEVICE, canonical_device, device_of, known_gpu
+from flopcast.readers.labels import UNKNOWN_DEVICE, canonical_device, device_of, gpu_of_word
 from flopcast.remarks import remark
 
 
@@ -52,14 +52,14 @@ def test_a_device_named_like_a_file_is_not_opened(tmp_path: Path) -> None:
     own = tmp_path / "own.toml"
     own.write_text('name = "Mine"\nbased_on = "MI300X"\n')
     assert canonical_device(str(own))[0] == str(own)
-    assert known_gpu(str(own)) is None
-    gpu = known_gpu(str(own), stated=True)
+    assert gpu_of_word(str(own)) is None
+    gpu = gpu_of_word(str(own), stated=True)
     assert gpu is not None
     assert gpu.name == "Mine"
 
 
 def test_a_word_that_is_no_gpu_is_none() -> None:
-    assert known_gpu("") is known_gpu("CPU-1T") is known_gpu("CPU-1T", stated=True) is None
+    assert gpu_of_word("") is gpu_of_word("CPU-1T") is gpu_of_word("CPU-1T", stated=True) is None
 
 
 def test_words_become_the_name_of_the_catalogue() -> None:

@@ -370,11 +370,11 @@ def test_throughput_from_latencies_and_from_the_other_model(
 
 
 def test_the_shipped_releases_are_those_of_the_runs(runs: tuple[pd.DataFrame, np.ndarray]) -> None:
-    from flopcast.workloads.releases import known_releases
+    from flopcast.workloads.releases import shipped_releases
 
     table, rows = runs
-    assert list(known_releases()) == in_order(table["release"])
-    for name, shipped in known_releases().items():
+    assert list(shipped_releases()) == in_order(table["release"])
+    for name, shipped in shipped_releases().items():
         here = (table["release"] == name).to_numpy()
         assert shipped.mean == pytest.approx(fitted(table[here], rows[here], name).mean, abs=1e-3)
 

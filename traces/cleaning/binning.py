@@ -40,9 +40,9 @@ def margin_of(time_us: float) -> float | None:
     >>> margin_of(30.0), margin_of(500.0), margin_of(10.0)
     (0.05, 0.02, None)
     """
-    found = [margin for start, margin in MARGINS if time_us >= start]
-    if found:
-        return found[-1]
+    margins = [margin for start, margin in MARGINS if time_us >= start]
+    if margins:
+        return margins[-1]
     return None
 
 
@@ -144,9 +144,9 @@ def fullest_bins(
         np.searchsorted(ordered, low, side="left"),
     )
     count = reached[:, until] - reached[:, before]
-    most, fullest = count.max(axis=1, keepdims=True), count.argmax(axis=1)[:, None]
+    fullest_count, fullest = count.max(axis=1, keepdims=True), count.argmax(axis=1)[:, None]
     # no more than a quarter below, so that a few runs spread out are not all as full as each other
-    short = count < most - np.minimum(np.sqrt(2 * most), most / 4)
+    short = count < fullest_count - np.minimum(np.sqrt(2 * fullest_count), fullest_count / 4)
     stretch = np.cumsum(
         np.concatenate([[False], low[1:] > high[:-1]])
     )  # no bin slides over a gap wider than itself

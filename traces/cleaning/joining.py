@@ -218,16 +218,16 @@ def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
         )
     have = covered.reindex(wanted.index).fillna(0)
     table = pd.DataFrame({"covered": have, "wanted": wanted}).astype(np.int64)
-    found = table[table["covered"] < table["wanted"]].reset_index().assign(run="")
-    return found.reindex(columns=[*PLACE[:-1], "covered", "wanted", "run"])
+    missing = table[table["covered"] < table["wanted"]].reset_index().assign(run="")
+    return missing.reindex(columns=[*PLACE[:-1], "covered", "wanted", "run"])
 
 
 def _uneven(every: pd.DataFrame) -> pd.DataFrame:
     """Return the runs that know a kernel but have fewer occurrences of it than another run."""
     keys = list(PLACE[:-1])
-    own = _counts(every, [*keys, "run"]).rename("covered").reset_index()
-    own["wanted"] = own.groupby(keys, sort=False)["covered"].transform("max")
-    return own[own["covered"] < own["wanted"]].reset_index(drop=True)[
+    counted = _counts(every, [*keys, "run"]).rename("covered").reset_index()
+    counted["wanted"] = counted.groupby(keys, sort=False)["covered"].transform("max")
+    return counted[counted["covered"] < counted["wanted"]].reset_index(drop=True)[
         [*keys, "covered", "wanted", "run"]
     ]
 
@@ -274,8 +274,8 @@ def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
             values[at] = kernels[name].to_numpy(dtype=np.float64)
             columns.append((name, values))
     merged = merge_passes(columns)
-    known = pd.DataFrame(merged.columns)
-    found = {run: _with(table, index, known) for run, table in timed.items()}
+    merged_values = pd.DataFrame(merged.columns)
+    joined = {run: _with(table, index, merged_values) for run, table in timed.items()}
     text = (
         f"counters of {len(counted)} passes joined by kernel and order: they were not measured "
         "together"
@@ -284,14 +284,14 @@ def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
     if timed is not counted:
         text = f"times are those of {len(timed)} runs without counters"
         notes.append(remark("times-of-runs-without-counters", text, runs=len(timed)))
-    return Joined(found, _differences(columns, merged.variance, merged.mean), tuple(notes))
+    return Joined(joined, _differences(columns, merged.variance, merged.mean), tuple(notes))
 
 
-def _with(table: pd.DataFrame, index: pd.MultiIndex, known: pd.DataFrame) -> pd.DataFrame:
+def _with(table: pd.DataFrame, index: pd.MultiIndex, merged_values: pd.DataFrame) -> pd.DataFrame:
     """Return a run with the counters of all passes in place of its own; copies and fills have none."""
     places = places_of(table)
     at = index.get_indexer(pd.MultiIndex.from_frame(places[list(PLACE)]))
-    values = known.iloc[at].set_axis(places.index).reindex(table.index)
+    values = merged_values.iloc[at].set_axis(places.index).reindex(table.index)
     return pd.concat([table.drop(columns=counters_of(table)), values], axis=1)
 
 
@@ -302,8 +302,8 @@ def _differences(
 ) -> pd.DataFrame:
     rows = []
     for name in dict.fromkeys(name for name, _ in columns):
-        own = np.stack([values for found, values in columns if found == name])
-        recorded = (~np.isnan(own)).sum(axis=0)
+        values = np.stack([values for column, values in columns if column == name])
+        recorded = (~np.isnan(values)).sum(axis=0)
         several = recorded > 1
         if name in variance:
             deviation = np.sqrt(variance[name][several])
@@ -318,7 +318,7 @@ def _differences(
         rows.append(
             {
                 "counter": name.removeprefix(COUNTER),
-                "passes": len(own),
+                "passes": len(values),
                 "dispatches": int((recorded > 0).sum()),
                 "compared": int(several.sum()),
                 "median_cv": float(np.median(cv)) if len(cv) else np.nan,

@@ -187,14 +187,14 @@ def _steps(
     runs, of_steps = runs_of(dispatches), runs_of(steps)
     parts = []
     for run in np.unique(runs):
-        own = np.flatnonzero(runs == run)
-        found = select_steps(dispatches.iloc[own], steps[of_steps == run], options.steps)
-        for reason in dict.fromkeys(found.reason[found.reason != ""].tolist()):
+        of_run_rows = np.flatnonzero(runs == run)
+        selected = select_steps(dispatches.iloc[of_run_rows], steps[of_steps == run], options.steps)
+        for reason in dict.fromkeys(selected.reason[selected.reason != ""].tolist()):
             rows = np.zeros(len(runs), dtype=bool)
-            rows[own[found.reason == reason]] = True
+            rows[of_run_rows[selected.reason == reason]] = True
             verdict.remove(rows, reason)
-        parts.append(found.steps.assign(**{OF_RUN: run}))
-        verdict.notes += found.notes
+        parts.append(selected.steps.assign(**{OF_RUN: run}))
+        verdict.notes += selected.notes
     return pd.concat(parts, ignore_index=True)[[OF_RUN, "step", "activities", "span_us", "reason"]]
 
 
@@ -209,13 +209,13 @@ def _warm_up(
     duration = dispatches["duration_ns"].to_numpy(dtype=np.float64)
     cold = np.zeros(len(dispatches), dtype=bool)
     unsettled = []
-    for own in np.split(order, starts[1:]):
-        if len(own) < 2 * LEAST_KEPT:
+    for series_rows in np.split(order, starts[1:]):
+        if len(series_rows) < 2 * LEAST_KEPT:
             continue
-        found = warm_up(duration[own], floor=float(resolution[own[0]]))
-        cold[own[: found.count]] = True
-        if not found.settled:
-            unsettled.append(repeats[own[0]])
+        cold_start = warm_up(duration[series_rows], floor=float(resolution[series_rows[0]]))
+        cold[series_rows[: cold_start.count]] = True
+        if not cold_start.settled:
+            unsettled.append(repeats[series_rows[0]])
     verdict.remove(cold, WARM_UP)
     if unsettled:
         count = len(set(unsettled))
@@ -237,13 +237,13 @@ def _outliers(
         dispatches["name"].to_numpy(),
     )
     rows = np.flatnonzero(verdict.kept)
-    found = mad_filter(
+    filtered = mad_filter(
         duration[rows], threshold, floor=resolution[rows], groups=repeats[rows], least=LEAST
     )
     outlier = np.zeros(len(duration), dtype=bool)
-    outlier[rows[found.removed]] = True
-    verdict.median_us[outlier] = found.median[found.removed] / 1e3
-    verdict.limit_us[outlier] = found.limit[found.removed] / 1e3
+    outlier[rows[filtered.removed]] = True
+    verdict.median_us[outlier] = filtered.median[filtered.removed] / 1e3
+    verdict.limit_us[outlier] = filtered.limit[filtered.removed] / 1e3
     verdict.remove(outlier, OUTLIER)
     lost, count = (np.bincount(repeats[of], minlength=1) for of in (np.flatnonzero(outlier), rows))
     if twofold := int(((lost > _MANY * count[: len(lost)]) & (lost >= _LEAST_MANY)).sum()):
@@ -271,12 +271,12 @@ def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
     starts = np.flatnonzero(np.diff(repeats[order], prepend=-1))
     other = np.zeros(len(duration), dtype=bool)
     short = 0
-    for own in np.split(order, starts[1:]):
-        times = duration[own] / 1e3
+    for series in np.split(order, starts[1:]):
+        times = duration[series] / 1e3
         if margin_of(float(np.median(times))) is None:
             short += 1
         else:
-            other[own[~golden_runs(times).kept]] = True
+            other[series[~golden_runs(times).kept]] = True
     verdict.remove(other, NOT_GOLDEN)
     if short:
         least_us = MARGINS[0][0]
@@ -289,21 +289,21 @@ def _golden(duration: IntArray, repeats: IntArray, verdict: _Verdict) -> None:
 
 def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
     gone = ~verdict.kept
-    own = dispatches[gone]
+    removed = dispatches[gone]
     return pd.DataFrame(
         {
             "reason": verdict.reason[gone],
-            "source": own["source"].astype(str),
-            "device": own["device"].astype(str),
-            "kind": own["kind"].astype(str),
-            "name": own["name"].astype(str),
-            OF_RUN: runs_of(own),
-            "step": own["step"],
-            "duration_us": own["duration_ns"] / 1e3,
+            "source": removed["source"].astype(str),
+            "device": removed["device"].astype(str),
+            "kind": removed["kind"].astype(str),
+            "name": removed["name"].astype(str),
+            OF_RUN: runs_of(removed),
+            "step": removed["step"],
+            "duration_us": removed["duration_ns"] / 1e3,
             "median_us": verdict.median_us[gone],
             "limit_us": verdict.limit_us[gone],
         },
-        index=own.index,
+        index=removed.index,
     )
 
 
@@ -366,14 +366,14 @@ class CleanedTraces:
         parts, remarks = [], list[Remark]()
         for number, label in enumerate(tables):
             of_run = cleaned.dispatches[cleaned.dispatches[OF_RUN] == number]
-            own = of_run.drop(columns=OF_RUN).reset_index(drop=True)
-            if own.empty:
+            table = of_run.drop(columns=OF_RUN).reset_index(drop=True)
+            if table.empty:
                 continue
             campaign, ranges = (campaigns or {}).get(label, ""), traces[label].ranges
             if rule is None:
-                parts.append(measurements(Annotated(own, traces[label].steps, (), ()), campaign))
+                parts.append(measurements(Annotated(table, traces[label].steps, (), ()), campaign))
                 continue
-            parts.append(epochs(own, rule, campaign, ranges=ranges))
+            parts.append(epochs(table, rule, campaign, ranges=ranges))
             if count := len(matching(ranges, rule)):
                 text = (
                     f"{label}: cut by the user's ranges that {rule} matches, {count} of "
@@ -395,7 +395,7 @@ class CleanedTraces:
         frame = in_order(frame)
         remarks += [note for label in tables for note in traces[label].notes]
         remarks += [] if joined is None else joined.notes
-        told = tuple(dict.fromkeys(remarks))
+        notes = tuple(dict.fromkeys(remarks))
         several = len(traces) > 1
         doubts = tuple(
             each
@@ -412,7 +412,7 @@ class CleanedTraces:
             rows.rejected,
             coverage,
             joined,
-            told,
+            notes,
             unreadable,
             doubts,
         )

@@ -66,8 +66,8 @@ def resolutions_ns(table: pd.DataFrame) -> IntArray:
         codes = np.zeros(0, dtype=np.int64)
     steps = np.zeros(len(table), dtype=np.int64)
     for code in np.unique(codes):
-        own = codes == code
-        steps[own] = resolution_ns(duration[own & (duration > 0)])
+        of_code = codes == code
+        steps[of_code] = resolution_ns(duration[of_code & (duration > 0)])
     return steps
 
 
@@ -128,19 +128,21 @@ def spread_report(
     in_time = in_time[kept[in_time]]
     series = series_codes(table, repeats)
     values, groups = duration_us[in_time], repeats[in_time]
-    found = repeat_intervals(values, groups, series[in_time], runs[in_time], level).reindex(codes)
+    intervals = repeat_intervals(values, groups, series[in_time], runs[in_time], level).reindex(
+        codes
+    )
     drift = drift_of_medians(values, groups, level).reindex(codes)
     half_us = np.zeros(len(first))
     np.maximum.at(half_us, repeats, resolution_ns / 2e3)
     numbers = {
         "measured": np.bincount(repeats, minlength=len(first)),
         "n": count,
-        "median_us": found["median"],
-        "mad_us": found["mad"].where(count > 1),
-        "robust_cv": (MAD_TO_SIGMA * found["mad"] / found["median"]).where(count > 1),
-        "lower_us": found["lower"].clip(upper=found["median"] - half_us),
-        "upper_us": found["upper"].clip(lower=found["median"] + half_us),
-        "level": found["level"],
+        "median_us": intervals["median"],
+        "mad_us": intervals["mad"].where(count > 1),
+        "robust_cv": (MAD_TO_SIGMA * intervals["mad"] / intervals["median"]).where(count > 1),
+        "lower_us": intervals["lower"].clip(upper=intervals["median"] - half_us),
+        "upper_us": intervals["upper"].clip(lower=intervals["median"] + half_us),
+        "level": intervals["level"],
         "drift_us": drift["drift"],
         "drifts": drift["drifts"]
         * (drift["drift"].abs() > 2 * half_us + _ROUNDING_US),  # missing stays missing

@@ -104,25 +104,25 @@ def median_intervals(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     """
     data, codes = np.asarray(values, dtype=np.float64), np.asarray(groups, dtype=np.int64)
     order = np.lexsort((data, codes))
-    found, start, count = np.unique(codes[order], return_index=True, return_counts=True)
+    codes_sorted, start, count = np.unique(codes[order], return_index=True, return_counts=True)
     series = pd.Series(data)
     median = series.groupby(codes).median()
     mad = (series - series.groupby(codes).transform("median")).abs().groupby(codes).median()
     sizes, back = np.unique(count, return_inverse=True)
     rank = interval_ranks(sizes, level)[back]
     coverage = 1.0 - 2.0 * binom.cdf(rank - 1, count, 0.5)
-    known = rank > 0
-    at = np.where(known, rank, 1)
+    has_interval = rank > 0
+    at = np.where(has_interval, rank, 1)
     return pd.DataFrame(
         {
             "n": count,
             "median": median.to_numpy(),
             "mad": mad.to_numpy(),
-            "lower": np.where(known, data[order][start + at - 1], np.nan),
-            "upper": np.where(known, data[order][start + count - at], np.nan),
-            "level": np.where(known, coverage, np.nan),
+            "lower": np.where(has_interval, data[order][start + at - 1], np.nan),
+            "upper": np.where(has_interval, data[order][start + count - at], np.nan),
+            "level": np.where(has_interval, coverage, np.nan),
         },
-        index=pd.Index(found),
+        index=pd.Index(codes_sorted),
     )
 
 
@@ -143,16 +143,16 @@ def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -
     NaN where there is one part only, or one whose median is not positive.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = (
+        parts = (
             pd.Series(np.log(np.asarray(medians)))
             .groupby(np.asarray(groups))
             .agg(["size", "mean", "std"])
         )
-        count = found["size"].to_numpy()
+        count = parts["size"].to_numpy()
         quantile = t.ppf(0.5 + level / 2.0, np.maximum(count - 1, 1))
-        half = quantile * found["std"] / np.sqrt(count)
-        lower, upper = np.exp(found["mean"] - half), np.exp(found["mean"] + half)
-    return pd.DataFrame({"n": count, "lower": lower, "upper": upper}, index=found.index)
+        half = quantile * parts["std"] / np.sqrt(count)
+        lower, upper = np.exp(parts["mean"] - half), np.exp(parts["mean"] + half)
+    return pd.DataFrame({"n": count, "lower": lower, "upper": upper}, index=parts.index)
 
 
 def repeat_intervals(
@@ -177,33 +177,36 @@ def repeat_intervals(
     its group, its series (which belongs to one group) and its run. Columns are those of
     `median_intervals`, whose `level` is that of independent repeats.
     """
-    data, codes, own = (pd.Series(np.asarray(each)) for each in (values, groups, series))
-    found = median_intervals(data, codes, level)
-    stretch = _stretch(pd.Series(np.log(data.to_numpy())), codes, own)
-    middle = found["median"]
-    lower, upper = (middle * (found[side] / middle) ** stretch for side in ("lower", "upper"))
-    place, size = own.groupby(own).cumcount(), own.groupby(own).transform("size")
+    data, codes, series_codes = (pd.Series(np.asarray(each)) for each in (values, groups, series))
+    intervals = median_intervals(data, codes, level)
+    stretch = _stretch(pd.Series(np.log(data.to_numpy())), codes, series_codes)
+    middle = intervals["median"]
+    lower, upper = (middle * (intervals[side] / middle) ** stretch for side in ("lower", "upper"))
+    place, size = (
+        series_codes.groupby(series_codes).cumcount(),
+        series_codes.groupby(series_codes).transform("size"),
+    )
     count = np.minimum(np.floor(np.sqrt(size)), BLOCKS).astype(np.int64)
     for rows, part in (
-        (count >= LEAST_BLOCKS, [own, place * count // size]),
+        (count >= LEAST_BLOCKS, [series_codes, place * count // size]),
         (count > 0, [pd.Series(np.asarray(runs))]),
     ):
         medians = data[rows].groupby([codes[rows], *(each[rows] for each in part)]).median()
         between = part_intervals(medians, medians.index.get_level_values(0), level).reindex(
-            found.index
+            intervals.index
         )
         lower = lower.where(
             ~(between["lower"] < lower), between["lower"]
         )  # NaN of a single part changes nothing
         upper = upper.where(~(between["upper"] > upper), between["upper"])
-    return found.assign(lower=lower, upper=upper)
+    return intervals.assign(lower=lower, upper=upper)
 
 
 def _stretch(logs: pd.Series, codes: pd.Series, series: pd.Series) -> pd.Series:
     """Return by how much the autocorrelation of a group's series widens the interval of its median."""
-    own = logs - logs.groupby(series).transform("mean")
-    squares = (own * own).groupby(codes).sum()
-    products = (own * own.groupby(series).shift()).groupby(codes).sum()
+    centred = logs - logs.groupby(series).transform("mean")
+    squares = (centred * centred).groupby(codes).sum()
+    products = (centred * centred.groupby(series).shift()).groupby(codes).sum()
     size = codes.groupby(codes).size()
     lag = (products / squares.where(squares > 0)).fillna(0.0)
     lag = lag + (1.0 + 4.0 * lag) * series.groupby(codes).nunique() / size
@@ -228,15 +231,15 @@ def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) 
     codes = np.asarray(groups, dtype=np.int64)
     place = pd.Series(codes).groupby(codes)
     later = (2 * place.cumcount() >= place.transform("size")).to_numpy()
-    found = median_intervals(values, 2 * codes + later, float(np.sqrt(level)))
+    intervals = median_intervals(values, 2 * codes + later, float(np.sqrt(level)))
     numbers = np.unique(codes)
-    first, second = found.reindex(2 * numbers), found.reindex(2 * numbers + 1)
+    first, second = intervals.reindex(2 * numbers), intervals.reindex(2 * numbers + 1)
     drift = second["median"].to_numpy() - first["median"].to_numpy()
     apart = (second["lower"].to_numpy() > first["upper"].to_numpy()) | (
         second["upper"].to_numpy() < first["lower"].to_numpy()
     )
-    known = first["lower"].notna().to_numpy() & second["lower"].notna().to_numpy()
-    drifts = np.where(known, apart.astype(np.float64), np.nan)
+    has_both = first["lower"].notna().to_numpy() & second["lower"].notna().to_numpy()
+    drifts = np.where(has_both, apart.astype(np.float64), np.nan)
     return pd.DataFrame(
-        {"drift": np.where(known, drift, np.nan), "drifts": drifts}, index=pd.Index(numbers)
+        {"drift": np.where(has_both, drift, np.nan), "drifts": drifts}, index=pd.Index(numbers)
     )

@@ -131,8 +131,8 @@ def _stable(table: pd.DataFrame, threshold: float) -> ObjectArray:
         partial = whole & (count < COMPLETE * np.median(count[whole]))
         reason[partial] = PARTIAL
     rest = np.flatnonzero(reason == "")
-    found = mad_filter(table["span_us"].to_numpy()[rest], threshold)
-    reason[rest[found.removed]] = OUTLIER
+    filtered = mad_filter(table["span_us"].to_numpy()[rest], threshold)
+    reason[rest[filtered.removed]] = OUTLIER
     return reason
 
 
