@@ -146,13 +146,13 @@ class ParameterError(DataError):
 
     def __init__(self, parameter: str, problem: str, *others: str) -> None:
         self.parameter, self.problem, self.others = parameter, problem, others
-        super().__init__(self.told(str))
+        super().__init__(self.message(str))
 
     def within(self, source: str) -> DataError:
         """Return the error with the file that it is of; the parameter stays first, for whoever spells it."""
         return type(self)(self.parameter, f"{self.problem} ({source})", *self.others)
 
-    def told(self, spelt: Callable[[str], str]) -> str:
+    def message(self, spelt: Callable[[str], str]) -> str:
         """Return the message with the parameters spelt as the reader writes them."""
         names = ", ".join(map(spelt, self.others))
         if names:

@@ -139,13 +139,13 @@ class Cluster:
             self._address = client.scheduler.address
         else:
             self._address = "the scheduler"
-        self._known: set[str] = set()
+        self._seen: set[str] = set()
         self.look()
 
     def look(self) -> list[str]:
         """Return the addresses of the workers; refuse new ones of other versions, and a cluster without any."""
         threads = self._threads()
-        if not self._known.issuperset(threads):
+        if not self._seen.issuperset(threads):
             versions: Any = self.client.get_versions(packages=[*PACKAGES])
             for where, problem in differences(versions).items():
                 raise self.refused(f"{where} {problem}: install the same there")
@@ -155,7 +155,7 @@ class Cluster:
                     f"worker {where} has {threads_of_worker} threads: "
                     f"start {threads_of_worker} workers of one thread instead"
                 )
-            self._known.update(threads)
+            self._seen.update(threads)
         return [*threads]
 
     def _threads(self) -> dict[str, int]:
@@ -163,7 +163,7 @@ class Cluster:
         answers = self._asked()
         if not answers:
             with suppress(TimeoutError):
-                self.client.wait_for_workers(1, timeout=_BACK if self._known else _ANSWER)
+                self.client.wait_for_workers(1, timeout=_BACK if self._seen else _ANSWER)
             answers = self._asked()
         if not answers:
             raise self.refused("has no worker: start `dask worker` with this address")

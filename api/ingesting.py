@@ -247,7 +247,7 @@ def ingest_measurements(
     except TracesAloneError as error:
         if out is not None:
             raise
-        measurements = error.found
+        measurements = error.measurements
     result = ingested(measurements)
     if strict:
         result.refuse_errors()

@@ -651,7 +651,7 @@ class Inputs:
 
     laws: Laws
     target: GPU | None
-    known: GPU | None
+    stated_host: GPU | None
     options: Options
     correct: Sequence[Path | pd.DataFrame | Measurements]
     durations: Path | str | pd.DataFrame | None = None
@@ -707,8 +707,8 @@ class Inputs:
 
     def host(self, label: str, trace: Annotated) -> GPU:
         """Return the GPU that a trace was made on."""
-        if self.known:
-            return self.known
+        if self.stated_host:
+            return self.stated_host
         try:
             word = host_of(trace)
             host = gpu_of_word(word, stated="device" in self.options.defaults)
@@ -763,8 +763,8 @@ def _projected(
     corrected = []
     for one in inputs:
         laws = {}
-        if one.known:
-            laws[one.known.name] = one.corrected(one.known)
+        if one.stated_host:
+            laws[one.stated_host.name] = one.corrected(one.stated_host)
         corrected.append(laws)
     for label, trace in inputs[0].read(traces):
         for one, laws in zip(inputs, corrected, strict=True):
@@ -933,7 +933,7 @@ def project_job(
     """
     check_sample(interval, samples)
     check_number("seed", seed, 0)
-    wanted, known = (
+    wanted, host_gpu = (
         None if target is None else device(target, "target"),
         None if host is None else device(host, "host"),
     )
@@ -942,7 +942,7 @@ def project_job(
         calls=True,
         renames=values.assigned("rename", rename),
     )
-    inputs = Inputs(laws_of(**laws), wanted, known, reading, items(correct, "correct"))
+    inputs = Inputs(laws_of(**laws), wanted, host_gpu, reading, items(correct, "correct"))
     read = list(inputs.read(traces))
     hosts = {inputs.host(label, trace).name: inputs.host(label, trace) for label, trace in read}
     if len(hosts) > 1:

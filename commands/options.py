@@ -407,7 +407,7 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
                 with replacing(overwrite=force, reads=_read_by(kwargs)):
                     command(*args, **kwargs)
         except ParameterError as error:
-            refuse(error.told(lambda name: _spelt(name, command)))
+            refuse(error.message(lambda name: _spelt(name, command)))
         except FlopcastError as error:
             if isinstance(error.__cause__, MemoryError):  # no damage, whatever could not be read
                 refuse(f"the memory is used up: {_ROOM}")

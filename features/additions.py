@@ -16,7 +16,7 @@ import pandas as pd
 
 from .. import values
 from ..errors import DataError, ParameterError, few, one_line
-from ..laws.user_law import OwnLaw, named_functions, own_laws_of
+from ..laws.user_law import OwnLaw, named_functions, user_laws_of
 from ..table.measurements import OWN
 from ..table.problems import HOST, is_measured
 
@@ -45,7 +45,7 @@ class Additions:
             else:
                 problem = f"must be columns or functions of the table, got {given!r}"
                 raise ParameterError("features", problem)
-        return cls(tuple(columns), functions, own_laws_of(laws, metric))
+        return cls(tuple(columns), functions, user_laws_of(laws, metric))
 
     @property
     def names(self) -> tuple[str, ...]:

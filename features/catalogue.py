@@ -637,7 +637,7 @@ def explained_by(name: str) -> tuple[str, str, str]:
     if name.startswith("counter.launch."):
         return "launch", "1", "registers or memory of a kernel, as its launch states"
     if name.startswith(OWN):
-        return ("own", "1", own_column(name, host=False).formula)
+        return ("own", "1", user_column(name, host=False).formula)
     if "counter." in name:
         return ("counter", "1", "hardware counter")
     return ("other", "", "")
@@ -681,14 +681,14 @@ def counter(name: str, host: bool) -> Feature:
     )
 
 
-def own_column(name: str, *, host: bool) -> Feature:
+def user_column(name: str, *, host: bool) -> Feature:
     """Return a column that the user added (``own.NAME``) as an additive feature; of its rows with a host."""
     return Feature(
         name,
         "1",
         "additive",
         "a column of the user's own",
-        lambda c: c.own_column(name),
+        lambda c: c.user_column(name),
         "measured" if host else "",
     )
 

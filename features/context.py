@@ -99,7 +99,7 @@ class Context:
         laws: Sequence[DeviceLaw] = (),
     ) -> None:
         self.frame, self.metric, self._work = complete(frame), metric, work
-        self._own_laws = laws
+        self._user_laws = laws
         self._host, self._target = host, target
         self._words: dict[str, np.ndarray] = {}
 
@@ -184,10 +184,10 @@ class Context:
         if self._host is not None:
             times = self.measured(self.metric)
             laws = scaling_laws(
-                self.metric, self.work, times, self._host, target, rows, self._own_laws
+                self.metric, self.work, times, self._host, target, rows, self._user_laws
             )[0]
         else:
-            laws = laws_of_one(self.metric, self.work, target, rows, self._own_laws)[0]
+            laws = laws_of_one(self.metric, self.work, target, rows, self._user_laws)[0]
         if name in laws:
             return laws[name].to_numpy(dtype=np.float64)
         if name not in SIZES:
@@ -220,13 +220,13 @@ class Context:
         return self.frame[column].to_numpy(dtype=np.float64)
 
     @cached_property
-    def own_columns(self) -> tuple[str, ...]:
+    def user_columns(self) -> tuple[str, ...]:
         """Names of the columns (``own.NAME``) that the user added."""
         stem = (HOST if self.has_host else "") + OWN
         named = [str(name) for name in self.frame.columns if str(name).startswith(stem)]
         return tuple(name.removeprefix(HOST) for name in named)
 
-    def own_column(self, name: str) -> np.ndarray:
+    def user_column(self, name: str) -> np.ndarray:
         """Return a column that the user added, by its name ``own.NAME``: from a host the one of its rows."""
         if HOST + name in self.frame:
             name = HOST + name

@@ -32,7 +32,7 @@ from .catalogue import (
     counter,
     extra_metric,
     of_rule,
-    own_column,
+    user_column,
 )
 from .context import Context
 
@@ -100,16 +100,16 @@ class FeatureRecipe:
         context = self.context(rows)
         reasons: list[tuple[Remark, ...]] = [()] * len(context)
         for name in DEFINING:
-            levels_known = self.levels.get(name, (UNSTATED,))
-            if UNSTATED in levels_known:
+            trained_levels = self.levels.get(name, (UNSTATED,))
+            if UNSTATED in trained_levels:
                 continue
             levels = context.once(name, _CATEGORY[name].compute)
             new = dict[str, tuple[Remark]]()
-            for row in np.flatnonzero(~np.isin(levels, [*levels_known, UNSTATED])).tolist():
+            for row in np.flatnonzero(~np.isin(levels, [*trained_levels, UNSTATED])).tolist():
                 level = str(levels[row])
                 if level not in new:
                     never = f"{name} {level} was never trained"
-                    text = f"{never} ({few(levels_known)}): the model cannot predict it"
+                    text = f"{never} ({few(trained_levels)}): the model cannot predict it"
                     new[level] = (
                         remark(
                             "never-trained",
@@ -117,7 +117,7 @@ class FeatureRecipe:
                             never,
                             category=name,
                             level=level,
-                            known=levels_known,
+                            known=trained_levels,
                         ),
                     )
                 reasons[row] = reasons[row] or new[level]
@@ -134,22 +134,27 @@ class FeatureRecipe:
         """
         context, words = self.context(rows), dict[str, np.ndarray]()
         reasons_of_row: dict[int, list[Remark]] = {}
-        for name, levels_known in self.levels.items():
+        for name, trained_levels in self.levels.items():
             levels, new = context.once(name, _CATEGORY[name].compute), dict[str, Remark]()
-            unstated = _CATEGORY[name].needs == "measured" and {*levels_known} == {
+            unstated = _CATEGORY[name].needs == "measured" and {*trained_levels} == {
                 UNSTATED
             }  # training says nothing of it
-            is_reported = OTHER not in levels_known and name != HOST_CAMPAIGN and not unstated
-            like = list(levels_known)
+            is_reported = OTHER not in trained_levels and name != HOST_CAMPAIGN and not unstated
+            like = list(trained_levels)
             if name != _SCALES:
                 like.append(UNSTATED)
             for row in np.flatnonzero(~np.isin(levels, like)).tolist() if is_reported else ():
                 level = str(levels[row])
                 if level not in new:
                     unseen = f"{name} {level} was not in training"
-                    text = f"{unseen} ({few(levels_known)})"
+                    text = f"{unseen} ({few(trained_levels)})"
                     new[level] = remark(
-                        "unseen-level", text, unseen, category=name, level=level, known=levels_known
+                        "unseen-level",
+                        text,
+                        unseen,
+                        category=name,
+                        level=level,
+                        known=trained_levels,
                     )
                 reasons_of_row.setdefault(row, []).append(new[level])
         for name, value in self.constant.items():
@@ -275,7 +280,7 @@ class FeatureRecipe:
         figures = [*recipe.constant.values(), *(factor for _, factor in recipe.redundant.values())]
         if not np.isfinite(figures).all():
             raise ArtifactError("feature recipe is damaged: a figure of it is not finite")
-        unknown = [name for name in recipe._names() if not recipe._known(name)]
+        unknown = [name for name in recipe._names() if not recipe._is_feature(name)]
         if unknown:
             raise ArtifactError(
                 f"feature recipe names features this version does not know: {few(unknown)}"
@@ -290,7 +295,7 @@ class FeatureRecipe:
             *(twin for twin, _ in self.redundant.values()),
         ]
 
-    def _known(self, name: str) -> bool:
+    def _is_feature(self, name: str) -> bool:
         if "=" in name:
             return name.split("=", 1)[0] in _CATEGORY
         return (
@@ -449,7 +454,7 @@ def _numerical(
         *metrics,
         *CATALOGUE,
         *(counter(name, context.has_host) for name in context.counters),
-        *(own_column(name, host=context.has_host) for name in context.own_columns),
+        *(user_column(name, host=context.has_host) for name in context.user_columns),
     ):
         if not feature.applies(context):
             continue
@@ -477,7 +482,7 @@ def _feature(name: str, metric: str, host: bool) -> Feature:
     if name.startswith(RULE):
         return of_rule(name)
     if name.startswith(OWN):
-        return own_column(name, host=host)
+        return user_column(name, host=host)
     if name in BY_NAME:
         return BY_NAME[name]
     return extra_metric(metric)

@@ -42,13 +42,13 @@ def constant(name: str) -> Constant:
     >>> found.value, found.unit
     (2.0, 'µs')
     """
-    return _known()[name]
+    return _constants()[name]
 
 
 def constants_of(table: str) -> list[str]:
     """Return the names of the constants of a table of hardware/constants.toml, without the table's."""
     start = f"{table}."
-    return [name.removeprefix(start) for name in _known() if name.startswith(start)]
+    return [name.removeprefix(start) for name in _constants() if name.startswith(start)]
 
 
 def read_constants(text: str) -> dict[str, Constant]:
@@ -64,7 +64,7 @@ def read_constants(text: str) -> dict[str, Constant]:
 
 
 @cache
-def _known() -> dict[str, Constant]:
+def _constants() -> dict[str, Constant]:
     return read_constants(
         (resources.files("flopcast.hardware") / "constants.toml").read_text(encoding="utf-8")
     )

@@ -36,7 +36,7 @@ class Source:
 
 def all_gpus() -> list[GPU]:
     """Return the known GPUs in the order of hardware/gpus.toml: by maker, then by generation."""
-    return list(_known().values())
+    return list(_catalogue().values())
 
 
 @cache
@@ -46,7 +46,7 @@ def sources() -> dict[str, Source]:
 
 
 def find(name_or_path: str | Path | GPU) -> GPU:
-    """Return the GPU of that name, alias, or TOML file (`read_gpu`), or a GPU; see `of_ones_own`.
+    """Return the GPU of that name, alias, or TOML file (`read_gpu`), or a GPU; see `renamed_if_changed`.
 
     Case, hyphens and the maker's words do not matter: ``mi300x``, ``AMD_Instinct_MI355X_OAM``,
     ``AMD Instinct MI300X VF``. What a driver reports for one of several devices in a package is
@@ -55,11 +55,11 @@ def find(name_or_path: str | Path | GPU) -> GPU:
     name, with the closest ones; DataError: the file cannot be read or describes no GPU.
     """
     if isinstance(name_or_path, GPU):
-        return of_ones_own(name_or_path)
+        return renamed_if_changed(name_or_path)
     text = str(name_or_path)
     if text.casefold().endswith(".toml"):
         return read_gpu(Path(text))
-    return _find_known(text)
+    return _find_published(text)
 
 
 def others_named(name: str) -> list[str]:
@@ -130,9 +130,9 @@ def read_gpu(path: Path) -> GPU:
         raise DataError("has no figure: give some, or `based_on` a known GPU", source=where)
     given: dict[str, Any] = {"name": path.stem, "sources": (path.name,), **described}
     if base_name is None:
-        return of_ones_own(GPU(**given))
+        return renamed_if_changed(GPU(**given))
     try:
-        base = _find_known(base_name)
+        base = _find_published(base_name)
     except UnknownGPUError as error:
         raise DataError(f"based_on: {error}", source=where) from error
     inherited = {
@@ -148,23 +148,23 @@ def read_gpu(path: Path) -> GPU:
         words for words in (described.get("note", ""), *scaled_links) if words
     )
     whole: dict[str, Any] = {**inherited, **scaled, **given, "based_on": base.name}
-    return of_ones_own(GPU(**whole))
+    return renamed_if_changed(GPU(**whole))
 
 
-def of_ones_own(gpu: GPU) -> GPU:
+def renamed_if_changed(gpu: GPU) -> GPU:
     """Return a GPU, named as one's own where a known one of its name has other figures.
 
     One that has what is published, and figures beside it that are not, keeps the name.
 
     >>> from dataclasses import replace
-    >>> of_ones_own(replace(find("MI300X"), memory_bw_gbs=1.0)).name, of_ones_own(find("MI300X")).name
+    >>> renamed_if_changed(replace(find("MI300X"), memory_bw_gbs=1.0)).name, renamed_if_changed(find("MI300X")).name
     ('MI300X (your own)', 'MI300X')
     """
     plain = _plain(gpu.name)
     canonical = _names().get(plain) or _names().get(_bare(plain))
-    if canonical is None or gpu == _known()[canonical]:
+    if canonical is None or gpu == _catalogue()[canonical]:
         return gpu
-    published_gpu = _known()[canonical]
+    published_gpu = _catalogue()[canonical]
     same_peaks = published_gpu.peaks.items() <= gpu.peaks.items()
     published = [getattr(published_gpu, name) for name in FIGURES]
     given = [getattr(gpu, name) for name in FIGURES]
@@ -219,7 +219,7 @@ def _data() -> dict[str, Any]:
 
 
 @cache
-def _known() -> dict[str, GPU]:
+def _catalogue() -> dict[str, GPU]:
     """Return the GPUs of the data file by canonical name."""
     return {
         name: GPU.from_dict({"name": name, **table}, "gpus.toml")
@@ -239,7 +239,7 @@ def _names() -> dict[str, str]:
     } | written
 
 
-def _find_known(name: str) -> GPU:
+def _find_published(name: str) -> GPU:
     """Return the GPU of the data file that has this name or alias."""
     names = _names()
     plain = _plain(name)
@@ -263,7 +263,7 @@ def _find_known(name: str) -> GPU:
         raise UnknownGPUError(
             name, list(dict.fromkeys(starts or (names[full] for full in alike)))[:5]
         )
-    return _known()[canonical]
+    return _catalogue()[canonical]
 
 
 def _plain(name: str) -> str:

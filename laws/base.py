@@ -41,7 +41,7 @@ class Rows:
         return len(self.host_us)
 
     @property
-    def known(self) -> BoolArray:
+    def has_work(self) -> BoolArray:
         """Whether the work is known."""
         return ~given(self.unknown)
 
@@ -159,8 +159,8 @@ class DeviceLaw(Law):
         )
         with np.errstate(invalid="ignore", divide="ignore"):
             ratio = others / here
-        works = rows.known & np.isfinite(ratio) & (ratio > 0)
-        why = chosen([~rows.known, given(lacks)], [rows.unknown, lacks], lacks_too)
+        works = rows.has_work & np.isfinite(ratio) & (ratio > 0)
+        why = chosen([~rows.has_work, given(lacks)], [rows.unknown, lacks], lacks_too)
         return Scaled(np.where(works, ratio, np.nan), filled("", rows), why)
 
 

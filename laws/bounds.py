@@ -66,9 +66,11 @@ def bounded(rows: Rows, mine: Bounds, others: Bounds) -> Scaled:
     """Return the ratio of two rooflines."""
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = others.roofline_us / mine.roofline_us
-    works = rows.known & np.isfinite(ratio)
+    works = rows.has_work & np.isfinite(ratio)
     bound = np.where(works, others.names, "").astype(object)
-    why = chosen([~rows.known, given(mine.missing)], [rows.unknown, mine.missing], others.missing)
+    why = chosen(
+        [~rows.has_work, given(mine.missing)], [rows.unknown, mine.missing], others.missing
+    )
     return Scaled(np.where(works, ratio, np.nan), bound, why)
 
 

@@ -66,14 +66,14 @@ class Flops(DeviceLaw):
 
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return the ratio where FLOPs count."""
-        counts = rows.known & (np.nan_to_num(rows.work.flops) > 0)
+        counts = rows.has_work & (np.nan_to_num(rows.work.flops) > 0)
         counts &= (rows.work.unit == MATRIX) | np.isin(rows.op_class, WITH_FLOPS)
         here, lacks = by_kind(runnable(rows.work, pair.host), lambda work: peaks(work, pair.host))
         others, lacks_too = by_kind(
             runnable(rows.work, pair.target), lambda work: peaks(work, pair.target)
         )
         why = chosen(
-            [~rows.known, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too
+            [~rows.has_work, ~counts, given(lacks)], [rows.unknown, NO_FLOPS, lacks], lacks_too
         )
         return Scaled(np.where(counts, here / others, np.nan), filled(COMPUTE, rows), why)
 
@@ -93,7 +93,7 @@ class UniformFlops(Law):
 
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
         """Return the one ratio."""
-        matrix = rows.known & (rows.work.unit == MATRIX)
+        matrix = rows.has_work & (rows.work.unit == MATRIX)
         names = np.unique(rows.work.dtype[matrix]).tolist() or ["bf16"]
         dtype = max(
             names, key=lambda name: float(rows.host_us[matrix & (rows.work.dtype == name)].sum())
@@ -224,7 +224,7 @@ class Affine(Law):
         began = np.where(
             fixed > 0, kept * fixed_there / np.where(fixed > 0, fixed, 1.0), fixed_there
         )
-        blind = np.isnan(law.factor) & ~rows.known & (rows.direction == "")
+        blind = np.isnan(law.factor) & ~rows.has_work & (rows.direction == "")
         shares = memory_shares(pair.host, pair.target)
         with np.errstate(divide="ignore", invalid="ignore"):  # a kernel that is all fixed time
             share = np.minimum(mine.roofline_us / (rows.host_us - kept), 1.0)

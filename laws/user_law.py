@@ -52,7 +52,7 @@ def titled(law: DeviceLaw, *, scaling: bool) -> str:
     return law.title
 
 
-def own_laws_of(given: object, metric: str) -> tuple[OwnLaw, ...]:
+def user_laws_of(given: object, metric: str) -> tuple[OwnLaw, ...]:
     """Return the laws of functions: one, several, or a mapping of name to function.
 
     Raises ParameterError (``laws``): something is no function, or two have one name.

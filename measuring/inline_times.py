@@ -103,7 +103,7 @@ class InlineTimes:
             list[Mark](),
         )
         self._open, self._lock = threading.local(), threading.Lock()
-        self._told: tuple[int, pd.DataFrame, float] | None = (
+        self._timed_rows: tuple[int, pd.DataFrame, float] | None = (
             None  # calls, their table, share of the overhead
         )
 
@@ -206,7 +206,7 @@ class InlineTimes:
         """Return the table of all calls so far and the share of the overhead; marks are read once."""
         if self.open:
             raise DataError("the times are known when the block has ended")
-        if self._told is None or self._told[0] != len(self._key):
+        if self._timed_rows is None or self._timed_rows[0] != len(self._key):
             self._clock.wait()
             frame = self._frame()
             seen = frame.groupby("name", sort=False).cumcount()
@@ -219,8 +219,8 @@ class InlineTimes:
                 self._row(name, part)
                 for name, part in frame[seen >= self.warmup].groupby("key", sort=False)
             ]
-            self._told = len(self._key), pd.DataFrame(rows), share
-        return self._told[1:]
+            self._timed_rows = len(self._key), pd.DataFrame(rows), share
+        return self._timed_rows[1:]
 
     def _frame(self) -> pd.DataFrame:
         """Return a row per call that ended well: its times, and how many calls it encloses."""

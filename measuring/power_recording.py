@@ -488,7 +488,7 @@ class _Probes:
 
     def __init__(self, ends: Callable[[int], np.ndarray], shortest: int, longest: int) -> None:
         self._ends, self._shortest, self._longest = ends, shortest, longest
-        self._known: dict[int, tuple[float, float]] = {}
+        self._probed: dict[int, tuple[float, float]] = {}
 
     def unthrottled(self) -> int | None:
         """Return the longest train that does not throttle, by bisection; None: none does.
@@ -518,7 +518,7 @@ class _Probes:
 
     def _end(self, executions: int) -> tuple[float, float]:
         """Return the median of the readings, and its standard error."""
-        if executions not in self._known:
+        if executions not in self._probed:
             watts = self._ends(executions)
             if len(watts) < PROBES / 2:
                 raise DataError(
@@ -526,13 +526,13 @@ class _Probes:
                 )
             middle = float(np.median(watts))
             scatter = MAD_TO_SIGMA * float(np.median(np.abs(watts - middle)))
-            self._known[executions] = middle, 1.25 * scatter / math.sqrt(len(watts))
-        return self._known[executions]
+            self._probed[executions] = middle, 1.25 * scatter / math.sqrt(len(watts))
+        return self._probed[executions]
 
     def _throttles(self, executions: int) -> bool:
         watts, error = self._end(executions)
         highest, of_highest = max(
-            self._known[other] for other in self._known if other <= executions
+            self._probed[other] for other in self._probed if other <= executions
         )
         return highest - watts > max(
             LEAST_FALL * highest, STANDARD_ERRORS * float(np.hypot(error, of_highest))

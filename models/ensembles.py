@@ -258,10 +258,10 @@ class GeometricStack(PositiveRegressor):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows left out, (n_left_out,), and the logarithm of each model's predictions of them."""
         rows, logs = np.empty(0, dtype=np.intp), np.empty((0, len(parts)))
-        groups_known = None if groups is None else np.asarray(groups)
+        labels = None if groups is None else np.asarray(groups)
         for train, held_out in inner_folds(self.cv, len(y), groups, self.random_state):
             X_train, unknown, memo = rows_of(X, train), rows_of(X, held_out), Memo()
-            groups_here = None if groups_known is None else groups_known[train]
+            groups_here = None if labels is None else labels[train]
             fitted = [
                 fit(clone(model), X_train, y[train], groups_here, memo=memo) for _, model in parts
             ]
@@ -270,7 +270,7 @@ class GeometricStack(PositiveRegressor):
                 [logs, np.column_stack([log_predictions(model, unknown) for model in fitted])]
             )
             if len(rows) >= ENOUGH_ROWS and (
-                groups_known is None or len(np.unique(groups_known[rows])) >= ENOUGH_GROUPS
+                labels is None or len(np.unique(labels[rows])) >= ENOUGH_GROUPS
             ):
                 break
         order = np.argsort(rows)

@@ -55,7 +55,7 @@ class Clocks:
     largest_residual_ns: float  # the largest of the pairs kept; NaN likewise
     bound_ns: float  # half the shortest delay
     last_gpu_ns: int
-    drift_known: bool  # False for a constant offset, whose slope of 1 nobody has measured
+    drift_fitted: bool  # False for a constant offset, whose slope of 1 nobody has measured
     slope_error: float  # standard error of the slope
     level_error_ns: float  # standard error of the line at `middle_gpu_ns`, where it is known best
     middle_gpu_ns: int  # the weighted mean of the GPU's readings
@@ -68,7 +68,7 @@ class Clocks:
     @property
     def drift_ppm(self) -> float:
         """How much the GPU's clock gains on the CPU's, millionths; NaN where it is not known."""
-        if self.drift_known:
+        if self.drift_fitted:
             return 1e6 * (1 / self.slope - 1)
         return np.nan
 
@@ -148,7 +148,7 @@ def constant_offset(pairs: pd.DataFrame) -> Clocks:
         np.nan,
         half,
         int(last["gpu_ns"]),
-        drift_known=False,
+        drift_fitted=False,
         slope_error=USUAL_DRIFT,
         level_error_ns=half / np.sqrt(3),
         middle_gpu_ns=int(first["gpu_ns"]),
@@ -168,7 +168,7 @@ def one_clock(first_ns: int, last_ns: int) -> Clocks:
         np.nan,
         np.nan,
         last_ns,
-        drift_known=True,
+        drift_fitted=True,
         slope_error=0.0,
         level_error_ns=0.0,
         middle_gpu_ns=first_ns,
@@ -202,7 +202,7 @@ def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
         largest_residual_ns=float(np.abs(residual).max()) if spare else np.nan,
         bound_ns=float(delay[kept].min()) / 2,
         last_gpu_ns=int(pairs["gpu_ns"].iloc[-1]),
-        drift_known=bool(kept.sum() > 1),
+        drift_fitted=bool(kept.sum() > 1),
         slope_error=error,
         level_error_ns=worse / float(np.sqrt(weight.sum())),
         middle_gpu_ns=int(pairs["gpu_ns"].iloc[0]) + round(float(middle)),

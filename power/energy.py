@@ -96,7 +96,7 @@ class Pauses:
         return float(1 - self.filled.mean())
 
     @property
-    def told(self) -> np.ndarray:
+    def usable(self) -> np.ndarray:
         """Which readings say enough of executions to be freed of pauses."""
         return self.filled >= LEAST_FILLED * self.filled.mean()
 

@@ -683,7 +683,7 @@ def _energy(
     """Return the energy of one execution, freed of pauses; of a mixture of kernels nobody knows whose it is."""
     if stitched.mixed:
         return Energy(np.nan, np.nan, np.nan, np.nan)
-    every, pauses, usable = stitched.every, stitched.pauses, stitched.pauses.told
+    every, pauses, usable = stitched.every, stitched.pauses, stitched.pauses.usable
     read_w = power_w[every["reading"]]
 
     def energy(of_w: np.ndarray, error_w: float) -> Energy:
@@ -842,7 +842,7 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
         )
         yield remark("power-times-extrapolated", text, outside=outside, readings=len(steady))
     unsure_us = float(clocks.error_ns(measured.gpu_ns[steady["reading"]]).max()) / 1e3
-    if clocks.drift_known and unsure_us > UNSURE * result.kernel_us:
+    if clocks.drift_fitted and unsure_us > UNSURE * result.kernel_us:
         text = (
             f"the clock pairs give the drift of the clocks to ±{clocks.drift_error_ppm:.2g} ppm "
             "only: the "
@@ -852,7 +852,7 @@ def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -
         yield remark(
             "power-drift-unsure", text, drift_error_ppm=clocks.drift_error_ppm, unsure_us=unsure_us
         )
-    if not clocks.drift_known:
+    if not clocks.drift_fitted:
         yield remark(
             "power-drift-unknown",
             "one clock pair: the drift of the clocks is unknown and not corrected",

@@ -201,7 +201,7 @@ def read_dataset(
                 find_files(places)[:1], options=options, where=where, part=True
             )  # which says why
         repeats = spill.merged(options.each, options.keep)
-    spikes, also = without_spikes(repeats.frame, options.keep), reading.Found()
+    spikes, also = without_spikes(repeats.frame, options.keep), reading.Account()
     odd = reading.irregular(repeats, spikes, options.each, also)
     quoted, counts = [totals.examples], pd.concat(before).groupby(level=KIND).sum()
     for settled in (repeats, spikes):
@@ -297,12 +297,12 @@ class RowBatches:
     labels: Sequence[str]
     options: Options
     keep: Collection[str]
-    _found: reading.Found = field(default_factory=reading.Found)
+    _account: reading.Account = field(default_factory=reading.Account)
 
     @property
     def notes(self) -> tuple[Remark, ...]:
         """What was assumed, after all rows."""
-        return self._found.notes()
+        return self._account.notes()
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield rows as `read_rows` returns them."""
@@ -333,7 +333,7 @@ class RowBatches:
             every = pd.concat(above).sort_values(
                 "share", ascending=False, kind="stable", ignore_index=True
             )
-            reading.remark_above(every, self._found)
+            reading.remark_above(every, self._account)
         if not usable:
             raise TogetherError
 
@@ -346,9 +346,9 @@ class RowBatches:
                 raw = TidyParquetReader().raw(frame, path, self.options)
                 rows = raw.rows.assign(**{LINE: np.arange(line, line + len(frame))})
                 line += len(frame)
-                self._found.take(raw, label, place)
+                self._account.take(raw, label, place)
                 rows = reading.prepared(
-                    [replace(raw, rows=rows).sourced(label, place)], self.options, self._found
+                    [replace(raw, rows=rows).sourced(label, place)], self.options, self._account
                 )
                 yield place, judge(rows, required=required).drop(columns=ORDER)
 

@@ -349,10 +349,10 @@ class TracesAloneError(DataError):
     def __init__(self, why: DataError, measured: Measurements) -> None:
         super().__init__(str(why))
         self.source = why.source
-        self.found = measured
+        self.measurements = measured
 
 
-class Found:
+class Account:
     """What is learned on the way through the files; equal remarks on several of them are counted together.
 
     Labels of files of no known format, why files could not be read (file first), what each trace
@@ -670,12 +670,12 @@ def _tables(
     lenient: bool = False,
     jobs: Jobs = 1,
     part: bool = False,
-) -> tuple[list[pd.DataFrame], Found]:
+) -> tuple[list[pd.DataFrame], Account]:
     """Return the raw rows of all files and tables, one table per format, at least one row in each."""
     frames = [item for item in data if isinstance(item, pd.DataFrame)]
     paths = [item for item in data if not isinstance(item, pd.DataFrame)]
     where = ", ".join(map(str, paths)) or TABLE
-    account = Found()
+    account = Account()
     options = replace(options, defaults=canonical_defaults(options.defaults))
     if not part:
         check_renames(paths, options.renames, frames)
@@ -690,10 +690,10 @@ def _tables(
                     "unit", f"{column}={unit}: no tidy table has a column {column!r}"
                 )
         # A value for a column that nothing knows is refused: most likely it is misspelled.
-        names_known = {*_OURS, *account.columns}
+        possible = {*_OURS, *account.columns}
         for column, value in options.defaults.items():
-            if column not in names_known:
-                problem = f"{column}={value}: no column {column!r}; {_meant(column, names_known)}"
+            if column not in possible:
+                problem = f"{column}={value}: no column {column!r}; {_meant(column, possible)}"
                 raise ParameterError("default", problem)
     filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
     if not filled and account.excluded:
@@ -733,7 +733,7 @@ def _read_each(
     files: Sequence[DataFile],
     frames: Sequence[pd.DataFrame],
     options: Options,
-    account: Found,
+    account: Account,
     lenient: bool,
     jobs: Jobs,
 ) -> dict[str, list[pd.DataFrame | pa.Table]]:
@@ -840,7 +840,7 @@ def _rows_of(source: Source, options: Options) -> tuple[RawTable, Overview | Non
 
 
 def prepared(
-    tables: Sequence[pd.DataFrame | pa.Table], options: Options, account: Found
+    tables: Sequence[pd.DataFrame | pa.Table], options: Options, account: Account
 ) -> pd.DataFrame:
     """Return the raw rows of one format, defaults filled in and devices under the catalogue's names."""
     rows = _together(tables)
@@ -876,7 +876,7 @@ def _together(tables: Sequence[pd.DataFrame | pa.Table]) -> pd.DataFrame:
 
 
 def _combined(
-    parts: Sequence[CleanRows], account: Found, where: Where, options: Options, part: bool
+    parts: Sequence[CleanRows], account: Account, where: Where, options: Options, part: bool
 ) -> Measurements:
     """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
     if len(parts) > 1:
@@ -935,7 +935,7 @@ def _combined(
 
 
 def _without_rows(
-    parts: Sequence[CleanRows], rejected: pd.DataFrame, account: Found
+    parts: Sequence[CleanRows], rejected: pd.DataFrame, account: Account
 ) -> Measurements:
     """Return what was read where every row is refused."""
     quoted = pd.concat([part.examples for part in parts], ignore_index=True)
@@ -954,7 +954,9 @@ def _with_columns_of(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.D
     return rows[[name for name in rows if name in names]]
 
 
-def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, account: Found) -> list[str]:
+def _leave_out(
+    whole: pd.DataFrame, every: pd.DataFrame, where: Where, account: Account
+) -> list[str]:
     """Forget what concerns files and devices of which no row was asked for; the files, returned, are in one remark."""
     if len(every) == len(whole):
         return []
@@ -973,7 +975,7 @@ def _leave_out(whole: pd.DataFrame, every: pd.DataFrame, where: Where, account: 
     return files
 
 
-def irregular(repeats: Settled, spikes: Settled, each: bool, account: Found) -> pd.DataFrame:
+def irregular(repeats: Settled, spikes: Settled, each: bool, account: Account) -> pd.DataFrame:
     """Remark on repeats and on rows that do not go with their like; return the latter, the farthest off first."""
     if repeats.repeats:
         account.add(REPEATS_STAY, 1) if each else account.add(REPEATS_MERGED, repeats.repeats)
@@ -1000,7 +1002,7 @@ def quoted_refused(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     )
 
 
-def _held(rows: pd.DataFrame, account: Found, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
+def _held(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
     """Hold rows against their devices; remark on what is impossible, and return the rows above a peak."""
     for column, code, wrong in measured_beside(rows, keep):
         first = rows[wrong].iloc[0]
@@ -1093,7 +1095,7 @@ def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
     return above.sort_values("share", ascending=False, kind="stable", ignore_index=True)
 
 
-def remark_above(above: pd.DataFrame, account: Found) -> None:
+def remark_above(above: pd.DataFrame, account: Account) -> None:
     """Remark on the rows above a peak, those of each device and peak together."""
     for (device, peak), rows_above in above.groupby(["device", "peak"], sort=False):
         worst = tuple(
@@ -1120,7 +1122,7 @@ def remark_above(above: pd.DataFrame, account: Found) -> None:
         )
 
 
-def _plausible_unit(file: int, factor: float, account: Found) -> tuple[str, str]:
+def _plausible_unit(file: int, factor: float, account: Account) -> tuple[str, str]:
     """Return the column of a file's times, "" where no unit can be stated, and the unit that makes them plausible."""
     column, unit = account.times.get(file, ("", "us"))
     micros = TIME_UNITS[unit] * factor
@@ -1129,7 +1131,7 @@ def _plausible_unit(file: int, factor: float, account: Found) -> tuple[str, str]
     )
 
 
-def _refuse_unit(held: Held, account: Found) -> None:
+def _refuse_unit(held: Held, account: Account) -> None:
     """Raise what unit makes the times of the first file plausible, where no row is left for being in another one."""
     for (file, _), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, account)
@@ -1151,7 +1153,7 @@ def why_none_is_left(rejected: pd.DataFrame) -> str:
     return f"no row can be used ({reasons}); first: {row_refused(first['reason'], first['detail'])}"
 
 
-def _unusable(rejected: pd.DataFrame, account: Found) -> DataError:
+def _unusable(rejected: pd.DataFrame, account: Account) -> DataError:
     """Return the error for data of which every row is refused; of tables without a dimension what columns they have."""
     first, columns = rejected.iloc[0], account.columns
     problem = why_none_is_left(rejected)

@@ -358,7 +358,7 @@ def _fields(line: bytes) -> list[str]:
 
 @dataclass(frozen=True)
 class Times:
-    """Start and duration of every row (0 where not `known`: both stamps are numbers), arrays of shape (n_rows,).
+    """Start and duration of every row (0 where not `readable`: both stamps are numbers), arrays of shape (n_rows,).
 
     `rounded_ns` is the largest fraction of a nanosecond by which a duration was rounded. A row is
     `spoiled` where a stamp is written with an exponent ("8.1097E+14"): a spreadsheet has cut its
@@ -367,14 +367,14 @@ class Times:
 
     start_ns: IntArray
     duration_ns: IntArray
-    known: BoolArray
+    readable: BoolArray
     rounded_ns: float
     spoiled: BoolArray
 
     @property
     def sound(self) -> bool:
         """Whether every row has a time and none is spoiled."""
-        return bool(self.known.all()) and not self.spoiled.any()
+        return bool(self.readable.all()) and not self.spoiled.any()
 
 
 def times_of(table: DispatchTable) -> Times | None:
@@ -383,7 +383,7 @@ def times_of(table: DispatchTable) -> Times | None:
     if begin is None or end is None:
         return None
     first, last = _stamps(begin), _stamps(end)
-    is_timed, spoiled = first.known & last.known, first.spoiled | last.spoiled
+    is_timed, spoiled = first.readable & last.readable, first.spoiled | last.spoiled
     rest = last.fraction - first.fraction
     duration = last.whole - first.whole + np.rint(rest).astype(np.int64)
     start = first.whole + np.rint(first.fraction).astype(np.int64)
@@ -438,7 +438,7 @@ def dispatch_columns(table: DispatchTable, times: Times) -> dict[str, Any]:
 class _Stamps:
     whole: IntArray
     fraction: FloatArray
-    known: BoolArray
+    readable: BoolArray
     spoiled: BoolArray
 
 
@@ -500,15 +500,15 @@ def columns_left_out(label: str, columns: Iterable[str]) -> Remark:
 
 def left_out(times: Times, table: DispatchTable) -> list[Finding]:
     """Return a finding if rows have no time."""
-    if times.known.all():
+    if times.readable.all():
         return []
-    where = f"{table.label}:{table.lines[int(times.known.argmin())]}"
+    where = f"{table.label}:{table.lines[int(times.readable.argmin())]}"
     unreadable = remark(
         "unreadable-times",
         "dispatches whose start or end is no number: left out",
         rows="dispatches",
     )
-    return [Finding(unreadable, "error", int((~times.known).sum()), source=where)]
+    return [Finding(unreadable, "error", int((~times.readable).sum()), source=where)]
 
 
 def without_times(count: int, label: str) -> Finding:
@@ -667,7 +667,7 @@ class RocprofReader(TraceReader):
             findings.append(
                 Finding(remark(GRID_NOT_RECORDED, text, by="rocprof"), "warning", len(run))
             )
-        table = _of_operations(table[times.known].reset_index(drop=True), notes)
+        table = _of_operations(table[times.readable].reset_index(drop=True), notes)
         return Trace(in_order(table), findings=findings, notes=notes)
 
 
@@ -929,7 +929,7 @@ def _counters(
 def _mismatch(run: DispatchTable, times: Times) -> list[Finding]:
     """Return a finding if DurationNs is not EndNs - BeginNs."""
     stated = run.integers("duration").to_numpy(dtype=np.float64, na_value=np.nan)
-    wrong = ~np.isnan(stated) & times.known & (stated != times.duration_ns)
+    wrong = ~np.isnan(stated) & times.readable & (stated != times.duration_ns)
     if not wrong.any():
         return []
     where = f"{run.label}:{run.lines[int(wrong.argmax())]}"

@@ -302,7 +302,7 @@ def _durations(base: Pass) -> FloatArray:
     if base.times is None:
         return np.full(len(base.table), np.nan)
     return np.where(
-        base.times.known & ~base.times.spoiled, base.times.duration_ns.astype(np.float64), np.nan
+        base.times.readable & ~base.times.spoiled, base.times.duration_ns.astype(np.float64), np.nan
     )
 
 
@@ -339,7 +339,7 @@ def _wide(
 
 
 def _spread_of(times: Times, rows: IntArray) -> float:
-    durations = pd.Series(times.duration_ns.astype(np.float64)).where(times.known)
+    durations = pd.Series(times.duration_ns.astype(np.float64)).where(times.readable)
     by_dispatch = durations.groupby(rows)
     low, high = by_dispatch.min(), by_dispatch.max()
     if len(low):
@@ -429,7 +429,7 @@ class RocprofilerComputeReader(TraceReader):
         table = dispatch_table(columns, rows=len(base.table))
         findings += left_out(timed.times, base.table)
         return Trace(
-            in_order(table[timed.times.known].reset_index(drop=True)),
+            in_order(table[timed.times.readable].reset_index(drop=True)),
             findings=findings,
             notes=notes,
         )
@@ -506,7 +506,7 @@ def _timed(base: Pass, others: Sequence[Pass]) -> _Timed:
             times = Times(
                 other.times.start_ns[rows],
                 other.times.duration_ns[rows],
-                other.times.known[rows],
+                other.times.readable[rows],
                 other.times.rounded_ns,
                 other.times.spoiled[rows],
             )

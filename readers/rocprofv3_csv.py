@@ -204,7 +204,7 @@ class Times:
 
     start: IntArray
     end: IntArray
-    known: BoolArray
+    readable: BoolArray
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class _Whole:
     """A column as whole numbers: which fields are numbers, which were not written whole, which are beyond 64 bits."""
 
     values: IntArray
-    known: BoolArray
+    readable: BoolArray
     rounded: BoolArray
     beyond: BoolArray
 
@@ -309,7 +309,7 @@ class CsvTable:
         for name in names:
             if name in self._columns:
                 whole = self._whole(name)
-                is_whole = whole.known & ~whole.beyond
+                is_whole = whole.readable & ~whole.beyond
                 self._report_unreadable(name, is_whole)
                 return pd.Series(pd.arrays.IntegerArray(whole.values, ~is_whole))
         return pd.Series(pd.NA, index=range(len(self)), dtype="Int64")
@@ -338,7 +338,7 @@ class CsvTable:
         beyond 63 bits.
         """
         start, end = self._whole("start_timestamp"), self._whole("end_timestamp")
-        is_timed = start.known & end.known
+        is_timed = start.readable & end.readable
         if not is_timed.all():
             text = "rows without a start or an end that is a number: left out"
             self._find(
@@ -892,7 +892,7 @@ def _common(table: CsvTable, agent: pd.Categorical[Any]) -> pd.DataFrame:
             "duration_ns": rocprofv3.durations(times.start, times.end),
             "correlation": correlation.where(correlation > 0),
             "source": f"{table.file.label}:" + pd.Series(table.lines).astype("str"),
-            "known": times.known,
+            "known": times.readable,
         }
     )
 

@@ -45,7 +45,7 @@ from .formats import (
     duration,
     figure,
     formatted,
-    is_known,
+    has_value,
     number,
     percent,
     share,
@@ -235,7 +235,7 @@ def _facts(metrics: Metrics) -> dict[str, str]:
     return {
         name: f"{value:,}" if isinstance(value, int) else str(value)
         for name, value in facts.items()
-        if is_known(value)
+        if has_value(value)
     }
 
 
@@ -300,9 +300,9 @@ def _figures(row: Mapping[Any, Any]) -> Iterator[str | Cell]:
     yield from (number(row[name]) for name in ("first", "second"))
     change = row["difference"]
     tone: Any = (
-        "" if not is_known(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
+        "" if not has_value(change) or abs(change) < 0.05 else "good" if change < 0 else "warning"
     )
-    yield Cell(f"{round(change, 2) + 0.0:+.2f}" if is_known(change) else NONE, tone)
+    yield Cell(f"{round(change, 2) + 0.0:+.2f}" if has_value(change) else NONE, tone)
 
 
 PARTS: Final = {
@@ -385,7 +385,7 @@ def traces_document(changes: TraceChanges) -> Document:
             "notes": [*map(repr, changes.notes)],
             "statement": trace_sentence(changes),
             "calls": [
-                {name: value for name, value in row.items() if is_known(value)}
+                {name: value for name, value in row.items() if has_value(value)}
                 for row in records(changes.calls)
             ],
         },
@@ -397,7 +397,7 @@ def _operators(operators: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for row in records(operators.sort_values("problems", ascending=False, kind="stable")):
         formats = "/".join(dict.fromkeys(filter(None, (row["dtype_a"], row["dtype_b"]))))
         formats = " ".join(filter(None, (formats, row["scale_block"])))
-        if is_known(row["lower"]):
+        if has_value(row["lower"]):
             apart = row["lower"] > 1 or row["upper"] < 1
         else:
             apart = None
@@ -803,7 +803,7 @@ def signed(value: float, form: Callable[[float], str] = duration) -> str:
 def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
     """Return a kind of call in words: what became of it, what it is, its kernels, its counts and times."""
     kernels = [
-        str(row[name]) if is_known(row[name]) else NONE for name in ("kernel", "kernel_after")
+        str(row[name]) if has_value(row[name]) else NONE for name in ("kernel", "kernel_after")
     ]
     has_operator = row["op"] not in ("", "kernel")
     if has_operator:

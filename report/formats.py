@@ -16,7 +16,7 @@ from ..errors import counted as counted
 NONE: Final = "–"
 
 
-def is_known(value: Any) -> bool:
+def has_value(value: Any) -> bool:
     """Whether there is a figure: not None, NaN or NA."""
     return value is not None and not pd.isna(value)
 
@@ -27,7 +27,7 @@ def formatted(value: Any, form: str) -> str:
     >>> formatted(1234.5, "{:,.2f}"), formatted(float("nan"), "{:.1f}")
     ('1,234.50', '–')
     """
-    if is_known(value) and math.isfinite(value):
+    if has_value(value) and math.isfinite(value):
         return form.format(value)
     return NONE
 
@@ -61,7 +61,7 @@ def figure(value: Any) -> str:
     >>> figure(3.14159), figure(1234.5), figure(123456.7), figure(float("nan"))
     ('3.142', '1,234', '123,457', '–')
     """
-    if not is_known(value) or not math.isfinite(value):
+    if not has_value(value) or not math.isfinite(value):
         return NONE
     if abs(value) < 1e4:
         return f"{value:,.4g}"
@@ -75,7 +75,7 @@ def alike(*values: Any) -> list[str]:
     ['6.500', '5.223', '0.001', '–']
     """
     largest = max(
-        (abs(value) for value in values if is_known(value) and math.isfinite(value)), default=0.0
+        (abs(value) for value in values if has_value(value) and math.isfinite(value)), default=0.0
     )
     if largest:
         decimals = max(3 - math.floor(math.log10(largest)), 0)
@@ -90,7 +90,7 @@ def significant(value: Any) -> str:
     >>> significant(6.06), significant(1234.5), significant(0), significant(None)
     ('6.060', '1,234', '0', '–')
     """
-    if not is_known(value) or value == 0 or abs(value) >= 1e3:
+    if not has_value(value) or value == 0 or abs(value) >= 1e3:
         return formatted(value, "{:,.0f}")
     return formatted(value, "{:#.4g}").rstrip(".")
 
@@ -135,7 +135,7 @@ def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
     >>> between(1.5, 2.25), between(float("nan"), 1.0)
     ('1.500 … 2.250', '–')
     """
-    if is_known(lower):
+    if has_value(lower):
         return f"{form.format(lower)} … {form.format(upper)}"
     return NONE
 

@@ -488,7 +488,7 @@ def clock_words(clocks: Clocks) -> str:
     offset = (
         f"clocks: GPU − CPU {clocks.offset_ns / 1e3:,.1f} µs at the first of {clocks.pairs} pairs"
     )
-    if clocks.drift_known:
+    if clocks.drift_fitted:
         drift = f", drift {clocks.drift_ppm:+.2f} ± {clocks.drift_error_ppm:.2g} ppm"
     else:
         drift = ", drift not known"

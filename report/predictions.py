@@ -46,7 +46,7 @@ from .document import (
     remarked,
     rows,
 )
-from .formats import NONE, alike, counted, figure, formatted, is_known, percent, share, significant
+from .formats import NONE, alike, counted, figure, formatted, has_value, percent, share, significant
 from .training import metric, speedup_parts, title
 
 SHOWN = 10  # first rows that are kept where all are written to a file
@@ -458,7 +458,7 @@ def _pictured(explained: Explained, unit: str) -> Bars:
     times |= {"measured on the host": answer.get("host")} | dict(explained.laws)
     if len(explained.neighbours):
         times["nearest trained row, measured"] = explained.neighbours.iloc[0]["observed"]
-    finite = {name: float(value) for name, value in times.items() if is_known(value)}
+    finite = {name: float(value) for name, value in times.items() if has_value(value)}
     longest = max(finite.values())
     bars = [
         Bar(name, at / longest, f"{figure(at)} {unit}", "good" if name == "predicted" else "")
@@ -472,7 +472,7 @@ def sentence(explained: Explained) -> str:
     answer, unit = explained.answer, quantity(explained.metric).unit
     _, lower, upper = alike(answer["predicted"], answer["lower"], answer["upper"])
     text = f"Between {lower} and {upper} {unit} ({100 * answer['level']:g} % interval); "
-    if not is_known(answer["lower"]):
+    if not has_value(answer["lower"]):
         text = "No interval is known of such a row; "
     text += f"answered by {_BASES[str(answer['basis'])]}"
     if (
@@ -480,7 +480,7 @@ def sentence(explained: Explained) -> str:
         or abs(explained.alone / answer["predicted"] - 1) > 1e-9
     ):
         text += f" (the model alone says {figure(explained.alone)} {unit})"
-    if is_known(answer.get("host")):
+    if has_value(answer.get("host")):
         text += f". The host took {figure(answer['host'])} {unit}"
     if explained.rule in explained.laws:
         text += f"; {explained.rule} is the simple rule that erred least in training"
@@ -550,7 +550,7 @@ def _features(explained: Explained) -> Table:
                 figure(row["value"]),
                 figure(row["low"]),
                 figure(row["high"]),
-                formatted(None if not is_known(row["place"]) else 100 * row["place"], "{:.0f} %"),
+                formatted(None if not has_value(row["place"]) else 100 * row["place"], "{:.0f} %"),
             ),
             "warning" if row["distance"] > 0 else "",
         )

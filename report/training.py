@@ -54,7 +54,7 @@ from .document import (
     rows,
 )
 from .figures import agreement_chart, inlier_chart
-from .formats import NONE, between, counted, figure, is_known, number, percent, share
+from .formats import NONE, between, counted, figure, has_value, number, percent, share
 from .run_folder import ANALYTIC, ordered, reference, simplest
 
 Metrics = Mapping[str, Any]
@@ -404,7 +404,7 @@ def model_table(cv: Metrics, *, every: bool = True, caption: str = CAPTION, **wh
                     for key in ("e_out", "e_out_groups", "e_in", "median_ape", "max_ape")
                 ),
                 *(number(ir.get(threshold)) for threshold in ("5", "10", "20")),
-                "/".join(str(count) if is_known(count) else NONE for count in used),
+                "/".join(str(count) if has_value(count) else NONE for count in used),
                 row.get("space") or NONE,
                 number(row.get("fit_seconds")),
             )

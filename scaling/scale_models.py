@@ -255,8 +255,8 @@ class LearnedScaleModel(ScaleModel):
                 [lesson for lesson in self._lessons if lesson.benchmark != case.whole.benchmark]
             )
         law = LearnedScaleModel(training=(), growth=growth)
-        law.curve_ = case.known
-        law._fit(case.known)
+        law.curve_ = case.fitted
+        law._fit(case.fitted)
         return log_ratio(case.observed, law._predict(case.sizes))
 
 
@@ -291,15 +291,15 @@ def _lessons(cases: Sequence[Case]) -> list[Lesson]:
     lessons = []
     for case in cases:
         start, path, largest = (
-            FirstDoubling.of(case.known),
-            CliffPath(case.known),
-            case.known.sizes[-1],
+            FirstDoubling.of(case.fitted),
+            CliffPath(case.fitted),
+            case.fitted.sizes[-1],
         )
         jump = path.at(case.sizes)
         m, m_largest = start.doublings(case.sizes), start.doublings(largest)
         lever = start.loss * (_beta(m, 1.0) - m - _beta(m_largest, 1.0) + m_largest)
         grown = np.log(
-            case.observed / case.known.performance[-1] * largest / case.sizes / jump.factor
+            case.observed / case.fitted.performance[-1] * largest / case.sizes / jump.factor
         )
         usable = (np.abs(lever) > 1e-9) & (jump.low == jump.high)
         if np.any(usable):

@@ -88,12 +88,12 @@ class Case:
     """One training curve: the part a law is fitted to, the larger sizes it is tried on. Equal by what they hold."""
 
     whole: Curve
-    known: Curve
+    fitted: Curve
     sizes: FloatArray
 
     @cached_property
     def _held(self) -> tuple[object, ...]:
-        values = (*vars(self.whole).values(), *vars(self.known).values(), self.sizes)
+        values = (*vars(self.whole).values(), *vars(self.fitted).values(), self.sizes)
         return tuple(one.tobytes() if isinstance(one, np.ndarray) else repr(one) for one in values)
 
     def __eq__(self, other: object) -> bool:
@@ -200,7 +200,7 @@ class Calibration:
     @classmethod
     def of(cls, cases: Sequence[Case], errors: Sequence[FloatArray]) -> Self:
         """Return the calibration by the errors, log(observed / predicted), at the sizes of each case."""
-        reach = [np.log2(case.sizes / case.known.sizes[-1]) for case in cases]
+        reach = [np.log2(case.sizes / case.fitted.sizes[-1]) for case in cases]
         return cls(np.concatenate([*reach, []]), np.abs(np.concatenate([*errors, []])))
 
     def radius(self, reach: FloatArray, level: float) -> FloatArray:
@@ -318,9 +318,9 @@ def _tried(kind: type[ScalingLaw], case: Case) -> FloatArray:
     """Return the errors of a law at a training case: every curve that is predicted asks for the same cases."""
     law = kind(training=())
     try:
-        law._check(case.known)
-        law.curve_ = case.known
-        law._fit(case.known)
+        law._check(case.fitted)
+        law.curve_ = case.fitted
+        law._fit(case.fitted)
     except DataError:
         return np.full(len(case.sizes), np.inf)
     return log_ratio(case.observed, law._predict(case.sizes))

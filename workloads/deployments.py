@@ -461,7 +461,7 @@ class _Drawn:
         level: float,
         seed: int,
     ) -> None:
-        self.question, self.found, self.users = question, instances, users
+        self.question, self.instances, self.users = question, instances, users
         shape = (len(instances), len(users))
         self.ttft, self.tpot, self.ttft_spread, self.tpot_spread = (
             np.concatenate([getattr(one, name) for one in served]).reshape(shape)
@@ -476,7 +476,7 @@ class _Drawn:
     def _work(self) -> list[Work]:
         """Return the work of a step of each instance, by the requests under way."""
         works = list[Work]()
-        for gpu, of_gpu in groupby(self.found, key=lambda one: one.setting.gpu):
+        for gpu, of_gpu in groupby(self.instances, key=lambda one: one.setting.gpu):
             instances = list(of_gpu)
             every = work(_rows(instances, self.users), gpu)
             for start in range(0, len(instances) * len(self.users), len(self.users)):
@@ -485,7 +485,7 @@ class _Drawn:
 
     def _power(self, place: int, step: Work, tokens: FloatArray) -> FloatArray:
         """Return drawn powers (W) of a GPU of an instance that ends so many tokens a second, shape (draws, ...)."""
-        gpu = self.found[place].setting.gpu
+        gpu = self.instances[place].setting.gpu
         spread = np.exp(power_spread(gpu) * self.normal_power[:, 0])
         power = power_w(step, tokens, gpu)
         drawn = power * spread.reshape(-1, *[1] * (power.ndim - 1))
@@ -499,9 +499,9 @@ class _Drawn:
             np.exp(np.log(middle)[..., None] + spread[..., None] * z)[places].reshape(-1, 3)
             for middle, spread in ((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread))
         )
-        rate, power, joules = np.empty((3, len(self.found), len(self.users), 3))
+        rate, power, joules = np.empty((3, len(self.instances), len(self.users), 3))
         asked = self.question
-        for place, one in enumerate(self.found):
+        for place, one in enumerate(self.instances):
             rates = self._rates(place)
             rate[place] = np.quantile(rates, self.sides, axis=0).T
             tokens = rates * asked.output_len
@@ -568,7 +568,7 @@ class _Drawn:
             under_way = np.where(carried, at_rate[0], self.users[-1])
             step = self.work[place].at(self.users, under_way)
             drawn = self._power(place, step, served * asked.output_len)
-            spent = drawn * self.found[place].setting.gpus / (served * asked.output_len)
+            spent = drawn * self.instances[place].setting.gpus / (served * asked.output_len)
             power[row], joules[row] = np.quantile([drawn, spent], self.sides, axis=1).T
         requests, ttft, tpot = middles[:, 0, 0], middles[:, 1], middles[:, 2]
         tokens = ended * asked.output_len
@@ -602,7 +602,7 @@ class _Drawn:
 
         ``energy`` is the power of a GPU and the joules of a token.
         """
-        instances = [self.found[place] for place, _ in ways]
+        instances = [self.instances[place] for place, _ in ways]
         replicas = np.array([count for _, count in ways])
         settings = [one.setting for one in instances]
         count = np.array([one.gpus for one in settings])

@@ -230,12 +230,12 @@ class _Tree:
         parents = [place.get(number, -1) for number in nodes["parent"].tolist()]
         self.parent = [-1 if above == row else above for row, above in enumerate(parents)]
         self._names, self._calling = nodes["name"].tolist(), set(self.parent)
-        is_known = ((described["op"] != "") | (nodes["collective"] != "")).to_numpy(dtype=bool)
+        has_work = ((described["op"] != "") | (nodes["collective"] != "")).to_numpy(dtype=bool)
         idle = [
             row not in self._calling and _plain(name) in _NO_KERNEL
             for row, name in enumerate(self._names)
         ]
-        is_known = is_known & ~np.array(idle, dtype=bool)
+        has_work = has_work & ~np.array(idle, dtype=bool)
         owner = np.full(
             len(self.parent), -2, dtype=np.int64
         )  # the outermost known one that encloses a row or is it
@@ -248,7 +248,7 @@ class _Tree:
                 above = self.parent[above]
             of = owner[above] if above >= 0 else -1
             for one in reversed(way):
-                of = of if of >= 0 else one if is_known[one] else -1
+                of = of if of >= 0 else one if has_work[one] else -1
                 owner[one] = of
         self.owner = owner
 

@@ -40,7 +40,7 @@ Times = Callable[[pd.DataFrame], pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class Found:
+class KernelAnswers:
     """What sources say of rows, shape (n_rows,) each: µs, spread of their logarithm, and which kind of source says so.
 
     µs are NaN where no source does; ``source`` is ``run``, ``measured`` or "".
@@ -51,7 +51,7 @@ class Found:
     source: ObjectArray
 
 
-def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> Found:
+def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> KernelAnswers:
     """Return the times of rows by the first source that knows each, with the launch that was measured with them."""
     us, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     source = np.full(len(rows), "", dtype=object)
@@ -70,7 +70,7 @@ def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> Found:
                 2 * NINETY_PERCENT
             )
             spread[left] = np.where(answered, width, np.nan)
-    return Found(us, spread, source)
+    return KernelAnswers(us, spread, source)
 
 
 REPEATED: Final = constant("repeated").value
@@ -289,38 +289,38 @@ class Sources:
 
     runs: Sequence[Times] = ()
     view: View = "times"
-    known: dict[tuple[Any, ...], tuple[float, float, str]] = field(default_factory=dict)
+    cached: dict[tuple[Any, ...], tuple[float, float, str]] = field(default_factory=dict)
 
-    def ask(self, op: str, shape: tuple[int, ...], **columns: Any) -> Found:
+    def ask(self, op: str, shape: tuple[int, ...], **columns: Any) -> KernelAnswers:
         """Return what the sources say of kernels of an operator, in arrays of a shape that the columns broadcast to."""
         cells = [
             np.broadcast_to(np.asarray(value), shape).ravel().tolist() for value in columns.values()
         ]
         keys = [(op, *columns, *row) for row in zip(*cells, strict=True)]
-        if new := [key for key in dict.fromkeys(keys) if key not in self.known]:
+        if new := [key for key in dict.fromkeys(keys) if key not in self.cached]:
             rows = pd.DataFrame(
                 [key[1 + len(columns) :] for key in new], columns=list(columns)
             ).assign(op=op)
             answer = by_runs(self.runs, rows)
-            self.known.update(
+            self.cached.update(
                 zip(new, zip(answer.us, answer.spread, answer.source, strict=True), strict=True)
             )
         if keys:
-            us, spread, source = zip(*(self.known[key] for key in keys), strict=True)
+            us, spread, source = zip(*(self.cached[key] for key in keys), strict=True)
         else:
             us, spread, source = ((), (), ())
-        return Found(
+        return KernelAnswers(
             np.array(us, dtype=float).reshape(shape),
             np.nan_to_num(np.array(spread, dtype=float)).reshape(shape),
             np.array(source, dtype=object).reshape(shape),
         )
 
-    def pick(self, times: Found, by_law: FloatArray, over: float = 1.0) -> FloatArray:
+    def pick(self, times: KernelAnswers, by_law: FloatArray, over: float = 1.0) -> FloatArray:
         """Return what the view asks for; what is found is divided by what kernels take ``over`` their law."""
-        is_known, us = np.isfinite(times.us), times.us / over
+        is_timed, us = np.isfinite(times.us), times.us / over
         if self.view == "times":
-            return np.where(is_known, us, by_law)
-        return np.where(is_known, us * (times.spread if self.view == "spread" else 1.0), 0.0)
+            return np.where(is_timed, us, by_law)
+        return np.where(is_timed, us * (times.spread if self.view == "spread" else 1.0), 0.0)
 
     def __call__(self, gpu: GPU, dtype: str, weights: str = "") -> ProductLaw | LearnedProducts:
         """Return the times of products of a GPU and precision; of ``weights`` in another format by law."""
@@ -409,7 +409,7 @@ class Sources:
         cached: FloatArray,
         tp: int,
         dtype: str,
-    ) -> Found:
+    ) -> KernelAnswers:
         """Return what sources say of a new token of each sequence that attends to so many cached, in all layers."""
         heads = self._heads(model, tp, decoding=True)
         if heads is None:
@@ -432,7 +432,7 @@ class Sources:
         tokens: FloatArray,
         cut: tuple[int, int],
         formats: tuple[str, str],
-    ) -> Found:
+    ) -> KernelAnswers:
         """Return what sources say of the experts of a layer, cut (tp, ep), that so many tokens of a GPU go to.
 
         ``formats`` are those of the products and of the weights.
@@ -489,5 +489,5 @@ class Sources:
         return self.pick(times, by_law, over)
 
 
-def _nothing(shape: tuple[int, ...]) -> Found:
-    return Found(np.full(shape, np.nan), np.zeros(shape), np.full(shape, "", dtype=object))
+def _nothing(shape: tuple[int, ...]) -> KernelAnswers:
+    return KernelAnswers(np.full(shape, np.nan), np.zeros(shape), np.full(shape, "", dtype=object))

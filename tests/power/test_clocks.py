@@ -75,7 +75,7 @@ def test_a_read_of_no_time_is_not_believed_alone() -> None:
 
 def test_one_pair_gives_a_constant_offset() -> None:
     clocks = fit_clocks(pairs(1))
-    assert (clocks.slope, clocks.drift_known, clocks.outliers) == (1.0, False, ())
+    assert (clocks.slope, clocks.drift_fitted, clocks.outliers) == (1.0, False, ())
     assert np.isnan(clocks.drift_ppm)
     assert clocks.offset_ns == pytest.approx(3_000_000, abs=clocks.bound_ns + 1)
     assert (

@@ -148,7 +148,7 @@ def test_an_instantaneous_logger_sees_no_pauses() -> None:
 def test_windows_that_hold_hardly_an_execution_are_told() -> None:
     times = np.array([155, 230, 330])
     found = find_pauses(times, np.arange(3), EXECUTIONS, 50)
-    assert found.told.tolist() == [False, True, True]
+    assert found.usable.tolist() == [False, True, True]
     assert not found.correctable
 
 

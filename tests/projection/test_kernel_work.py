@@ -42,7 +42,7 @@ def test_work_is_that_of_the_table_and_unknown_where_nobody_knows_it() -> None:
         copy("HtoD", 100),
     )
     rows = of_activities(table, AMD)
-    assert rows.known.tolist() == [True, False, True, True, True]
+    assert rows.has_work.tolist() == [True, False, True, True, True]
     assert rows.unknown.tolist() == [None, NO_WORK, None, None, None]
     np.testing.assert_array_equal(
         rows.work.flops, [2 * 64 * 32 * 16, np.nan, 32, 2 * 64 * 32 * 16, 0]

@@ -21,7 +21,7 @@ FIVE = [curve(f"b{i}", [8, 16, 32, 64]) for i in range(5)]
 
 def test_a_case_is_cut_like_the_curve() -> None:
     (case,) = all_cases(SMALL, [curve("b", [4, 8, 16, 32])])
-    assert (case.known.sizes.tolist(), case.sizes.tolist(), case.observed.tolist()) == (
+    assert (case.fitted.sizes.tolist(), case.sizes.tolist(), case.observed.tolist()) == (
         [8, 16],
         [32],
         [32],
@@ -34,7 +34,7 @@ def test_curves_of_other_sizes_are_cut_to_as_many_or_fewer() -> None:
         three,
         [curve("a", [1, 2, 4, 8]), curve("b", [1, 2, 4]), curve("c", [1, 2]), curve("d", [10, 20])],
     )
-    assert [(case.known.sizes.tolist(), case.sizes.tolist()) for case in found] == [
+    assert [(case.fitted.sizes.tolist(), case.sizes.tolist()) for case in found] == [
         ([1, 2, 4], [8]),
         ([1, 2], [4]),
     ]

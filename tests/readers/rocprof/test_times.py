@@ -47,7 +47,7 @@ def test_stamps_with_an_exponent_are_spoiled_and_stay_as_they_are(tmp_path: Path
 
 def test_stamps_that_are_no_numbers_are_not_known(tmp_path: Path) -> None:
     found = times(tmp_path, "x,5", ",5", "1,nan", "1,inf", "1,3")
-    assert found.known.tolist() == [False, False, False, False, True]
+    assert found.readable.tolist() == [False, False, False, False, True]
     assert found.duration_ns.tolist() == [0, 0, 0, 0, 2]
 
 
@@ -58,7 +58,7 @@ def test_stamps_beyond_64_bits_do_not_wrap_around(tmp_path: Path) -> None:
         "18446744073709551615,5",
         "-9000000000000000000,9000000000000000000",
     )
-    assert found.known.all()
+    assert found.readable.all()
     assert found.duration_ns.tolist()[0] > 10**18
     assert found.duration_ns.tolist()[1] < -(10**18)
     assert found.duration_ns.tolist()[2] > 10**18

@@ -84,7 +84,7 @@ def test_times_that_cannot_be_used_are_reported(tmp_path: Path) -> None:
     text = f"{HEADER}\nf,1,2,3\ng,,2,3\nh,8.1097E+14,8.1097E+14,3\nk,1,18446744073709551615,3\nl,1,nan,3\nm,1,1e400,3\n"
     found = table(tmp_path, text)
     times = found.times()
-    assert times.known.tolist() == [True, False, True, True, False, True]
+    assert times.readable.tolist() == [True, False, True, True, False, True]
     assert times.start[2] == times.end[2] == 810970000000000
     assert times.end[3] == LAST
     assert codes(found) == {
