@@ -51,7 +51,7 @@ FILES: Final = {
 }
 """What the folder of an answer holds, by what was asked: JSON, page, and what stands beside them."""
 METADATA: Final = b"flopcast"
-"""Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and what was found."""
+"""Key of a Parquet file's metadata under which stands, as JSON, where the table comes from and the findings."""
 SCHEMA: Final = 1
 """Version of all that flopcast writes to be read by programs; readers refuse another. One until the first release."""
 MADE_BY: Final = {"made_by": "flopcast"}
@@ -540,7 +540,7 @@ def _workbook(path: Path, schema: pa.Schema, out: Path) -> Generator[Any]:
         book.save(packed)
     except BaseException:
         with suppress(OSError):  # a full disk fails this too, and the first error says it
-            sheet.close()  # it writes to a file of its own meanwhile
+            sheet.close()  # it writes to a separate file meanwhile
         raise
     path.write_bytes(packed.getbuffer())
 

@@ -73,8 +73,8 @@ class Remark:
 
     Examples
     --------
-    >>> found = remark("missing-value", "m is missing", feature="m")
-    >>> found, found.code, found.values
+    >>> missing = remark("missing-value", "m is missing", feature="m")
+    >>> missing, missing.code, missing.values
     ([missing-value] m is missing, 'missing-value', {'feature': 'm'})
     >>> Remark("missing-value", (("feature", "m"),))
     [missing-value] feature = m
@@ -174,9 +174,9 @@ class Reasons:
     ``parts`` are the positions of rows, each once, and what is said of all of them (`Remark`), or
     of each (`Alike`).
 
-    >>> found = Reasons(3)
-    >>> found.add([0, 2], remark("missing-value", "m is missing", feature="m"))
-    >>> [len(said) for said in found.of_rows()], found.any().tolist()
+    >>> reasons = Reasons(3)
+    >>> reasons.add([0, 2], remark("missing-value", "m is missing", feature="m"))
+    >>> [len(said) for said in reasons.of_rows()], reasons.any().tolist()
     ([1, 0, 1], [True, False, True])
     """
 

@@ -107,7 +107,7 @@ def compare(
 
     The contenders run in turns, ``repeats`` times, so that a slow drift of the machine hits all
     alike. A turn is the mean of as many calls as fill it, at least one, as in `timeit`; the
-    shortest turn counts. Memory is traced in a run of its own, because tracing takes time.
+    shortest turn counts. Memory is traced in a separate run, because tracing takes time.
 
     Parameters
     ----------

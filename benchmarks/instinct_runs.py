@@ -133,7 +133,7 @@ def _runs(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plain(model: str) -> str:
-    """Return a model's name without how its weights are cut: the format has a column of its own."""
+    """Return a model's name without how its weights are cut: the format has a separate column."""
     name = model.rpartition("/")[2]
     for word in ("-MoE-MXFP4-Attn-PTPC-FP8", "-MXFP4-MoEFP4", "-MXFP4-Preview", "-MXFP4"):
         name = name.removesuffix(word)

@@ -69,7 +69,7 @@ def ablation(scenario: Scenario | None = None, *, repetitions: int = 5) -> pd.Da
         readings fell into executions; the rest is of these), ``golden_runs``, ``readings`` (means),
         ``polynomial_percent`` and ``spline_percent`` (RMS error of the profile against what a
         perfect logger would show in steady state), ``own_percent`` (RMS error of the deconvolved
-        profile against the kernel's own curve, NaN where it is not made) and ``energy_percent``,
+        profile against the kernel's curve, NaN where it is not made) and ``energy_percent``,
         all relative to the true mean.
 
     Raises

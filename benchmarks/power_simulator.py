@@ -108,7 +108,7 @@ class Truth:
     scenario: Scenario
 
     def power_w(self, phase: np.ndarray, component: str = TOTAL) -> np.ndarray:
-        """Return the kernel's own power at positions in its time."""
+        """Return the kernel's power at positions in its time."""
         return sum(
             (
                 self.scenario.idle_w[name] + self.scenario.shapes[name](phase)

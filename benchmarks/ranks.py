@@ -30,7 +30,7 @@ _GPU = {
     "numSms": 304,
     "warpSize": 64,
 }
-#: Ingests a folder, each call a row, or merges them, in a process of its own; prints seconds of CPU and its peak beyond
+#: Ingests a folder, each call a row, or merges them, in a separate process; prints seconds of CPU and its peak beyond
 #: the imports.
 _INGEST = """
 import re, sys, time

@@ -757,7 +757,7 @@ def moves(errors: FloatArray, groups: np.ndarray) -> FloatArray:
 
 
 def unknown_vendor(runs: pd.DataFrame, longer: Mapping[str, float], time: str) -> float:
-    """Return the spread for a vendor whose kernels are not known either: what AMD's runs have without AMD's."""
+    """Return the spread for a vendor whose kernels are unknown either: what AMD's runs have without AMD's."""
     points = process.points_of(
         runs, slower={key: one for key, one in longer.items() if key.split("|")[1] not in AMD}
     )

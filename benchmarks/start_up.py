@@ -22,7 +22,7 @@ CALLS = {
 
 
 def start_up(runs: int) -> list[Row]:
-    """Return the least user and system time of each call in a process of its own, over some runs in turns.
+    """Return the least user and system time of each call in a separate process, over some runs in turns.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ _NUMBERS = re.compile(
     rb'("(?:ts|correlation|External id|Ev Idx|Python id|Python parent id|Sequence number|id)": ?)(\d+)'
 )
 _PAUSE_US = 2_000_000
-#: Reads a file in a process of its own and prints by how many bytes that raised its peak. (`ru_maxrss` would begin at
+#: Reads a file in a separate process and prints by how many bytes that raised its peak. (`ru_maxrss` would begin at
 #: the peak of the process that started it.)
 _PEAK = """
 import re, sys

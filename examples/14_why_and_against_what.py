@@ -31,5 +31,5 @@ compared.table.round(1)
 
 # %%
 # ``compared.document()`` has the paired test, which counts groups: runs whose errors differ by less than the groups
-# leave open are not told apart. In a terminal these are ``flopcast explain RUN new.csv --row 3`` and ``flopcast
+# leave open are not distinguished. In a terminal these are ``flopcast explain RUN new.csv --row 3`` and ``flopcast
 # compare RUN1 RUN2``; two profilers' traces are compared by the same command, call by call.

@@ -25,7 +25,7 @@ Function = Callable[[pd.DataFrame], Any]
 
 @dataclass(frozen=True)
 class Additions:
-    """Features and laws of the user's own."""
+    """Features and laws of the user."""
 
     columns: tuple[str, ...] = ()  # columns of the table
     functions: Mapping[str, Function] = field(default_factory=dict, hash=False)

@@ -541,7 +541,7 @@ OF_KERNEL_NAME: Final = (
     *(f"log2.macro_tile_{side}.host" for side in "01k"),
     "matrix_instructions.host",
 )
-"""Those read off the name of the host's kernel: of a row that does not name it they are not known."""
+"""Those read off the name of the host's kernel: of a row that does not name it they are unknown."""
 
 
 def _words(column: str) -> Callable[[Context], np.ndarray]:
@@ -622,9 +622,9 @@ BY_NAME: dict[str, Feature] = {feature.name: feature for feature in CATALOGUE}
 def explained_by(name: str) -> tuple[str, str, str]:
     """Return category, unit and meaning of a column of the matrix.
 
-    >>> told_of("memory.target_us")
+    >>> explained_by("memory.target_us")
     ('time', 'us', 'bytes / memory bandwidth of the target')
-    >>> told_of("op=gemm"), told_of("counter.SQ_WAVES")
+    >>> explained_by("op=gemm"), explained_by("counter.SQ_WAVES")
     (('word', '0/1', 'operator'), ('counter', '1', 'hardware counter'))
     """
     if (feature := BY_NAME.get(name)) is not None:
@@ -644,7 +644,7 @@ def explained_by(name: str) -> tuple[str, str, str]:
 
 
 def extra_metric(metric: str) -> Feature:
-    """Return the host's own value of a metric other than time, as an additive feature ``host_<metric>``."""
+    """Return the host's value of a metric other than time, as an additive feature ``host_<metric>``."""
     unit = metric.rsplit("_", 1)[-1]
     return Feature(
         f"host_{metric}",

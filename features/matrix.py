@@ -139,7 +139,7 @@ def build_dataset(
     (`table.problems.pair_each`). Rows are ordered by their content (`table.problems.by_content`).
     By default a ``group`` is the column of that name where every row
     has it, else that of each operator. Features that match a shell pattern of ``without`` are left
-    out (`recipe.learn_matrix`); ``additions`` are the user's own features and laws. Raises
+    out (`recipe.learn_matrix`); ``additions`` are the user's features and laws. Raises
     DataError: a device has no rows, or none with the metric; no problem is common; or a column is
     missing.
     """

@@ -63,7 +63,7 @@ class FeatureRecipe:
     host: GPU | None  # None for models of one device
     target: GPU  # the device to predict
     metric: str = "duration_us"  # what is predicted
-    # functions and laws of the user's own: code, which a saved recipe does not have
+    # functions and laws of the user: code, which a saved recipe does not have
     additions: Additions = field(default_factory=Additions, hash=False)
 
     @property
@@ -129,7 +129,7 @@ class FeatureRecipe:
         Unlike means: a category has a level that training had not (``unseen-level``), a feature
         that was constant has another value (``was-constant``), or two features that were
         proportional no longer are (``was-proportional``). Three are named, ``further-reasons``
-        counts the others. What a row does not state is not known, and nothing is held against it:
+        counts the others. What a row does not state is unknown, and nothing is held against it:
         scales alone are stated by their absence. (Ranges of the columns are the models' matter.)
         """
         context, words = self.context(rows), dict[str, np.ndarray]()
@@ -191,7 +191,7 @@ class FeatureRecipe:
         return reasons
 
     def unknown(self, rows: pd.DataFrame | Context) -> dict[str, BoolArray]:
-        """Return the rows, (n,), whose value in a column is not known: they do not name the kernel of the host."""
+        """Return the rows, (n,), whose value in a column is unknown: they do not name the kernel of the host."""
         names = [name for name in self.columns if name in OF_KERNEL_NAME]
         if not names:
             return {}

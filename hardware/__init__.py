@@ -1,4 +1,4 @@
-"""GPUs: figures with their unit and source, how to find one, and the user's own.
+"""GPUs: figures with their unit and source, how to find one, and the user's.
 
 A name, an alias, a gfx id or a TOML file enters `lookup.find`; a `GPU` leaves, whose figures are
 numbers or not published. Start with `spec` (the figures, and `GPU`), then `lookup`; the figures

@@ -25,7 +25,7 @@ class Constant:
     what: str
     device: str
     source: str
-    spread: float = float("nan")  # standard deviation of its logarithm; NaN where it is not known
+    spread: float = float("nan")  # standard deviation of its logarithm; NaN where it is unknown
     by: Mapping[str, float] = field(
         default_factory=dict
     )  # where it was measured of its own: by gfx id, vendor, ...

@@ -1,4 +1,4 @@
-"""Find a GPU: by name or alias, by gfx id and CU count, or in the user's own TOML file; and what others measured on it.
+"""Find a GPU: by name or alias, by gfx id and CU count, or in the user's TOML file; and what others measured on it.
 
 `measured` gives the part of the published peaks that real kernels reach.
 """
@@ -103,7 +103,7 @@ def find_gfx(gfx: str, cus: int | None = None) -> GPU:
 
 
 def read_gpu(path: Path) -> GPU:
-    """Read a GPU of the user's own from a TOML file.
+    """Read a GPU of the user from a TOML file.
 
     The keys are those of hardware/gpus.toml, without its ``[gpu.NAME]`` heading; ``based_on`` names
     a known GPU whose figures hold for every key not given, those of `in_proportion` in proportion
@@ -152,7 +152,7 @@ def read_gpu(path: Path) -> GPU:
 
 
 def renamed_if_changed(gpu: GPU) -> GPU:
-    """Return a GPU, named as one's own where a known one of its name has other figures.
+    """Return a GPU, named as the user's where a known one of its name has other figures.
 
     One that has what is published, and figures beside it that are not, keeps the name.
 

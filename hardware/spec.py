@@ -237,7 +237,7 @@ class GPU:
         Name of the GPU that a look-up by gfx id and CU count gives instead of this one; empty for
         most.
     based_on : str
-        Of the user's own: name of the GPU that stands for it where something was measured; empty
+        Of the user's: name of the GPU that stands for it where something was measured; empty
         for others.
     aliases : tuple of str
         Names under which traces and users know it too.
@@ -258,7 +258,7 @@ class GPU:
     llc_slices, memory_controllers : int or None
         Parts of the last-level cache, and controllers (of AMD channels) of the memory.
     noc_bw_gbs : float or None
-        Bandwidth of the network on chip, GB/s; of one's own GPUs.
+        Bandwidth of the network on chip, GB/s; of the user's GPUs.
     link_uni_gbs, link_bw_gbs, link_bidir_gbs, p2p_uni_gbs : float or None
         One link one way, all links one way, all links both ways, one pair of GPUs one way. GB/s.
     tdp_w : float or None

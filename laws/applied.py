@@ -62,7 +62,7 @@ def scaling_laws(
     unit of the metric; none for a metric without laws; NaN in rows whose law needs a figure that is
     not published. The notes say for each law with such rows, which figures those are. Where host or
     target is `hardware.Comparison.MANY`, ``rows`` name their own (`rates.each_pair`). ``more``
-    laws are the user's own.
+    laws are the user's.
     """
     laws = _with_more(SCALING.get(metric, {}), more, scaling=True)
     comparison = Comparison(host, target)

@@ -79,7 +79,7 @@ _NONE = Overhead(0.0, 0.0, inside=False)
 def overheads_of(
     host: GPU, target: GPU, overheads: Mapping[str, Overhead] | None = None
 ) -> tuple[Overhead, Overhead]:
-    """Return the fixed times on both devices; where those of one are not known, those of the other stand for both.
+    """Return the fixed times on both devices; where those of one are unknown, those of the other stand for both.
 
     ``overheads`` are by vendor, `OVERHEADS` by default.
     """

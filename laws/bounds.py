@@ -30,7 +30,7 @@ LAUNCH_FLOOR_US: Final = constant(
 
 @dataclass(frozen=True)
 class Bounds:
-    """Times of the rows on one GPU, microseconds, shape (n_rows,); NaN where the work or a figure is not known."""
+    """Times of the rows on one GPU, microseconds, shape (n_rows,); NaN where the work or a figure is unknown."""
 
     compute_us: FloatArray  # the arithmetic alone
     memory_us: FloatArray  # the memory traffic alone
@@ -317,5 +317,5 @@ def _by_method(gpu: GPU, metric: str) -> dict[str, float]:
 def _rows(name: str, metric: str) -> list[Ceiling]:
     try:
         return measured(name, metric)
-    except UnknownGPUError:  # the user's own, based on none
+    except UnknownGPUError:  # the user's, based on none
         return []

@@ -187,7 +187,7 @@ ROOFLINE_ACHIEVED = RooflineAchieved()
 
 
 BLIND_SHARE: Final = (
-    0.5  # of the time of a kernel whose work is not known, what memory is taken to explain
+    0.5  # of the time of a kernel whose work is unknown, what memory is taken to explain
 )
 
 

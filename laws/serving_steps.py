@@ -158,7 +158,7 @@ class Steps:
 def steps(
     frame: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, FloatArray] | None = None
 ) -> Steps:
-    """Return the parts of every run; NaN where the model's figures, or those of the GPU, are not known.
+    """Return the parts of every run; NaN where the model's figures, or those of the GPU, are unknown.
 
     Rows are complete, of the operator ``serving``, with the figures of their models; ``own`` is a
     GPU that the catalogue does not have, or has otherwise; ``slower`` by `SLOWED` how many times

@@ -129,7 +129,7 @@ def _gpu_reader(backend: Backend) -> Read | None:
 
 
 def smi_id(backend: Backend) -> str | None:
-    """Return how the vendor's tools name the GPU; None where that is not known.
+    """Return how the vendor's tools name the GPU; None where that is unknown.
 
     NVIDIA: the UUID. AMD: the number, unless the environment hides GPUs, which renumbers those
     PyTorch sees.

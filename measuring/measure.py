@@ -128,7 +128,7 @@ def measure(
     rename : mapping of str to str, optional
         Names of columns in the table of shapes -> those named here, as for `read`.
     budget : float, optional
-        Seconds for the whole of it; rows that are not known well enough after their rounds are
+        Seconds for the whole of it; rows that are imprecise after their rounds are
         visited again with what is left of it.
     seed : int
         Of operands and order.
@@ -373,7 +373,7 @@ Once = Callable[[str, Path, Mapping[str, str]], int]
 def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -> pd.DataFrame:
     """Measure with so many of the first compute units of a GPU, one size after the other: its own scale models.
 
-    A size is a process of its own: ROCm reads the mask of compute units when it starts
+    A size is a separate process: ROCm reads the mask of compute units when it starts
     (``HSA_CU_MASK=0:0-37``: the first 38 units of GPU 0), and on NVIDIA's GPUs the process computes
     in a green context of so many SMs (`backend.SMS`). Caches and memory stay whole: such models
     shrink the units alone. A partition (CPX of MI300X: 38 units each) shrinks the rest too; it is a

@@ -47,7 +47,7 @@ TIMED: Final = (
 )
 REST_US: Final = 5000.0
 """The GPU idles for so long and a window before each run, the random delay aside: power is then at rest."""
-USUAL_RUNS: Final = 200  # that progress counts of a kernel whose time is not known yet
+USUAL_RUNS: Final = 200  # that progress counts of a kernel whose time is not yet measured
 PROBES: Final = 16  # trains that tell the power at the end of a train of one length
 LONGEST_US: Final = 50_000.0
 """Trains are searched for throttling up to this time, or up to four times the planned executions."""
@@ -631,7 +631,7 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
 
 
 def _labels(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
-    """Return what `power.lessons` asks of a kernel; of a GPU or an operator that is not known, less."""
+    """Return what `power.lessons` asks of a kernel; of a GPU or an operator that is unknown, less."""
     labels = {"kernel": protocol.kernel, "launches": protocol.repeats}
     if row["op"] == "collective":
         alike = described({name: value for name, value in row.items() if name != "message_bytes"})

@@ -520,7 +520,7 @@ class SimulatedGPU:
 
 
 def load_of(row: Row, repeats: int) -> Load:
-    """Return the load of so many launches of a kernel back to back. Raises DataError: its work is not known."""
+    """Return the load of so many launches of a kernel back to back. Raises DataError: its work is unknown."""
     gpu = find(MODEL)
     work = work_of(pd.DataFrame([row]))
     flops, bytes_moved = float(work.flops[0]), float(work.bytes[0])

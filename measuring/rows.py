@@ -6,7 +6,7 @@ of each operator, variant and number format; ``fingrav`` the kernels whose power
 (Singhania, Aga and Ibrahim, ISPASS 2025): products by a matrix and by a vector of three sizes, two
 collectives bound by latency and by bandwidth. The sizes for a CPU are those of small models, so
 spread that every operator is bound by launches, by memory and by computing on two cores.
-`read_shapes` reads a list of the user's own, `UserFunction` calls a function of the user's own.
+`read_shapes` reads a list of the user, `UserFunction` calls a function of the user.
 """
 
 from __future__ import annotations

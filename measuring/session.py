@@ -338,7 +338,7 @@ class Session:
         return DONE
 
     def _further(self, turn: int) -> Iterator[Step]:
-        """Yield the visits of a round beyond those planned: of the rows that are not known well enough.
+        """Yield the visits of a round beyond those planned: of rows that are still imprecise.
 
         Whether a row is one of them depends on its own visits alone, so a resumed measurement finds
         the same.

@@ -208,7 +208,7 @@ class Rule:
     with fresh operands and in another order. Samples close in time are alike, and memory once
     allocated stays where it is: several short visits know a median better than a long one. No visit
     ends by its interval or at its time limit with fewer than its part of `least` samples, none goes
-    on beyond its part of `most`. While a budget lasts, rows not known to `precision` get more
+    on beyond its part of `most`. While a budget lasts, rows less precise than `precision` get more
     visits (`session.MOST_VISITS`), each with the same part of both.
     """
 

@@ -350,7 +350,7 @@ class CrossFitted(PositiveRegressor):
 
 SHAPE_TIME = "shape_us"  # the column added: the time the shape model predicts, in the unit of y
 LEAST_SHARE, HOST_CAMPAIGN = 0.01, "host_campaign="
-"""Campaigns with fewer of the paired rows than that share have no column; how the columns of the host's own begin."""
+"""Campaigns with fewer of the paired rows than that share have no column; how the columns of the host's begin."""
 
 
 class Transfer(PositiveRegressor):

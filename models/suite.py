@@ -179,7 +179,7 @@ def default_of(scheme: str, names: Collection[str]) -> str | None:
 def contenders(scheme: str, candidates: Sequence[Candidate]) -> list[str] | None:
     """Return which of the default suite may be chosen for a question; None for all.
 
-    For new groups the default, what learns from a prior and the user's own; all others are shown beside them. With
+    For new groups the default, what learns from a prior and the user's; all others are shown beside them. With
     a default that does not run all may be chosen.
     """
     names = [candidate.name for candidate in candidates]

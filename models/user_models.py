@@ -20,15 +20,15 @@ EVERY = "all"  # stands for all models of the suite, where others are named besi
 def names_and_candidates(
     given: str | Iterable[Model] | None,
 ) -> tuple[list[str] | None, list[Candidate]]:
-    """Return the names of models of the suite, None for all of them, and the user's own models.
+    """Return the names of models of the suite, None for all of them, and the user's models.
 
     An estimator is called after its class, numbered where two have one; a pair of name and
     estimator by that name. Raises ParameterError (``models``): an estimator is no regressor, or a
     class in place of an instance.
 
     >>> from sklearn.linear_model import Ridge
-    >>> names, own = told_apart(["OLS", Ridge(), ("stiff", Ridge(alpha=9))])
-    >>> names, [candidate.name for candidate in own]
+    >>> names, added = names_and_candidates(["OLS", Ridge(), ("stiff", Ridge(alpha=9))])
+    >>> names, [candidate.name for candidate in added]
     (['OLS'], ['Ridge', 'stiff'])
     """
     if given is None or isinstance(given, str):
@@ -70,7 +70,7 @@ def _candidate(given: object, taken: Sequence[str]) -> Candidate:
 
 
 def check_names(candidates: Sequence[Candidate], others: Iterable[str]) -> None:
-    """Refuse a model of the user's own that is called as another one: ParameterError."""
+    """Refuse a model of the user that is called as another one: ParameterError."""
     taken = set(others)
     for candidate in candidates:
         if candidate.name in taken:

@@ -51,7 +51,7 @@ class Measured:
 
     `build` makes the call of a row; a DataError where its variant or number format cannot be
     measured, or dimensions contradict each other. `family` is the name by which its kernels are
-    chosen; "" for the operator's own. `formats` are those the call has where a list of rows does
+    chosen; "" for the operator's. `formats` are those the call has where a list of rows does
     not state them, given ``dtype_a``.
     """
 
@@ -119,7 +119,7 @@ def of_variant(row: Row, possible: Mapping[str, Any]) -> Any:
 
 Unit = Literal["matrix", "vector"]
 Formula = Callable[[pd.DataFrame], np.ndarray]
-RUN = "run"  # column that numbers the repeats of a problem where each is to be a row of its own
+RUN = "run"  # column that numbers the repeats of a problem where each is to be a separate row
 CACHE, COLD = "cache", "cold"
 """Column that says whether the cache held other data before each call (`COLD`); a call from memory
 is another problem than one from the cache. Whatever else stands there, and nothing, means a warm
@@ -243,7 +243,7 @@ class Op:
     # (``aten/src/ATen/native/native_functions.yaml`` of PyTorch 2.9, and what
     # ``torch.nn.functional`` calls them), those of data sets and libraries
     aliases: tuple[str, ...] = ()
-    kernels: str = ""  # class of its kernels (`traces.classes`), "" for the operator's own name
+    kernels: str = ""  # class of its kernels (`traces.classes`), "" for the operator's name
     # whether its kernels go over each row several times, or keep sums of it: they reach less of the
     # bandwidth
     row_wise: bool = False

@@ -73,7 +73,7 @@ def canonical_dtype(spelling: str) -> str:
 
 
 def canonical_dtypes(spellings: pd.Series) -> pd.Series:
-    """Return the canonical name of every spelling; "" where there is none or it is not known."""
+    """Return the canonical name of every spelling; "" where there is none or it is unknown."""
     return _each(spellings, _lookup)
 
 

@@ -67,14 +67,14 @@ class Clocks:
 
     @property
     def drift_ppm(self) -> float:
-        """How much the GPU's clock gains on the CPU's, millionths; NaN where it is not known."""
+        """How much the GPU's clock gains on the CPU's, millionths; NaN where it is unknown."""
         if self.drift_fitted:
             return 1e6 * (1 / self.slope - 1)
         return np.nan
 
     @property
     def drift_error_ppm(self) -> float:
-        """Standard error of the drift, millionths; the usual drift where it is not known."""
+        """Standard error of the drift, millionths; the usual drift where it is unknown."""
         return 1e6 * self.slope_error
 
     def error_ns(self, gpu_ns: np.ndarray) -> np.ndarray:

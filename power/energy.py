@@ -109,8 +109,8 @@ class Pauses:
         """Return the power while executions ran, and the standard error that the idle power gives its mean.
 
         `power_w` is that at every time stamp, `read_w` (n,) that of the readings, which is returned
-        as it is where the idle power is not known. What is returned for readings that are not
-        `told` is of no use.
+        as it is where the idle power is unknown. What is returned for readings that are not
+        `usable` is of no use.
         """
         if self.share <= _NO_PAUSE or not self.correctable:
             return read_w, 0.0

@@ -36,7 +36,7 @@ MOST_TOGETHER: Final = (
 
 @dataclass(frozen=True)
 class Lessons:
-    """Tables of what several kernels teach; NaN and "" where it is not known."""
+    """Tables of what several kernels teach; NaN and "" where it is unknown."""
 
     # ``kernel``, ``bound`` (its class; of a collective of several sizes whether latency or
     # bandwidth), ``class``, ``flops_per_byte``, ``balance`` (of the GPU), ``growth`` (of the time
@@ -107,7 +107,7 @@ def _overlaps(rows: pd.DataFrame, cap_w: float | None, idle_w: float) -> pd.Data
 
 
 def _alone(one: KernelPower) -> bool:
-    """Return whether the power is the kernel's own, undisturbed by others."""
+    """Return whether the power is the kernel's, undisturbed by others."""
     return one.isolation != "interleaved" and not one.facts.isolated
 
 

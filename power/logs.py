@@ -171,7 +171,7 @@ Row = dict[str, Any]
 def read_power_log(path: Path | str, rename: Mapping[str, str] | None = None) -> pd.DataFrame:
     """Return the readings of a power log.
 
-    It is in one of the module's formats, told apart by its content; gzip and bzip2 are read as they
+    It is in one of the module's formats, distinguished by its content; gzip and bzip2 are read as they
     are. `rename` says what columns of a CSV are called here: the file's name -> ours. Where neither
     header nor cells state a unit, it is the usual one (W, MHz, °C, %). One row per
     reading, in the order of the file: `time_ns` (int64; Int64 and missing where the log has no time),

@@ -7,7 +7,7 @@ nothing but the run. Taking the first for the second is the error that the metho
 reach 80 %.
 
 Both are parts of a run, whose power over all its executions is kept as well (`ComponentPower.run`);
-`without_steps` says what each step of the method is worth on a measurement of one's own.
+`without_steps` says what each step of the method is worth on a measurement of the user.
 
 `stitch` finds the readings of all components at once, those of golden runs, with what else their
 windows see: other kernels, pauses, the fill of the window before a run. `detect_throttling` looks
@@ -385,7 +385,7 @@ class PowerProfiles:
     clocks: Clocks
     level: float
     left_out: tuple[Remark, ...] = ()  # kernels of the executions that have no profile, and why
-    # of the board, by which pairs of kernels are judged (`power.lessons.learn`); None: not known
+    # of the board, by which pairs of kernels are judged (`power.lessons.learn`); None: unknown
     cap_w: float | None = None
     idle_w: float = 0.0
 

@@ -13,7 +13,7 @@ power log      limit_w        optional: the board's limit, watts: power with the
 executions     start_ns       start of a kernel's execution on the CPU's clock
 executions     end_ns         its end, on the same clock
 executions     kernel         name of the kernel
-executions     run            optional: the run it belongs to; without it runs are told apart by the gaps
+executions     run            optional: the run it belongs to; without it runs are distinguished by the gaps
 executions     execution      optional: its number in the run, from 1; without it the order of time counts
 executions     steady_from    optional: number of the kernel's first execution of steady power, where the window's fill
                               does not tell it: of a kernel that throttles

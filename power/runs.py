@@ -154,7 +154,7 @@ def plan(
         is assumed.
     lag_us : float, optional
         Time constant with which the power that is read follows what the kernel draws, besides the
-        window. None: it is not known, the executions fill the window alone, and the plan says so.
+        window. None: it is unknown, the executions fill the window alone, and the plan says so.
         `power_record` measures it.
     settling_us : float
         From the start of a run until the board holds its power: that of the longest train that does

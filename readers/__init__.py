@@ -5,7 +5,7 @@ reason, remarks, and what each trace holds. Start with `base`: what a reader is,
 that detects which one a file belongs to. Then `reading` (which files are one trace, many files to
 one table) and `parts` (more than fits into memory).
 
-A new format is a file of its own here: subclass `base.Reader` (tables: one row for each timing) or
+A new format is a separate file here: subclass `base.Reader` (tables: one row for each timing) or
 `base.TraceReader` (profilers: one row for each activity), decorate it with `register`, and import
 the module below, which registers it. Detection is by content; every command and every message knows
 the format from then on. What formats share stands in `files` (text, CSV, compression), `sqlite`,

@@ -81,9 +81,9 @@ def without(note: Remark, *names: str) -> Remark:
 class Options:
     """What the user states about the files: units of columns, and values for columns that a file does not give.
 
-    `each` keeps every repeat as a row of its own. `timed` is false where rows need no duration:
+    `each` keeps every repeat as a separate row. `timed` is false where rows need no duration:
     workloads that nobody has run yet, and runs of serving of which one time is enough. `channels`
-    keeps every channel of a per-channel counter as a column of its own. `calls` asks traces for the
+    keeps every channel of a per-channel counter as a separate column. `calls` asks traces for the
     CPU's calls of the runtime too, `ranges` for the user's annotations. `max_bytes` limits the size
     of a file once decompressed, in place of the defaults. `keep` names what is kept though it would
     be refused (`table.physics.KEEP`). `renames` says what columns of tables are called here: the
@@ -168,7 +168,7 @@ class RawTable:
     notes: Sequence[Note] = ()  # assumptions made and rows skipped
     columns: Sequence[
         str
-    ] = ()  # the file's own column names, where the user may state units of them; else none
+    ] = ()  # the file's column names, where the user may state units of them; else none
     # the column with the duration and the unit in which it was read, where the user may state
     # another
     times: tuple[str, str] | None = None
@@ -271,7 +271,7 @@ class TraceReader(ABC):
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return which of the files recognised belong together: each tuple is read as one trace.
 
-        By default every file is a trace of its own. Formats that spread one run over several files
+        By default every file is a separate trace. Formats that spread one run over several files
         (a kernel trace, a counter collection and a list of agents in one folder) group them here.
         """
         return [(file,) for file in files]
@@ -314,7 +314,7 @@ def detect(path: Path, head: bytes) -> Reader | TraceReader | None:
 
 
 def formats() -> str:
-    """Return one phrase that says what a table of one's own needs, and names every other format."""
+    """Return one phrase that says what a table of the user needs, and names every other format."""
     others = [one.name for one in readers() if isinstance(one, TraceReader) or not one.fallback]
     needed = "columns device, op, its dimensions, and a duration with its unit such as latency_ms"
     return (

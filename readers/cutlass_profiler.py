@@ -3,7 +3,7 @@
 ``cutlass_profiler --operation=Gemm --output=FILE`` writes ``FILE.gemm.csv`` (CUTLASS 2.4 to 4.2):
 ``Problem,Provider,OperationKind,Operation,Disposition,Status,...,m,n,k,A,B,C,...,batch_count,...,Bytes,
 Flops,Flops/Byte,Runtime,GB/s,GFLOPs``. ``Runtime`` is in milliseconds, A, B and C have format and layout
-(``f16:column``). Columns are found by name. A line whose disposition is ``incorrect``, ``failed`` or
+(``f16:column``). Columns are matched by name. A line whose disposition is ``incorrect``, ``failed`` or
 ``not_supported`` is refused, and so is one whose FLOPs are not those of its shape. The device is not
 in it.
 

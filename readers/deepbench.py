@@ -8,7 +8,7 @@
      700    161      1      4     32      20      5      0      0           2         2      100  ...
 
 ``gemm_bench`` and ``conv_bench`` (2016 to 2019, CUDA and ROCm, and benchmarks derived from them).
-Times are in microseconds. Products are BLAS's, by columns. Columns are found by name; a table
+Times are in microseconds. Products are BLAS's, by columns. Columns are matched by name; a table
 without ``precision`` (ROCm's) has the format that `Options.defaults` states. The device is not in
 it. Its tables of recurrent layers are not read.
 

@@ -9,7 +9,7 @@
         --Solution name:  Cijk_Alik_Bljk_BBS_BH_...
 
 Columns vary by version and flags (frequencies, checks against the CPU, M,N,K in capitals) and are
-found by name. A log may hold many such blocks, with the log's other lines between them. Times are
+matched by name. A log may hold many such blocks, with the log's other lines between them. Times are
 microseconds; problems are BLAS's, by columns. With several solutions the fastest line is printed
 again after ``Winner:``.
 

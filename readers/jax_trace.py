@@ -13,7 +13,7 @@
 ``*.trace.json.gz`` or ``perfetto_trace.json.gz`` (JAX 0.3 to 0.7). Times are microseconds. Lines of a GPU
 that are no stream (``XLA Ops``, ``Steps``, ...) repeat the same time and are passed over. The file has no
 shapes, and no name of the device; it is cut at 1,000,000 events, which a remark says. Grids are those of
-CUDA; where kernels are AMD's, their unit is not known, and they are left missing. TPUs are not read.
+CUDA; where kernels are AMD's, their unit is unknown, and they are left missing. TPUs are not read.
 
 Source: https://github.com/openxla/xla (Apache-2.0), ``xla/tsl/profiler/convert/trace_events_to_json.cc``.
 """

@@ -25,7 +25,7 @@ older ones that do not say, and on ROCm 6.2 to 7.1. The traps that are taken car
   early 2024, by 1 us and 500 ns; see `ranges`.
 * PyTorch writes tokens that are no JSON (inf, backslashes, quotes): they cost themselves
   (`mending`), as do arguments of another type than they should have.
-* Ranks may have been put into one file: numbers of launches are then told apart by process
+* Ranks may have been put into one file: numbers of launches are then distinguished by process
   (`launches_of`).
 * Some kernel names (Composable Kernel, AITER, cuDNN) are mangled, and are kept so: cutting off
   their template arguments would merge kernels that differ.
@@ -387,7 +387,7 @@ def operator_columns(document: Document, links: Links) -> dict[str, Any]:
     """Return name, number, stack and inputs of the operator of each activity; made once for each call.
 
     The number is that of the call in an execution trace ("Record function id") where an observer
-    recorded one for every call, else the profiler's own ("External id"), which is given out to
+    recorded one for every call, else the profiler's number ("External id"), which is given out to
     threads in blocks.
     """
     operators = document.operators
@@ -507,7 +507,7 @@ def ranges_of(document: Document, links: Links) -> pd.DataFrame:
         [_on_gpu(document.gpu_annotations, document.gpu.start_ns), _launched(document, links)]
     )
     unnumbered = (parts["call"] <= 0).to_numpy()
-    parts.loc[unnumbered, "call"] = -np.arange(1, unnumbered.sum() + 1)  # each is a call of its own
+    parts.loc[unnumbered, "call"] = -np.arange(1, unnumbered.sum() + 1)  # each is a separate call
     calls = (
         parts.groupby(["name", "call"], sort=False)
         .agg({"start_ns": "min", "end_ns": "max"})
@@ -589,7 +589,7 @@ _MEMORY_TOLERANCE = 0.1
 
 @dataclass(frozen=True)
 class Named:
-    """A device's name in the catalogue, or the file's own; and what was assumed to find it, None for nothing."""
+    """A device's name in the catalogue, or the file's; and what was assumed to find it, None for nothing."""
 
     name: str
     assumption: Remark | None = None

@@ -49,7 +49,7 @@ def canonical_unit(word: str) -> str | None:
 def split_unit(column: str) -> tuple[str, str | None]:
     """Return the lower-case name of a column without its unit, and the unit ("Latency (ms)" -> "latency", "ms").
 
-    A lone unit is a name of its own: "us" -> "", "us"; but "s" and "j" are too short to be read as
+    A lone unit is a separate name: "us" -> "", "us"; but "s" and "j" are too short to be read as
     one. Watts are units of a power alone: "pad_w" is a width.
     """
     name = column.strip()

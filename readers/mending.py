@@ -86,7 +86,7 @@ _INSIDE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\|"|[\x00-\x1f]')
 
 
 def mended(event: bytes) -> bytes | None:
-    r"""Return JSON of an event that is none; None where its parts cannot be told apart.
+    r"""Return JSON of an event that is none; None where its parts cannot be distinguished.
 
     Bytes of another encoding become U+FFFD; control characters, backslashes and quotes within a
     word are escaped: a quote ends a word only where another part of the event follows it. A number

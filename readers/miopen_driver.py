@@ -11,7 +11,7 @@
 
 ``MIOpenDriver conv...`` with ``-t 1`` (MIOpen 1 to 3.5, behind any prefix) repeats its command line, in
 short or long options; then come the algorithm, the time in milliseconds, an average, and its own
-count of the work. Directions are told apart by their lines. A row whose count of FLOPs is another than
+count of the work. Directions are distinguished by their lines. A row whose count of FLOPs is another than
 that of its shape is refused; so are drivers of other operators, and transposed convolutions. The
 device is known from ``GPU Model`` (since MIOpen 3.5).
 

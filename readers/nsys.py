@@ -417,7 +417,7 @@ def _times(column: pd.Series, scale: float) -> pd.Series:
 
 
 def _bytes(columns: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | None:
-    """Return the bytes copied or filled; less than the last digit printed is not known."""
+    """Return the bytes copied or filled; less than the last digit printed is unknown."""
     if "Bytes" not in columns or units["Bytes"] not in _MEMORY:
         return None
     number = (

@@ -176,7 +176,7 @@ class _Shapes:
                 schema, node, types, data, opset_imports=self._opsets, ir_version=self._ir
             )
             self._compute(node, data)
-        except Exception:  # of any kind: the operator has no rule, or what it gets is not known
+        except Exception:  # of any kind: the operator has no rule, or what it gets is unknown
             return
 
     def _compute(self, node: Any, data: Mapping[str, Any]) -> None:

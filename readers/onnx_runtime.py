@@ -3,7 +3,7 @@
 ``SessionOptions.enable_profiling`` (ONNX Runtime 1.12 to 1.23) writes a list of events of Chrome's form,
 times in microseconds. An event of category ``Node`` has the operator, its provider and, in
 ``input_type_shape``, format and sizes of each input; the kernels that it launched, of category
-``Kernel``, follow it. A product's time is the sum of its kernels; the node's own time is that of the CPU
+``Kernel``, follow it. A product's time is the sum of its kernels; the node's time is that of the CPU
 and is not read. Nodes of other operators, and those without a kernel, are refused with their names.
 Kernels are recorded where the build has CUPTI or roctracer. The device is not in it.
 

@@ -40,7 +40,7 @@ from .labels import ENERGY_UNITS, POWER_UNITS, split_unit
 from .tidy import TidyParquetReader, is_quantity
 
 FOUND: Final = (
-    "ingest.json"  # file of a dataset that says what was found; of others it has the key ``parts``
+    "ingest.json"  # file of a dataset that lists the findings; of others it has the key ``parts``
 )
 PARTS: Final = "parts"  # folder of a dataset with the Parquet files
 AT_ONCE: Final = 2**26  # bytes in memory of the rows that are merged at once, on average

@@ -14,7 +14,7 @@
 Each line times one collective twice, out of place and then in place, and so gives two rows; times
 are microseconds. The collective's name stands in the line of its start, in a command that the log
 repeats, or in the file's name. Older releases have no `root`, and `error` in place of `#wrong`:
-columns are found by name. Launchers put a rank, a host or the time before each line, messages of
+columns are matched by name. Launchers put a rank, a host or the time before each line, messages of
 other ranks break lines in two, and the ``#`` may be missing.
 """
 

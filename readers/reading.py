@@ -129,7 +129,7 @@ class TraceFailure:
 def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = None) -> Sorted:
     """Return which reader takes which files, sources in the order of their first file.
 
-    A table with a column of `renames` is one of the user's own, whatever the others are called.
+    A table with a column of `renames` is one of the user, whatever the others are called.
     """
     reader_of = {one.name: one for one in readers()} if renames else {}
     taken: dict[int, tuple[Reader | TraceReader, list[DataFile]]] = {}
@@ -201,7 +201,7 @@ def read_trace(source: Source, options: Options) -> Annotated:
 def _without_long_names(trace: Trace) -> Trace:
     """Return the trace without activities of names that no profiler writes: each is held against hundreds of patterns.
 
-    They are a finding of their own. Raises DataError where nothing else is left.
+    They are a separate finding. Raises DataError where nothing else is left.
     """
     table = trace.dispatches
     rows, letters = np.zeros(len(table), dtype=bool), 0
@@ -256,7 +256,7 @@ _ASKING = ("device-not-recorded", "device-ambiguous", "unresolved-device")
 def look(
     sources: Sequence[Source], task: Callable[[Source], T], jobs: Jobs
 ) -> Iterator[tuple[Source, T | TraceFailure]]:
-    """Yield what a task makes of each source, in order; in processes of their own where that pays.
+    """Yield what a task makes of each source, in order; in separate processes where that pays.
 
     Its `DataError` becomes a `TraceFailure`, as does a lack of memory. `jobs` is the number of
     processes, -1 for one per core (small files are then read in this process: starting others takes

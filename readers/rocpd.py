@@ -270,7 +270,7 @@ def _kernels(tables: _Tables, file: DataFile, findings: list[Finding]) -> pd.Dat
 def _count_dropped(
     tables: _Tables, kernels: pd.DataFrame, file: DataFile, findings: list[Finding]
 ) -> None:
-    """Note the dispatches that the database's own view leaves out."""
+    """Note the dispatches that the database's view leaves out."""
     threads = tables.read("rocpd_info_thread", integers=("id",)).rename(columns={"id": "tid"})
     regions = tables.strings("region_name_id", "region")[["guid", "region_name_id", "region"]]
     threaded = joined(kernels[["guid", "tid"]], threads.assign(thread=True), ("guid", "tid"))[

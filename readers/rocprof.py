@@ -1,4 +1,4 @@
-"""rocprof v1 (ROCm up to 6): ``results.csv``, ``results.db``, and counters in files of their own.
+"""rocprof v1 (ROCm up to 6): ``results.csv``, ``results.db``, and counters in separate files.
 
 A timing run (``rocprof --stats``) writes one line per dispatch with BeginNs and EndNs, the same
 lines into table KERN of an SQLite database, sums into ``results.stats.csv`` and a Chrome trace.

@@ -12,7 +12,7 @@ others                 roofline.csv, pmc_dispatch_info.csv, pmc_kernel_top.csv, 
 =====================  =================================================================================================
 
 Grids are one number of work-items, so `grid_x` counts the workgroups of all dimensions. Files in the columns of rocprof
-v2 under other names are read too, each as a run of its own. Seen: Omniperf 2.0 (rocprof v1 and v2), rocprofiler-compute
+v2 under other names are read too, each as a separate run. Seen: Omniperf 2.0 (rocprof v1 and v2), rocprofiler-compute
 3 (ROCm 6.5 and 7.0), on MI210, MI300A, MI300X, MI350X.
 """
 
@@ -59,7 +59,7 @@ from .rocprof import (
 # Which device a rocprofiler-compute run was measured on: ``sysinfo.csv``, one line about the
 # machine.
 #
-# `gpu_model` is the tool's own name, with the stepping ("MI300X_A1") or of a whole series
+# `gpu_model` is the tool's name, with the stepping ("MI300X_A1") or of a whole series
 # ("MI200"); `gpu_arch` and `cu_per_gpu` are what the runtime reports, of the partition where the
 # card is split. They do not always agree: an early MI350 reports 128 compute units.
 
@@ -69,9 +69,9 @@ _WHOLE = frozenset(("", "SPX", "NA", "N/A"))  # compute_partition of a card that
 
 @dataclass(frozen=True)
 class System:
-    """The machine: its device, the channels of its L2 if known, and what was assumed.
+    """The machine: its device, the channels of its L2 where stated, and what was assumed.
 
-    The device is the catalogue's name; the file's own word where it has none; "" if the file does
+    The device is the catalogue's name; the file's word where it has none; "" if the file does
     not say.
     """
 
@@ -167,7 +167,7 @@ def _number(text: str) -> int | None:
 # The passes of a run, brought to the same dispatches.
 #
 # The hardware counts a handful of events at a time, so the tool runs the program again and again;
-# every run is a pass with a file of its own, and ``pmc_perf.csv`` is their join. Dispatch_ID starts
+# every run is a pass with a separate file, and ``pmc_perf.csv`` is their join. Dispatch_ID starts
 # from 0 or from 1 as it likes, so passes are joined by the order within kernel, grid and workgroup.
 
 _CELLS = 10_000_000  # a long table may need this many cells when made wide, or
@@ -198,7 +198,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Joined:
-    """The counters of all passes for the dispatches of the first, and what was found on the way."""
+    """The counters of all passes for the dispatches of the first, and the findings on the way."""
 
     counters: dict[str, FloatArray]
     findings: list[Finding]
@@ -243,7 +243,7 @@ def rows_of(base: DispatchTable, other: DispatchTable) -> IntArray:
     """Return for each dispatch of `base` the row of the same dispatch in `other`, -1 where there is none.
 
     The n-th dispatch of a kernel with a grid and workgroup is the n-th of the other file, in the
-    order of Dispatch_ID (of the lines, where it is no number). GPUs are told apart where both files
+    order of Dispatch_ID (of the lines, where it is no number). GPUs are distinguished where both files
     know the same ones.
     """
     same_gpus = set(base.integers("gpu").dropna()) == set(other.integers("gpu").dropna())
@@ -258,7 +258,7 @@ def join(base: Pass, others: Sequence[Pass], channels: int | None) -> Joined:
     """Return the counters of `base` and `others` for the dispatches of `base`.
 
     Values of a pass are preferred to those of the passes after it. `channels` are those of the
-    device's L2, if known.
+    device's L2, where stated.
     """
     findings = [*base.table.findings]
     columns, durations, words = list(base.counters), [_durations(base)], list(base.words)

@@ -3,7 +3,7 @@
 Written by default until ROCm 7.0, since then with ``--output-format csv`` or by ``rocpd convert``.
 Seen: the versions of October 2024 (agents as integers, no streams, no registers) and of 2025
 (agents as "Agent 4"; every field quoted, or only words), and the spelling of ``rocpd convert`` (a
-column Guid, other capitals). Columns are therefore found by name in any case, and may be missing.
+column Guid, other capitals). Columns are therefore matched by name in any case, and may be missing.
 Rows are in no order. Times are integer nanoseconds, grids in work-items.
 
 ``*_kernel_trace.csv`` has one row per dispatch; ``*_counter_collection.csv`` one row per dispatch

@@ -393,7 +393,7 @@ class _Reading:
         return pd.DataFrame(columns)
 
     def _counters(self, process: Process, dispatch_ids: pd.Series) -> pd.DataFrame:
-        """Return the counters of each dispatch, found by its number, a column each."""
+        """Return the counters of each dispatch, matched by its number, a column each."""
         counted = process.callback_records.counter_collection
         dispatches = [record.dispatch_data.dispatch_info.dispatch_id for record in counted]
         records = []

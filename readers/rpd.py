@@ -15,7 +15,7 @@ group; all 257 of the latter are multiples of the group, and the one of a known 
 800 x 50000 in tiles of 128 x 64) has 1792 / 256 = 7 by 782 groups, the number of its tiles.
 
 ``rpd2tracing`` exports such a database as a Chrome trace. The export has less (whole microseconds,
-no grids): it is recognised, so that nothing else takes it for a trace of its own, and not read.
+no grids): it is recognised, so that nothing else takes it for a separate trace, and not read.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ labels under their own names, and named.
 
 Requests at once follow from throughput and times (Little's law). Where they are a thousand times
 off those stated, and another unit of the times explains it, the run is refused with that unit; in
-tables of one's own ``unit`` states it. Once the model is described, a token faster than its weights
+tables of the user ``unit`` states it. Once the model is described, a token faster than its weights
 are read, or a prompt faster than its FLOPs, is refused.
 """
 
@@ -275,7 +275,7 @@ def cached_percent(record: Record) -> float:
 
 
 def _percent_of_prompts(record: Record, name: str) -> float:
-    """Return the percent that tokens from the cache are of the prompts' tokens, 0 where these are not known.
+    """Return the percent that tokens from the cache are of the prompts' tokens, 0 where these are unknown.
 
     >>> _percent_of_prompts({"total_cached_tokens": 30, "total_input_tokens": 40}, "total_cached_tokens")
     75.0
@@ -351,7 +351,7 @@ def contradiction(what: str, stated: float | None, derived: float | None) -> dic
 
 
 def token_ms(latency_ms: float | None, ttft_ms: float | None, answer: float | None) -> float | None:
-    """Return the time of each token after the first, by the time of a request; None where that is not known.
+    """Return the time of each token after the first, by the time of a request; None where that is unknown.
 
     >>> token_ms(1100.0, 100.0, 101.0)
     10.0

@@ -333,7 +333,7 @@ class TidyCsvReader(_TidyReader):
 
 @register
 class TidyParquetReader(_TidyReader):
-    """Parquet with the same columns, the project's own measurement tables included."""
+    """Parquet with the same columns, the project's measurement tables included."""
 
     name = "tidy Parquet"
 
@@ -471,7 +471,7 @@ def _duration_column(
     In this order: a column whose unit the user states; `duration_us`; a word for duration with a
     unit; an average with a unit; any other column with a unit of time whose name does not say that
     it is another (`_ANOTHER`: a total of all calls, a limit, a prediction). Several columns
-    ``duration``, each with its unit, are not told apart.
+    ``duration``, each with its unit, are not distinguished.
     """
     timed = {column: base for column, (base, unit) in named.items() if unit in TIME_UNITS}
     choices = (

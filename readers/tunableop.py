@@ -119,7 +119,7 @@ def _rows(entries: pd.Series, options: Options) -> pd.DataFrame:
     )
     rows[DEFECT], rows[DEFECT_DETAIL] = blas[DEFECT], blas[DEFECT_DETAIL]
     if options.timed:
-        # Problems that no search has timed, or for which it kept the library's own choice.
+        # Problems that no search has timed, or for which it kept the library's choice.
         reasons = (
             (fields["solution"].eq(""), "not-tuned"),
             (fields["solution"].eq("Default"), "default-kept"),

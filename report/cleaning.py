@@ -1,4 +1,4 @@
-"""What `clean` found, as a document: the spread of each kernel, what was left out, steps, coverage, counters."""
+"""The document of `clean`: the spread of each kernel, what was left out, steps, coverage, counters."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def runs_document(
 def _choice(
     names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison]
 ) -> str:
-    """Say which run to predict with: the one that errs less under every scheme in which they are told apart."""
+    """Say which run to predict with: the one that errs less under every scheme in which they are distinguished."""
     first, second = (one.get("correction") or {} for one in metrics)
     if first.get("factor") != second.get("factor"):
         return (
@@ -569,7 +569,7 @@ class Answer:
     """A figure of two that are compared: its value and words on each side, the second against the first in words.
 
     ``apart`` is whether they differ by more than chance, or than the errors of both; None where
-    that is not known.
+    that is unknown.
     """
 
     first: tuple[float, str]

@@ -206,7 +206,7 @@ class Bars(Part):
 
 @dataclass(frozen=True)
 class Sliders(Part):
-    """A slider per axis, and beneath them what was found for the values that they stand at. For pages."""
+    """A slider per axis, and beneath them the findings for the values that they stand at. For pages."""
 
     shape: ClassVar[str] = "sliders"
     axes: Sequence[tuple[str, Sequence[str]]]  # what is varied, each value in words

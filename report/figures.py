@@ -1,7 +1,7 @@
 """Figures of a training run: Plotly's for pages, readable on light and dark ones alike, and charts for terminals.
 
 Colours are of Okabe and Ito's palette (Color Universal Design, 2008), which colour-blind readers
-can tell apart, the blue a little lighter so that it stands out on dark pages too: the selected
+can distinguish, the blue a little lighter so that it stands out on dark pages too: the selected
 model is always blue, FLOPS scaling always vermilion.
 """
 
@@ -735,7 +735,7 @@ def farthest(at: ArrayLike, off: ArrayLike, names: Sequence[str]) -> list[dict[s
     """Return, as annotations, the name of the farthest off of each third of the points, so that names do not meet.
 
     ``at`` is where the points stand on the axis across, as it is drawn, ``off`` how far they are
-    off, on a logarithmic axis; what is not known is passed over.
+    off, on a logarithmic axis; what is unknown is passed over.
     """
     across, up = np.asarray(at, dtype=float), np.asarray(off, dtype=float)
     finite = np.flatnonzero(np.isfinite(across) & np.isfinite(up))

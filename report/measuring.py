@@ -1,4 +1,4 @@
-"""What `measure` found, as a document: what was measured, and what failed or is doubtful."""
+"""The document of `measure`: what was measured, and what failed or is doubtful."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables as notebooks show them: each in a frame of its own, to scroll, search and sort, 20 kB beside its rows."""
+"""Tables as notebooks show them: each in a separate frame, to scroll, search and sort, 20 kB beside its rows."""
 
 from __future__ import annotations
 

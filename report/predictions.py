@@ -198,7 +198,7 @@ def write_batches(frames: Iterable[pd.DataFrame], out: Path) -> None:
 
 
 def to_json(frame: pd.DataFrame, report: Report) -> str:
-    """Return the report and, under ``rows``, one object per row on a line of its own; null where there is no number."""
+    """Return the report and, under ``rows``, one object per row on a separate line; null where there is no number."""
     head = json.dumps(_finite({**MADE_BY, **report}), ensure_ascii=False, allow_nan=False)
     columns = [_values(frame[name]) for name in frame]
     names = [str(name) for name in frame]

@@ -1,4 +1,4 @@
-"""What `project` found, as a document: the outcome and what sets its pace, its parts, its interval, its sweeps.
+"""The document of `project`: the outcome and what sets its pace, its parts, its interval, its sweeps.
 
 Of several ranks of a job projected together: who waits for whom, and what they send.
 """
@@ -806,7 +806,7 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
 
     The columns are `name`, `op_class`, `op` with its formats and dimensions, `law`, `bound`, `why`
     (of the first), `sigma` (the greatest), `source` (of the first); `count`, `measured_us`,
-    `projected_us`, `critical_us`, summed; `unknown`, whether its work is not known; and the columns
+    `projected_us`, `critical_us`, summed; `unknown`, whether its work is unknown; and the columns
     of ``rates`` (`roofs.rates_of`), means over the time.
     """
     rows = projection.activities
@@ -989,7 +989,7 @@ BOUNDS = {"": "unknown"}
 
 
 def unknown(kernels: pd.DataFrame) -> list[str]:
-    """Say how much of the projected time is of kernels whose work is not known; nothing where there is none."""
+    """Say how much of the projected time is of kernels whose work is unknown; nothing where there is none."""
     guessed, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
     if guessed.empty or not total:
         return []

@@ -211,7 +211,7 @@ class Mark:
 def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()) -> go.Figure:
     """Draw the end-to-end time over the swept figure, and below it the share of time by bound.
 
-    Dotted lines stand where the dominant bound changes; the target's own value is a filled point,
+    Dotted lines stand where the dominant bound changes; the target's value is a filled point,
     ``marks`` are open diamonds. Raises ValueError: the frame of `projection.sweep.sweep` holds
     several sweeps.
     """

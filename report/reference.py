@@ -206,7 +206,7 @@ def _source_key(source: str) -> str:
 
 
 def _source_line(source: str) -> str:
-    """Return a source of a GPU with its title and address, as it stands where it is the user's own."""
+    """Return a source of a GPU with its title and address, as it stands where it is the user's."""
     entry = sources().get(_source_key(source))
     if entry:
         return f"{source} — {entry.title}, {entry.url} (read: {entry.read})"

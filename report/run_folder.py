@@ -80,7 +80,7 @@ def _write(predictions: pd.DataFrame, path: Path) -> None:
         use_dictionary=[name for name, kind in kinds.items() if kind not in encodings],
         row_group_size=max(
             len(predictions), 1
-        ),  # each has a dictionary of its own: ten took three times as long
+        ),  # each has a separate dictionary: ten took three times as long
     )
 
 
@@ -141,7 +141,7 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
             fields = [
                 pa.field(field.name, kinds.get(field.name, field.type)) for field in table.schema
             ]
-            # Columns are those of the file's own schema, whatever pandas wrote beside it of an index.
+            # Columns are those of the file's schema, whatever pandas wrote beside it of an index.
             predictions = table.cast(pa.schema(fields)).to_pandas()
             if (
                 not np.isfinite(predictions[["observed", "predicted", "ape"]]).all(axis=None)

@@ -1,7 +1,7 @@
 """Documents on a terminal: what enters is a `report.document.Document`, what leaves is text in the terminal's width.
 
 Charts are drawn in characters, in colour where the terminal has any; curves bear signs too, so that
-they can be told apart without colour. Long work shows its progress.
+they can be distinguished without colour. Long work shows its progress.
 """
 
 from __future__ import annotations
@@ -440,7 +440,7 @@ def shown_progress(title: str, *, first: str = "", quiet: bool = False) -> Gener
     """Yield a callable ``(done, total, label, eta_seconds)`` that draws on stderr; None off a terminal or if ``quiet``.
 
     ``first`` says at once what is done before any of the work is counted. An ETA that is not finite
-    is not known yet, and left out.
+    is not yet known, and left out.
     """
     console = Console(stderr=True)
     if quiet or not console.is_terminal:

@@ -861,7 +861,7 @@ def _noise(data: Metrics) -> list[str]:
 
 
 def _new_campaign(metrics: Metrics) -> Metrics | None:
-    """Return what was selected for new groups, as it errs in campaigns left out; None where that is not known."""
+    """Return what was selected for new groups, as it errs in campaigns left out; None where that is unknown."""
     new = (metrics.get("campaigns") or {}).get("new") or {}
     chosen = new.get("selected")
     if not chosen or chosen.get("e_out") is None:

@@ -1,4 +1,4 @@
-"""What `validate` found, as a document: the verdict, target against law in a figure, the evidence class by class."""
+"""The document of `validate`: the verdict, target against law in a figure, the evidence class by class."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def check_request(
 ) -> list[str]:
     """Refuse sizes that no law can be fitted to, and unknown laws, with a ParameterError; return the names of the laws.
 
-    Parameters are those of `predict_sizes`; targets may be unknown yet.
+    Parameters are those of `predict_sizes`; targets may be without a measurement.
     """
     for name, sizes in (("fit", fit), ("sizes", () if targets is None else targets)):
         if not np.iterable(sizes) or not all(

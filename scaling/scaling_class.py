@@ -123,8 +123,8 @@ class CliffPath:
     """The cliffs beyond the largest size measured, and by how much they multiply performance.
 
     `cliffs` are those that end beyond the largest size; none under weak scaling, where the work
-    grows with the cache. `notes` say what was found (``cliff-beyond``,
-    ``cliff-among-sizes-fitted``), and what was not known (``miss-rates-end``,
+    grows with the cache. `notes` list the findings (``cliff-beyond``,
+    ``cliff-among-sizes-fitted``), and what was unknown (``miss-rates-end``,
     ``f-mem-not-measured``).
 
     One cliff multiplies performance by 1 / (1 - f_mem) [1]_. Of several, the k-th leaves 1 / (1 -
@@ -135,7 +135,7 @@ class CliffPath:
     misses before and after if all of it did. The middle of the f_mem between stands in, and the
     interval spans both bounds.
 
-    Between the sizes before and after a cliff it is not known where it lies: the law predicts as
+    Between the sizes before and after a cliff it is unknown where it lies: the law predicts as
     before it, and the interval reaches up to what comes after it.
     """
 

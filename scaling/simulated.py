@@ -43,7 +43,7 @@ def simulated_rows(text: str, size: float | None = None) -> pd.DataFrame:
     """Return a row of curves for each kernel of a log: benchmark, size, ipc, mpki, f_mem, unit.
 
     ``size`` is in SMs, by default that of the options in the log. Raises DataError: no kernel has
-    instructions, cycles and misses, or the size is not known.
+    instructions, cycles and misses, or the size is unknown.
     """
     launches = _launches(text)
     if not launches:

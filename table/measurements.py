@@ -7,8 +7,8 @@ short stable name ("zero-duration"), under which rows are counted; the detail be
 ==============  ======================================================================================================
 column          meaning
 ==============  ======================================================================================================
-device          canonical GPU name, e.g. "MI300X"; the user's own word where the catalogue has none
-op              operator, e.g. "gemm" (``operators.operators``), followed by its dimensions in columns of their own
+device          canonical GPU name, e.g. "MI300X"; the user's word where the catalogue has none
+op              operator, e.g. "gemm" (``operators.operators``), followed by its dimensions in separate columns
 family          library family of the kernel ("a8w8_blockscale"), "" where there is none
 variant         what tells apart problems of equal dimensions ("bias", "silu"), "" where there is nothing
 kernel          name of the kernel or solver, "" where unknown

@@ -75,7 +75,7 @@ def _of_merged(frame: pd.DataFrame, metric: str) -> Noise | None:
 
 
 def _of_runs(frame: pd.DataFrame, metric: str) -> Noise | None:
-    """Return the noise of repeats that are rows of their own, each of which is predicted."""
+    """Return the noise of repeats that are separate rows, each of which is predicted."""
     if RUN not in frame:
         return None
     problems = problem_ids(frame.drop(columns=RUN), kernel=True)

@@ -46,7 +46,7 @@ class Bound:
     """The least time of every row on its device, microseconds, and the peak behind it (key of a figure, or `LOADS`).
 
     Both of shape (n_rows,); NaN and "" where the device is none of the catalogue, or the work is
-    not known.
+    unknown.
     """
 
     least_us: np.ndarray
@@ -182,7 +182,7 @@ def check_keep(keep: Collection[str]) -> None:
 class Held:
     """What is to say of every row, arrays of shape (n_rows,).
 
-    `share` of the peak named `peak` that its time would take, NaN where it is not known, and the
+    `share` of the peak named `peak` that its time would take, NaN where it is unknown, and the
     time at that peak; `reason` and `detail` of the rows to refuse, "" for the others. `slipped` is
     how many times too long the rows are that lie a thousand times off the others of their operator,
     else 1. `units` has the number of each file in another unit, with the device whose times are (""
@@ -255,7 +255,7 @@ def _slipped(
 
     Times are compared as what they are of the least time of their work and a launch; of two
     clusters that one is in another unit which is less usual. Arrays of shape (n_rows,), NaN where a
-    time is not known; 1 for all other rows. And which of them are strays: one or two, as far off
+    time is unknown; 1 for all other rows. And which of them are strays: one or two, as far off
     all others.
     """
     factors, stray = np.ones(len(duration)), np.zeros(len(duration), dtype=bool)
@@ -308,7 +308,7 @@ def other_units(
 ) -> Iterator[tuple[int, float]]:
     """Yield each file whose times are impossible or absurd as they stand and usual times a power of a thousand.
 
-    From the times of all rows, the least they can take (NaN where that is not known), and their
+    From the times of all rows, the least they can take (NaN where that is unknown), and their
     files, all (n_rows,).
     """
     has_bound = ~np.isnan(least_us)

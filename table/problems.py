@@ -149,7 +149,7 @@ def merged_by(frame: pd.DataFrame, ids: np.ndarray) -> pd.DataFrame:
 
 
 def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the repeats of one kernel on one problem and device told apart by the column ``run``.
+    """Return the table with the repeats of one kernel on one problem and device distinguished by the column ``run``.
 
     It counts from 1 in the order of the rows; with it `merge_duplicates` and pairing find no
     repeats: the first run on a host is paired with the first on the target.
@@ -285,7 +285,7 @@ def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _distinguished(frame: pd.DataFrame, op: str) -> pd.DataFrame:
-    """Return the columns by which rows of an operator are told apart: of wide tables few."""
+    """Return the columns by which rows of an operator are distinguished: of wide tables few."""
     named = {"device", "kernel", "tuned", *problem_columns(frame, op)}
     return frame[[name for name in frame if name in named]]
 
@@ -572,7 +572,7 @@ def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:
     """Return by how much the work of epochs differs from that of their mates: of FLOPs and bytes what differs more.
 
     Epochs are paired by their numbers, and a number says nothing of what ran. 1 for other rows, and
-    where it is not known.
+    where it is unknown.
     """
     ratios = np.ones(len(rows))
     for name in _WORK_OF_EPOCHS:

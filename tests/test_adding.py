@@ -128,7 +128,7 @@ from flopcast.operators.call import Tensor
 from flopcast.operators.operators import work_of
 from flopcast.projection.kernel_laws import class_of
 from flopcast.traces.activity_work import call_text, describe_call
-from flopcast.workloads.releases import known_releases
+from flopcast.workloads.releases import shipped_releases
 
 competition.FOLDS = ((0, 2),)
 run = fc.train(sys.argv[1], target="MI399", models=["Median", "OLS"], jobs=1)
@@ -138,7 +138,7 @@ row = fc.read(pd.DataFrame([called | {"op": "prefix_sum", "device": "MI300X", "d
 print(json.dumps({
     "models": sorted(set(run.table["name"])),
     "law": (law("toy")(work, find("MI399"))).tolist(),
-    "release": known_releases()["toy-1.0"].runs,
+    "release": shipped_releases()["toy-1.0"].runs,
     "command": "toy" in COMMANDS,
     "called": [called[name] for name in ("op", "rows", "cols", "depth")],
     "row": [row["op"], row["depth"], row["dtype_out"]],

@@ -170,7 +170,7 @@ def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
     """Return what each activity of a dispatch table had to do.
 
     - Kernels of a framework's operator: that operator (see `describe`). The work of the call is put
-      on its longest kernel (calls are told apart by `op_id` within a device and process). Its other
+      on its longest kernel (calls are distinguished by `op_id` within a device and process). Its other
       kernels, which copy, transpose, reduce or fill for it, have the same operator and dimensions
       with 0 FLOPs and 0 bytes: sums over kernels are sums over calls. Tensor lists have no recorded
       format: it is the one that the names of the call's kernels state.
@@ -284,7 +284,7 @@ def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndar
 
 
 def _call_numbers(kernels: pd.DataFrame, codes: np.ndarray) -> np.ndarray:
-    """Return the number of each kernel's call; a kernel without one is a call of its own."""
+    """Return the number of each kernel's call; a kernel without one is a separate call."""
     alone = np.where(kernels["op_id"].isna(), np.arange(len(kernels)), -1)
     return codes_of([*(kernels[name] for name in SAME_CALL), codes, alone])
 

@@ -7,7 +7,7 @@ producer does not record is missing (<NA>, or "" for words), never zero.
 column             meaning
 =================  ===================================================================================================
 kind               "kernel", "memcpy" or "memset"
-device             canonical GPU name ("MI300X"); the file's own word where the catalogue has none
+device             canonical GPU name ("MI300X"); the file's word where the catalogue has none
 rank, process      rank in the distributed job; process id
 gpu                the producer's number of the device (HSA node on ROCm, ordinal on CUDA)
 stream             stream or queue

@@ -5,5 +5,5 @@ A `Setting` (model, GPU, parallelism, batch, lengths, release) enters `forecasti
 cannot run where it cannot. Start with `architecture` (a model as numbers, and the kernels of one
 layer on one GPU), then `kernel_times` (what they take), `inference` and `training` (how often),
 `releases` (launch, scheduling and communication, by software release), `forecasting`. A graph of
-layers of the user's own is read by `layer_graph`, and timed by `critical_path`.
+layers of the user is read by `layer_graph`, and timed by `critical_path`.
 """

@@ -144,7 +144,7 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
 def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]:
     """Return what times measured on another GPU are multiplied with, and the spread of that.
 
-    What a layer does is not known: its time goes with the arithmetic, with the memory, or with
+    What a layer does is unknown: its time goes with the arithmetic, with the memory, or with
     something between. The factor is the geometric mean of both ratios, which lie at the ends of its
     90 % interval; a spread of its own is added. Without a host, or on the same GPU, times are as
     stated.

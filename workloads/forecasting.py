@@ -154,7 +154,7 @@ class Forecast:
     memory_limits : (float, float) or None
         Of a training step, how little and how much of it a framework may need, GiB.
     fits : bool or None
-        Whether it has them, or may have (`memory_verdict`); None where that is not known.
+        Whether it has them, or may have (`memory_verdict`); None where that is unknown.
     reason : Remark or None
         Why there is no answer.
     parts : dict of str to (median, lower, upper)
@@ -188,7 +188,7 @@ class Forecast:
 
     @property
     def memory_verdict(self) -> str:
-        """``fits``, ``may fit`` or ``does not fit``; empty where that is not known."""
+        """``fits``, ``may fit`` or ``does not fit``; empty where that is unknown."""
         if self.fits is None:
             return ""
         if not self.fits:
@@ -265,9 +265,9 @@ def forecast(
 
     Examples
     --------
-    >>> found = forecast({"model": "llama-3.1-70b", "gpu": "MI300X", "gpus": 8, "dtype": "fp8",
+    >>> result = forecast({"model": "llama-3.1-70b", "gpu": "MI300X", "gpus": 8, "dtype": "fp8",
     ...                   "batch": 1, "input_len": 128, "output_len": 2048})
-    >>> found.unit, found.fits, found.lower < found.predicted < found.upper
+    >>> result.unit, result.fits, result.lower < result.predicted < result.upper
     ('s', True, True)
     """
     setting: Setting | GraphSetting
@@ -370,7 +370,7 @@ def roofline_s(setting: Setting) -> float:
 
     Every step of serving reads the weights of each replica, of experts those that its tokens are
     expected to visit, and the cache, or computes, whichever takes longer; prompts and steps of
-    training compute. NaN where a peak is not known.
+    training compute. NaN where a peak is unknown.
     """
     model, gpu = setting.model, setting.gpu
     try:

@@ -664,7 +664,7 @@ def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:
 
 
 def _shape(node: OnnxNode, values: Mapping[str, Value]) -> Shape:
-    """Return operator, dimensions and number formats; none where the operator or a shape is not known."""
+    """Return operator, dimensions and number formats; none where the operator or a shape is unknown."""
     inputs = [values.get(name) if name else None for name in node.inputs]
     output = next((values[name] for name in node.outputs if name in values), None)
     first = inputs[0] if inputs else None

@@ -161,7 +161,7 @@ def _plain(name: str) -> str:
 
 
 def _apart(name: str) -> str:
-    """Return a name whose digits are told apart: 2.5-7b and 2-57b."""
+    """Return a name whose digits are distinguished: 2.5-7b and 2-57b."""
     return re.sub(r"[^a-z0-9~]+", "", re.sub(r"(?<=\d)[^a-z0-9]+(?=\d)", "~", name.lower()))
 
 

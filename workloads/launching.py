@@ -37,7 +37,7 @@ def serve_command(way: pd.Series, question: Question) -> str:
     stored = most_weights(question.model)
     quantised = str(way["dtype"]) == "fp8" and stored != "fp8"
     if str(way["dtype"]) in ("fp4", "int4") and stored != str(way["dtype"]):
-        return ""  # of another checkpoint, whose name is not known
+        return ""  # of another checkpoint, whose name is unknown
     if quantised and engine in ("trtllm", "atom"):
         return ""
     if engine == "trtllm" and dp > 1:

@@ -1,4 +1,4 @@
-"""A workload of the user's own: a list of operators, or a graph of layers that wait for each other.
+"""A workload of the user: a list of operators, or a graph of layers that wait for each other.
 
 A JSON object with a list ``layers``, a CSV with a row per layer, an execution trace, a trace of an
 MPI program, an ONNX model or the input of a planner (`graph_files`) enters `read_layers`; a
@@ -392,7 +392,7 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
     rest = {key: value for key, value in stated.items() if key not in _KEYS}
     word, collective = str(stated.get("op", "")), str(stated.get("collective", ""))
     if not collective and word and canonical_op(word) not in OPS and collective_of(word):
-        word, collective = "", word  # a row of its own for a message
+        word, collective = "", word  # a separate row for a message
     times = [key for key in _US if key in stated]
     if bool(word) + len(times) + (bool(collective) and not word and not times) != 1:
         raise DataError(

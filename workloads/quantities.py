@@ -151,7 +151,7 @@ def _money(parameter: str, text: str, units: Mapping[str, float]) -> tuple[float
 
 
 def _named(name: str) -> str:
-    """Return the name of a known GPU, or the word as it is: that of a GPU of one's own."""
+    """Return the name of a known GPU, or the word as it is: that of a GPU of the user."""
     try:
         if name:
             return find(name).name

@@ -150,7 +150,7 @@ def middle_and_sides(level: float) -> list[float]:
 
 
 def find_release(name: str, kind: str = "serving") -> Release:
-    """Return a release by its name, or from a file of one's own (``mine.toml``, see `as_toml`).
+    """Return a release by its name, or from a file of the user's (``mine.toml``, see `as_toml`).
 
     Raises DataError: there is none of that name (the message has the nearest), the file holds none,
     or it is one of another kind.
@@ -198,7 +198,7 @@ def shipped_releases() -> dict[str, Release]:
 
 
 def read_release(table: dict[str, Any]) -> Release:
-    """Return the release that a table of releases.toml, or of a file of one's own, describes."""
+    """Return the release that a table of releases.toml, or of a file of the user, describes."""
     kind = str(table.get("kind", "serving"))
     if kind not in BY_KIND:
         raise DataError(f"a release is of {' or '.join(BY_KIND)}, not of {kind!r}")

@@ -288,7 +288,7 @@ def most_weights(model: Architecture) -> str:
 
 
 def stated_of(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that are not left out; a DataError for one that is not known, with the nearest."""
+    """Return the fields that are not left out; a DataError for one that is unknown, with the nearest."""
     stated = {
         name: value
         for name, value in given.items()

@@ -8,7 +8,7 @@ Behind a look-ahead of one, a panel's factorisation and broadcast hide behind th
 HPCG (Dongarra, Heroux and Luszczek, 2016) streams a sparse matrix: devices · 0.201 flop/byte · bandwidth · the part of
 it that a stream reaches · the part of that which HPCG reaches · the part that is left at that many devices.
 
-The peak of HPL is the one that such machines are rated by (`rated`). The part that a stream reaches is the device's own
+The peak of HPL is the one that such machines are rated by (`rated`). The part that a stream reaches is the device's
 where it was measured (hardware/measured.csv).
 
 HPL-MxP (hpl-mxp.org) counts HPL's operations and multiplies in 16 bits: devices · 16-bit matrix peak · the part of it
@@ -152,8 +152,8 @@ def hpcg(
     Examples
     --------
     >>> from flopcast.hardware import find
-    >>> found = hpcg(find("MI250X (per GCD)"), 75264)
-    >>> 13e15 < found.predicted < 15e15
+    >>> result = hpcg(find("MI250X (per GCD)"), 75264)
+    >>> 13e15 < result.predicted < 15e15
     True
     """
     gpu = find(gpu)
@@ -177,7 +177,7 @@ def _stream(gpu: GPU) -> Spread:
     """Return the part of the bandwidth that a triad reaches on `gpu`, `STREAM` where nobody measured it."""
     try:
         ceilings = measured(gpu.measured_name, "hbm_triad")
-    except UnknownGPUError:  # the user's own, based on none
+    except UnknownGPUError:  # the user's, based on none
         return STREAM
     shares = [share for one in ceilings if (share := one.share(find(one.gpu)))]
     if shares:
@@ -250,7 +250,7 @@ def hpl(
         Part of the `rated` 64-bit peak that the update's products reach, and that a panel's
         factorisation does. The defaults are Frontier's.
     network_gbs : Spread, optional
-        Bandwidth per device between devices, one way, GB/s; by default that of the device's own
+        Bandwidth per device between devices, one way, GB/s; by default that of the device's
         links within a node, else Frontier's between nodes (`sending`).
     noise : float
         Standard deviation of the logarithm of the time of one panel.
@@ -270,8 +270,8 @@ def hpl(
     Examples
     --------
     >>> from flopcast.hardware import find
-    >>> found = hpl(find("MI250X (per GCD)"), 73728)
-    >>> 1.15e18 < found.predicted < 1.25e18
+    >>> result = hpl(find("MI250X (per GCD)"), 73728)
+    >>> 1.15e18 < result.predicted < 1.25e18
     True
     """
     check_number("nb", nb, 1)
@@ -375,8 +375,8 @@ def hpl_mxp(
     Examples
     --------
     >>> from flopcast.hardware import find
-    >>> found = hpl_mxp(find("MI250X (per GCD)"), 73984)  # Frontier, November 2022: 7.94 EFLOP/s
-    >>> found.lower < 7.94e18 < found.upper
+    >>> result = hpl_mxp(find("MI250X (per GCD)"), 73984)  # Frontier, November 2022: 7.94 EFLOP/s
+    >>> result.lower < 7.94e18 < result.upper
     True
     """
     peak_share = Spread.read("peak_share", peak_share)
@@ -465,8 +465,8 @@ def kernel(
     Examples
     --------
     >>> from flopcast.hardware import find
-    >>> found = kernel("stencil", find("MI300X"), 1, points=1024, stream=Spread(1, 0), kernel_share=Spread(1, 0))
-    >>> found.predicted / found.peak  # without losses and neighbours it is the bandwidth's
+    >>> result = kernel("stencil", find("MI300X"), 1, points=1024, stream=Spread(1, 0), kernel_share=Spread(1, 0))
+    >>> result.predicted / result.peak  # without losses and neighbours it is the bandwidth's
     1.0
     """
     if (law := KERNELS.get(name)) is None:

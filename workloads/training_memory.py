@@ -79,8 +79,8 @@ def training_memory(setting: Setting) -> TrainingMemory:
 
     >>> from flopcast.workloads.setting import complete
     >>> step = {"kind": "training", "model": "llama-3.1-8b", "gpu": "MI300X", "gpus": 8, "micro_batch": 2}
-    >>> found = training_memory(complete({**step, "global_batch": 128, "seq_len": 8192}))
-    >>> found.fits, found.lean < found.needed < found.full
+    >>> result = training_memory(complete({**step, "global_batch": 128, "seq_len": 8192}))
+    >>> result.fits, result.lean < result.needed < result.full
     (True, True)
     """
     lean, usual, full = (_held(setting, how) for how in HOLDINGS)

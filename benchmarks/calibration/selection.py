@@ -1,6 +1,6 @@
 """Selection against known truth: the honest error and its interval, the sign ≈, `compare`, repeats, unequal groups.
 
-Each function makes so many sets of data whose truth is known, and yields what was found.
+Each function makes so many sets of data whose truth is known, and yields the findings.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def campaigns_of_four(sets: int, seed: int = 0, counts: tuple[int, ...] = CAMPAI
 
 
 def repeated_rows(sets: int, seed: int = 0) -> Rows:
-    """Every repeat a row of its own, 80 problems by 8: stated over true error and coverage, on other sizes."""
+    """Every repeat a separate row, 80 problems by 8: stated over true error and coverage, on other sizes."""
     ratios, covered = [], []
     for number in range(sets):
         rng = np.random.default_rng([seed, number])

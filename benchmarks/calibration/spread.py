@@ -1,6 +1,6 @@
 """Intervals against known truth, by what is known of a row: known groups, few or unequal new ones, beyond the range.
 
-Each function makes so many sets of data whose truth is known, and yields what was found.
+Each function makes so many sets of data whose truth is known, and yields the findings.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
     return first * a + others * b + sizes * out
 
 
-#: Operators with one tensor; those with a name of their own, and those that give truth values.
+#: Operators with one tensor; those with a separate name, and those that give truth values.
 _UNARY = (
     "exp",
     "exp2",

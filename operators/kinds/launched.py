@@ -27,7 +27,7 @@ def kernel_view(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def whole_view(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return one of everything: what a whole workload multiplies is not known."""
+    """Return one of everything: what a whole workload multiplies is unknown."""
     one = np.ones(len(frame))
     return pd.DataFrame({"batch": one, "m": one, "n": one, "k": one})
 

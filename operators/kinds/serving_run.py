@@ -70,7 +70,7 @@ def gpus(frame: pd.DataFrame) -> np.ndarray:
 
 
 def flops(frame: pd.DataFrame) -> np.ndarray:
-    """Return ``2 active (input + output) concurrency / GPUs``, NaN where the model is not known.
+    """Return ``2 active (input + output) concurrency / GPUs``, NaN where the model is unknown.
 
     Kaplan et al., "Scaling Laws for Neural Language Models", arXiv:2001.08361, section 2.1: two
     operations a weight and token; attention is not counted. While a request is under way, each of
