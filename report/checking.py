@@ -316,10 +316,9 @@ def _rows(table: pd.DataFrame, metric: str) -> Listing:
 
     def texts() -> list[list[str]]:
         observed, predicted = table["observed"], table["predicted"]
-        figures = (
-            [figure(one) for one in values]
-            for values in (observed, predicted, observed / predicted)
-        )
+        figures = []
+        for values in (observed, predicted, observed / predicted):
+            figures.append([figure(one) for one in values])
         return [
             *(table[name].astype(str).tolist() for name in ("group", "class")),
             *figures,
@@ -562,18 +561,18 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
     """Return a learning curve for terminal, page and machines, as `Curve` of the API has it."""
     ways = list(dict.fromkeys(table["way"]))
     what = left_out(about["scheme"])
+    heads_of_ways = []
+    for named in ways:
+        for head in (
+            f"{named}: error, %",
+            "from … to",
+            f"{about['interval']:.0%} covered",
+            "width",
+        ):
+            heads_of_ways.append(Column(head, "number"))
     heads = [
         Column("rows measured", "number"),
-        *(
-            Column(head, "number")
-            for way in ways
-            for head in (
-                f"{way}: error, %",
-                "from … to",
-                f"{about['interval']:.0%} covered",
-                "width",
-            )
-        ),
+        *heads_of_ways,
         Column("affine, %", "number"),
         Column("selected", "words"),
     ]
@@ -617,17 +616,16 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
     )
     said = [one for one in each if one != answer]
     answered = table[table["e_out"].notna()]
+    lines_of_ways = []
+    for name in ways:
+        part = answered[answered["way"] == name]
+        if len(part):
+            rows_drawn = np.log10(part["rows"].to_numpy(dtype=float))
+            errors_drawn = np.log10(part["e_out"].to_numpy(dtype=float))
+            lines_of_ways.append((name, rows_drawn, errors_drawn))
     chart = Chart(
         "error against rows measured",
-        [
-            (
-                way,
-                np.log10(part["rows"].to_numpy(dtype=float)),
-                np.log10(part["e_out"].to_numpy(dtype=float)),
-            )
-            for way, part in ((way, answered[answered["way"] == way]) for way in ways)
-            if len(part)
-        ],
+        lines_of_ways,
         ("rows measured", "error, %"),
         logarithmic=True,
         asked=False,

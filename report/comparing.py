@@ -363,6 +363,9 @@ def traces_document(changes: TraceChanges) -> Document:
     )
     both = Table(heads[:-2], shown, "calls that changed most", medium="terminal")
     listing = Listing(heads, lambda: list(zip(*texts, strict=True)) or [[]], "calls")
+    calls = []
+    for call in records(changes.calls):
+        calls.append({name: value for name, value in call.items() if has_value(value)})
     return Document(
         title=f"{before.label} and {after.label}",
         lead=times_text(changes),
@@ -384,10 +387,7 @@ def traces_document(changes: TraceChanges) -> Document:
             "parts_us": changes.parts,
             "notes": [*map(repr, changes.notes)],
             "statement": trace_sentence(changes),
-            "calls": [
-                {name: value for name, value in row.items() if has_value(value)}
-                for row in records(changes.calls)
-            ],
+            "calls": calls,
         },
     )
 
@@ -653,7 +653,10 @@ def several_document(
     names: Sequence[str], answers: Sequence[Answers], pairs: Sequence[Document]
 ) -> Document:
     """Return three or more side by side, each of the others against the first, for terminal, page and machines."""
-    figures = [what for what in answers[0] if all(what in other for other in answers)]
+    figures = []
+    for part in answers[0]:
+        if all(part in other for other in answers):
+            figures.append(part)
     if not figures:
         raise DataError(
             f"{', '.join(names)}: no row, problem or answer is common to all of them: nothing is "
@@ -691,13 +694,12 @@ def several_document(
             for name, one in zip(names[1:], each, strict=True)
         ]
     lead = [other[figures[0]] for other in answers]
-    said = [
-        f"{_APART[state]}: {', '.join(alike)}"
-        for state in _APART
-        if (
-            alike := [name for name, one in zip(names[1:], lead, strict=True) if one.apart is state]
-        )
-    ]
+    said = []
+    for state in _APART:
+        if agreeing := [
+            name for name, one in zip(names[1:], lead, strict=True) if one.apart is state
+        ]:
+            said.append(f"{_APART[state]}: {', '.join(agreeing)}")
     answer = "; ".join(
         f"{name}: {one.second[1]}" for name, one in zip(names[1:], lead, strict=True)
     )

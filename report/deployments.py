@@ -391,7 +391,9 @@ def _chooser(choice: Choice) -> list[Part]:
     axes = [
         (head, tuple(map(_word, best[name].sort_values().unique()))) for name, head in heads.items()
     ]
-    ways = {tuple(_word(one[name]) for name in heads): one for _, one in best.iterrows()}
+    ways = {}
+    for _, row in best.iterrows():
+        ways[tuple(_word(row[name]) for name in heads)] = row
     choices: list[list[Part]] = []
     first = 0
     for key in product(*(values for _, values in axes)):

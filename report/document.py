@@ -336,7 +336,10 @@ def columns(
         ("number", numbers),
         ("prose", prose),
     )
-    return tuple(Column(head, kind) for kind, heads in kinds for head in heads)
+    made = []
+    for kind, heads in kinds:
+        made += [Column(head, kind) for head in heads]
+    return tuple(made)
 
 
 def rows(cells: Iterable[Sequence[str | Cell]], tone: Tone = "") -> tuple[Row, ...]:

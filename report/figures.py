@@ -207,9 +207,10 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
                 _curve(row, errors, {"color": SELECTED, "width": 4}, row["name"], row["name"])
             )
     named_first = {name, *(row["name"] for row in (*(cv.get("baselines") or []), *best[:1]))}
-    named = [
-        trace for trace in figure.data if trace.name in {escape(str(one)) for one in named_first}
-    ]
+    named = []
+    for drawn in figure.data:
+        if drawn.name in {escape(str(one)) for one in named_first}:
+            named.append(drawn)
     named.sort(key=lambda trace: np.mean(trace.y))
     names = []
     for level, trace in zip(

@@ -166,7 +166,11 @@ def forecast_document(
         "names"
     )
     table = _grid_table(answers, asked, names, need, price)
-    notes = list(dict.fromkeys(note for one in answered for note in one.remarks))
+    remarks = []
+    for answer in answered:
+        for note in answer.remarks:
+            remarks.append(note)
+    notes = list(dict.fromkeys(remarks))
     if need is not None:
         widest = max(answered, key=lambda one: one.half_width, default=None)
     else:
@@ -266,10 +270,9 @@ def _sliders(
         axes.append((name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))))
     if not names or math.prod(len(values) for _, values in axes) > MOST_CHOICES:
         return []
-    by_values = {
-        tuple(_word(row.get(name)) for name in names): one
-        for row, one in zip(asked, answers, strict=True)
-    }
+    by_values = {}
+    for row, answer in zip(asked, answers, strict=True):
+        by_values[tuple(_word(row.get(name)) for name in names)] = answer
     choices: list[list[Part]] = []
     rates = []  # tokens per second and GPU, of graphs the inverse of the time; 0 where there is no answer
     for values in product(*(values for _, values in axes)):
@@ -401,6 +404,10 @@ def scores_document(scores: Sequence[Score]) -> Document:
         f"per device: of the score that each of {first.devices:,} has; the others: parts of the "
         "time"
     )
+    remarks = []
+    for one in scores:
+        for note in one.remarks:
+            remarks.append(note)
     return Document(
         title=f"{name} on {first.devices:,} to {last.devices:,} × {first.gpu}",
         lead="A forecast: the median of what the inputs and their spreads give",
@@ -410,9 +417,7 @@ def scores_document(scores: Sequence[Score]) -> Document:
                 "Score by devices",
                 [Table(columns(numbers=heads), rows(cells), "score by devices", caption)],
             ),
-            Section(
-                "Remarks", [Lines(remarked(note for one in scores for note in one.remarks), "list")]
-            ),
+            Section("Remarks", [Lines(remarked(remarks), "list")]),
         ],
         data={
             "schema": SCHEMA,
@@ -521,12 +526,10 @@ def learnt_document(model: ServingModel) -> Document:
     settings = model.own_settings
     title = f"{counted(len(model.runs), 'run')}, {counted(settings, 'setting')} with two or more of your own"
     data: dict[str, Any] = {"schema": SCHEMA, "runs": len(model.runs), "own": settings}
-    data |= {
-        "spreads": {
-            time: {name: list(both) for name, both in fit.spreads.items()}
-            for time, fit in model.fits.items()
-        }
-    }
+    spreads = {}
+    for time, fit in model.fits.items():
+        spreads[time] = {name: list(both) for name, both in fit.spreads.items()}
+    data |= {"spreads": spreads}
     refused, notes = dict(model.about.get("refused", {})), list(model.about.get("notes", ()))
     return Document(
         title=title,
@@ -643,20 +646,13 @@ def _layer_tables(one: Forecast) -> Iterator[Table]:
     times, unit = _scale(one)
     phases = list(dict.fromkeys(layer.phase for layer in one.layers))
     if len(phases) > 1:
-        sums = []
-        for of in phases:
-            sums.append((of, [layer for layer in one.layers if layer.phase == of]))
         phase_rows = []
-        for of, layers in sums:
-            phase_rows.append(
-                (
-                    of or "–",
-                    *(
-                        figure(times * sum(getattr(layer, name) for layer in layers))
-                        for name in _SECONDS
-                    ),
-                )
-            )
+        for phase in phases:
+            cells = [phase or "–"]
+            for name in _SECONDS:
+                seconds = sum(getattr(layer, name) for layer in one.layers if layer.phase == phase)
+                cells.append(figure(times * seconds))
+            phase_rows.append(cells)
         yield Table(
             columns("phase", numbers=[f"computes, {unit}", f"sends, {unit}"]),
             rows(phase_rows),
@@ -711,7 +707,11 @@ def _parts_table(one: Forecast) -> Table:
         ((name, value) for name, value in one.parts.items() if value[0] > 0),
         key=lambda part: -part[1][0],
     )
-    texts = iter(alike(*(times * bound for _, bounds in parts for bound in bounds)))
+    bounds_drawn = []
+    for _, bounds in parts:
+        for bound in bounds:
+            bounds_drawn.append(times * bound)
+    texts = iter(alike(*bounds_drawn))
     part_rows = [
         (PARTS[name], middle, f"{low} … {high}", share(bounds[0] / whole))
         for (name, bounds), (middle, low, high) in zip(
@@ -735,9 +735,8 @@ def _grid_table(
     body = []
     served = any("tokens_per_second_per_gpu" in one.details for one in answers)
     times = {"first_token_s": "TTFT, ms", "seconds_per_token": "TPOT, ms"}
-    times = {
-        name: head for name, head in times.items() if any(name in one.details for one in answers)
-    }
+    stated = set().union(*(one.details for one in answers))
+    times = {name: head for name, head in times.items() if name in stated}
     held = any(MEASURED in fields for fields in asked)
     for fields, one in zip(asked, answers, strict=True):
         cells = [_word(fields.get(name)) for name in names]
@@ -998,15 +997,16 @@ def _series(
     served: Sequence[Forecast], over: str
 ) -> tuple[list[str], dict[tuple[str, ...], list[Forecast]]]:
     """Return which other fields vary, and the answers by their values, in the order of ``over``, but single ones."""
-    fields = [name for name in ("model", *SERIES, *_LENGTHS) if name != over]
-    fields = [name for name in fields if len({_field(one, name) for one in served}) > 1]
+    fields = []
+    for name in ("model", *SERIES, *_LENGTHS):
+        if name != over and len({_field(one, name) for one in served}) > 1:
+            fields.append(name)
     curves: dict[tuple[str, ...], list[Forecast]] = {}
     for one in served:
         curves.setdefault(tuple(_field(one, name) for name in fields), []).append(one)
-    curves = {key: sorted(points, key=partial(_at, over)) for key, points in curves.items()}
-    return fields, {
-        key: points for key, points in curves.items() if len({_at(over, one) for one in points}) > 1
-    }
+    at = partial(_at, over)
+    curves = {key: sorted(points, key=at) for key, points in curves.items()}
+    return fields, {key: points for key, points in curves.items() if len(set(map(at, points))) > 1}
 
 
 def _add_curve(
@@ -1090,7 +1090,11 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
     points = [one for one in answers if one.reason is None and one.setting is not None][:SHOWN]
     labels = [f"{place + 1}" for place in range(len(points))]
     names = [about(one.setting) for one in points if one.setting is not None]
-    for place, part in enumerate(dict.fromkeys(name for one in points for name in one.parts)):
+    every_name = []
+    for point in points:
+        for part_name in point.parts:
+            every_name.append(part_name)
+    for place, part in enumerate(dict.fromkeys(every_name)):
         values = [one.parts.get(part, (0.0,))[0] for one in points]
         if not any(values):
             continue

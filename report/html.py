@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -83,10 +83,14 @@ def page(document: Document) -> str:
             sections.append(
                 printable(replace(one, parts=parts, anchor=anchor, link=one.link or one.heading))
             )
-    every = [part for section in sections for part in section.parts]
+    every = []
+    for section in sections:
+        for part in section.parts:
+            every.append(part)
     ending = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
-    shown = [*(part for _, parts in opening for part in parts), *every, *ending]
+    first = chain.from_iterable(parts for _, parts in opening)
+    shown = [*first, *every, *ending]
     if plots or any(isinstance(part, Table) for part in shown):
         tables = _read("tables.js")
     else:

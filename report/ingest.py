@@ -205,7 +205,11 @@ def _answer(
         answer = f"{of}: {answer}" if profile else of
     if tables:
         number = sum(sum(one.rows.values()) for one in tables)
-        devices = len({device for one in tables for device, _, _ in one.rows})
+        gpus = set()
+        for survey in tables:
+            for device, _, _ in survey.rows:
+                gpus.add(device)
+        devices = len(gpus)
         of = (
             f"{counted(number, 'measured time')} in {counted(len(tables), 'table')} of "
             f"{counted(devices, 'GPU')}"
@@ -265,16 +269,21 @@ def counted_table(tables: Sequence[Surveyed]) -> Table:
         for (device, engine, _), number in one.rows.items():
             counts.setdefault(one.op or NOT_READ, Counter())[engine] += number
             devices.setdefault(one.op or NOT_READ, set()).add(device)
-    engines = sorted({engine for times in counts.values() for engine in times})
-    body = [
-        (
-            op,
-            str(len(devices[op])),
-            *(f"{times[one]:,}" if times[one] else NONE for one in engines),
-            f"{times.total():,}",
+    names = set()
+    for by_engine in counts.values():
+        for name in by_engine:
+            names.add(name)
+    engines = sorted(names)
+    body = []
+    for op, by_engine in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0])):
+        body.append(
+            (
+                op,
+                str(len(devices[op])),
+                *(f"{by_engine[one]:,}" if by_engine[one] else NONE for one in engines),
+                f"{by_engine.total():,}",
+            )
         )
-        for op, times in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
-    ]
     return Table(
         columns("operator", numbers=("GPUs", *engines, "all")), rows(body), "times by operator"
     )
@@ -289,20 +298,21 @@ def held_table(tables: Sequence[Surveyed]) -> Table:
             counts.setdefault((one.op or NOT_READ, device), Counter())[engine] += number
             releases.setdefault(engine, set()).add(release)
     engines = sorted(releases)
-    totals = Counter(
-        {op: sum(n.total() for (times, _), n in counts.items() if times == op) for op, _ in counts}
-    )
-    body = [
-        (
-            op,
-            device,
-            *(f"{times[engine]:,}" if times[engine] else NONE for engine in engines),
-            f"{times.total():,}",
+    totals = Counter[str]()
+    for (op, _), by_engine in counts.items():
+        totals[op] += by_engine.total()
+    body = []
+    for (op, gpu), of_gpu in sorted(
+        counts.items(), key=lambda item: (-totals[item[0][0]], item[0][0], -item[1].total())
+    ):
+        body.append(
+            (
+                op,
+                gpu,
+                *(f"{of_gpu[engine]:,}" if of_gpu[engine] else NONE for engine in engines),
+                f"{of_gpu.total():,}",
+            )
         )
-        for (op, device), times in sorted(
-            counts.items(), key=lambda item: (-totals[item[0][0]], item[0][0], -item[1].total())
-        )
-    ]
     versions = "; ".join(f"{engine} {few(sorted(releases[engine]), 4)}" for engine in engines)
     return Table(
         columns("operator", "device", numbers=(*engines, "all")),

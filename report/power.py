@@ -192,9 +192,11 @@ def record_document(recorded: Recorded) -> Document:
         for note in chosen.advice:
             if note.code != "power-plan-lag-unknown":
                 advice.append(f"{one.kernel}: {note!r}")
-    advice += [
-        f"{one.kernel}: {line}" for one in recorded.protocols for line in _apart_from_plan(one)
-    ]
+    lines_of_plan = []
+    for protocol in recorded.protocols:
+        for line in _apart_from_plan(protocol):
+            lines_of_plan.append(f"{protocol.kernel}: {line}")
+    advice += lines_of_plan
     title = (
         f"Power recorded with {recorded.logger}, a window of {recorded.interval_us:g} µs: "
         f"{recorded.readings} readings"
@@ -236,15 +238,23 @@ def power_document(profiles: PowerProfiles) -> Document:
     compared, learnt = compare(kernels), learn(kernels, profiles.cap_w, profiles.idle_w)
     shown = component_table(compared), replace(component_table(compared, named=True), medium="page")
     tables = replace(shown[0], medium="terminal"), shown[1], class_table(compare_classes(compared))
+    descriptions = []
+    for kernel in kernels:
+        for sentence in description(kernel):
+            descriptions.append(f"{kernel.kernel}: {sentence}")
     described = lines(
-        [*(f"{one.kernel}: {line}" for one in kernels for line in description(one)), clocks],
+        [*descriptions, clocks],
         "answer",
     )
     measured = replace(described, medium="terminal")
     clocks_of_page = lines([clocks], "list", medium="page")
+    notes_of_kernels = []
+    for one in kernels:
+        for note in one.notes:
+            notes_of_kernels.append(f"{one.kernel}: {note!r}")
     notes = [
         *map(repr, profiles.left_out),
-        *(f"{one.kernel}: {note!r}" for one in kernels for note in one.notes),
+        *notes_of_kernels,
     ]
     caption = "Readings of golden runs over the kernel's time, and the curves through them"
     measured_rows = [
@@ -525,6 +535,20 @@ def power_json(profiles: PowerProfiles, learnt: Lessons) -> dict[str, Any]:
 
 def _kernel_json(one: KernelPower) -> dict[str, Any]:
     runs = one.runs
+    components = {}
+    for name, part in one.components.items():
+        components[name] = {
+            "sse": None if part.sse is None else _curve_json(part.sse),
+            "ssp": _curve_json(part.ssp),
+            "sse_error_percent": part.sse_error_percent,
+            "energy": vars(part.energy),
+            "throttling": {
+                **vars(part.throttling),
+                "fall_percent": part.throttling.fall_percent,
+            },
+            "deconvolved": None if part.deconvolved is None else vars(part.deconvolved),
+            "run": {column: part.run[column].to_numpy() for column in part.run},
+        }
     return {
         "kernel": one.kernel,
         "class": one.facts.bound or None,
@@ -548,21 +572,7 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
         },
         "plan": plan_json(one.plan),
         "phase": PHASES,
-        "components": {
-            name: {
-                "sse": None if part.sse is None else _curve_json(part.sse),
-                "ssp": _curve_json(part.ssp),
-                "sse_error_percent": part.sse_error_percent,
-                "energy": vars(part.energy),
-                "throttling": {
-                    **vars(part.throttling),
-                    "fall_percent": part.throttling.fall_percent,
-                },
-                "deconvolved": None if part.deconvolved is None else vars(part.deconvolved),
-                "run": {column: part.run[column].to_numpy() for column in part.run},
-            }
-            for name, part in one.components.items()
-        },
+        "components": components,
         "without": {
             case: {"reason": str(rerun)} if isinstance(rerun, DataError) else _kernel_json(rerun)
             for case, rerun in one.without.items()
@@ -847,7 +857,11 @@ def _interleaved(lessons: Lessons) -> Table:
 
 def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
     """Return a bar per kernel, its components stacked; the total, a mark, where the log has components beside it."""
-    names = list(dict.fromkeys(name for one in kernels for name in one.components))
+    every_name = []
+    for kernel in kernels:
+        for component in kernel.components:
+            every_name.append(component)
+    names = list(dict.fromkeys(every_name))
     parts = [name for name in names if name != TOTAL] or names
     place, figure = np.arange(len(kernels)), go.Figure()
     hover = [escape(one.kernel) for one in kernels]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import product
 from typing import Any, Final
 
 import numpy as np
@@ -284,6 +285,16 @@ def _sliders(result: Result, points: pd.DataFrame, names: Sequence[str]) -> Slid
 def data(result: Result) -> dict[str, Any]:
     """Return a projection as JSON types; the activities themselves are not in it."""
     unsure, laws, phases = result.uncertainty, result.projection.laws, result.phases
+    roofs = []
+    for one in result.strips:
+        roofs.append(
+            {
+                "gpu": one.gpu,
+                "step": one.step,
+                "edges_us": one.edges_us.tolist(),
+                "shares": {name: share.tolist() for name, share in one.shares.items()},
+            }
+        )
     return {
         "schema": SCHEMA,
         "trace": result.label,
@@ -304,15 +315,7 @@ def data(result: Result) -> dict[str, Any]:
         "interval": interval_json(unsure),
         "need": None if result.need is None else result.need.told.to_dict(),
         "verdict": str(result.verdict),
-        "roofs": [
-            {
-                "gpu": one.gpu,
-                "step": one.step,
-                "edges_us": one.edges_us.tolist(),
-                "shares": {name: share.tolist() for name, share in one.shares.items()},
-            }
-            for one in result.strips
-        ],
+        "roofs": roofs,
         "energy": records(result.energy),
         "critical_path": {
             "measured": result.measured_path,
@@ -713,9 +716,13 @@ def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
             moved = "link_share"
         else:
             moved = "memory_share"
-        rates = (significant(row[f"{side}_{name}"]) for name in ("tflops", "gbs") for side in SIDES)
-        shares = (share(row[f"{side}_{name}"]) for name in ("efficiency", moved) for side in SIDES)
-        cells.append([str(row["name"]), *rates, *shares])
+        texts = [str(row["name"])]
+        texts += [
+            significant(row[f"{side}_{name}"]) for name, side in product(("tflops", "gbs"), SIDES)
+        ]
+        shown = product(("efficiency", moved), SIDES)
+        texts += [share(row[f"{side}_{name}"]) for name, side in shown]
+        cells.append(texts)
     return cells
 
 
@@ -776,9 +783,10 @@ def _grid(frame: pd.DataFrame | None) -> tuple[tuple[str, ...], list[tuple[str, 
     down, across = map(str, frame.columns[:2])
     table = frame.pivot_table(index=down, columns=across, values="ratio")
     heads = (f"{down}, by {across}", *(f"{value:,.6g}" for value in table.columns))
-    return heads, [
-        (f"{value:,.6g}", *(f"{ratio:.3f}" for ratio in row)) for value, *row in table.itertuples()
-    ]
+    cells: list[tuple[str, ...]] = []
+    for value, *row in table.itertuples():
+        cells.append((f"{value:,.6g}", *(f"{ratio:.3f}" for ratio in row)))
+    return heads, cells
 
 
 def _table(
@@ -816,7 +824,12 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
         unknown=unknown_work(projection),
     )
     rows = rows.assign(repeats=repeats_of(rows))
-    dims = dict.fromkeys(name for op in OPS.values() if op.name != UNKNOWN_OP for name in op.dims)
+    every_dim = []
+    for operator in OPS.values():
+        if operator.name != UNKNOWN_OP:
+            for dim in operator.dims:
+                every_dim.append(dim)
+    dims = dict.fromkeys(every_dim)
     keys = [name for name in ("name", "kind", LAW, BOUND, *WORDS, *dims) if name in rows]
     code = rows.groupby(keys, dropna=False, observed=True, sort=False).ngroup()
     by = rows.groupby(code)

@@ -84,11 +84,9 @@ def compare_table(first: GPU, *others: GPU) -> Table:
         body.append((label, "", *_interleave(texts, [""] * len(others))))
     # what every GPU should publish, and rarer figures where one of these has them
     keys = [*_peak_keys(gpus), *FIGURES]
-    for key in (
-        one
-        for one in keys
-        if one not in _RARE or any(_figure(gpu, one) is not None for gpu in gpus)
-    ):
+    for key in keys:
+        if key in _RARE and all(_figure(gpu, key) is None for gpu in gpus):
+            continue
         figure = PEAKS.get(key) or FIGURES[key]
         values = [_figure(gpu, key) for gpu in gpus]
         ratios = [
@@ -100,7 +98,11 @@ def compare_table(first: GPU, *others: GPU) -> Table:
         body.append(
             (figure.label, figure.unit, *_interleave([_number(value) for value in values], ratios))
         )
-    heads = [first.name, *(head for gpu in others for head in (gpu.name, "ratio"))]
+    others_heads = []
+    for gpu in others:
+        for head in (gpu.name, "ratio"):
+            others_heads.append(head)
+    heads = [first.name, *others_heads]
     title = " · ".join(gpu.name for gpu in gpus)
     return Table(columns("figure", "unit", numbers=heads), rows(body), title, "Peaks are dense.")
 
@@ -154,14 +156,16 @@ def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
     for gpu in listed:
         for source in gpu.sources:
             used.add(_source_key(source))
+    listed_json = []
+    for entry in listed:
+        listed_json.append(
+            {key: value for key, value in entry.to_dict().items() if not key.startswith("peak_")}
+            | {key: getattr(entry, key) for key in FIGURES}
+            | {"peaks": {key: entry.peaks.get(key) for key in _peak_keys([entry])}}
+        )
     return {
         "schema": SCHEMA,
-        "gpus": [
-            {key: value for key, value in gpu.to_dict().items() if not key.startswith("peak_")}
-            | {key: getattr(gpu, key) for key in FIGURES}
-            | {"peaks": {key: gpu.peaks.get(key) for key in _peak_keys([gpu])}}
-            for gpu in listed
-        ],
+        "gpus": listed_json,
         "units": {figure.key: figure.unit for figure in (*PEAKS.values(), *FIGURES.values())},
         "sources": {key: vars(source) for key, source in sources().items() if key in used},
     }
@@ -198,7 +202,11 @@ def _number(value: float | None) -> str | Cell:
 def _interleave(values: Sequence[str | Cell], ratios: Sequence[str | Cell]) -> list[str | Cell]:
     """Return the first value, then each other value followed by its ratio."""
     pairs = zip(values[1:], ratios, strict=True)
-    return [values[0], *(cell for pair in pairs for cell in pair)]
+    cells = []
+    for pair in pairs:
+        for cell in pair:
+            cells.append(cell)
+    return [values[0], *cells]
 
 
 def _source_key(source: str) -> str:

@@ -187,7 +187,10 @@ class Answer(Shown):
     def table(self) -> pd.DataFrame:
         """Its first table, as it is shown; empty where it has none."""
         whole = self.found
-        sections = [part for section in whole.sections for part in section.parts]
+        sections = []
+        for place in whole.sections:
+            for piece in place.parts:
+                sections.append(piece)
         for part in (*whole.opening, *sections, *whole.closing):
             if isinstance(part, Table) and part.rows:
                 heads = [column.head for column in part.columns]

@@ -73,9 +73,10 @@ _BAND: Final = "rgba(28,131,198,0.18)"
 
 def predictions_document(result: SizePredictions) -> Document:
     """Return what the laws predict for each benchmark, how they did, and what there is to remark."""
-    fitted, targets = (
-        ", ".join(f"{size:g}" for size in sizes) for sizes in (result.fit, result.targets)
-    )
+    texts = []
+    for sizes in (result.fit, result.targets):
+        texts.append(", ".join(f"{size:g}" for size in sizes))
+    fitted, targets = texts
     lead = leading(result)
     reading = (
         f"Grey: measured (filled: fitted to). Blue: {lead}, with its {100 * result.level:g} % "
@@ -88,9 +89,11 @@ def predictions_document(result: SizePredictions) -> Document:
         "Performance per unit of size, against that of the smallest size fitted; flat at 1 is "
         "linear scaling",
     )
-    described = lines(
-        (text for one in result.benchmarks for text in description(one)), "answer"
-    ).lines
+    descriptions = []
+    for one in result.benchmarks:
+        for text in description(one):
+            descriptions.append(text)
+    described = lines(descriptions, "answer").lines
     parts = [
         prediction_table(result),
         Lines(described, "answer", medium="terminal"),
@@ -169,22 +172,19 @@ def prediction_table(result: SizePredictions) -> Table:
     title = (
         f"Predicted from {_sizes(result.fit)}; intervals of {level}; error of what was measured, %"
     )
-    compared = any(
-        one.curve.measured_at(target) for one in result.benchmarks for target in result.targets
-    )
-    heads = [
-        head
-        for target in result.targets
-        for head in (f"at {target:g}", level, *(["error"] if compared else []))
-    ]
+    pairs = product(result.benchmarks, result.targets)
+    compared = any(one.curve.measured_at(target) for one, target in pairs)
+    heads = []
+    for size in result.targets:
+        for head in (f"at {size:g}", level, *(["error"] if compared else [])):
+            heads.append(head)
     body: list[Row] = []
     for one in result.benchmarks:
         measured = [one.curve.measured_at(target) for target in result.targets]
-        facts = [
-            cell
-            for value in measured
-            for cell in (_figure(value), "measured" if value else "", "")[: 2 + compared]
-        ]
+        facts = []
+        for time in measured:
+            for cell in (_figure(time), "measured" if time else "", "")[: 2 + compared]:
+                facts.append(cell)
         body.append(Row((one.curve.name, *(Cell(text, "strong") for text in facts)), title=True))
         for law in one.laws:
             cells: list[str | Cell] = []
@@ -359,10 +359,10 @@ def _speedups(result: SizePredictions) -> list[dict[str, Any]]:
                         costs.append(cost)
             if len(costs) > 1:
                 times = [cost.speedup for cost in costs]
-                together, whole = (
-                    sum(getattr(cost, name) for cost in costs)
-                    for name in ("together_s", "target_s")
-                )
+                sums = []
+                for name in ("together_s", "target_s"):
+                    sums.append(sum(getattr(cost, name) for cost in costs))
+                together, whole = sums
                 setting = {"scenario": scenario, "target": target, "benchmarks": len(costs)}
                 speedups.append(
                     {**setting, "together_s": together, "target_s": whole, **mean_least_most(times)}
@@ -386,6 +386,10 @@ def predictions_json(result: SizePredictions) -> dict[str, Any]:
 
 def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[str, Any]:
     curve, scaling = one.curve, one.scaling
+    predictions = []
+    for law in one.laws:
+        for size in targets:
+            predictions.append(_law_json(law, curve.measured_at(size), size))
     return {
         "benchmark": curve.benchmark,
         "scenario": curve.scenario,
@@ -407,9 +411,7 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
             {**vars(cost), "speedup": cost.speedup, "parallel_speedup": cost.parallel_speedup}
             for cost in one.costs
         ],
-        "predictions": [
-            _law_json(law, curve.measured_at(size), size) for law in one.laws for size in targets
-        ],
+        "predictions": predictions,
     }
 
 
@@ -679,9 +681,11 @@ def devices_document(result: DeviceScaling) -> Document:
     curves = Figure(
         partial(problem_figure, measured), "Performance against that on the smallest device"
     )
-    verdicts = lines(
-        (line for verdict in result.verdicts for line in verdict_lines(verdict)), "answer"
-    )
+    verdict_texts = []
+    for verdict in result.verdicts:
+        for line in verdict_lines(verdict):
+            verdict_texts.append(line)
+    verdicts = lines(verdict_texts, "answer")
     remarks = Lines(remarked((*result.limits, *result.notes)), "list")
     return Document(
         title="Performance over size, measured",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Final, cast
@@ -137,18 +138,12 @@ def first_screen(document: Document, console: Console, remarked: int = _REMARKED
     three of them, or one where that leaves room for a table. The last line says what there is more.
     An answer that takes more lines is whole.
     """
-    remarks, parts = (
-        list[Line](),
-        list[Part](),
-    )  # what is not of the answer itself: how data were read, what was lost
-    opening, rest, closing = (
-        [one for one in some if one.medium != "page"]
-        for some in (
-            document.opening,
-            (one for part in document.sections for one in part.parts),
-            document.closing,
-        )
-    )
+    # Remarks are not of the answer itself: how data were read, what was lost.
+    remarks, parts = list[Line](), list[Part]()
+    every = chain.from_iterable(section.parts for section in document.sections)
+    opening = [part for part in document.opening if part.medium != "page"]
+    rest = [part for part in every if part.medium != "page"]
+    closing = [part for part in document.closing if part.medium != "page"]
     for part in map(printable, (*opening, *rest, *closing)):
         if isinstance(part, Lines) and part.look != "answer":
             remarks += [line for line in part.lines if line.tone in _REMARKS]
@@ -259,7 +254,10 @@ def _blocks(
 ) -> Iterator[RenderableType]:
     heads = ((document.title, "bold"), (document.lead, ""))
     yield from (Text(files.visible(text), style) for text, style in heads if text)
-    sections = (part for section in document.sections for part in section.parts)
+    sections = []
+    for section in document.sections:
+        for piece in section.parts:
+            sections.append(piece)
     for part in (*document.opening, *sections, *document.closing):
         yield from rendered(part, console, shown)
 
@@ -337,11 +335,12 @@ def _needed(columns: Sequence[Column], heads: list[str], shown: list[Row], gap: 
     """Return the width at which a table reads well: names and numbers whole, words in a few lines."""
     widths = []
     for place, (column, head) in enumerate(zip(columns, heads, strict=True)):
-        texts = (
-            cell.text if isinstance(cell, Cell) else cell
-            for cell in (row.cells[place] for row in shown)
-        )
-        widest = max(cell_len(line) for text in (head, *texts) for line in text.split("\n"))
+        texts = []
+        for row in shown:
+            cell = row.cells[place]
+            texts.append(cell.text if isinstance(cell, Cell) else cell)
+        lines = chain.from_iterable(text.split("\n") for text in (head, *texts))
+        widest = max(map(cell_len, lines))
         widths.append(
             widest if column.kind in ("name", "number") else column.least or min(widest, _FOLDED)
         )

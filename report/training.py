@@ -219,7 +219,11 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
 
     ``runs`` are their ``metrics.json`` by target, ``places`` the folders they are saved in.
     """
-    schemes = list(dict.fromkeys(cv["scheme"] for metrics in runs.values() for cv in metrics["cv"]))
+    names = []
+    for of_run in runs.values():
+        for scheme_metrics in of_run["cv"]:
+            names.append(scheme_metrics["scheme"])
+    schemes = list(dict.fromkeys(names))
     heads = (
         Column("target"),
         *(Column(head, "number") for head in ("pairs", "groups")),
@@ -278,12 +282,16 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
         )
     first = next(iter(runs.values()))["data"]
     saved = [f"{target}: {place}" for target, place in (places or {}).items()]
+    parts = []
+    for section in sections:
+        for part in section.parts:
+            parts.append(part)
     return Document(
         title=f"{first['host']} → {', '.join(runs)}",
         lead=f"Predicted: {metric(first)}; a model for each target",
         sections=sections,
         closing=[lines(saved or [_UNSAVED], medium="terminal")],
-        short=[part for section in sections for part in section.parts],
+        short=parts,
         footer=footer(next(iter(runs.values())).get("provenance") or {}),
         data={
             "schema": 1,
@@ -794,17 +802,18 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
                 )
         return shown
 
-    drawn = [
-        Figure(
-            partial(
-                figures.ranking,
-                [(str(one["feature"]), float(one["value"])) for one in entries[:TOP]],
-                measure,
-            ),
-            f"By {measure}",
+    drawn = []
+    for measure, entries in measures.items():
+        drawn.append(
+            Figure(
+                partial(
+                    figures.ranking,
+                    [(str(one["feature"]), float(one["value"])) for one in entries[:TOP]],
+                    measure,
+                ),
+                f"By {measure}",
+            )
         )
-        for measure, entries in measures.items()
-    ]
     title = "features by what they contribute"
     tables = (
         Table(heads, listed(rank), title, HINT, medium="terminal"),
@@ -976,9 +985,9 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
     held_least = [(row["group"], f"{row['rows']:,}", share(row["coverage"])) for row in worst]
     heads = columns("group", numbers=("rows", "covered"))
     groups = Table(heads, rows(held_least), "unseen groups covered least", medium=medium)
-    outside = [
-        Lines([Line(one) for one in settings], medium=medium) for settings in (beyond, widths)
-    ]
+    outside = []
+    for texts in (beyond, widths):
+        outside.append(Lines([Line(one) for one in texts], medium=medium))
     parts = [said, table, *outside, groups]
     return Section("Prediction intervals", parts, "intervals", "Intervals")
 

@@ -15,7 +15,12 @@ from plotly.subplots import make_subplots
 
 from ..errors import few
 from ..evaluation.law_comparison import Explanation
-from ..evaluation.linear_scaling import HOST_DURATION, ClassFinding, ValidationResult
+from ..evaluation.linear_scaling import (
+    HOST_DURATION,
+    ClassFinding,
+    LawFinding,
+    ValidationResult,
+)
 from ..evaluation.metrics import ape
 from ..evaluation.verdicts import ALPHA, MIN_GROUPS, MIN_ROWS, MOST_ROWS, Interval, Outcome
 from ..hardware import GPU
@@ -201,7 +206,8 @@ def _pairs(result: ValidationResult) -> list[Listing]:
         return [
             [workload(row) for row in data.rows.to_dict("records")],
             classes.tolist(),
-            *([figure(value) for value in values] for values in (host, data.y)),
+            list(map(figure, host)),
+            list(map(figure, data.y)),
             *over,
             data.rows["source"].astype(str).tolist()
             if "source" in data.rows
@@ -350,45 +356,49 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
             "rejected": result.rejected,
             "pairing": {key: value for key, value in dataset.report.items() if key != "features"},
         },
-        "classes": [
-            {
-                "op": finding.op,
-                "dtype": finding.dtype,
-                "bound": finding.bound,
-                "rows": finding.rows,
-                "groups": finding.groups,
-                "conclusion": conclusion(finding),
-                "host_us": {"p5": finding.host_us[0], "p95": finding.host_us[1]},
-                "efficiency": vars(finding.efficiency),
-                "laws": [
-                    {
-                        "law": law.law,
-                        "median_ratio": law.ratio,
-                        "verdict": str(law.verdict.outcome),
-                        "text": str(law.verdict.why),
-                        "evidence": law.evidence
-                        and {
-                            **vars(law.evidence),
-                            "deviation": vars(law.evidence.deviation),
-                            "slope": law.evidence.slope and vars(law.evidence.slope),
-                        },
-                    }
-                    for law in finding.laws
-                ],
-                "out_of_sample": [
-                    {
-                        "law": one.law,
-                        "e_out": vars(one.mape),
-                        "as_good_as_best": one.as_good_as_best,
-                        "parameters": one.parameters,
-                    }
-                    for one in finding.explanations
-                ],
-            }
-            for finding in result.classes
-        ],
+        "classes": [_class_json(finding) for finding in result.classes],
         "summary": summary(result),
         "notes": [*map(repr, result.notes)],
+    }
+
+
+def _class_json(finding: ClassFinding) -> dict[str, Any]:
+    """Return what was found of a class of rows as JSON types."""
+    return {
+        "op": finding.op,
+        "dtype": finding.dtype,
+        "bound": finding.bound,
+        "rows": finding.rows,
+        "groups": finding.groups,
+        "conclusion": conclusion(finding),
+        "host_us": {"p5": finding.host_us[0], "p95": finding.host_us[1]},
+        "efficiency": vars(finding.efficiency),
+        "laws": [_law_json(law) for law in finding.laws],
+        "out_of_sample": [
+            {
+                "law": one.law,
+                "e_out": vars(one.mape),
+                "as_good_as_best": one.as_good_as_best,
+                "parameters": one.parameters,
+            }
+            for one in finding.explanations
+        ],
+    }
+
+
+def _law_json(law: LawFinding) -> dict[str, Any]:
+    """Return what was found of a law in a class of rows as JSON types."""
+    return {
+        "law": law.law,
+        "median_ratio": law.ratio,
+        "verdict": str(law.verdict.outcome),
+        "text": str(law.verdict.why),
+        "evidence": law.evidence
+        and {
+            **vars(law.evidence),
+            "deviation": vars(law.evidence.deviation),
+            "slope": law.evidence.slope and vars(law.evidence.slope),
+        },
     }
 
 
@@ -607,7 +617,10 @@ def _sides(result: ValidationResult) -> Iterator[tuple[str, GPU, str]]:
 def _rates(result: ValidationResult) -> pd.DataFrame | None:
     """Return workloads with intensity, rates and the share of the roofline on both GPUs, where all are known."""
     data = result.dataset
-    both = [f"log2.{name}.{side}" for name in ("ridge", "roofline") for side in ("host", "target")]
+    both = []
+    for name in ("ridge", "roofline"):
+        for gpu_side in ("host", "target"):
+            both.append(f"log2.{name}.{gpu_side}")
     needed = ["log2.flops", "log2.intensity", *both]
     times = {"host": data.rows[HOST_DURATION].to_numpy(dtype=float), "target": data.y}
     if data.metric != "duration_us" or not {*needed} <= {*data.X}:

@@ -80,9 +80,9 @@ def what_if(model: TrainedModel, measured: pd.DataFrame) -> list[Part]:
     observed = asked.merge(medians, how="left", on=varied)[model.recipe.metric].to_numpy()
     label = quantity(model.recipe.metric).label
     pairs = zip(answers.to_dict("records"), observed, strict=True)
-    axes = [
-        (name, [f"{value:g}" for value in each]) for name, each in zip(varied, values, strict=True)
-    ]
+    axes = []
+    for name, each in zip(varied, values, strict=True):
+        axes.append((name, [f"{value:g}" for value in each]))
     first = int(np.argmax(np.isfinite(observed)))
     note = (
         f"{_settings(fixed)}. Each setting was worked out when the page was made; none is read off "
@@ -136,10 +136,11 @@ def _from_host(
                 else lacking
             ]
         )
-    named = [
-        ", ".join(f"{name} {each:g}" for name, each in zip(others, shape, strict=True))
-        for shape in shapes
-    ]
+    named = []
+    for sizes in shapes:
+        named.append(
+            ", ".join(f"{name} {each:g}" for name, each in zip(others, sizes, strict=True))
+        )
     axes = [(", ".join(others), named)] if others else []
     note = (
         f"{fixed}. Settings that {host} was measured at: without its time there is no prediction, "
