@@ -13,9 +13,8 @@ import pandas as pd
 
 from ..errors import DataError
 from ..output import SCHEMA, replacing, unguarded
-from ..readers.base import LINE
+from ..readers.base import LINE, PARQUET
 from ..readers.files import (
-    PARQUET,
     WORKBOOK,
     csv_header,
     head,

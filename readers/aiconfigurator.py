@@ -28,8 +28,8 @@ from ..operators.operators import canonical_op
 from ..remarks import remark
 from ..table.conditions import Condition
 from ..table.irregular import off_neighbours
-from .base import LINE, DataFile, Excluded, Note, Options, RawTable, Reader, register
-from .files import PARQUET, check_size, open_parquet
+from .base import LINE, PARQUET, DataFile, Excluded, Note, Options, RawTable, Reader, register
+from .files import check_size, open_parquet
 from .labels import canonical_device
 
 NAME: Final = "AIConfigurator"
@@ -684,6 +684,7 @@ class AIConfiguratorReader(Reader):
     """AIConfigurator's tables of measured kernels."""
 
     name = NAME
+    containers = (PARQUET,)
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise Parquet with the columns that name the operation, the kernel and a time."""

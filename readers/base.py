@@ -34,6 +34,8 @@ GRID_NOT_RECORDED = "grid-not-recorded"
 MOST_RANKS = 100_000
 #: Bytes of content (after decompression) that a reader may look at to recognise its format.
 HEAD_BYTES = 65536
+#: First bytes of every Parquet file, and of every SQLite database.
+PARQUET, SQLITE = b"PAR1", b"SQLite format 3\0"
 #: Default limits of a file's decompressed size, for 16 GB of memory: text that is cut into fields needs 12 to 31 times
 #: its size, the columns of a trace less than four times.
 TABLE_BYTES, TRACE_BYTES = 2**29, 2**32
@@ -216,10 +218,13 @@ class Reader(ABC):
         Short name of the format.
     fallback : bool
         True for a general format, asked only after all the special ones have declined.
+    containers : tuple of bytes
+        First bytes of the containers that hold the format (`PARQUET`, `SQLITE`); empty for text.
     """
 
     name: ClassVar[str]
     fallback: ClassVar[bool] = False
+    containers: ClassVar[tuple[bytes, ...]] = (b"",)
 
     @abstractmethod
     def sniff(self, path: Path, head: bytes) -> bool:
@@ -260,9 +265,12 @@ class TraceReader(ABC):
     ----------
     name : str
         Short name of the format.
+    containers : tuple of bytes
+        As of a `Reader`.
     """
 
     name: ClassVar[str]
+    containers: ClassVar[tuple[bytes, ...]] = (b"",)
 
     @abstractmethod
     def sniff(self, path: Path, head: bytes) -> bool:
@@ -309,8 +317,15 @@ def readers() -> Iterator[Reader | TraceReader]:
 
 
 def detect(path: Path, head: bytes) -> Reader | TraceReader | None:
-    """Return the reader that recognises the content, or None."""
-    return next((reader for reader in readers() if reader.sniff(path, head)), None)
+    """Return the reader that recognises the content, or None; a container is shown to those of its formats alone."""
+    container = b""
+    for beginning in (PARQUET, SQLITE):
+        if head.startswith(beginning):
+            container = beginning
+    for reader in readers():
+        if container in reader.containers and reader.sniff(path, head):
+            return reader
+    return None
 
 
 def formats() -> str:

@@ -31,10 +31,9 @@ from isal import igzip, isal_zlib
 from ..errors import DataError, few, one_line
 from ..remarks import Remark, remark, visible
 from ..table.measurements import DEFECT, DEFECT_DETAIL
-from .base import HEAD_BYTES, LINE, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
+from .base import HEAD_BYTES, LINE, PARQUET, TABLE_BYTES, TRACE_BYTES, DataFile, FileRead
 
 _GZIP, _BZIP2 = b"\x1f\x8b", b"BZh"
-PARQUET = b"PAR1"  # the first bytes of every Parquet file
 WORKBOOK = b"PK\x03\x04"  # the first bytes of an .xlsx, as of every archive
 _NO_WORKBOOK = (
     OSError,

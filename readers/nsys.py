@@ -37,10 +37,10 @@ import pandas as pd
 from ..errors import DataError
 from ..remarks import Remark, remark
 from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
-from .base import DataFile, Options, TraceReader, register
+from .base import SQLITE, DataFile, Options, TraceReader, register
 from .files import parse_csv, text
 from .labels import canonical_device, device_named
-from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, timed, unfinished
+from .sqlite import ROW, Database, joined, names_of, opened, timed, unfinished
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _CALLS = (f"{_ACTIVITY}RUNTIME", f"{_ACTIVITY}DRIVER")
@@ -72,13 +72,14 @@ class NsysReader(TraceReader):
     """Exports of Nsight Systems."""
 
     name = "Nsight Systems SQLite"
+    containers = (SQLITE,)
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the table of strings beside one of the target, of the export or of activities.
 
         nvprof's databases have tables of activities too, but keep their strings in ``StringTable``.
         """
-        if not head.startswith(MAGIC):
+        if not head.startswith(SQLITE):
             return False
         names = names_of(path, head)
         return "StringIds" in names and any(

@@ -60,6 +60,7 @@ from .base import (
     GRID_NOT_RECORDED,
     MOST_LINES,
     ORDER,
+    PARQUET,
     DataFile,
     Excluded,
     FileRead,
@@ -77,7 +78,7 @@ from .base import (
     without,
 )
 from .execution_trace import is_execution_trace, join, read_execution_trace
-from .files import PARQUET, campaign_of, csv_header, find_files, fingerprint, head, parquet_columns
+from .files import campaign_of, csv_header, find_files, fingerprint, head, parquet_columns
 from .labels import TIME_UNITS, canonical_device, split_unit
 from .throughputs import rate_columns
 from .tidy import ALIASES, tidy_rows

@@ -27,9 +27,9 @@ import pandas as pd
 from ..remarks import Remark, remark
 from ..table.measurements import COUNTER
 from ..traces.dispatches import KERNEL, MEMCPY, Finding, Trace, dispatch_table, in_order
-from .base import DataFile, Options, TraceReader, register
+from .base import SQLITE, DataFile, Options, TraceReader, register
 from .labels import device_named
-from .sqlite import MAGIC, ROW, Database, joined, names_of, opened, peek, timed, unfinished
+from .sqlite import ROW, Database, joined, names_of, opened, peek, timed, unfinished
 
 IN_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 """Launches of the HIP runtime whose grid is in work-items, HSA's unit, in which hipBLASLt, rocBLAS
@@ -71,6 +71,7 @@ class RocpdReader(TraceReader):
     """Databases of rocprofv3: kernel dispatches, memory copies, counters and the API calls behind them."""
 
     name = "rocpd database"
+    containers = (SQLITE,)
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a database of schema 3."""
@@ -142,7 +143,7 @@ def schema_of(path: Path, head: bytes) -> str:
     version cannot be read (a compressed or damaged file) the tables that only one of them has
     decide.
     """
-    if not head.startswith(MAGIC):
+    if not head.startswith(SQLITE):
         return ""
     names = names_of(path, head)
     if not any(name.startswith("rocpd_") for name in names):

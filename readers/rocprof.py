@@ -47,6 +47,7 @@ from ..traces.dispatches import (
 from .base import (
     GRID_NOT_RECORDED,
     HEAD_BYTES,
+    SQLITE,
     DataFile,
     Options,
     TraceReader,
@@ -580,7 +581,6 @@ _KEY = ("Index", "KernelName")
 _EVENTS = re.compile(
     rb'^\s*(\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}\s*)?,\s*\{"args":\{"name":"[^"]*"\},"ph":"M","pid":'
 )
-_SQLITE = b"SQLite format 3\x00"
 _TABLE = re.compile(rb'CREATE TABLE "?(?:KERN|OPS)"?\s*\(')
 _WITH_TIMES = re.compile(rb'"BeginNs"\s*:\s*"?\d')
 _OPERATIONS = {
@@ -606,6 +606,7 @@ class RocprofReader(TraceReader):
     """rocprof v1: dispatches with times, counters of further runs joined to them."""
 
     name = "rocprof"
+    containers = (SQLITE, b"")
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise the columns of a dispatch table, the database, or a file that accompanies them."""
@@ -695,7 +696,7 @@ def _of_operations(table: pd.DataFrame, notes: list[Remark]) -> pd.DataFrame:
 
 def role_of(path: Path, beginning: bytes) -> Role | None:
     """Return what a file of rocprof v1 holds; None if it is none."""
-    if beginning.startswith(_SQLITE):
+    if beginning.startswith(SQLITE):
         if _TABLE.search(beginning):
             return "database"
         return None
@@ -812,7 +813,7 @@ def _keys(table: DispatchTable) -> pd.DataFrame:
 
 def _read(file: DataFile, options: Options, only: Sequence[str] = ()) -> DispatchTable:
     """Return the dispatches of a timing run, from CSV or database."""
-    if head(file.path).startswith(_SQLITE):
+    if head(file.path).startswith(SQLITE):
         data = content(file.path, max_bytes=options.trace_bytes)
         connection = sqlite3.connect(":memory:")
         connection.text_factory = lambda raw: raw.decode("utf-8", errors="backslashreplace")

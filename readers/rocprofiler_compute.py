@@ -33,7 +33,7 @@ from ..errors import DataError, few
 from ..remarks import Remark, remark
 from ..table.counters import channels_of, merge_passes
 from ..traces.dispatches import Finding, Trace, dispatch_table, in_order
-from .base import DataFile, Options, TraceReader, by_folder, of_file, register
+from .base import SQLITE, DataFile, Options, TraceReader, by_folder, of_file, register
 from .files import by_number, head, parse_csv, text
 from .labels import device_of, gpu_of_word
 from .rocprof import (
@@ -355,7 +355,7 @@ _PASS = re.compile(r"^(pmc_perf_.*|SQC?_\w+)\.csv$")
 _ROLE_OF_NAME: dict[str, Role] = {"pmc_perf.csv": "merged", "timestamps.csv": "timestamps"}
 _INFO = ["Dispatch_ID", "Kernel_Name", "GPU_ID"]
 _TOP = ["Kernel_Name", "Count", "Sum(ns)"]
-_ANALYSIS = (b"SQLite format 3\x00", b"compute_workload", b"compute_metric_definition")
+_ANALYSIS = (SQLITE, b"compute_workload", b"compute_metric_definition")
 _PERFMON = re.compile(rb"^\s*(pmc:|rocprofiler-sdk:)")
 _CONFIG = (b"join_type:", b"filter_blocks:")
 
@@ -370,6 +370,7 @@ class RocprofilerComputeReader(TraceReader):
     """Workload folders of rocprofiler-compute (Omniperf)."""
 
     name = "rocprofiler-compute"
+    containers = (SQLITE, b"")
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a table of dispatches, or a file that accompanies it."""

@@ -29,10 +29,10 @@ import pandas as pd
 
 from ..remarks import remark
 from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Trace, dispatch_table, in_order
-from .base import DataFile, Options, TraceReader, register
+from .base import SQLITE, DataFile, Options, TraceReader, register
 from .files import content
 from .rocpd import IN_WORK_ITEMS, direction, schema_of, workgroups
-from .sqlite import MAGIC, ROW, Database, joined, opened, timed, unfinished
+from .sqlite import ROW, Database, joined, opened, timed, unfinished
 
 SCHEMA = "2"
 #: API calls that take the grid in work-items; all others take workgroups.
@@ -50,6 +50,7 @@ class RpdReader(TraceReader):
     """Databases of ROCmProfileData, and the Chrome traces exported from them."""
 
     name = "RPD"
+    containers = (SQLITE, b"")
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise a database of schema 2, or the export of one."""
@@ -104,7 +105,7 @@ class RpdReader(TraceReader):
 
 
 def _is_database(file: DataFile) -> bool:
-    return content(file.path, len(MAGIC)) == MAGIC
+    return content(file.path, len(SQLITE)) == SQLITE
 
 
 def _split(same: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:

@@ -27,10 +27,9 @@ from ..errors import DataError
 from ..remarks import remark
 from ..staging import temporary_folder
 from ..traces.dispatches import Finding
-from .base import DataFile, Options
+from .base import SQLITE, DataFile, Options
 from .files import check_size
 
-MAGIC = b"SQLite format 3\x00"  # the first bytes of every SQLite database
 ROW = "row"  # column: 1-based number of the row within its table
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open}
 _CREATED = re.compile(rb"CREATE TABLE [\"'`\[]?(\w+)")
@@ -184,7 +183,7 @@ def peek(path: Path, look: Callable[[Database], T]) -> T | None:
     """Return what `look` finds in a database; None if the file is compressed, damaged or no database."""
     try:
         with path.open("rb") as file:
-            if file.read(len(MAGIC)) != MAGIC:
+            if file.read(len(SQLITE)) != SQLITE:
                 return None
         with closing(_connection(path)) as connection:
             return look(Database(connection, str(path)))
@@ -198,7 +197,7 @@ def names_of(path: Path, head: bytes) -> frozenset[str]:
     `head` is its (decompressed) beginning: where the file itself is compressed or damaged, only
     tables created there are seen.
     """
-    if not head.startswith(MAGIC):
+    if not head.startswith(SQLITE):
         return frozenset()
     names = peek(path, lambda database: database.tables)
     return names or frozenset(name.decode("ascii", "replace") for name in _CREATED.findall(head))

@@ -33,9 +33,8 @@ from ..table.measurements import (
     plain_numbers,
 )
 from ..table.physics import token_units
-from .base import LINE, Note, Options, RawTable, Reader, register
+from .base import LINE, PARQUET, Note, Options, RawTable, Reader, register
 from .files import (
-    PARQUET,
     campaign_of,
     check_names,
     csv_header,
@@ -336,6 +335,7 @@ class TidyParquetReader(_TidyReader):
     """Parquet with the same columns, the project's measurement tables included."""
 
     name = "tidy Parquet"
+    containers = (PARQUET,)
 
     def sniff(self, path: Path, head: bytes) -> bool:
         """Recognise Parquet whose columns are those of measurements."""

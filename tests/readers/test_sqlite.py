@@ -12,8 +12,8 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.readers import sqlite
-from flopcast.readers.base import DataFile, Options
-from flopcast.readers.sqlite import MAGIC, joined, names_of, opened, peek, timed, unfinished
+from flopcast.readers.base import SQLITE, DataFile, Options
+from flopcast.readers.sqlite import joined, names_of, opened, peek, timed, unfinished
 
 
 def database(path: Path, *statements: str) -> DataFile:
@@ -123,7 +123,7 @@ def test_nothing_is_written_and_a_read_only_folder_will_do(file: DataFile) -> No
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda data: MAGIC + b"no database at all" * 300, "file is not a database"),
+        (lambda data: SQLITE + b"no database at all" * 300, "file is not a database"),
         (lambda data: data[: len(data) // 2], "malformed"),
         (lambda data: data[:100] + b"\xff" * 400 + data[500:], "malformed"),
         (lambda data: data.replace(b"CREATE VIEW v AS", b"CREATE VIE\xf7\n\n AS"), "SQLite"),
