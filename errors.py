@@ -181,6 +181,24 @@ def check_number(
         )
 
 
+def check_jobs(jobs: int) -> None:
+    """Refuse a number of processes that starts none. Raises ParameterError if it is 0."""
+    if jobs == 0:
+        raise ParameterError("jobs", "must be a number of processes, or -1 for one per core, got 0")
+
+
+def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
+    """Refuse a level of intervals that is not above 0 and below 1, or not from ``least`` to ``most``.
+
+    Raises ParameterError: of ``interval``, the parameter that states it.
+    """
+    if not (isinstance(level, Real) and 0 < level < 1 and least <= level <= most):
+        raise ParameterError(
+            "interval",
+            f"must lie between {least:g} and {most:g}, got {level!r:.40}: 0.9 means 90 %",
+        )
+
+
 def check_margin(margin: float) -> float:
     """Return what counts as the same (0.1: within ±10 %) if it is a share.
 

@@ -14,13 +14,20 @@ import numpy as np
 import pandas as pd
 
 from .. import sealing, values
-from ..errors import DataError, ParameterError, check_margin, check_number, counted, few
+from ..errors import (
+    DataError,
+    ParameterError,
+    check_level,
+    check_margin,
+    check_number,
+    counted,
+    few,
+)
 from ..evaluation import advising
 from ..evaluation.advising import check_need, choose, coordinates, expected_error, importance
 from ..evaluation.campaigns import Campaigns, stated
 from ..evaluation.checking import Checked, Score, assess
 from ..evaluation.intervals import LEVELS
-from ..evaluation.metrics import check_level
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import BY_DEVICE, groups_of
 from ..hardware import GPU, Comparison

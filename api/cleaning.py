@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 
 from .. import values
-from ..errors import DataError, ParameterError, counted
+from ..errors import DataError, ParameterError, check_jobs, counted
 from ..output import FORMATS, check_tables, dumps, replacing, write_table
 from ..readers import Options, TraceFailure, read_traces
 from ..readers.files import campaign_of
@@ -23,7 +23,7 @@ from ..traces.cleaning.steady_state import STABLE
 from ..traces.doubts import UNRECORDED
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated, check_one_run
-from .tables import check_jobs, paths_of
+from .tables import paths_of
 
 if TYPE_CHECKING:
     from ..report.document import Document

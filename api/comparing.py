@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..errors import DataError, ParameterError, check_number
+from ..errors import DataError, ParameterError, check_level, check_number
 from ..evaluation.campaigns import Campaigns
 from ..evaluation.intervals import LEVELS
-from ..evaluation.metrics import check_level
 from ..evaluation.paired import (
     Estimate,
     SchemeComparison,

@@ -17,9 +17,8 @@ import pyarrow as pa
 
 from .. import values
 from ..datasets.embedded import is_shipped
-from ..errors import DataError, FlopcastError, ParameterError
+from ..errors import DataError, FlopcastError, ParameterError, check_level
 from ..evaluation.advising import check_need
-from ..evaluation.metrics import check_level
 from ..hardware import GPU
 from ..operators.kinds.serving_run import SERVING
 from ..operators.work import as_numbers

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import values
-from ..errors import DataError, ParameterError, counted, few
+from ..errors import DataError, ParameterError, check_jobs, counted, few
 from ..output import (
     check_output,
     check_table,
@@ -34,7 +34,7 @@ from ..table.measurements import in_order
 from ..traces.summary import Overview, overview
 from ..workers import Jobs, workers
 from .ingested import Ingested, ingested
-from .tables import check_jobs, paths_of
+from .tables import paths_of
 
 if TYPE_CHECKING:
     from distributed import Client

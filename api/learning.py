@@ -13,14 +13,13 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from .. import values
-from ..errors import ParameterError, check_drawn, check_number, counted
+from ..errors import ParameterError, check_drawn, check_level, check_number, counted
 from ..evaluation.checking import median_shift
 from ..evaluation.competition import compete, usable_schemes
 from ..evaluation.final_model import fit_final
 from ..evaluation.folds import make_folds
 from ..evaluation.intervals import LEVELS
-from ..evaluation.metrics import ape, check_level
-from ..evaluation.observers.progress import Report
+from ..evaluation.metrics import ape
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import Dataset, build_dataset
 from ..hardware import GPU, Comparison
@@ -30,6 +29,7 @@ from ..report import figures
 from ..report.checking import curve_document
 from ..report.document import Document
 from ..report.result import Shown
+from ..settings import Report
 from ..table.conditions import Where
 from ..table.problems import HOST
 from ..values import Assigned, Columns, Drawn, Names

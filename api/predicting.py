@@ -18,11 +18,11 @@ import pandas as pd
 
 from .. import values
 from ..datasets.embedded import is_shipped
-from ..errors import DataError, NoDurationError, ParameterError, check_number, counted
+from ..errors import DataError, NoDurationError, ParameterError, check_level, check_number, counted
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.extrapolation import fixed_widening
 from ..evaluation.intervals import LEVELS
-from ..evaluation.metrics import COST, accounting, check_level, with_target_cost
+from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.trained_model import TrainedModel
 from ..features.matrix import groups_of
 from ..hardware import GPU, all_gpus

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pandas as pd
 
 from .. import values
-from ..errors import DataError, ParameterError, check_number
+from ..errors import DataError, ParameterError, check_jobs, check_number
 from ..evaluation.counter_choice import (
     Trial,
     ablation,
@@ -28,7 +28,6 @@ from ..evaluation.counter_choice import (
     recorded,
     scheme_of,
 )
-from ..evaluation.observers.progress import Report
 from ..features.matrix import build_dataset
 from ..output import MARK, SCHEMA, unguarded, write_text
 from ..projection import comparison
@@ -51,6 +50,7 @@ from ..report.document import Document
 from ..report.notebook import Figures
 from ..report.profilers import counters_document, fidelity_document, plan_document
 from ..report.result import Result
+from ..settings import Report
 from ..table.conditions import Where
 from ..table.counters import per_pass
 from ..traces.cleaning.joining import Coverage, merge_coverage
@@ -59,7 +59,7 @@ from ..values import Assigned, AssignedCounts, Columns
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, device
-from .tables import Data, check_jobs, load_measurements, paths_of
+from .tables import Data, load_measurements, paths_of
 
 
 class Fidelity(Result, comparison.Fidelity):

@@ -13,7 +13,7 @@ import pandas as pd
 
 from .. import readers, values
 from ..datasets import default_paths
-from ..errors import DataError, ParameterError
+from ..errors import DataError, ParameterError, check_jobs
 from ..hardware import Comparison, find
 from ..operators.kinds.serving_run import SERVING
 from ..operators.operators import OPS, canonical_op, example_of, op_of
@@ -441,9 +441,3 @@ def check_devices(measured: readers.Measurements, names: Sequence[str]) -> None:
             raise DataError(
                 f"{100 * share:.0f} % of the rows are in another unit than the others: {note!r}"
             )
-
-
-def check_jobs(jobs: int) -> None:
-    """Refuse a number of processes that starts none. Raises ParameterError if it is 0."""
-    if jobs == 0:
-        raise ParameterError("jobs", "must be a number of processes, or -1 for one per core, got 0")

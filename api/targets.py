@@ -13,7 +13,6 @@ import pandas as pd
 from .. import values
 from ..datasets import DEFAULT_HOST
 from ..errors import ParameterError
-from ..evaluation.observers.progress import Report
 from ..output import check_output, dumps, whole_folder
 from ..report.document import Document
 from ..report.html import page
@@ -21,6 +20,7 @@ from ..report.notebook import notebook_progress
 from ..report.result import Result
 from ..report.run_folder import TARGETS, check_run_folder
 from ..report.training import targets_document
+from ..settings import Report
 from ..table.problems import rows_of
 from .devices import Device, device
 from .tables import Data, check_devices, load_measurements

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from .. import values
 from ..arrays import FloatArray, IntArray
 from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
-from ..errors import ArtifactError, DataError, ParameterError, check_number, check_quick, few
+from ..errors import (
+    ArtifactError,
+    DataError,
+    ParameterError,
+    check_jobs,
+    check_number,
+    check_quick,
+    few,
+)
 from ..evaluation.competition import by_trees, compete
 from ..evaluation.counter_choice import passes_of
 from ..evaluation.crossval import Observer
@@ -27,7 +35,7 @@ from ..evaluation.final_model import FinalModel, fit_final
 from ..evaluation.folds import learnable
 from ..evaluation.metrics import COST, accounting, with_target_cost
 from ..evaluation.observers.budget import Budget
-from ..evaluation.observers.progress import Progress, Report
+from ..evaluation.observers.progress import Progress
 from ..evaluation.observers.resume import KeptFits
 from ..evaluation.trained_model import TrainedModel
 from ..features.additions import Additions, Function
@@ -54,6 +62,7 @@ from ..report.training import title as title_of
 from ..report.what_if import what_if
 from ..sealing import Manifest, entry, signature_of, signed_by
 from ..sealing import check as check_seal
+from ..settings import Report
 from ..table.conditions import Where
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
@@ -62,7 +71,7 @@ from .checking import Check, check
 from .devices import Device, device, known_or_measured, several_devices
 from .predicting import Explanation, explain, predict
 from .provenance import call_text, campaigns_hash, data_hash, metrics_of, provenance
-from .tables import Data, check_devices, check_jobs, items_or_embedded, load_measurements
+from .tables import Data, check_devices, items_or_embedded, load_measurements
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

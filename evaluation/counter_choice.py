@@ -23,6 +23,7 @@ from ..errors import DataError
 from ..features.matrix import Dataset
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..models.suite import Columnar, suite
+from ..settings import Report
 from ..table.counters import block_of, per_pass, recorded_as
 from ..table.measurements import COUNTER
 from ..traces.epochs import EPOCH
@@ -31,7 +32,7 @@ from ..workers import Jobs
 from .competition import columnar, usable_schemes
 from .crossval import Evaluation, cross_validate
 from .metrics import ape
-from .observers.progress import Progress, Report
+from .observers.progress import Progress
 
 MOST, ROUNDS = (
     40,

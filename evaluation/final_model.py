@@ -35,6 +35,7 @@ from ..laws.rates import HOST_DEVICE, on_hosts
 from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..models.suite import LEARNT
+from ..settings import Report
 from ..workers import Jobs, one_thread, pool
 from .campaigns import Campaigns
 from .competition import REFERENCE, Competition, fit_all, hub_of, law_table, with_rule
@@ -44,7 +45,6 @@ from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, le
 from .folds import NEW_CAMPAIGN, drawn
 from .interval_scale import Learnt, Spread, Strata, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered, log_ratio
-from .observers.progress import Report
 from .ranking import ranking, ranking_by_rss
 
 WORST: Final = 5

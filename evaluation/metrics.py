@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, Final
 
 import numpy as np
@@ -26,18 +25,6 @@ from ..table.measurements import COUNTER
 THRESHOLDS: Final = (1, 5, 10, 15, 20, 30, 40, 50)
 NINETY_PERCENT: Final = 1.645
 """Standard deviations from the median to the ends of the 90 % interval of a normal distribution."""
-
-
-def check_level(level: float, least: float = 0.0, most: float = 1.0) -> None:
-    """Refuse a level of intervals that is not above 0 and below 1, or not from ``least`` to ``most``.
-
-    Raises ParameterError: of ``interval``, the parameter that states it.
-    """
-    if not (isinstance(level, Real) and 0 < level < 1 and least <= level <= most):
-        raise ParameterError(
-            "interval",
-            f"must lie between {least:g} and {most:g}, got {level!r:.40}: 0.9 means 90 %",
-        )
 
 
 def check_targets(observed: ArrayLike, sources: Sequence[str] | None = None) -> FloatArray:

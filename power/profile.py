@@ -28,8 +28,7 @@ import numpy as np
 import pandas as pd
 
 from .. import values
-from ..errors import DataError, ParameterError, check_number, counted, few
-from ..evaluation.metrics import check_level
+from ..errors import DataError, ParameterError, check_level, check_number, counted, few
 from ..readers.files import read_plain_table
 from ..readers.reading import check_renames
 from ..remarks import Remark, remark

@@ -40,10 +40,9 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from ..arrays import FloatArray
-from ..errors import NotPublishedError, ParameterError, nearest
+from ..errors import NotPublishedError, ParameterError, check_level, nearest
 from ..evaluation.advising import Need
 from ..evaluation.intervals import LEVEL
-from ..evaluation.metrics import check_level
 from ..hardware import peak_path
 from ..laws.base import overheads_of
 from ..remarks import Remark, remark

@@ -18,7 +18,7 @@ from .formats import NONE, clock, counted, distinct, shortened, significant
 from .html import frame
 
 if TYPE_CHECKING:
-    from .terminal import Report
+    from ..settings import Report
 
 MOST: Final = 1000  # rows that a frame holds
 _WIDTH: Final = 40  # characters of a text

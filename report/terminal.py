@@ -28,6 +28,7 @@ from rich.text import Text
 
 from .. import output as files
 from ..remarks import visible
+from ..settings import Report
 from .document import (
     Cell,
     Chart,
@@ -429,9 +430,6 @@ def drawn(chart: Chart, width: int, *, coloured: bool = False) -> str:
     body, _, legend = figure.show(legend=True).partition("\n\nLegend:\n-------\n")
     named = "   ".join([f"x: {chart.axes[0]}", f"y: {chart.axes[1]}", *legend.splitlines()])
     return f"{body.rstrip()}\n\n{named}\n"
-
-
-Report = Callable[[int, int, str, float], None]
 
 
 @contextmanager

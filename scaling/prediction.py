@@ -16,8 +16,8 @@ from numbers import Real
 
 import numpy as np
 
-from ..errors import DataError, ParameterError
-from ..evaluation.metrics import check_level, speedup
+from ..errors import DataError, ParameterError, check_level
+from ..evaluation.metrics import speedup
 from ..remarks import Remark, remark
 from .curves import Curve, CurveError, CurveTable, listed
 from .scale_models import Equations, LearnedScaleModel, Program

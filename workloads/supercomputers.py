@@ -44,8 +44,14 @@ import numpy as np
 
 from .. import values
 from ..arrays import FloatArray
-from ..errors import DataError, NotPublishedError, ParameterError, UnknownGPUError, check_number
-from ..evaluation.metrics import check_level
+from ..errors import (
+    DataError,
+    NotPublishedError,
+    ParameterError,
+    UnknownGPUError,
+    check_level,
+    check_number,
+)
 from ..hardware import GPU, find, measured
 from ..hardware.networks import NODE_GPUS
 from ..projection.collective_laws import ALL_TO_ALL, link_bandwidth_gbs

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
+from ...settings import Report
 from ..crossval import Course, Observer, Outcome
 from .budget import Budget
-
-Report: TypeAlias = Callable[[int, int, str, float], None]
-"""Called as ``report(done, total, label, eta_seconds)`` whenever fits are done."""
 
 
 class Progress(Observer):

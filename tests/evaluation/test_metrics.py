@@ -10,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from flopcast.errors import DataError
+from flopcast.errors import DataError, check_level
 from flopcast.evaluation.metrics import (
     THRESHOLDS,
     ape,
     by_group,
-    check_level,
     check_targets,
     e_out,
     inlier_ratios,

@@ -1,0 +1,116 @@
+"""How calls run, set once for a program or a block: processes, cluster, progress, level of intervals, seed.
+
+`config` sets them; `configured` lets a function take them in place of keywords that it is not given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
+
+from .errors import check_jobs, check_level, check_number
+
+if TYPE_CHECKING:  # an extra
+    from distributed import Client
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Report: TypeAlias = Callable[[int, int, str, float], None]
+"""Called as ``report(done, total, label, eta_seconds)`` whenever something is done."""
+NAMES: Final = ("jobs", "cluster", "progress", "interval", "seed")
+_SETTINGS: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039
+
+
+class _Block:
+    """What `config` returns: a block that has the settings, and after which those before are back."""
+
+    def __init__(self, before: Mapping[str, Any]) -> None:
+        self._before = before
+
+    def __enter__(self) -> None:
+        """Begin the block: `config` has set the settings already."""
+
+    def __exit__(self, *_: object) -> None:
+        """Set the settings that were before."""
+        _SETTINGS.set(self._before)
+
+
+def config(
+    *,
+    jobs: int | None = None,
+    cluster: str | Client | None = None,
+    progress: Report | None = None,
+    interval: float | None = None,
+    seed: int | None = None,
+) -> _Block:
+    """Set how calls run, from now on or within a ``with`` block.
+
+    Every function that has a keyword of such a name takes the setting where the keyword is not
+    given; a keyword that is given wins. A setting holds in the thread, or the asynchronous task,
+    that sets it. What is left out stays as it was.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Processes, -1: one per core.
+    cluster : str or distributed.Client, optional
+        Dask scheduler whose workers do the work, as for `train`.
+    progress : callable, optional
+        Told of long work as ``progress(done, total, label, eta_seconds)``.
+    interval : float, optional
+        Level of intervals, above 0 and below 1.
+    seed : int, optional
+        Seed of everything random, 0 or more.
+
+    Returns
+    -------
+    context manager
+        At the end of its block the settings from before this call are back.
+
+    Raises
+    ------
+    ParameterError
+        A setting is out of its range.
+
+    Examples
+    --------
+    >>> import flopcast as fc
+    >>> with fc.config(jobs=1, seed=7):
+    ...     run = fc.train(where={"m": (None, 64)}, models=["OLS"])
+    >>> run.provenance["seed"]
+    7
+    """
+    if jobs is not None:
+        check_jobs(jobs)
+    if seed is not None:
+        check_number("seed", seed, 0)
+    if interval is not None:
+        check_level(interval)
+    given = {
+        "jobs": jobs,
+        "cluster": cluster,
+        "progress": progress,
+        "interval": interval,
+        "seed": seed,
+    }
+    before = _SETTINGS.get()
+    stated = {name: value for name, value in given.items() if value is not None}
+    _SETTINGS.set({**before, **stated})
+    return _Block(before)
+
+
+def configured(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function with the settings of `config` in place of keywords that it is not given."""
+    names = [name for name in NAMES if name in (function.__kwdefaults__ or {})]
+
+    @wraps(function)
+    def called(*args: P.args, **given: P.kwargs) -> R:
+        settings = _SETTINGS.get()
+        for name in names:
+            if name in settings:
+                given.setdefault(name, settings[name])
+        return function(*args, **given)
+
+    return called
