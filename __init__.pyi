@@ -89,5 +89,6 @@ from .errors import ParameterError as ParameterError
 from .hardware import GPU as GPU
 from .report.result import Answer as Answer
 from .report.result import Result as Result
+from .settings import config as config
 
 __version__: str

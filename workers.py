@@ -1,8 +1,7 @@
 """Where tasks are done: in processes of this machine, or on the workers of a Dask cluster.
 
 `pool` maps a function over tasks and hands what all of them need to each process once; who calls it
-need not know where they are done. Everywhere it takes `Jobs`: a number of processes, or the
-`Cluster` that `workers` has checked.
+need not know where they are done: within a block of `workers` these do them, else this process.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -46,6 +46,7 @@ _LOST, _MEMORY = (
 )
 """How often a task is begun again whose worker was lost with what it needs, and what is said then."""
 _ALONE = threading.Lock()
+_WORKERS: ContextVar[Jobs] = ContextVar("workers", default=1)
 
 
 def one_thread() -> AbstractContextManager[object]:
@@ -78,35 +79,54 @@ class Pool(Protocol):
 
 @contextmanager
 def workers(jobs: int, cluster: str | Client | None = None) -> Generator[Jobs]:
-    """Give the workers of a cluster where there is one, else the number of processes of this machine.
+    """Let a cluster do what `pool` maps in this block where there is one, else processes of this machine.
 
-    ``cluster`` is a scheduler's address, such as ``"tcp://node1:8786"``, or a client of it, which
-    stays open. Raises ParameterError: nothing answers at the address, no worker is there, or one
-    has other versions.
+    Gives the number of processes, or the `Cluster`. ``cluster`` is a scheduler's address, such as
+    ``"tcp://node1:8786"``, or a client of it, which stays open. Raises ParameterError: nothing
+    answers at the address, no worker is there, or one has other versions.
     """
     if cluster is None:
-        yield jobs
+        with _doing(jobs):
+            yield jobs
         return
     client = _client(cluster)
     if client is cluster:
-        yield Cluster(client)
+        with _doing(Cluster(client)) as doing:
+            yield doing
         return
     log = logging.getLogger("distributed.client")
     level = log.level
     log.setLevel(logging.CRITICAL)  # what it tells of lost workers is made good here, or an error
     try:
-        yield Cluster(client)
+        with _doing(Cluster(client)) as doing:
+            yield doing
     finally:
         client.close()
         log.setLevel(level)
 
 
 @contextmanager
-def pool(jobs: Jobs, *, ordered: bool = False) -> Generator[Pool]:
-    """Give a pool: ``ordered`` yields results in the order of the tasks, else as they come."""
+def _doing(jobs: Jobs) -> Generator[Jobs]:
+    before = _WORKERS.set(jobs)
+    try:
+        yield jobs
+    finally:
+        _WORKERS.reset(before)
+
+
+@contextmanager
+def pool(*, ordered: bool = False, small: bool = False) -> Generator[Pool]:
+    """Give the pool of the block's `workers`; ``ordered`` yields results in the order of the tasks, else as they come.
+
+    ``small`` tasks take less time than processes take to start: this process does them, or a
+    cluster.
+    """
+    jobs = _WORKERS.get()
     if isinstance(jobs, Cluster):
         yield _Remote(jobs, ordered)
         return
+    if small:
+        jobs = 1
     how = "generator" if ordered else "generator_unordered"
     with Parallel(
         jobs, return_as=how, batch_size=1, pre_dispatch="n_jobs", **ending_together()

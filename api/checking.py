@@ -47,6 +47,7 @@ from ..report.predictions import Identity, in_order, write_file
 from ..report.result import Result
 from ..report.run_folder import METRICS, REPORT, check_run_folder
 from ..report.training import left_out, training_document
+from ..settings import configured
 from ..table.conditions import Where
 from ..table.measurements import REFUSED, fill_text
 from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows_of
@@ -198,6 +199,7 @@ class Check(Result):
         return f"<Check of {self.facts.run}: {self.verdict}, {self.found.score.n} rows>"
 
 
+@configured
 def check(
     run: RunGiven,
     *data: Data,
@@ -553,6 +555,7 @@ class Advice(Result):
         )
 
 
+@configured
 def advise(
     run: RunGiven,
     *candidates: Data,

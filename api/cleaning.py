@@ -17,12 +17,14 @@ from ..readers.files import campaign_of
 from ..report.cleaning import cleaning_document
 from ..report.notebook import framed
 from ..report.result import Result
+from ..settings import configured
 from ..traces.cleaning.pipeline import CleanedTraces, CleanOptions
 from ..traces.cleaning.robust import THRESHOLD
 from ..traces.cleaning.steady_state import STABLE
 from ..traces.doubts import UNRECORDED
 from ..traces.epochs import parse_rule
 from ..traces.summary import Annotated, check_one_run
+from ..workers import workers
 from .tables import paths_of
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class Cleaning(Result, CleanedTraces):
         return framed(repr(self)[1:-1], table[[name for name in shown if name in table]])
 
 
+@configured
 def clean(
     *data: str | Path | Sequence[str | Path],
     mad: float | None = None,
@@ -200,11 +203,11 @@ def clean(
     options.check()
     reading = Options({}, stated, ranges=rule is not None and rule.by == "marker")
     paths = paths_of(data)
-    traces, unreadable = _read(paths, reading, jobs)
-    if cover is None:
+    with workers(jobs):
+        traces, unreadable = _read(paths, reading)
         full = None
-    else:
-        full = full_list(Path(cover), reading, jobs)
+        if cover is not None:
+            full = full_list(Path(cover), reading)
     campaigns = {label: campaign_of(Path(label)) for label in traces}
     return Cleaning.of(
         traces,
@@ -217,13 +220,11 @@ def clean(
     )
 
 
-def _read(
-    paths: Sequence[Path], reading: Options, jobs: int
-) -> tuple[dict[str, Annotated], list[str]]:
+def _read(paths: Sequence[Path], reading: Options) -> tuple[dict[str, Annotated], list[str]]:
     """Return the traces of one run that have activities of a GPU, and why others are none."""
     traces: dict[str, Annotated] = {}
     unreadable: list[str] = []
-    for label, trace in read_traces(paths, options=reading, jobs=jobs):
+    for label, trace in read_traces(paths, options=reading):
         if isinstance(trace, TraceFailure):
             unreadable.append(str(trace.error))
         elif not len(trace.dispatches):
@@ -244,7 +245,7 @@ def _read(
     return traces, unreadable
 
 
-def full_list(cover: Path, reading: Options, jobs: int = 1) -> pd.DataFrame:
+def full_list(cover: Path, reading: Options) -> pd.DataFrame:
     """Return every kernel of the program: those of a trace, or the lines of a text file."""
     if cover.suffix.lower() in (".txt", ".lst"):
         try:
@@ -259,7 +260,7 @@ def full_list(cover: Path, reading: Options, jobs: int = 1) -> pd.DataFrame:
                 source=str(cover),
             )
         return pd.DataFrame({"name": names})
-    traces, _ = _read([cover], reading, jobs)
+    traces, _ = _read([cover], reading)
     if len(traces) > 1:
         raise DataError(
             f"holds {len(traces)} traces: give the one that has every kernel", source=str(cover)

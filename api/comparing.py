@@ -51,6 +51,7 @@ from ..report.document import Document
 from ..report.predictions import workload
 from ..report.result import Shown
 from ..report.run_folder import METRICS, read_run
+from ..settings import configured
 from ..staging import temporary_folder
 from ..table.conditions import Where
 from ..table.measurements import prediction_columns, quantity
@@ -242,6 +243,7 @@ class SeveralComparison(Shown):
 Given = str | Path | RunLike | ProjectedTrace | Forecasts | Deployments | Prediction
 
 
+@configured
 def compare(
     first: Given | Sequence[Given] = (),
     *others: Given,

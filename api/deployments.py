@@ -19,6 +19,7 @@ from ..report.deployments import deployments_document, front_figure, headlined
 from ..report.formats import counted
 from ..report.notebook import framed
 from ..report.result import Result
+from ..settings import configured
 from ..workloads import known_models
 from ..workloads.architecture import Architecture
 from ..workloads.deployments import ENGINES, SURE, Choice, Question, choose
@@ -133,6 +134,7 @@ class Deployments(Result):
         return framed(repr(self)[1:-1], self.table, said, answer=self.document())
 
 
+@configured
 def deployments(
     model: str | PathLike[str] | Mapping[str, Any] | Architecture,
     *,

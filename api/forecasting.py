@@ -37,6 +37,7 @@ from ..report.forecast import (
 )
 from ..report.formats import counted
 from ..report.result import Result
+from ..settings import configured
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..table.measurements import count_reasons
@@ -212,6 +213,7 @@ class Forecasts(Result):
         return f"<Forecasts: {counted(len(self.answers), 'setting')}, {answered} answered>"
 
 
+@configured
 def forecast(
     model: str | PathLike[str] | Mapping[str, Any] | Architecture | None = None,
     *,

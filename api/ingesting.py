@@ -28,11 +28,12 @@ from ..readers.files import find_files
 from ..readers.parts import FOUND, PARTS, Totals, read_parts
 from ..readers.reading import TracesAloneError, sort_files
 from ..remarks import remark
+from ..settings import configured
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..table.measurements import in_order
 from ..traces.summary import Overview, overview
-from ..workers import Jobs, workers
+from ..workers import workers
 from .ingested import Ingested, ingested
 from .tables import paths_of
 
@@ -66,6 +67,7 @@ def check_place_of_table(out: Path, *, dispatches: bool = False, parts: bool = F
         check_output(out, FILES)
 
 
+@configured
 def ingest(
     *data: str | Path | Sequence[str | Path],
     out: str | Path | None = None,
@@ -167,25 +169,25 @@ def ingest(
         **stated,
     )
     check_jobs(jobs)
-    with replacing(overwrite=overwrite, reads=paths), workers(jobs, cluster) as who:
+    with replacing(overwrite=overwrite, reads=paths), workers(jobs, cluster):
         if place is not None:
             check_place_of_table(place, dispatches=dispatches, parts=parts)
         if dispatches:
-            return ingest_dispatches(paths, place, options=options, strict=strict, jobs=who)
+            return ingest_dispatches(paths, place, options=options, strict=strict)
         if parts and place is not None:
-            return ingest_parts(paths, place, options=options, strict=strict, jobs=who, made=made)
+            return ingest_parts(paths, place, options=options, strict=strict, made=made)
         if (
             place is None
             and not (where or unit or default or rename or strict)
-            and (survey := ingest_survey(paths, options, who))
+            and (survey := ingest_survey(paths, options))
         ):
             return survey
         return ingest_measurements(
-            paths, place, where=where, options=options, strict=strict, jobs=who, made=made
+            paths, place, where=where, options=options, strict=strict, made=made
         )
 
 
-def ingest_survey(paths: Sequence[Path], options: Options, jobs: Jobs = 1) -> Ingested | None:
+def ingest_survey(paths: Sequence[Path], options: Options) -> Ingested | None:
     """Count the rows of AIConfigurator's tables by operator, device and engine; None where there are none.
 
     Twelve million rows take seconds and one table's memory, as none is made a row of the
@@ -214,7 +216,7 @@ def ingest_survey(paths: Sequence[Path], options: Options, jobs: Jobs = 1) -> In
     rows = sum(sum(one.rows.values()) for one in tables)
     if not others:
         return Ingested(rows, (), {}, notes, problems, tables=tables)
-    measurements = read(others, options=options, lenient=True, jobs=jobs)
+    measurements = read(others, options=options, lenient=True)
     return replace(
         ingested(measurements),
         rows=rows + len(measurements.frame),
@@ -231,7 +233,6 @@ def ingest_measurements(
     where: Where = None,
     options: Options | None = None,
     strict: bool = False,
-    jobs: Jobs = -1,
     made: Mapping[str, Any] | None = None,
 ) -> Ingested:
     """Read files into the measurement table: a row for each operator, shape and kernel on each device.
@@ -241,9 +242,7 @@ def ingest_measurements(
     written, or ``strict`` refuses.
     """
     try:
-        measurements = read(
-            paths, options=options or Options(), where=where, lenient=True, jobs=jobs
-        )
+        measurements = read(paths, options=options or Options(), where=where, lenient=True)
     except TracesAloneError as error:
         if out is not None:
             raise
@@ -268,7 +267,6 @@ def ingest_parts(
     *,
     options: Options,
     strict: bool,
-    jobs: Jobs,
     made: Mapping[str, Any] | None = None,
 ) -> Ingested:
     """Write the rows of each source to a file of its own in the folder ``out``, as they are read.
@@ -278,7 +276,7 @@ def ingest_parts(
     totals = Totals()
     with whole_folder(out) as folder:
         (folder / PARTS).mkdir()
-        for number, (label, part) in enumerate(read_parts(paths, options=options, jobs=jobs)):
+        for number, (label, part) in enumerate(read_parts(paths, options=options)):
             rows = totals.add(part)
             if rows is not None:
                 table = pa.Table.from_pandas(in_order(rows), preserve_index=False)
@@ -316,7 +314,6 @@ def ingest_dispatches(
     *,
     options: Options | None = None,
     strict: bool = False,
-    jobs: Jobs = -1,
 ) -> Ingested:
     """Read traces into the dispatch table: a row for every activity of a GPU, trace by trace in bounded memory.
 
@@ -327,7 +324,7 @@ def ingest_dispatches(
     rows = 0
     with temporary_folder() as folder:
         parts: list[Path] = []
-        for label, trace in read_traces(paths, options=options or Options(), jobs=jobs):
+        for label, trace in read_traces(paths, options=options or Options()):
             if isinstance(trace, TraceFailure):
                 unreadable.append(str(trace.error))
                 continue

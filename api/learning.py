@@ -29,7 +29,7 @@ from ..report import figures
 from ..report.checking import curve_document
 from ..report.document import Document
 from ..report.result import Shown
-from ..settings import Report
+from ..settings import Report, configured
 from ..table.conditions import Where
 from ..table.problems import HOST
 from ..values import Assigned, Columns, Drawn, Names
@@ -104,6 +104,7 @@ class Curve(Shown):
         return curve_document(self.table, self.about)
 
 
+@configured
 def with_curve(
     answer: Check,
     *,
@@ -153,6 +154,7 @@ def with_curve(
     return replace(answer, learnt=learnt)
 
 
+@configured
 def curve(
     *data: Data,
     host: Device | None = None,

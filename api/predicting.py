@@ -45,6 +45,7 @@ from ..report.predictions import (
 )
 from ..report.result import Shown
 from ..report.run_folder import beside, read_metrics, read_run, simplest
+from ..settings import configured
 from ..staging import temporary_folder
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, fill_text, prediction_columns
@@ -163,6 +164,7 @@ def asked_for(model: TrainedModel, target: Device | None) -> tuple[TrainedModel,
     return model.of_target(found, str(target) if isinstance(target, str | Path) else "")
 
 
+@configured
 def predict(
     run: str | Path | RunLike,
     *data: Data,
@@ -720,6 +722,7 @@ class Explanation(Shown):
         return explanation_document(self.found)
 
 
+@configured
 def explain(
     run: RunGiven,
     *data: Data,

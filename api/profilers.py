@@ -50,7 +50,7 @@ from ..report.document import Document
 from ..report.notebook import Figures
 from ..report.profilers import counters_document, fidelity_document, plan_document
 from ..report.result import Result
-from ..settings import Report
+from ..settings import Report, configured
 from ..table.conditions import Where
 from ..table.counters import per_pass
 from ..traces.cleaning.joining import Coverage, merge_coverage
@@ -440,6 +440,7 @@ class CounterChoice(Result):
         )
 
 
+@configured
 def counters(
     *data: Data,
     host: Device | None = None,
@@ -505,14 +506,14 @@ def counters(
         raise ParameterError("max_passes", f"must be 0 or more, got {max_passes}")
     limits = _limits(values.assigned_counts("per_pass", per_pass))
     devices = device(host, "host") if host is not None else None, device(target, "target")
-    with workers(jobs, None) as who:
+    with workers(jobs):
         names = [gpu.name for gpu in devices if gpu is not None]
         frame = load_measurements(data, where, unit, default, rename, names, only=names).frame
         columns = values.columns("group", group)
         dataset = build_dataset(
             frame, host=devices[0], target=devices[1], metric=metric, group=columns
         )
-        options: dict[str, Any] = {"seed": seed, "jobs": who, "progress": progress}
+        options: dict[str, Any] = {"seed": seed, "progress": progress}
         tried = by_passes(dataset, max_passes, limits, **options)
         less = ablation(
             dataset, values.names("without_features", without_features) or (), limits, **options

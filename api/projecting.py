@@ -52,6 +52,7 @@ from ..report.projection import (
 )
 from ..report.projection_figures import class_figure, roofs_figure, sweep_figures, tornado_figure
 from ..report.result import Result
+from ..settings import configured
 from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
 from .devices import Device, device, several_devices
@@ -383,6 +384,7 @@ def project_each(
     return Projections(project_traces(paths, target, **choices))
 
 
+@configured
 def project_traces(
     traces: Sequence[Path | str],
     target: str | Sequence[Device] | Device | None = None,
@@ -883,6 +885,7 @@ class ProjectedJob(Result):
         return f"<ProjectedJob of {len(self.job.ranks)} ranks: {duration(self.projected_us)}>"
 
 
+@configured
 def project_job(
     *traces: Path | str | Sequence[Path | str],
     target: Device | None = None,

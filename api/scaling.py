@@ -35,6 +35,7 @@ from ..scaling.prediction import (
 )
 from ..scaling.simulated import is_simulated, simulated_rows
 from ..scaling.trials import published_trials, reproduction
+from ..settings import configured
 from ..table.conditions import Where
 from ..values import Assigned, Columns, Margin, Names, Numbers
 from .devices import Devices, device
@@ -160,6 +161,7 @@ class MeasuredScaling(Result, DeviceScaling):
 scale_configs = scaled.scale_models
 
 
+@configured
 def scale(
     data: str | Path | pd.DataFrame | CurveTable | None = None,
     fit: Numbers = (),
@@ -404,6 +406,7 @@ def scale_misses(
     )
 
 
+@configured
 def scale_devices(
     *data: Data,
     devices: Devices,

@@ -26,11 +26,13 @@ from ..report.kernel_figures import efficiency_map
 from ..report.notebook import framed
 from ..report.result import Result
 from ..sealing import check_no_run
+from ..settings import configured
 from ..table.conditions import Where, conditions, select
 from ..table.measurements import REFUSED, REFUSED_DETAIL, examples, in_order, quantity
 from ..table.physics import KEEP, SLIPPED
 from ..traces.summary import trace_finding
 from ..values import Assigned
+from ..workers import workers
 from ..workloads.serving import described, impossible
 from .ingested import ingested
 
@@ -120,6 +122,7 @@ class Measurements(Result, readers.Measurements):
         return framed(repr(self)[1:-1], in_order(self.frame), [*map(repr, self.notes)])
 
 
+@configured
 def read(
     *data: Data,
     where: Where = None,
@@ -347,10 +350,11 @@ def load_measurements(
         devices=asked,
     )
     paths = [one for one in tables if isinstance(one, Path)]
-    if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
-        measurements = readers.read_dataset(paths, options=options, where=where, jobs=jobs)
-    else:
-        measurements = readers.read(tables, options=options, where=where, jobs=jobs)
+    with workers(jobs):
+        if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
+            measurements = readers.read_dataset(paths, options=options, where=where)
+        else:
+            measurements = readers.read(tables, options=options, where=where)
     measurements = _with_models(measurements, keep)
     every = (*before, measurements)
     notes = dict.fromkeys(note for one in every for note in one.notes)

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -62,7 +63,7 @@ from ..report.training import title as title_of
 from ..report.what_if import what_if
 from ..sealing import Manifest, entry, signature_of, signed_by
 from ..sealing import check as check_seal
-from ..settings import Report
+from ..settings import Report, configured
 from ..table.conditions import Where
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
@@ -300,6 +301,7 @@ class Run(Result):
         """The rows read, and those kept out; of a run just trained."""
         return self._just_trained("measurements").measured
 
+    @configured
     def predict(
         self,
         *data: Data,
@@ -495,6 +497,7 @@ class Run(Result):
         return self.folder
 
 
+@configured
 def train(
     *data: Data,
     host: Device | None = None,
@@ -704,7 +707,8 @@ def train(
     else:
         known = as_prior(prior_run, own, metric)
     names = [gpu.name for gpu in comparison.devices]
-    with workers(jobs, cluster) as who:
+    processes = 1 if quick else jobs  # two fast models are fitted before processes have started
+    with workers(processes, cluster):
         chosen_from = list(dict.fromkeys([*names, *(gpu.name for gpu in several)]))
         if comparison.is_many and not several:
             only = []
@@ -773,7 +777,6 @@ def train(
             without=chosen[1],
             quick=quick,
             seed=seed,
-            jobs=who,
             observers=observers,
             by_candidate=budget is not None,
             scheme=scheme,
@@ -785,9 +788,13 @@ def train(
             observers = [] if kept is None else [kept]
             if progress is not None:
                 observers.append(Progress(progress))
-            forests = by_trees(dataset, seed=seed, jobs=who, observers=observers)
-        here = 1 if quick else jobs if len(dataset) > LEARNT else who  # each step asks for all rows
-        model, ranked = fit_final(dataset, competition, seed=seed, jobs=here, report=progress)
+            forests = by_trees(dataset, seed=seed, observers=observers)
+        with ExitStack() as here:
+            if (
+                quick or len(dataset) > LEARNT
+            ):  # each step asks for all rows: none goes to a cluster
+                here.enter_context(workers(processes))
+            model, ranked = fit_final(dataset, competition, seed=seed, report=progress)
     in_memory = _only_in_memory(model)
     competition = replace(competition, notes=(*competition.notes, *in_memory))
     trained = Trained(dataset, model, measured, known, kept, digest, in_memory)

@@ -18,6 +18,7 @@ from ..report.formats import counted
 from ..report.result import Result
 from ..report.validation import efficiency_figure, roofline_figure, validation_document
 from ..scaling.devices import with_cu_law
+from ..settings import configured
 from ..table.conditions import Where
 from ..values import Assigned, Columns, Margin
 from .devices import Device, device
@@ -78,6 +79,7 @@ class Validation(Result, ValidationResult):
         )
 
 
+@configured
 def validate(
     *data: Data,
     host: Device | None = None,

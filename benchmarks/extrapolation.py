@@ -151,7 +151,7 @@ def _tried(
     dataset = build_dataset(table[trained].reset_index(drop=True), **gpus)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        competition = compete(dataset, models=models, jobs=1)
+        competition = compete(dataset, models=models)
         final, _ = fit_final(dataset, competition)
     model = Trained(dataset, final, measured).loaded
     asked = build_dataset(table[held_out].reset_index(drop=True), **gpus)

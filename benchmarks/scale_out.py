@@ -21,7 +21,7 @@ import pandas as pd
 
 from ..evaluation.competition import compete
 from ..features.matrix import Dataset
-from ..workers import Jobs, workers
+from ..workers import workers
 from .harness import Row
 from .peers import made_up, show
 
@@ -34,11 +34,12 @@ def scale_out(rows: int, counts: Sequence[int]) -> Iterator[Row]:
     task = f"{len(data)} pairs, {len(MODELS)} models"
     first: dict[str, pd.DataFrame] = {}
     for count in counts:
-        yield _row(f"{count} processes", task, data, count, first)
+        with workers(count):
+            yield _row(f"{count} processes", task, data, first)
     for count in counts:
-        with cluster(count) as (client, spent), workers(1, client) as who:
+        with cluster(count) as (client, spent), workers(1, client):
             before = spent()
-            row = _row(f"{count} workers", task, data, who, first)
+            row = _row(f"{count} workers", task, data, first)
             yield Row(
                 task,
                 row.name,
@@ -47,11 +48,11 @@ def scale_out(rows: int, counts: Sequence[int]) -> Iterator[Row]:
             )
 
 
-def _row(name: str, task: str, data: Dataset, jobs: Jobs, first: dict[str, pd.DataFrame]) -> Row:
+def _row(name: str, task: str, data: Dataset, first: dict[str, pd.DataFrame]) -> Row:
     start = time.perf_counter()
     predictions = {
         scheme: one.predictions
-        for scheme, one in compete(data, models=MODELS, jobs=jobs).evaluation.schemes.items()
+        for scheme, one in compete(data, models=MODELS).evaluation.schemes.items()
     }
     seconds = time.perf_counter() - start
     same = all(predictions[scheme].equals(one) for scheme, one in first.items())

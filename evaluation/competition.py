@@ -38,7 +38,7 @@ from ..models.user_models import check_names
 from ..operators.operators import DIMENSIONS
 from ..remarks import Remark, joined, remark
 from ..table.measurements import DTYPE_COLUMNS, quantity
-from ..workers import Jobs, one_thread
+from ..workers import one_thread, workers
 from .campaigns import LEAST_LEFT_OUT, Campaigns
 from .crossval import Evaluation, Observer, SchemeResult, cross_validate
 from .folds import (
@@ -225,7 +225,6 @@ def compete(
     without: Sequence[str] = (),
     quick: bool = False,
     seed: int = 0,
-    jobs: Jobs = 1,
     observers: Sequence[Observer] = (),
     by_candidate: bool = False,
     scheme: str = "grouped",
@@ -242,14 +241,13 @@ def compete(
     Models are told the groups under the grouped scheme only, where their inner folds must leave
     groups out as the outer ones do; under shuffled folds inner folds are shuffled too.
 
-    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``jobs``,
-    ``observers`` and ``by_candidate`` those of `crossval.cross_validate`. With ``quick`` only the
-    models `models.suite.QUICK` run, in this process or on a cluster, and the notes say so. The
-    saved model is chosen under ``scheme``, or ``kfold`` where there are fewer than three groups;
-    ``alone`` leaves the other scheme out; ``criterion`` is what models are chosen by
-    (`selection.CRITERIA`). ``more`` are the user's own models, beside the suite's, or alone where
-    ``models`` is empty. Raises FlopcastError: for a scheme, suite or model that does not exist,
-    too few rows, and where nothing ran.
+    ``kind``, ``models`` and ``without`` are those of `models.suite.suite`; ``seed``, ``observers``
+    and ``by_candidate`` those of `crossval.cross_validate`. With ``quick`` only the models
+    `models.suite.QUICK` run, and the notes say so. The saved model is chosen under ``scheme``, or
+    ``kfold`` where there are fewer than three groups; ``alone`` leaves the other scheme out;
+    ``criterion`` is what models are chosen by (`selection.CRITERIA`). ``more`` are the user's own
+    models, beside the suite's, or alone where ``models`` is empty. Raises FlopcastError: for a
+    scheme, suite or model that does not exist, too few rows, and where nothing ran.
     """
     if scheme not in SCHEMES:
         raise ParameterError("scheme", f"must be {' or '.join(SCHEMES)}, got {scheme!r}")
@@ -257,9 +255,6 @@ def compete(
         raise ParameterError("select", f"must be one of {', '.join(CRITERIA)}, got {criterion!r}")
     ran: tuple[str, ...] = ()
     if quick:
-        jobs = (
-            1 if isinstance(jobs, int) else jobs
-        )  # to start other processes takes longer than these fits
         models = ran = (*QUICK, *(of_prior(len(dataset)) if PRIOR in dataset.X else ()))
     contestants = []
     if models is None or models or not more:
@@ -298,7 +293,8 @@ def compete(
         "seed": seed,
         "tell_groups": ("grouped",),
     }
-    before = cross_validate(replace(dataset, X=laws, unpaired=None), analytic, **options)
+    with workers(1):  # laws are computed in less time than processes take to start
+        before = cross_validate(replace(dataset, X=laws, unpaired=None), analytic, **options)
     if kind == "default":
         preference = by_preference(contestants)
     else:
@@ -318,7 +314,7 @@ def compete(
     if kind == "default" and not by_candidate:
         observers = [EarlyStopping(cannot_win), *observers]
     after = cross_validate(
-        dataset, contestants, **options, jobs=jobs, observers=observers, by_candidate=by_candidate
+        dataset, contestants, **options, observers=observers, by_candidate=by_candidate
     )
     for result in before.schemes.values():
         for row in result.rows:
@@ -371,7 +367,7 @@ def compete(
     if len(families.campaigns.names) >= LEAST_LEFT_OUT:
         rivals = [each for each in observers if not isinstance(each, EarlyStopping)]
         new_campaign = _of_new_campaigns(
-            dataset, competition, families.of_rows, seed=seed, jobs=jobs, observers=rivals
+            dataset, competition, families.of_rows, seed=seed, observers=rivals
         )
     return replace(
         competition,
@@ -404,7 +400,6 @@ def _of_new_campaigns(
     origins: PairedAndUnpaired,
     *,
     seed: int,
-    jobs: Jobs,
     observers: Sequence[Observer],
 ) -> NewCampaign | None:
     """Leave out each campaign; return what the model saved for new groups errs by there, beside its rivals.
@@ -421,9 +416,10 @@ def _of_new_campaigns(
         "origins": origins,
     }
     laws = replace(dataset, X=law_table(dataset), unpaired=None)
-    before = cross_validate(laws, competition.baselines, **options)
+    with workers(1):
+        before = cross_validate(laws, competition.baselines, **options)
     fitted = [model for model in competition.models if model.name in {*names, answering}]
-    after = cross_validate(dataset, fitted, **options, jobs=jobs, observers=observers)
+    after = cross_validate(dataset, fitted, **options, observers=observers)
     result = _merged(before, after)[NEW_CAMPAIGN]
     if answering not in result.predictions:
         return None
@@ -689,7 +685,6 @@ def by_trees(
     dataset: LearningData,
     *,
     seed: int = 0,
-    jobs: Jobs = 1,
     observers: Sequence[Observer] = (),
 ) -> dict[str, list[dict[str, Any]]]:
     """Return, per scheme, the row of each size as tables of models have it (``e_out``, ``ir``, ...), with ``trees``.
@@ -703,9 +698,7 @@ def by_trees(
         for size in sizes
     ]
     schemes = usable_schemes(dataset)[0]
-    found = cross_validate(
-        dataset, candidates, schemes=schemes, seed=seed, jobs=jobs, observers=observers
-    )
+    found = cross_validate(dataset, candidates, schemes=schemes, seed=seed, observers=observers)
     return {
         scheme: [
             {"trees": int(row["name"])} | {key: row[key] for key in ("e_out", "e_in", "ir")}

@@ -28,7 +28,6 @@ from ..table.counters import block_of, per_pass, recorded_as
 from ..table.measurements import COUNTER
 from ..traces.epochs import EPOCH
 from ..traces.summary import LAUNCH
-from ..workers import Jobs
 from .competition import columnar, usable_schemes
 from .crossval import Evaluation, cross_validate
 from .metrics import ape
@@ -265,7 +264,6 @@ def by_passes(
     limits: Mapping[str, int],
     *,
     seed: int = 0,
-    jobs: Jobs = 1,
     progress: Report | None = None,
 ) -> list[Trial]:
     """Return the trials with the counters of 0, 1, ... passes, then with all; the choice is made in every fold.
@@ -289,12 +287,12 @@ def by_passes(
             )
             for known in _suite(dataset, seed)
         ]
-        found = _evaluated(dataset, candidates, seed, jobs, progress)
+        found = _evaluated(dataset, candidates, seed, progress)
         chosen = recorded(choose(dataset.X, dataset.y, count, limits))
         trials += _best(
             dataset, found, f"{count} passes" if count != 1 else "1 pass", count, len(chosen)
         )
-    found = _evaluated(dataset, _suite(dataset, seed), seed, jobs, progress)
+    found = _evaluated(dataset, _suite(dataset, seed), seed, progress)
     return [*trials, *_best(dataset, found, "all", needed, len(every))]
 
 
@@ -304,7 +302,6 @@ def ablation(
     limits: Mapping[str, int],
     *,
     seed: int = 0,
-    jobs: Jobs = 1,
     progress: Report | None = None,
 ) -> list[Trial]:
     """Return the trials without the columns that each family's patterns match (commas between).
@@ -315,7 +312,7 @@ def ablation(
     for family in families:
         less = without(dataset, family.split(","))
         every = recorded(list(map(str, less.X.columns)))
-        found = _evaluated(less, _suite(less, seed), seed, jobs, progress)
+        found = _evaluated(less, _suite(less, seed), seed, progress)
         trials += _best(less, found, f"without {family}", len(in_passes(every, limits)), len(every))
     return trials
 
@@ -369,7 +366,6 @@ def _evaluated(
     dataset: Dataset,
     candidates: Sequence[Candidate],
     seed: int,
-    jobs: Jobs,
     progress: Report | None,
 ) -> Evaluation:
     return cross_validate(
@@ -377,7 +373,6 @@ def _evaluated(
         candidates,
         schemes=(scheme_of(dataset),),
         seed=seed,
-        jobs=jobs,
         observers=[] if progress is None else [Progress(progress)],
         tell_groups=("grouped",),
     )

@@ -29,7 +29,7 @@ from ..arrays import FloatArray, IntArray, in_parts
 from ..errors import one_line
 from ..models.base import Candidate, Memo, fit, selected_features
 from ..remarks import Remark
-from ..workers import Jobs, one_thread, pool
+from ..workers import one_thread, pool
 from .folds import (
     NEW_CAMPAIGN,
     SCHEMES,
@@ -202,7 +202,6 @@ def cross_validate(
     schemes: Sequence[str] = SCHEMES,
     folds: int | Mapping[str, int] = 10,
     seed: int = 0,
-    jobs: Jobs = 1,
     observers: Sequence[Observer] = (),
     by_candidate: bool = False,
     tell_groups: Collection[str] = SCHEMES,
@@ -210,9 +209,9 @@ def cross_validate(
 ) -> Evaluation:
     """Cross-validate every candidate on the same folds.
 
-    The result depends on ``seed`` alone, not on ``jobs``: every fit runs with one thread per
-    numerical library. Raises DataError: a measured value is not positive, or there are too few rows
-    or groups.
+    The `workers` of the block fit, and share the data. The result depends on ``seed`` alone, not on
+    them: every fit runs with one thread per numerical library. Raises DataError: a measured value
+    is not positive, or there are too few rows or groups.
 
     Parameters
     ----------
@@ -221,9 +220,6 @@ def cross_validate(
         those whose group is held out (scheme ``"grouped"``), and the repeats of a problem that is.
     candidates, schemes, folds, seed
         As for `folds.make_folds`, folds also by scheme.
-    jobs : int or Cluster
-        Processes, -1 for one per core, or the workers of a cluster (`workers`). They share the
-        data.
     observers : sequence of Observer
         Asked in this order before each task, and told after it.
     by_candidate : bool
@@ -274,7 +270,7 @@ def cross_validate(
     rows = TrainingRows.of(dataset, fold_of_row, frozenset(tell_groups), repeats, origins)
     course = Course(observed, candidates, fold_of_row)
     fold = lru_cache(1)(lambda scheme, number: Fold.of(rows, scheme, number, candidates))
-    with pool(jobs) as workers:
+    with pool() as workers:
         for tasks in _rounds(course, observers, by_candidate):
             planned = _planned(tasks, observers, course)
             fitted = workers.map(

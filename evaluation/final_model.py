@@ -36,7 +36,7 @@ from ..models.base import Candidate
 from ..models.baselines import Affine, ConstantRatio
 from ..models.suite import LEARNT
 from ..settings import Report
-from ..workers import Jobs, one_thread, pool
+from ..workers import one_thread, pool
 from .campaigns import Campaigns
 from .competition import REFERENCE, Competition, fit_all, hub_of, law_table, with_rule
 from .crossval import cross_validate
@@ -319,7 +319,6 @@ def fit_final(
     competition: Competition,
     *,
     seed: int = 0,
-    jobs: Jobs = 1,
     report: Report | None = None,
     rank: bool = True,
 ) -> tuple[FinalModel, list[dict[str, Any]]]:
@@ -329,8 +328,6 @@ def fit_final(
     ----------
     seed : int
         That of the competition, and of the ranking.
-    jobs : int or Cluster
-        Processes, on which the result does not depend.
     report : callable, optional
         Told which step is done, and how long the rest takes.
     rank : bool
@@ -361,7 +358,7 @@ def fit_final(
             _Step((shown.scheme, f"ranking by {model.name}"), f"{model.name} (ranking)", work)
         )
     results = _computed(
-        steps, {question.scheme: question.dataset for question in questions}, jobs, report
+        steps, {question.scheme: question.dataset for question in questions}, report
     )
     ranked = [results.pop((shown.scheme, f"ranking by {model.name}")) for model in rankers]
     first, *others = [question.answered(results) for question in questions]
@@ -375,14 +372,14 @@ def fit_final(
 
 
 def _computed(
-    steps: Sequence[_Step], datasets: Mapping[str, Dataset], jobs: Jobs, report: Report | None
+    steps: Sequence[_Step], datasets: Mapping[str, Dataset], report: Report | None
 ) -> dict[tuple[str, str], Any]:
     """Return what each step finds, by its key, in the order of the steps."""
     results = {}
     start = perf_counter()
     if report is not None:
         report(0, len(steps), steps[0].label, nan)
-    with pool(jobs) as processes:
+    with pool() as processes:
         for step, result in processes.map(_done, steps, datasets):
             results[step.key] = result
             seconds = (perf_counter() - start) * (len(steps) - len(results)) / len(results)

@@ -32,7 +32,6 @@ from ..table.measurements import EXAMPLES, MEASURED, REFUSED, REFUSED_DETAIL, fi
 from ..table.physics import check_keep, hold, other_units
 from ..table.problems import problem_hashes
 from ..traces.summary import Overview
-from ..workers import Jobs
 from . import reading
 from .base import LINE, ORDER, TABLE_BYTES, FileRead, Options, of_rows, without
 from .files import find_files, open_parquet, plain_frame
@@ -65,7 +64,6 @@ def read_parts(
     *,
     options: Options | None = None,
     where: Where = None,
-    jobs: Jobs = 1,
 ) -> Iterator[tuple[str, reading.Measurements | reading.TraceFailure]]:
     """Yield label and clean rows of each source among the files, repeats not merged, format by format.
 
@@ -79,7 +77,7 @@ def read_parts(
         yield file.label, reading.TraceFailure(error)
     formats = list(dict.fromkeys(source.reader.name for source in kinds.sources))
     sources = sorted(kinds.sources, key=lambda source: formats.index(source.reader.name))
-    for source, part in reading.look(sources, partial(_part, options=options, where=where), jobs):
+    for source, part in reading.look(sources, partial(_part, options=options, where=where)):
         yield source.label, part
 
 
@@ -164,7 +162,6 @@ def read_dataset(
     *,
     options: Options | None = None,
     where: Where = None,
-    jobs: Jobs = 1,
     at_once: int = AT_ONCE,
 ) -> reading.Measurements:
     """Read datasets, and what else is among the paths, to the table that `read` gives, in bounded memory.
@@ -179,7 +176,7 @@ def read_dataset(
     before: list[pd.Series] = []
     with temporary_folder() as folder:
         spill = _Spill(folder)
-        for _, part in read_parts(places, options=options, where=where, jobs=jobs):
+        for _, part in read_parts(places, options=options, where=where):
             frame = totals.add(part)
             if isinstance(part, reading.Measurements):
                 rejected.append(part.rejected)

@@ -55,7 +55,7 @@ from ..traces.dispatches import Finding, Trace
 from ..traces.quality import share_of_time
 from ..traces.summary import Annotated, Overview, annotate, measurements, overview
 from ..values import Assigned
-from ..workers import Jobs, pool, release_memory
+from ..workers import pool, release_memory
 from .base import (
     GRID_NOT_RECORDED,
     MOST_LINES,
@@ -255,17 +255,18 @@ _ASKING = ("device-not-recorded", "device-ambiguous", "unresolved-device")
 
 
 def look(
-    sources: Sequence[Source], task: Callable[[Source], T], jobs: Jobs
+    sources: Sequence[Source], task: Callable[[Source], T]
 ) -> Iterator[tuple[Source, T | TraceFailure]]:
     """Yield what a task makes of each source, in order; in separate processes where that pays.
 
-    Its `DataError` becomes a `TraceFailure`, as does a lack of memory. `jobs` is the number of
-    processes, -1 for one per core (small files are then read in this process: starting others takes
-    a second), or the workers of a cluster.
+    Its `DataError` becomes a `TraceFailure`, as does a lack of memory.
     """
-    size = sum(file.path.stat().st_size for source in sources for file in source.files)
-    alone = isinstance(jobs, int) and (len(sources) < 2 or size < _PARALLEL_BYTES)
-    with pool(1 if alone else jobs, ordered=True) as each:
+    size = 0
+    for source in sources:
+        for file in source.files:
+            size += file.path.stat().st_size
+    small = len(sources) < 2 or size < _PARALLEL_BYTES
+    with pool(ordered=True, small=small) as each:
         yield from zip(sources, each.map(_attempt, sources, task), strict=True)
 
 
@@ -463,7 +464,6 @@ def read(
     options: Options | None = None,
     lenient: bool = False,
     part: bool = False,
-    jobs: Jobs = 1,
 ) -> Measurements:
     """Read measured files, in any mix of formats, into one measurement table.
 
@@ -489,8 +489,6 @@ def read(
     part : bool, default=False
         Whether this is a part of the data (`parts`): repeats are not merged, and units and defaults
         may be meant for columns of other parts.
-    jobs : int or Cluster, default=1
-        Processes that read traces, -1 for one per core, or the workers of a cluster.
 
     Returns
     -------
@@ -512,7 +510,7 @@ def read(
         options = Options(units, defaults)
     check_keep(options.keep)
     options = replace(options, where=conditions(where))
-    tables, account = _tables(paths, options, lenient, jobs, part)
+    tables, account = _tables(paths, options, lenient, part)
     required = MEASURED if options.timed else PARTLY_MEASURED
     return _combined(
         [clean(rows, required=required) for rows in tables], account, where, options, part
@@ -563,18 +561,18 @@ def read_rows(
 
 
 def read_traces(
-    paths: Sequence[Path | str], *, options: Options | None = None, jobs: Jobs = 1
+    paths: Sequence[Path | str], *, options: Options | None = None
 ) -> Iterator[tuple[str, Annotated | TraceFailure]]:
     """Yield label and content of each trace among the files, at most as many in memory as there are processes.
 
-    Tables among the paths are passed over; `jobs` processes read, -1 for one per core. The label is
+    Tables among the paths are passed over; the `workers` of the block read. The label is
     the trace's first file as messages call it; a trace that cannot be read is a `TraceFailure`.
     """
     ordered = sort_files(find_files(paths))
     for file, error in ordered.unreadable:
         yield file.label, TraceFailure(error)
     traces = [source for source in ordered.sources if not isinstance(source.reader, Reader)]
-    for source, trace in look(traces, partial(read_trace, options=options or Options()), jobs):
+    for source, trace in look(traces, partial(read_trace, options=options or Options())):
         yield source.label, trace
 
 
@@ -669,7 +667,6 @@ def _tables(
     data: Sequence[Path | str | DataFile | pd.DataFrame],
     options: Options,
     lenient: bool = False,
-    jobs: Jobs = 1,
     part: bool = False,
 ) -> tuple[list[pd.DataFrame], Account]:
     """Return the raw rows of all files and tables, one table per format, at least one row in each."""
@@ -681,7 +678,7 @@ def _tables(
     if not part:
         check_renames(paths, options.renames, frames)
     files = find_files(paths)
-    tables = _read_each(files, frames, options, account, lenient, jobs)
+    tables = _read_each(files, frames, options, account, lenient)
     if tables and not part:
         for column, unit in options.units.items():
             if column not in account.columns and column not in {
@@ -736,7 +733,6 @@ def _read_each(
     options: Options,
     account: Account,
     lenient: bool,
-    jobs: Jobs,
 ) -> dict[str, list[pd.DataFrame | pa.Table]]:
     """Return the raw rows of every readable source, by format; those of tables in memory last."""
     tables: dict[str, list[pd.DataFrame | pa.Table]] = {}
@@ -762,7 +758,7 @@ def _read_each(
             account.add(remark("files-excluded", text, where=out.condition), 0, source.label)
         else:
             sources.append(source)
-    for place, (source, raw) in enumerate(look(sources, partial(_rows_of, options=options), jobs)):
+    for place, (source, raw) in enumerate(look(sources, partial(_rows_of, options=options))):
         if isinstance(raw, TraceFailure):
             if source.named and not lenient:
                 raise raw.error

@@ -32,6 +32,7 @@ LAYERS = (
         "sealing",
         "workers",
         "remarks",
+        "settings",
         "datasets",
         "values",
     ),

@@ -107,8 +107,8 @@ def test_a_scheduler_with_certificates_is_reached_by_those_of_dasks_configuratio
         named = {f"distributed.comm.tls.{name}": value for name, value in stated.items()}
         with (
             dask.config.set(named),
-            workers(1, running.address) as who,
-            pool(who, ordered=True) as each,
+            workers(1, running.address),
+            pool(ordered=True) as each,
         ):
             assert list(each.map(lambda task, shared: task + shared, [1, 2], 5)) == [6, 7]
     finally:
@@ -139,7 +139,7 @@ def test_tasks_go_on_where_the_only_worker_was_killed(cluster: Running, tmp_path
 
     first = cluster.worker()
     results = []
-    with workers(1, cluster.address) as who, pool(who, ordered=True) as each:
+    with workers(1, cluster.address), pool(ordered=True) as each:
         for result in each.map(record, range(8), tmp_path):
             results.append(result)
             if result == 30:
@@ -176,7 +176,7 @@ def test_a_result_that_is_lost_before_it_is_fetched_is_made_again(
 
     status: Any = Future.status
     monkeypatch.setattr(Future, "result", never)
-    with workers(1, cluster.working()) as who, pool(who, ordered=True) as each:
+    with workers(1, cluster.working()), pool(ordered=True) as each:
         assert list(each.map(lambda task, shared: task + shared, [1, 2, 3], 5)) == [6, 7, 8]
 
 
@@ -188,7 +188,7 @@ def test_a_task_that_ends_its_workers_is_one_error(cluster: Running) -> None:
 
     cluster.working()
     cluster.worker()  # in place of the one that is lost
-    with workers(1, cluster.address) as who, pool(who, ordered=True) as each:
+    with workers(1, cluster.address) as who, pool(ordered=True) as each:
         assert isinstance(who, Cluster)
         try:
             allow(0)
@@ -215,7 +215,7 @@ def test_workers_that_are_lost_again_and_again_are_one_error(
         tried.append(given)
         raise distributed.CancelledError if lost == "Future.result" else OSError
 
-    with workers(1, cluster.working()) as who, pool(who, ordered=True) as each:
+    with workers(1, cluster.working()), pool(ordered=True) as each:
         kind, name = lost.split(".")
         monkeypatch.setattr(getattr(distributed, kind), name, fails)
         with pytest.raises(DataError, match="one task has ended several workers"):

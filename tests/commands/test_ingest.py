@@ -22,6 +22,7 @@ from flopcast.table.problems import merge_duplicates
 from flopcast.tests.commands import running
 from flopcast.tests.readers.kineto.made_up import product, write
 from flopcast.traces.dispatches import COLUMNS
+from flopcast.workers import workers
 
 run = partial(running.call, "ingest")
 TIDY = "device,op,dtype,m,n,k,us\nMI300X,gemm,fp16,1,2,3,4\nMI300X,gemm,fp16,4,2,3,0\n"
@@ -147,10 +148,11 @@ def test_several_traces_in_processes_give_the_same_as_one_after_the_other(
     monkeypatch.setattr("flopcast.readers.reading._PARALLEL_BYTES", 0)
     for name in "abc":
         trace(tmp_path / f"{name}.json", [10.0, float(ord(name))])
-    alone = ingest_measurements([tmp_path], tmp_path / "out" / "1.parquet", jobs=1)
-    shared = ingest_measurements(
-        [tmp_path / f"{name}.json" for name in "abc"], tmp_path / "out" / "2.parquet", jobs=2
-    )
+    alone = ingest_measurements([tmp_path], tmp_path / "out" / "1.parquet")
+    with workers(2):
+        shared = ingest_measurements(
+            [tmp_path / f"{name}.json" for name in "abc"], tmp_path / "out" / "2.parquet"
+        )
     assert [overview_json(t) for t in alone.traces] == [overview_json(t) for t in shared.traces]
     first, second = (pd.read_parquet(tmp_path / "out" / f"{i}.parquet") for i in (1, 2))
     pd.testing.assert_frame_equal(first, second)

@@ -128,7 +128,7 @@ def test_who_leaves_a_device_out_leaves_it_out_as_a_host_too() -> None:
     odd = table.assign(duration_us=table["duration_us"].where(~spoilt, table["duration_us"] * 7))
     other = build_dataset(odd, host=Comparison.MANY, target=Comparison.MANY, group=["device"])
     predicted = [
-        compete(one, models=["OLS"], jobs=1).evaluation["grouped"].predictions["OLS"]
+        compete(one, models=["OLS"]).evaluation["grouped"].predictions["OLS"]
         for one in (by_device, other)
     ]
     asked = by_device.rows["device"].eq("L40S") & by_device.rows["m"].lt(64)
@@ -146,7 +146,7 @@ def test_what_features_contribute_is_asked_of_devices_that_were_no_hosts_either(
         target=Comparison.MANY,
         group=["device"],
     )
-    competition, learnt = compete(dataset, models=["Additive"], jobs=1), []
+    competition, learnt = compete(dataset, models=["Additive"]), []
     fit_all = ranking.fit_all
 
     def noted(
@@ -423,9 +423,9 @@ def test_strangers_are_calibrated_on_pairs_of_two_families(group: str) -> None:
         target=Comparison.MANY,
         group=[group],
     )
-    held = fit_final(dataset, compete(dataset, models=["Additive"], jobs=1), rank=False)[
-        0
-    ].coverage("grouped")["schemes"]
+    held = fit_final(dataset, compete(dataset, models=["Additive"]), rank=False)[0].coverage(
+        "grouped"
+    )["schemes"]
     family = {name: find(name).family for name in TRAINED}
     apart = dataset.rows["host_device"].map(family) != dataset.rows["device"].map(family)
     assert held["stranger"]["rows"] == apart.sum() < len(dataset)

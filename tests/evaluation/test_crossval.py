@@ -28,6 +28,7 @@ from flopcast.evaluation.observers.progress import Progress
 from flopcast.models.base import Candidate
 from flopcast.models.baselines import AdditiveTime
 from flopcast.models.ensembles import CrossFitted, GeometricStack, LogResidual, Transfer
+from flopcast.workers import workers
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,11 @@ def test_jobs_change_nothing() -> None:
         ),
         Candidate("OLS", LinearRegression(), "measured time"),
     ]
-    one, two = (
-        cross_validate(data, candidates, schemes=["grouped"], folds=3, jobs=jobs)["grouped"]
-        for jobs in (1, 2)
-    )
+    found = []
+    for jobs in (1, 2):
+        with workers(jobs):
+            found.append(cross_validate(data, candidates, schemes=["grouped"], folds=3)["grouped"])
+    one, two = found
     assert one.predictions.columns.tolist() == ["RandomForest", "OLS"]
     assert one.predictions.to_numpy().tobytes() == two.predictions.to_numpy().tobytes()
     for first, second in zip(one.rows, two.rows, strict=True):
