@@ -57,6 +57,9 @@ from .api.projecting import Projections as Projections
 from .api.projecting import project as project
 from .api.projecting import project_each as project_each
 from .api.projecting import project_job as project_job
+from .api.runs import Run as Run
+from .api.runs import load as load
+from .api.runs import show as show
 from .api.scaling import MeasuredScaling as MeasuredScaling
 from .api.scaling import PublishedScaling as PublishedScaling
 from .api.scaling import Scaling as Scaling
@@ -77,9 +80,6 @@ from .api.tables import read as read
 from .api.tables import schema as schema
 from .api.targets import Runs as Runs
 from .api.targets import train_each as train_each
-from .api.training import Run as Run
-from .api.training import load as load
-from .api.training import show as show
 from .api.training import train as train
 from .api.validating import Validation as Validation
 from .api.validating import validate as validate

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from ..report.document import Document
+    from .runs import Run
     from .tables import Data
-    from .training import Run
 
 MOST: Final = 100_000  # points of a grid
 _NAMED: Final = (
@@ -748,8 +748,8 @@ _TOKEN_FAR: Final = {"tpot_ms": 30.0, "ttft_ms": 300.0}
 def _times(run: str | PathLike[str] | Run) -> Times:
     """Return what a run says of products: nothing of another GPU than its target."""
     from .predicting import predict  # here: models take long to import, and few forecasts need them
+    from .runs import load
     from .shipped_kernels import shipped_times
-    from .training import load
 
     if is_shipped(run):
         return shipped_times

@@ -36,8 +36,8 @@ from ..values import Assigned, Columns, Drawn, Names
 from .checking import Check
 from .devices import Device, device
 from .predicting import RunGiven, RunLike, run_of
+from .runs import Run, Trained, as_prior
 from .tables import Data, items_or_embedded, load_measurements
-from .training import Run, Trained, as_prior
 
 ROWS: Final = (
     10,

@@ -23,8 +23,9 @@ from ..report.training import targets_document
 from ..settings import Report
 from ..table.problems import rows_of
 from .devices import Device, device
+from .runs import Run
 from .tables import Data, check_devices, load_measurements
-from .training import Run, train
+from .training import train
 
 
 class Runs(Result, Mapping[str, Run]):

@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ..api.devices import device
+from ..api.runs import Trained
 from ..api.tables import load_measurements
-from ..api.training import Trained
 from ..evaluation.competition import compete
 from ..evaluation.final_model import fit_final
 from ..evaluation.intervals import LEVEL

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ..api.predicting import predict
-from ..api.training import Run, train
+from ..api.runs import Run
+from ..api.training import train
 from ..staging import temporary_folder
 from .features import HOST, TARGET, gemms
 from .harness import Comparison, Contender

@@ -26,7 +26,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
-from flopcast.api.training import load
+from flopcast.api.runs import load
 from flopcast.commands import app
 from flopcast.report.run_folder import PARTS
 from flopcast.tests.readers.kineto.made_up import write_trace
