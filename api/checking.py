@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 import pandas as pd
@@ -48,14 +48,21 @@ from ..report.result import Result
 from ..report.run_folder import METRICS, REPORT, check_run_folder
 from ..report.training import left_out, training_document
 from ..settings import configured
-from ..table.conditions import Where
 from ..table.measurements import REFUSED, fill_text
 from ..table.problems import one_per_problem, pair, pair_each, problem_ids, rows_of
-from ..values import Assigned, Column, Columns, Duration, Margin
+from ..values import Column, Columns, Duration, Margin
 from ..workers import one_thread
 from .devices import DeviceName, device
 from .predicting import RunFolder, RunGiven, RunLike, on_own_gpu, run_of
-from .tables import Data, items, load_measurements, refuse_unknown_models
+from .tables import (
+    Data,
+    MeasuredReading,
+    Reading,
+    items,
+    load_measurements,
+    reads,
+    refuse_unknown_models,
+)
 
 MOST_ROWS: Final = 256  # further rows that `needed` looks at
 
@@ -199,6 +206,7 @@ class Check(Result):
         return f"<Check of {self.facts.run}: {self.verdict}, {self.found.score.n} rows>"
 
 
+@reads
 @configured
 def check(
     run: RunGiven,
@@ -207,13 +215,9 @@ def check(
     target: DeviceName | None = None,
     interval: float = 0.9,
     margin: Margin = 0.10,
-    where: Where = None,
     group: Columns | None = None,
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
-    keep: Collection[str] = (),
     seed: int = 0,
+    **reading: Unpack[MeasuredReading],
 ) -> Check:
     """Score a saved run on new measurements: still valid, shifted by a factor, to be retrained, or impossible to tell.
 
@@ -295,9 +299,7 @@ def check(
     else:
         third = device(target, "target").name
     devices = [name for name in (named, _host(model), model.recipe.target.name, third) if name]
-    measured = load_measurements(
-        data, where, unit, default, rename, devices, keep=keep, only=devices
-    )
+    measured = load_measurements(data, devices=devices, only=devices, **reading)
     with one_thread():
         by = _grouped_by(model, group)
         if group is None and target is not None and comparison.is_many and by in BY_DEVICE:
@@ -555,6 +557,7 @@ class Advice(Result):
         )
 
 
+@reads
 @configured
 def advise(
     run: RunGiven,
@@ -563,12 +566,9 @@ def advise(
     budget: Duration | None = None,
     row_seconds: float = ROW_SECONDS,
     weight: Column | None = None,
-    where: Where = None,
     group: Columns | None = None,
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
     seed: int = 0,
+    **reading: Unpack[Reading],
 ) -> Advice:
     """Choose what to measure next on the target: the batch that teaches a run most about unseen groups.
 
@@ -631,7 +631,7 @@ def advise(
             "candidates", "are missing: give the files that hold what could be measured"
         )
     trained = run_of(run)
-    model, stated = on_own_gpu(trained.trained, default)
+    model, stated = on_own_gpu(trained.trained, reading.get("default"))
     if model.recipe.comparison.is_from_hosts_to_many:
         raise ParameterError(
             "run",
@@ -640,13 +640,18 @@ def advise(
     if (host := model.recipe.host) is None:
         tables = [one.frame if isinstance(one, Measurements) else one for one in items(candidates)]
         read, _ = read_rows(
-            tables, units=unit, defaults=stated, renames=rename, timed=False, where=where
+            tables,
+            units=reading.get("unit"),
+            defaults=stated,
+            renames=reading.get("rename"),
+            timed=False,
+            where=reading.get("where"),
         )
         frame = _shapes(model, read)
         measured = np.zeros(len(frame), dtype=bool)
     else:
         measurements = load_measurements(
-            candidates, where, unit, default, rename, [gpu.name for gpu in _devices(model)]
+            candidates, devices=[gpu.name for gpu in _devices(model)], **reading
         )
         frame, measured = _candidates(model, host, measurements.frame)
     with one_thread():

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 import pandas as pd
@@ -53,16 +53,15 @@ from ..report.result import Shown
 from ..report.run_folder import METRICS, read_run
 from ..settings import configured
 from ..staging import temporary_folder
-from ..table.conditions import Where
 from ..table.measurements import prediction_columns, quantity
 from ..traces.summary import Annotated, with_possible_times
-from ..values import Assigned, assigned
+from ..values import assigned
 from .answers import WAY, Prediction, read_answers, read_predictions
 from .deployments import Deployments
 from .forecasting import Forecasts
 from .predicting import RunLike
 from .projecting import ProjectedTrace
-from .tables import load_measurements
+from .tables import Reading, load_measurements, reads
 
 
 @dataclass(frozen=True)
@@ -243,16 +242,14 @@ class SeveralComparison(Shown):
 Given = str | Path | RunLike | ProjectedTrace | Forecasts | Deployments | Prediction
 
 
+@reads
 @configured
 def compare(
     first: Given | Sequence[Given] = (),
     *others: Given,
     interval: float = 0.95,
-    where: Where = None,
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
     seed: int = 0,
+    **reading: Unpack[Reading],
 ) -> Comparison | SeveralComparison:
     """Compare runs (settings, errors, a paired test), traces (what was added, removed, faster), tables or answers.
 
@@ -334,7 +331,7 @@ def compare(
             names,
             interval,
             seed,
-            (where, unit, assigned("default", default), rename),
+            reading,
         )
     if len(pairs) == 1:
         return pairs[0]
@@ -392,10 +389,11 @@ def _unknown(answers: Mapping[str, Any]) -> Remark | None:
 
 
 def _of_measured(
-    paths: Sequence[Path], names: Sequence[str], level: float, seed: int, stated: tuple[Any, ...]
+    paths: Sequence[Path], names: Sequence[str], level: float, seed: int, reading: Reading
 ) -> Sequence[TraceComparison | TableComparison]:
     """Compare traces, or tables of measurements, with the first."""
-    held = [_traces(path, Options(defaults=dict(stated[2] or {}))) for path in paths]
+    defaults = assigned("default", reading.get("default"))
+    held = [_traces(path, Options(defaults=defaults)) for path in paths]
     if any(held):
         traces = [
             (name, _one(each, path)) for name, each, path in zip(names, held, paths, strict=True)
@@ -404,7 +402,7 @@ def _of_measured(
         return [
             TraceComparison(trace_changes([traces[0], other], steps=steps)) for other in traces[1:]
         ]
-    tables = [load_measurements(path, *stated).frame for path in paths]
+    tables = [load_measurements(path, **reading).frame for path in paths]
     return [
         TableComparison((names[0], name), drift(tables[0], other, level=level, seed=seed), level)
         for name, other in zip(names[1:], tables[1:], strict=True)

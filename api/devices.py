@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from .. import values
+from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
 from ..errors import ParameterError, UnknownGPUError
 from ..hardware import FIGURES, GPU, Comparison, all_gpus, find
 
@@ -102,6 +103,60 @@ def known_or_measured(
         if not isinstance(given, str) or given not in measured():
             raise
     return GPU(name=given)
+
+
+def compared(
+    host: Device | None,
+    target: Device | Sequence[Device] | None,
+    measured: Callable[[], Collection[str]],
+    *,
+    embedded: bool = False,
+) -> tuple[Comparison, list[GPU]]:
+    """Return which devices a model learns from and predicts, and the GPUs of a list of targets, which share one.
+
+    ``measured`` is as for `known_or_measured`. The ``embedded`` measurements have a host and a target
+    of their own, where none is given. Raises ParameterError: there is no target, both are
+    the same, or one host stands beside many targets; else as `device`.
+    """
+    if embedded:
+        target = target or DEFAULT_TARGET
+    if target is None:
+        raise ParameterError(
+            "target", "is missing: which device? and the host, to predict from its measurements"
+        )
+    target = several_devices(target, "target")
+    listed = []
+    predicted = Comparison.MANY
+    if isinstance(target, list | tuple):
+        if not target:
+            raise ParameterError("target", "must name a GPU, got an empty list")
+        listed = [device(name, "target") for name in target]
+    else:
+        predicted = known_or_measured(target, "target", measured)
+    if embedded and host is None and predicted.name == DEFAULT_TARGET:
+        host = DEFAULT_HOST
+    from_host = None
+    if host is not None:
+        from_host = known_or_measured(host, "host", measured)
+    comparison = Comparison(from_host, predicted)
+    if comparison.is_pair and from_host == predicted:
+        both = (
+            f"and the target are both {predicted.name}: leave out the host to predict new workloads"
+        )
+        raise ParameterError("host", both)
+    if comparison.has_many_hosts and not comparison.is_many:
+        raise ParameterError(
+            "host",
+            f"may be all only where the target is all, or several GPUs, not {predicted.name}",
+        )
+    if listed and comparison.one_host is not None:
+        for_each = (
+            "`train_each` has a run for each of them, and all GPUs as target one for them together"
+        )
+        raise ParameterError(
+            "host", f"must be all or left out where targets are listed: {for_each}"
+        )
+    return comparison, listed
 
 
 def device(given: Device, parameter: str, *, every: bool = False) -> GPU:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 import pandas as pd
@@ -30,14 +29,13 @@ from ..report.checking import curve_document
 from ..report.document import Document
 from ..report.result import Shown
 from ..settings import Report, configured
-from ..table.conditions import Where
 from ..table.problems import HOST
-from ..values import Assigned, Columns, Drawn, Names
+from ..values import Columns, Drawn, Names
 from .checking import Check
 from .devices import Device, device
 from .predicting import RunGiven, RunLike, run_of
 from .runs import Run, Trained, as_prior
-from .tables import Data, items_or_embedded, load_measurements
+from .tables import Data, MeasuredReading, items_or_embedded, load_measurements, reads
 
 ROWS: Final = (
     10,
@@ -154,20 +152,16 @@ def with_curve(
     return replace(answer, learnt=learnt)
 
 
+@reads
 @configured
 def curve(
     *data: Data,
     host: Device | None = None,
     target: Device | None = None,
-    where: Where = None,
     rows: Drawn = ROWS,
     draws: int = 3,
     group: Columns | None = None,
     metric: str = "duration_us",
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
-    keep: Collection[str] = (),
     prior_run: str | Path | Run | None = None,
     shifted_run: RunGiven | None = None,
     models: Names | None = MODELS,
@@ -175,6 +169,7 @@ def curve(
     interval: float = 0.9,
     seed: int = 0,
     progress: Report | None = None,
+    **reading: Unpack[MeasuredReading],
 ) -> Curve:
     """Say how many rows of the target to measure: error and coverage against their number, with a host and without.
 
@@ -247,9 +242,7 @@ def curve(
     else:
         prior = as_prior(prior_run, gpus[1], metric)
     names = [gpu.name for gpu in gpus if gpu is not None]
-    measured = load_measurements(
-        data or None, where, unit, default, rename, names, keep=keep, only=names
-    )
+    measured = load_measurements(data or None, devices=names, only=names, **reading)
     options: dict[str, Any] = {"metric": metric, "group": values.columns("group", group)}
     every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
     if scheme not in (possible := usable_schemes(every)[0]):

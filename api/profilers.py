@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import pandas as pd
 
@@ -51,7 +51,6 @@ from ..report.notebook import Figures
 from ..report.profilers import counters_document, fidelity_document, plan_document
 from ..report.result import Result
 from ..settings import Report, configured
-from ..table.conditions import Where
 from ..table.counters import per_pass
 from ..traces.cleaning.joining import Coverage, merge_coverage
 from ..traces.summary import with_possible_times
@@ -59,7 +58,7 @@ from ..values import Assigned, AssignedCounts, Columns
 from ..workers import workers
 from .cleaning import full_list
 from .devices import Device, device
-from .tables import Data, load_measurements, paths_of
+from .tables import Data, Reading, load_measurements, paths_of, reads
 
 
 class Fidelity(Result, comparison.Fidelity):
@@ -440,6 +439,7 @@ class CounterChoice(Result):
         )
 
 
+@reads
 @configured
 def counters(
     *data: Data,
@@ -448,15 +448,12 @@ def counters(
     max_passes: int = 2,
     without_features: Collection[str] = (),
     per_pass: AssignedCounts | None = None,
-    where: Where = None,
     group: Columns | None = None,
     metric: str = "duration_us",
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
     seed: int = 0,
     jobs: int = -1,
     progress: Report | None = None,
+    **reading: Unpack[Reading],
 ) -> CounterChoice:
     """Say which few hardware counters keep the accuracy, with how many passes of the profiler.
 
@@ -508,7 +505,7 @@ def counters(
     devices = device(host, "host") if host is not None else None, device(target, "target")
     with workers(jobs):
         names = [gpu.name for gpu in devices if gpu is not None]
-        frame = load_measurements(data, where, unit, default, rename, names, only=names).frame
+        frame = load_measurements(data, devices=names, only=names, **reading).frame
         columns = values.columns("group", group)
         dataset = build_dataset(
             frame, host=devices[0], target=devices[1], metric=metric, group=columns

@@ -130,12 +130,14 @@ def call_text(function: Any, given: Mapping[str, Any]) -> str:
     >>> call_text(fc.gpu, {"name": Path("mine.toml")})
     "fc.gpu(name='mine.toml')"
     """
+    stated = {**given, **given.get("reading", {})}
     words = []
     for name, parameter in signature(function).parameters.items():
+        value = stated.get(name, parameter.default)
         if parameter.kind == Parameter.VAR_POSITIONAL:
-            words += [_written(value) for value in given[name]]
-        elif name not in _WITHOUT and repr(given[name]) != repr(parameter.default):
-            words.append(f"{name}={_written(given[name])}")
+            words += [_written(one) for one in value]
+        elif name not in _WITHOUT and repr(value) != repr(parameter.default):
+            words.append(f"{name}={_written(value)}")
     return f"fc.{function.__name__}({', '.join(words)})"
 
 

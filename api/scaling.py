@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import pandas as pd
 
@@ -39,7 +39,7 @@ from ..settings import configured
 from ..table.conditions import Where
 from ..values import Assigned, Columns, Margin, Names, Numbers
 from .devices import Devices, device
-from .tables import Data, items, load_measurements
+from .tables import Data, Reading, items, load_measurements, reads
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -406,18 +406,16 @@ def scale_misses(
     )
 
 
+@reads
 @configured
 def scale_devices(
     *data: Data,
     devices: Devices,
-    where: Where = None,
     group: Columns | None = None,
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
     margin: Margin = 0.10,
     replicates: int = 2000,
     seed: int = 0,
+    **reading: Unpack[Reading],
 ) -> MeasuredScaling:
     """Say how measured kernels scale with the compute units, from device to device.
 
@@ -469,7 +467,7 @@ def scale_devices(
         )
     gpus = [device(name, "devices") for name in devices]
     by_size(gpus)  # refused before anything is read
-    read = load_measurements(data, where, unit, default, rename, [gpu.name for gpu in gpus])
+    read = load_measurements(data, devices=[gpu.name for gpu in gpus], **reading)
     assessed = assess_devices(
         read.frame,
         gpus,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import wraps
+from inspect import Parameter, signature
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pandas as pd
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 Item: TypeAlias = str | PathLike[str] | pd.DataFrame | readers.Measurements
 Data: TypeAlias = Item | Sequence[Item]
 """What names data: files and folders, tables with the columns of the measurement table, what `read` returned."""
+P = ParamSpec("P")
+R = TypeVar("R")
 SLIPS = 0.1  # share of rows in another unit than the others from which on nobody knows which of them are right
 _OPTIONAL = {
     "family": "",
@@ -53,6 +57,45 @@ _OPTIONAL = {
     "energy_j": "J",
     "power_w": "W",
 }
+
+
+class Reading(TypedDict, total=False):
+    """How data are read: keywords of every function that reads some; `read` says what each means."""
+
+    where: Where
+    unit: Assigned | None
+    default: Assigned | None
+    rename: Assigned | None
+
+
+class MeasuredReading(Reading, total=False):
+    """How measurements are read, of which some may look impossible."""
+
+    keep: Collection[str]
+
+
+def reads(function: Callable[P, R]) -> Callable[P, R]:
+    """Let the signature of a function spell its ``**reading: Unpack[Reading]`` out, and refuse other keywords."""
+    stated = signature(function)
+    parameters = dict(stated.parameters)
+    kind = parameters.pop("reading").annotation
+    fields = dict(Reading.__annotations__)
+    if "MeasuredReading" in kind:
+        fields = dict(MeasuredReading.__annotations__)
+    for name, annotation in fields.items():
+        default = () if name == "keep" else None
+        parameters[name] = Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation.__forward_arg__
+        )
+
+    @wraps(function)
+    def called(*args: P.args, **given: P.kwargs) -> R:
+        for name in given.keys() - parameters.keys():
+            raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
+        return function(*args, **given)
+
+    vars(called)["__signature__"] = stated.replace(parameters=[*parameters.values()])
+    return called
 
 
 class Measurements(Result, readers.Measurements):
@@ -122,16 +165,13 @@ class Measurements(Result, readers.Measurements):
         return framed(repr(self)[1:-1], in_order(self.frame), [*map(repr, self.notes)])
 
 
+@reads
 @configured
 def read(
     *data: Data,
-    where: Where = None,
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
     each: bool = False,
-    keep: Collection[str] = (),
     jobs: int = 1,
+    **reading: Unpack[MeasuredReading],
 ) -> Measurements:
     """Read measured files of any supported format into one measurement table.
 
@@ -176,9 +216,7 @@ def read(
     [64.0, 80.0, 96.0, 112.0, 128.0]
     """
     check_jobs(jobs)
-    measurements = load_measurements(
-        data or None, where, unit, default, rename, each=each, keep=keep, jobs=jobs
-    )
+    measurements = load_measurements(data or None, each=each, jobs=jobs, **reading)
     measurements = replace(measurements, frame=in_order(measurements.frame))
     return Measurements.from_fields(measurements)
 
@@ -314,6 +352,7 @@ def paths_of(data: Any, name: str = "data") -> list[Path]:
 def load_measurements(
     data: Data | Sequence[Data] | None,
     where: Where = None,
+    *,
     unit: Assigned | None = None,
     default: Assigned | None = None,
     rename: Assigned | None = None,

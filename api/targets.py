@@ -20,7 +20,7 @@ from ..report.notebook import notebook_progress
 from ..report.result import Result
 from ..report.run_folder import TARGETS, check_run_folder
 from ..report.training import targets_document
-from ..settings import Report
+from ..settings import Report, configured
 from ..table.problems import rows_of
 from .devices import Device, device
 from .runs import Run
@@ -91,12 +91,14 @@ class Runs(Result, Mapping[str, Run]):
         return f"<Runs for {', '.join(self)}>"
 
 
+@configured
 def train_each(
     *data: Data,
     host: Device | None = None,
     targets: str | Sequence[Device],
     fits: str | Path | None = None,
     resume: bool = False,
+    progress: Report | None = None,
     **options: Any,
 ) -> Runs:
     """Train a model for each of several targets from what one host measured.
@@ -113,6 +115,8 @@ def train_each(
     fits, resume
         As for `train`; each target has a file of its own, whose name has the target's before its
         suffix.
+    progress
+        As for `train`, of all trainings together.
     options
         Those of `train`.
 
@@ -156,7 +160,7 @@ def train_each(
     }
     if resume and not any(one.get("resume") for one in options_of.values()):
         raise ParameterError("resume", "has nothing to go on with: train without it")
-    said = options.pop("progress", None) or notebook_progress("training")
+    said = progress or notebook_progress("training")
     if said is None:
         all_of_them = None
     else:

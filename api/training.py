@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 import pandas as pd
 
 from .. import values
-from ..datasets import DEFAULT_HOST, DEFAULT_TARGET
+from ..arrays import FloatArray
 from ..errors import (
     ParameterError,
     check_jobs,
@@ -31,23 +32,31 @@ from ..evaluation.observers.resume import KeptFits
 from ..features.additions import Additions, Function
 from ..features.catalogue import RULE
 from ..features.matrix import Dataset, build_dataset
-from ..hardware import Comparison
+from ..hardware import GPU, Comparison
 from ..laws.user_law import Formula, titled
 from ..models import artifact
 from ..models.suite import LEARNT
 from ..models.user_models import Model, kept_in_memory, names_and_candidates
 from ..output import replacing
+from ..readers import Measurements
 from ..remarks import Remark, remark
 from ..report.notebook import notebook_progress
 from ..settings import Report, configured
-from ..table.conditions import Where
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
 from ..workers import workers
-from .devices import Device, device, known_or_measured, several_devices
+from .devices import Device, compared
 from .provenance import call_text, campaigns_hash, data_hash, metrics_of, provenance
 from .runs import Run, Trained, as_prior
-from .tables import Data, check_devices, items_or_embedded, load_measurements
+from .tables import (
+    Data,
+    Item,
+    MeasuredReading,
+    check_devices,
+    items_or_embedded,
+    load_measurements,
+    reads,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -57,19 +66,15 @@ Features: TypeAlias = "str | Function | Sequence[str | Function] | Mapping[str, 
 Laws: TypeAlias = "Formula | Sequence[Formula] | Mapping[str, Formula] | None"
 
 
+@reads
 @configured
 def train(
     *data: Data,
     host: Device | None = None,
     target: Device | list[Device] | tuple[Device, ...] | None = None,
-    where: Where = None,
     group: str | Sequence[str] | None = None,
     metric: str = "duration_us",
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
     each: bool = False,
-    keep: Collection[str] = (),
     prior_run: str | Path | Run | None = None,
     target_cost: str | None = None,
     suite: str = "default",
@@ -91,6 +96,7 @@ def train(
     overwrite: bool = False,
     progress: Report | None = None,
     command: str | None = None,
+    **reading: Unpack[MeasuredReading],
 ) -> Run:
     """Cross-validate the suite next to the analytic baselines and fit the best model to all rows.
 
@@ -206,170 +212,159 @@ def train(
     >>> run.metrics["data"]["metric"]
     'duration_us'
     """
-    asked, started = command or call_text(train, locals()), time.perf_counter()
-    progress = progress or notebook_progress("training")
+    started, asked = time.perf_counter(), command or call_text(train, locals())
     check_jobs(jobs)
     check_number("seed", seed, 0)
-    budget = values.duration("budget", budget)
-    if budget is not None:
-        check_number("budget", budget, 0, whole=False)
     check_quick(quick, models, without, suite)
-    named, brought = names_and_candidates(models)
-    additions = Additions.of(features, laws, metric)
+    seconds = values.duration("budget", budget)
+    if seconds is not None:
+        check_number("budget", seconds, 0, whole=False)
     if resume and fits is None:
         raise ParameterError("resume", "goes on with fits that a file keeps: name it")
+    named, brought = names_and_candidates(models)
+    left_out = values.names("without", without) or ()
+    additions = Additions.of(features, laws, metric)
     given = items_or_embedded(data or None)
-    if not data:
-        target = target or DEFAULT_TARGET
-    if target is None:
-        raise ParameterError(
-            "target", "is missing: which device? and the host, to predict from its measurements"
-        )
-    target = several_devices(target, "target")
-    if isinstance(target, list | tuple) and not target:
-        raise ParameterError("target", "must name a GPU, got an empty list")
-    if isinstance(target, list | tuple):
-        several = [device(one, "target") for one in target]
-    else:
-        several = []
-
-    def devices_of_data() -> list[str]:
-        read = load_measurements(given, where, unit, default, rename, each=each, keep=keep)
-        return list(read.frame["device"].unique())
-
-    own = Comparison.MANY
-    if not isinstance(target, list | tuple):
-        own = known_or_measured(target, "target", devices_of_data)
-    if not data:
-        host = host or (DEFAULT_HOST if own.name == DEFAULT_TARGET else None)
-    from_host = None
-    if host is not None:
-        from_host = known_or_measured(host, "host", devices_of_data)
-    devices = from_host, own
-    comparison = Comparison(*devices)
-    bare = [gpu.name for gpu in comparison.devices if not (gpu.peaks or gpu.memory_bw_gbs)]
-    if comparison.is_pair and devices[0] == own:
-        both = f"and the target are both {own.name}: leave out the host to predict new workloads"
-        raise ParameterError("host", both)
-    if comparison.has_many_hosts and not comparison.is_many:
-        raise ParameterError(
-            "host", f"may be all only where the target is all, or several GPUs, not {own.name}"
-        )
-    if several and comparison.one_host is not None:
-        each_own = (
-            "`train_each` has a run for each of them, and all GPUs as target one for them together"
-        )
-        raise ParameterError(
-            "host", f"must be all or left out where targets are listed: {each_own}"
-        )
-    if prior_run is None:
-        known = None
-    else:
-        known = as_prior(prior_run, own, metric)
-    names = [gpu.name for gpu in comparison.devices]
+    named_in_data = partial(_devices_of, given, each=each, **reading)
+    comparison, listed = compared(host, target, named_in_data, embedded=not data)
+    prior = None
+    if prior_run is not None:
+        prior = as_prior(prior_run, comparison.target, metric)
+    progress = progress or notebook_progress("training")
     processes = 1 if quick else jobs  # two fast models are fitted before processes have started
+
     with workers(processes, cluster):
-        chosen_from = list(dict.fromkeys([*names, *(gpu.name for gpu in several)]))
-        if comparison.is_many and not several:
-            only = []
-        else:
-            only = chosen_from
-        measured = load_measurements(
-            given, where, unit, default, rename, names, each, keep, only=only
-        )
-        if several:
-            frames = [rows_of(measured.frame, name) for name in chosen_from]
-            measured = replace(measured, frame=pd.concat(frames, ignore_index=True))
-        check_devices(measured, names)
-        if bare:
-            measured = replace(measured, notes=(*measured.notes, _without_figures(bare)))
+        measured = _measurements(given, comparison, listed, each=each, **reading)
         if target_cost is not None:
-            rows = with_target_cost(
-                measured.frame, target_cost, unit
-            )  # what the target costs is no feature
-            measured = replace(
-                measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore")
-            )
-        if known is not None:
-            measured = replace(measured, frame=known.told(measured.frame, own))
-        omitted = values.names("without_features", without_features) or ()
-        options: dict[str, Any] = {
-            "metric": metric,
-            "group": values.columns("group", group),
-            "without": omitted,
-            "additions": additions,
-        }
-        dataset = build_dataset(measured.frame, host=devices[0], target=devices[1], **options)
-        chosen = named, values.names("without", without) or ()
+            measured = _with_cost(measured, target_cost, reading.get("unit"))
+        if prior is not None:
+            measured = replace(measured, frame=prior.told(measured.frame, comparison.target))
+        dataset = build_dataset(
+            measured.frame,
+            host=comparison.host,
+            target=comparison.target,
+            metric=metric,
+            group=values.columns("group", group),
+            without=values.names("without_features", without_features) or (),
+            additions=additions,
+        )
         digest = data_hash(dataset)
-        of = {
-            "rows, groups or features": f"{digest} {campaigns_hash(dataset)}".strip(),
-            "host": devices[0].name if devices[0] else "",
-            "target": own.name,
-            "metric": metric,
-        }
-        asked_for = {
-            "models": (*chosen, *((one.name, one.estimator.get_params()) for one in brought)),
-            "suite": suite,
-            "quick": quick,
-            "select": select,
-            "trees": trees,
-            "seed": seed,
-        }
-        of |= {name: str(value) for name, value in asked_for.items()} | {
-            "versions": str(artifact.versions())
-        }
-        with replacing(overwrite=overwrite, reads=[one for one in given if isinstance(one, Path)]):
-            if fits is None:
-                kept = None
-            else:
-                kept = KeptFits(Path(fits), of, resume=resume)
-        observers: list[Observer] = [] if kept is None else [kept]
-        limit = None if budget is None else Budget(budget)
-        if limit is not None:
-            observers.append(limit)
-        if progress is not None:
-            observers.append(Progress(progress, limit))
+        kept = None
+        if fits is not None:
+            settings = (named, left_out, brought, suite, quick, select, trees, seed)
+            paths = [item for item in given if isinstance(item, Path)]
+            with replacing(overwrite=overwrite, reads=paths):
+                kept = KeptFits(Path(fits), _depend_on(dataset, digest, settings), resume=resume)
         competition = compete(
             dataset,
             suite,
-            models=chosen[0],
-            without=chosen[1],
+            models=named,
+            without=left_out,
+            more=brought,
             quick=quick,
-            seed=seed,
-            observers=observers,
-            by_candidate=budget is not None,
             scheme=scheme,
             criterion=select,
-            more=brought,
+            seed=seed,
+            observers=_observers(kept, seconds, progress),
+            by_candidate=seconds is not None,
         )
         forests = {}
         if trees:
-            observers = [] if kept is None else [kept]
-            if progress is not None:
-                observers.append(Progress(progress))
-            forests = by_trees(dataset, seed=seed, observers=observers)
+            forests = by_trees(dataset, seed=seed, observers=_observers(kept, None, progress))
         with ExitStack() as here:
-            if (
-                quick or len(dataset) > LEARNT
-            ):  # each step asks for all rows: none goes to a cluster
-                here.enter_context(workers(processes))
+            if quick or len(dataset) > LEARNT:
+                here.enter_context(workers(processes))  # each step asks for all rows: no cluster
             model, ranked = fit_final(dataset, competition, seed=seed, report=progress)
-    in_memory = _only_in_memory(model)
-    competition = replace(competition, notes=(*competition.notes, *in_memory))
-    trained = Trained(dataset, model, measured, known, kept, digest, in_memory)
+    remarks = _only_in_memory(model)
+    competition = replace(competition, notes=(*competition.notes, *remarks))
     predictions = competition.table(dataset)
     metrics = metrics_of(dataset, measured, competition, model, ranked, predictions, digest)
-    metrics["provenance"] = provenance(asked, measured, where, seed)
-    for cv in metrics["cv"] if trees else ():
-        cv["trees"] = forests[cv["scheme"]]
+    metrics["provenance"] = provenance(asked, measured, reading.get("where"), seed)
+    for cv in metrics["cv"]:
+        if trees:
+            cv["trees"] = forests[cv["scheme"]]
+    trained = Trained(dataset, model, measured, prior, kept, digest, remarks)
     saved = trained.loaded
     if target_cost is not None:
-        cost, run = dataset.rows[COST], dataset.rows.get(f"{HOST}duration_us")
-        passes, taken = passes_of(dataset.recipe.columns), time.perf_counter() - started
-        times, metrics["speedup"] = accounting(cost, run, passes, taken)
+        spent = time.perf_counter() - started
+        times, metrics["speedup"] = _speedup(dataset, spent)
         predictions["speedup"] = times[predictions["row"]]
     return Run(metrics, predictions, saved, fresh=trained)
+
+
+def _devices_of(given: Sequence[Item], **reading: Any) -> list[str]:
+    frame = load_measurements(given, **reading).frame
+    return list(frame["device"].unique())
+
+
+def _measurements(
+    given: Sequence[Item], comparison: Comparison, listed: Sequence[GPU], **reading: Any
+) -> Measurements:
+    """Return the rows of the devices that are compared, of many targets those ``listed`` if any are."""
+    names = [gpu.name for gpu in comparison.devices]
+    wanted = list(dict.fromkeys([*names, *(gpu.name for gpu in listed)]))
+    only = wanted
+    if comparison.is_many and not listed:
+        only = []
+    measured = load_measurements(given, devices=names, only=only, **reading)
+    if listed:
+        frames = [rows_of(measured.frame, name) for name in wanted]
+        measured = replace(measured, frame=pd.concat(frames, ignore_index=True))
+    check_devices(measured, names)
+    bare = [gpu.name for gpu in comparison.devices if not (gpu.peaks or gpu.memory_bw_gbs)]
+    if bare:
+        measured = replace(measured, notes=(*measured.notes, _without_figures(bare)))
+    return measured
+
+
+def _with_cost(measured: Measurements, target_cost: str, units: Any) -> Measurements:
+    """Return the rows with what the target costs each, which is no feature."""
+    rows = with_target_cost(measured.frame, target_cost, units)
+    return replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
+
+
+def _depend_on(dataset: Dataset, digest: str, settings: Sequence[Any]) -> dict[str, str]:
+    """Return what fits that are kept depend on: who goes on with them has the same."""
+    named, left_out, brought, suite, quick, select, trees, seed = settings
+    own = [(candidate.name, candidate.estimator.get_params()) for candidate in brought]
+    stated = {
+        "models": (named, left_out, *own),
+        "suite": suite,
+        "quick": quick,
+        "select": select,
+        "trees": trees,
+        "seed": seed,
+        "versions": artifact.versions(),
+    }
+    return {
+        "rows, groups or features": f"{digest} {campaigns_hash(dataset)}".strip(),
+        "host": dataset.host.name if dataset.host else "",
+        "target": dataset.target.name,
+        "metric": dataset.metric,
+        **{name: str(value) for name, value in stated.items()},
+    }
+
+
+def _observers(
+    kept: KeptFits | None, seconds: float | None, progress: Report | None
+) -> list[Observer]:
+    """Return who watches the fits, in the order in which they are asked; the budget begins now."""
+    observers: list[Observer] = []
+    if kept is not None:
+        observers.append(kept)
+    budget = None
+    if seconds is not None:
+        budget = Budget(seconds)
+        observers.append(budget)
+    if progress is not None:
+        observers.append(Progress(progress, budget))
+    return observers
+
+
+def _speedup(dataset: Dataset, spent: float) -> tuple[FloatArray, dict[str, Any]]:
+    """Return how many times less each workload costs than on the target, and what there is to say of all."""
+    run = dataset.rows.get(f"{HOST}duration_us")
+    return accounting(dataset.rows[COST], run, passes_of(dataset.recipe.columns), spent)
 
 
 def _without_figures(names: Sequence[str]) -> Remark:

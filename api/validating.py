@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from typing import Unpack
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -19,10 +19,16 @@ from ..report.result import Result
 from ..report.validation import efficiency_figure, roofline_figure, validation_document
 from ..scaling.devices import with_cu_law
 from ..settings import configured
-from ..table.conditions import Where
-from ..values import Assigned, Columns, Margin
+from ..values import Columns, Margin
 from .devices import Device, device
-from .tables import Data, check_devices, items_or_embedded, load_measurements
+from .tables import (
+    Data,
+    MeasuredReading,
+    check_devices,
+    items_or_embedded,
+    load_measurements,
+    reads,
+)
 
 
 class Validation(Result, ValidationResult):
@@ -79,22 +85,19 @@ class Validation(Result, ValidationResult):
         )
 
 
+@reads
 @configured
 def validate(
     *data: Data,
     host: Device | None = None,
     target: Device | None = None,
-    where: Where = None,
     group: Columns | None = None,
     margin: Margin = 0.10,
     metric: str = "duration_us",
-    unit: Assigned | None = None,
-    default: Assigned | None = None,
-    rename: Assigned | None = None,
-    keep: Collection[str] = (),
     folds: int = 10,
     replicates: int = 2000,
     seed: int = 0,
+    **reading: Unpack[MeasuredReading],
 ) -> Validation:
     """Test whether times (or energy, power) scale linearly from device to device, per class (op × dtype × bound).
 
@@ -160,7 +163,7 @@ def validate(
             "host", f"and the target are both {devices[0].name}: scaling needs two devices"
         )
     names = [gpu.name for gpu in devices]
-    measured = load_measurements(given, where, unit, default, rename, names, keep=keep, only=names)
+    measured = load_measurements(given, devices=names, only=names, **reading)
     check_devices(measured, names)
     columns = values.columns("group", group)
     dataset = build_dataset(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
+READING: Final = "api.tables"  # the module whose kinds say how data are read
 _IMPORTED: Final = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
 _ENTRY: Final = re.compile(
     r"^(\*?\w+(?:, \*?\w+)*)(?: : ([^\n]+))?\n((?: [^\n]*\n|\n)+)", re.MULTILINE
@@ -92,7 +93,29 @@ def declared(name: str, module: str = "") -> Declared:
         )
     for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
         keywords.append(_keyword(name, module, parameter, default))
+    if given.kwarg is not None and given.kwarg.annotation is not None:
+        keywords += _of_reading(name, module, ast.unparse(given.kwarg.annotation))
+        order = list(_described(name, module))
+        keywords.sort(key=lambda keyword: order.index(keyword.name))
     return Declared(name, module, text.partition("\nParameters\n")[0].strip(), tuple(keywords))
+
+
+def _of_reading(name: str, module: str, annotation: str) -> list[Keyword]:
+    """Return the keywords of ``**reading: Unpack[KIND]``: the fields of that kind and of those that it goes on from."""
+    source = _source(READING)
+    keywords = []
+    kind = annotation.removeprefix("Unpack[").removesuffix("]")
+    while kind != "TypedDict":
+        start = source.index(f"\nclass {kind}(") + 1
+        (defined,) = ast.parse(source[start : source.index("\n\n\n", start)]).body
+        assert isinstance(defined, ast.ClassDef)
+        for field in defined.body:
+            if isinstance(field, ast.AnnAssign):
+                parameter = ast.arg(ast.unparse(field.target), field.annotation)
+                default = ast.Constant(None)
+                keywords.append(_keyword(name, module, parameter, default))
+        kind = ast.unparse(defined.bases[0])
+    return keywords
 
 
 @cache

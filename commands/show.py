@@ -46,8 +46,8 @@ def command(
         raise ParameterError("signers", "belongs to --verify")
     if not run.is_file():
         read_metrics(run)
-    from ..api import training  # here: what it imports takes time, and the folder is checked before
+    from ..api import runs  # here: what it imports takes time, and the folder is checked before
     from ..report.terminal import show
 
-    found = training.show(run, every=every, top=top, plot=plot, verify=verify, signers=signers)
+    found = runs.show(run, every=every, top=top, plot=plot, verify=verify, signers=signers)
     show(found.document(), as_json=as_json)
