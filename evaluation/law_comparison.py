@@ -219,6 +219,7 @@ def compare_laws(
     laws: pd.DataFrame,
     groups: np.ndarray,
     *,
+    campaigns: np.ndarray | None = None,
     metric: str = "duration_us",
     folds: int = 10,
     replicates: int = 2000,
@@ -230,7 +231,9 @@ def compare_laws(
     which is why `Explanation.as_good_as_best` marks its equals. ``target`` and ``host`` (n,) were
     measured, in the unit of ``metric``; ``laws`` (n × laws) are the target's values by the analytic
     laws, which fit nothing; all are positive. Rows of one of the ``groups`` (n,) are never split in
-    the ``folds`` of the two fitted laws (one group each where groups are fewer).
+    the ``folds`` of the two fitted laws (one group each where groups are fewer). ``campaigns`` (n,)
+    are those that the groups come in: intervals and `Explanation.as_good_as_best` are over these
+    then.
     """
     X = pd.DataFrame({HOST: host})
     fold = make_folds("grouped", groups, len(groups), folds=folds, seed=seed)
@@ -242,10 +245,11 @@ def compare_laws(
     names = list(predictions)
     ape = 100 * np.abs(np.column_stack([predictions[name] for name in names]) / target[:, None] - 1)
     mape = ape.mean(axis=0)
-    draws = bootstrap(lambda rows: ape[rows].mean(axis=0), groups, replicates=replicates, seed=seed)
-    level, count = 1 - 2 * ALPHA, effective_groups(groups)
+    units = groups if campaigns is None else campaigns
+    draws = bootstrap(lambda rows: ape[rows].mean(axis=0), units, replicates=replicates, seed=seed)
+    level, count = 1 - 2 * ALPHA, effective_groups(units)
     lower, upper = percentile_interval(draws, count, level=level)
-    tied = tied_with_best(ape, np.unique(groups, return_inverse=True)[1])
+    tied = tied_with_best(ape, np.unique(units, return_inverse=True)[1])
     return tuple(
         Explanation(
             law=names[j],

@@ -19,6 +19,7 @@ from ..laws.rates import compute_us, memory_us, where_published
 from ..operators.operators import Work, work_of
 from ..remarks import Remark
 from ..table.measurements import quantity
+from .campaigns import Campaigns
 from .cluster_bootstrap import bootstrap, effective_groups, percentile_interval
 from .law_comparison import Explanation, compare_laws, group_quantile, scatter_test, slope_test
 from .verdicts import ALPHA, MOST_ROWS, UNKNOWN, Evidence, Interval, Verdict, judge, too_few
@@ -103,6 +104,8 @@ class ClassFinding:
         Row numbers of the class in the dataset.
     metric : str
         What scales.
+    campaigns : int or None
+        That the groups come in; None where they come in none.
     """
 
     op: str
@@ -116,6 +119,7 @@ class ClassFinding:
     explanations: tuple[Explanation, ...]
     members: np.ndarray = field(repr=False, compare=False)
     metric: str = "duration_us"
+    campaigns: int | None = None
 
     @property
     def name(self) -> str:
@@ -187,13 +191,29 @@ def assess_scaling(
     The tests of slopes and of scatter are each adjusted by Holm over the classes, law by law; those
     over all rows stand alone. Of a metric that does not grow with the work (power) a slope would
     say nothing about size: it is not tested, and the verdict rests on median and scatter.
+
+    Where groups come in campaigns (`campaigns`), these are the units of all tests and intervals.
     """
     _check(dataset)
+    families = Campaigns.of_data(dataset)
+    campaigns = None if families is None else families[1].paired
     members = [((ALL, ALL, ALL), np.arange(len(dataset.y))), *_classes(dataset)]
-    evidence = [_evidence(dataset, rows, margin, replicates, seed) for _, rows in members]
+    evidence = []
+    for _, rows in members:
+        evidence.append(_evidence(dataset, rows, campaigns, margin, replicates, seed))
     evidence[1:] = adjusted(evidence[1:])
     return tuple(
-        _finding(dataset, key, rows, found, margin, folds=folds, replicates=replicates, seed=seed)
+        _finding(
+            dataset,
+            key,
+            rows,
+            found,
+            margin,
+            campaigns,
+            folds=folds,
+            replicates=replicates,
+            seed=seed,
+        )
         for (key, rows), found in zip(members, evidence, strict=True)
     )
 
@@ -226,8 +246,18 @@ def _classes(dataset: Dataset) -> Iterator[tuple[tuple[str, str, str], np.ndarra
     yield from sorted(members, key=lambda member: -len(member[1]))
 
 
+def _of(campaigns: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    """Return the campaigns of some rows; None where groups come in none."""
+    return None if campaigns is None else campaigns[rows]
+
+
 def _evidence(
-    dataset: Dataset, members: np.ndarray, margin: float, replicates: int, seed: int
+    dataset: Dataset,
+    members: np.ndarray,
+    campaigns: np.ndarray | None,
+    margin: float,
+    replicates: int,
+    seed: int,
 ) -> list[Evidence | Verdict]:
     """Return the evidence on each law in one class, or why there is none; the tests are not yet adjusted.
 
@@ -249,6 +279,7 @@ def _evidence(
                 replicates,
                 seed,
                 sized=sized,
+                campaigns=_of(campaigns, rows),
             )
             for j, column in enumerate(columns.tolist()):
                 found[column] = evidence[j]
@@ -264,29 +295,34 @@ def gathered(
     seed: int,
     *,
     sized: bool,
+    campaigns: np.ndarray | None = None,
 ) -> list[Evidence] | list[Verdict]:
     """Return the evidence on each column of ``laws``, (n, laws) predictions, from the same rows.
 
-    There is a slope where the values are ``sized``: larger for more work.
+    There is a slope where the values are ``sized``: larger for more work. ``campaigns`` (n,) are
+    those that the ``groups`` (n,) come in: where given, they are the units that err together.
     """
     count, level = len(np.unique(groups)), 1 - 2 * ALPHA
-    if few := too_few(len(target), count):
+    units, of_campaigns = groups, None
+    if campaigns is not None:
+        units, of_campaigns = campaigns, len(np.unique(campaigns))
+    if few := too_few(len(target), count, of_campaigns):
         return [few] * laws.shape[1]
     deviations = target[:, None] / laws
     median = np.median(deviations, axis=0)
     draws = bootstrap(
         lambda sample: np.median(deviations[sample], axis=0),
-        groups,
+        units,
         replicates=replicates,
         seed=seed,
     )
-    lower, upper = percentile_interval(draws, effective_groups(groups), level=level)
+    lower, upper = percentile_interval(draws, effective_groups(units), level=level)
     distance = np.abs(np.log(deviations / median))
     scatter = np.expm1(np.quantile(distance, MOST_ROWS, axis=0))
     found = []
     for j, law in enumerate(laws.T):
-        test = slope_test(law, target, groups) if sized else None
-        excess, freedom = scatter_test(deviations[:, j], groups, margin)
+        test = slope_test(law, target, units) if sized else None
+        excess, freedom, scatter_p = _scatter(deviations[:, j], groups, campaigns, margin)
         found.append(
             Evidence(
                 rows=len(target),
@@ -301,10 +337,27 @@ def gathered(
                 group_scatter=float(np.expm1(group_quantile(distance[:, j], MOST_ROWS, groups))),
                 excess=excess,
                 freedom=freedom,
-                scatter_p=float(stats.chi2.sf(freedom * excess, freedom)),
+                scatter_p=scatter_p,
+                campaigns=of_campaigns,
             )
         )
     return found
+
+
+def _scatter(
+    deviations: np.ndarray, groups: np.ndarray, campaigns: np.ndarray | None, margin: float
+) -> tuple[float, float, float]:
+    """Return the excess of `scatter_test`, its degrees of freedom and its p-value.
+
+    Where groups come in campaigns, both must show it: rows of one group err together within a
+    campaign, and groups of one campaign do. The test with the larger p-value counts.
+    """
+    tests = []
+    for units in (groups, campaigns):
+        if units is not None:
+            excess, freedom = scatter_test(deviations, units, margin)
+            tests.append((excess, freedom, float(stats.chi2.sf(freedom * excess, freedom))))
+    return max(tests, key=lambda test: test[2])
 
 
 def _drift(law: np.ndarray, slope: float) -> float:
@@ -334,10 +387,12 @@ def _finding(
     members: np.ndarray,
     evidence: list[Evidence | Verdict],
     margin: float,
+    campaigns: np.ndarray | None,
     **comparison: int,
 ) -> ClassFinding:
     """Judge the laws of one class and compare them out of sample."""
     assert dataset.host is not None
+    families = _of(campaigns, members)
     rows, target, host = (
         dataset.rows.iloc[members],
         dataset.y[members],
@@ -367,10 +422,11 @@ def _finding(
         ),
         laws=tuple(judged),
         explanations=_explained(
-            laws, target, host, dataset.groups[members], dataset.metric, **comparison
+            laws, target, host, dataset.groups[members], families, dataset.metric, **comparison
         ),
         members=members,
         metric=dataset.metric,
+        campaigns=None if families is None else len(np.unique(families)),
     )
 
 
@@ -379,14 +435,26 @@ def _explained(
     target: np.ndarray,
     host: np.ndarray,
     groups: np.ndarray,
+    campaigns: np.ndarray | None,
     metric: str,
     **comparison: int,
 ) -> tuple[Explanation, ...]:
     """Compare the laws that have predictions, on the rows where they all have one; empty where these are too few."""
     known = laws.dropna(axis=1, how="all")
     rows = known.notna().all(axis=1).to_numpy()
-    if too_few(int(rows.sum()), len(np.unique(groups[rows]))):
+    families = _of(campaigns, rows)
+    if too_few(
+        int(rows.sum()),
+        len(np.unique(groups[rows])),
+        None if families is None else len(np.unique(families)),
+    ):
         return ()
     return compare_laws(
-        target[rows], host[rows], known[rows], groups[rows], metric=metric, **comparison
+        target[rows],
+        host[rows],
+        known[rows],
+        groups[rows],
+        campaigns=families,
+        metric=metric,
+        **comparison,
     )

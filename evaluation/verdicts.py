@@ -9,7 +9,9 @@ from math import ceil, log
 import numpy as np
 from scipy import stats
 
+from ..errors import counted
 from ..remarks import Remark, remark
+from .campaigns import LEAST
 
 MIN_ROWS = 10  # fewer rows carry no slope and no scatter worth a sentence
 MIN_GROUPS = 4
@@ -88,6 +90,13 @@ class Evidence:
     excess: float
     freedom: float
     scatter_p: float  # p-value of 'the rows scatter by no more than the margin', adjusted by Holm over classes
+    # that the groups come in: each is one unit of the tests and intervals then; None: groups are
+    campaigns: int | None = None
+
+    @property
+    def units(self) -> int:
+        """What tests and intervals count: campaigns where groups come in them, else groups."""
+        return self.groups if self.campaigns is None else self.campaigns
 
 
 @dataclass(frozen=True)
@@ -98,14 +107,18 @@ class Verdict:
     why: Remark
 
 
-def too_few(rows: int, groups: int) -> Verdict | None:
+def too_few(rows: int, groups: int, campaigns: int | None = None) -> Verdict | None:
     """Return the verdict 'too few data' with its reason, or None where there are enough."""
-    if rows >= MIN_ROWS and groups >= MIN_GROUPS:
-        return None
-    needed = (("rows", rows, MIN_ROWS), ("groups", groups, MIN_GROUPS))
+    figures = {"rows": rows, "groups": groups}
+    needed = [("rows", rows, MIN_ROWS), ("groups", groups, MIN_GROUPS)]
+    if campaigns is not None:
+        figures["campaigns"] = campaigns
+        needed.append(("campaigns", campaigns, MIN_GROUPS))
     missing = [f"{count} of the {least} {name}" for name, count, least in needed if count < least]
+    if not missing:
+        return None
     text = f"too few data ({' and '.join(missing)} needed)"
-    return Verdict(Outcome.TOO_FEW, remark("law-too-few-data", text, rows=rows, groups=groups))
+    return Verdict(Outcome.TOO_FEW, remark("law-too-few-data", text, **figures))
 
 
 UNKNOWN = Verdict(
@@ -130,11 +143,13 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         drift      slope ≠ 1     most rows        interval of the median deviation c    verdict
         > margin   is shown      near c
         ========== ============= ================ ===================================== ==========================
-        any        any           any              fewer than 10 rows or 4 groups        too few data
+        any        any           any              fewer than 10 rows, 4 groups or 4     too few data
+                                                  campaigns
         yes        yes                                                                  fails: depends on size
         any        any           no, as is shown                                        fails: scatters
         any        any           no, not shown                                          cannot tell (scatter)
         yes        no            yes                                                    cannot tell (slope)
+        no         any           yes              fewer than 5 campaigns                cannot tell (campaigns)
         no         any           yes              inside the margins                    holds
         no         any           yes              excludes 1, half-width within margin  holds with a correction of c
         no         any           yes              else                                  cannot tell (median)
@@ -153,13 +168,16 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     `ALPHA` at most, on its own. Where nothing is shown either way, the remark says how many more groups like these
     would settle it (`more_groups`).
 
+    Where groups come in campaigns, a campaign is one draw: four can refute a law, but that it holds in campaigns that
+    nobody measured is said of five or more.
+
     References
     ----------
     .. [1] D. J. Schuirmann, "A comparison of the two one-sided tests procedure and the power approach for assessing
        the equivalence of average bioavailability", J. Pharmacokinet. Biopharm. 15(6), 1987.
     .. [2] D. Lakens, "Equivalence tests", Social Psychological and Personality Science 8(4), 2017.
     """
-    if verdict := too_few(evidence.rows, evidence.groups):
+    if verdict := too_few(evidence.rows, evidence.groups, evidence.campaigns):
         return verdict
     c, slope = evidence.deviation, evidence.slope
     large_drift = evidence.drift > margin
@@ -175,6 +193,8 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
         text = f"fails: scatters by {100 * scatter:.1f} % around {c}{weighed}"
         return Verdict(Outcome.SCATTER, remark("law-scatters", text, scatter=scatter, deviation=c))
     if evidence.scatter <= margin and not large_drift:
+        if evidence.campaigns is not None and evidence.campaigns < LEAST:
+            return _few_campaigns(evidence)
         if c.inside(1 / (1 + margin), 1 + margin):
             return Verdict(Outcome.HOLDS, remark("law-holds", f"holds ({c})", deviation=c))
         if c.excludes(1) and _half_width(c) <= log(1 + margin):
@@ -191,8 +211,9 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     else:
         code, text, figures = "law-median-undecided", f"median {c}", {"deviation": c}
     more = more_groups(evidence, margin)
+    units = "groups" if evidence.campaigns is None else "campaigns"
     if more:
-        needed = f"about {more} more groups like these would tell"
+        needed = f"about {more} more {units} like these would tell"
     else:
         needed = f"{MOST_TIMES} times as many would not"
     if evidence.scatter > margin and evidence.excess <= 1:
@@ -201,11 +222,27 @@ def judge(evidence: Evidence, margin: float) -> Verdict:
     return Verdict(Outcome.UNDECIDED, remark(code, text, **figures, more_groups=more))
 
 
+def _few_campaigns(evidence: Evidence) -> Verdict:
+    """Return the verdict on what may hold in the campaigns at hand, of which there are fewer than `LEAST`."""
+    campaigns, c = evidence.campaigns, evidence.deviation
+    of = f"{counted(evidence.groups, 'group')} of {campaigns} campaigns, {LEAST} needed"
+    return Verdict(
+        Outcome.UNDECIDED,
+        remark(
+            "law-few-campaigns",
+            f"cannot tell ({of}; of these the median is {c})",
+            groups=evidence.groups,
+            campaigns=campaigns,
+            deviation=c,
+        ),
+    )
+
+
 def more_groups(evidence: Evidence, margin: float) -> int | None:
     """Return how many more groups like those at hand would settle what `judge` cannot tell, if the estimates stay.
 
-    Widths shrink with the root of the groups, degrees of freedom grow with them. None where more
-    than `MOST_TIMES` as many would not settle it.
+    Widths shrink with the root of the groups, degrees of freedom grow with them; campaigns stand in
+    for groups that come in them. None where more than `MOST_TIMES` as many would not settle it.
     """
     c, slope, limit = evidence.deviation, evidence.slope, log(1 + margin)
     times = np.arange(1, 8 * MOST_TIMES + 1) / 8 + 1e-9
@@ -220,7 +257,7 @@ def more_groups(evidence: Evidence, margin: float) -> int | None:
         settled = (distance + width <= limit) | ((width < distance) & (width <= limit))
     if not settled.any():
         return None
-    return max(ceil(evidence.groups * (times[np.argmax(settled)] - 1)), 1)
+    return max(ceil(evidence.units * (times[np.argmax(settled)] - 1)), 1)
 
 
 def _half_width(c: Interval) -> float:

@@ -229,7 +229,7 @@ def evidence(result: ValidationResult) -> Table:
 
 def class_rows(finding: ClassFinding) -> list[Row]:
     """Return a class as rows under `COLUMNS`: its name and size, each analytic law, each fitted law."""
-    size = (counted(finding.rows, "row"), counted(finding.groups, "group"), "", "")
+    size = (counted(finding.rows, "row"), _grouped(finding), "", "")
     if not finding.judged:
         outcome = finding.laws[0].verdict.outcome
         return [Row((finding.name, *size, Cell(str(outcome), _TONES[outcome])), title=True)]
@@ -255,13 +255,21 @@ def class_rows(finding: ClassFinding) -> list[Row]:
     return [*body[:-1], Row(body[-1].cells, title=body[-1].title, ends=True)]
 
 
+def _grouped(finding: ClassFinding) -> str:
+    """Return how many groups a class has, and of how many campaigns where they come in some."""
+    groups = counted(finding.groups, "group")
+    if finding.campaigns is None:
+        return groups
+    return f"{groups} of {counted(finding.campaigns, 'campaign')}"
+
+
 def asked(result: ValidationResult) -> str:
     """Return one line that says of which data the question was asked."""
     data = result.dataset
     host = data.host.name if data.host else "host"
     return (
         f"{host} → {data.target.name}, {quantity(data.metric).label}: "
-        f"{counted(len(data.y), 'pair')}, {counted(len(np.unique(data.groups)), 'group')}, "
+        f"{counted(len(data.y), 'pair')}, {_grouped(result.classes[0])}, "
         f"margin ±{100 * result.margin:g} %"
     )
 
@@ -286,7 +294,7 @@ def legend(result: ValidationResult) -> str:
         f"scatter: {MOST_ROWS:.0%} of the rows lie within this. E_out: "
         "mean absolute percentage error out of sample, groups held out; * = not distinguishable "
         "from the best. "
-        f"Too few data: fewer than {MIN_ROWS} rows or {MIN_GROUPS} groups. "
+        f"Too few data: fewer than {MIN_ROWS} rows, {MIN_GROUPS} groups or campaigns. "
         "HE, BW: median share of the peak FLOPS and of the peak memory bandwidth, host→target."
     )
 
@@ -353,6 +361,7 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
         "data": {
             "pairs": len(dataset.y),
             "groups": len(np.unique(dataset.groups)),
+            "campaigns": result.classes[0].campaigns,
             "rejected": result.rejected,
             "pairing": {key: value for key, value in dataset.report.items() if key != "features"},
         },
@@ -370,6 +379,7 @@ def _class_json(finding: ClassFinding) -> dict[str, Any]:
         "bound": finding.bound,
         "rows": finding.rows,
         "groups": finding.groups,
+        "campaigns": finding.campaigns,
         "conclusion": conclusion(finding),
         "host_us": {"p5": finding.host_us[0], "p95": finding.host_us[1]},
         "efficiency": vars(finding.efficiency),

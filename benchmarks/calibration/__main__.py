@@ -22,7 +22,13 @@ from .selection import (
     stopped_models,
 )
 from .spread import another_campaign, beyond_the_range, new_groups, trained
-from .verdicts import check_campaigns, check_verdicts, scaling_verdicts, significant_features
+from .verdicts import (
+    check_campaigns,
+    check_verdicts,
+    scaling_campaigns,
+    scaling_verdicts,
+    significant_features,
+)
 from .whole_runs import made_up_runs, real_runs
 
 CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
@@ -33,6 +39,7 @@ CELLS: Final[dict[Callable[[int, int], Rows], int]] = {
     new_groups: 200,
     another_campaign: 200,
     scaling_verdicts: 200,
+    scaling_campaigns: 200,
     check_verdicts: 200,
     check_campaigns: 200,
     significant_features: 200,

@@ -62,6 +62,46 @@ def scaling_verdicts(sets: int, seed: int, sizes: tuple[str, ...] = tuple(SIZES)
                 yield Row(f"validate, {name}, {truth}: found", float(share), sets)
 
 
+SCALED_CAMPAIGNS: Final = (6, 10)
+"""Campaigns of four groups of ten rows, whose deviations and sizes differ by campaign."""
+
+
+def scaling_campaigns(sets: int, seed: int) -> Rows:
+    """Yield how often a class of eight true ones fails where campaigns differ by 8 %, by campaigns and by groups."""
+    for count in SCALED_CAMPAIGNS:
+        for unit in ("campaigns", "groups"):
+            failed = []
+            for draw in range(sets):
+                outcomes = _validated_campaigns(count, [seed, draw], by_groups=unit == "groups")
+                failed.append(any("fails" in outcome for outcome in outcomes))
+            share = float(np.mean(failed))
+            name = f"validate, eight true classes, {count} campaigns of 4 groups, by {unit}"
+            yield Row(f"{name}: any fails", share, sets)
+
+
+def _validated_campaigns(count: int, seed: list[int], *, by_groups: bool) -> list[Outcome]:
+    found: list[list[Evidence | Verdict]] = []
+    for position in range(CLASSES):
+        rng = np.random.default_rng([*seed, position])
+        groups, deviation = _drawn(rng, [10] * (4 * count), 0.02, 0.03, False)
+        campaigns = groups // 4
+        deviation = deviation + rng.normal(0, 0.08, count)[campaigns]
+        size = rng.normal(0, 1, count)[campaigns] + rng.normal(0, 1, len(groups))
+        law = np.exp(4 + size)
+        evidence = gathered(
+            law * np.exp(deviation),
+            law[:, None],
+            groups,
+            MARGIN,
+            2,
+            seed[-1],
+            sized=True,
+            campaigns=None if by_groups else campaigns,
+        )
+        found.append([*evidence])
+    return [judge(one, MARGIN).outcome for (one,) in adjusted(found) if isinstance(one, Evidence)]
+
+
 def _validated(
     sizes: list[int], setting: tuple[float, float, bool, float], seed: list[int]
 ) -> list[Outcome]:

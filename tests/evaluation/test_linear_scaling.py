@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 
 from flopcast.errors import DataError
 from flopcast.evaluation.law_comparison import slope_test
-from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling
+from flopcast.evaluation.linear_scaling import ALL, ClassFinding, assess_scaling, gathered
 from flopcast.evaluation.verdicts import Evidence, Interval, Outcome
 from flopcast.features.matrix import Dataset, build_dataset
 from flopcast.hardware import find
@@ -292,4 +293,40 @@ def test_measured_gemms_do_not_follow_flops_scaling(aiter_data: Measurements) ->
     assert 28 < errors[FLOPS] < 34
     assert errors["affine a + b·t_host"] == min(errors.values()) < 11
     compute = next(one for one in classes if one.bound == "compute")
-    assert compute.law(BANDWIDTH).verdict.outcome is Outcome.HOLDS
+    assert compute.campaigns == 4
+    assert compute.law(BANDWIDTH).verdict.outcome is Outcome.UNDECIDED  # holds in these four
+
+
+def test_groups_of_campaigns_count_campaigns() -> None:
+    rows = simulate(lambda t: FLOPS_RATIO * t)
+    few = assess(rows.assign(campaign="of " + rows["n"].astype(str)))[0]
+    assert (few.groups, few.campaigns, evidence(few, FLOPS).units) == (16, 4, 4)
+    assert few.law(FLOPS).verdict.why == remark(
+        "law-few-campaigns", groups=16, campaigns=4, deviation=evidence(few, FLOPS).deviation
+    )
+    halves = rows["n"].astype(str) + " " + (rows["k"] > 5000).astype(str)
+    enough = assess(rows.assign(campaign=halves))[0]
+    assert (enough.groups, enough.campaigns) == (16, 8)
+    assert enough.law(FLOPS).verdict.outcome is Outcome.HOLDS
+    apart = assess(rows.assign(campaign=rows["n"].gt(5000).astype(str)))[0]
+    assert apart.law(FLOPS).verdict.why == remark(
+        "law-too-few-data", rows=320, groups=16, campaigns=2
+    )
+
+
+def test_what_campaigns_differ_by_is_not_taken_for_size() -> None:
+    rng = np.random.default_rng(3)
+    campaigns = np.repeat(np.arange(6), 40)
+    groups = np.repeat(np.arange(24), 10)
+    law = np.exp(4 + np.linspace(-2, 2, 6)[campaigns] + rng.normal(0, 0.3, 240))
+    shifts = np.array([0.3, -0.1, 0.2, -0.2, 0.1, -0.3])
+    target = law * np.exp(shifts[campaigns] + rng.normal(0, 0.02, 240))
+    options: dict[str, Any] = {"sized": True}
+    arguments = (target, law[:, None], groups, 0.10, 50, 0)
+    (by_groups,) = gathered(*arguments, **options)
+    (by_campaigns,) = gathered(*arguments, **options, campaigns=campaigns)
+    assert isinstance(by_groups, Evidence)
+    assert isinstance(by_campaigns, Evidence)
+    assert by_groups.size_p < 0.05 < by_campaigns.size_p
+    assert by_groups.scatter_p <= by_campaigns.scatter_p
+    assert by_campaigns.deviation.upper > by_groups.deviation.upper

@@ -139,7 +139,7 @@ def test_json_is_complete_and_plain(result: ValidationResult) -> None:
         "schema", "host", "target", "metric", "margin", "alpha", "folds", "bootstrap", "data", "classes", "summary",
         "notes",
     ]  # fmt: skip
-    assert list(found["data"]) == ["pairs", "groups", "rejected", "pairing"]
+    assert list(found["data"]) == ["pairs", "groups", "campaigns", "rejected", "pairing"]
     assert (found["schema"], found["host"], found["target"]) == (1, "MI300X", "MI355X")
     assert found["data"]["rejected"] == {"zero-duration": 2}
     pooled, softmax, gelu = found["classes"]
@@ -148,7 +148,7 @@ def test_json_is_complete_and_plain(result: ValidationResult) -> None:
     assert law["verdict"] == Outcome.CORRECTED.value
     assert set(law["evidence"]) == {
         "deviation", "drift", "excess", "freedom", "groups", "attenuated_slope", "rows", "scatter", "group_scatter",
-        "scatter_p", "size_p", "slope", "slope_p",
+        "scatter_p", "size_p", "slope", "slope_p", "campaigns",
     }  # fmt: skip
     deviation = law["evidence"]["deviation"]
     assert deviation["lower"] < 1.3 < deviation["upper"]
