@@ -537,12 +537,12 @@ class _Worked:
     def __iter__(self) -> Iterator[pd.DataFrame]:
         """Yield the frame of `Prediction` in parts; a DataError at the end if no row can be predicted."""
         slower = self._survey.slower()
-        for frame, causes, lacking in _ahead(
+        for frame, causes, lacking, parts in _ahead(
             partial(self._predicted, slower=slower), _batches(self._parts)
         ):
             if not self._tally.rows:
                 self.first = frame.head(SHOWN)
-            self._tally.add(frame, causes)
+            self._tally.add(frame, causes, parts)
             self._lacking |= lacking
             yield frame
         if not self._tally.predicted:
@@ -583,20 +583,28 @@ class _Worked:
             note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] == own
         ]
         told = [note for note in notes if note not in described]
+        facts["stated_error"] = None
+        stated = model.stated_error(self._tally.parts)
+        if stated is not None:
+            facts["stated_error"] = stated._asdict()
         return self._tally.report(
             facts, [*map(repr, (*told, *corrected, *self._survey.remarks(), *outside, *laws))]
         )
 
     def _predicted(
         self, rows: pd.DataFrame, slower: np.ndarray | None
-    ) -> tuple[pd.DataFrame, pd.Series, dict[str, str]]:
-        """Return the frame of a batch, the first reason of each row in general, and the laws that lack a figure."""
+    ) -> tuple[pd.DataFrame, pd.Series, dict[str, str], pd.DataFrame]:
+        """Return the frame of a batch, the first reason of each row in general, laws that lack a figure, and parts.
+
+        The parts are those of `TrainedModel.parts`.
+        """
         model, metric = self._asked.model, self._asked.model.recipe.metric
         usable = self._asked.usable(rows)
         own = pd.Series(False if slower is None else slower[rows.index], rows.index)
         found = _predict_batch(self._asked, rows, usable, own)
         answered = rows[found["predicted"].notna() & found.isna().any(axis=1)]
         lacking = model.unpublished(self._asked.of(answered))
+        parts = model.parts(rows, found["basis"])
         names = {"reasons": "reason", **prediction_columns(metric)}
         worded = found.drop(columns="cause").rename(columns=names)
         target = model.recipe.target.name
@@ -614,6 +622,7 @@ class _Worked:
             in_order(frame, [*prediction_columns(metric).values(), "basis"]),
             found["cause"],
             lacking,
+            parts,
         )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 
-from ..arrays import BoolArray, FloatArray
+from ..arrays import BoolArray, FloatArray, IntArray
 from ..errors import DataError, FlopcastError, ParameterError, counted
 from ..features.catalogue import RULE
 from ..features.matrix import Dataset
@@ -41,6 +41,7 @@ from ..table.measurements import DTYPE_COLUMNS, quantity
 from ..workers import one_thread, workers
 from .campaigns import LEAST_LEFT_OUT, Campaigns
 from .crossval import Evaluation, Observer, SchemeResult, cross_validate
+from .domain import in_range_of_others
 from .folds import (
     NEW_CAMPAIGN,
     SCHEMES,
@@ -50,10 +51,12 @@ from .folds import (
     drawn,
     hosts_of,
     repeats_of,
+    rows_in_other_folds,
 )
 from .metrics import ape, by_group
 from .observers.early_stopping import EarlyStopping
 from .selection import CRITERIA, hopeless, select
+from .stated_error import parts_of_known, parts_of_new
 
 ENOUGH: Final = 5  # groups that are worth folds
 FOLDS: Final = ((50_000, 3),)
@@ -333,7 +336,8 @@ def compete(
         campaigns = None
         if name == "grouped" and families is not None and families.campaigns.enough:
             campaigns = families.of_rows.paired
-        selected[name] = _selected(both, name, names, contending, campaigns, chosen_by)
+        options = {**chosen_by, "parts": _parts(dataset, both[name].folds, name)}
+        selected[name] = _selected(both, name, names, contending, campaigns, options)
     notes += [
         remark(
             "baseline-wins",
@@ -375,6 +379,14 @@ def compete(
         campaigns=families.campaigns,
         new_campaign=new_campaign,
     )
+
+
+def _parts(dataset: Dataset, folds: IntArray, scheme: str) -> dict[str, BoolArray]:
+    """Return which rows tell the error of each kind of row that a scheme's model answers."""
+    within = in_range_of_others(dataset.X, folds)
+    if scheme == "kfold":
+        return parts_of_known(rows_in_other_folds(dataset.groups, folds), within)
+    return parts_of_new(dataset.groups.astype(str), within)
 
 
 class Families(NamedTuple):

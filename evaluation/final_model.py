@@ -42,10 +42,18 @@ from .competition import REFERENCE, Competition, fit_all, hub_of, law_table, wit
 from .crossval import cross_validate
 from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law
-from .folds import NEW_CAMPAIGN, drawn
+from .folds import NEW_CAMPAIGN, drawn, rows_in_other_folds
 from .interval_scale import Learnt, Spread, Strata, held_out_limits, learn_difficulty
 from .intervals import LEVEL, ConformalIntervals, covered, log_ratio
 from .ranking import ranking, ranking_by_rss
+from .stated_error import (
+    EVERY,
+    KNOWN_GROUP,
+    NEW_CAMPAIGN_ROW,
+    NEW_GROUP,
+    NOTHING_STATED,
+    StatedErrors,
+)
 
 WORST: Final = 5
 NAMED: Final = 5  # groups named whose rows were covered least, and the rows that one must have
@@ -85,6 +93,7 @@ class FinalModel:
     fitted: Dataset  # what it was fitted to: the features, and the column of a simple rule that is none of them
     known: FinalModel | None = None  # answers rows of known groups in its place
     campaigns: tuple[str, ...] = ()  # that were trained, where new ones have intervals of their own
+    errors: StatedErrors = NOTHING_STATED  # of the rows that it answers
 
     def __repr__(self) -> str:
         known = ""
@@ -119,6 +128,7 @@ class FinalModel:
             "baselines": self.fitted_baselines,
             "beyond": self.beyond and self.beyond.to_dict(),
             "law": self.law and self.law.to_dict(),
+            "errors": self.errors.to_dict(),
         }
         if devices:
             manifest["devices"] = devices
@@ -175,6 +185,7 @@ class _Question:
     left_out: (
         _CampaignsLeftOut | None
     )  # of the question of new groups, where there are enough campaigns
+    errors: StatedErrors
 
     @classmethod
     def of(cls, dataset: Dataset, competition: Competition, scheme: str) -> _Question:
@@ -218,6 +229,7 @@ class _Question:
             strata,
             scale,
             left_out,
+            _stated_errors(competition, scheme),
         )
 
     def steps(self, seed: int) -> list[_Step]:
@@ -275,7 +287,21 @@ class _Question:
             law=learn_law(self.dataset),
             fitted=self.dataset,
             campaigns=() if self.left_out is None else tuple(self.left_out.campaigns.names),
+            errors=self.errors,
         )
+
+
+def _stated_errors(competition: Competition, scheme: str) -> StatedErrors:
+    """Return what a selection states of the error of the rows that its model answers."""
+    stated = {}
+    if scheme == "kfold":
+        stated[KNOWN_GROUP] = competition.selected[scheme]["parts"]
+    else:
+        stated[NEW_GROUP] = competition.selected[scheme]["parts"]
+        if competition.new_campaign is not None:
+            every = competition.new_campaign.selected["parts"][EVERY]
+            stated[NEW_CAMPAIGN_ROW] = {EVERY: every}
+    return StatedErrors.from_dict(stated)
 
 
 @dataclass(frozen=True)
@@ -518,14 +544,6 @@ def _calibrated(
     return Spread(
         ConformalIntervals(scheme).fit(y, seen, groups, scale=scale), difficulty, strata
     ), held
-
-
-def rows_in_other_folds(groups: NDArray[Any], folds: IntArray) -> NDArray[np.int64]:
-    """Return how many rows of the group of each row, (n,), are in other folds than it."""
-    code = pd.factorize(groups)[0]
-    table = np.zeros((code.max() + 1, folds.max() + 1), dtype=np.int64)
-    np.add.at(table, (code, folds), 1)
-    return table.sum(axis=1)[code] - table[code, folds]
 
 
 def _alike(dataset: Dataset, rows: BoolArray, scheme: str) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -291,6 +291,14 @@ def make_folds(
     raise ValueError(
         f"parameter scheme of make_folds must be one of {', '.join(SCHEMES)}, got {scheme!r}"
     )
+
+
+def rows_in_other_folds(groups: NDArray[Any], folds: IntArray) -> NDArray[np.int64]:
+    """Return how many rows of the group of each row, (n,), are in other folds than it."""
+    code = pd.factorize(groups)[0]
+    table = np.zeros((code.max() + 1, folds.max() + 1), dtype=np.int64)
+    np.add.at(table, (code, folds), 1)
+    return table.sum(axis=1)[code] - table[code, folds]
 
 
 def _grouped(groups: NDArray, n: int, folds: int, seed: int) -> IntArray:

@@ -92,6 +92,7 @@ def select(
     partial: pd.DataFrame | None = None,
     problems: ArrayLike | None = None,
     campaigns: ArrayLike | None = None,
+    parts: Mapping[str, BoolArray] | None = None,
     criterion: str = "e_out",
     replicates: int = 1000,
     level: float = 0.95,
@@ -127,6 +128,8 @@ def select(
         choosing among these alone. None, or none that ran: all of them.
     partial : DataFrame of shape (n, n_left), optional
         Out-of-fold predictions of the models that left early, NaN where there are none.
+    parts : mapping of str to ndarray of shape (n,), optional
+        Rows of which the error is stated apart; ``every`` row by default.
     criterion : {"e_out", "ir10", "ir20"}
         What is chosen by.
 
@@ -136,10 +139,12 @@ def select(
         The entry ``selected`` of ``metrics.json``: ``name``; ``baseline`` (whether an analytic
         baseline won); ``e_out`` and ``ir``, bias-corrected, percent; ``e_out_groups``, the same
         with every group counting alike; ``e_out_table``, its uncorrected error; ``interval`` of
-        ``e_out``; ``tied``, the model chosen and every one that `ties.tied_with_best` does not tell
-        from the best by what is chosen by, the least error first; ``picked``, how often each model
-        was chosen on a sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``,
-        ``units``, ``replicates``, ``level``.
+        ``e_out``; ``parts``, of each that has rows their number, ``e_out``, ``sigma``, the standard
+        deviation of its logarithm, and the effective number of ``units`` that tell it; ``tied``,
+        the model chosen and every one that `ties.tied_with_best` does not tell from the best by
+        what is chosen by, the least error first; ``picked``, how often each model was chosen on a
+        sample, percent; and ``method``, ``criterion``, ``rule``, ``resampled``, ``units``,
+        ``replicates``, ``level``.
     """
     if predictions.shape[1] == 0:
         raise FlopcastError(
@@ -188,6 +193,11 @@ def select(
     honest = draws.left_out_mean(errors, code)
     near = np.argsort(table, kind="stable")[: max(3, -(-count // 3))]
     interval = _interval(honest, draws.in_bag[:, [best, *near]], effective_groups(code), level)
+    stated = {}
+    for part, rows in (parts or {"every": np.ones(len(code), dtype=bool)}).items():
+        if rows.any():
+            error = draws.left_out_mean(errors, code, rows.astype(np.float64))
+            stated[part] = _part(errors[rows][:, [best, *near]], code[rows], error)
     return {
         "name": names[best],
         "baseline": names[best] in baselines,
@@ -198,6 +208,7 @@ def select(
         },
         "e_out_table": float(table[best]),
         "interval": interval,
+        "parts": stated,
         "tied": _in_order(shown, shown_errors.mean(axis=0), tied, names[best]),
         "picked": {
             names[i]: 100.0 * n / len(draws.chosen)
@@ -480,6 +491,26 @@ def _cluster_counts(clusters: int, replicates: int, seed: int) -> Iterator[Float
         done += len(counts)
         if len(counts):
             yield counts
+
+
+def _part(errors: FloatArray, code: NDArray[np.intp], honest: float) -> dict[str, Any]:
+    """Return the entry of ``parts`` of some rows: their errors, (n, models), and the cluster of each, (n,).
+
+    ``errors`` are of the chosen model, then of those near the best, as in `_interval`; the variance
+    is that of a ratio over clusters. A single cluster tells none: its error is taken to be off by a
+    factor of e.
+    """
+    _, code = np.unique(code, return_inverse=True)
+    sizes = np.bincount(code)
+    units = effective_groups(code)
+    sigma = 1.0
+    if units > 1:
+        means = errors.mean(axis=0)
+        apart = sums_of(errors, code) - sizes[:, None] * means
+        scatter = np.sqrt((apart**2).sum(axis=0) * units / (units - 1)) / len(code)
+        own, *others = scatter / np.maximum(means, 1 / _WORST)
+        sigma = float(max(own, np.median(others)))
+    return {"rows": len(code), "units": units, "e_out": honest, "sigma": sigma}
 
 
 def _interval(honest: float, in_bag: FloatArray, units: float, level: float) -> list[float]:

@@ -32,10 +32,19 @@ from .extrapolation import Beyond, FallbackLaw, blend, by_operator, limits
 from .folds import NEW_CAMPAIGN
 from .interval_scale import ON_DEVICE, Spread
 from .intervals import LEVEL
+from .stated_error import (
+    KNOWN_GROUP,
+    NEW_CAMPAIGN_ROW,
+    NEW_GROUP,
+    NOTHING_STATED,
+    StatedError,
+    StatedErrors,
+    by_trained_rows,
+)
 from .verdicts import Interval
 
-_MODEL, _KNOWN, _NEW = "model", "known group", "new group"  # what is known of a row, its `basis`
-_NEW_CAMPAIGN: Final = "new campaign"  # a new group, of no campaign that was trained
+_MODEL: Final = "model"  # the `basis` of rows where a run did not keep its groups
+_KNOWN, _NEW, _NEW_CAMPAIGN = KNOWN_GROUP, NEW_GROUP, NEW_CAMPAIGN_ROW
 ANSWERS: Final = 5  # rows whose answers are kept with a model
 _WORDS: Final = tuple(
     dict.fromkeys(
@@ -141,6 +150,8 @@ class TrainedModel:
     campaigns : frozenset of str or None
         Those that were trained, where rows of others have intervals of their own (`campaign` of
         ``spreads``).
+    errors : StatedErrors
+        What is stated of the error of the rows that it answers, those of ``known`` apart.
     own : (str, GPU) or None
         A GPU that the catalogue does not have, after the word that rows name it with: of a run over
         all devices. The caller describes it; it is never saved.
@@ -159,6 +170,7 @@ class TrainedModel:
     prior: TrainedModel | None = None
     known: TrainedModel | None = None
     campaigns: frozenset[str] | None = None
+    errors: StatedErrors = NOTHING_STATED
     own: tuple[str, GPU] | None = None
 
     def __repr__(self) -> str:
@@ -268,6 +280,7 @@ class TrainedModel:
                 prior,
                 known,
                 _trained_campaigns(manifest),
+                StatedErrors.from_dict(manifest.get("errors") or {}),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             what = f"{type(error).__name__}: {error}"
@@ -477,6 +490,26 @@ class TrainedModel:
             )
             frame.loc[here, "basis"], frame.loc[here, "extrapolated"] = "law", True
         return pd.concat([frame, baselines], axis=1), reasons
+
+    def parts(self, rows: pd.DataFrame, basis: pd.Series) -> pd.DataFrame:
+        """Return the ``basis`` of each row, as `answer` says, and the ``part`` of its question that it is of."""
+        part = np.full(len(rows), "", dtype=object)
+        known = basis.to_numpy() == _KNOWN
+        if self.groups is not None and known.any():
+            part[known] = by_trained_rows(self.groups.trained_rows(rows[known]))
+        return pd.DataFrame({"basis": basis.to_numpy(), "part": part})
+
+    def stated_error(self, asked: Mapping[tuple[str, str], int]) -> StatedError | None:
+        """Return the mean error that the run states of so many rows of each basis and part (`parts`).
+
+        None where it states none of them, and of a run that was corrected: it errs otherwise since.
+        """
+        if self.correction is not None:
+            return None
+        errors = dict(self.errors.of_basis)
+        if self.known is not None:
+            errors |= self.known.errors.of_basis
+        return StatedErrors(errors).of(asked)
 
     def features(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the features of rows, NaN where they cannot be computed."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ..errors import few
 from ..evaluation.paired import IDENTITY, SIZES
+from ..evaluation.stated_error import LEVEL as STATED
 from ..hardware import Comparison
 from ..models.explanation import Part
 from ..operators.operators import OPS
@@ -121,16 +122,18 @@ class Tally:
 
     def __init__(self, metric: str) -> None:
         self.rows = self.predicted = self.outside = 0
+        self.parts: Counter[tuple[str, str]] = Counter()
         self._names = prediction_columns(metric).values()
         self._counts: dict[str, Counter[Hashable]] = {
             key: Counter() for key in ("not_predicted", "basis", "causes")
         }
         self._figures: list[np.ndarray] = []
 
-    def add(self, frame: pd.DataFrame, first: pd.Series) -> None:
-        """Count rows; `first` is the first way in which each is unlike training, or why it has no prediction.
+    def add(self, frame: pd.DataFrame, first: pd.Series, parts: pd.DataFrame | None = None) -> None:
+        """Count rows, by basis and part too (`TrainedModel.parts`).
 
-        In words without figures (`remarks.Remark.general`); "" where there is none.
+        `first` is the first way in which each is unlike training, or why it has no prediction: in
+        words without figures (`remarks.Remark.general`); "" where there is none.
         """
         predicted, lower, upper = (frame[name].to_numpy(dtype=float) for name in self._names)
         done = ~np.isnan(predicted)
@@ -142,6 +145,11 @@ class Tally:
             "basis": frame["basis"][frame["basis"].ne("")],
             "causes": first[outside],
         }
+        if parts is not None:
+            answered = parts[done & ~outside]
+            counts = answered.value_counts(sort=False)
+            for (basis, part), count in counts.items():
+                self.parts[str(basis), str(part)] += int(count)
         for key, words in labels.items():
             self._counts[key].update(words.value_counts(sort=False).to_dict())
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -226,7 +234,7 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
         title=f"{title(report)}: {metric(report)}, by {report['model']}",
         opening=[
             Facts(tuple(_counts(report))),
-            lines([f"{middle}, {spread}"]),
+            lines([f"{middle}, {spread}", *_expected(report)]),
             first_rows(frame, report),
             *speedup_parts(report),
         ],
@@ -236,6 +244,18 @@ def predictions_document(frame: pd.DataFrame, report: Report, *, whole: bool = F
         ],
         data=report,
     )
+
+
+def _expected(report: Report) -> Iterator[str]:
+    """Say what the rows are expected to err by, where the run states it."""
+    stated = report.get("stated_error")
+    if stated is not None:
+        level = f"{100 * STATED:g} % interval"
+        reach = f"{figure(stated['lower'])} – {figure(stated['upper'])} %"
+        error = f"mean error expected: {percent(stated['error'])} ({level} {reach})"
+        if stated["rows"] < report["predicted"]:
+            error += f" of the {counted(stated['rows'], 'row')} within what was trained"
+        yield error
 
 
 def first_rows(frame: pd.DataFrame, report: Report) -> Table:

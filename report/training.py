@@ -461,6 +461,8 @@ def verdict(cv: Metrics) -> list[str]:
         said.append(f"{used}; the honest figure includes the choice{method}.")
     if chosen.get("e_out_groups") is not None:
         said.append(f"With every group counting alike: {percent(chosen['e_out_groups'])}.")
+    if parts := _by_part(cv):
+        said.append(f"{parts}.")
     if single := chosen.get("best_model"):
         said.append(f"Of the models alone: {_honest(single)}.")
     if ties := [name for name in chosen.get("tied") or [] if name != chosen["name"]]:
@@ -480,6 +482,20 @@ def verdict(cv: Metrics) -> list[str]:
         which = f"the {odd:,} of {every:,} workloads that are spikes or whose repeats disagree"
         said.append(f"Without {which}, the table's errors are: {', '.join(without)}.")
     return said
+
+
+def _by_part(cv: Metrics) -> str:
+    """Return the error of each part of a scheme's rows, where there are several; else ""."""
+    parts = (cv.get("selected") or {}).get("parts") or {}
+    if len(parts) < 2:
+        return ""
+    if cv["scheme"] == "grouped":
+        named = [
+            f"{name} the trained range {percent(part['e_out'])}" for name, part in parts.items()
+        ]
+        return f"Of new groups {', '.join(named)}"
+    named = [f"{name} {percent(part['e_out'])}" for name, part in parts.items()]
+    return f"By the trained rows of the group: {', '.join(named)}"
 
 
 def answer(cv: Metrics) -> str:

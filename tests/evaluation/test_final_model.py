@@ -11,7 +11,7 @@ import pytest
 
 import flopcast as fc
 from flopcast.errors import ArtifactError
-from flopcast.evaluation.final_model import rows_in_other_folds
+from flopcast.evaluation.folds import rows_in_other_folds
 from flopcast.evaluation.interval_scale import PRIOR_ROWS, STRATA, Strata
 from flopcast.evaluation.trained_model import TrainedModel
 from flopcast.table.problems import rows_of

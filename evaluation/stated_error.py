@@ -1,0 +1,160 @@
+"""What a run states of the error of rows that it is asked about: of each kind of row its own error, mixed as asked.
+
+The honest error of a selection is a mean over the rows that were trained, most of which are of the
+largest groups and some beyond the range of all others. Who asks for other rows gets another error.
+So the selection states it in parts (``parts`` of `selection.select`): of known groups by their
+trained rows, in the strata that intervals have (`interval_scale.STRATA`); of new groups within the
+trained range and beyond it; of new campaigns as a whole. The error of rows that are asked for is
+the mean of their parts' errors, each counted as often as it is asked for.
+
+Nothing is stated of rows beyond the trained range, of new devices, or of a run that was corrected
+afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from ..arrays import BoolArray
+from .interval_scale import STRATA
+
+KNOWN_GROUP: Final = "known group"
+NEW_GROUP: Final = "new group"
+NEW_CAMPAIGN_ROW: Final = "new campaign"
+"""What is known of a row, its `basis`, where a run states an error."""
+LEVEL: Final = 0.95
+LEAST_GROUPS: Final = 10  # within the trained range that speak for such groups alone
+WITHIN, BEYOND, EVERY = "within", "beyond", "every"
+_NAMES: Final = np.array([*(f"up to {limit}" for limit in STRATA), "more"], dtype=object)
+
+
+class StatedError(NamedTuple):
+    """The mean error (%) that is stated of ``rows``, with its interval at `LEVEL`."""
+
+    rows: int
+    error: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """The honest error (%) of some kind of rows, with the standard deviation of its logarithm, and of what that is."""
+
+    rows: int
+    units: float  # effective rows, groups or campaigns that it was measured on
+    e_out: float
+    sigma: float
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what a manifest holds; a KeyError, TypeError or ValueError where it is damaged."""
+        part = cls(
+            int(saved["rows"]),
+            float(saved["units"]),
+            float(saved["e_out"]),
+            float(saved["sigma"]),
+        )
+        if not (part.rows > 0 and part.units >= 1 and part.e_out >= 0 and part.sigma >= 0):
+            raise ValueError("parts of a stated error must be positive")
+        return part
+
+
+def by_trained_rows(trained_rows: NDArray[np.integer]) -> NDArray[np.object_]:
+    """Return the name of the part of known groups that each row is of, (n,), by the trained rows of its group.
+
+    >>> by_trained_rows(np.array([4, 11, 5000])).tolist()
+    ['up to 10', 'up to 25', 'more']
+    """
+    return _NAMES[np.searchsorted(STRATA, trained_rows)]
+
+
+def parts_of_known(trained_rows: NDArray[np.integer], within: BoolArray) -> dict[str, BoolArray]:
+    """Return which rows out of fold, (n,), tell the error of each part of known groups."""
+    names = by_trained_rows(trained_rows)
+    return {str(name): within & (names == name) for name in _NAMES}
+
+
+def parts_of_new(groups: NDArray[Any], within: BoolArray) -> dict[str, BoolArray]:
+    """Return the same of new groups; all rows are one part where few ``groups``, (n,), are ``within`` the range."""
+    if len(np.unique(groups[within])) < LEAST_GROUPS:
+        return {EVERY: np.ones(len(within), dtype=bool)}
+    return {WITHIN: within, BEYOND: ~within}
+
+
+@dataclass(frozen=True)
+class StatedErrors:
+    """The parts of each basis, as a saved model holds them.
+
+    >>> known = {"up to 10": Part(10, 10.0, 9.0, 0.2), "more": Part(290, 290.0, 3.0, 0.05)}
+    >>> errors = StatedErrors({"known group": known})
+    >>> mixed = errors.of({("known group", "up to 10"): 50, ("known group", "more"): 50})
+    >>> mixed.rows, mixed.error
+    (100, 6.0)
+    """
+
+    of_basis: Mapping[str, Mapping[str, Part]]
+
+    def of(self, asked: Mapping[tuple[str, str], int]) -> StatedError | None:
+        """Return the error of so many rows of each basis and part; None where nothing is stated of any."""
+        mixed = []
+        for (basis, name), rows in asked.items():
+            part = self._part(basis, name)
+            if part is not None:
+                mixed.append((part, rows))
+        total = sum(rows for _, rows in mixed)
+        if not total:
+            return None
+        error = sum(rows * part.e_out for part, rows in mixed) / total
+        variances = []
+        for part, rows in mixed:
+            variances.append((rows / total * part.e_out * part.sigma) ** 2)
+        variance = sum(variances)
+        if not variance:
+            return StatedError(total, error, error, error)
+        scatter = 0.0
+        for (part, _), own in zip(mixed, variances, strict=True):
+            scatter += own**2 / max(part.units - 1, 1.0)
+        freedom = variance**2 / scatter
+        reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * np.sqrt(variance) / error
+        reach = min(reach, 50.0)
+        lower, upper = error * np.exp(-reach), error * np.exp(reach)
+        return StatedError(total, float(error), float(lower), float(upper))
+
+    def _part(self, basis: str, name: str) -> Part | None:
+        parts = self.of_basis.get(basis) or {}
+        if basis != KNOWN_GROUP:
+            return parts.get(WITHIN) or parts.get(EVERY)
+        names = [str(each) for each in _NAMES]
+        if name not in names:
+            return None
+        place = names.index(name)
+        # of a stratum that the folds did not have, that of fewer rows speaks, which errs more
+        for near in [*reversed(names[: place + 1]), *names[place + 1 :]]:
+            if near in parts:
+                return parts[near]
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON holds."""
+        saved = {}
+        for basis, parts in self.of_basis.items():
+            saved[basis] = {name: asdict(part) for name, part in parts.items()}
+        return saved
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any]) -> Self:
+        """Return what `to_dict` described; a KeyError, TypeError or ValueError where it is damaged."""
+        of_basis = {}
+        for basis, parts in saved.items():
+            of_basis[str(basis)] = {str(name): Part.from_dict(part) for name, part in parts.items()}
+        return cls(of_basis)
+
+
+NOTHING_STATED: Final = StatedErrors({})

@@ -1,0 +1,125 @@
+"""What is stated of rows is the error of rows like them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flopcast as fc
+from flopcast.evaluation.selection import select
+from flopcast.evaluation.stated_error import (
+    BEYOND,
+    EVERY,
+    WITHIN,
+    Part,
+    StatedErrors,
+    by_trained_rows,
+    parts_of_known,
+    parts_of_new,
+)
+
+FEW, MANY = Part(10, 10.0, 9.0, 0.2), Part(290, 290.0, 3.0, 0.05)
+ERRORS = StatedErrors(
+    {
+        "known group": {"up to 10": FEW, "more": MANY},
+        "new group": {WITHIN: Part(80, 8.0, 12.0, 0.3), BEYOND: Part(20, 3.0, 40.0, 0.5)},
+        "new campaign": {EVERY: Part(100, 5.0, 20.0, 0.3)},
+    }
+)
+
+
+def test_the_error_of_rows_is_the_mean_of_their_parts() -> None:
+    alone = ERRORS.of({("known group", "up to 10"): 7})
+    assert alone is not None
+    assert (alone.rows, alone.error) == (7, 9.0)
+    assert np.log(alone.upper / 9) == pytest.approx(2.262 * 0.2, rel=1e-3)  # t of 9 degrees
+    asked = {("known group", "more"): 30, ("new group", ""): 10, ("beyond", ""): 500}
+    mixed = ERRORS.of(asked)
+    assert mixed is not None
+    assert (mixed.rows, mixed.error) == (40, pytest.approx((30 * 3 + 10 * 12) / 40))
+    assert mixed.lower < mixed.error < mixed.upper
+    campaign = ERRORS.of({("new campaign", ""): 1})
+    assert campaign is not None
+    assert campaign.error == 20.0
+
+
+def test_of_a_stratum_without_rows_that_of_fewer_speaks_and_nothing_is_stated_of_others() -> None:
+    between = ERRORS.of({("known group", "up to 60"): 1})
+    assert between is not None
+    assert between.error == FEW.e_out
+    first = StatedErrors({"known group": {"more": MANY}}).of({("known group", "up to 10"): 1})
+    assert first is not None
+    assert first.error == MANY.e_out
+    assert ERRORS.of({("blend", ""): 3, ("new device", ""): 2}) is None
+    assert StatedErrors.from_dict(ERRORS.to_dict()) == ERRORS
+
+
+@pytest.mark.parametrize("name", ["rows", "units", "e_out", "sigma"])
+def test_damaged_parts_are_refused(name: str) -> None:
+    saved = ERRORS.to_dict()
+    saved["known group"]["more"][name] = -1
+    with pytest.raises(ValueError, match="must be positive"):
+        StatedErrors.from_dict(saved)
+
+
+def test_rows_are_told_apart_by_the_trained_rows_of_their_group_and_by_the_range() -> None:
+    trained = np.array([0, 10, 11, 200, 201])
+    assert by_trained_rows(trained).tolist() == [
+        "up to 10",
+        "up to 10",
+        "up to 25",
+        "up to 200",
+        "more",
+    ]
+    within = np.array([True, False, True, True, True])
+    parts = parts_of_known(trained, within)
+    assert {name: rows.tolist().count(True) for name, rows in parts.items()} == {
+        "up to 10": 1,
+        "up to 25": 1,
+        "up to 60": 0,
+        "up to 200": 1,
+        "more": 1,
+    }
+    groups = np.repeat(np.arange(12), 2)
+    inside = groups < 10
+    assert parts_of_new(groups, inside)[WITHIN].sum() == 20
+    assert list(parts_of_new(groups, groups < 9)) == [EVERY]
+
+
+def test_a_selection_states_each_part_apart() -> None:
+    rng = np.random.default_rng(0)
+    few = np.arange(300) < 30
+    observed = np.full(300, 100.0)
+    noise = np.where(few, 0.10, 0.02) * rng.normal(size=300)
+    predictions = pd.DataFrame({"one": observed * (1 + noise)})
+    parts = {"few": few, "many": ~few, "none": np.zeros(300, dtype=bool)}
+    found = select(observed, predictions, np.arange(300) % 5, scheme="kfold", parts=parts)
+    errors = 100 * np.abs(noise)
+    assert set(found["parts"]) == {"few", "many"}
+    assert found["parts"]["few"]["e_out"] == pytest.approx(errors[few].mean(), rel=0.05)
+    assert found["parts"]["many"]["e_out"] == pytest.approx(errors[~few].mean(), rel=0.02)
+    deviation = errors[few].std(ddof=1) / np.sqrt(30) / errors[few].mean()
+    assert found["parts"]["few"]["sigma"] == pytest.approx(deviation, rel=0.01)
+    assert found["parts"]["few"]["rows"] == found["parts"]["few"]["units"] == 30
+
+
+def test_predictions_say_the_error_of_the_rows_that_are_asked_for() -> None:
+    rng = np.random.default_rng(1)
+    m = np.unique(np.geomspace(16, 8192, 60).astype(int))
+    tables = []
+    for place, (rows, noise) in enumerate([(60, 0.02), (60, 0.02), (60, 0.02), (8, 0.2)]):
+        some = rng.permutation(m)[:rows]
+        table = pd.DataFrame({"m": some, "n": 1024 * (place + 1), "k": 2048})
+        work = table["m"] * table["n"] * 1e-4
+        tables.append(table.assign(duration_us=(5 + work) * np.exp(noise * rng.normal(size=rows))))
+    measured = pd.concat(tables).assign(op="gemm", dtype_a="fp8", device="MI300X")
+    run = fc.train(measured, target="MI300X", models=["OLS"], jobs=1)
+    asked = pd.DataFrame({"m": [100, 300, 900], "k": 2048, "op": "gemm", "dtype_a": "fp8"})
+    stated = {}
+    for n in (1024, 4096):
+        stated[n] = fc.predict(run, asked.assign(n=n)).summary["stated_error"]
+    parts = next(cv for cv in run.metrics["cv"] if cv["scheme"] == "kfold")["selected"]["parts"]
+    assert stated[1024]["error"] == parts["up to 60"]["e_out"]
+    assert stated[4096]["error"] == parts["up to 10"]["e_out"] > 2 * stated[1024]["error"]
+    assert stated[4096]["rows"] == 3
