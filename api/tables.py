@@ -24,7 +24,6 @@ from ..readers.tidy import ALIASES
 from ..remarks import remark
 from ..report.document import Document
 from ..report.formats import counted
-from ..report.kernel_figures import efficiency_map
 from ..report.notebook import framed
 from ..report.result import Result
 from ..sealing import check_no_run
@@ -152,6 +151,8 @@ class Measurements(Result, readers.Measurements):
         names = self.frame["device"].unique()
         if device is None and len(names) > 1:
             raise ParameterError("device", f"must be one of {', '.join(map(str, names))}")
+        from ..report.kernel_figures import efficiency_map  # here: it takes long to import
+
         return efficiency_map(self.frame, find(device or str(names[0])))
 
     def __repr__(self) -> str:

@@ -147,7 +147,6 @@ _COUNTED: Final = {
     "shortness": "less than {:,.0f} tokens in an answer",
     "prompt_ratio": "more than {:,.3g} tokens of prompts for one of answers",
 }
-_CHUNK: Final = 32  # rows whose covariances fit the cache of a core
 
 
 @dataclass(frozen=True)
@@ -578,50 +577,34 @@ class ServingModel:
 
         Raises DataError: no run has a time and a known model on a known GPU.
         """
-        from scipy.linalg import (
-            cho_factor,
-            cho_solve,
-        )  # here: a forecast reads weights, and need not wait for it
-
         runs = complete(runs).reset_index(drop=True)
         version = pd.Series(texts(runs, "engine_version"))
         runs = runs.assign(
             group=groups(runs, own), engine_version=version.where(version.ne(""), OWN_RELEASE)
         )
         points = points_of(runs, own, self.slower)
-        every = _joined(self._points, points)
         fits = {}
+        setting = settings_of(points)
         stacks = self._stacks(runs, points, own)
         for time in TIMES:
-            fit, count = replace(self.fits[time], stacks=stacks[time]), len(self.runs)
+            fit = replace(self.fits[time], stacks=stacks[time])
             factors = np.array([fit.stacks.get(stack, (0.0,))[0] for stack in points.stacks])
-            base, shares = summed(every, fit, time)
-            measured = as_numbers(runs, time)
+            base, shares = summed(points, fit, time)
             with np.errstate(invalid="ignore", divide="ignore"):
-                missing = np.log(measured) - base[count:] - fit.centre - factors
+                missing = np.log(as_numbers(runs, time)) - base - fit.centre - factors
             new = np.isfinite(missing)
-            old = np.flatnonzero(fit.weights != 0)
-            if not new.any():
-                fits[time] = replace(
-                    fit, weights=np.concatenate([fit.weights, np.zeros(len(runs))])
+            weights = np.concatenate([fit.weights, np.zeros(len(runs))])
+            if new.any():
+                old = np.append(fit.weights != 0, np.zeros(len(runs), dtype=bool))
+                weights[old], weights[len(self.runs) :][new] = self._with_own(
+                    fit,
+                    time,
+                    points.part(new),
+                    shares[new],
+                    missing[new],
+                    factors[new],
+                    setting[new],
                 )
-                continue
-            used = np.concatenate([old, count + np.flatnonzero(new)])
-            mask = np.zeros(count + len(runs), dtype=bool)
-            mask[used] = True
-            own_part = every.part(mask)
-            inner = covariance(own_part, own_part, shares[mask], shares[mask], fit)
-            expected = inner[len(old) :, : len(old)] @ fit.weights[old]
-            noise = np.full(len(inner), fit.noise)
-            missed = (missing + factors)[new] - expected
-            noise[len(old) :] += doubted(missed, settings_of(points)[new])
-            inner[np.diag_indices(len(inner))] += noise
-            # what the learnt runs missed follows from their weights: y = K w
-            target = np.concatenate(
-                [inner[: len(old), : len(old)] @ fit.weights[old], missing[new]]
-            )
-            weights = np.zeros(len(mask))
-            weights[mask] = cho_solve(cho_factor(inner, lower=True, overwrite_a=True), target)
             fits[time] = replace(fit, weights=weights)
         if all((fits[time].weights[len(self.runs) :] == 0).all() for time in TIMES):
             raise DataError(
@@ -635,6 +618,44 @@ class ServingModel:
             "runs": len(joined),
         }
         return replace(self, runs=joined, fits=fits, about=about)
+
+    def _with_own(
+        self,
+        fit: Fit,
+        time: str,
+        points: Points,
+        shares: FloatArray,
+        missing: FloatArray,
+        factors: FloatArray,
+        setting: np.ndarray,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the weights of the learnt runs and of own ones, which the law misses by ``missing``.
+
+        With A the covariances of the learnt runs, B those with own ones and C those of own ones, w
+        the weights before, the own ones are S⁻¹ (missing - Bᵀ w), S = C - Bᵀ A⁻¹ B, and the learnt
+        ones w - A⁻¹ B times these: what the learnt runs missed (A w) stays.
+        """
+        from scipy.linalg import (
+            cho_factor,
+            cho_solve,
+        )  # here: a forecast reads weights, and need not wait for it
+
+        old = fit.weights != 0
+        before = fit.weights[old]
+        learnt = self._points.part(old)
+        theirs = summed(self._points, fit, time)[1][old]
+        beside = covariance(learnt, points, theirs, shares, fit)
+        inner = covariance(points, points, shares, shares, fit)
+        missed = missing - beside.T @ before
+        doubt = doubted(missed + factors, setting)
+        inner[np.diag_indices(len(inner))] += fit.noise + doubt
+        whole = covariance(learnt, learnt, theirs, theirs, fit)
+        whole[np.diag_indices(len(whole))] += fit.noise
+        # the mirror is stored column by column, which is what is overwritten in place
+        factor = cho_factor(whole.T, lower=True, overwrite_a=True, check_finite=False)
+        solved = cho_solve(factor, beside, check_finite=False)
+        own = cho_solve(cho_factor(inner - beside.T @ solved, lower=True), missed)
+        return before - solved @ own, own
 
     def save(self, path: Path) -> None:
         """Write the model as Parquet: settings and weights as columns, the rest as JSON of its metadata."""
@@ -935,27 +956,6 @@ def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, wei
     return next((table[key] for key in keys if key in table), 0.0)
 
 
-def _joined(one: Points, two: Points) -> Points:
-    both = []
-    for one_of, two_of in (
-        (one.names, two.names),
-        (one.traits, two.traits),
-        (one.steps.tpot, two.steps.tpot),
-        (one.steps.ttft, two.steps.ttft),
-    ):
-        both.append(
-            {name: np.concatenate([values, two_of[name]]) for name, values in one_of.items()}
-        )
-    nothing = np.empty(0)
-    return Points(
-        both[0],
-        both[1],
-        Steps(both[2], both[3], nothing, nothing, {}),
-        np.append(one.group, two.group),
-        np.append(one.stacks, two.stacks),
-    )
-
-
 def groups(rows: pd.DataFrame, own: GPU | None = None) -> np.ndarray:
     """Return whose constants a run has: those of its engine and client, on AMD's GPUs apart."""
     apart = texts(rows, "apart") == "yes"
@@ -1070,93 +1070,135 @@ def _near(squared: FloatArray) -> FloatArray:
     return (1.0 + distance) * np.exp(-distance)
 
 
+_WORK: Final = ("requests", "cut", "work")
+_KIND: Final = ("model", "GPU")
+_FEW: Final = (
+    ("model", "model", ("requests", "cut", "work", "GPU")),
+    ("configuration", "requests of configuration", ("own requests",)),
+    ("model of engine", "model of engine", ("cut", "GPU")),
+    ("GPU of engine", "GPU of engine", ("model",)),
+    ("model of client", "requests of model", ("own requests", "cut", "GPU")),
+    ("configuration", "configuration", ()),
+    ("run", "run", ()),
+)
+"""Names that few pairs share, so that only these are computed; the term, and traits in which it falls off."""
+_ROWS, _COLUMNS = 64, 512  # of a tile of covariances, whose few arrays fit the cache of a core
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One of two sets of settings, in the units of a fit's lengths."""
+
+    names: Mapping[str, np.ndarray]
+    traits: Mapping[str, FloatArray]
+    shares: FloatArray
+
+    @classmethod
+    def of(cls, points: Points, shares: FloatArray, fit: Fit) -> _Side:
+        traits = {}
+        for name, length in zip(LENGTHS, fit.lengths, strict=True):
+            traits[name] = points.traits[name] / length
+        return cls(points.names, traits, shares)
+
+    def placed(
+        self, names: Sequence[str], at: np.ndarray | slice = slice(None)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return settings as points in some of the traits, shape (n, k), and their squared norms."""
+        points = np.concatenate([self.traits[name][at] for name in names], axis=1)
+        return points, np.square(points).sum(axis=1)
+
+
+def _distances(
+    one: tuple[FloatArray, FloatArray], two: tuple[FloatArray, FloatArray]
+) -> FloatArray:
+    found = one[0] @ two[0].T
+    found *= -2.0
+    found += one[1][:, None]
+    found += two[1]
+    return np.maximum(found, 0.0, out=found)
+
+
 def covariance(
     one: Points, two: Points, shares: FloatArray, others: FloatArray, fit: Fit
 ) -> FloatArray:
     """Return the covariance of the logarithms of two sets of settings, shape (n, m)."""
-    scaled = []
-    for points in (one, two):
-        scaled.append(
-            {
-                name: points.traits[name] / length
-                for name, length in zip(LENGTHS, fit.lengths, strict=True)
-            }
-        )
+    terms = dict(zip(TERMS, fit.terms, strict=True))
+    rows = _Side.of(one, shares, fit)
+    columns = rows if one is two else _Side.of(two, others, fit)
     found = np.empty((len(one.group), len(two.group)))
-    for start in range(0, len(found), _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        beside = slice(
-            start + _CHUNK if one is two else None
-        )  # of a set with itself: half, the rest is its mirror
-        found[rows, beside] = _block(
-            {name: codes[rows] for name, codes in one.names.items()},
-            {name: values[rows] for name, values in scaled[0].items()},
-            {name: codes[beside] for name, codes in two.names.items()},
-            {name: values[beside] for name, values in scaled[1].items()},
-            shares[rows] @ others[beside].T,
-            dict(zip(TERMS, fit.terms, strict=True)),
-            fit.across,
-        )
-        if one is two:
-            found[:start, rows] = found[rows, :start].T
+    _fill(found, rows, columns, terms, fit.across)
+    for name, term, traits in _FEW:
+        for i, j in _shared(rows, columns, name):
+            found[np.ix_(i, j)] += terms[term] * _alike(rows, columns, i, j, traits, fit.across)
     return found
 
 
-def _block(
-    mine: Mapping[str, np.ndarray],
-    here: Mapping[str, FloatArray],
-    theirs: Mapping[str, np.ndarray],
-    there: Mapping[str, FloatArray],
-    alike: FloatArray,
-    a: Mapping[str, float],
+def _fill(
+    found: FloatArray, rows: _Side, columns: _Side, terms: Mapping[str, float], across: float
+) -> None:
+    """Write the covariances that all pairs have, tile by tile; of a set with itself one half and its mirror."""
+    mirrored = rows is columns
+    works = rows.placed(_WORK), columns.placed(_WORK)
+    kinds = rows.placed(_KIND), columns.placed(_KIND)
+    names = ("engine", "architecture", "vendor", "release", "client")
+    for start in range(0, len(found), _ROWS):
+        i = slice(start, start + _ROWS)
+        end = start + _ROWS if mirrored else found.shape[1]
+        for first in range(0, min(end, found.shape[1]), _COLUMNS):
+            j = slice(first, first + _COLUMNS)
+            same = {}
+            for name in names:
+                codes = rows.names[name][i, None]
+                same[name] = (codes == columns.names[name][j]) & (codes != 0)
+            work = _distances(_at(works[0], i), _at(works[1], j))
+            kind = _distances(_at(kinds[0], i), _at(kinds[1], j))
+            kind += work
+            part = _near(kind)
+            part *= terms["setting"] + terms["setting of engine"] * same["engine"]
+            near = _near(work)
+            near *= terms["release"] * same["release"] + terms["client"] * same["client"]
+            part += near
+            shared = terms["shares"] + terms["shares of engine"] * same["engine"]
+            shared += terms["shares of architecture"] * same["architecture"]
+            shared *= rows.shares[i] @ columns.shares[j].T
+            part += shared
+            part += terms["all"]
+            part[~same["vendor"]] *= across
+            found[i, j] = part
+        if mirrored:
+            found[:start, i] = found[i, :start].T
+
+
+def _alike(
+    rows: _Side,
+    columns: _Side,
+    i: np.ndarray,
+    j: np.ndarray,
+    traits: Sequence[str],
     across: float,
 ) -> FloatArray:
-    def squared(names: Sequence[str], i: Any = slice(None), j: Any = slice(None)) -> FloatArray:
-        left, right = (
-            np.concatenate([side[name][at] for name in names], axis=1)
-            for side, at in ((here, i), (there, j))
-        )
-        return np.maximum(
-            (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * left @ right.T, 0.0
-        )
-
-    def same(name: str) -> BoolArray:
-        return (mine[name][:, None] == theirs[name]) & (mine[name] != 0)[:, None]
-
-    def shared(name: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for one in np.unique(mine[name]):
-            columns = np.flatnonzero(theirs[name] == one)
-            if one and len(columns):
-                yield np.flatnonzero(mine[name] == one), columns
-
-    engine = same("engine")
-    work = squared(("requests", "cut", "work"))
-    found = alike * (
-        a["shares"]
-        + a["shares of engine"] * engine
-        + a["shares of architecture"] * same("architecture")
-    )
-    found += _near(work + squared(("model", "GPU"))) * (
-        a["setting"] + a["setting of engine"] * engine
-    )
-    found += _near(work) * (a["release"] * same("release") + a["client"] * same("client"))
-    found += a["all"]
-    # few pairs share these: only they are computed
-    few = (
-        ("model", "model", ("requests", "cut", "work", "GPU")),
-        ("configuration", "requests of configuration", ("own requests",)),
-        ("model of engine", "model of engine", ("cut", "GPU")),
-        ("GPU of engine", "GPU of engine", ("model",)),
-        ("model of client", "requests of model", ("own requests", "cut", "GPU")),
-    )
-    for name, term, traits in few:
-        for i, j in shared(name):
-            found[np.ix_(i, j)] += a[term] * _near(squared(traits, i, j))
-    for name in ("configuration", "run"):
-        for i, j in shared(name):
-            found[np.ix_(i, j)] += a[name]
-    found[~same("vendor")] *= across
+    """Return the correlations of some pairs in some traits."""
+    vendors = rows.names["vendor"][i, None] == columns.names["vendor"][j]
+    found = np.where(vendors, 1.0, across)
+    if traits:
+        found *= _near(_distances(rows.placed(traits, i), columns.placed(traits, j)))
     return found
+
+
+def _at(placed: tuple[FloatArray, FloatArray], rows: slice) -> tuple[FloatArray, FloatArray]:
+    return placed[0][rows], placed[1][rows]
+
+
+def _shared(rows: _Side, columns: _Side, name: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the places of the settings of both sides that share a name."""
+    theirs = columns.names[name]
+    for code in np.unique(rows.names[name]):
+        j = np.flatnonzero(theirs == code)
+        if not code or not len(j):
+            continue
+        i = np.flatnonzero(rows.names[name] == code)
+        for start in range(0, len(i), _ROWS):
+            yield i[start : start + _ROWS], j
 
 
 def bases(

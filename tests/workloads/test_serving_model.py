@@ -455,6 +455,29 @@ def test_a_covariance_is_one(small: ServingModel) -> None:
             assert same.any()
 
 
+def test_own_runs_are_added_as_if_all_were_learnt_together(small: ServingModel) -> None:
+    """Held against one solution of all runs, learnt and own, whose targets are what the weights say."""
+    own = asked({"concurrency": 4}, {"concurrency": 64}, {"model": "mixtral-8x7b"})
+    blind = small.served(own)
+    own = own.assign(tpot_ms=1.3 * blind.tpot_ms, ttft_ms=1.4 * blind.ttft_ms)
+    added = small.calibrated(own)
+    every = points_of(added.runs)
+    count = len(small.runs)
+    for time in TIMES:
+        fit = added.fits[time]
+        base, shares = summed(every, fit, time)
+        factors = np.array([fit.stacks.get(stack, (0.0,))[0] for stack in every.stacks])
+        missing = np.log(own[time].to_numpy(dtype=float)) - (base + fit.centre + factors)[count:]
+        before = small.fits[time].weights
+        used = np.append(before != 0, [True, True, True])  # not every run has a first token
+        shares = shares[used]
+        whole = covariance(every.part(used), every.part(used), shares, shares, fit)
+        whole += fit.noise * np.eye(len(whole))
+        learnt = whole[:-3, :-3] @ before[before != 0]
+        expected = np.linalg.solve(whole, np.concatenate([learnt, missing]))
+        np.testing.assert_allclose(fit.weights[used], expected, atol=1e-8)
+
+
 def test_kernels_that_reach_less_make_answers_slower(small: ServingModel) -> None:
     few = {"few|H200 SXM|vllm|fp8": np.log(2.0), "few|H200 SXM||": -np.log(2.0)}
     plain, slow = (replace(small, slower=table) for table in ({}, few))
