@@ -25,7 +25,6 @@ from ..workloads.architecture import Architecture
 from ..workloads.deployments import ENGINES, SURE, Choice, Question, choose
 from ..workloads.launching import serve_command
 from ..workloads.quantities import (
-    MILLISECONDS,
     PER_SECOND,
     Prices,
     check_priced,
@@ -34,6 +33,7 @@ from ..workloads.quantities import (
 )
 from ..workloads.serving_model import EITHER, load, served
 from ..workloads.serving_model import FILE as OWN
+from ..workloads.serving_percentiles import limit
 from ..workloads.setting import most_weights, stored_format
 
 if TYPE_CHECKING:
@@ -178,9 +178,19 @@ def deployments(
         if name in given
     }
     fields |= {name: counts[name] for name in ("tp", "ep", "concurrency") if name in counts}
-    for limit in ("ttft", "tpot"):
-        if limit in given:
-            fields[f"{limit}_ms"] = quantity(limit, given[limit], MILLISECONDS)
+    percentiles = {}
+    for name in ("ttft", "tpot"):
+        if name in given:
+            fields[f"{name}_ms"], percentile = limit(name, given[name])
+            if percentile and "rate" in known:
+                raise ParameterError(
+                    name,
+                    f"can be asked of {percentile} with so many requests under way (concurrency), "
+                    "not at a rate: no public run of that states percentiles",
+                )
+            if percentile:
+                percentiles[f"{name}_ms"] = percentile
+    fields["percentiles"] = percentiles
     if "tpot_ms" in fields and fields.get("output_len") == 1:
         raise ParameterError(
             "tpot", "limits what follows the first token: of answers of one token leave it out"

@@ -287,7 +287,8 @@ def forecast(
         as it comes. By default intervals hold both.
     ttft, tpot : float or str, optional
         Limits of the time to the first token and per further token: milliseconds, or with a unit
-        (``"2s"``).
+        (``"2s"``); of a percentile over requests (``"p99<2s"``, p50 and p99) where none come at a
+        rate.
     rate : float or str, optional
         Requests a second that all GPUs together get: 4, or with a unit (``"240/min"``). The
         requests under way follow.

@@ -64,7 +64,7 @@ def settings(data: Path) -> pd.DataFrame:
     more than once is one row with the median of its times, and ``spread`` is the standard deviation
     of the logarithm of its time per token, NaN of one alone.
     """
-    return _once(_runs(_table(data)))
+    return _once(runs_of(table_of(data)))
 
 
 def energies(data: Path) -> pd.DataFrame:
@@ -73,9 +73,9 @@ def energies(data: Path) -> pd.DataFrame:
     ``joules_per_token`` is the energy of all GPUs for a token of an answer, ``tokens_per_s_per_gpu``
     counts such tokens (the table counts prompts too), ``power_w``, of one GPU, is their product.
     """
-    table = _table(data)
+    table = table_of(data)
     table = table[table["energy_j_per_output_token"].gt(0) & table["total_tok_s_per_gpu"].gt(0)]
-    rows = _runs(table)
+    rows = runs_of(table)
     table = table.loc[rows.index]
     answered = table["output_len"] / (table["input_len"] + table["output_len"])
     rows = rows.assign(
@@ -87,12 +87,12 @@ def energies(data: Path) -> pd.DataFrame:
     return rows.assign(power_w=power).reset_index(drop=True)
 
 
-def _table(data: Path) -> pd.DataFrame:
+def table_of(data: Path) -> pd.DataFrame:
     words = ("precision", "kv_precision", "engine_version")
     return pd.read_csv(data / TABLE, dtype=dict.fromkeys(words, "str"), low_memory=False)
 
 
-def _runs(table: pd.DataFrame) -> pd.DataFrame:
+def runs_of(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the table without speculation, prompts and answers on the same GPUs."""
     apart = table["disaggregated"].astype(str).isin(["True", "1"])
     table = table[~apart & table["speculative"].eq("none")]

@@ -190,9 +190,13 @@ def run_(
     ] = None,
     tuning: TuningOption = None,
     ttft: Annotated[
-        str | None, _limit("Time to the first token at most: 2s, 500ms.", "TIME")
+        str | None,
+        _limit("Time to the first token at most: 2s, 500ms, 'p99<2s'.", "TIME|PERCENTILE<TIME"),
     ] = None,
-    tpot: Annotated[str | None, _limit("Time per further token at most: 50ms.", "TIME")] = None,
+    tpot: Annotated[
+        str | None,
+        _limit("Time per further token at most: 50ms, 'p99<50ms'.", "TIME|PERCENTILE<TIME"),
+    ] = None,
     rate: Annotated[
         str | None, _limit("Requests that come, of all GPUs: 4/s, 240/min.", "RATE")
     ] = None,

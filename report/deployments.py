@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 from ..output import SCHEMA
 from ..workloads.deployments import LIKELY, PACES_MS, Choice, Question, cheapest
 from ..workloads.launching import serve_command
+from ..workloads.serving_percentiles import column
 from .document import (
     Column,
     Document,
@@ -99,10 +100,18 @@ _FRONT: Final = (
 
 def _limits(asked: Question) -> str:
     """Say which limits there are: ``, first token within 2,000 ms``."""
-    named = (("first token", asked.ttft_ms), ("each further one", asked.tpot_ms))
-    return "".join(
-        f", {name} within {figure(limit)} ms" for name, limit in named if limit is not None
-    )
+    said = ""
+    for name, limit in asked.limits.items():
+        said += f", {_named(asked)[name]} within {figure(limit)} ms"
+    return said
+
+
+def _named(asked: Question) -> dict[str, str]:
+    """Return what the columns of times and of the percentiles that are asked for are of."""
+    named = {"ttft_ms": "first token", "tpot_ms": "each further one"}
+    for time, percentile in asked.percentiles.items():
+        named[column(time, percentile)] = f"{percentile} of {named[time]}"
+    return named
 
 
 def headlined(choice: Choice) -> pd.Series:
@@ -125,7 +134,7 @@ def _answer(choice: Choice) -> Headline:
             f"{_first(asked)} {_pace(first['pace_ms'])}",
             f"{way(first)}: {rate}",
             "",
-            _footing(first),
+            _footing(asked, first),
         )
     if first["holds"] >= asked.sure:
         about = f"{_first(asked)} that holds with {share(asked.sure, 0)}"
@@ -138,7 +147,7 @@ def _answer(choice: Choice) -> Headline:
     else:
         priced = ""
     answer = f"{way(first)}: {priced}holds with {_sure(first)}"
-    return Headline(about, answer, "", _footing(first))
+    return Headline(about, answer, "", _footing(asked, first))
 
 
 def _pace(pace_ms: float) -> str:
@@ -171,11 +180,14 @@ def _sure(one: pd.Series) -> str:
     return share(one["holds"], 0)
 
 
-def _footing(one: pd.Series) -> str:
+def _footing(asked: Question, one: pd.Series) -> str:
     """Say in a sentence how fast a way is, with its intervals."""
+    said = {"ttft_ms": "", "tpot_ms": ""}
+    for time, percentile in asked.percentiles.items():
+        said[time] = f" ({percentile} {_interval(one, column(time, percentile))} ms)"
     return (
-        f"First token after {_interval(one, 'ttft_ms')} ms, a token every "
-        f"{_interval(one, 'tpot_ms')} ms; "
+        f"First token after {_interval(one, 'ttft_ms')} ms{said['ttft_ms']}, a token every "
+        f"{_interval(one, 'tpot_ms')} ms{said['tpot_ms']}; "
         f"{_interval(one, 'tokens_per_s_per_gpu')} tokens/s per GPU, "
         f"{_figure(one['concurrency'])} requests under way, "
         f"{_figure(one['memory_gb'])} GiB on each GPU."
@@ -320,7 +332,8 @@ def _tables(choice: Choice) -> list[Part]:
             heads += [f"{asked.price.currency or 'cost'}/M tokens"]
         else:
             heads += []
-        heads += ["TTFT, ms", "TPOT, ms"]
+        times = _times(asked)
+        heads += [f"{head}, ms" for head in times.values()]
         if medium == "page":
             heads += ["tokens/s/GPU", "tokens/s/user", "GiB", "J/token"]
         else:
@@ -346,7 +359,7 @@ def _tables(choice: Choice) -> list[Part]:
                 cells += [written(one, "cost_per_million")]
             else:
                 cells += []
-            cells += [written(one, "ttft_ms"), written(one, "tpot_ms")]
+            cells += [written(one, name) for name in times]
             if medium == "page":
                 cells += [written(one, f"tokens_per_s_per_{of}") for of in ("gpu", "user")]
                 cells.append(_figure(one["memory_gb"]))
@@ -365,6 +378,24 @@ def _tables(choice: Choice) -> list[Part]:
             Table(every, body, "Ways to serve it", caption, shown=SHOWN, name="ways", medium=medium)
         )
     return made
+
+
+def _times(asked: Question) -> dict[str, str]:
+    """Return the columns of times with their heads: the percentiles that are asked for in place of theirs."""
+    found = {}
+    for time in ("ttft_ms", "tpot_ms"):
+        percentile = asked.percentiles.get(time, "")
+        head = time.removesuffix("_ms").upper()
+        found[column(time, percentile)] = f"{head} {percentile}".rstrip()
+    return found
+
+
+def _percentile_facts(asked: Question, one: pd.Series) -> list[tuple[str, str]]:
+    facts = []
+    for time, percentile in asked.percentiles.items():
+        name = column(time, percentile)
+        facts.append((f"{_named(asked)[name]}, ms", _interval(one, name)))
+    return facts
 
 
 _ENDLESS: Final = (
@@ -406,6 +437,7 @@ def _chooser(choice: Choice) -> list[Part]:
         facts = [
             ("time to the first token, ms", _interval(one, "ttft_ms")),
             ("time per further token, ms", _interval(one, "tpot_ms")),
+            *_percentile_facts(asked, one),
             ("tokens/s per user", _interval(one, "tokens_per_s_per_user")),
             ("tokens/s per GPU", _interval(one, "tokens_per_s_per_gpu")),
             ("requests under way", _figure(one["concurrency"])),
@@ -510,6 +542,7 @@ def _question(asked: Question) -> dict[str, Any]:
         "sure",
     )
     settings = {name: getattr(asked, name) for name in names}
+    told["percentiles"] = dict(asked.percentiles)
     if asked.electricity:
         electricity = asdict(asked.electricity)
     else:

@@ -12,7 +12,7 @@ way holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from typing import Any, Final
@@ -34,6 +34,7 @@ from .releases import NORMAL, each, middle_and_sides, standard_normal
 from .serving import figures
 from .serving_energy import MILLION_KWH, Work, power_spread, power_w, work
 from .serving_model import EITHER, Served
+from .serving_percentiles import LEARNT, column, rests_on
 from .setting import WIDE, Setting, complete, most_weights
 
 CONCURRENCY: Final = tuple(sorted({round(2 ** (step / 2)) for step in range(21)}))
@@ -79,6 +80,8 @@ class Question:
     # limits of the time to the first token and per further one
     ttft_ms: float | None = None
     tpot_ms: float | None = None
+    # by these, the percentile that the limit is of (`serving_percentiles`), where it is of one
+    percentiles: Mapping[str, str] = field(default_factory=dict)
     rate: float | None = None  # requests a second, of all GPUs
     concurrency: tuple[int, ...] = CONCURRENCY  # requests under way at an instance that are tried
     price: Prices = field(default_factory=Prices)  # of a GPU for an hour
@@ -93,6 +96,15 @@ class Question:
     def limited(self) -> bool:
         """Whether anything is asked that a way can fail."""
         return any(one is not None for one in (self.ttft_ms, self.tpot_ms, self.rate))
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Limits of times by the columns of `Choice.ways` that they are of."""
+        found = {}
+        for time, limit in (("ttft_ms", self.ttft_ms), ("tpot_ms", self.tpot_ms)):
+            if limit is not None:
+                found[column(time, self.percentiles.get(time, ""))] = limit
+        return found
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,7 @@ class Choice:
         GPU is not published) and ``electricity_per_million`` (of these joules; NaN without its
         price), each with ``_lower`` and ``_upper``, ``memory_gb`` (of one GPU), ``queued`` (whether
         the cache has no room for all requests, so that some wait), ``holds`` (share of the draws
-        that keep the limits; 1 without).
+        that keep the limits; 1 without). Of a limit on a percentile ``ttft_p99_ms`` or the like too.
     fronts : DataFrame
         The same of single instances where nothing waits, those that no other way of their GPU beats
         in both speeds.
@@ -224,6 +236,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             f"(dtype={WIDE} leaves fp8 out)"
         )
         after.append(remark("quantised", text, model=question.model.name))
+    after += [rests_on(percentile) for percentile in sorted({*question.percentiles.values()})]
     drawn = _Drawn(question, instances, users, served, level, seed)
     single = drawn.closed([(place, 1) for place in range(len(instances))])
     single = single[~single["queued"]].reset_index(drop=True)
@@ -467,11 +480,28 @@ class _Drawn:
             np.concatenate([getattr(one, name) for one in served]).reshape(shape)
             for name in ("ttft_ms", "tpot_ms", "ttft_spread", "tpot_spread")
         )
+        self.times = {
+            "ttft_ms": (self.ttft, self.ttft_spread),
+            "tpot_ms": (self.tpot, self.tpot_spread),
+        }
+        for time, percentile in question.percentiles.items():
+            self.times[column(time, percentile)] = self._percentile(time, percentile)
         self.normal = standard_normal(2, DRAWS, seed)
         # the spread of power is drawn apart: it does not move the draws of times
         self.normal_power = standard_normal(1, DRAWS, seed + 1)
         self.sides = middle_and_sides(level)
         self.work = self._work()
+
+    def _percentile(self, time: str, percentile: str) -> tuple[FloatArray, FloatArray]:
+        """Return medians and deviations of a percentile, shape (instances, users) each."""
+        middle, spread = self.times[time]
+        ratios, beside = [], []
+        for gpu, instances in groupby(self.found, key=lambda one: one.setting.gpu):
+            logs, wide = LEARNT[time, percentile].of(_rows(list(instances), self.users), gpu)
+            ratios.append(logs)
+            beside.append(wide)
+        ratio = np.exp(np.concatenate(ratios)).reshape(middle.shape)
+        return middle * ratio, np.hypot(spread, np.concatenate(beside).reshape(middle.shape))
 
     def _work(self) -> list[Work]:
         """Return the work of a step of each instance, by the requests under way."""
@@ -495,10 +525,10 @@ class _Drawn:
         """Return ways, each an instance and its replicas, with every number of requests under way at each replica."""
         places = np.array([place for place, _ in ways])
         z = np.array([NORMAL.inv_cdf(side) for side in self.sides])
-        ttft, tpot = (
-            np.exp(np.log(middle)[..., None] + spread[..., None] * z)[places].reshape(-1, 3)
-            for middle, spread in ((self.ttft, self.ttft_spread), (self.tpot, self.tpot_spread))
-        )
+        times = {}
+        for name, (middle, spread) in self.times.items():
+            limits = np.exp(np.log(middle)[..., None] + spread[..., None] * z)
+            times[name] = limits[places].reshape(-1, 3)
         rate, power, joules = np.empty((3, len(self.instances), len(self.users), 3))
         asked = self.question
         for place, one in enumerate(self.instances):
@@ -509,13 +539,10 @@ class _Drawn:
             power[place] = np.quantile(drawn, self.sides, axis=0).T
             spent = drawn * one.setting.gpus / tokens
             joules[place] = np.quantile(spent, self.sides, axis=0).T
-        holds = np.ones(len(ttft))
-        for limit, middle, spread in (
-            (asked.ttft_ms, self.ttft, self.ttft_spread),
-            (asked.tpot_ms, self.tpot, self.tpot_spread),
-        ):
-            if limit is not None:
-                holds *= each(NORMAL.cdf, (np.log(limit) - np.log(middle)) / spread)[places].ravel()
+        holds = np.ones(len(places) * len(self.users))
+        for name, limit in asked.limits.items():
+            middle, spread = self.times[name]
+            holds *= each(NORMAL.cdf, (np.log(limit) - np.log(middle)) / spread)[places].ravel()
         tokens = rate[places].reshape(-1, 3) * asked.output_len  # a second, of one replica
         repeated = []
         for way in ways:
@@ -523,7 +550,7 @@ class _Drawn:
                 repeated.append(way)
         energy = (power[places].reshape(-1, 3), joules[places].reshape(-1, 3))
         users = np.tile(self.users, len(ways))
-        return self._table(repeated, users, ttft, tpot, tokens, energy, holds)
+        return self._table(repeated, users, times, tokens, energy, holds)
 
     def at_rate(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
         """Return ways at the rate that is asked for, each with the requests under way that come of it."""
@@ -570,9 +597,9 @@ class _Drawn:
             drawn = self._power(place, step, served * asked.output_len)
             spent = drawn * self.instances[place].setting.gpus / (served * asked.output_len)
             power[row], joules[row] = np.quantile([drawn, spent], self.sides, axis=1).T
-        requests, ttft, tpot = middles[:, 0, 0], middles[:, 1], middles[:, 2]
+        times = {"ttft_ms": middles[:, 1], "tpot_ms": middles[:, 2]}
         tokens = ended * asked.output_len
-        return self._table(ways, requests, ttft, tpot, tokens, (power, joules), holds)
+        return self._table(ways, middles[:, 0, 0], times, tokens, (power, joules), holds)
 
     def _logs(self, place: int) -> list[FloatArray]:
         """Return the logarithms of drawn times to the first and per further token of an instance, (draws, users)."""
@@ -592,8 +619,7 @@ class _Drawn:
         self,
         ways: Sequence[tuple[int, int]],
         users: FloatArray,
-        ttft: FloatArray,
-        tpot: FloatArray,
+        times: Mapping[str, FloatArray],
         tokens: FloatArray,
         energy: tuple[FloatArray, FloatArray],
         holds: FloatArray,
@@ -619,9 +645,9 @@ class _Drawn:
         price = np.array([self.question.price.of(one.gpu.name) for one in settings])
         with np.errstate(divide="ignore"):
             cost = price[:, None] / 3600 / per_gpu * 1e6
-            values = {"ttft_ms": ttft, "tpot_ms": tpot, "tokens_per_s_per_gpu": per_gpu}
+            values = {**times, "tokens_per_s_per_gpu": per_gpu}
             values |= {
-                "tokens_per_s_per_user": 1e3 / tpot[:, [0, 2, 1]],
+                "tokens_per_s_per_user": 1e3 / times["tpot_ms"][:, [0, 2, 1]],
                 "cost_per_million": cost[:, [0, 2, 1]],
             }
             power, joules = energy
@@ -677,9 +703,8 @@ def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
         else:
             cost = 1.0 / ways["tokens_per_s_per_gpu"]
         off = pd.Series(1.0, index=ways.index)
-    for limit, name in ((question.ttft_ms, "ttft_ms"), (question.tpot_ms, "tpot_ms")):
-        if limit is not None:
-            off = off.combine((ways[name] / limit).where(np.isfinite(ways[name]), 0.0), max)
+    for name, limit in question.limits.items():
+        off = off.combine((ways[name] / limit).where(np.isfinite(ways[name]), 0.0), max)
     surest = -ways["holds"]
     first, second = cost.where(held, surest.round(2)), surest.where(held, off)
     order = ways[["tpot_ms", "ttft_ms"]].assign(held=~held, first=first, second=second)

@@ -1,0 +1,172 @@
+"""Percentiles of serving, learnt: ``python -m flopcast.benchmarks.serving_percentiles [--data FOLDER]``.
+
+Prints the constants of `workloads.serving_percentiles`, and how often what published runs state lay
+within the intervals, each model, GPU and engine left out in turn: of the percentile over what the
+model of serving has learnt of a run, and of the percentile over what it says of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from ..arrays import BoolArray, FloatArray
+from ..errors import FlopcastError
+from ..evaluation.metrics import NINETY_PERCENT
+from ..operators.kinds.serving_run import SERVING
+from ..operators.operators import complete
+from ..workloads import serving_model as process
+from ..workloads.serving import described
+from ..workloads.serving_percentiles import AMD_STATES, PERCENTILES, traits
+from .instinct_runs import runs_of, table_of
+from .shared_data import SHARED_DATA
+
+STATED: Final = {"p50": "median", "p99": "p99"}
+"""Percentiles that public runs state -> the end of their columns."""
+LEFT_OUT: Final = ("model", "device", "engine")
+PULL: Final = 1.0
+"""How many runs draw each slope to 0."""
+FAR: Final = 1.5
+"""Median errors from which on an error weighs as its distance."""
+
+
+def stated(data: Path) -> pd.DataFrame:
+    """Return the runs that state mean and percentiles of both times, with the figures of their models."""
+    table = table_of(data)
+    columns = []
+    for time in process.TIMES:
+        for ending in ("mean", *STATED.values()):
+            columns.append(f"{time}_{ending}")
+    table = table[table[columns].notna().all(axis=1)]
+    rows = runs_of(table)
+    rows = rows[rows["tuned"]].assign(op=SERVING)
+    rows = rows.join(table[columns])
+    every, why = described(rows.reset_index(drop=True))
+    return complete(every[why == ""].reset_index(drop=True))
+
+
+def learnt(traits_of: FloatArray, logs: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the coefficients of logarithms: least squares, where far errors weigh as their distance."""
+    pull = np.full(traits_of.shape[1], PULL)
+    pull[0] = 1e-6
+    found = np.zeros(traits_of.shape[1])
+    near = np.ones(len(logs))
+    for _ in range(20):
+        weighed = traits_of * (weights * near)[:, None]
+        found = np.linalg.solve(weighed.T @ traits_of + np.diag(pull), weighed.T @ logs)
+        missed = np.abs(logs - traits_of @ found)
+        near = 1.0 / np.maximum(1.0, missed / (FAR * np.median(missed) + 1e-9))
+    return found
+
+
+def without_each(
+    runs: pd.DataFrame, traits_of: FloatArray, logs: FloatArray, weights: FloatArray, by: str
+) -> FloatArray:
+    """Return what each run misses where those that share its ``by`` are left out."""
+    groups = runs[by].to_numpy()
+    missed = np.empty(len(logs))
+    for group in np.unique(groups):
+        rest = groups != group
+        found = learnt(traits_of[rest], logs[rest], weights[rest])
+        missed[~rest] = logs[~rest] - traits_of[~rest] @ found
+    return missed
+
+
+def nine_in_ten(missed: FloatArray, groups: np.ndarray) -> float:
+    """Return the error that nine in ten are within, each group weighing the same."""
+    weight = 1.0 / pd.Series(groups).groupby(groups).transform("size").to_numpy()
+    order = np.argsort(np.abs(missed))
+    level = np.cumsum(weight[order]) / weight.sum()
+    place = min(int(np.searchsorted(level, 0.9)), len(missed) - 1)
+    return float(np.abs(missed)[order][place])
+
+
+def taught(runs: pd.DataFrame, time: str) -> FloatArray:
+    """Return what the model of serving was taught of runs: AMD's medians, the means of others."""
+    amd = np.array(process.vendors(runs)) == "AMD"
+    return np.where(amd, runs[f"{time}_{STATED[AMD_STATES]}"], runs[f"{time}_mean"])
+
+
+def asked_rows(runs: pd.DataFrame, percentile: str) -> BoolArray:
+    """Return the runs that tell of a percentile: AMD's tell nothing of that which was taught."""
+    amd = np.array(process.vendors(runs)) == "AMD"
+    return ~amd | (percentile != AMD_STATES)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What runs say of one percentile."""
+
+    rows: BoolArray  # which of the runs tell of it; shape (n_runs,)
+    base: FloatArray  # what the model of serving was taught of these, ms
+    constants: list[float]
+    limit: float  # of the logarithm, that nine in ten left-out errors are within
+    missed: dict[str, FloatArray]  # by `LEFT_OUT`, errors of the logarithm
+
+
+def percentile_of(runs: pd.DataFrame, time: str, percentile: str) -> Learnt:
+    """Return what runs of `stated` say of a percentile of a time."""
+    rows = asked_rows(runs, percentile)
+    own = runs[rows].reset_index(drop=True)
+    base = taught(own, time)
+    logs = np.log(own[f"{time}_{STATED[percentile]}"].to_numpy(dtype=float) / base)
+    kinds = own["device"] + own["engine"] + own["model"]
+    weights = 1.0 / kinds.map(kinds.value_counts()).to_numpy(dtype=float)
+    weights /= weights.mean()
+    traits_of = traits(own)
+    if percentile == AMD_STATES:
+        traits_of = traits_of[:, :-1]
+    missed = {}
+    groups = []
+    for by in LEFT_OUT:
+        missed[by] = without_each(own, traits_of, logs, weights, by)
+        groups.append(by + "|" + own[by].to_numpy(dtype=object))
+    limit = nine_in_ten(np.concatenate([*missed.values()]), np.concatenate(groups))
+    constants = np.round(learnt(traits_of, logs, weights), 3).tolist()
+    return Learnt(rows, base, constants, limit, missed)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the constants and their coverage; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m flopcast.benchmarks.serving_percentiles", description=__doc__
+    )
+    parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
+    options = parser.parse_args(arguments)
+    try:
+        runs = stated(options.data)
+    except (FlopcastError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    told = process.shipped().served(runs)
+    print("| time | percentile | left out | runs | median error | inside | of the forecast |")
+    print("|---|---|---|---|---|---|---|")
+    constants = []
+    for time, percentile in itertools.product(process.TIMES, PERCENTILES):
+        found = percentile_of(runs, time, percentile)
+        answer = getattr(told, time)[found.rows]
+        wide = getattr(told, time.replace("_ms", "_spread"))[found.rows]
+        spread = found.limit / NINETY_PERCENT
+        both = NINETY_PERCENT * np.hypot(wide, spread)
+        for by, missed in found.missed.items():
+            whole = np.log(found.base / answer) + missed
+            inside = 100 * np.mean(np.abs(missed) <= found.limit)
+            beside = 100 * np.mean(np.abs(whole) <= both)
+            error = 100 * np.expm1(np.median(np.abs(missed)))
+            cells = (time, percentile, by, len(missed), f"{error:.0f} %", f"{inside:.0f} %")
+            print("|", " | ".join(map(str, cells)), f"| {beside:.0f} % |")
+        constants.append(f'("{time}", "{percentile}"): {found.constants}, spread {spread:.3f}')
+    print("\n".join(constants))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
