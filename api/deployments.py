@@ -182,7 +182,7 @@ def deployments(
     for name in ("ttft", "tpot"):
         if name in given:
             fields[f"{name}_ms"], percentile = limit(name, given[name])
-            if percentile and "rate" in known:
+            if percentile and "rate" in given:
                 raise ParameterError(
                     name,
                     f"can be asked of {percentile} with so many requests under way (concurrency), "

@@ -405,7 +405,7 @@ _ENDLESS: Final = (
 
 
 def _endless(best: pd.DataFrame) -> bool:
-    """Whether some interval of a way that is told of has no end."""
+    """Whether some interval of a way that is shown has no end."""
     return bool(np.isinf(best[["ttft_ms_upper", "tpot_ms_upper"]].to_numpy()).any())
 
 
@@ -542,7 +542,7 @@ def _question(asked: Question) -> dict[str, Any]:
         "sure",
     )
     settings = {name: getattr(asked, name) for name in names}
-    told["percentiles"] = dict(asked.percentiles)
+    settings["percentiles"] = dict(asked.percentiles)
     if asked.electricity:
         electricity = asdict(asked.electricity)
     else:

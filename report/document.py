@@ -243,6 +243,7 @@ class Section:
     # of its entry in the navigation; by default made of the heading
     anchor: str = ""
     link: str = ""
+    folded: bool = False  # whether a page shows the heading alone until it is opened
 
 
 @dataclass(frozen=True)

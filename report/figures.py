@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from ..table.measurements import prediction_columns, quantity
 from .document import Chart
 from .formats import distinct, percent, shortened
-from .run_folder import beside, ordered, reference
+from .run_folder import beside, ordered, reference, simplest
 
 Row = Mapping[str, Any]
 SELECTED, BASELINE, NEUTRAL = "#1C83C6", "#D55E00", "#8c8c8c"
@@ -35,7 +35,7 @@ SHOWN = 5000
 DWARFED: Final = (
     30.0  # a ranking whose first value is so many times the median is drawn on a logarithmic axis
 )
-FLATTENED: Final = 10.0  # the same of the errors of groups
+FLATTENED: Final = 5.0  # the same of the errors of groups
 LEAST_APE = 0.01  # smaller errors are drawn here, since the axis is logarithmic, %
 _LARGEST: Final = 50.0  # error at the right end of a terminal's inlier curve, %
 _POINTS: Final = 20_000  # points above which a terminal's chart shows evenly chosen ones
@@ -206,7 +206,8 @@ def inliers(predictions: pd.DataFrame, cv: Row) -> go.Figure:
             figure.add_trace(
                 _curve(row, errors, {"color": SELECTED, "width": 4}, row["name"], row["name"])
             )
-    named_first = {name, *(row["name"] for row in (*(cv.get("baselines") or []), *best[:1]))}
+    rules = [row for row in (simplest(cv), reference(cv)) if row is not None]
+    named_first = {name, *(row["name"] for row in (*rules, *best[:1]))}
     named = []
     for drawn in figure.data:
         if drawn.name in {escape(str(one)) for one in named_first}:

@@ -81,12 +81,20 @@ function draw(plot, i) {
   grid.rows.forEach(row => row.shown && grid.dress(row.shown, row));
 }
 
+// Draws what can be seen; what lies folded has no width before it is opened.
+function drawOnceSeen(plot, i) {
+  const fold = document.getElementById("plot-" + i).closest("details:not([open])");
+  if (fold) fold.addEventListener("toggle", () => draw(plot, i), {once: true});
+  else draw(plot, i);
+}
+
 unpacked("plotly").then(text => {
   document.head.append(make("script", {textContent: text}));
-  plots.forEach(draw);
+  plots.forEach(drawOnceSeen);
+  const places = () => [...document.querySelectorAll(".plot")].filter(place => place.data);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
-    plots.forEach((_, i) => Plotly.relayout("plot-" + i, {"font.color": ink()})));
-  const sized = width => plots.forEach((_, i) => Plotly.relayout("plot-" + i, {width, autosize: !width}));
+    places().forEach(place => Plotly.relayout(place, {"font.color": ink()})));
+  const sized = width => places().forEach(place => Plotly.relayout(place, {width, autosize: !width}));
   addEventListener("beforeprint", () => sized(PAPER));
   addEventListener("afterprint", () => sized(null));
 }).catch(() => { document.getElementById("old").hidden = false; });

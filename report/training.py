@@ -145,21 +145,10 @@ def training_document(
             Lines([Line(shown)] if shown else [], medium="terminal"),
             *_headlines(schemes, scheme, "page"),
             *_headlines(schemes, lambda cv: left_out(cv["scheme"]), "terminal"),
-            Lines(
-                [
-                    Line(one)
-                    for one in (
-                        *kept,
-                        *_of_campaigns(metrics),
-                        *_noise(data),
-                        *_trust(metrics),
-                        *_next(data, run),
-                    )
-                ],
-                medium="terminal",
-            ),
+            lines([*kept, *_of_campaigns(metrics), *_noise(data), *_trust(metrics)]),
+            lines(_next(data, run), medium="terminal"),
+            lines(_next(data, Path("RUN")), medium="page"),
             Facts(facts, medium="page"),
-            lines(_noise(data), medium="page"),
             Lines([Line(software, "soft")] if software else [], medium="page"),
         ],
         sections=[
@@ -167,7 +156,8 @@ def training_document(
                 _scheme(cv, predictions, metric(data), every=every, last=cv is schemes[-1])
                 for cv in schemes
             ),
-            Section("What if", what_if, "what-if"),
+            *(_rest_of_scheme(cv, predictions, metric(data)) for cv in schemes),
+            Section("What if", what_if, "what-if", folded=True),
             _ranking(metrics.get("ranking") or [], rank if every else 0),
             _groups(metrics.get("groups") or [], schemes, every=every),
             _campaigns(metrics, every=every),
@@ -656,22 +646,41 @@ def _comparison(data: Metrics) -> Comparison:
 def _scheme(
     cv: Metrics, predictions: pd.DataFrame | None, unit: str, *, every: bool, last: bool
 ) -> Section:
-    """Show one cross-validation scheme: verdict, table, workloads and inlier ratios."""
-    heading, said, whole = scheme(cv), lines(verdict(cv)).lines, model_table(cv, medium="page")
-    best = model_table(
-        cv, every=False, caption=f"The best of each family. {CAPTION}", medium="page"
-    )
-    more = len(whole.rows) > len(best.rows)
-    parts: list[Part] = [
-        Lines(said, "answer", medium="page"),
-        *(
-            [best, replace(whole, folded=f"All {len(whole.rows)} models and rules", caption="")]
-            if more
-            else [whole]
-        ),
+    """Show one cross-validation scheme: verdict, observed and predicted, the best models."""
+    heading, said = scheme(cv), lines(verdict(cv)).lines
+    parts: list[Part] = [Lines(said, "answer", medium="page")]
+    if predictions is not None:
+        parts += _agreement(cv, predictions, unit)
+    parts += [
+        model_table(cv, every=False, medium="page"),
         model_table(cv, every=every, caption=CAPTION if last else "", medium="terminal"),
-        *([Lines(said, "answer", medium="terminal")] if every else ()),
     ]
+    if every:
+        parts.append(Lines(said, "answer", medium="terminal"))
+    link = left_out(cv["scheme"]).capitalize()
+    return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
+
+
+def _agreement(cv: Metrics, predictions: pd.DataFrame, unit: str) -> list[Part]:
+    """Draw predicted over observed values of the model that a scheme selected; nothing without any."""
+    rows_of = figures.selected(predictions, cv)
+    if not len(rows_of):
+        return []
+    tau = kendalltau(rows_of["observed"], rows_of["predicted"]).statistic  # 1: all of the order
+    caption = (
+        f"Predicted by {cv['selected']['name']} over observed, and the band of 90 % of the "
+        f"workloads (Kendall's tau of their order: {tau:.3f})"
+    )
+    return [Figure(partial(figures.parity, predictions, cv, unit), caption)]
+
+
+def _rest_of_scheme(cv: Metrics, predictions: pd.DataFrame | None, unit: str) -> Section:
+    """Show what a scheme's answer rests on, which a page folds: all models, every workload, inlier ratios."""
+    where = left_out(cv["scheme"]).capitalize()
+    parts: list[Part] = []
+    whole = model_table(cv, caption="", medium="page")
+    if len(whole.rows) > len(model_table(cv, every=False).rows):
+        parts.append(replace(whole, title=f"All {len(whole.rows)} models and rules"))
     if predictions is not None:
         name = str((cv.get("selected") or {}).get("name"))
         seen = (
@@ -685,19 +694,10 @@ def _scheme(
             )
         parts.append(Figure(partial(figures.workloads, predictions, cv, unit), seen, table))
         parts.append(_workloads(rows_of, cv, unit, table))
-        within = "Share of workloads predicted within an error"
-        kinds = f"{within}: the best of each kind of the literature's models"
-        parts.append(Figure(partial(figures.inliers, predictions, cv), within))
+        every = "Every model and rule: share of workloads predicted within an error"
+        kinds = "The literature's models, the best of each kind: the same share"
+        parts.append(Figure(partial(figures.inliers, predictions, cv), every))
         parts.append(Figure(partial(figures.families, predictions, cv), kinds))
-        if len(rows_of):
-            tau = kendalltau(
-                rows_of["observed"], rows_of["predicted"]
-            ).statistic  # 1 where all of the order is kept
-            agreed = (
-                f"Predicted by {name} over observed, and the band of 90 % of the workloads "
-                f"(Kendall's tau of their order: {tau:.3f})"
-            )
-            parts.append(Figure(partial(figures.parity, predictions, cv, unit), agreed))
     if cv.get("trees"):
         parts.append(
             Figure(
@@ -706,8 +706,8 @@ def _scheme(
             )
         )
         parts.append(_trees(cv["trees"]))
-    link = left_out(cv["scheme"]).capitalize()
-    return Section(heading[:1].upper() + heading[1:], parts, f"cv-{cv['scheme']}", link)
+    heading = f"{where}: every model and every workload"
+    return Section(heading, parts, f"all-{cv['scheme']}", f"{where}: all", folded=True)
 
 
 def _trees(rows_of: Sequence[Metrics]) -> Table:
@@ -835,7 +835,8 @@ def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
         Table(heads, listed(rank), title, HINT, medium="terminal"),
         Table(heads, listed(TOP), title, HINT, medium="page"),
     )
-    return Section("Features by what they contribute", [*tables, *drawn], "ranking", "Features")
+    heading = "Features by what they contribute"
+    return Section(heading, [*tables, *drawn], "ranking", "Features", folded=True)
 
 
 def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: bool) -> Section:
@@ -869,7 +870,7 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
         drawn = [Figure(partial(figures.groups, worst[:TOP], marks[:TOP], rule), first)]
     else:
         drawn = []
-    return Section("Error of each group", [*drawn, table], "groups", "Groups")
+    return Section("Error of each group", [*drawn, table], "groups", "Groups", folded=True)
 
 
 def _noise(data: Metrics) -> list[str]:
@@ -926,7 +927,7 @@ def _campaigns(metrics: Metrics, *, every: bool) -> Section:
             cells.append((str(name) or NONE, f"{size['groups']:,}", f"{size['rows']:,}"))
         heads = columns("campaign", numbers=("groups", "rows"))
         parts.append(Table(heads, rows(cells), "campaigns", shown=_WORST, medium=medium))
-    return Section("New campaigns", parts if said else [], "campaigns", "Campaigns")
+    return Section("New campaigns", parts if said else [], "campaigns", "Campaigns", folded=True)
 
 
 def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:
@@ -943,6 +944,7 @@ def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:
         [Table(heads, rows(cells), caption, shown=_WORST, folded=folded, medium=medium)],
         "pairs",
         "Pairs",
+        folded=True,
     )
 
 
@@ -969,7 +971,8 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
     else:
         level = ""
     held = f"Intervals that should hold {level} of new workloads held:"
-    heads = columns("predicting", numbers=("covered", "median width, of the prediction"))
+    widths = ("covered", "median width, of the prediction")
+    heads = (Column("predicting", "prose"), *columns(numbers=widths))
     medium: Medium = "both" if every else "page"
     table = Table(
         heads,
@@ -990,11 +993,11 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
         )
     elif outside := intervals.get("outside"):
         beyond.append(f"Note: {Remark.from_dict(outside)}.")
-    widths = []
+    wider = []
     if differing := intervals.get("difficulty"):
         least, widest = (f"{width:.2g}" for width in differing["widths"])
         reach = f"eight rows of ten at {least} to {widest} x the middle"
-        widths.append(
+        wider.append(
             f"Wider where the model errs more: {reach} ({', '.join(differing['features'])} ...)."
         )
     worst = (schemes.get("grouped") or {}).get("worst_groups") or []
@@ -1002,10 +1005,10 @@ def _intervals(intervals: Metrics, *, every: bool) -> Section:
     heads = columns("group", numbers=("rows", "covered"))
     groups = Table(heads, rows(held_least), "unseen groups covered least", medium=medium)
     outside = []
-    for texts in (beyond, widths):
+    for texts in (beyond, wider):
         outside.append(Lines([Line(one) for one in texts], medium=medium))
     parts = [said, table, *outside, groups]
-    return Section("Prediction intervals", parts, "intervals", "Intervals")
+    return Section("Prediction intervals", parts, "intervals", "Intervals", folded=True)
 
 
 def speedup_parts(metrics: Metrics) -> list[Part]:
@@ -1078,7 +1081,7 @@ def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
         irregular,
         lines(said, tone="soft", medium="page"),
     ]
-    return Section("Rejected rows", parts, "data", "Data")
+    return Section("Rejected rows", parts, "data", "Data", folded=True)
 
 
 def _honest(chosen: Metrics) -> str:

@@ -133,15 +133,20 @@ class Tab:
             if url.split("#")[0] != self._url and not url.startswith(("data:", "blob:")):
                 self.requests.append(url)
 
-    def open(self, page: Path, width: int = 1200, height: int = 900) -> Tab:
-        """Load a file, wait for it and for its figures."""
+    def open(
+        self, page: Path, width: int = 1200, height: int = 900, *, unfolded: bool = True
+    ) -> Tab:
+        """Load a file, wait for it and for its figures; what it folds is opened, unless not `unfolded`."""
         self.sized(width, height)
         self._loaded, self._url = False, page.as_uri()
         self.call("Page.navigate", url=self._url)
         while not self._loaded:
             self.browser.next()
+        if unfolded:
+            self.run("document.querySelectorAll('details').forEach(one => one.open = true)")
         self.wait(
-            "[...document.querySelectorAll('.plot')].every(plot => plot.querySelector('svg, canvas'))"
+            "[...document.querySelectorAll('.plot')].every(plot => plot.querySelector('svg, canvas') "
+            "|| plot.closest('details:not([open])'))"
         )
         return self
 

@@ -161,3 +161,18 @@ def test_sliders_change_what_is_shown(
     second, after = tab.run(answer)
     assert (first, second) == values
     assert before != after
+
+
+def test_a_folded_section_opens_by_its_link_and_draws_its_figures_then(
+    tab: Tab, pages: Pages
+) -> None:
+    tab.shown_as()
+    tab.open(pages["train"], unfolded=False)
+    height = "document.documentElement.scrollHeight"
+    folded = tab.run(height)
+    assert tab.run("document.querySelectorAll('#all-kfold svg').length") == 0
+    tab.run("location.hash = 'all-kfold'")
+    tab.wait("document.querySelector('#all-kfold .plot svg')")
+    assert tab.run("document.querySelector('#all-kfold > details').open")
+    tab.open(pages["train"])
+    assert tab.run(height) > 2 * folded

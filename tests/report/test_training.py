@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from flopcast.remarks import remark
-from flopcast.report.document import Headline, Row, Table
+from flopcast.report import figures
+from flopcast.report.document import Figure, Headline, Row, Table
 from flopcast.report.html import page
 from flopcast.report.training import (
     COLUMNS,
@@ -405,3 +406,29 @@ def test_a_short_document_says_which_model_answers_what_and_how_well() -> None:
     ]
     (part,) = training_document(metrics, saved=False).short
     assert part.lines[1].text.startswith("Fitted for known groups")
+
+
+def test_a_page_opens_with_the_answer_and_folds_what_it_rests_on(run) -> None:
+    metrics = {**run[0], "model": {"name": "Stack", "scheme": "grouped"}}
+    document = training_document(metrics, run[1])
+    open_sections = [section.link for section in document.sections if not section.folded]
+    assert open_sections[:2] == ["Shuffled workloads", "Unseen groups"]
+    groups = next(section for section in document.sections if section.link == "Groups")
+    assert groups.folded
+    shown = said(page(document))
+    assert "Least sure: " in shown
+    assert "Next: flopcast predict RUN NEW.csv" in shown
+
+
+def test_figures_of_a_page_have_captions_that_begin_otherwise(run) -> None:
+    document = training_document(run[0], run[1])
+    for section in document.sections:
+        captions = [part.caption for part in section.parts if isinstance(part, Figure)]
+        starts = [caption[:24] for caption in captions]
+        assert len(set(starts)) == len(starts)
+
+
+def test_a_group_with_five_times_the_others_error_does_not_flatten_them() -> None:
+    rows = [{"group": "far", "e_out": 924.0}]
+    rows += [{"group": f"gemm {place}", "e_out": 100.0 + place} for place in range(8)]
+    assert figures.groups(rows, [None] * len(rows), "affine").layout.xaxis.type == "log"
