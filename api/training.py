@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -44,6 +44,7 @@ from ..report.notebook import notebook_progress
 from ..settings import Report, configured
 from ..table.measurements import COUNTER
 from ..table.problems import HOST, rows_of
+from ..values import Column, Columns, Duration, Names
 from ..workers import workers
 from .devices import Device, compared
 from .provenance import call_text, campaigns_hash, data_hash, metrics_of, provenance
@@ -62,8 +63,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-Features: TypeAlias = "str | Function | Sequence[str | Function] | Mapping[str, Function] | None"
-Laws: TypeAlias = "Formula | Sequence[Formula] | Mapping[str, Formula] | None"
+Features: TypeAlias = "str | Function | Sequence[str | Function] | Mapping[str, Function]"
+Laws: TypeAlias = "Formula | Sequence[Formula] | Mapping[str, Formula]"
+Models: TypeAlias = "str | Iterable[Model]"
+Targets: TypeAlias = "Device | list[Device] | tuple[Device, ...]"
 
 
 @reads
@@ -71,23 +74,23 @@ Laws: TypeAlias = "Formula | Sequence[Formula] | Mapping[str, Formula] | None"
 def train(
     *data: Data,
     host: Device | None = None,
-    target: Device | list[Device] | tuple[Device, ...] | None = None,
-    group: str | Sequence[str] | None = None,
+    target: Targets | None = None,
+    group: Columns | None = None,
     metric: str = "duration_us",
     each: bool = False,
     prior_run: str | Path | Run | None = None,
-    target_cost: str | None = None,
+    target_cost: Column | None = None,
     suite: str = "default",
-    models: str | Iterable[Model] | None = None,
-    features: Features = None,
-    laws: Laws = None,
-    without: str | Sequence[str] = (),
-    without_features: str | Sequence[str] = (),
+    models: Models | None = None,
+    features: Features | None = None,
+    laws: Laws | None = None,
+    without: Names = (),
+    without_features: Collection[str] = (),
     quick: bool = False,
     scheme: str = "grouped",
     select: str = "e_out",
     trees: bool = False,
-    budget: float | str | None = None,
+    budget: Duration | None = None,
     seed: int = 0,
     jobs: int = -1,
     cluster: str | Client | None = None,
@@ -143,15 +146,16 @@ def train(
         the column ``speedup`` of the predictions then say how many times less host, counters and
         this call cost.
     suite : {"default", "literature"}
-        See `models.suite`.
+        default, or literature: O'Neal's models in measured space. See `models.suite`.
     models : sequence of str or scikit-learn regressor, optional
         Run these models only. By default all of the suite run. Your own stand by themselves, as
         pairs of name and regressor, or beside ``"all"`` of the suite; they compete on the same
         folds. One that is chosen is saved where it can be stored as plain arrays; else the run
         stays in memory.
     features : str or callable, sequence of them, or mapping of name to callable, optional
-        Columns of your own: names of columns of the data, and functions of the table that return
-        one number a row, each row by itself. From a host they are those of its rows.
+        Columns of your own as features. They are names of columns of the data, and functions of the
+        table that return one number a row, each row by itself. From a host they are those of its
+        rows.
     laws : callable, sequence of them, or mapping of name to callable, optional
         Baselines of your own: functions of work (`flops`, `bytes`, `m`, `n`, `k`, ...) and GPU that
         return a value per row in the unit of the metric. From a host, its value is multiplied by
@@ -162,16 +166,16 @@ def train(
         Do without these features: 'counter.TCC*'. Shell patterns; rows to predict need no such
         counters.
     quick : bool
-        Whether two models alone run, those of `models.suite.QUICK`, for an answer at once; its
+        Two fast models only. They are those of `models.suite.QUICK`, for an answer at once; its
         notes name the others.
     scheme : {"grouped", "kfold"}
         Which question comes first: new groups (grouped) or known ones (kfold). The best model of
         each is saved, and answers the rows of its question.
     select : {"e_out", "ir10", "ir20"}
-        What models are chosen by: the mean error, or the share of workloads within 10 or 20 %.
+        Choose by e_out, or by most workloads within 10 or 20 %: ir10, ir20. The first is the mean
+        error.
     trees : bool
-        Whether a forest of up to 1024 trees is grown in every fold, to show its error against the
-        number of trees.
+        Errors of forests of 2 to 1024 trees too (slow). They are grown in every fold.
     budget : float or str, optional
         Time that it may take: 90s, 20m or 1.5h. A number is of seconds; after it no further fit of
         the cross-validation starts.

@@ -7,7 +7,7 @@ once; the options that several commands have are those of `options`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -79,6 +79,10 @@ KINDS: Final = {
     "RunFolder": Kind(Path, "FOLDER", _run_folder),
     "RunGiven": Kind(Path, "RUN"),
     "str | Path | Run": Kind(Path, "RUN"),
+    "Models": Kind(str, "NAME[,NAME]", values.names),
+    "Features": Kind(str, "COLUMN[,COLUMN]", values.columns),
+    "Targets": Kind(str, "GPU"),
+    "str | Client": Kind(str, "ADDRESS"),
     "bool": Kind(bool),
     "int": Kind(int),
     "float": Kind(float),
@@ -101,6 +105,9 @@ SHARED: Final = {
     "budget": opt.BudgetOption,
     "prior_run": opt.PriorOption,
     "jobs": opt.JobsOption,
+    "cluster": opt.ClusterOption,
+    "each": opt.EachOption,
+    "target_cost": opt.TargetCostOption,
     "sizes": opt.SizesOption,
     "without_features": opt.WithoutFeaturesOption,
 }
@@ -152,6 +159,47 @@ def derive(name: str) -> Callable[..., None]:
     return run
 
 
+def with_options_of(
+    verb: str, panels: Mapping[str, Collection[str]], without: Collection[str]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a function of the API, which it takes as ``**given``, before its own keywords.
+
+    ``panels`` of the help have the options named; ``without`` these keywords. `as_taken` reads what is given.
+    """
+    panel_of = {}
+    for panel, names in panels.items():
+        panel_of.update(dict.fromkeys(names, panel))
+    derived = []
+    for keyword in declared(verb).keywords:
+        if keyword.name not in without:
+            derived.append(_declared_parameter(keyword, panel_of.get(keyword.name)))
+
+    def wrap(command: Callable[..., None]) -> Callable[..., None]:
+        first, last = [], []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+                last.append(parameter)
+            elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+                first.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        parameters = [*first, *derived, *last]
+        vars(command)["__signature__"] = inspect.Signature(parameters)
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return wrap
+
+
+def as_taken(verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is given on the command line as the function takes it, without keywords that are not given."""
+    taken = {}
+    for keyword in declared(verb).keywords:
+        if keyword.name in given:
+            value = _read(keyword, given[keyword.name])
+            if value is not None or keyword.default is None:
+                taken[keyword.name] = value
+    return taken
+
+
 def _panel(parameter: inspect.Parameter) -> int:
     """Return the place of a parameter's panel in the help: that of the common options comes first."""
     (option,) = getattr(parameter.annotation, "__metadata__", (None,))
@@ -164,8 +212,8 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     )
 
 
-def _declared_parameter(keyword: Keyword) -> inspect.Parameter:
-    """Return a parameter of the API as an argument or option of the command line."""
+def _declared_parameter(keyword: Keyword, panel: str | None = None) -> inspect.Parameter:
+    """Return a parameter of the API as an argument or option of the command line, of a panel of the help."""
     if _is_argument(keyword):
         return _argument(keyword)
     if keyword.name in SHARED:
@@ -178,7 +226,10 @@ def _declared_parameter(keyword: Keyword) -> inspect.Parameter:
     text = keyword.help
     if kind.parsed == list[str]:
         text = f"{text} {opt.AGAIN}"
-    option = opt.option(text, kind.metavar, shown=shown)
+    spelt = ""
+    if kind.parsed is bool:
+        spelt = f"--{keyword.name.replace('_', '-')}"
+    option = opt.option(text, kind.metavar, panel, shown=shown, spelt=spelt)
     if keyword.is_needed:
         return _parameter(keyword.name, Annotated[kind.parsed, option], inspect.Parameter.empty)
     if default is None:
