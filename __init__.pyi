@@ -13,6 +13,7 @@ from .api.cleaning import Cleaning as Cleaning
 from .api.cleaning import clean as clean
 from .api.comparing import EstimateComparison as EstimateComparison
 from .api.comparing import RunComparison as RunComparison
+from .api.comparing import RunTable as RunTable
 from .api.comparing import SeveralComparison as SeveralComparison
 from .api.comparing import TableComparison as TableComparison
 from .api.comparing import TraceComparison as TraceComparison

@@ -48,9 +48,10 @@ from ..report.comparing import (
     traces_document,
 )
 from ..report.document import Document
+from ..report.many_runs import many_runs_document, runs_frame
 from ..report.predictions import workload
 from ..report.result import Shown
-from ..report.run_folder import METRICS, read_run
+from ..report.run_folder import METRICS, read_metrics, read_run
 from ..settings import configured
 from ..staging import temporary_folder
 from ..table.measurements import prediction_columns, quantity
@@ -239,6 +240,29 @@ class SeveralComparison(Shown):
         )
 
 
+@dataclass(frozen=True)
+class RunTable(Shown):
+    """The runs of a folder side by side.
+
+    Attributes
+    ----------
+    folder : str
+        Its name.
+    table : DataFrame
+        A row for each run (`report.many_runs.runs_frame`): what it predicts, its model, rows and
+        groups; its honest error with interval, the best simple rule, both in percent, and the share
+        that its intervals held, for unseen groups (``grouped_``) and known ones (``kfold_``).
+    """
+
+    saved_as = FILES["compare"]
+    folder: str
+    table: pd.DataFrame
+
+    def document(self) -> Document:
+        """Return the runs as `report` shows them on terminals and pages."""
+        return many_runs_document(self.folder, self.table)
+
+
 Given = str | Path | RunLike | ProjectedTrace | Forecasts | Deployments | Prediction
 
 
@@ -250,22 +274,22 @@ def compare(
     interval: float = 0.95,
     seed: int = 0,
     **reading: Unpack[Reading],
-) -> Comparison | SeveralComparison:
+) -> Comparison | SeveralComparison | RunTable:
     """Compare runs (settings, errors, a paired test), traces (what was added, removed, faster), tables or answers.
 
     Runs are compared by model and group on the rows that both predicted. Traces are matched by
     operator and shape; the difference of their times is taken apart without rest. Of measurements,
     the times of the problems that both hold. Of projections, forecasts and predictions, ratio and
     difference with paired intervals: what errs alike cancels. Several are compared with the first,
-    figure by figure, runs on the rows that all predicted.
+    figure by figure, runs on the rows that all predicted. A folder of runs alone lists all of them.
 
     Parameters
     ----------
     first : path, Run, or what `project`, `forecast` or `predict` returned
-        A run folder, a trace, measurements, or a saved projection, forecast or prediction. In
-        Python also a run, and what `project`, `forecast` or `predict` returned; a list of all that
-        are to be compared may be given instead.
-    *others : as the first
+        A run folder, a trace, measurements, or a saved projection, forecast or prediction; or,
+        alone, a folder that holds run folders. In Python also a run, and what `project`, `forecast`
+        or `predict` returned; a list of all that are to be compared may be given instead.
+    *others : as the first, optional
         Others of its kind, each compared with the first.
     interval : float, default=0.95
         As for `predict`: of differences between runs and of ratios between tables.
@@ -276,8 +300,8 @@ def compare(
 
     Returns
     -------
-    RunComparison, TraceComparison, TableComparison, EstimateComparison or SeveralComparison
-        With ``table``, a page and JSON.
+    RunComparison, TraceComparison, TableComparison, EstimateComparison, SeveralComparison or RunTable
+        With ``table``, a page and JSON; of a folder of runs a `RunTable`.
 
     Raises
     ------
@@ -299,9 +323,13 @@ def compare(
     given: list[Any] = (
         [*first] if isinstance(first, list | tuple) and not others else [first, *others]
     )
+    if len(given) == 1 and (runs := _runs_within(given[0])):
+        metrics = {folder.name: read_metrics(folder) for folder in runs}
+        return RunTable(Path(given[0]).resolve().name, runs_frame(metrics))
     if len(given) < 2:
         raise ParameterError(
-            "others", "must name what the first is compared with: give two or more"
+            "others",
+            "must name what the first is compared with: give two or more, or a folder of runs",
         )
     called = ["first", "second", *(f"no. {place}" for place in range(3, len(given) + 1))]
     names = _names(
@@ -336,6 +364,16 @@ def compare(
     if len(pairs) == 1:
         return pairs[0]
     return SeveralComparison(tuple(pairs))
+
+
+def _runs_within(given: object) -> list[Path]:
+    """Return the run folders in a folder that is no run itself, by name; none of anything else."""
+    if not isinstance(given, str | Path):
+        return []
+    folder = Path(given)
+    if not folder.is_dir() or (folder / METRICS).exists():
+        return []
+    return sorted(path.parent for path in folder.glob(f"*/{METRICS}"))
 
 
 def _on_targets(answers: Sequence[dict[str, Any]], names: Sequence[str]) -> Sequence[str]:

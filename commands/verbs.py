@@ -56,6 +56,7 @@ VERBS: Final = {
         (
             "flopcast compare runs/spring runs/autumn --out compared/",
             "flopcast compare runs/fp8 runs/spring runs/summer",
+            "flopcast compare runs/",
             "flopcast compare before.json.gz after.json.gz",
         ),
     ),

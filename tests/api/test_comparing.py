@@ -572,3 +572,28 @@ def test_projections_are_called_after_their_targets(tmp_path: Path) -> None:
     found = fc.compare([tmp_path / "to-MI355X", tmp_path / "to-H200"])
     assert found.names == ("MI355X", "H200 SXM")
     assert any(isinstance(part, Figure) for one in found.document().sections for part in one.parts)
+
+
+def test_a_folder_of_runs_lists_all_of_them_with_their_errors(tmp_path: Path) -> None:
+    small = {"m": (None, 64)}
+    for model in ("OLS", "Additive"):
+        fc.train(where=small, models=model, jobs=1).save(tmp_path / "runs" / model.lower())
+    found = fc.compare(tmp_path / "runs")
+    assert isinstance(found, fc.RunTable)
+    assert sorted(found.table["run"]) == ["additive", "ols"]
+    saved = fc.load(tmp_path / "runs" / "ols")
+    row = found.table.set_index("run").loc["ols"]
+    assert row["grouped_e_out"] == saved.selected["e_out"]
+    assert row["rows"] == saved.metrics["data"]["n"]
+    assert found.table["grouped_e_out"].is_monotonic_increasing
+    shown = call("compare", tmp_path / "runs", "--out", tmp_path / "out")
+    assert shown.exit_code == 0
+    assert {"additive", "ols"} <= set(shown.output.split())
+    assert (tmp_path / "out" / "compare.html").exists()
+    text = json.loads((tmp_path / "out" / "compare.json").read_text(encoding="utf-8"))
+    assert [run["run"] for run in text["runs"]] == found.table["run"].tolist()
+
+
+def test_a_folder_without_runs_is_not_a_table_of_them(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="a folder of runs"):
+        fc.compare(tmp_path)

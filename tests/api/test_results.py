@@ -117,6 +117,14 @@ def _devices(_: Made) -> fc.MeasuredScaling:
     return fc.scale_devices(*tables, devices="MI308X,MI300X", replicates=100)
 
 
+def _runs(made: Made) -> fc.RunTable:
+    folder = made.folder / "runs"
+    if not folder.exists():
+        made.run.save(folder / "ols")
+        made.other_run.save(folder / "additive")
+    return fc.compare(folder)
+
+
 def _release(_: Made) -> object:
     runs = {"model": "llama-3.1-8b", "gpu": "MI300X", "batch": [1, 8], "input_len": 128}
     return fc.calibrate(pd.DataFrame({**runs, "output_len": 512, "measured": [2.1, 2.4]}))
@@ -182,6 +190,7 @@ MAKERS: dict[str, Callable[[Made], Any]] = {
     "Scaling": _scaling,
     "Score": lambda made: fc.forecast_hpcg("MI250X (per GCD)", 8),
     "Scores": lambda made: fc.forecast_hpcg("MI250X (per GCD)", "8:32"),
+    "RunTable": _runs,
     "SeveralComparison": lambda made: fc.compare(made.run, made.other_run, made.run),
     "TableComparison": lambda made: fc.compare(made.table, made.table),
     "TraceComparison": lambda made: fc.compare(made.trace, made.other_trace),
