@@ -81,6 +81,8 @@ from .api.tables import read as read
 from .api.tables import schema as schema
 from .api.targets import Runs as Runs
 from .api.targets import train_each as train_each
+from .api.term_models import TermModels as TermModels
+from .api.term_models import scale_terms as scale_terms
 from .api.training import train as train
 from .api.validating import Validation as Validation
 from .api.validating import validate as validate

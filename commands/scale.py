@@ -1,8 +1,8 @@
 """Performance over the size of a GPU: ``flopcast scale predict runs.csv --fit 8,16 --sizes 128``.
 
-Six commands: ``predict`` (a table, or performances stated one by one), ``devices`` (measured runs at
-several sizes), ``facts`` (the published results reproduced), ``configs`` (scale models of a GPU),
-``counters`` and ``misses`` (tables for ``predict``).
+Seven commands: ``predict`` (a table, or performances stated one by one), ``terms`` (formulas of several
+parameters), ``devices`` (measured runs at several sizes), ``facts`` (the published results reproduced),
+``configs`` (scale models of a GPU), ``counters`` and ``misses`` (tables for ``predict``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .derived import derive
 PLACE = 46
 EXAMPLES = (
     "flopcast scale predict runs.csv --fit 8,16 --sizes 128 --out scaling/",
+    "flopcast scale terms grid.txt --at p=512,1024 --at n=4096",
     "flopcast scale devices DATA --devices MI308X,MI300X",
     "flopcast scale facts",
     "flopcast scale configs MI300X",
@@ -122,7 +123,7 @@ def _write(rows: Any, out: Path, as_json: bool) -> None:
     show(rows_document(rows), out, as_json=as_json)
 
 
-for word in ("predict", "devices", "facts"):
+for word in ("predict", "terms", "devices", "facts"):
     app.command(word)(opt.run_command(derive(f"scale {word}")))
 app.command("configs")(opt.run_command(configs_command))
 app.command("counters")(opt.run_command(counters_command))

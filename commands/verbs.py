@@ -77,6 +77,7 @@ VERBS: Final = {
     "scale predict": Verb(46, (), function="scale"),
     "scale devices": Verb(46, (), function="scale_devices"),
     "scale facts": Verb(46, (), function="scale_facts"),
+    "scale terms": Verb(46, (), function="scale_terms"),
     "fidelity": Verb(
         160,
         ("flopcast fidelity rocprof/ torch.json.gz --unprofiled-us 41200 --steps-per-trace 5",),

@@ -98,7 +98,7 @@ def _profile(path: Path, rename: Mapping[str, str]) -> tuple[str, list[Value]]:
     values = []
     for (region, metric), numbers in grouped.items():
         slowest = max(numbers) if "time" in metric else min(numbers)
-        values.append(Value(region or "all", metric, (size,), slowest))
+        values.append(Value(region or "all", metric, (size,), (slowest,)))
     return name, values
 
 

@@ -1,4 +1,4 @@
-"""Measurements of Extra-P as curves: its text, JSON, JSON lines, and saved experiments.
+"""Measurements of Extra-P: its text, JSON, JSON lines, and saved experiments, of one or several parameters.
 
 ::
 
@@ -10,12 +10,13 @@
     DATA 44.5 44.6
     DATA 25.2 25.1
 
-Each region is a benchmark, one parameter is the size, and the others are part of the benchmark's name.
-The size is the only parameter, the one that ``rename`` calls ``size``, or the one with a usual name
-(``p``, ``nodes``, ...). The median of repetitions counts. Of a metric of time (by its name, or because
-``rename`` calls it ``time``) the performance is its inverse, in weak scaling times the size, since the
-work grows; a metric of throughput is the performance itself, as is one that ``rename`` calls
-``performance``. Other metrics, such as visits or bytes, are left out.
+`scaling.terms` takes them as they are. As curves each region is a benchmark, one parameter is the size,
+and the others are part of the benchmark's name. The size is the only parameter, the one that ``rename``
+calls ``size``, or the one with a usual name (``p``, ``nodes``, ...). The median of repetitions counts.
+Of a metric of time (by its name, or because ``rename`` calls it ``time``) the performance is its
+inverse, in weak scaling times the size, since the work grows; a metric of throughput is the performance
+itself, as is one that ``rename`` calls ``performance``. Other metrics, such as visits or bytes, are left
+out.
 
 Source: https://github.com/extra-p/extrap (BSD-3-Clause), ``docs/file-formats.md`` of Extra-P 4.2.
 """
@@ -62,12 +63,17 @@ _EXPERIMENT: Final = "experiment.json"
 
 
 class Value(NamedTuple):
-    """The median of one metric of one region at one point."""
+    """What was measured of one metric of one region at one point, a value for each repetition."""
 
     region: str
     metric: str
     point: tuple[float, ...]
-    value: float
+    measured: tuple[float, ...]
+
+    @property
+    def value(self) -> float:
+        """The median of the repetitions."""
+        return median(self.measured)
 
 
 class Experiment(NamedTuple):
@@ -94,7 +100,7 @@ def extrap_rows(
     Raises DataError: the file breaks off or contradicts itself, no parameter is known to be the
     size, or no metric is a time or a throughput.
     """
-    return rows_of(_experiment(path), str(path), scenario, rename)
+    return rows_of(read_experiment(path), str(path), scenario, rename)
 
 
 def rows_of(
@@ -191,8 +197,11 @@ def _kinds(metrics: set[str], rename: Mapping[str, str], source: str) -> dict[st
     return kinds
 
 
-def _experiment(path: Path) -> Experiment:
-    """Return what a file holds, whichever of the formats it has."""
+def read_experiment(path: Path) -> Experiment:
+    """Return what a file holds, whichever of the formats it has.
+
+    Raises DataError: the file cannot be read, breaks off or contradicts itself.
+    """
     beginning = content(path, 4)
     if beginning.startswith(WORKBOOK):
         return _of_json(_saved(path), str(path))
@@ -222,7 +231,7 @@ def _of_text(words: str, source: str) -> Experiment:
     parameters, points, values = list[str](), list[tuple[float, ...]](), list[Value]()
     region, metric, place = "", "time", 0
     for line_number, line in enumerate(words.split("\n"), start=1):
-        tag, _, rest = line.strip().partition(" ")
+        tag, rest = (*line.split(None, 1), "", "")[:2]
         rest = rest.strip()
         if tag == "PARAMETER":
             parameters += rest.split()
@@ -239,7 +248,7 @@ def _of_text(words: str, source: str) -> Experiment:
                     f"a line of data for no point: {len(points)} points are given",
                     source=f"{source}:{line_number}",
                 )
-            values.append(Value(region, metric, points[place], median(numbers)))
+            values.append(Value(region, metric, points[place], tuple(numbers)))
             place += 1
     return Experiment(tuple(parameters), values)
 
@@ -317,8 +326,8 @@ def _of_lines(words: str, source: str) -> Experiment:
             raise DataError(
                 f"is no measurement of Extra-P ({error!r})", source=f"{source}:{line_number}"
             ) from None
-        stated.setdefault((region or "all", metric, value.point), []).append(value.value)
-    values = [Value(*key, median(measured)) for key, measured in stated.items()]
+        stated.setdefault((region or "all", metric, value.point), []).extend(value.measured)
+    values = [Value(*key, tuple(measured)) for key, measured in stated.items()]
     return Experiment(parameters, values)
 
 
@@ -330,7 +339,8 @@ def _value(region: str, metric: str, point: Any, stated: Any, count: int) -> Val
         raise ValueError(f"a point of {len(at)} values for {count} parameters")
     if not values:
         raise ValueError("a point without a value")
-    return Value(region, metric, tuple(_finite(one) for one in at), median(map(_finite, values)))
+    coordinates = tuple(_finite(one) for one in at)
+    return Value(region, metric, coordinates, tuple(_finite(one) for one in values))
 
 
 def _finite(value: float | None) -> float:

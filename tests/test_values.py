@@ -101,6 +101,7 @@ def test_repeats_name_what_there_is_once() -> None:
 
 
 LISTED = {
+    "at": (["p=64,128"], ["p"]),
     "budget": ("20m", "soon"),
     "cache_mb": ("32,64", "32,"),
     "component": ("total,xcd", ","),
@@ -119,6 +120,7 @@ LISTED = {
     "per_pass": (["SQ=8"], ["SQ"]),
     "performance": ("120,238", "120,"),
     "price": ("MI300X=2.5,H200=3.5", "free"),
+    "region": ("solve,merge", ","),
     "rename": (["M_size=m"], ["M_size"]),
     "rows": ("20,40", "20,"),
     "sequence": (["40*1,2"], ["0*1"]),
@@ -201,6 +203,7 @@ def _calls(run: object, table: Path) -> dict[str, Callable[..., object]]:
         "calibrate": partial(fc.calibrate, table),
         "scale_predict": partial(fc.scale, fit="8,16", performance="1,2"),
         "scale_devices": partial(fc.scale_devices, table, devices="MI308X,MI300X"),
+        "scale_terms": partial(fc.scale_terms, table),
         "scale_misses": partial(fc.scale_misses, table, sizes="8", cache_mb="8"),
         "scale_configs": partial(fc.scale_configs, "MI300X"),
         "scale_counters": partial(fc.scale_counters, table),

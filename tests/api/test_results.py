@@ -26,6 +26,7 @@ from flopcast.report.html import page
 from flopcast.report.result import Result
 from flopcast.tests.commands.test_project import ranks_of_a_job
 from flopcast.tests.readers.kineto.made_up import write_trace
+from flopcast.tests.scaling.test_terms import TWO_PARAMETERS
 
 SMALL = {"m": (None, 64)}
 SERVED = {
@@ -125,6 +126,12 @@ def _runs(made: Made) -> fc.RunTable:
     return fc.compare(folder)
 
 
+def _terms(made: Made) -> fc.TermModels:
+    path = made.folder / "solver.txt"
+    path.write_text(TWO_PARAMETERS)
+    return fc.scale_terms(path, at={"x": 100, "y": [5, 10]})
+
+
 def _release(_: Made) -> object:
     runs = {"model": "llama-3.1-8b", "gpu": "MI300X", "batch": [1, 8], "input_len": 128}
     return fc.calibrate(pd.DataFrame({**runs, "output_len": 512, "measured": [2.1, 2.4]}))
@@ -193,6 +200,7 @@ MAKERS: dict[str, Callable[[Made], Any]] = {
     "RunTable": _runs,
     "SeveralComparison": lambda made: fc.compare(made.run, made.other_run, made.run),
     "TableComparison": lambda made: fc.compare(made.table, made.table),
+    "TermModels": _terms,
     "TraceComparison": lambda made: fc.compare(made.trace, made.other_trace),
     "Validation": lambda made: fc.validate(where=SMALL, replicates=100),
 }

@@ -132,6 +132,7 @@ def test_gpus_as_json_has_null_where_nothing_is_published() -> None:
         "project {data} --target MI355X --out {out}",
         "scale predict {data} --fit 8,16 --out {out}",
         "scale devices {data} --devices MI308X,MI300X --out {out}",
+        "scale terms {data} --out {out}",
         "clean {data} --out {out}.csv",
         "clean {data} --removed {out}.csv",
         "power profile {data} --executions {data} --out {out}",
@@ -209,7 +210,7 @@ def test_help_of_gpus_explains_the_file() -> None:
     "command",
     [
         "train", "predict", "validate", "ingest", "measure", "clean", "project",
-        "scale predict", "scale devices", "power profile",
+        "scale predict", "scale devices", "scale terms", "power profile",
     ],
 )  # fmt: skip
 def test_the_place_of_the_result_has_a_short_name_everywhere(command: str) -> None:

@@ -30,6 +30,7 @@ from flopcast.report.html import page
 from flopcast.report.terminal import output, print_document
 from flopcast.tests.commands.running import call
 from flopcast.tests.readers.kineto.made_up import write_trace
+from flopcast.tests.scaling.test_terms import TWO_PARAMETERS
 
 HOSTILE = "k\x1b]0;x\x07\x1b[2J\x9b31m\u202egnp\u2066\u200f\u2028\r\x7f\ufeff[red]"
 STORED = Path(__file__).parents[1] / "models" / "stored" / "sklearn-1.7"
@@ -93,6 +94,12 @@ def sizes(folder: Path) -> Path:
     return written(pd.DataFrame(found), folder)
 
 
+def regions(folder: Path) -> Path:
+    path = folder / f"{HOSTILE}.txt"
+    path.write_text(TWO_PARAMETERS.replace("REGION reg", f"REGION {HOSTILE}"))
+    return path
+
+
 def ones_own(folder: Path) -> Path:
     path = folder / f"{HOSTILE}.toml"
     path.write_text(
@@ -119,6 +126,7 @@ def ones_own(folder: Path) -> Path:
         ("project FILE --target MI355X --out OUT", trace),
         ("fidelity FILE --steps-per-trace 1 --unprofiled-us 2000", trace),
         ("scale predict FILE --fit 8,16 --out OUT", sizes),
+        ("scale terms FILE --at x=100 --at y=10 --out OUT", regions),
         ("gpus FILE", ones_own),
     ],
 )

@@ -30,6 +30,7 @@ _NAMES: Final = frozenset(COMMANDS) | {
     "record",
     "profile",
     "facts",
+    "terms",
     "configs",
     "devices",
 }

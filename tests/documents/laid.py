@@ -20,7 +20,7 @@ from flopcast.benchmarks.power_simulator import Scenario, simulate
 from flopcast.hardware import find
 from flopcast.tests.readers.kineto.made_up import event, write
 from flopcast.tests.readers.rocprofiler_compute import test_reader
-from flopcast.tests.scaling import test_caliper, test_simulated
+from flopcast.tests.scaling import test_caliper, test_simulated, test_terms
 
 ROOT: Final = Path(__file__).parents[2]
 MEASURED: Final = ROOT.parent / "shared" / "data"
@@ -492,6 +492,8 @@ LAID: Final[dict[str, Maker]] = {
     "profile76/": partial(profiled, us=22),
     "addresses.txt": text(*(hex(128 * (at % 20000)) for at in range(60000))),
     "solver.txt": text("PARAMETER nodes", "POINTS ( 8 ) ( 16 )", "", "REGION solve", "METRIC walltime", "DATA 4.0", "DATA 2.25"),
+    "grid.txt": text(test_terms.TWO_PARAMETERS.replace("ETER x", "ETER p").replace("ETER y", "ETER n")),
+    "two_parameter_1.txt": text(test_terms.TWO_PARAMETERS),
     "caliper/": caliper_profiles,
     "sim8.log": partial(simulated_log, sms=8),
     "sim16.log": partial(simulated_log, sms=16),

@@ -54,7 +54,7 @@ from flopcast.tests.readers.nsight import test_ncu, test_nsys, test_nsys_stats
 from flopcast.tests.readers.rocprof import test_reader as rocprof
 from flopcast.tests.readers.rocprofiler_compute import test_reader as compute
 from flopcast.tests.readers.rocprofv3 import test_csv_files, test_json_file
-from flopcast.tests.scaling import test_extrap
+from flopcast.tests.scaling import test_extrap, test_terms
 from flopcast.tests.workloads.test_architecture import CONFIG, MIXTURE, PUBLISHED
 from flopcast.tests.workloads.test_onnx_layers import write_model
 from flopcast.workloads.releases import as_toml, shipped_releases
@@ -531,6 +531,7 @@ def seeds() -> dict[str, list[Files]]:
             _one("new.json", json.dumps(test_extrap.NEW)), _one("old.json", json.dumps(test_extrap.OLD)),
             _one("p.jsonl", test_extrap.LINES), _one("talpas.txt", test_extrap.TALPAS), _one("two.txt", test_extrap.TWO),
         ],
+        "terms": [_one("two.txt", test_terms.TWO_PARAMETERS), _one("two.txt", test_extrap.TWO)],
         "layers": [
             _one("layers.json", LAYERS), _one("placement.json", PLACEMENT), _one("piper.json", PIPER),
             _one("ops.csv", "name,op,m,n,k,dtype,count\na,gemm,16,512,7168,fp8,3\nb,gemm,1,5,7,bf16,1\n"),

@@ -21,6 +21,8 @@ from flopcast.readers.execution_trace import read_execution_trace
 from flopcast.readers.files import find_files
 from flopcast.readers.reading import sort_files
 from flopcast.scaling.curves import read_curves
+from flopcast.scaling.extrap import read_experiment
+from flopcast.scaling.terms import fit_terms
 from flopcast.table.measurements import LARGEST, MAY_BE_ZERO, TEXT_DIMENSIONS
 from flopcast.tests.fuzz.behind import BEHIND, ImpossibleError
 from flopcast.tests.fuzz.corpus import Files, seeds_of
@@ -163,6 +165,15 @@ def _sizes(path: Path) -> None:
             raise ImpossibleError(f"performance {curve.performance}")
 
 
+def _terms(path: Path) -> None:
+    models, _ = fit_terms(read_experiment(path))
+    for model in models:
+        lower, upper = model.interval(model.points)
+        held = model.predict(model.points)
+        if not ((lower <= held) & (held <= upper) | ~np.isfinite(lower + held + upper)).all():
+            raise ImpossibleError(f"an interval {lower} to {upper} without {held}")
+
+
 def _model(path: Path) -> None:
     model = artifact.load(path.parent)
     X = pd.DataFrame(
@@ -185,7 +196,8 @@ def _mpi_trace(path: Path) -> None:
 
 
 _OTHERS: dict[str, Callable[[Path], None]] = {
-    "execution trace": _execution_trace, "power log": _power_log, "GPU file": _gpu, "sizes": _sizes, "model": _model,
+    "execution trace": _execution_trace, "power log": _power_log, "GPU file": _gpu, "sizes": _sizes, "terms": _terms,
+    "model": _model,
     "MPI trace": _mpi_trace,
 }  # fmt: skip
 TARGETS: Sequence[str] = (*TABLES, *TRACES, *_OTHERS, *BEHIND)
