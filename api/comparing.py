@@ -628,7 +628,10 @@ def _forecasts(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     pairs = []
     asked = [one["asked"] for one in (*lists[0], *lists[1])]
     varied = []
-    for name in dict.fromkeys(name for one in asked for name in one):
+    names = []
+    for case in asked:
+        names.extend(case)
+    for name in dict.fromkeys(names):
         if len({str(one.get(name)) for one in asked}) > 1:
             varied.append(name)
     for one, other in zip(*lists, strict=True):

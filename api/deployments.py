@@ -167,11 +167,10 @@ def deployments(
     for name in engines:
         if name not in ENGINES:
             raise ParameterError("engine", f"must be one of {', '.join(ENGINES)}, got {name!r}")
-    counts = {
-        name: tuple(_whole(name, value) for value in _several(given[name]))
-        for name in _COUNTS
-        if name in given
-    }
+    counts = {}
+    for key in _COUNTS:
+        if key in given:
+            counts[key] = tuple(_whole(key, count) for count in _several(given[key]))
     fields: dict[str, Any] = {
         name: _whole(name, given[name])
         for name in ("input_len", "output_len", "node_gpus")

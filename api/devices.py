@@ -73,12 +73,13 @@ def gpus(*names: Device) -> pd.DataFrame:
     """
     catalogue = [gpu(name) for name in names] or all_gpus()
     peaks = dict.fromkeys(key for gpu in catalogue for key in gpu.peaks)
-    rows = [
-        {"vendor": gpu.vendor, "arch": gpu.arch, "gfx": gpu.gfx}
-        | {key: getattr(gpu, key) for key in FIGURES}
-        | {f"{key}_tflops": gpu.peaks.get(key) for key in peaks}
-        for gpu in catalogue
-    ]
+    rows = []
+    for entry in catalogue:
+        rows.append(
+            {"vendor": entry.vendor, "arch": entry.arch, "gfx": entry.gfx}
+            | {key: getattr(entry, key) for key in FIGURES}
+            | {f"{key}_tflops": entry.peaks.get(key) for key in peaks}
+        )
     return pd.DataFrame(rows, index=pd.Index([gpu.name for gpu in catalogue], name="name"))
 
 

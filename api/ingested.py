@@ -143,11 +143,11 @@ class Ingested(Result):
             It names the file, the finding, and how many more there are.
         """
         reasons = list(self.unreadable)
-        reasons += [
-            f"{finding.source or trace.label}: {finding.remark!r} ({finding.count})"
-            for trace in self.traces
-            for finding in trace.errors
-        ]
+        for one in self.traces:
+            for finding in one.errors:
+                reasons.append(
+                    f"{finding.source or one.label}: {finding.remark!r} ({finding.count})"
+                )
         if reasons:
             if len(reasons) > 1:
                 more = f" (and {len(reasons) - 1} more)"

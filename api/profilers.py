@@ -413,7 +413,10 @@ class CounterChoice(Result):
     def table(self) -> pd.DataFrame:
         """A row per trial: columns, passes, counters, category, model, e_out (%)."""
         names = ["columns", "passes", "counters", "category", "model", "e_out"]
-        return pd.DataFrame([{name: getattr(one, name) for name in names} for one in self.trials])
+        trials = []
+        for one in self.trials:
+            trials.append({name: getattr(one, name) for name in names})
+        return pd.DataFrame(trials)
 
     def document(self) -> Document:
         """Return the choice as `report` shows it."""

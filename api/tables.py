@@ -316,8 +316,7 @@ def items(data: Any, name: str = "data") -> list[Path | pd.DataFrame | readers.M
     if isinstance(data, Sequence) and not isinstance(data, bytes):
         result = []
         for one in data:
-            for part in items(one, name):
-                result.append(part)
+            result.extend(items(one, name))
         return result
     kinds = "a path, a DataFrame, what read() returned, or a list of these"
     raise ParameterError(name, f"must be {kinds}, got {type(data).__name__}")
@@ -403,22 +402,24 @@ def load_measurements(
     ]
     traces = tuple(trace for one in every for trace in one.traces)
     unreadable = tuple(problem for one in every for problem in one.unreadable)
-    doubts = (
-        trace_finding(trace.label, finding)
-        for trace in traces
-        for finding in trace.findings
-        if finding.severity != "info"
-    )
+    doubts = []
+    for trace in traces:
+        for finding in trace.findings:
+            if finding.severity != "info":
+                doubts.append(trace_finding(trace.label, finding))
     missing = (
         remark("file-unreadable", f"left out, unreadable: {one}", problem=one) for one in unreadable
     )
+    files_read = []
+    for part in every:
+        files_read.extend(part.files)
     return replace(
         measurements,
         rejected=pd.concat([one.rejected for one in every], ignore_index=True),
         notes=(*(note for note in notes if note not in described), *doubts, *missing),
         traces=traces,
         unreadable=unreadable,
-        files=tuple(dict.fromkeys(file for one in every for file in one.files)),
+        files=tuple(dict.fromkeys(files_read)),
         above_peak=pd.concat([one.above_peak for one in every], ignore_index=True),
         irregular=pd.concat([one.irregular for one in every], ignore_index=True).drop_duplicates(
             ignore_index=True

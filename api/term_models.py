@@ -16,8 +16,7 @@ import pandas as pd
 
 from .. import values
 from ..arrays import FloatArray
-from ..errors import ParameterError, few
-from ..evaluation.metrics import check_level
+from ..errors import ParameterError, check_level, few
 from ..output import FILES
 from ..remarks import Remark
 from ..report.formats import counted

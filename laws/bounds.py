@@ -272,9 +272,11 @@ def shares(host: GPU, target: GPU, metric: str) -> tuple[float, float] | None:
 @cache
 def typical(metric: str) -> float | None:
     """Return the median share over all measurements of all GPUs; None where there is none."""
-    shares_measured = [
-        share for gpu in all_gpus() for row in _rows(gpu.name, metric) if (share := row.share(gpu))
-    ]
+    shares_measured = []
+    for gpu in all_gpus():
+        for row in _rows(gpu.name, metric):
+            if share := row.share(gpu):
+                shares_measured.append(share)
     if shares_measured:
         return float(np.median(shares_measured))
     return None

@@ -591,14 +591,12 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
     )
     readings = []
     for _, train in course.trains:
-        for reading in train.readings:
-            readings.append(reading)
+        readings.extend(train.readings)
     log = pd.DataFrame(readings, columns=["gpu_ns" if len(pairs) else "time_ns", "power_w"])
     if parts := course.trains[0][1].components:
-        watts = {
-            name: [watt for _, train in course.trains for watt in train.components[name]]
-            for name in parts
-        }
+        watts = {}
+        for part in parts:
+            watts[part] = [watt for _, train in course.trains for watt in train.components[part]]
         log = pd.concat(
             [
                 log.assign(component=TOTAL),

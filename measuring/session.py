@@ -507,12 +507,10 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     named = {}
     if plan.function:  # with the parameters that it had: another block size is another kernel
         columns_of_rows = [parameters(plan.rows[int(index)]).items() for index in firsts["row"]]
-        named = {
-            "kernel": [
-                " ".join([plan.function, *(f"{key}={value}" for key, value in one)])
-                for one in columns_of_rows
-            ]
-        }
+        kernels = []
+        for labels in columns_of_rows:
+            kernels.append(" ".join([plan.function, *(f"{key}={value}" for key, value in labels)]))
+        named = {"kernel": kernels}
     by_row = frame.groupby(order)
     calls, late = by_row["calls"].median(), by_row["late"].sum() / by_row["taken"].sum()
     sample_us = calls * numbers["duration_us"]

@@ -72,9 +72,10 @@ def learn(
     in both of a pair.
     """
     collectives = _collectives(kernels)
-    watts = pd.DataFrame(
-        [{name: part.ssp.mean_w for name, part in one.components.items()} for one in kernels]
-    )
+    means = []
+    for kernel in kernels:
+        means.append({component: part.ssp.mean_w for component, part in kernel.components.items()})
+    watts = pd.DataFrame(means)
     rows = pd.DataFrame([_kernel(one, collectives) for one in kernels])
     alone = np.array([_alone(one) for one in kernels])
     return Lessons(

@@ -386,8 +386,7 @@ def _gpus(entries: Any) -> list[dict[str, Any]]:
     if isinstance(entries, list):
         result = []
         for entry in entries:
-            for gpu in _gpus(entry):
-                result.append(gpu)
+            result.extend(_gpus(entry))
         return result
     if not isinstance(entries, dict):
         return []
@@ -416,7 +415,9 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
 
 
 def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataFrame:
-    keys = {_split(key)[0]: key for key in dict.fromkeys(key for row in rows for key in row)}
+    keys = {}
+    for head in dict.fromkeys(head for line in rows for head in line):
+        keys[_split(head)[0]] = head
     gpus = _gpu_numbers(rows, keys, source)
     power: dict[
         int, tuple[str, str]

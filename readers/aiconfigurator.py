@@ -416,10 +416,10 @@ def _joined(
 ) -> np.ndarray:
     """Return the words and numbers of some columns together: "moe balanced", "all_to_all_v ll experts=128"."""
     parts = [table.mapped(name, str) for name in words]
-    parts += [
-        np.array([f"{name}={value:g}" for value in table.number(name)], dtype=object)
-        for name in numbers
-    ]
+    for number in numbers:
+        parts.append(
+            np.array([f"{number}={measured:g}" for measured in table.number(number)], dtype=object)
+        )
     joined = np.full(len(table), first, dtype=object)
     for part in parts:
         if first or part is not parts[0]:
@@ -588,7 +588,10 @@ def read_rows(table: Columns, kind: Kind) -> Rows:
         parts.append(part)
     if len(parts) == 1:
         return parts[0]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    joined = {}
+    for key in parts[0]:
+        joined[key] = np.concatenate([piece[key] for piece in parts])
+    return joined
 
 
 _WORDS: Final = ("op", "device", "engine", "family", "release", "kernel_source")

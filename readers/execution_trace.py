@@ -32,6 +32,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -241,11 +242,11 @@ def _sizes(kind: str, shape: Any) -> list[Any]:
 
 def _members(shape: list[Any]) -> list[Any]:
     """Return one list per tensor: lists of lists of tensors are laid end to end."""
-    while any(
-        isinstance(size, list) for member in shape if isinstance(member, list) for size in member
-    ):
-        shape = [size for member in shape if isinstance(member, list) for size in member]
-    return shape
+    while True:
+        inner = list(chain.from_iterable(member for member in shape if isinstance(member, list)))
+        if not any(isinstance(size, list) for size in inner):
+            return shape
+        shape = inner
 
 
 def _value(kind: str, value: Any) -> str:

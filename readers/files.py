@@ -373,9 +373,10 @@ def _first_sheet(path: Path) -> str:
         with closing(load_workbook(path, read_only=True, data_only=True)) as book:
             sheet = book.worksheets[0]
             sheet.reset_dimensions()
-            csv.writer(cells).writerows(
-                row if any(cell is not None for cell in row) else () for row in sheet.values
-            )
+            writer = csv.writer(cells)
+            for row in sheet.values:
+                is_empty = all(cell is None for cell in row)
+                writer.writerow(() if is_empty else row)
     except DataError:
         raise
     except _NO_WORKBOOK as error:

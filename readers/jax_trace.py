@@ -78,7 +78,10 @@ class JaxTraceReader(TraceReader):
                     for axis in _AXES:
                         row.pop(f"{name}_{axis}", None)
         columns: dict[str, list[Any]] = {name: [] for name in ("start_ns", "duration_ns")}
-        for name in dict.fromkeys(name for row in rows for name in row):
+        every_name = []
+        for cells in rows:
+            every_name.extend(cells)
+        for name in dict.fromkeys(every_name):
             columns[name] = [row.get(name) for row in rows]
         if not rows:
             columns |= {"kind": [], "name": []}

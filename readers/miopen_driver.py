@@ -196,7 +196,9 @@ def _row(problem: dict[str, Any], what: str, milliseconds: float | None) -> dict
 def _hold_against(row: dict[str, Any], stats: dict[str, str]) -> None:
     """Refuse a row whose FLOPs are not those that the driver counted."""
     sizes = [row.get(name) for name in ("batch", "in_channels", "out_channels")]
-    sizes += [row.get(f"{name}_{axis}") for name in ("fil", "out") for axis in AXES]
+    for name in ("fil", "out"):
+        for side in AXES:
+            sizes.append(row.get(f"{name}_{side}"))
     groups = row.get("groups")
     if row[DEFECT] or not groups or None in sizes:
         return

@@ -449,12 +449,11 @@ def _decoded(raw: bytes) -> str:
 
 def _durations(launched: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
     """Return the nanoseconds of each launch, NaN where none were measured, and what to know of them."""
-    present = [
-        name
-        for plain in _DURATIONS
-        for name in (plain, f"{plain} [ns]")
-        if name in launched.metrics
-    ]
+    present = []
+    for plain in _DURATIONS:
+        for heading in (plain, f"{plain} [ns]"):
+            if heading in launched.metrics:
+                present.append(heading)
     timed = [name for name in present if launched.units[name][0] == "ns"]
     if not len(launched.identity):
         return np.empty(0), [

@@ -77,16 +77,18 @@ def read_onnx(path: Path, dims: Mapping[str, int] | None = None) -> OnnxModel:
     for node in graph.node:
         shapes.add(node)
     read = onnx.helper.get_attribute_value
-    nodes = tuple(
-        OnnxNode(
-            _text(one.op_type),
-            _text(one.name),
-            tuple(one.input),
-            tuple(one.output),
-            {a.name: read(a) for a in one.attribute},
+    described = []
+    for one in graph.node:
+        described.append(
+            OnnxNode(
+                _text(one.op_type),
+                _text(one.name),
+                tuple(one.input),
+                tuple(one.output),
+                {a.name: read(a) for a in one.attribute},
+            )
         )
-        for one in graph.node
-    )
+    nodes = tuple(described)
     return OnnxModel(nodes, shapes.values, frozenset(weights) | shapes.computed)
 
 

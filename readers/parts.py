@@ -380,7 +380,9 @@ def row_batches(
         )
     except DataError:
         return None  # `read_rows` says why
-    files = [file for source in kinds.sources for file in source.files]
+    files = []
+    for source in kinds.sources:
+        files.extend(source.files)
     tidy = all(isinstance(source.reader, TidyParquetReader) for source in kinds.sources)
     if not files or not tidy or kinds.skipped or kinds.unreadable:
         return None
@@ -403,9 +405,11 @@ def _alone(schema: pa.Schema, options: Options) -> bool:
     if len(set(names)) < len(names) or any(split_unit(name)[1] in beside for name in names):
         return False
     numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
-    is_sorted = all(
-        any(kind(one.type) for kind in numeric) for one in schema if is_quantity(one.name, options)
-    )
+    tests = []
+    for column in schema:
+        if is_quantity(column.name, options):
+            tests.append(any(test(column.type) for test in numeric))
+    is_sorted = all(tests)
     return is_sorted and "h" not in (
         name.strip().lower() for name in names
     )  # B x H becomes rows x cols

@@ -152,11 +152,9 @@ def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = No
         else:
             (companions if is_execution_trace(beginning) else skipped).append(file)
     place = {file: number for number, file in enumerate(files)}
-    sources = [
-        source
-        for reader, of_reader in taken.values()
-        for source in _sources(reader, of_reader, tuple(companions))
-    ]
+    sources = list[Source]()
+    for reader, of_reader in taken.values():
+        sources += _sources(reader, of_reader, tuple(companions))
     sources.sort(key=lambda source: min(place[file] for file in source.files))
     if companions and not any(isinstance(source.reader, TraceReader) for source in sources):
         skipped += companions
@@ -629,7 +627,10 @@ def check_renames(
     """Refuse a name that no table has, or one for what is no column here; a ParameterError names the nearest."""
     if not renames:
         return
-    columns = [str(name) for frame in frames for name in frame]
+    columns = []
+    for frame in frames:
+        for heading in frame:
+            columns.append(str(heading))
     for file in find_files(paths):
         with suppress(DataError):  # said where it is read
             beginning = head(file.path)
@@ -693,7 +694,10 @@ def _tables(
             if column not in possible:
                 problem = f"{column}={value}: no column {column!r}; {_meant(column, possible)}"
                 raise ParameterError("default", problem)
-    filled = [frames for raws in tables.values() if (frames := [raw for raw in raws if len(raw)])]
+    filled = []
+    for raws in tables.values():
+        if frames := [raw for raw in raws if len(raw)]:
+            filled.append(frames)
     if not filled and account.excluded:
         raise DataError(_none_of(account.excluded), source=where)
     if not tables:
@@ -720,8 +724,7 @@ def _none_of(excluded: Sequence[Excluded]) -> str:
     held = []
     for one in excluded:
         if (one.condition, one.passed) == (last.condition, furthest):
-            for word in one.held:
-                held.append(word)
+            held.extend(one.held)
     words = f"{last.column} is {few([word for word, _ in Counter(held).most_common()], _COLUMNS)}"
     after = " after the other conditions: there" if furthest else ":"
     return f"no row has {last.condition}{after} {words}"
@@ -946,8 +949,7 @@ def _with_columns_of(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.D
     names = set()
     for one in frames:
         if files & set((one[ORDER] // MOST_LINES).unique()):
-            for name in one:
-                names.add(name)
+            names.update(one)
     return rows[[name for name in rows if name in names]]
 
 
@@ -993,7 +995,10 @@ def quoted_refused(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         .set_axis(["source", "reason", "detail"], axis=1)
         .astype("str")
     )
-    names = dict.fromkeys(name for op in rows["op"].unique() for name in op_of(op).identity)
+    dims = []
+    for word in rows["op"].unique():
+        dims.extend(op_of(word).identity)
+    names = dict.fromkeys(dims)
     return first_refused, examples(
         first_refused, rows[[*MEASURED, *[name for name in names if name in rows]]]
     )
@@ -1168,8 +1173,7 @@ def _unusable(rejected: pd.DataFrame, account: Account) -> DataError:
     elif first["reason"] == "launch-not-recorded":
         findings = []
         for trace in account.traces:
-            for finding in trace.findings:
-                findings.append(finding)
+            findings.extend(trace.findings)
         problem += "".join(
             f"; {finding.remark}" for finding in findings if finding.code == GRID_NOT_RECORDED
         )

@@ -616,8 +616,7 @@ class RocprofReader(TraceReader):
         """Return each timing run with the counter runs of its folder that saw the same dispatches."""
         result = []
         for group_files in by_folder(files):
-            for group in _groups(group_files):
-                result.append(group)
+            result.extend(_groups(group_files))
         return result
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
@@ -900,11 +899,12 @@ def _from_events(file: DataFile, options: Options) -> DispatchTable:
             "has no operation of a GPU with its times: give results.csv or results.db",
             source=file.label,
         )
-    columns = {
-        name: pa.chunked_array([pa.array([row.get(name) for row in rows], pa.string())])
-        for name in dict.fromkeys(_OPERATIONS.values())
-        if any(name in row for row in rows)
-    }
+    columns = {}
+    for operation in dict.fromkeys(_OPERATIONS.values()):
+        if any(operation in one for one in rows):
+            columns[operation] = pa.chunked_array(
+                [pa.array([one.get(operation) for one in rows], pa.string())]
+            )
     return DispatchTable(file.label, columns, np.array(places, dtype=np.int64))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -150,10 +151,11 @@ def streams(stream: pd.Series, queue: pd.Series, notes: list[Remark]) -> tuple[p
 def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Return rows of several kinds one below the other, missing where a kind has no such column."""
     filled = [part for part in parts if len(part)] or parts[:1]
-    names = dict.fromkeys(name for part in filled for name in part.columns)
-    return pd.DataFrame(
-        {name: _stacked_column([_column(part, name) for part in filled]) for name in names}
-    )
+    names = dict.fromkeys(chain.from_iterable(part.columns for part in filled))
+    columns = {}
+    for name in names:
+        columns[name] = _stacked_column([_column(part, name) for part in filled])
+    return pd.DataFrame(columns)
 
 
 def _column(part: pd.DataFrame, name: str) -> pd.Series:

@@ -146,11 +146,10 @@ def runs(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
             place.prefix, []
         ).append(file)
     number = {file: position for position, file in enumerate(files)}
-    groups = [
-        sorted(group, key=number.__getitem__)
-        for passes in homes.values()
-        for group in _matched(passes)
-    ]
+    groups = []
+    for passes in homes.values():
+        for group in _matched(passes):
+            groups.append(sorted(group, key=number.__getitem__))
     return [tuple(group) for group in sorted(groups, key=lambda group: number[group[0]])]
 
 
@@ -163,11 +162,10 @@ def _matched(passes: dict[str, dict[str, list[DataFile]]]) -> Iterator[list[Data
     elif len({len(processes) for processes in of_pass}) == 1:
         ordered = [sorted(processes, key=by_number) for processes in of_pass]
         for prefixes in zip(*ordered, strict=True):
-            yield [
-                file
-                for processes, prefix in zip(of_pass, prefixes, strict=True)
-                for file in processes[prefix]
-            ]
+            together = []
+            for of_one, name in zip(of_pass, prefixes, strict=True):
+                together.extend(of_one[name])
+            yield together
     else:
         for processes in of_pass:
             yield from processes.values()
@@ -631,9 +629,10 @@ class Run:
 
     def findings(self) -> list[Finding]:
         """Return what was odd about the lines and about the fields read so far."""
-        return list(
-            dict.fromkeys(finding for *_, table in self._tables for finding in table.findings)
-        )
+        findings = []
+        for *_, table in self._tables:
+            findings.extend(table.findings)
+        return list(dict.fromkeys(findings))
 
 
 def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
@@ -648,10 +647,11 @@ def agents(run: Run) -> tuple[rocprofv3.Agents, list[Remark]]:
             "gfx_target_version",
             "cu_count",
         )
-        node, logical, of_type, version, cus = (
-            [None if number is pd.NA else int(number) for number in table.integers(name)]
-            for name in numbers
-        )
+        columns = []
+        for name in numbers:
+            whole = table.integers(name)
+            columns.append([None if number is pd.NA else int(number) for number in whole])
+        node, logical, of_type, version, cus = columns
         kind, name, product = (
             list(table.words(word)) for word in ("agent_type", "name", "product_name")
         )

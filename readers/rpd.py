@@ -95,12 +95,14 @@ class RpdReader(TraceReader):
             table = dispatch_table({}, rows=0)
         findings = []
         for trace in traces:
-            for finding in trace.findings:
-                findings.append(finding)
+            findings.extend(trace.findings)
+        every_note = []
+        for part in traces:
+            every_note.extend(part.notes)
         return Trace(
             table,
             findings=findings,
-            notes=[*notes, *(note for trace in traces for note in trace.notes)],
+            notes=[*notes, *every_note],
         )
 
 
@@ -175,7 +177,10 @@ def _launches(database: Database, strings: pd.DataFrame) -> pd.DataFrame:
     calls = joined(
         calls, strings.rename(columns={"id": "apiName_id", "string": "api"}), ["apiName_id"]
     )
-    sizes = [f"{what}{axis}" for what in ("grid", "workgroup") for axis in _AXES]
+    sizes = []
+    for what in ("grid", "workgroup"):
+        for side in _AXES:
+            sizes.append(f"{what}{side}")
     kernels = database.read(
         "rocpd_kernelapi",
         integers=("api_ptr_id", "kernelName_id", *sizes),
@@ -245,9 +250,7 @@ def _table(ops: pd.DataFrame, file: DataFile) -> pd.DataFrame:
         "op_stack": ops["op_stack"],
         "source": f"{file.label}:" + ops[ROW].astype("str"),
     }
-    columns |= {
-        f"{what}_{axis.lower()}": ops[f"{what}_{axis.lower()}"]
-        for what in ("grid", "block")
-        for axis in _AXES
-    }
+    for what in ("grid", "block"):
+        for axis in _AXES:
+            columns[f"{what}_{axis.lower()}"] = ops[f"{what}_{axis.lower()}"]
     return in_order(dispatch_table(columns))

@@ -168,8 +168,7 @@ def forecast_document(
     table = _grid_table(answers, asked, names, need, price)
     remarks = []
     for answer in answered:
-        for note in answer.remarks:
-            remarks.append(note)
+        remarks.extend(answer.remarks)
     notes = list(dict.fromkeys(remarks))
     if need is not None:
         widest = max(answered, key=lambda one: one.half_width, default=None)
@@ -406,8 +405,7 @@ def scores_document(scores: Sequence[Score]) -> Document:
     )
     remarks = []
     for one in scores:
-        for note in one.remarks:
-            remarks.append(note)
+        remarks.extend(one.remarks)
     return Document(
         title=f"{name} on {first.devices:,} to {last.devices:,} × {first.gpu}",
         lead="A forecast: the median of what the inputs and their spreads give",
@@ -1092,8 +1090,7 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
     names = [about(one.setting) for one in points if one.setting is not None]
     every_name = []
     for point in points:
-        for part_name in point.parts:
-            every_name.append(part_name)
+        every_name.extend(point.parts)
     for place, part in enumerate(dict.fromkeys(every_name)):
         values = [one.parts.get(part, (0.0,))[0] for one in points]
         if not any(values):

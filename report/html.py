@@ -85,8 +85,7 @@ def page(document: Document) -> str:
             )
     every = []
     for section in sections:
-        for part in section.parts:
-            every.append(part)
+        every.extend(section.parts)
     ending = printable(list(_placed(document.footer, plots)))
     document = replace(document, title=visible(document.title), lead=visible(document.lead))
     first = chain.from_iterable(parts for _, parts in opening)

@@ -271,8 +271,7 @@ def counted_table(tables: Sequence[Surveyed]) -> Table:
             devices.setdefault(one.op or NOT_READ, set()).add(device)
     names = set()
     for by_engine in counts.values():
-        for name in by_engine:
-            names.add(name)
+        names.update(by_engine)
     engines = sorted(names)
     body = []
     for op, by_engine in sorted(counts.items(), key=lambda item: (-item[1].total(), item[0])):

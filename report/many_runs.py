@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..output import SCHEMA
 from .document import Bar, Bars, Column, Document, Lines, Row, Section, Table, lines, records
-from .formats import NONE, between, counted, known, number, percent, share
+from .formats import NONE, between, counted, is_known, number, percent, share
 from .run_folder import simplest
 from .training import left_out, metric, title
 
@@ -148,12 +148,12 @@ def _side_by_side(table: pd.DataFrame) -> Table:
 
 
 def _word(value: Any) -> str:
-    if not known(value):
+    if not is_known(value):
         return NONE
     return str(value)
 
 
 def _count(value: Any) -> str:
-    if not known(value):
+    if not is_known(value):
         return NONE
     return f"{int(value):,}"

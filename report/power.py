@@ -192,11 +192,9 @@ def record_document(recorded: Recorded) -> Document:
         for note in chosen.advice:
             if note.code != "power-plan-lag-unknown":
                 advice.append(f"{one.kernel}: {note!r}")
-    lines_of_plan = []
     for protocol in recorded.protocols:
         for line in _apart_from_plan(protocol):
-            lines_of_plan.append(f"{protocol.kernel}: {line}")
-    advice += lines_of_plan
+            advice.append(f"{protocol.kernel}: {line}")
     title = (
         f"Power recorded with {recorded.logger}, a window of {recorded.interval_us:g} µs: "
         f"{recorded.readings} readings"
@@ -859,8 +857,7 @@ def side_by_side(kernels: Sequence[KernelPower]) -> go.Figure:
     """Return a bar per kernel, its components stacked; the total, a mark, where the log has components beside it."""
     every_name = []
     for kernel in kernels:
-        for component in kernel.components:
-            every_name.append(component)
+        every_name.extend(kernel.components)
     names = list(dict.fromkeys(every_name))
     parts = [name for name in names if name != TOTAL] or names
     place, figure = np.arange(len(kernels)), go.Figure()

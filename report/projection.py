@@ -827,8 +827,7 @@ def kernel_table(projection: Projection, rates: pd.DataFrame) -> pd.DataFrame:
     every_dim = []
     for operator in OPS.values():
         if operator.name != UNKNOWN_OP:
-            for dim in operator.dims:
-                every_dim.append(dim)
+            every_dim.extend(operator.dims)
     dims = dict.fromkeys(every_dim)
     keys = [name for name in ("name", "kind", LAW, BOUND, *WORDS, *dims) if name in rows]
     code = rows.groupby(keys, dropna=False, observed=True, sort=False).ngroup()

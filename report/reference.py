@@ -100,8 +100,7 @@ def compare_table(first: GPU, *others: GPU) -> Table:
         )
     others_heads = []
     for gpu in others:
-        for head in (gpu.name, "ratio"):
-            others_heads.append(head)
+        others_heads.extend((gpu.name, "ratio"))
     heads = [first.name, *others_heads]
     title = " · ".join(gpu.name for gpu in gpus)
     return Table(columns("figure", "unit", numbers=heads), rows(body), title, "Peaks are dense.")
@@ -175,8 +174,7 @@ def _peak_keys(gpus: Sequence[GPU]) -> list[str]:
     """Return the peaks that any GPU on record or one of these has: what a GPU may be expected to publish."""
     present = set()
     for gpu in (*all_gpus(), *gpus):
-        for key in gpu.peaks:
-            present.add(key)
+        present.update(gpu.peaks)
     return [key for key in PEAKS if key in present]
 
 
@@ -204,8 +202,7 @@ def _interleave(values: Sequence[str | Cell], ratios: Sequence[str | Cell]) -> l
     pairs = zip(values[1:], ratios, strict=True)
     cells = []
     for pair in pairs:
-        for cell in pair:
-            cells.append(cell)
+        cells.extend(pair)
     return [values[0], *cells]
 
 

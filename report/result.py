@@ -189,8 +189,7 @@ class Answer(Shown):
         whole = self.found
         sections = []
         for place in whole.sections:
-            for piece in place.parts:
-                sections.append(piece)
+            sections.extend(place.parts)
         for part in (*whole.opening, *sections, *whole.closing):
             if isinstance(part, Table) and part.rows:
                 heads = [column.head for column in part.columns]

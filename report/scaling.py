@@ -91,8 +91,7 @@ def predictions_document(result: SizePredictions) -> Document:
     )
     descriptions = []
     for one in result.benchmarks:
-        for text in description(one):
-            descriptions.append(text)
+        descriptions.extend(description(one))
     described = lines(descriptions, "answer").lines
     parts = [
         prediction_table(result),
@@ -176,15 +175,13 @@ def prediction_table(result: SizePredictions) -> Table:
     compared = any(one.curve.measured_at(target) for one, target in pairs)
     heads = []
     for size in result.targets:
-        for head in (f"at {size:g}", level, *(["error"] if compared else [])):
-            heads.append(head)
+        heads.extend((f"at {size:g}", level, *(["error"] if compared else [])))
     body: list[Row] = []
     for one in result.benchmarks:
         measured = [one.curve.measured_at(target) for target in result.targets]
         facts = []
         for time in measured:
-            for cell in (_figure(time), "measured" if time else "", "")[: 2 + compared]:
-                facts.append(cell)
+            facts.extend((_figure(time), "measured" if time else "", "")[: 2 + compared])
         body.append(Row((one.curve.name, *(Cell(text, "strong") for text in facts)), title=True))
         for law in one.laws:
             cells: list[str | Cell] = []
@@ -683,8 +680,7 @@ def devices_document(result: DeviceScaling) -> Document:
     )
     verdict_texts = []
     for verdict in result.verdicts:
-        for line in verdict_lines(verdict):
-            verdict_texts.append(line)
+        verdict_texts.extend(verdict_lines(verdict))
     verdicts = lines(verdict_texts, "answer")
     remarks = Lines(remarked((*result.limits, *result.notes)), "list")
     return Document(
@@ -1077,8 +1073,7 @@ def published_table(published: pd.DataFrame) -> Table:
         pairs = [(formatted(ours, "{:.2f}"), formatted(theirs, "{:.2f}")) for ours, theirs in both]
         figures = []
         for ours, theirs in pairs:
-            for cell in (Cell(ours, tone), Cell(theirs, "soft")):
-                figures.append(cell)
+            figures.extend((Cell(ours, tone), Cell(theirs, "soft")))
         mark = f"[{codes.index(why) + 1}]" if why else ""
         fit = " ".join(f"{size:g}" for size in row["fit"])
         compared.append(

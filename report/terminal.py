@@ -257,8 +257,7 @@ def _blocks(
     yield from (Text(files.visible(text), style) for text, style in heads if text)
     sections = []
     for section in document.sections:
-        for piece in section.parts:
-            sections.append(piece)
+        sections.extend(section.parts)
     for part in (*document.opening, *sections, *document.closing):
         yield from rendered(part, console, shown)
 

@@ -274,8 +274,7 @@ def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | N
     saved = [f"{target}: {place}" for target, place in (places or {}).items()]
     parts = []
     for section in sections:
-        for part in section.parts:
-            parts.append(part)
+        parts.extend(section.parts)
     return Document(
         title=f"{first['host']} → {', '.join(runs)}",
         lead=f"Predicted: {metric(first)}; a model for each target",

@@ -221,9 +221,9 @@ def check_request(
         )
     check_level(level)
     names = list(LAWS)
-    fitting = {
-        name: [law for law in names if name.casefold() in law.casefold()] for name in laws or names
-    }
+    fitting = {}
+    for wanted in laws or names:
+        fitting[wanted] = [law for law in names if wanted.casefold() in law.casefold()]
     if unknown := [name for name, chosen in fitting.items() if not chosen]:
         raise ParameterError(
             "law", f"has an unknown {unknown[0]!r}: choose from {', '.join(names)}"

@@ -191,9 +191,13 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
     if "duration_us" in required:
         _check_duration(frame["duration_us"], duration.to_numpy(), verdict)
     if "metric" in required:
-        metrics = dict.fromkeys(
-            name for op in ops if op is not None for name in op.metrics if name.endswith("_ms")
-        )
+        metrics_of_ops = []
+        for operator in ops:
+            if operator is not None:
+                for heading in operator.metrics:
+                    if heading.endswith("_ms"):
+                        metrics_of_ops.append(heading)
+        metrics = dict.fromkeys(metrics_of_ops)
         _check_metrics(
             {name: _numbers(frame, name).to_numpy() for name in metrics},
             duration.to_numpy(),

@@ -68,7 +68,12 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
         for pair in pairs.tolist()
     ]
     rows = [describe_call(name, text) for name, text in calls]
-    sizes = list(dict.fromkeys(key for row in rows for key in row if key not in WORDS))
+    keys = []
+    for described in rows:
+        for key in described:
+            if key not in WORDS:
+                keys.append(key)
+    sizes = list(dict.fromkeys(keys))
     columns: dict[str, Any] = {}
     for name in WORDS:
         columns[(name)] = pd.Series([row.get(name, "") for row in rows], dtype="str")

@@ -301,9 +301,11 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
 
 def _rows(instances: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
     """Return the rows to ask the times of: every instance with every number of requests under way."""
-    return pd.DataFrame(
-        [{**row, "concurrency": n} for row in (one.row for one in instances) for n in users]
-    )
+    cases = []
+    for row in (one.row for one in instances):
+        for n in users:
+            cases.append({**row, "concurrency": n})
+    return pd.DataFrame(cases)
 
 
 def _measured_cuts(
@@ -340,10 +342,11 @@ def _answers(
 ) -> Iterator[tuple[pd.DataFrame, GPU]]:
     """Yield the first way of each GPU as a row to ask the times of, with its GPU."""
     cut = ("dtype", "kv_dtype", "tp", "dp", "ep")
-    whose = {
-        (one.setting.gpu.name, one.engine, *(getattr(one.setting, name) for name in cut)): one
-        for one in instances
-    }
+    whose = {}
+    for instance in instances:
+        setting = instance.setting
+        cuts = [getattr(setting, name) for name in cut]
+        whose[(setting.gpu.name, instance.engine, *cuts)] = instance
     if not question.limited:  # the answer is about that pace where there is one
         best = best.sort_values("pace_ms", key=lambda pace: pace != PACES_MS[1], kind="stable")
     for _, first in best.drop_duplicates("gpu").iterrows():
@@ -384,9 +387,12 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
         text = f"{' and '.join(left)} runs on no GPU of {gpu.vendor}: left out for {gpu.name}"
         notes.append(remark("engine-not-there", text, engines=tuple(left), gpu=gpu.name))
     node = question.node_gpus or min(gpu.node_gpus or NODE_GPUS, NODE_GPUS)
-    sizes = sorted(
-        {n for count in question.counts for n in range(1, min(count, node) + 1) if not count % n}
-    )
+    divisors = set()
+    for count in question.counts:
+        for n in range(1, min(count, node) + 1):
+            if not count % n:
+                divisors.add(n)
+    sizes = sorted(divisors)
     why: FlopcastError | None = None
     yielded = False
     for model, dtype in _formats(question, gpu):
@@ -496,7 +502,7 @@ class _Drawn:
         """Return medians and deviations of a percentile, shape (instances, users) each."""
         middle, spread = self.times[time]
         ratios, beside = [], []
-        for gpu, instances in groupby(self.found, key=lambda one: one.setting.gpu):
+        for gpu, instances in groupby(self.instances, key=lambda one: one.setting.gpu):
             logs, wide = LEARNT[time, percentile].of(_rows(list(instances), self.users), gpu)
             ratios.append(logs)
             beside.append(wide)

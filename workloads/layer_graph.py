@@ -223,9 +223,12 @@ def read_layers(
                 raise DataError(f"cannot be read as a list of operators: {error}") from None
             if any(None in row for row in rows):
                 raise DataError("a row has more fields than the header")
+            cells = []
+            for row in rows:
+                cells.append({name: text.strip() for name, text in row.items() if text})
             return _graph(
                 path.stem,
-                [{name: text.strip() for name, text in row.items() if text} for row in rows],
+                cells,
             )
         return _of_contents(_json(path), path.stem, unit, tp)
     except ParameterError:

@@ -258,7 +258,9 @@ def as_toml(release: Release) -> str:
     ]
     lines.append(f"models = {json.dumps(list(release.models))}")
     lines.append(f"mean = [{', '.join(f'{value:.4f}' for value in release.mean)}]")
-    rows = (f"  [{', '.join(f'{value:.4f}' for value in row)}]," for row in release.root)
+    rows = []
+    for row in release.root:
+        rows.append(f"  [{', '.join(f'{value:.4f}' for value in row)}],")
     return "\n".join([*lines, "root = [", *rows, "]"]) + "\n"
 
 
@@ -337,6 +339,7 @@ def calibrate(
 def as_rows(parts: Sequence[dict[str, float]], kind: str = "serving") -> FloatArray:
     """Return parts as an array, shape (runs, n), in the order of the constants of a kind."""
     names = BY_KIND[kind]
-    return np.array([[one[name] for name in names] for one in parts], dtype=np.float64).reshape(
-        -1, len(names)
-    )
+    table = []
+    for one in parts:
+        table.append([one[name] for name in names])
+    return np.array(table, dtype=np.float64).reshape(-1, len(names))

@@ -233,11 +233,11 @@ def _conv(
     sides = {"in": near[2:], "out": far[2:], "fil": w.dims[2:]} | dict(
         zip(("stride", "pad", "dil"), window, strict=True)
     )
-    return described | {
-        f"{side}_{axis}": size
-        for side, sizes in sides.items()
-        for axis, size in zip(axes, sizes, strict=True)
-    }
+    sizes_of_axes = {}
+    for side, lengths in sides.items():
+        for axis, length in zip(axes, lengths, strict=True):
+            sizes_of_axes[f"{side}_{axis}"] = length
+    return described | sizes_of_axes
 
 
 def _formats(x: Tensor, w: Tensor) -> Described:

@@ -162,6 +162,7 @@ def _sides(first: pd.DataFrame, stem: str) -> ObjectArray:
     """Return grids or blocks as words, "" where they are not recorded."""
     columns = [first[name].astype("Int64") for name in LAUNCH if name.startswith(stem)]
     rows = zip(*(column.tolist() for column in columns), strict=True)
-    return np.array(
-        ["x".join(str(side) for side in row if side is not pd.NA) for row in rows], dtype=object
-    )
+    texts = []
+    for row in rows:
+        texts.append("x".join(str(side) for side in row if side is not pd.NA))
+    return np.array(texts, dtype=object)
