@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..output import SCHEMA
 from .document import Bar, Bars, Column, Document, Lines, Row, Section, Table, lines, records
-from .formats import NONE, between, counted, is_known, number, percent, share
+from .formats import NONE, between, counted, has_value, number, percent, share
 from .run_folder import simplest
 from .training import left_out, metric, title
 
@@ -90,7 +90,7 @@ def _least(table: pd.DataFrame) -> Lines:
         errors = runs["grouped_e_out"].astype(float)
         if errors.notna().sum() < 2:
             continue
-        best = runs.loc[errors.idxmin()]
+        best = runs.iloc[int(errors.argmin())]
         said.append(
             f"{predicts} ({what}): of {counted(len(runs), 'run')} the least error on "
             f"{left_out('grouped')} is {percent(best['grouped_e_out'])}, of {best['run']}."
@@ -148,12 +148,12 @@ def _side_by_side(table: pd.DataFrame) -> Table:
 
 
 def _word(value: Any) -> str:
-    if not is_known(value):
+    if not has_value(value):
         return NONE
     return str(value)
 
 
 def _count(value: Any) -> str:
-    if not is_known(value):
+    if not has_value(value):
         return NONE
     return f"{int(value):,}"

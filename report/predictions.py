@@ -148,7 +148,7 @@ class Tally:
         if parts is not None:
             answered = parts[done & ~outside]
             counts = answered.value_counts(sort=False)
-            for (basis, part), count in counts.items():
+            for (basis, part), count in zip(counts.index.to_list(), counts, strict=True):
                 self.parts[str(basis), str(part)] += int(count)
         for key, words in labels.items():
             self._counts[key].update(words.value_counts(sort=False).to_dict())
