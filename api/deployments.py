@@ -24,6 +24,7 @@ from ..workloads import known_models
 from ..workloads.architecture import Architecture
 from ..workloads.deployments import ENGINES, SURE, Choice, Question, choose
 from ..workloads.launching import serve_command
+from ..workloads.measured_ratios import NONE
 from ..workloads.quantities import (
     PER_SECOND,
     Prices,
@@ -31,10 +32,13 @@ from ..workloads.quantities import (
     electricity,
     quantity,
 )
+from ..workloads.serving_conditions import Conditions
 from ..workloads.serving_model import EITHER, load, served
 from ..workloads.serving_model import FILE as OWN
 from ..workloads.serving_percentiles import limit
 from ..workloads.setting import most_weights, stored_format
+from ..workloads.speculation import OWN as OWN_SPECULATION
+from ..workloads.speculation import check_speculation
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -48,6 +52,8 @@ FIELDS: Final = (
     "electricity",
     "engine",
     "tuning",
+    "speculation",
+    "prefill_gpus",
     "dtype",
     "kv_dtype",
     "input_len",
@@ -173,7 +179,7 @@ def deployments(
             counts[key] = tuple(_whole(key, count) for count in _several(given[key]))
     fields: dict[str, Any] = {
         name: _whole(name, given[name])
-        for name in ("input_len", "output_len", "node_gpus")
+        for name in ("input_len", "output_len", "node_gpus", "prefill_gpus")
         if name in given
     }
     fields |= {name: counts[name] for name in ("tp", "ep", "concurrency") if name in counts}
@@ -211,24 +217,30 @@ def deployments(
         named = None
     if named and not (architecture.formats and most_weights(architecture) == named):
         given.setdefault("dtype", named)  # Qwen3-235B-A22B-FP8 is asked for in FP8
+    speculation = check_speculation(given.get("speculation", NONE))
+    beside = fields.get("prefill_gpus", 0)
     question = Question(
         model=architecture,
         gpus=gpus,
         price=check_priced(price, gpus),
         electricity=electricity(given.get("electricity"), price),
-        counts=tuple(sorted(set(counts.get("gpus", (1, 2, 4, 8))))),
+        counts=tuple(sorted(set(counts.get("gpus", (n + beside for n in (1, 2, 4, 8)))))),
         engines=engines,
         tuning=given.get("tuning", EITHER),
+        speculation=speculation,
         dtypes=tuple(stored_format("dtype", one) for one in _several(given.get("dtype", ()))),
         sure=sure,
         kv_dtype=stored_format("kv_dtype", given["kv_dtype"]) if "kv_dtype" in given else "",
         **fields,
     )
     if "release" not in given:
-        times = served
+        times, drafted = served, NONE
     else:
-        times = load(Path(str(given["release"]))).served
-    return Deployments(choose(question, times, level=interval, seed=seed), interval)
+        release = load(Path(str(given["release"])))
+        times, drafted = release.served, str(release.about.get(OWN_SPECULATION, NONE))
+    under = Conditions(speculation, beside, check_speculation(drafted))
+    choice = choose(question, under.times(times), level=interval, seed=seed)
+    return Deployments(choice, interval)
 
 
 def gpus_of(asked: Any) -> tuple[GPU, ...]:

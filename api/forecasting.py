@@ -48,6 +48,7 @@ from ..workloads.forecasting import Forecast, forecast_all, parts_of
 from ..workloads.forecasting import forecast as forecast_one
 from ..workloads.kernel_times import Times, measured_times
 from ..workloads.layer_graph import GraphSetting, is_graph
+from ..workloads.measured_ratios import NONE
 from ..workloads.quantities import Prices, check_priced, prices
 from ..workloads.releases import Release, as_rows, as_toml, find_release, unknown_release, widened
 from ..workloads.releases import calibrate as fit_release
@@ -55,6 +56,8 @@ from ..workloads.serving import described
 from ..workloads.serving_model import EITHER, TUNINGS, ServingModel, shipped
 from ..workloads.serving_model import load as load_serving
 from ..workloads.setting import FIELDS, Setting, complete
+from ..workloads.speculation import MTP, check_same_drafts, drafted, without
+from ..workloads.speculation import OWN as OWN_SPECULATION
 from .deployments import Deployments, deployments, gpus_of
 from .devices import several_devices
 
@@ -228,6 +231,8 @@ def forecast(
     electricity: float | str | None = None,
     engine: str | Sequence[str] | None = None,
     tuning: str | None = None,
+    speculation: str | None = None,
+    prefill_gpus: int | str | None = None,
     ttft: float | str | None = None,
     tpot: float | str | None = None,
     rate: float | str | None = None,
@@ -285,6 +290,12 @@ def forecast(
     tuning : {"either", "tuned", "stock"}, optional
         Of the engine or framework: ``"tuned"`` as the vendor tunes it for the setting, ``"stock"``
         as it comes. By default intervals hold both.
+    speculation : {"none", "mtp"}, default "none"
+        How tokens of answers are drafted: ``"mtp"`` by the model's own layers for it. Times are
+        those without it times what runs with it say (`workloads.speculation`).
+    prefill_gpus : int, optional
+        GPUs of each replica that only read prompts, beside those that then only write answers
+        (`workloads.disaggregation`); ``gpus`` counts both.
     ttft, tpot : float or str, optional
         Limits of the time to the first token and per further token: milliseconds, or with a unit
         (``"2s"``); of a percentile over requests (``"p99<2s"``, p50 and p99) where none come at a
@@ -336,6 +347,8 @@ def forecast(
     served = {
         "electricity": electricity,
         "engine": engine,
+        "speculation": speculation,
+        "prefill_gpus": prefill_gpus,
         "ttft": ttft,
         "tpot": tpot,
         "rate": rate,
@@ -568,14 +581,19 @@ def calibrate(
     2
     """
     if (asked := _runs(cases, rename)) is None:
-        served, lost, notes = _served(cases, default, rename)
+        served, lost, notes, drafts = _served(cases, default, rename)
         if prior is None:
             model = shipped()
         else:
             model = load_serving(Path(prior))
+        check_same_drafts(model.about, drafts)
+        if drafts != NONE:
+            served = without(served)
         served, lost = _near_the_forecast(served, lost, model)
         found = model.calibrated(served)
         read = {"refused": count_reasons(lost), "notes": [*map(repr, notes)]}
+        if drafts != NONE:
+            read |= {OWN_SPECULATION: drafts}
         return CalibratedServing.from_fields(replace(found, about={**found.about, **read}))
     if default:
         raise ParameterError(
@@ -683,8 +701,12 @@ def _served(
     cases: Data | Sequence[Data],
     default: Mapping[str, str] | None,
     rename: Mapping[str, str] | None,
-) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[Remark]]:
-    """Return runs of serving, complete, the rows refused and remarks."""
+) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[Remark], str]:
+    """Return runs of serving, complete, the rows refused, remarks, and how the runs draft tokens.
+
+    Runs with drafted tokens are taken where all runs are such, else they are refused as those of
+    other conditions are.
+    """
     from .tables import (
         load_measurements,
     )  # here: readers take long to import, and few forecasts need them
@@ -692,6 +714,8 @@ def _served(
     found = load_measurements(cases, default=default, rename=rename, timed=False)
     runs = described(found.frame[found.frame["op"] == SERVING])[0]
     varied = runs["variant"].ne("")
+    if len(runs) and drafted(runs).all():
+        return runs.reset_index(drop=True), found.rejected, found.notes, MTP
     apart = {
         "source": runs["source"][varied],
         "reason": "other-conditions",
@@ -705,7 +729,7 @@ def _served(
             "without them"
         )
     kept = runs[~varied].reset_index(drop=True)
-    return kept, rejected, found.notes
+    return kept, rejected, found.notes, NONE
 
 
 def _near_the_forecast(

@@ -53,6 +53,30 @@ SETTING: Final = [
     *("device", "model", "engine", "engine_version", "dtype_b", "dtype_kv", "tp", "dp", "ep"),
     *("input_len", "output_len", "concurrency"),
 ]
+SAME: Final = {
+    "DeepSeek-R1-0528": "deepseek-r1",
+    "dsv4": "DeepSeek-V4-Pro",
+}
+"""Names of one model in these sources."""
+ROUTED: Final = {
+    "atom-disagg": "atom",
+    "dynamo-sglang": "sglang",
+    "dynamo-trt": "trtllm",
+    "dynamo-vllm": "vllm",
+    "llmd-vllm": "vllm",
+    "mooncake-atom": "atom",
+    "mori-sglang": "sglang",
+    "sglang-disagg": "sglang",
+    "vllm-disagg": "vllm",
+}
+"""Engines under the name of what routes prompts and moves caches."""
+SAME_PLACE: Final = [
+    *("device", "model", "engine", "dtype_b", "tp", "dp", "ep", "input_len", "output_len"),
+]
+IDLE: Final = 0.02
+"""Logarithm of the ratio of time per token below which speculation did nothing: GLM-5 on MI325X, with
+ten ratios from 0.986 to 1.011, is as fast as without it at 4 requests as at 64."""
+_SIDES: Final = r"prefill tp(?P<tp>\d+) ep(?P<ep>\d+) x(?P<prefill>\d+), decode x(?P<decode>\d+)"
 APART_DAYS: Final = 30.0
 """Days from which on two nights are of two releases."""
 
@@ -87,15 +111,75 @@ def energies(data: Path) -> pd.DataFrame:
     return rows.assign(power_w=power).reset_index(drop=True)
 
 
+def under_conditions(data: Path) -> pd.DataFrame:
+    """Return the tuned settings with speculation, or with prompts on other GPUs than answers, and their twins.
+
+    Rows are as those of `settings`, each with ``speculation`` ("none", or how tokens are drafted).
+    Where prompts are apart, which ``apart`` says ("yes"), a row is one of the ``workers`` that write
+    answers, with its share of the requests under way; ``prefill_gpus`` are all that read prompts,
+    ``prefill_workers`` their instances, ``tokens_per_s`` counts all tokens of all GPUs. Runs with
+    prompts apart that do not say how many GPUs read them are left out, and so are runs whose
+    drafts never came to anything (`IDLE`).
+    """
+    table = table_of(data)
+    rows = _rows(table)
+    rows = rows[rows["tuned"]]
+    table = table.loc[rows.index]
+    apart = _apart(table)
+    numbers = table["note"].fillna("").str.extract(_SIDES).astype(np.float64)
+    of_prompts = numbers[["tp", "ep"]].max(axis=1) * numbers["prefill"]
+    workers = numbers["decode"].clip(lower=1.0)
+    wide = table[["tp", "ep"]].max(axis=1)
+    copied = rows["dp"].gt(1.0) | table["dp_attention"].astype(str).isin(["True", "1", "1.0"])
+    rows = rows.assign(
+        model=rows["model"].replace(SAME),
+        engine=rows["engine"].replace(ROUTED),
+        speculation=table["speculative"],
+        apart=np.where(apart, "yes", ""),
+        tp=rows["tp"].mask(apart, wide.where(~copied, 1.0)),
+        dp=rows["dp"].mask(apart, wide.where(copied, 1.0)),
+        concurrency=rows["concurrency"].mask(apart, (rows["concurrency"] / workers).clip(lower=1)),
+        workers=workers.where(apart, 1.0),
+        prefill_gpus=of_prompts.where(apart, 0.0),
+        prefill_workers=numbers["prefill"].where(apart, 0.0),
+    )
+    gpus = rows["prefill_gpus"] + rows["workers"] * rows["tp"] * rows["dp"]
+    rows["tokens_per_s"] = table["total_tok_s_per_gpu"] * gpus
+    rows = rows[~apart | of_prompts.gt(0)].assign(op=SERVING)
+    drafted = rows["speculation"].eq("mtp") & rows["apart"].eq("")
+    rows = rows[drafted | rows["speculation"].eq("none") | rows["apart"].eq("yes")]
+    same = [*SAME_PLACE, "apart", "concurrency"]
+    plain = rows[rows["speculation"].eq("none")].groupby(same)["tpot_ms"].median()
+    twins = plain.reindex(pd.MultiIndex.from_frame(rows[same])).to_numpy()
+    off = np.abs(np.log(rows["tpot_ms"] / twins)).where(drafted)
+    idle = off.groupby([rows[name] for name in SAME_PLACE]).transform("max") < IDLE
+    return rows[~(idle & drafted)].reset_index(drop=True)
+
+
+def apart_first_tokens(data: Path) -> pd.DataFrame:
+    """Return the tuned runs with prompts on other GPUs than answers that state their first tokens."""
+    table = table_of(data)
+    rows = _rows(table)
+    rows = rows[rows["tuned"] & _apart(table).loc[rows.index]]
+    return rows[rows["ttft_ms"].gt(0)].reset_index(drop=True)
+
+
 def table_of(data: Path) -> pd.DataFrame:
     words = ("precision", "kv_precision", "engine_version")
     return pd.read_csv(data / TABLE, dtype=dict.fromkeys(words, "str"), low_memory=False)
 
 
+def _apart(table: pd.DataFrame) -> pd.Series:
+    return table["disaggregated"].astype(str).isin(["True", "1"])
+
+
 def runs_of(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the table without speculation, prompts and answers on the same GPUs."""
-    apart = table["disaggregated"].astype(str).isin(["True", "1"])
-    table = table[~apart & table["speculative"].eq("none")]
+    return _rows(table[~_apart(table) & table["speculative"].eq("none")])
+
+
+def _rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the table whose setting and time per token are known."""
     stated = table["precision"].fillna("")
     weights = pd.Series("bf16", index=table.index)
     for name, pattern in WEIGHTS.items():

@@ -189,6 +189,18 @@ def run_(
         Any, _named("Engines to serve with: vllm, sglang, trtllm, atom.", "vllm", SERVE)
     ] = None,
     tuning: TuningOption = None,
+    speculation: Annotated[
+        str | None, opt.option("How tokens are drafted: none or mtp.", "WORD", SERVE, shown="none")
+    ] = None,
+    prefill_gpus: Annotated[
+        str | None,
+        opt.option(
+            "GPUs of each replica that only read prompts, the others then only write answers.",
+            "N",
+            SERVE,
+            shown="none: all do both",
+        ),
+    ] = None,
     ttft: Annotated[
         str | None,
         _limit("Time to the first token at most: 2s, 500ms, 'p99<2s'.", "TIME|PERCENTILE<TIME"),
@@ -303,6 +315,8 @@ def run_(
         "electricity": electricity,
         "engine": engine,
         "tuning": tuning,
+        "speculation": speculation,
+        "prefill_gpus": prefill_gpus,
         "ttft": ttft,
         "tpot": tpot,
         "rate": rate,

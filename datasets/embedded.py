@@ -11,6 +11,8 @@ _FOLDER = Path(str(resources.files("flopcast.datasets")))
 DEFAULT_HOST, DEFAULT_TARGET = "MI300X", "MI355X"  # the devices of the embedded measurements
 SERVING_MODEL = _FOLDER / "serving_model.parquet"
 """What published runs of serving taught (`workloads.serving_model`); README.md beside it says where they are from."""
+SERVING_CONDITIONS = _FOLDER / "serving_conditions.parquet"
+"""Runs with speculation, and with prompts on other GPUs than answers (`workloads.measured_ratios`)."""
 INSTINCT_KERNELS = _FOLDER / "instinct_kernels.parquet"
 """Kernels of MI300X and MI355X, and what was learnt of them (`models.instinct_kernels`); README.md has the sources."""
 SHIPPED = "shipped"  # the run that is asked where none was trained

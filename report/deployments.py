@@ -57,7 +57,7 @@ def deployments_document(choice: Choice, level: float) -> Document:
         rate = ""
     else:
         rate = f", {figure(asked.rate)} requests a second"
-    tuned = _TUNING[asked.tuning]
+    tuned = f"{_TUNING[asked.tuning]}{_conditions(asked)}"
     # what changes the answers stands with them, what narrows them is the first remark
     beside = [f"{note.text}." for note in choice.remarks if note.code == "quantised"]
     narrower = [note for note in choice.remarks if note.code == "two-runs"]
@@ -96,6 +96,16 @@ _FRONT: Final = (
     "interval; circles: the "
     "rows of the table below"
 )
+
+
+def _conditions(asked: Question) -> str:
+    """Say under which conditions the model is served: ``, with speculation (mtp)``."""
+    told = ""
+    if asked.speculation != Question.speculation:
+        told += f", with speculation ({asked.speculation})"
+    if asked.prefill_gpus:
+        told += f", {asked.prefill_gpus} GPUs of each replica only reading prompts"
+    return told
 
 
 def _limits(asked: Question) -> str:
@@ -199,6 +209,8 @@ def _energy(choice: Choice) -> list[str]:
     asked, first = choice.question, headlined(choice)
     if not asked.electricity:
         return []
+    if asked.conditioned:
+        return ["Energy is not modelled with speculation, nor with prompts on GPUs of their own."]
     if math.isnan(first["power_w"]):
         return [f"The board power of {first['gpu']} is not published: its energy is not known."]
     return [
@@ -543,6 +555,9 @@ def _question(asked: Question) -> dict[str, Any]:
     )
     settings = {name: getattr(asked, name) for name in names}
     settings["percentiles"] = dict(asked.percentiles)
+    for name in ("speculation", "prefill_gpus"):
+        if asked.conditioned:
+            settings[name] = getattr(asked, name)
     if asked.electricity:
         electricity = asdict(asked.electricity)
     else:

@@ -29,6 +29,7 @@ DATA = {
     "datasets/h100_parts.csv",
     "datasets/instinct_kernels.parquet",
     "datasets/scale_model.csv",
+    "datasets/serving_conditions.parquet",
     "datasets/serving_model.parquet",
     "traces/patterns.toml",
     "hardware/constants.toml",

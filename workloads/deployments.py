@@ -12,7 +12,7 @@ way holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from typing import Any, Final
@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import FloatArray
-from ..errors import DataError, FlopcastError
+from ..errors import DataError, FlopcastError, ParameterError
 from ..hardware import GPU
 from ..hardware.networks import NODE_GPUS
 from ..operators.kinds.serving_run import SERVING
@@ -29,9 +29,11 @@ from ..remarks import Remark, remark
 from . import known_models
 from .architecture import PARTS, Architecture
 from .inference import InferenceMemory, inference_memory
+from .measured_ratios import NONE
 from .quantities import Electricity, Prices
 from .releases import NORMAL, each, middle_and_sides, standard_normal
 from .serving import figures
+from .serving_conditions import Times
 from .serving_energy import MILLION_KWH, Work, power_spread, power_w, work
 from .serving_model import EITHER, Served
 from .serving_percentiles import LEARNT, column, rests_on
@@ -56,8 +58,6 @@ PACES_MS: Final = (
 )  # times per token that are told of where no limit is asked for
 SURE: Final = 0.9  # probability from which on a way is said to hold, unless another is asked for
 LIKELY: Final = 0.5  # probability from which on a way that is less sure is worth telling of
-Times = Callable[[pd.DataFrame, GPU], Served]
-"""Rows of the operator ``serving`` with the figures of their models, all on one GPU, to their times."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,8 @@ class Question:
     ep: tuple[int, ...] = ()
     kv_dtype: str = ""  # of the cache; empty: what goes with the weights
     tuning: str = EITHER  # of the engine: one of `serving_model.TUNINGS`, or whichever it is
+    speculation: str = NONE  # how tokens are drafted (`speculation.SPECULATIONS`)
+    prefill_gpus: int = 0  # of each replica, GPUs that only read prompts; 0: all do both
     # tokens of a prompt and of an answer, on average
     input_len: int = 1024
     output_len: int = 1024
@@ -91,6 +93,11 @@ class Question:
     )
     memory_utilisation: float = Setting.memory_utilisation  # part of the memory that may be used
     sure: float = SURE  # probability with which a way must keep the limits, to be said to hold
+
+    @property
+    def conditioned(self) -> bool:
+        """Whether tokens are drafted, or prompts read by GPUs of their own."""
+        return self.speculation != NONE or self.prefill_gpus > 0
 
     @property
     def limited(self) -> bool:
@@ -149,9 +156,15 @@ class Choice:
 class _Instance:
     """One way to serve the model within a node, with its memory."""
 
-    setting: Setting
+    setting: Setting  # of the GPUs that write answers
     engine: str
     memory: InferenceMemory
+    prefill_gpus: int = 0
+
+    @property
+    def gpus(self) -> int:
+        """Those that write answers, and those that only read prompts."""
+        return self.setting.gpus + self.prefill_gpus
 
     @property
     def row(self) -> dict[str, Any]:
@@ -243,19 +256,19 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
     fronts = single.iloc[_front(single)].reset_index(drop=True)
     dividing: dict[tuple[str, int], set[int]] = {}  # sizes of instances by GPU and number of GPUs
     for one, count in product(instances, question.counts):
-        if count % one.setting.gpus == 0:
-            dividing.setdefault((one.setting.gpu.name, count), set()).add(one.setting.gpus)
+        if count % one.gpus == 0:
+            dividing.setdefault((one.setting.gpu.name, count), set()).add(one.gpus)
     ways = [
-        (place, count // one.setting.gpus)
+        (place, count // one.gpus)
         for place, one in enumerate(instances)
         for count in question.counts
-        if count % one.setting.gpus == 0
+        if count % one.gpus == 0
         # without a rate to share, replicas are as good as one of them: an instance is told of once,
         # of the fewest GPUs, and each number of them has the largest that divides it
         and (
             question.rate is not None
-            or count == min(other for other in question.counts if other % one.setting.gpus == 0)
-            or one.setting.gpus == max(dividing[one.setting.gpu.name, count])
+            or count == min(other for other in question.counts if other % one.gpus == 0)
+            or one.gpus == max(dividing[one.setting.gpu.name, count])
         )
     ]
     if question.rate is not None:
@@ -387,10 +400,11 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
         text = f"{' and '.join(left)} runs on no GPU of {gpu.vendor}: left out for {gpu.name}"
         notes.append(remark("engine-not-there", text, engines=tuple(left), gpu=gpu.name))
     node = question.node_gpus or min(gpu.node_gpus or NODE_GPUS, NODE_GPUS)
+    beside = question.prefill_gpus
     divisors = set()
     for count in question.counts:
-        for n in range(1, min(count, node) + 1):
-            if not count % n:
+        for n in range(1, min(count - beside, node) + 1):
+            if not count % (n + beside):
                 divisors.add(n)
     sizes = sorted(divisors)
     why: FlopcastError | None = None
@@ -428,15 +442,27 @@ def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_I
                     )
                     why = DataError(f"{lacks:,.0f} GiB are missing on each of {size} GPUs")
                     continue
+                if beside and (lacks := _lacking_of_prompts(asked, beside, node)):
+                    text = f"{lacks:,.0f} GiB are missing on each of {beside} GPUs for prompts"
+                    why = ParameterError("prefill_gpus", f"must hold the weights: {text}")
+                    continue
                 yielded = True
                 for engine in engines:
-                    yield _Instance(setting, engine, memory)
+                    yield _Instance(setting, engine, memory, beside)
     if not yielded and engines:
         text = (
             f"{gpu.name} has no way to serve it: "
             f"{why or 'none of the ways to cut it that were asked for'}"
         )
         notes.append(remark("no-way", text, gpu=gpu.name))
+
+
+def _lacking_of_prompts(asked: Mapping[str, Any], gpus: int, node: int) -> float:
+    """Return the GiB that each of the GPUs that only read prompts lacks to hold the model, 0 where it has room."""
+    size = max(n for n in range(1, min(gpus, node) + 1) if gpus % n == 0)
+    whole = {"gpus": size, "tp": size, "dp": 1, "ep": 1, "batch": 1}
+    memory = inference_memory(complete({**asked, **whole}))
+    return max(memory.needed(asked["input_len"]) - memory.available, 0.0)
 
 
 def _formats(question: Question, gpu: GPU) -> Iterator[tuple[Architecture, str | None]]:
@@ -524,6 +550,8 @@ class _Drawn:
         gpu = self.instances[place].setting.gpu
         spread = np.exp(power_spread(gpu) * self.normal_power[:, 0])
         power = power_w(step, tokens, gpu)
+        if self.question.conditioned:  # what its steps ask of memory and products is not known
+            power = np.full_like(power, np.nan)
         drawn = power * spread.reshape(-1, *[1] * (power.ndim - 1))
         return np.minimum(drawn, gpu.tdp_w or np.inf)
 
@@ -543,7 +571,7 @@ class _Drawn:
             tokens = rates * asked.output_len
             drawn = self._power(place, self.work[place], tokens)
             power[place] = np.quantile(drawn, self.sides, axis=0).T
-            spent = drawn * one.setting.gpus / tokens
+            spent = drawn * one.gpus / tokens
             joules[place] = np.quantile(spent, self.sides, axis=0).T
         holds = np.ones(len(places) * len(self.users))
         for name, limit in asked.limits.items():
@@ -601,7 +629,7 @@ class _Drawn:
             under_way = np.where(carried, at_rate[0], self.users[-1])
             step = self.work[place].at(self.users, under_way)
             drawn = self._power(place, step, served * asked.output_len)
-            spent = drawn * self.instances[place].setting.gpus / (served * asked.output_len)
+            spent = drawn * self.instances[place].gpus / (served * asked.output_len)
             power[row], joules[row] = np.quantile([drawn, spent], self.sides, axis=1).T
         times = {"ttft_ms": middles[:, 1], "tpot_ms": middles[:, 2]}
         tokens = ended * asked.output_len
@@ -637,7 +665,7 @@ class _Drawn:
         instances = [self.instances[place] for place, _ in ways]
         replicas = np.array([count for _, count in ways])
         settings = [one.setting for one in instances]
-        count = np.array([one.gpus for one in settings])
+        count = np.array([one.gpus for one in instances])
         columns: dict[str, Any] = {
             "gpu": [one.gpu.name for one in settings],
             "gpus": count * replicas,

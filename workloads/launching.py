@@ -32,6 +32,8 @@ def serve_command(way: pd.Series, question: Question) -> str:
     0.4 and later, TensorRT-LLM 1.0 and later and ATOM of 2026. TensorRT-LLM and ATOM read formats of
     weights from the checkpoint, and TensorRT-LLM shares out attention by a file: such ways have no line.
     """
+    if question.conditioned:  # drafts and routers have options that no measured run states
+        return ""
     engine = str(way["engine"])
     tp, dp, ep = (int(way[name]) for name in ("tp", "dp", "ep"))
     stored = most_weights(question.model)

@@ -341,3 +341,95 @@ def test_a_slow_rate_is_a_request_alone_and_the_line_runs_the_way_that_leads() -
     assert f"-tp {usual['tp']:.0f}" in free.command
     question = free.to_dict()["question"]
     assert (question["tuning"], question["sure"]) == ("either", 0.9)
+
+
+SPECULATED = {
+    "gpu": "MI355X",
+    "engine": "sglang",
+    "concurrency": 16,
+    "isl": 1024,
+    "osl": 1024,
+    "gpus": 8,
+    "tp": 8,
+    "ep": 1,
+    "dtype": "fp8",
+    "tuning": "tuned",
+}
+
+
+def test_speculation_is_a_condition_that_is_asked_for() -> None:
+    plain = fc.forecast("deepseek-r1", **SPECULATED)
+    drafted = fc.forecast("deepseek-r1", **SPECULATED, speculation="mtp")
+    none = fc.forecast("deepseek-r1", **SPECULATED, speculation="none")
+    assert drafted.table.loc[0, "tpot_ms"] < 0.8 * plain.table.loc[0, "tpot_ms"]
+    assert "with speculation (mtp)" in drafted.document().lead
+    assert drafted.document().data["question"]["speculation"] == "mtp"
+    assert drafted.command == ""
+    assert none.document().data == plain.document().data
+    basis = {note.code: note.values["basis"] for note in drafted.choice.remarks if note.values}
+    assert basis["speculation"] == "setting"
+
+
+def test_a_model_without_such_a_run_has_a_wider_answer() -> None:
+    asked = {**SPECULATED, "speculation": "mtp"}
+    widths = []
+    for model in ("deepseek-r1", "qwen3-235b-a22b"):
+        row = fc.forecast(model, **asked).table.loc[0]
+        widths.append(row["tpot_ms_upper"] / row["tpot_ms_lower"])
+    assert widths[1] > 1.5 * widths[0]
+
+
+def test_prompts_on_gpus_of_their_own_are_asked_for() -> None:
+    asked = {**SPECULATED, "gpus": 16, "isl": 8192, "concurrency": [64]}
+    apart = fc.forecast("deepseek-r1", **asked, prefill_gpus=8)
+    assert apart.table["gpus"].tolist() == [16]
+    assert apart.table["replicas"].tolist() == [1]
+    assert "8 GPUs of each replica only reading prompts" in apart.document().lead
+    together = fc.forecast("deepseek-r1", **{**asked, "gpus": 8})
+    assert apart.table.loc[0, "tpot_ms"] < together.table.loc[0, "tpot_ms"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"speculation": "medusa"}, "none, mtp"),
+        ({"speculation": "mtp", "batch": 4}, "goes with no batch"),
+        ({"prefill_gpus": 2, "batch": 4}, "goes with no batch"),
+        ({"prefill_gpus": 0}, "prefill_gpus"),
+        ({"prefill_gpus": 1, "gpus": 9}, "must hold the weights"),
+    ],
+)
+def test_conditions_that_cannot_be_are_refused(fields: dict[str, object], said: str) -> None:
+    with pytest.raises(fc.FlopcastError, match=said):
+        fc.forecast("deepseek-r1", gpu="MI300X", input_len=128, output_len=128, **fields)
+
+
+def test_own_runs_with_speculation_are_forecast_as_measured(tmp_path: Path) -> None:
+    run = {
+        "op": "serving",
+        "device": "MI355X",
+        "model": "deepseek-r1",
+        "engine": "sglang",
+        "dtype_a": "fp8",
+        "dtype_b": "fp8",
+        "tp": 8,
+        "input_len": 1024,
+        "output_len": 1024,
+    }
+    measured = {4: 9.0, 64: 22.0}
+    runs = pd.DataFrame(
+        [
+            {**run, "variant": "eagle", "concurrency": n, "tpot_ms": tpot, "ttft_ms": 40.0 * n}
+            for n, tpot in measured.items()
+        ]
+    )
+    own = fc.calibrate(runs)
+    own.save(tmp_path / "own.parquet")
+    asked = {**SPECULATED, "concurrency": [4, 64], "release": str(tmp_path / "own.parquet")}
+    drafted = fc.forecast("deepseek-r1", **asked, speculation="mtp").ways
+    plain = fc.forecast("deepseek-r1", **asked).ways
+    assert drafted["tpot_ms"].tolist() == pytest.approx([*measured.values()], rel=0.05)
+    width, wider = (ways["tpot_ms_upper"] / ways["tpot_ms"] for ways in (drafted, plain))
+    assert (wider > width).all()
+    with pytest.raises(ParameterError, match="calibrate each from the model that ships"):
+        fc.calibrate(runs.assign(variant=""), prior=str(tmp_path / "own.parquet"))

@@ -372,3 +372,18 @@ def test_an_instance_lies_in_a_node_of_its_gpu(name: str, most: int) -> None:
     assert ways["tp"].max() == most
     ways = choose(asked(gpus=(find(name),), **counts, node_gpus=2), constant(100.0, 10.0)).ways
     assert ways["tp"].max() == 2
+
+
+def test_gpus_that_only_read_prompts_are_counted_and_have_no_energy() -> None:
+    found = choose(asked(prefill_gpus=1, counts=(2, 3, 4), dtypes=("bf16",)), constant(100.0, 10.0))
+    one, two = (found.ways[found.ways["tp"] == tp].iloc[0] for tp in (1, 2))
+    assert (one["gpus"], two["gpus"]) == (2, 3)
+    plain = choose(asked(counts=(1,), dtypes=("bf16",)), constant(100.0, 10.0)).ways.iloc[0]
+    assert 2 * one["tokens_per_s_per_gpu"] == pytest.approx(plain["tokens_per_s_per_gpu"])
+    assert found.ways[["power_w", "joules_per_token"]].isna().all(axis=None)
+    assert plain["power_w"] > 0
+
+
+def test_gpus_for_prompts_must_hold_the_weights() -> None:
+    with pytest.raises(DataError, match="missing on each of 1 GPUs for prompts"):
+        choose(asked("llama-3.1-405b", counts=(9,), prefill_gpus=1), constant(100.0, 10.0))

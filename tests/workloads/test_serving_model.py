@@ -343,8 +343,8 @@ def test_runs_that_no_gpu_can_have_made_and_those_with_speculation_are_refused(
     assert sum(own.about["refused"].values()) == 3
     assert {"above-peak", "other-conditions"} < set(own.about["refused"])
     assert own.runs["concurrency"].iloc[-1] == 4
-    with pytest.raises(DataError, match="no forecast asks about \\(eagle\\)"):
-        calibrate(runs.iloc[[3]], prior=str(tmp_path / "small.parquet"))
+    with pytest.raises(DataError, match="no forecast asks about \\(ngram\\)"):
+        calibrate(runs.iloc[[3]].assign(variant="ngram"), prior=str(tmp_path / "small.parquet"))
 
 
 def test_two_runs_of_a_setting_move_and_narrow_the_others(small: ServingModel) -> None:
