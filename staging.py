@@ -14,12 +14,9 @@ import shutil
 import stat
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 if sys.platform != "win32":  # where nothing is ever known to be left behind
@@ -80,26 +77,6 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder; whatever happens on the way, it is there whole or not at all."""
     with staged(folder, folder=True) as aside:
         folder.rename(aside / "old")
-
-
-def ending_together() -> dict[str, Any]:
-    """Return arguments of `joblib.Parallel` by which the processes of its pool end soon after this one.
-
-    Where a kill has left them alone, they would wait for work for minutes, and keep what they share
-    in memory.
-    """
-    return {"initializer": _end_without, "initargs": (os.getpid(),)}
-
-
-def _end_without(parent: int) -> None:
-    """Let this process end when its parent is another."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def sweep(folder: Path) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import os
 import platform
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -26,7 +28,6 @@ from joblib import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
 from .errors import DataError, ParameterError, one_line
-from .staging import ending_together
 
 if TYPE_CHECKING:  # an extra
     from distributed import Client, Future
@@ -132,6 +133,26 @@ def pool(*, ordered: bool = False, small: bool = False) -> Generator[Pool]:
         jobs, return_as=how, batch_size=1, pre_dispatch="n_jobs", **ending_together()
     ) as processes:
         yield _Local(processes)
+
+
+def ending_together() -> dict[str, Any]:
+    """Return arguments of `joblib.Parallel` by which the processes of its pool end soon after this one.
+
+    Where a kill has left them alone, they would wait for work for minutes, and keep what they share
+    in memory.
+    """
+    return {"initializer": _end_without, "initargs": (os.getpid(),)}
+
+
+def _end_without(parent: int) -> None:
+    """Let this process end when its parent is another."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class _Local:

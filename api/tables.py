@@ -330,7 +330,9 @@ def items_or_embedded(
     Raises what `items` does, and ParameterError for an empty list, which a pattern gives that no
     file has.
     """
-    given = items([*default_paths()] if data is None else data)
+    if data is None:
+        return [*default_paths()]
+    given = items(data)
     if not given:
         raise ParameterError(
             "data", "is an empty list: leave it out for the measurements that flopcast has"

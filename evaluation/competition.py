@@ -264,7 +264,8 @@ def compete(
         contestants = suite(kind, columnar(dataset), seed, models, without)
     laws = law_table(dataset)
     analytic = baselines([name for name in laws.columns if name != REFERENCE], REFERENCE)
-    check_names(more, [each.name for each in (*analytic, *contestants)])
+    if more:
+        check_names(more, [each.name for each in (*analytic, *contestants)])
     contestants = [*contestants, *more]
     schemes, notes = usable_schemes(dataset)
     if alone and scheme in schemes:
@@ -314,7 +315,8 @@ def compete(
             dataset.y[rows], predictions, dataset.groups[rows], problems=problems, **options
         )
 
-    if kind == "default" and not by_candidate:
+    expensive = any(candidate.expensive for candidate in contestants)
+    if kind == "default" and expensive and not by_candidate:
         observers = [EarlyStopping(cannot_win), *observers]
     after = cross_validate(
         dataset, contestants, **options, observers=observers, by_candidate=by_candidate

@@ -182,7 +182,7 @@ def test_a_kill_while_writing_leaves_the_old_result_or_the_new(tmp_path: Path, o
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="no /proc, where processes are listed")
 def test_processes_of_a_pool_end_with_a_killed_parent() -> None:
     code = (
-        "import os, signal; from joblib import Parallel, delayed; from flopcast.staging import ending_together\n"
+        "import os, signal; from joblib import Parallel, delayed; from flopcast.workers import ending_together\n"
         "pool = Parallel(2, return_as='generator_unordered', **ending_together())\n"
         "found = pool(delayed(os.getpid)() for _ in range(2)); print(next(found), flush=True); signal.pause()"
     )

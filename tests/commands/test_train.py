@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import flopcast as fc
 from flopcast.api import training as job
 from flopcast.api.predicting import predict as predict_rows
 from flopcast.api.provenance import data_hash
@@ -90,20 +91,20 @@ def told() -> Told:
 
 
 @pytest.fixture(scope="module")
-def run(data: Path, told: Told, all_folds: Callable[[], AbstractContextManager[None]]) -> job.Run:
+def run(data: Path, told: Told, all_folds: Callable[[], AbstractContextManager[None]]) -> fc.Run:
     options = {"models": QUICK, "jobs": 1, "progress": lambda *call: told.append(call)}
     with all_folds():
         return job.train([data], host="MI300X", target="MI355X", **options)
 
 
 @pytest.fixture(scope="module")
-def saved(run: job.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(run: fc.Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved") / "run"
     run.save(folder)
     return folder
 
 
-def test_pairs_groups_baselines_and_models_are_counted(run: job.Run) -> None:
+def test_pairs_groups_baselines_and_models_are_counted(run: fc.Run) -> None:
     described = run.metrics["data"]
     assert run.metrics["intervals"]["outside"] is None
     assert (described["n"], described["groups"]) == (84, 12)
@@ -127,7 +128,7 @@ def test_pairs_groups_baselines_and_models_are_counted(run: job.Run) -> None:
         assert all(row["error"] is None for row in cv["models"])
 
 
-def test_the_law_of_the_baseline_is_scored_by_hand(run: job.Run) -> None:
+def test_the_law_of_the_baseline_is_scored_by_hand(run: fc.Run) -> None:
     rows, ratio = run.dataset.rows, HOST.peak_tflops("bf16") / TARGET.peak_tflops("bf16")
     expected = 100 * np.mean(
         np.abs(rows["host_duration_us"] * ratio - run.dataset.y) / run.dataset.y
@@ -136,13 +137,13 @@ def test_the_law_of_the_baseline_is_scored_by_hand(run: job.Run) -> None:
         assert cv["baselines"][0]["e_out"] == pytest.approx(expected)
 
 
-def test_the_selected_model_comes_close_to_the_noise(run: job.Run) -> None:
+def test_the_selected_model_comes_close_to_the_noise(run: fc.Run) -> None:
     for cv in run.metrics["cv"]:
         assert cv["selected"]["e_out"] < 6
         assert cv["selected"]["e_out"] >= 0.8 * min(row["e_out"] for row in cv["models"])
 
 
-def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: job.Run) -> None:
+def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: fc.Run) -> None:
     table = run.predictions
     assert len(table) == 84 * 2 * (6 + len(QUICK))
     one = table[(table["scheme"] == "grouped") & (table["model"] == "Additive")]
@@ -158,7 +159,7 @@ def test_out_of_fold_predictions_hold_every_row_scheme_and_model(run: job.Run) -
 
 
 def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(
-    run: job.Run, saved: Path
+    run: fc.Run, saved: Path
 ) -> None:
     assert sorted(item.name for item in saved.iterdir()) == [
         "manifest.json", "metrics.json", "model", "predictions.parquet", "report.html",
@@ -176,7 +177,7 @@ def test_the_run_folder_is_whole_and_its_model_says_how_to_predict(
     assert "FLOPS scaling" in (saved / "report.html").read_text(encoding="utf-8")
 
 
-def _far(run: job.Run, factor: float) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+def _far(run: fc.Run, factor: float) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Return features, truth and predictions of problems with ``factor`` times the largest trained m, and work."""
     shapes = pd.DataFrame({"n": [2048.0, 8192.0, 8192.0], "k": [2048.0, 1024.0, 4096.0]})
     shapes["m"] = 4096.0 * factor
@@ -188,7 +189,7 @@ def _far(run: job.Run, factor: float) -> tuple[pd.DataFrame, np.ndarray, np.ndar
     return X, law(*sides, "MI355X"), run.model.estimator.predict(X)
 
 
-def test_ten_times_the_trained_work_is_predicted_and_its_interval_widens(run: job.Run) -> None:
+def test_ten_times_the_trained_work_is_predicted_and_its_interval_widens(run: fc.Run) -> None:
     X, truth, predicted = _far(run, 10)
     assert np.abs(predicted / truth - 1).max() < 0.3
     check = run.model.domain.check(X)
@@ -263,7 +264,7 @@ def test_two_groups_mean_shuffled_folds_only_and_a_note(data: Path) -> None:
     assert fixed_widening().text in found.report()
 
 
-def test_progress_tells_what_follows_the_folds_to_its_end(run: job.Run, told: Told) -> None:
+def test_progress_tells_what_follows_the_folds_to_its_end(run: fc.Run, told: Told) -> None:
     last = told[-1][1]
     *folds, ended = told[: -last - 1]
     assert ended[0] == ended[1] == len(folds) + 1
@@ -276,7 +277,7 @@ def test_progress_tells_what_follows_the_folds_to_its_end(run: job.Run, told: To
 
 
 def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
-    run: job.Run, saved: Path, data: Path, tmp_path: Path
+    run: fc.Run, saved: Path, data: Path, tmp_path: Path
 ) -> None:
     known = dict(run.provenance)
     assert set(known) == {"command", "files", "where", "seed", "date", "machine", "versions"}
@@ -286,11 +287,11 @@ def test_a_run_says_what_it_was_made_from_and_old_runs_load_without(
         == f"fc.train([{str(data)!r}], host='MI300X', target='MI355X', models={QUICK})"
     )
     shutil.copytree(saved, tmp_path / "run")
-    assert job.load(tmp_path / "run").provenance == known
+    assert fc.load(tmp_path / "run").provenance == known
     assert known["files"][0]["sha256"] in (tmp_path / "run" / "report.html").read_text(
         encoding="utf-8"
     )
-    assert repr(job.load(tmp_path / "run")).startswith("<Run MI300X → MI355X, duration_us: ")
+    assert repr(fc.load(tmp_path / "run")).startswith("<Run MI300X → MI355X, duration_us: ")
 
 
 def test_interrupted_on_two_cores_a_folder_differs_from_its_twin_by_date_and_machine_alone(
@@ -376,7 +377,7 @@ def test_same_devices_are_refused(data: Path) -> None:
         job.train([data], host="MI300X", target="AMD Instinct MI300X VF", models=QUICK)
 
 
-def test_predict_takes_what_train_wrote(run: job.Run, saved: Path, data: Path) -> None:
+def test_predict_takes_what_train_wrote(run: fc.Run, saved: Path, data: Path) -> None:
     found = predict_rows(saved, [data])
     assert len(found.frame) == 84  # the host's rows of the file
     assert found.frame["predicted_us"].notna().all()
@@ -498,7 +499,7 @@ def test_several_targets_of_one_host_have_a_run_each_and_a_table_beside_each_oth
     )
     stated = {(row["target"], row["scheme"]): row["e_out"] for row in json.loads(out)["targets"]}
     for target in (TARGET.name, "MI325X"):
-        run = job.load(tmp_path / "runs" / target)
+        run = fc.load(tmp_path / "runs" / target)
         assert run.metrics["data"]["target"] == target
         assert {cv["scheme"]: cv["selected"]["e_out"] for cv in run.metrics["cv"]} == pytest.approx(
             {scheme: error for (name, scheme), error in stated.items() if name == target}
