@@ -44,7 +44,7 @@ from .domain import TrainedRange, in_range_of_others, trained_range
 from .extrapolation import Beyond, FallbackLaw, fixed_widening, learn_beyond, learn_law
 from .folds import NEW_CAMPAIGN, drawn, rows_in_other_folds
 from .interval_scale import Learnt, Spread, Strata, held_out_limits, learn_difficulty
-from .intervals import LEVEL, ConformalIntervals, covered, log_ratio
+from .intervals import LEVEL, ConformalIntervals, conformal_quantile, covered, log_ratio
 from .ranking import ranking, ranking_by_rss
 from .stated_error import (
     EVERY,
@@ -212,7 +212,9 @@ class _Question:
         if scheme == "kfold":
             trained_rows = rows_in_other_folds(dataset.groups, result.folds)
             strata = Strata.learn(
-                np.abs(log_ratio(dataset.y, predicted) / scale)[rows], trained_rows[rows]
+                np.abs(log_ratio(dataset.y, predicted) / scale)[rows],
+                trained_rows[rows],
+                _of_unknown_groups(dataset, competition, candidate, predicted),
             )
             scale = scale * strata.scale(trained_rows)
         left_out = None
@@ -289,6 +291,27 @@ class _Question:
             campaigns=() if self.left_out is None else tuple(self.left_out.campaigns.names),
             errors=self.errors,
         )
+
+
+def _of_unknown_groups(
+    dataset: Dataset, competition: Competition, candidate: Candidate, predicted: FloatArray
+) -> float:
+    """Return how many times as wide as of known groups the intervals of new ones are by the same model, 1 or more.
+
+    ``predicted`` (n,) are those of known groups. Where the model did not predict groups left out,
+    nothing is known of it: 1.
+    """
+    grouped = competition.evaluation.schemes.get("grouped")
+    if grouped is None or candidate.name not in grouped.predictions:
+        return 1.0
+    radii = []
+    for answers in (predicted, grouped.predictions[candidate.name].to_numpy()):
+        scores = np.abs(log_ratio(dataset.y, answers))
+        radii.append(float(conformal_quantile(np.sort(scores[np.isfinite(scores)]), LEVEL)))
+    known, new = radii
+    if known <= 0:
+        return 1.0
+    return max(new / known, 1.0)
 
 
 def _stated_errors(competition: Competition, scheme: str) -> StatedErrors:
@@ -507,8 +530,9 @@ def _calibrated(
                 None,
             )
         hard, strata = learnt
-        trained_rows = None
+        trained_rows, unknown = None, 1.0
         if strata is not None:
+            unknown = strata.unknown
             trained_rows = rows_in_other_folds(dataset.groups, folds)[rows]
         lower, upper = held_out_limits(
             dataset.X,
@@ -521,6 +545,7 @@ def _calibrated(
             rows=rows,
             devices=devices,
             trained_rows=trained_rows,
+            unknown=unknown,
         )
     difficulty, scale = None, np.ones(len(y))
     if hard is not None:

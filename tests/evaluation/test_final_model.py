@@ -100,6 +100,20 @@ def test_a_stratum_of_few_rows_is_shrunk_to_all() -> None:
     assert Strata.learn(scores, rows).factors[0] == pytest.approx(alone**0.5, rel=0.03)
 
 
+def test_a_barely_known_group_lies_between_known_and_new_ones() -> None:
+    rng = np.random.default_rng(2)
+    rows = np.r_[np.full(1000, 300), np.full(PRIOR_ROWS, 4)]
+    scores = np.abs(rng.normal(size=len(rows)))
+    alone, beside = Strata.learn(scores, rows), Strata.learn(scores, rows, 3.0)
+    expected = Strata.expected(3.0)
+    assert beside.factors[0] / alone.factors[0] == pytest.approx(expected[0] ** 0.5)
+    assert 1 < expected[0] < 3
+    assert list(expected) == sorted(expected, reverse=True)  # the more rows, the better known
+    assert beside.factors[1] == expected[1]  # nobody was seen there
+    assert beside.factors[-1] == pytest.approx(alone.factors[-1])
+    assert Strata.expected(1.0).tolist() == [1.0] * (len(STRATA) + 1)
+
+
 def test_strata_of_a_manifest_are_checked() -> None:
     assert Strata.from_list([1.0] * (len(STRATA) + 1)).factors == (1.0,) * (len(STRATA) + 1)
     for wrong in ([1.0], [0.0] * (len(STRATA) + 1), [np.inf] * (len(STRATA) + 1)):
