@@ -6,7 +6,7 @@ runs=runs)``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -139,13 +139,17 @@ class Alike:
 
     code: str
     shared: tuple[tuple[str, Hashable], ...]  # what is the same in all of them
-    own: Mapping[str, Sequence[Hashable]]  # what each has of its own: lists of one length
+    own: Mapping[str, NDArray[Any]]  # what each has of its own: arrays (n,) of one length
     template: str  # their text, with a ``%`` conversion for each of their own values, in order (``"m is %.4g"``)
     general: str  # as of `Remark`
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "template", visible(self.template))
+        object.__setattr__(self, "general", visible(self.general))
+
     def texts(self) -> list[str]:
         """Return the text of each."""
-        return [self.template % row for row in zip(*self.own.values(), strict=True)]
+        return [self.template % row for row in self._rows()]
 
     def each(self) -> list[Remark]:
         """Return them one by one."""
@@ -157,14 +161,15 @@ class Alike:
                 self.template % row,
                 self.general,
             )
-            for row in zip(*self.own.values(), strict=True)
+            for row in self._rows()
         ]
+
+    def _rows(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*(values.tolist() for values in self.own.values()), strict=True)
 
     def take(self, places: NDArray[np.intp]) -> Alike:
         """Return some of them."""
-        values_of_each = {}
-        for name, values in self.own.items():
-            values_of_each[name] = [values[at] for at in places]
+        values_of_each = {name: values[places] for name, values in self.own.items()}
         return Alike(self.code, self.shared, values_of_each, self.template, self.general)
 
 
@@ -205,6 +210,12 @@ class Reasons:
 
             self.parts.append((np.asarray(rows, dtype=np.intp), what))
 
+    def add_some(self, rows: NDArray[np.intp], what: Remark | Alike, kept: BoolArray) -> None:
+        """Say of those ``rows`` that a mask keeps something more; it is told of all of them."""
+        if isinstance(what, Alike) and not kept.all():
+            what = what.take(kept.nonzero()[0])
+        self.add(rows[kept], what)
+
     def extend(self, others: Reasons, at: NDArray[np.intp]) -> None:
         """Say what is said of other rows of those at these positions."""
         self.parts += [(at[rows], what) for rows, what in others.parts]
@@ -215,11 +226,7 @@ class Reasons:
 
         remaining, places = Reasons(int(kept.sum())), np.cumsum(kept) - 1
         for rows, what in self.parts:
-            here = kept[rows]
-            remaining.add(
-                places[rows[here]],
-                what.take(np.flatnonzero(here)) if isinstance(what, Alike) else what,
-            )
+            remaining.add_some(places[rows], what, kept[rows])
         return remaining
 
     def any(self) -> BoolArray:
@@ -255,8 +262,12 @@ class Reasons:
 
         said, first = (np.full(self.rows, "", dtype=object) for _ in range(2))
         for rows, what in self.parts:
-            texts = np.array(what.texts() if isinstance(what, Alike) else [what.text], dtype=object)
+            if isinstance(what, Alike):
+                texts = np.array(what.texts(), dtype=object)
+            else:
+                texts = np.full(len(rows), what.text, dtype=object)
             new = said[rows] == ""
             first[rows[new]] = what.general
-            said[rows] = np.where(new, texts, said[rows] + "; " + texts)
+            said[rows[new]] = texts[new]
+            said[rows[~new]] += "; " + texts[~new]
         return said, first

@@ -309,7 +309,7 @@ class TrainedRange:
             else:
                 meant, bound = (values[at], limit)
             shared = {"feature": name, "limit": float(bound), "only": low == high, "factor": factor}
-            own = {"value": meant.tolist(), "far": far.tolist()}
+            own = {"value": meant, "far": far}
             unit, called = (
                 "x" if factor else " spans",
                 name.removeprefix(LOG_PREFIX) if log else name,

@@ -693,12 +693,12 @@ class TrainedModel:
                 continue
             try:
                 context = self.recipe.context(part, its)
-                new = Reasons.of(self.recipe.never_trained(context))
+                new = self.recipe.never_trained(context)
                 unable.extend(new, kind)
                 if new.any().all():
                     continue
                 values[kind] = self.recipe.transform(context)
-                unlike.extend(Reasons.of(self.recipe.unseen(context)), kind)
+                unlike.extend(self.recipe.unseen(context), kind)
             except NotPublishedError as error:
                 why = error.remark
             except DataError as error:

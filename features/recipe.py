@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..arrays import BoolArray
+from ..arrays import BoolArray, IntArray
 from ..errors import ArtifactError, DataError, NotPublishedError, ParameterError, few
 from ..hardware import GPU, Comparison
 from ..operators.operators import Work
 from ..output import SCHEMA
-from ..remarks import Remark, remark
+from ..remarks import Alike, Reasons, Remark, remark
 from ..table.counters import counts_time
 from ..table.measurements import COUNTER, OWN
 from ..table.problems import HOST, beside
@@ -91,40 +92,36 @@ class FeatureRecipe:
         """Return the matrix of rows that the host has not measured, NaN where its measurement would be needed."""
         return self._matrix(Context(rows, self.host, self.target, self.metric), self.columns)
 
-    def never_trained(self, rows: pd.DataFrame | Context) -> list[tuple[Remark, ...]]:
-        """Return, per row, what it computes that no training row did (``never-trained``); () where there is nothing.
+    def never_trained(self, rows: pd.DataFrame | Context) -> Reasons:
+        """Return what each row computes that no training row did (``never-trained``), one reason at most.
 
         That is its operator, number formats, direction or layout, the first of them that is new.
         What a row, or a row of training, does not state is not held against it.
         """
         context = self.context(rows)
-        reasons: list[tuple[Remark, ...]] = [()] * len(context)
+        reasons = Reasons(len(context))
         for name in DEFINING:
             trained_levels = self.levels.get(name, (UNSTATED,))
             if UNSTATED in trained_levels:
                 continue
             levels = context.once(name, _CATEGORY[name].compute)
-            new = dict[str, tuple[Remark]]()
-            for row in np.flatnonzero(~np.isin(levels, [*trained_levels, UNSTATED])).tolist():
-                level = str(levels[row])
-                if level not in new:
-                    never = f"{name} {level} was never trained"
-                    text = f"{never} ({few(trained_levels)}): the model cannot predict it"
-                    new[level] = (
-                        remark(
-                            "never-trained",
-                            text,
-                            never,
-                            category=name,
-                            level=level,
-                            known=trained_levels,
-                        ),
-                    )
-                reasons[row] = reasons[row] or new[level]
+            new = ~np.isin(levels, [*trained_levels, UNSTATED]) & ~reasons.any()
+            for level in pd.unique(levels[new]):
+                never = f"{name} {level} was never trained"
+                text = f"{never} ({few(trained_levels)}): the model cannot predict it"
+                what = remark(
+                    "never-trained",
+                    text,
+                    never,
+                    category=name,
+                    level=str(level),
+                    known=trained_levels,
+                )
+                reasons.add(np.flatnonzero(new & (levels == level)), what)
         return reasons
 
-    def unseen(self, rows: pd.DataFrame | Context) -> list[tuple[Remark, ...]]:
-        """Return, per row, in which ways it is unlike every training row; () where it is not.
+    def unseen(self, rows: pd.DataFrame | Context) -> Reasons:
+        """Return in which ways each row is unlike every training row.
 
         Unlike means: a category has a level that training had not (``unseen-level``), a feature
         that was constant has another value (``was-constant``), or two features that were
@@ -133,62 +130,80 @@ class FeatureRecipe:
         scales alone are stated by their absence. (Ranges of the columns are the models' matter.)
         """
         context, words = self.context(rows), dict[str, np.ndarray]()
-        reasons_of_row: dict[int, list[Remark]] = {}
+        reasons, ways = Reasons(len(context)), np.zeros(len(context), dtype=np.intp)
+        for at, what in chain(
+            self._unseen_levels(context),
+            self._no_longer_constant(context, words),
+            self._no_longer_proportional(context, words),
+        ):
+            reasons.add_some(at, what, ways[at] < _NAMED)
+            ways[at] += 1
+        more = np.maximum(ways - _NAMED, 0)
+        for count in np.unique(more[more > 0]).tolist():
+            further = remark("further-reasons", f"and {count} more", count=count)
+            reasons.add(np.flatnonzero(more == count), further)
+        return reasons
+
+    def _unseen_levels(self, context: Context) -> Iterator[tuple[IntArray, Remark]]:
+        """Yield rows of a level that training had not, by category and level."""
         for name, trained_levels in self.levels.items():
-            levels, new = context.once(name, _CATEGORY[name].compute), dict[str, Remark]()
             unstated = _CATEGORY[name].needs == "measured" and {*trained_levels} == {
                 UNSTATED
             }  # training says nothing of it
-            is_reported = OTHER not in trained_levels and name != HOST_CAMPAIGN and not unstated
+            if OTHER in trained_levels or name == HOST_CAMPAIGN or unstated:
+                continue
             like = list(trained_levels)
             if name != _SCALES:
                 like.append(UNSTATED)
-            for row in np.flatnonzero(~np.isin(levels, like)).tolist() if is_reported else ():
-                level = str(levels[row])
-                if level not in new:
-                    unseen = f"{name} {level} was not in training"
-                    text = f"{unseen} ({few(trained_levels)})"
-                    new[level] = remark(
-                        "unseen-level",
-                        text,
-                        unseen,
-                        category=name,
-                        level=level,
-                        known=trained_levels,
-                    )
-                reasons_of_row.setdefault(row, []).append(new[level])
+            levels = context.once(name, _CATEGORY[name].compute)
+            new = ~np.isin(levels, like)
+            for level in pd.unique(levels[new]):
+                unseen = f"{name} {level} was not in training"
+                text = f"{unseen} ({few(trained_levels)})"
+                what = remark(
+                    "unseen-level",
+                    text,
+                    unseen,
+                    category=name,
+                    level=str(level),
+                    known=trained_levels,
+                )
+                yield np.flatnonzero(new & (levels == level)), what
+
+    def _no_longer_constant(
+        self, context: Context, words: dict[str, np.ndarray]
+    ) -> Iterator[tuple[IntArray, Alike]]:
+        """Yield rows with another value of a feature that was constant in training, by feature."""
         for name, value in self.constant.items():
-            now, said = self._column(name, context, words), dict[float, Remark]()
+            now = self._column(name, context, words)
             other = np.abs(now - value) > 2 * _SAME * max(abs(value), 1.0)
             if name in OF_KERNEL_NAME:
                 other &= ~_nameless(context)
-            for row in np.flatnonzero(other).tolist():
-                if now[row] not in said:
-                    said[now[row]] = remark(
-                        "was-constant",
-                        f"{name} is {float(now[row]):.4g}, in training always {value:.4g}",
-                        f"{name} never varied in training",
-                        feature=name,
-                        value=float(now[row]),
-                        trained=value,
-                    )
-                reasons_of_row.setdefault(row, []).append(said[now[row]])
-        for name, (twin, factor) in self.redundant.items():
-            text = f"{name} is not {factor:.4g} x {twin} as in training"
-            proportion = remark("was-proportional", text, feature=name, factor=factor, to=twin)
-            now, expected = (
-                self._column(name, context, words),
-                factor * self._column(twin, context, words),
+            at = np.flatnonzero(other)
+            yield (
+                at,
+                Alike(
+                    "was-constant",
+                    (("feature", name), ("trained", value)),
+                    {"value": now[at]},
+                    f"{name.replace('%', '%%')} is %.4g, in training always {value:.4g}",
+                    f"{name} never varied in training",
+                ),
             )
+
+    def _no_longer_proportional(
+        self, context: Context, words: dict[str, np.ndarray]
+    ) -> Iterator[tuple[IntArray, Remark]]:
+        """Yield rows in which a feature is no longer the multiple of another that it was in training, by feature."""
+        for name, (twin, factor) in self.redundant.items():
+            now = self._column(name, context, words)
+            expected = factor * self._column(twin, context, words)
             other = np.abs(now - expected) > 1e-6 * np.maximum(np.abs(now), 1.0)
             if name in OF_KERNEL_NAME:
                 other &= ~_nameless(context)
-            for row in np.flatnonzero(other).tolist():
-                reasons_of_row.setdefault(row, []).append(proportion)
-        reasons: list[tuple[Remark, ...]] = [()] * len(rows)
-        for row, why in reasons_of_row.items():
-            reasons[row] = tuple(_first_three(why))
-        return reasons
+            text = f"{name} is not {factor:.4g} x {twin} as in training"
+            what = remark("was-proportional", text, feature=name, factor=factor, to=twin)
+            yield np.flatnonzero(other), what
 
     def unknown(self, rows: pd.DataFrame | Context) -> dict[str, BoolArray]:
         """Return the rows, (n,), whose value in a column is unknown: they do not name the kernel of the host."""
@@ -500,13 +515,6 @@ def _levels(words: np.ndarray, share: float) -> tuple[str, ...]:
 def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
     """Return the words with those that are no level replaced by ``other``."""
     return np.where(np.isin(words, levels), words, OTHER)
-
-
-def _first_three(why: list[Remark]) -> list[Remark]:
-    more = len(why) - _NAMED
-    if more <= 0:
-        return why
-    return [*why[:_NAMED], remark("further-reasons", f"and {more} more", count=more)]
 
 
 def _is_constant(values: np.ndarray) -> bool:

@@ -22,7 +22,6 @@ It is of the kind of tritonBLAS' and hipBLASLt's Origami (arXiv:2512.04226), wit
 
 from __future__ import annotations
 
-import itertools
 from typing import Final
 
 import numpy as np
@@ -74,17 +73,26 @@ def _us(work: Work, gpu: GPU, fixed: Overhead, share: float) -> FloatArray:
     product = work.take(rows)
     flop_us = units / (peaks(product, gpu) * 1e6)
     load_us = _bytes(product) / (constant("cache.l2_read").of(gpu.gfx) * clock)
+    norm = constant("product.norm").value
     least = np.full(len(rows), np.inf)
-    for (tall, wide), split in itertools.product(TILES, SPLITS):
-        depth = np.ceil(product.k / split)
-        tiles = np.ceil(product.m / tall) * np.ceil(product.n / wide) * product.batch
-        waves = np.ceil(tiles * split / units)
-        slowest = np.maximum(2 * tall * wide * flop_us, (tall + wide) * load_us)
+    counts = [
+        np.ceil(product.m / tall) * np.ceil(product.n / wide) * product.batch
+        for tall, wide in TILES
+    ]
+    slowest = [
+        np.maximum(2 * tall * wide * flop_us, (tall + wide) * load_us) for tall, wide in TILES
+    ]
+    for split in SPLITS:
+        computing = np.full(len(rows), np.inf)
+        for count, step_us in zip(counts, slowest, strict=True):
+            np.minimum(computing, np.ceil(count * split / units) * step_us, out=computing)
+        computing *= np.ceil(product.k / split)
         moved = moving[rows]
         if split > 1:
             sums = split * product.m * product.n * product.batch
             moved = moved + PARTIAL_BYTES * sums * byte_us[rows]
-        np.minimum(least, _joined(waves * depth * slowest, moved), out=least)
+        np.minimum(least, computing**norm + moved**norm, out=least)
+    least = least ** (1 / norm)
     busy[rows] = least
     return busy + fixed.fixed_us(np.ones(len(work), dtype=bool))
 

@@ -432,6 +432,9 @@ def _written(table: pd.DataFrame) -> pd.DataFrame:
         column = table[name]
         if isinstance(column, pd.DataFrame):  # two of one name, which is refused
             continue
+        if column.dtype == bool:
+            changed[name] = column.astype("str")
+            continue
         odd = column.map(_is_no_plain_number)
         if odd.any():
             changed[name] = column.astype(object).mask(odd, column.map(str))

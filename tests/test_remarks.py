@@ -24,7 +24,9 @@ def test_rows_keep_what_is_said_of_them_in_order() -> None:
 def test_remarks_that_differ_in_values_alone_are_taken_apart() -> None:
     found = Reasons(4)
     found.add([0, 3], MISSING)
-    found.add([0, 2], Alike("slow", (), {"factor": [2.0, 3.0]}, "%g times as slow", "slow"))
+    found.add(
+        [0, 2], Alike("slow", (), {"factor": np.array([2.0, 3.0])}, "%g times as slow", "slow")
+    )
     assert found.of_rows() == SAID
     assert found.where(np.array([False, True, True, True])).of_rows() == SAID[1:]
 
@@ -42,7 +44,7 @@ def test_the_text_of_many_is_that_of_each() -> None:
         Alike(
             "slow",
             (("host", "a"),),
-            {"factor": [2.0, 3.5]},
+            {"factor": np.array([2.0, 3.5])},
             "100 %% of a: %g times",
             "slower than a",
         ),
@@ -52,6 +54,25 @@ def test_the_text_of_many_is_that_of_each() -> None:
     assert said.tolist() == ["; ".join(map(str, why)) for why in found.of_rows()]
     assert said[2].startswith("100 % of a: 3.5 times; ")
     assert first.tolist() == ["slower than a", "", "slower than a"]
+
+
+def test_of_some_rows_alone_it_is_said_what_is_told_of_each() -> None:
+    found = Reasons(4)
+    slow = Alike("slow", (), {"factor": np.array([2.0, 3.0, 4.0])}, "%g times as slow", "slow")
+    found.add_some(np.array([3, 1, 0]), slow, np.array([True, False, True]))
+    found.add_some(np.array([0, 1]), MISSING, np.array([False, True]))
+    assert list(map(str, found.texts()[0])) == [
+        "4 times as slow",
+        "missing-value: feature = m",
+        "",
+        "2 times as slow",
+    ]
+
+
+def test_names_in_a_text_of_many_cannot_steer_a_terminal() -> None:
+    found = Alike("slow", (), {"factor": np.array([2.0])}, "a\x1b[31m is %g", "a\x1b[31m")
+    assert found.texts() == ["a\\x1b[31m is 2"]
+    assert found.general == "a\\x1b[31m"
 
 
 def test_remarks_are_equal_by_code_and_values_and_survive_json() -> None:

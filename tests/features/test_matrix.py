@@ -67,7 +67,7 @@ def test_parts_agree_row_by_row():
     assert data.rows["flops"].iloc[0] == 2 * 256 * 512
     assert set(data.rows["bound"]) <= {"launch", "memory", "compute"}
     pd.testing.assert_frame_equal(data.recipe.transform(data.rows), data.X)
-    assert data.recipe.unseen(data.rows) == [()] * 13
+    assert data.recipe.unseen(data.rows).of_rows() == [()] * 13
     json.dumps(data.report)
 
 

@@ -116,14 +116,14 @@ def test_damaged_or_foreign_recipes_are_refused(recipe: FeatureRecipe):
 
 
 def test_unseen_names_what_is_unlike_training(recipe: FeatureRecipe):
-    assert recipe.unseen(rows()) == [()] * 40
+    assert recipe.unseen(rows()).of_rows() == [()] * 40
     new = rows(4)
     new.loc[0, "k"] = 2048.0
     new.loc[1, "kernel"] = "triton"
     new["family"] = ["", "", "blockscale", ""]
-    constant, kernel, family, same = recipe.unseen(new)
-    assert remark("was-constant", feature="log2.k", value=11.0, trained=10.0) in constant
-    near = recipe.unseen(rows(1, k=1025.0))[0]  # a tenth of a percent more
+    constant, kernel, family, same = recipe.unseen(new).of_rows()
+    assert remark("was-constant", feature="log2.k", trained=10.0, value=11.0) in constant
+    near = recipe.unseen(rows(1, k=1025.0)).of_rows()[0]  # a tenth of a percent more
     assert "log2.k" in [one.values["feature"] for one in near if one.code == "was-constant"]
     assert kernel == (
         remark("unseen-level", category="host_kernel", level="triton", known=("asm", "ck")),
@@ -144,7 +144,7 @@ def test_the_search_of_the_hosts_kernel_is_a_feature_whose_new_levels_are_nothin
     assert (
         recipe.transform(new)[["host_campaign=first", "host_campaign=second"]].to_numpy().sum() == 0
     )
-    assert recipe.unseen(new) == [()] * 40
+    assert recipe.unseen(new).of_rows() == [()] * 40
     assert learn_matrix(found.assign(tuned=False), HOST, TARGET)[0].levels["host_campaign"] == (
         "none",
     )
@@ -153,33 +153,35 @@ def test_the_search_of_the_hosts_kernel_is_a_feature_whose_new_levels_are_nothin
 def test_what_the_host_ran_is_nothing_unusual_where_no_training_row_says_it():
     recipe = learn_matrix(paired(rows(kernel="")), HOST, TARGET)[0]
     assert recipe.levels["host_kernel"] == ("none",)
-    assert recipe.unseen(rows()) == [()] * 40
+    assert recipe.unseen(rows()).of_rows() == [()] * 40
 
 
 def test_three_ways_to_be_unlike_are_named_and_the_others_counted(recipe: FeatureRecipe):
     new = rows(1, kernel="triton").assign(k=2048.0, family="blockscale", layout="TT")
-    (ways,) = recipe.unseen(new)
+    (ways,) = recipe.unseen(new).of_rows()
     assert len(ways) == 4
     assert ways[3].code == "further-reasons"
     assert dict(ways[3].items)["count"] >= 1
 
 
 def test_what_was_never_trained_is_told_from_what_is_unlike_training(recipe: FeatureRecipe):
-    assert recipe.never_trained(rows()) == [()] * 40
+    assert recipe.never_trained(rows()).of_rows() == [()] * 40
     known = ("bf16", "fp32")
     new = pd.concat(
         [rows(1), rows(1, dtype_a="fp8"), rows(1, family="blockscale")], ignore_index=True
     ).fillna("")
-    assert recipe.never_trained(new) == [
+    assert recipe.never_trained(new).of_rows() == [
         (),
         (remark("never-trained", category="dtype", level="fp8", known=known),),
         (),
     ]
-    assert recipe.never_trained(rows(1, layout="NCHW")) == [
+    assert recipe.never_trained(rows(1, layout="NCHW")).of_rows() == [
         ()
     ]  # no training row says what its layout was
     stated = learn_matrix(paired(rows(layout="NCHW")), HOST, TARGET)[0]
-    found = [stated.never_trained(rows(1, layout=layout)) for layout in ("NCHW", "NHWC", "")]
+    found = [
+        stated.never_trained(rows(1, layout=layout)).of_rows() for layout in ("NCHW", "NHWC", "")
+    ]
     assert [bool(why) for (why,) in found] == [False, True, False]
 
 
@@ -187,8 +189,8 @@ def test_words_that_a_row_does_not_state_are_not_held_against_it() -> None:
     trained = rows(family="blockscale", scale_block="1x128", kernel="ck_16x16")
     recipe = learn_matrix(paired(trained), HOST, TARGET)[0]
     bare = trained.head(3).drop(columns=["family", "kernel"])
-    assert recipe.unseen(bare) == [()] * 3
-    scales = recipe.unseen(bare.assign(scale_block=""))[0]
+    assert recipe.unseen(bare).of_rows() == [()] * 3
+    scales = recipe.unseen(bare.assign(scale_block="")).of_rows()[0]
     assert scales == (
         remark("unseen-level", category="scale_block", level="none", known=("1x128",)),
     )
@@ -205,7 +207,7 @@ def test_features_of_the_name_of_a_kernel_are_unknown_where_there_is_none() -> N
     unknown = recipe.unknown(bare)
     assert set(unknown) == {"log2.macro_tile_0.host", "log2.macro_tile_1.host"}
     assert all(rows_of.tolist() == [True, False] for rows_of in unknown.values())
-    assert recipe.unseen(bare) == [()] * 2
+    assert recipe.unseen(bare).of_rows() == [()] * 2
     X = recipe.transform(bare)
     assert domain.check(X).extrapolated.tolist() == [True, False]
     assert domain.check(X, unknown).extrapolated.tolist() == [False, False]
@@ -227,8 +229,8 @@ def test_unseen_notices_that_columns_are_no_longer_proportional():
     )
     recipe = learn_matrix(frame, None, TARGET)[0]
     assert recipe.redundant["log2.in_w"][0] == "log2.in_h"
-    assert recipe.unseen(frame) == [()] * 3
-    ways = recipe.unseen(frame.assign(in_w=9, out_w=9))[0]
+    assert recipe.unseen(frame).of_rows() == [()] * 3
+    ways = recipe.unseen(frame.assign(in_w=9, out_w=9)).of_rows()[0]
     assert remark("was-proportional", feature="log2.in_w", factor=1.0, to="log2.in_h") in ways
 
 
@@ -246,7 +248,7 @@ def test_rare_kernels_share_a_level_and_new_ones_join_it():
     assert recipe.transform(many)["host_kernel=other"].sum() == 2
     new = rows(1, kernel="never seen")
     assert recipe.transform(new)["host_kernel=other"].tolist() == [1]
-    assert recipe.unseen(new) == [()]
+    assert recipe.unseen(new).of_rows() == [()]
 
 
 def test_missing_dimensions_are_named(recipe: FeatureRecipe):
