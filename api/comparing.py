@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
+from ..arrays import FloatArray
 from ..errors import DataError, ParameterError, check_level, check_number
 from ..evaluation.campaigns import Campaigns
 from ..evaluation.intervals import LEVELS
@@ -679,8 +680,10 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     """Return all rows that both predicted, together and each.
 
     What is one figure for one GPU on both sides, to six digits (limits of another level apart), is
-    the same and errs alike, nothing else is taken to. In the sum the rows of a group err alike, and
-    groups independently; without groups all rows are one.
+    the same and errs alike, and so does what differs by one factor in all rows: a run and the same
+    run corrected. What intervals of one side are wider by is its own then. Nothing else is taken to
+    err alike. In the sum the rows of a group err alike, and groups independently; without groups
+    all rows are one.
     """
     tables: list[pd.DataFrame] = [one["predictions"].frame for one in (first, second)]
     metrics = [frame["metric"].iloc[0] for frame in tables]
@@ -704,34 +707,30 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         group = sides[0]["group"].astype(str)
     else:
         group = pd.Series("", alike.index)
+    one_factor = _differ_by_a_factor(one[names["predicted"]], other[names["predicted"]], alike)
+    alike |= one_factor & (sides[0]["target"] == sides[1]["target"])
+    spreads = [_sigmas(side, names) for side in sides]
+    common = np.where(alike, np.minimum(*spreads), 0.0)
     values, each = [], []
-    for side in sides:
+    for side, sigmas in zip(sides, spreads, strict=True):
         ends = side[[*names.values()]].to_numpy(dtype=float)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            sigmas = np.log(ends[:, 2] / ends[:, 1]) / (
-                2 * ndtri((1 + side["level"].to_numpy(dtype=float)) / 2)
-            )
-        sigmas = np.where(np.isfinite(sigmas), sigmas, np.nan)  # no bound is known
+        apart = np.sqrt(np.maximum(sigmas**2 - common**2, 0.0))
         total = float(ends[:, 0].sum())
-        parts = (
-            pd.Series(ends[:, 0] / total * sigmas)
-            .groupby([alike, group])
-            .agg(lambda of: of.sum(skipna=False))
-        )
-        spread = math.exp(math.hypot(*parts) * ndtri((1 + side["level"].iloc[0]) / 2))
+        weights = pd.Series(ends[:, 0] / total)
+        sources = {}
+        grouped = (weights * np.where(alike, common, sigmas)).groupby([alike, group])
+        for (same, of), sigma in grouped.agg(lambda of: of.sum(skipna=False)).items():
+            sources[f"{same} {of}"] = float(sigma)
+        sources[_FACTOR] = float((weights * np.where(alike, apart, 0.0)).sum(skipna=False))
+        spread = math.exp(math.hypot(*sources.values()) * ndtri((1 + side["level"].iloc[0]) / 2))
         values.append([(total, total / spread, total * spread), *map(tuple, ends.tolist())])
-        each.append(
-            [
-                Estimate(
-                    total,
-                    dict(zip([f"{same} {of}" for same, of in parts.index], parts, strict=True)),
-                ),
-                *(
-                    Estimate(one, {"True": sigma})
-                    for one, sigma in zip(ends[:, 0], sigmas, strict=True)
-                ),
-            ]
-        )
+        estimates = [Estimate(total, sources)]
+        for place, value in enumerate(ends[:, 0]):
+            own = {"True": float(sigmas[place])}
+            if alike.iloc[place]:
+                own = {"True": float(common[place]), _FACTOR: float(apart[place])}
+            estimates.append(Estimate(value, own))
+        each.append(estimates)
     targets = [" and ".join(dict.fromkeys(side["target"].astype(str))) for side in sides]
     titles = [f"all {len(alike):,} rows", *(workload(row) for row in sides[0].to_dict("records"))]
     if targets[0] != targets[1]:
@@ -739,6 +738,30 @@ def _predictions(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
     unit, common = quantity(metrics[0]).suffix, frozenset(f"True {of}" for of in group)
     shared = [common, *(frozenset(["True"] if same else []) for same in alike)]
     return [(what, unit, *rest) for what, *rest in zip(titles, *values, *each, shared, strict=True)]
+
+
+def _sigmas(side: pd.DataFrame, names: Mapping[str, str]) -> FloatArray:
+    """Return the deviation of each row's logarithm, (n,), from its interval; NaN where no bound is known."""
+    reach = 2 * ndtri((1 + side["level"].to_numpy(dtype=float)) / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = side[names["upper"]].to_numpy(dtype=float) / side[names["lower"]].to_numpy(
+            dtype=float
+        )
+        sigmas = np.log(ratio) / reach
+    return np.where(np.isfinite(sigmas), sigmas, np.nan)
+
+
+def _differ_by_a_factor(first: pd.Series, second: pd.Series, alike: pd.Series) -> pd.Series:
+    """Return which rows that are not ``alike`` have one ratio, (n,): none unless all have, of three times or more."""
+    ratio = (second / first)[~alike]
+    several = first[~alike].nunique() >= _LEAST_TIMES
+    if several and ratio.gt(0).all() and ratio.max() <= ratio.min() * (1 + 4 * _DIGITS):
+        return ~alike
+    return pd.Series(data=False, index=alike.index)
+
+
+_FACTOR: Final = "factor"  # the error of a factor that one side has beside the other
+_LEAST_TIMES: Final = 3  # different times whose ratio is no accident
 
 
 def _ways(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:

@@ -17,6 +17,7 @@ from scipy.stats import binom
 import flopcast as fc
 from flopcast.errors import DataError, FlopcastError, ParameterError
 from flopcast.evaluation.paired import common_rows, drift
+from flopcast.evaluation.trained_model import Correction
 from flopcast.report.document import Figure
 from flopcast.tests.commands.running import call
 from flopcast.tests.fuzz.corpus import answers
@@ -322,6 +323,26 @@ def test_forecasts_are_compared_setting_by_setting(tmp_path: Path) -> None:
         fc.compare(tmp_path / "a", tmp_path / "b")
 
 
+def test_a_corrected_run_errs_alike_but_for_the_correction(ols: fc.Run, tmp_path: Path) -> None:
+    data = fc.read(where={"m": (None, 64), "n": (None, 2048)})
+    correction = Correction(1.2, 1.15, 1.25, 0.9, rows=100, groups=8)
+    corrected = fc.Run(ols.metrics, ols.predictions, ols.trained.corrected(correction))
+    found = [fc.predict(run, data) for run in (ols, corrected)]
+    table = fc.compare(*found, interval=0.9).table
+    assert table["ratio"].tolist() == pytest.approx([1.2] * len(table))
+    reach = np.log(1.25 / 1.15) / 2
+    assert np.log(table["ratio_upper"] / table["ratio"]).tolist() == pytest.approx(
+        [reach] * len(table), rel=0.02
+    )
+    assert (table["shared"] > 0.8).all()
+    back = fc.compare(*found[::-1], interval=0.9).table
+    assert (1 / back["ratio_lower"]).tolist() == pytest.approx(table["ratio_upper"].tolist())
+    for name, one in zip(("a.csv", "b.csv"), found, strict=True):
+        one.save(tmp_path / name)
+    saved = fc.compare(tmp_path / "a.csv", tmp_path / "b.csv", interval=0.9).table
+    assert saved["shared"].tolist() == pytest.approx(table["shared"].tolist(), abs=0.01)
+
+
 def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, tmp_path: Path) -> None:
     data = fc.read(where={"m": (None, 64), "n": (None, 2048)})
     found = [
@@ -330,8 +351,9 @@ def test_predictions_are_read_back_and_compared_row_by_row(ols: fc.Run, tmp_path
     assert fc.compare(*found).table["ratio_lower"].tolist() == pytest.approx(
         [1] * (1 + len(found[0].frame))
     )
+    factors = np.linspace(1.1, 1.4, len(found[1].frame))
     figures = {
-        name: found[1].frame[name] * 1.25 for name in ("predicted_us", "lower_us", "upper_us")
+        name: found[1].frame[name] * factors for name in ("predicted_us", "lower_us", "upper_us")
     }
     found[1] = fc.Prediction(found[1].frame.assign(**figures), found[1].summary)
     table = fc.compare(*found, interval=0.9).table
