@@ -177,13 +177,15 @@ def run_(
     gpu: GpuOption = None,
     gpus: GpusOption = None,
     dtype: DtypeOption = None,
-    batch: Annotated[Any, _counted("Sequences that start and end together.")] = None,
+    batch: Annotated[
+        Any, _counted("Sequences that start and end together: all prompts at once.")
+    ] = None,
     input_len: Annotated[Any, _counted("Tokens of each prompt.", spelt="--input-len --isl")] = None,
     output_len: Annotated[
         Any, _counted("Tokens of each answer.", spelt="--output-len --osl")
     ] = None,
     num_prompts: Annotated[
-        Any, _counted("Requests served as they fit, in place of --batch.")
+        Any, _counted("Requests served as they fit, all there at the start, for --batch.")
     ] = None,
     engine: Annotated[
         Any, _named("Engines to serve with: vllm, sglang, trtllm, atom.", "vllm", SERVE)
@@ -210,10 +212,10 @@ def run_(
         _limit("Time per further token at most: 50ms, 'p99<50ms'.", "TIME|PERCENTILE<TIME"),
     ] = None,
     rate: Annotated[
-        str | None, _limit("Requests that come, of all GPUs: 4/s, 240/min.", "RATE")
+        str | None, _limit("Requests that come at a rate, of all GPUs: 4/s, 240/min.", "RATE")
     ] = None,
     concurrency: Annotated[
-        Any, _counted("Requests under way at a replica.", "searched", SERVE)
+        Any, _counted("Requests under way at a replica: a closed loop.", "searched", SERVE)
     ] = None,
     sure: Annotated[
         float | None,

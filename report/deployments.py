@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from ..output import SCHEMA
 from ..workloads.deployments import LIKELY, PACES_MS, Choice, Question, cheapest
-from ..workloads.launching import serve_command
+from ..workloads.launching import serve_command, why_no_command
 from ..workloads.serving_percentiles import column
 from .document import (
     Column,
@@ -54,9 +54,9 @@ def deployments_document(choice: Choice, level: float) -> Document:
     }
     work = f"prompts of {asked.input_len:,} tokens, answers of {asked.output_len:,}"
     if asked.rate is None:
-        rate = ""
+        rate = ", in a closed loop"
     else:
-        rate = f", {figure(asked.rate)} requests a second"
+        rate = f", at a rate of {figure(asked.rate)} requests a second"
     tuned = f"{_TUNING[asked.tuning]}{_conditions(asked)}"
     # what changes the answers stands with them, what narrows them is the first remark
     beside = [f"{note.text}." for note in choice.remarks if note.code == "quantised"]
@@ -195,9 +195,11 @@ def _footing(asked: Question, one: pd.Series) -> str:
     said = {"ttft_ms": "", "tpot_ms": ""}
     for time, percentile in asked.percentiles.items():
         said[time] = f" ({percentile} {_interval(one, column(time, percentile))} ms)"
+    further = ""
+    if asked.output_len > 1:
+        further = f", a token every {_interval(one, 'tpot_ms')} ms{said['tpot_ms']}"
     return (
-        f"First token after {_interval(one, 'ttft_ms')} ms{said['ttft_ms']}, a token every "
-        f"{_interval(one, 'tpot_ms')} ms{said['tpot_ms']}; "
+        f"First token after {_interval(one, 'ttft_ms')} ms{said['ttft_ms']}{further}; "
         f"{_interval(one, 'tokens_per_s_per_gpu')} tokens/s per GPU, "
         f"{_figure(one['concurrency'])} requests under way, "
         f"{_figure(one['memory_gb'])} GiB on each GPU."
@@ -266,7 +268,7 @@ def _run_it(choice: Choice) -> list[str]:
     first = headlined(choice)
     command = serve_command(first, choice.question)
     if not command:
-        return []
+        return [f"No line to run it: {why_no_command(first, choice.question)}."]
     if first["replicas"] > 1:
         return [f"To run each replica: {command}"]
     return [f"To run it: {command}"]

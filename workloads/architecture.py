@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from ..arrays import FloatArray
 from ..errors import DataError, ParameterError
 from ..operators.kinds.linear_attention import STATE_BYTES
-from ..remarks import Remark, remark
+from ..remarks import Remark
 
 _LARGEST: Final = 10**7  # no dimension of a model is larger: what is, was mistyped
 _MOST_LAYERS: Final = 10_000
@@ -208,18 +208,18 @@ class Architecture:
         if (one := self.mixture) and not 0 < one.visited <= one.experts:
             raise DataError(f"{self.name}: a token visits {one.visited} of {one.experts} experts")
 
-    def remarks_at(self, tokens: int) -> list[Remark]:
-        """Return what is to be said of how it was read, and of a sequence longer than the configuration allows."""
-        text = (
-            f"a sequence of {tokens:,} tokens is longer than the {self.context:,} that "
-            f"{self.name} is configured for"
-        )
-        allowed = tokens <= self.context or not self.context
-        if allowed:
-            beyond = []
-        else:
-            beyond = [remark("beyond-context", text, tokens=tokens, context=self.context)]
-        return [*self.remarks, *beyond]
+    def check_length(self, tokens: int) -> None:
+        """Refuse a sequence of so many tokens, prompt and answer, that is longer than the configuration allows.
+
+        Raises ParameterError.
+        """
+        if self.context and tokens > self.context:
+            raise ParameterError(
+                "input_len",
+                f"and output_len must be {self.context:,} tokens together at most, for which "
+                f"{self.name} is configured (max_position_embeddings), got {tokens:,}: give a "
+                "config.json that allows more where the model is served so",
+            )
 
     @property
     def heads(self) -> int:

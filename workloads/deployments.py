@@ -35,11 +35,11 @@ from .releases import NORMAL, each, middle_and_sides, standard_normal
 from .serving import figures
 from .serving_conditions import Times
 from .serving_energy import MILLION_KWH, Work, power_spread, power_w, work
-from .serving_model import EITHER, Served
+from .serving_model import EITHER, LOADS, Served
 from .serving_percentiles import LEARNT, column, rests_on
 from .setting import WIDE, Setting, complete, most_weights
 
-CONCURRENCY: Final = tuple(sorted({round(2 ** (step / 2)) for step in range(21)}))
+CONCURRENCY: Final = tuple(sorted({int(load) for load in LOADS}))
 """Requests under way at an instance, 1 to 1,024."""
 ENGINES: Final = {
     "vllm": ("AMD", "NVIDIA"),
@@ -213,6 +213,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
         raise DataError(
             f"{question.model.name} is an encoder and generates no tokens: give a batch to forecast"
         )
+    question.model.check_length(question.input_len + question.output_len)
     users = np.array(question.concurrency, dtype=np.float64)
 
     def times_of(rows: pd.DataFrame, gpu: GPU) -> Served:
@@ -235,10 +236,10 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             instances += of_gpu
     if not instances:
         raise DataError(f"{question.model.name} cannot be served so: {'; '.join(map(str, notes))}")
-    first, after = (
-        question.model.remarks_at(question.input_len + question.output_len),
-        list[Remark](),
-    )
+    first, after = list(question.model.remarks), list[Remark]()
+    if question.output_len == 1:
+        text = "answers of one token have no further ones: there is no time per token"
+        first.append(remark("no-further-token", text))
     if (
         not question.dtypes
         and not question.model.formats
@@ -289,7 +290,10 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
             fitting = every
         quick = fitting["tpot_ms"].min() <= PACES_MS[0]
         paces = PACES_MS if quick else (np.inf,)  # nobody asked for a pace
-        paced = [fitting[fitting["tpot_ms"] <= pace].assign(pace_ms=pace) for pace in paces]
+        paced = []
+        for pace in paces:
+            slower = fitting["tpot_ms"] > pace
+            paced.append(fitting[~slower].assign(pace_ms=pace))
         best = pd.concat(
             [_best(question, table).drop_duplicates("gpu") for table in paced], ignore_index=True
         )
@@ -679,6 +683,8 @@ class _Drawn:
         price = np.array([self.question.price.of(one.gpu.name) for one in settings])
         with np.errstate(divide="ignore"):
             cost = price[:, None] / 3600 / per_gpu * 1e6
+            if self.question.output_len == 1:
+                times = {**times, "tpot_ms": np.full_like(times["tpot_ms"], np.nan)}
             values = {**times, "tokens_per_s_per_gpu": per_gpu}
             values |= {
                 "tokens_per_s_per_user": 1e3 / times["tpot_ms"][:, [0, 2, 1]],

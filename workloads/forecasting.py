@@ -434,7 +434,7 @@ def _serve(setting: Setting, sources: Sources, level: float, seed: int) -> Forec
     if setting.eager:
         graphed = sum(step_parts(replace(setting, eager=False), schedule, sources).values())
         common["eager"] = EAGER * (1.0 - graphed / sum(steps.values()))
-    notes += setting.model.remarks_at(setting.input_len + setting.output_len)
+    notes += setting.model.remarks
     if widened := setting.widened:
         formats = " and ".join(widened)
         text = (

@@ -9,7 +9,7 @@ import pandas as pd
 
 from . import known_models
 from .deployments import Question
-from .setting import Setting, most_weights
+from .setting import WIDE, Setting, most_weights
 
 _MODEL: Final = {
     "vllm": ("vllm", "serve"),
@@ -32,18 +32,11 @@ def serve_command(way: pd.Series, question: Question) -> str:
     0.4 and later, TensorRT-LLM 1.0 and later and ATOM of 2026. TensorRT-LLM and ATOM read formats of
     weights from the checkpoint, and TensorRT-LLM shares out attention by a file: such ways have no line.
     """
-    if question.conditioned:  # drafts and routers have options that no measured run states
+    if why_no_command(way, question):
         return ""
     engine = str(way["engine"])
     tp, dp, ep = (int(way[name]) for name in ("tp", "dp", "ep"))
-    stored = most_weights(question.model)
-    quantised = str(way["dtype"]) == "fp8" and stored != "fp8"
-    if str(way["dtype"]) in ("fp4", "int4") and stored != str(way["dtype"]):
-        return ""  # of another checkpoint, whose name is unknown
-    if quantised and engine in ("trtllm", "atom"):
-        return ""
-    if engine == "trtllm" and dp > 1:
-        return ""
+    quantised = str(way["dtype"]) == "fp8" and most_weights(question.model) != "fp8"
     words = [*_MODEL[engine], known_models.hub_name(question.model)]
     words += _cut(engine, tp, dp, ep)
     if quantised:
@@ -53,6 +46,23 @@ def serve_command(way: pd.Series, question: Question) -> str:
     if question.memory_utilisation != Setting.memory_utilisation:
         words += [_SHARE[engine], f"{question.memory_utilisation:g}"]
     return shlex.join(words)
+
+
+def why_no_command(way: pd.Series, question: Question) -> str:
+    """Return why options alone do not start a way, "" where they do."""
+    engine, dtype = str(way["engine"]), str(way["dtype"])
+    stored = most_weights(question.model)
+    made_on_loading = dtype == "fp8" and engine in ("vllm", "sglang")
+    if dtype not in (stored, WIDE) and not made_on_loading:
+        return (
+            f"a checkpoint quantised to {dtype} is needed, {engine} makes none of "
+            f"{question.model.name} ({stored}) on loading"
+        )
+    if question.conditioned:
+        return "drafts and routers have options that no measured run states"
+    if engine == "trtllm" and int(way["dp"]) > 1:
+        return "TensorRT-LLM shares out attention by a file, not by options"
+    return ""
 
 
 def _cut(engine: str, tp: int, dp: int, ep: int) -> list[str]:

@@ -123,6 +123,8 @@ SETTING: Final = (
 FILE: Final = ".parquet"  # how the name of the file of a model ends
 _STEADY: Final = "aiconfigurator"
 """The client of the sample that lets requests come one by one; all others send all at once."""
+LOADS: Final = tuple(sorted({float(round(2 ** (step / 2))) for step in range(21)}))
+"""Requests under way, 1 to 1,024, between which a time per token is held to rise."""
 FAR: Final = 1.0
 """Logarithms further off than this are of something else: speculation, or a queue at a limit that no run tells."""
 MOST_DRAWN: Final[Mapping[str, float]] = {"tpot_ms": 4.0, "ttft_ms": 6.0}
@@ -268,7 +270,10 @@ class ServingModel:
             # own runs of the stack say how it is set up
             stacked = np.isin(here.stacks, list(self.fits[time].stacks))
             rests[time] = self._rests(time, rows, here, near, queued, makers)
-            values[time] = np.exp(self._logs(rows, here, time, rests[time].trust))
+            logs = self._logs(rows, here, time, rests[time].trust)
+            if time == "tpot_ms":
+                logs = self._rising(rows, logs, rests[time].trust, ~owned, own)
+            values[time] = np.exp(logs)
             spread = rests[time].spread
             shift, wide = self._tuned(time, spread, asked, makers)
             values[time] *= np.exp(np.where(stacked | owned, 0.0, shift))
@@ -304,6 +309,49 @@ class ServingModel:
             basis=tuple(basis.tolist()),
             own=tuple(owned.tolist()),
         )
+
+    def _rising(
+        self,
+        rows: pd.DataFrame,
+        logs: FloatArray,
+        trust: FloatArray,
+        where: BoolArray,
+        own: GPU | None,
+    ) -> FloatArray:
+        """Return logarithms of times per token that fall nowhere with more requests under way.
+
+        In some places (``where``) each is the mean of the most that fewer requests take and of the
+        least that more take, of `LOADS` and itself: what rises already is left as it is.
+        """
+        rising = logs.copy()
+        at = np.flatnonzero(where & np.isfinite(logs))
+        if not len(at):
+            return rising
+        same = rows.iloc[at].drop(columns="concurrency")
+        setting = same.fillna("").groupby([*same], sort=False, dropna=False).ngroup().to_numpy()
+        users = as_numbers(rows, "concurrency")[at]
+        known = pd.DataFrame({"setting": setting, "users": users, "log": logs[at]})
+        first = at[np.unique(setting, return_index=True)[1]]
+        loads = pd.DataFrame(
+            {
+                "setting": np.repeat(np.arange(len(first)), len(LOADS)),
+                "users": np.tile(LOADS, len(first)),
+                "place": np.repeat(first, len(LOADS)),
+            }
+        )
+        pairs = pd.MultiIndex.from_frame(known[["setting", "users"]])
+        loads = loads[~pd.MultiIndex.from_frame(loads[["setting", "users"]]).isin(pairs)]
+        if len(loads):
+            place = loads["place"].to_numpy()
+            beside = rows.iloc[place].assign(concurrency=loads["users"].to_numpy())
+            there = points_of(beside.reset_index(drop=True), own, self.slower)
+            loads["log"] = self._logs(beside, there, "tpot_ms", trust[place])
+            known = pd.concat([known, loads], ignore_index=True)
+        every = known.sort_values("users", kind="stable")
+        rise = every.groupby("setting")["log"].cummax()
+        fall = every[::-1].groupby("setting")["log"].cummin()
+        rising[at] = ((rise + fall) / 2.0).sort_index().to_numpy()[: len(at)]
+        return rising
 
     def _tuned(
         self,

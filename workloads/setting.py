@@ -397,6 +397,8 @@ def _check(setting: Setting) -> None:
         raise ParameterError(
             "output_len", f"must be 1: {setting.model.name} is an encoder, it generates no tokens"
         )
+    if setting.kind != "training":
+        setting.model.check_length(setting.input_len + setting.output_len)
     gpu = setting.gpu
     if setting.kind == "training" and f"{setting.dtype}_matrix" not in gpu.peaks:
         has = [

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flopcast.errors import DataError
+from flopcast.errors import DataError, ParameterError
 from flopcast.workloads.architecture import Architecture
 from flopcast.workloads.forecasting import forecast
 from flopcast.workloads.known_models import configured_as, find, names, quantised
@@ -164,7 +164,6 @@ def test_a_type_that_is_not_known_is_remarked_on_with_the_keys_that_nobody_looke
     stated = {**CONFIG, "num_hidden_layers": 8, **change}
     model = from_config(stated, "the one")
     assert [str(one) for one in model.remarks] == ([said] if said else [])
-    assert model.remarks_at(1) == [*model.remarks]
     assert model.parameters == from_config({**stated, "model_type": "llama"}).parameters
     for work in (
         {"batch": 1, "input_len": 64, "output_len": 8},
@@ -526,7 +525,10 @@ def test_the_length_of_sequences_is_that_of_the_configuration(
     model = from_config({**small, "intermediate_size": 128, "vocab_size": 100, **stated}, "small")
     assert model.context == tokens
     assert find("llama-3.1-70b").context == find("gpt-oss-120b").context == 131_072
-    assert [len(model.remarks_at(many)) for many in (tokens, tokens + 1)] == [0, int(tokens > 0)]
+    model.check_length(tokens)
+    if tokens:
+        with pytest.raises(ParameterError, match=f"{tokens:,} tokens"):
+            model.check_length(tokens + 1)
 
 
 def test_what_a_token_leaves_in_the_cache() -> None:
