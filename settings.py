@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
@@ -23,7 +24,7 @@ NAMES: Final = ("jobs", "cluster", "progress", "interval", "seed")
 _SETTINGS: ContextVar[Mapping[str, Any]] = ContextVar("settings", default={})  # noqa: B039
 
 
-class _Block:
+class _Block(AbstractContextManager[None]):
     """What `config` returns: a block that has the settings, and after which those before are back."""
 
     def __init__(self, before: Mapping[str, Any]) -> None:
@@ -44,7 +45,7 @@ def config(
     progress: Report | None = None,
     interval: float | None = None,
     seed: int | None = None,
-) -> _Block:
+) -> AbstractContextManager[None]:
     """Set how calls run, from now on or within a ``with`` block.
 
     Every function that has a keyword of such a name takes the setting where the keyword is not
@@ -82,21 +83,15 @@ def config(
     >>> run.provenance["seed"]
     7
     """
+    given = locals()
     if jobs is not None:
         check_jobs(jobs)
     if seed is not None:
         check_number("seed", seed, 0)
     if interval is not None:
         check_level(interval)
-    given = {
-        "jobs": jobs,
-        "cluster": cluster,
-        "progress": progress,
-        "interval": interval,
-        "seed": seed,
-    }
-    before = _SETTINGS.get()
     stated = {name: value for name, value in given.items() if value is not None}
+    before = _SETTINGS.get()
     _SETTINGS.set({**before, **stated})
     return _Block(before)
 

@@ -29,6 +29,8 @@ Numbers: TypeAlias = str | Sequence[float]
 """``8,16.5``, or a sequence of numbers."""
 Duration: TypeAlias = float | str
 """Seconds, or ``20m``."""
+Size: TypeAlias = int | str
+"""Bytes, or ``500M``."""
 Margin: TypeAlias = float
 """What counts as the same: 0.1 is within ±10 %."""
 Assigned: TypeAlias = Mapping[str, Any] | str | Iterable[str]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pandas as pd
 import pyarrow as pa
@@ -33,9 +33,10 @@ from ..staging import temporary_folder
 from ..table.conditions import Where, conditions
 from ..table.measurements import in_order
 from ..traces.summary import Overview, overview
+from ..values import Size
 from ..workers import workers
 from .ingested import Ingested, ingested
-from .tables import paths_of
+from .tables import MeasuredReading, paths_of, reads
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -67,6 +68,7 @@ def check_place_of_table(out: Path, *, dispatches: bool = False, parts: bool = F
         check_output(out, FILES)
 
 
+@reads
 @configured
 def ingest(
     *data: str | Path | Sequence[str | Path],
@@ -74,18 +76,14 @@ def ingest(
     overwrite: bool = False,
     dispatches: bool = False,
     parts: bool = False,
-    where: Where = None,
-    unit: Mapping[str, str] | None = None,
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
     each: bool = False,
-    keep: Collection[str] = (),
     channels: bool = False,
-    max_size: int | str | None = None,
+    max_size: Size | None = None,
     strict: bool = False,
     jobs: int = -1,
     cluster: str | Client | None = None,
     made: Mapping[str, Any] | None = None,
+    **reading: Unpack[MeasuredReading],
 ) -> Ingested:
     """Read profilers' and tuners' files into one table, and check their quality.
 
@@ -99,28 +97,27 @@ def ingest(
     overwrite : bool, default=False
         Whether ``out`` may replace files that flopcast did not write; never one that is read.
     dispatches : bool, default=False
-        Whether a row is an activity of a GPU (traces, one after the other in bounded memory), not a
-        measurement of an operator, shape and kernel.
+        One row per GPU activity, not per shape. Traces are read one after the other in bounded
+        memory.
     parts : bool, default=False
-        Whether ``out`` is a folder with a Parquet file for each source, written as it is read:
-        memory does not grow with their number. Repeats are merged when it is read, by `train` for
+        To a folder, a part per file: memory does not grow. Each source has a Parquet file, written
+        as it is read. Repeats are merged when it is read, by `train` for
         example; a trace's own always are.
     where : mapping, or sequence of str, optional
-        Which measurements, as for `read`.
+        As for `read`: which measurements.
     unit, default, rename : mapping of str to str, optional
-        Units, values and names of columns, where the data do not state them as `read` needs them.
+        As for `read`.
     each : bool, default=False
-        Whether every repeat is a row of its own.
+        As for `read`.
     keep : collection of str
-        ``("impossible",)`` keeps rows that take less time than their device can, or impossibly long
-        or little.
+        As for `read`.
     channels : bool, default=False
-        Whether every channel of per-channel counters is kept.
+        Keep every channel of per-channel counters.
     max_size : int or str, optional
-        Limit of a decompressed file; 512 MiB for one that is cut into fields, else 4 GiB.
+        Limit of a decompressed file: 512M, of a binary trace or JSON 4G.
     strict : bool, default=False
-        Whether to refuse, and write nothing, where a file is unreadable or has a finding of
-        severity error.
+        Refuse unreadable files and impossible times. Nothing is written where a file is unreadable
+        or has a finding of severity error.
     jobs : int, default=-1
         Processes; -1: one per core.
     cluster : str or distributed.Client, optional
@@ -145,6 +142,7 @@ def ingest(
     >>> fc.ingest(default_paths(), jobs=1).rows
     28300
     """
+    where = reading.get("where")
     conditions(where)
     paths = paths_of(data)
     place = None if out is None else Path(out)
@@ -158,14 +156,14 @@ def ingest(
         )
     stated: dict[str, Any] = {
         "each": each,
-        "keep": keep,
+        "keep": reading.get("keep", ()),
         "channels": channels,
         "max_bytes": values.size("max_size", max_size),
     }
     options = Options(
-        values.assigned("unit", unit),
-        values.assigned("default", default),
-        renames=values.assigned("rename", rename),
+        values.assigned("unit", reading.get("unit")),
+        values.assigned("default", reading.get("default")),
+        renames=values.assigned("rename", reading.get("rename")),
         **stated,
     )
     check_jobs(jobs)
@@ -178,7 +176,7 @@ def ingest(
             return ingest_parts(paths, place, options=options, strict=strict, made=made)
         if (
             place is None
-            and not (where or unit or default or rename or strict)
+            and not (strict or any(reading.values()))
             and (survey := ingest_survey(paths, options))
         ):
             return survey

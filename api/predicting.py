@@ -208,9 +208,9 @@ def predict(
         unit that its name ends with, else seconds: ``speedup`` of the frame and of the report then
         say how many times less host, counters and this call cost. Not in batches.
     fallback : {"law"}, optional
-        What answers for rows that the run was never trained on. By default nothing does; ``"law"``
-        is the roofline at the rates that the training rows reached, with a wide interval of its own
-        (``basis`` is then ``law``).
+        Answer for what was never trained: law, the roofline at trained rates. By default nothing
+        answers. Those rates are what the training rows reached; the interval is a wide one of its
+        own (``basis`` is then ``law``).
     out : path, optional
         File to write the rows to, as `Prediction.save` does. Large Parquet files are then read,
         predicted and written in batches (to ``.csv`` or ``.parquet``): memory grows by some 150

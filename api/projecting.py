@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -55,6 +55,7 @@ from ..report.result import Result
 from ..settings import configured
 from ..traces.doubts import check_whole
 from ..traces.summary import Annotated, with_possible_times
+from ..values import Assigned
 from .devices import Device, device, several_devices
 from .predicting import RunLike
 from .profilers import Fidelity, StatedProfiler, read_durations
@@ -62,6 +63,11 @@ from .tables import Data, items, load_measurements, paths_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+Groups: TypeAlias = Sequence[str]
+"""Groups of ranks: names, or numbers of ranks."""
+Sweeps: TypeAlias = str | Sequence[str]
+"""``FIGURE=A:B[:STEP]``, or several."""
 
 
 @dataclass(frozen=True)
@@ -400,14 +406,14 @@ def project_traces(
     network: tuple[float, float] | Path | str | None = None,
     ranks_per_node: int = NODE_GPUS,
     ranks: int | str | None = None,
-    grows: Sequence[str] = (),
+    grows: Groups = (),
     comm_wait: bool = False,
     durations: Path | str | pd.DataFrame | None = None,
     phases: bool = False,
     uncertainty: str | Mapping[str, float] = "",
-    sweep: str | Sequence[str] = (),
-    default: Mapping[str, str] | None = None,
-    rename: Mapping[str, str] | None = None,
+    sweep: Sweeps = (),
+    default: Assigned | None = None,
+    rename: Assigned | None = None,
     need: float | None = None,
     fidelity: Fidelity | Path | str | None = None,
     advice: bool = False,
@@ -428,48 +434,49 @@ def project_traces(
     host : str, Path or GPU, optional
         Where they were measured; by default what the traces say.
     compute_law : str, default="affine"
-        Law of computation and copies (`laws.OF_COMPUTATION`).
+        Law of computation: flops, flops-uniform, bandwidth, roofline, roofline-achieved, affine,
+        kept. It is that of copies, too (`laws.OF_COMPUTATION`).
     comm_law : {"alpha-beta", "bandwidth", "kept"}
-        Law of collectives (`projection.collective_laws`).
+        Law of collectives: alpha-beta, bandwidth, kept. See `projection.collective_laws`.
     gaps : {"kept", "scaled", "modelled"}
-        Time between activities (`projection.whole_trace.GAPS`).
+        Time between activities: kept, scaled, modelled. See `projection.whole_trace.GAPS`.
     cpu_speed : float, optional
-        Speed of the target's CPU relative to the one measured; unknown by default.
+        Speed of the target's CPU relative to the one measured, e.g. 1.1. Unknown by default.
     run : path or Run, optional
-        Run of `train` for these GPUs, or its folder; its predictions go before the law of
-        computation.
+        Run folder of train (forecasts: or shipped): its model goes before any law. In Python also
+        the run itself.
     correct : path, DataFrame or a list of these
-        Measurements of both GPUs, from which the law of computation is corrected: a call whose
-        problem both have measured by its own ratio, the others by the median of their class.
+        Measurements of both GPUs that correct the law, by problem or class. A call whose problem
+        both have measured is corrected by its own ratio, the others by the median of their class.
     power : path, DataFrame or a list of these
-        Measurements with ``power_w`` or ``energy_j``: the energy goes by the power of each class of
-        kernels, which is else a judged share of the board power.
+        Measurements with power_w or energy_j: the energy goes by them. Without them the power of
+        each class of kernels is a judged share of the board power.
     network : (float, float), str or path, optional
-        Bandwidth out of a node, one way, GB/s: of the host's and the target's (``"50:400"``); or a
-        TOML file with the networks (`hardware.read_networks`), by which collectives are reckoned on
-        one level or two.
+        Bandwidth out of a node, GB/s, e.g. 50:400; or a TOML file. It is one way, of the host's node
+        and the target's; the file has the networks (`hardware.read_networks`), by which collectives
+        are reckoned on one level or two.
     ranks_per_node : int, default=8
-        GPUs of a node, where no file says it.
+        GPUs of a node. Where no file says it.
     ranks : int or str, optional
-        Ranks of the job on the target, ``64``; or as measured too, ``"16:64"``, where the largest
-        group of the trace has not all of them. The collectives of groups of all ranks are re-sized
-        (`projection.collective_laws`).
+        Ranks of the job on the target: collectives re-sized. Either those, ``64``, or as measured
+        too, ``"16:64"``, where the largest group of the trace has not all of them. The collectives of groups of all
+        ranks are re-sized (`projection.collective_laws`).
     grows : sequence of str
-        Other groups that grow with the ranks: their names or numbers of ranks in the trace.
+        A group of ranks that grows with them: name or size.
     comm_wait : bool
-        Whether what collectives wait for their peers stays: the time above the least of equal
-        messages.
+        Keep what collectives wait for peers: time above the least of equals. Equal are messages of
+        one size.
     durations : path or DataFrame, optional
-        Durations measured in passes, a few kernels at a time, in the place of the traces': a table
-        (`projection.passes.with_durations`), or a folder of the passes' traces; or times of
-        `fc.inline`.
+        Durations measured in passes (`flopcast plan`), for those of the trace. A few kernels are
+        measured at a time: a table (`projection.passes.with_durations`), or a folder of the passes'
+        traces; or times of `fc.inline`.
     phases : bool
-        Whether a few repeats of each phase of a trace are projected for all, where phases repeat
-        (`projection.phases.fold`): quicker, with an error that is stated.
+        Project a few repeats of each phase of a long trace for all of them. That is quicker where
+        phases repeat (`projection.phases.fold`), with an error that is stated.
     uncertainty : str or mapping of str to float
-        Relative standard deviations, ``"gemm=0.1,memory_bw_gbs=0.05"`` or ``{"gemm": 0.1}``.
+        Relative errors, one sigma, e.g. gemm=0.1,memory_bw_gbs=0.05. In Python also ``{"gemm": 0.1}``.
     sweep : str or sequence of str
-        Figures of the target to change, ``"memory_bw_gbs=6000:10000:500"``.
+        Change a figure of the target: ``memory_bw_gbs=6000:10000:500``.
     default : mapping of str to str, optional
         Values of columns that the traces lack.
     rename : mapping of str to str, optional
@@ -478,17 +485,21 @@ def project_traces(
         Half-width that is asked for: 0.1 says whether the time is known within ±10 %, and else
         which measurements would reach that (`projection.uncertainty.need_of`).
     fidelity : Fidelity, path or str, optional
-        What the profiler adds, which is taken out of the CPU's work: the outcome of `fc.fidelity`
-        with the unprofiled time, or its JSON; or the name of a profiler, for what it usually adds
-        (`projection.unprofiled`). The answer is then of the trace as it would run; as profiled
-        stands beside it.
+        Take the profiler out: JSON of `flopcast fidelity`, or torch, rpd, ... What it adds is taken
+        out of the CPU's work: by the outcome of `fc.fidelity` with the unprofiled time, or its JSON;
+        or by the name of a profiler, for what it usually adds (`projection.unprofiled`). The answer
+        is then of the trace as it would run; as profiled stands beside it.
     advice : bool
-        Whether to say what to make faster: the calls that cost most against the best measured
-        kernels of the same work (`projection.advice`).
+        What to make faster: the longest calls against the best known kernels. Those are of the same
+        work (`projection.advice`).
     best : path, DataFrame or a list of these
         Measured kernels for ``advice``, beside those that ship.
-    interval, samples, seed
-        Of the interval.
+    interval
+        As for `predict`.
+    samples : int, default=256
+        Draws for the interval, a power of two; 64 with ``together``.
+    seed
+        As for `train`.
 
     Returns
     -------
@@ -561,7 +572,7 @@ def project_traces(
 
 
 def best_kernels(
-    data: Sequence[Path | pd.DataFrame | Measurements], rename: Mapping[str, str] | None = None
+    data: Sequence[Path | pd.DataFrame | Measurements], rename: Assigned | None = None
 ) -> pd.DataFrame:
     """Return the measured kernels that ship, and those of data of the user's."""
     shipped = load_measurements([*default_paths(), H100_H200]).frame

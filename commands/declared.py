@@ -165,20 +165,22 @@ def _keyword(
 
 
 def _value(default: ast.expr, module: str) -> Any:
-    """Return the value of a default: a literal, or a constant of its module; None of anything else."""
+    """Return the value of a default: a literal, or a constant that its module has or imports; None of anything else."""
     if isinstance(default, ast.Name):
-        return _constant(default.id, _source(module))
+        return _constant(default.id, module)
     try:
         return ast.literal_eval(default)
     except ValueError:
         return None
 
 
-def _constant(name: str, source: str) -> Any:
-    """Return the value of a literal that a module assigns to a name; None where it assigns none."""
+def _constant(name: str, module: str) -> Any:
+    """Return the value of a literal that a module assigns to a name, or imports; None where it does neither."""
+    source = _source(module)
     assigned = re.search(rf"^{name}(?:: [^=\n]+)? = ", source, re.MULTILINE)
     if assigned is None:
-        return None
+        imported = re.search(rf"^from \.\.([\w.]+) import [^\n]*\b{name}\b", source, re.MULTILINE)
+        return None if imported is None else _constant(name, imported[1])
     text = ""
     for line in source[assigned.end() :].splitlines():
         text += f"{line}\n"

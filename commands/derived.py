@@ -83,6 +83,18 @@ KINDS: Final = {
     "Features": Kind(str, "COLUMN[,COLUMN]", values.columns),
     "Targets": Kind(str, "GPU"),
     "str | Client": Kind(str, "ADDRESS"),
+    "Data | Sequence[Data]": Kind(list[Path], "DATA", _listed),
+    "Path | str | RunLike": Kind(Path, "RUN"),
+    "Path | str | pd.DataFrame": Kind(Path, "DATA"),
+    "Fidelity | Path | str": Kind(str, "RUN|NAME"),
+    "tuple[float, float] | Path | str": Kind(str, "HOST:TARGET|FILE"),
+    "int | str": Kind(str, "[MEASURED:]NEW"),
+    "str | Mapping[str, float]": Kind(str, "NAME=SIGMA,..."),
+    "Groups": Kind(list[str], "GROUP", _listed),
+    "Sweeps": Kind(list[str], "FIGURE=A:B[:STEP]", _listed),
+    "Mapping[str, str]": Kind(list[str], "NAME=VALUE", values.assigned),
+    "Mapping[str, str | Path | GPU]": Kind(list[str], "NAME=VALUE", values.assigned),
+    "Size": Kind(str, "SIZE", values.size),
     "bool": Kind(bool),
     "int": Kind(int),
     "float": Kind(float),
@@ -107,6 +119,7 @@ SHARED: Final = {
     "jobs": opt.JobsOption,
     "cluster": opt.ClusterOption,
     "each": opt.EachOption,
+    "need": opt.NeedOption,
     "target_cost": opt.TargetCostOption,
     "sizes": opt.SizesOption,
     "without_features": opt.WithoutFeaturesOption,
@@ -160,7 +173,7 @@ def derive(name: str) -> Callable[..., None]:
 
 
 def with_options_of(
-    verb: str, panels: Mapping[str, Collection[str]], without: Collection[str]
+    verb: str, panels: Mapping[str, Collection[str]], without: Collection[str], module: str = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of a function of the API, which it takes as ``**given``, before its own keywords.
 
@@ -170,7 +183,7 @@ def with_options_of(
     for panel, names in panels.items():
         panel_of.update(dict.fromkeys(names, panel))
     derived = []
-    for keyword in declared(verb).keywords:
+    for keyword in declared(verb, module).keywords:
         if keyword.name not in without:
             derived.append(_declared_parameter(keyword, panel_of.get(keyword.name)))
 
@@ -189,10 +202,10 @@ def with_options_of(
     return wrap
 
 
-def as_taken(verb: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def as_taken(verb: str, given: Mapping[str, Any], module: str = "") -> dict[str, Any]:
     """Return what is given on the command line as the function takes it, without keywords that are not given."""
     taken = {}
-    for keyword in declared(verb).keywords:
+    for keyword in declared(verb, module).keywords:
         if keyword.name in given:
             value = _read(keyword, given[keyword.name])
             if value is not None or keyword.default is None:

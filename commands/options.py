@@ -29,7 +29,6 @@ from typer.models import ArgumentInfo
 if sys.platform != "win32":  # where a process has no such limit
     import resource
 
-from .. import values
 from ..errors import DataError, FlopcastError, ParameterError, UnknownGPUError, few
 from ..hardware import GPU, Comparison, all_gpus, find, others_named
 from ..output import check_output, replacing
@@ -315,35 +314,19 @@ def parse_gpu(gpu: str | None) -> GPU | None:
     return find(gpu)
 
 
-def parse_host(gpu: str | None) -> GPU | None:
-    """Return the GPU of a name or TOML file, or for ``all`` what stands for every one; errors as `parse_gpu`."""
+def named_or_measured(gpu: str | None, data: list[Path], *, several: bool = False) -> Any:
+    """Return the GPU of a name or TOML file, for ``all`` what stands for every one; with ``several`` those of a list.
+
+    A name that ``data`` may know stays as it is. Raises as `parse_gpu`.
+    """
     if Comparison.means_all(gpu):
         return Comparison.MANY
-    return parse_gpu(gpu)
-
-
-def parse_targets(gpus: str | None) -> GPU | list[GPU] | None:
-    """Return the GPU of a name or TOML file, those of ``GPU,GPU``, or for ``all`` what stands for every one.
-
-    Raises FlopcastError: no GPU answers to a name, or the file describes none.
-    """
-    if gpus is None:
-        return None
-    if Comparison.means_all(gpus):
-        return Comparison.MANY
-    if "," in gpus:
-        return [find(one.strip()) for one in gpus.split(",")]
-    return find(gpus)
-
-
-def named_or_measured(gpu: str | None, data: list[Path] | None, *, several: bool = False) -> Any:
-    """Return what `parse_host` does, with ``several`` `parse_targets`; a name that only data may know as it is."""
+    if several and gpu is not None and "," in gpu:
+        return [find(name.strip()) for name in gpu.split(",")]
     try:
-        if several:
-            return parse_targets(gpu)
-        return parse_host(gpu)
+        return parse_gpu(gpu)
     except UnknownGPUError:
-        if gpu is None or "," in gpu or data is None:
+        if gpu is None or "," in gpu or not data:
             raise
         return gpu
 
@@ -357,32 +340,6 @@ def check_data(paths: list[Path] | None) -> list[Path] | None:
         if not path.exists():
             raise DataError("no such file or folder", source=str(path))
     return paths or None
-
-
-def parse_rows(
-    where: list[str] | None,
-    unit: list[str] | None,
-    default: list[str] | None,
-    rename: list[str] | None = None,
-    *,
-    group: str | None = None,
-    keep: Sequence[str] | None = None,
-) -> dict[str, Any]:
-    """Return which rows count and how they are read, as calls take it: ``group`` and ``keep`` where they are given.
-
-    Raises DataError: one of them is malformed.
-    """
-    asked: dict[str, Any] = {"where": parse_where(where)}
-    if group is not None:
-        asked["group"] = values.columns("group", group)
-    asked |= {
-        "unit": values.assigned("unit", unit),
-        "default": values.assigned("default", default),
-        "rename": values.assigned("rename", rename),
-    }
-    if keep is None:
-        return asked
-    return asked | {"keep": keep}
 
 
 def run_command(command: Callable[P, Any]) -> Callable[P, None]:

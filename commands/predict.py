@@ -11,6 +11,7 @@ import typer
 from ..datasets.embedded import is_shipped
 from ..output import PREDICTION_FORMATS, check_file
 from . import options as opt
+from .derived import as_taken, with_options_of
 
 PLACE = 20
 EXAMPLES = (
@@ -19,6 +20,7 @@ EXAMPLES = (
 )
 
 
+@with_options_of("predict", {}, ("run", "data", "out", "overwrite"))
 def command(
     run: Annotated[
         Path,
@@ -31,34 +33,19 @@ def command(
         list[Path],
         typer.Argument(metavar="DATA", help="Files and folders with workloads, any mix."),
     ],
-    target: opt.TargetOption = None,
-    interval: opt.IntervalOption = 0.9,
+    *,
     out: Annotated[
         Path | None, opt.option("File to write: .csv, .parquet, .json or .xlsx.", spelt="--out -o")
-    ] = None,
-    where: opt.WhereOption = None,
-    unit: opt.UnitOption = None,
-    default: opt.DefaultOption = None,
-    rename: opt.RenameOption = None,
-    keep: opt.KeepOption = None,
-    target_cost: opt.TargetCostOption = None,
-    fallback: Annotated[
-        str | None,
-        opt.option("Answer for what was never trained: law, the roofline at trained rates.", "law"),
     ] = None,
     need: opt.NeedOption = None,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Predict new workloads with a run's model: times with intervals, and what lies outside the trained range."""
     read = data if is_shipped(run) else [run, *data]
     check_file(out, PREDICTION_FORMATS, read)
-    settings: dict[str, Any] = {
-        "target": opt.parse_gpu(target),
-        **opt.parse_rows(where, unit, default, rename, keep=keep or ()),
-        "target_cost": target_cost,
-        "fallback": fallback,
-    }
+    settings = as_taken("predict", given)
     opt.check_data(read)
     opt.check_needed(need)
     opt.announce(f"loading {run}", quiet=as_json)
@@ -72,7 +59,7 @@ def command(
     from ..report.terminal import print_json, show
 
     gc.freeze()
-    prediction = predict(run, *data, interval=interval, out=None if as_json else out, **settings)
+    prediction = predict(run, *data, out=None if as_json else out, **settings)
     told = None
     if need is not None:
         from ..api.checking import needed
@@ -90,8 +77,6 @@ def command(
         print_json(to_json(prediction.frame, prediction.summary))
         return
     found = predictions_document(prediction.frame, prediction.summary, whole=out is not None)
-    if told is None:
-        found = found
-    else:
+    if told is not None:
         found = found.with_remark("need", told)
     show(found, *([out] if out else []), rows=prediction.summary["n"], every=every)

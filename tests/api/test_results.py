@@ -223,7 +223,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 def test_what_a_public_function_returns_is_exported() -> None:
-    plain = {"DataFrame", "list[GPU]", "GPU", "Inline"}
+    plain = {"DataFrame", "list[GPU]", "GPU", "Inline", "AbstractContextManager[None]"}
     kinds = _kinds()
     for name in fc.__all__:
         function = getattr(fc, name)

@@ -16,10 +16,11 @@ import pytest
 import flopcast as fc
 from flopcast.api.projecting import ProjectedTrace, project, project_job, project_traces
 from flopcast.api.tables import load_measurements
-from flopcast.commands import project as command
+from flopcast.commands.declared import said
 from flopcast.errors import DataError, ParameterError
 from flopcast.hardware import find
 from flopcast.hardware.networks import parse_network
+from flopcast.laws import OF_COMPUTATION
 from flopcast.output import FILES
 from flopcast.projection.collective_laws import LAWS as COMMUNICATION_LAWS
 from flopcast.projection.collective_laws import collective_us
@@ -608,9 +609,10 @@ def test_networks() -> None:
 
 
 def test_the_help_names_what_there_is() -> None:
-    assert [names.split(", ") for names in (command.COMMUNICATION_LAWS, command.GAPS)] == [
-        list(COMMUNICATION_LAWS), list(GAPS),
-    ]  # fmt: skip
+    named = {"compute_law": OF_COMPUTATION, "comm_law": COMMUNICATION_LAWS, "gaps": GAPS}
+    for option, names in named.items():
+        told = said("project_traces", option, "api.projecting").partition(": ")[2]
+        assert told.rstrip(".").split(", ") == list(names)
 
 
 def test_a_projection_in_a_notebook(known: ProjectedTrace) -> None:
