@@ -109,10 +109,10 @@ def train(
         Measured files and folders, tables with the columns of the measurement table, or what `read`
         returned, in any mix. None: the embedded measurements.
     host : str, Path or GPU, optional
-        Device that was measured: a name or a TOML file; to train from any, all. Without a host, the
-        time on the target is learnt from shapes alone.
+        Device that was measured: a name or a TOML file. ``"all"`` trains from any. Without a host,
+        the time on the target is learnt from shapes alone.
     target : str, Path or GPU, or a list of them, optional
-        Device to predict: a name or a TOML file; to train over several, their names or all. The
+        Device to predict: a name or a TOML file. The
         target ``"all"`` is all known GPUs that the rows name, a list those
         of them: one model learns what each does of what it can do, and predicts for GPUs that were
         not measured. With ``group="device"`` one GPU after the other is left out, with

@@ -140,9 +140,7 @@ HostOption = Annotated[
         autocompletion=gpu_names,
     ),
 ]
-TARGET: Final = (
-    "Device to predict: a name or a TOML file; to train over several, their names or all."
-)
+TARGET: Final = "Device to predict: a name or a TOML file."
 TargetOption = Annotated[
     str | None,
     option(

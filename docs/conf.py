@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from plotly.basedatatypes import BaseFigure
 sys.path.insert(0, str(Path(__file__).parent))
 
 import generate
+import miniature
+import pandas as pd
 
 import flopcast
+from flopcast.report.result import Result
 
 project = "flopcast"
 author = "The flopcast developers"
@@ -60,12 +64,42 @@ html_show_search_summary = False  # it would fetch the pages, which a browser do
 copybutton_prompt_text = ">>> "
 linkcheck_timeout = 10
 
+_PICTURED: dict[str, Any] = {}
+"""Example -> the value that its last picture is of."""
+
+
+def _has_figures(example: str) -> bool:
+    return ".plot" in Path(example).read_text(encoding="utf-8")
+
+
+def _picture(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Save a small picture of what a block of an example shows, for the card of the example and the guides.
+
+    That is each figure; of an example without any, each table. The example itself shows the whole.
+    """
+    example, shown = str(block_vars["src_file"]), block_vars["example_globals"].get("___")
+    if shown is None or shown is _PICTURED.get(example):
+        return ""
+    title = Path(example).stem.partition("_")[2].replace("_", " ")
+    text = ""
+    if isinstance(shown, BaseFigure):
+        text = miniature.picture(shown, title)
+    elif isinstance(shown, pd.DataFrame | Result) and not _has_figures(example):
+        table = shown.table if isinstance(shown, Result) else shown
+        text = miniature.table_picture(table, title)
+    if text:
+        _PICTURED[example] = shown
+        path = Path(next(block_vars["image_path_iterator"])).with_suffix(".svg")
+        path.write_text(text, encoding="utf-8")
+    return ""
+
+
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py",
     "within_subsection_order": "FileNameSortKey",
-    "image_scrapers": (),
+    "image_scrapers": (_picture,),
     "reset_modules": (),
     "capture_repr": ("_repr_html_", "__repr__"),
     "reference_url": {"flopcast": None},
@@ -111,9 +145,25 @@ def _unbroken(app: Any, tree: nodes.document, name: str) -> None:
             text.parent.replace(text, nodes.Text(joined))
 
 
+def _without_old_pictures(gallery: Path) -> None:
+    """Remove a gallery that was made before its pictures are drawn as now, so that all examples run again."""
+    made = gallery / "index.rst"
+    drawn_by = [Path(__file__), Path(miniature.__file__)]
+    if made.exists() and made.stat().st_mtime < max(code.stat().st_mtime for code in drawn_by):
+        shutil.rmtree(gallery)
+
+
+def _without_pictures(app: Any, config: Any) -> None:
+    """Let pages lack the pictures of examples where these are not executed."""
+    if str(config.plot_gallery).lower() in ("0", "false"):
+        config.suppress_warnings = [*config.suppress_warnings, "image.not_readable"]
+
+
 def setup(app: Any) -> None:
     """Write the pages that are made from the package itself, then let Sphinx read all."""
     generate.pages(Path(__file__).parent / "generated")
+    _without_old_pictures(Path(__file__).parent / "gallery")
+    app.connect("config-inited", _without_pictures)
     app.connect("doctree-resolved", _unbroken)
     app.connect("autodoc-process-docstring", _as_meant)
     app.connect("build-finished", _copied)

@@ -20,3 +20,10 @@ print(advice)
 
 columns = ["dtype_a", "m", "n", "k", "duration_us", "predicted"]
 advice.batch[columns].round(1)
+
+# %%
+# How many rows are enough? A learning curve trains on more and more of them. Below it is how many rows lay in their
+# intervals.
+
+curve = fc.curve(host="MI300X", target="MI355X", models=["Additive"], rows=(10, 30, 100), draws=1)
+curve.plot()

@@ -261,7 +261,7 @@ class Document:
     ] = ()  # what a terminal prints last, where its reader looks; pages leave it out
     short: Sequence[
         Part
-    ] = ()  # the answer in a few lines: of ``--short``, in place of all parts above
+    ] = ()  # the answer in a few lines: of ``--short``, in place of all above but the title
     offer: str = ""  # what would write files, which a terminal says after that where there are none
     footer: Sequence[
         Part

@@ -6,6 +6,7 @@ A figure that does not exist (None, NaN) is ``–`` in each of them.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -138,6 +139,22 @@ def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
     if has_value(lower):
         return f"{form.format(lower)} … {form.format(upper)}"
     return NONE
+
+
+def agreed(value: str, label: str) -> str:
+    """Return the label of a count, in the singular where it counts one.
+
+    >>> agreed("1", "new rows"), agreed("2", "new rows"), agreed("1", "profiling passes, of 3")
+    ('new row', 'new rows', 'profiling pass, of 3')
+    """
+    if value != "1":
+        return label
+    return _PLURAL.sub(lambda match: match[1] + match[2], label)
+
+
+_PLURAL: Final = re.compile(
+    r"^((?:\w+ )?)(pair|group|row|workload|feature|counter|campaign|pass)(?:s|es)\b"
+)
 
 
 def shortened(name: str, width: int) -> str:

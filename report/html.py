@@ -36,6 +36,7 @@ from .document import (
     Table,
     printable,
 )
+from .formats import agreed
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -120,7 +121,7 @@ def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters |= {"joined": joined, "opened": opened}
+    environment.filters |= {"agreed": agreed, "joined": joined, "opened": opened}
     return environment.get_template("page.html.j2")
 
 

@@ -297,7 +297,7 @@ def first_rows(frame: pd.DataFrame, report: Report) -> Table:
 
 def _counts(report: Report) -> Iterator[Fact]:
     """Yield how many rows were predicted, and why others were not or are unlike training."""
-    yield Fact(f"{report['predicted']:,}", f"of {report['n']:,} workloads predicted")
+    yield Fact(f"{report['predicted']:,}", f"of {counted(report['n'], 'workload')} predicted")
     for reason, count in report["not_predicted"].items():
         yield Fact(f"{count:,}", f"not predicted: {reason}", "warning")
     for device, count in report["other_devices"].items():

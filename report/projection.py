@@ -931,9 +931,35 @@ def projections_document(results: Sequence[Result]) -> Document:
     count = counted(len(results), "projection")
     return Document(
         title=count,
-        opening=[head, table],
+        opening=[head, table, *_first_advice(results)],
         data={"schema": SCHEMA, "projections": records},
     )
+
+
+def _first_advice(results: Sequence[Result]) -> list[Table]:
+    """Show for each projection the call that is worth most to make faster; nothing where that was not asked."""
+    cells = []
+    for result in sorted(results, key=_ratio):
+        if result.advice is None:
+            continue
+        gains = result.advice.table["end_gain_us"].astype(float)
+        target = target_of(result.projection)
+        if not gains.gt(0).any():
+            cells.append((result.label, target, "no faster kernel is known", *[NONE] * 3))
+            continue
+        row = result.advice.table.iloc[int(gains.argmax())]
+        times = (row["projected_us"], row["projected_best_us"], row["end_gain_us"])
+        cells.append((result.label, target, str(row["kernel"]), *map(duration, times)))
+    if not cells:
+        return []
+    heads = (
+        Column("trace", "kernel", most=30),
+        Column("on", "name"),
+        Column("kernel", "kernel", most=40),
+        *columns(numbers=("takes", "best known", "end to end gains")),
+    )
+    caption = "the call that gains most on each target; the others: --all"
+    return [Table(heads, rows(cells), "what to make faster first", caption, name="advice")]
 
 
 def _ratio(result: Result) -> float:

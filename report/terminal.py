@@ -44,7 +44,7 @@ from .document import (
     Tone,
     printable,
 )
-from .formats import clock, counted, distinct
+from .formats import agreed, clock, counted, distinct
 from .spelling import as_options
 
 WIDTH: Final = 120  # columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many
@@ -109,7 +109,7 @@ def show(
         print_json(files.dumps(document.data, missing=True))
         return
     if short:
-        document = replace(document, opening=document.short, sections=[], closing=[])
+        document = replace(document, lead="", opening=document.short, sections=[], closing=[])
     if document.offer and not written:
         said = Lines([Line(f"Nothing was written: {document.offer}.")])
         document = replace(document, closing=[*document.closing, said])
@@ -241,9 +241,16 @@ class _Title(Text):
 
 
 def say_written(console: Console, *paths: Path, rows: int | None = None) -> None:
-    """Print ``Wrote A and B (N rows)``, in one line however long: a path that is cut cannot be copied."""
+    """Print ``Wrote A and B (N rows)``, in one line however long: a path that is cut cannot be copied.
+
+    Three and more of one folder are named after it.
+    """
     *first, last = map(str, paths)
-    names = " and ".join(filter(None, (", ".join(first), last)))
+    if len(first) > 1 and len({path.parent for path in paths}) == 1:
+        folder = paths[0].parent
+        names = f"{folder}: {', '.join(path.name for path in paths[:-1])} and {paths[-1].name}"
+    else:
+        names = " and ".join(filter(None, (", ".join(first), last)))
     held = "" if rows is None else f" ({counted(rows, 'row')})"
     console.print(
         files.visible(f"Wrote {names}{held}"), markup=False, highlight=False, soft_wrap=True
@@ -276,7 +283,9 @@ def rendered(
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
         for fact in part.facts:
-            grid.add_row(Text(fact.value), Text(fact.label), style=_style(fact.tone))
+            grid.add_row(
+                Text(fact.value), Text(agreed(fact.value, fact.label)), style=_style(fact.tone)
+            )
         yield Padding(grid, (0, 0, 0, 1))
     elif isinstance(part, Headline):
         about, rival = (

@@ -54,7 +54,7 @@ from .document import (
     rows,
 )
 from .figures import agreement_chart, inlier_chart
-from .formats import NONE, between, counted, figure, has_value, number, percent, share
+from .formats import NONE, agreed, between, counted, figure, has_value, number, percent, share
 from .run_folder import ANALYTIC, ordered, reference, simplest
 
 Metrics = Mapping[str, Any]
@@ -131,7 +131,9 @@ def training_document(
     data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
     kept = _answering(schemes)
     facts = [Fact(value, label) for label, value in counts(data)]
-    shown = ", ".join(f"{fact.value} {fact.label}" for fact in facts if fact.value != "0")
+    shown = ", ".join(
+        f"{fact.value} {agreed(fact.value, fact.label)}" for fact in facts if fact.value != "0"
+    )
     lost = losses(
         data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {}
     )
@@ -175,7 +177,7 @@ def training_document(
             Lines(lost.lines),
             lines([] if saved else [_UNSAVED]),
         ],
-        short=_short(metrics, saved=saved),
+        short=_short(metrics, run, saved=saved),
         footer=footer(metrics.get("provenance") or {}),
         data={**metrics, "answer": {cv["scheme"]: said for cv in schemes if (said := answer(cv))}},
     )
@@ -552,11 +554,17 @@ def _answering(schemes: Sequence[Metrics]) -> list[str]:
     return [f"Saved: {', '.join(parts)}; each row is answered by the one of its question."]
 
 
-def _short(metrics: Metrics, *, saved: bool) -> list[Part]:
-    """Say in a line for each question which model answers it, how good that is, and beside what."""
-    of = dict(counts(metrics.get("data") or {}))
-    first = [f"{value} {label}" for label, value in of.items() if label.startswith(_COUNTED)]
-    said = [", ".join(first)]
+def _short(metrics: Metrics, run: Path | None, *, saved: bool) -> list[Part]:
+    """Say what was predicted, in a line for each question which model answers it and how well, and what to do next."""
+    data = metrics.get("data") or {}
+    of = dict(counts(data))
+    first = [
+        f"{value} {agreed(value, label)}"
+        for label, value in of.items()
+        if label.startswith(_COUNTED)
+    ]
+    rows_of = ", ".join(first).replace(" of host and target", "")
+    said = [f"Predicted: {metric(data)}; learnt from {rows_of}"]
     schemes = (metrics.get("intervals") or {}).get("schemes") or {}
     verb = "Saved" if saved else "Fitted"
     for cv in metrics.get("cv") or []:
@@ -574,8 +582,10 @@ def _short(metrics: Metrics, *, saved: bool) -> list[Part]:
         if held is not None:
             line += f"; {100 * metrics['intervals']['level']:.0f} % intervals hold {share(held)}"
         if cv["scheme"] == "grouped" and (new := _new_campaign(metrics)):
-            line += f"; of a new campaign it errs by {percent(new['e_out'])}"
+            line += f"; new campaigns: {percent(new['e_out'])}"
         said.append(f"{line}.")
+    if run is not None:
+        said.append(f"Next: flopcast predict {shlex.quote(str(run))} NEW.csv{asked(data)}")
     return [lines(said, medium="terminal")]
 
 

@@ -137,7 +137,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
             ),
             Section("Rows rejected, and what was taken for what", [lost], "data", "Data"),
         ],
-        short=[head],
+        short=[lines([asked(result), answer])],
         data=validation_json(result),
         offer="--out FOLDER writes the page",
     )

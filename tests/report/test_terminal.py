@@ -158,7 +158,7 @@ def test_what_was_written_is_one_line_whatever_the_width() -> None:
     say_written(console, parts[0], rows=2000)
     say_written(console, *parts[:2], rows=1)
     assert text.getvalue().splitlines() == [
-        "Wrote folder-of-a-run/a[b].json, folder-of-a-run/b.html and folder-of-a-run/c.parquet",
+        "Wrote folder-of-a-run: a[b].json, b.html and c.parquet",
         "Wrote folder-of-a-run/a[b].json (2,000 rows)",
         "Wrote folder-of-a-run/a[b].json and folder-of-a-run/b.html (1 row)",
     ]
