@@ -133,30 +133,29 @@ def clean(
     mad : float, optional
         MAD that repeats may lie from their median, 7 by default; 0: no filter.
     steps : str, default="stable"
-        The profiler's steps to keep: "stable", "all" or "A:B".
+        Profiler's steps to keep: stable, all or A:B, from number A to B.
     warm_up : bool, optional
         Whether the first repeats of a series that has not settled yet are left out; they are by
         default.
     golden : bool
-        Whether only the fullest execution-time bin of each kernel is kept.
+        Keep the fullest execution-time bin only. Each kernel has its own.
     join : bool
-        The traces are runs of one program that profile different kernels or counters: they are
+        Traces of one program that profile different kernels or counters. They are runs that are
         matched kernel by kernel, must not contradict each other, and counters go to every run with
         times.
     cover : path, optional
-        A trace that has every kernel of the program, or a text file with a kernel name per line:
-        the runs must have them all between them.
+        A full trace, or kernel names: prove that all are covered. The names stand in a text file, one
+        a line; the runs must have them all between them.
     epochs : str, optional
-        A row for each epoch instead of each operator and shape: ``step``, ``kernels:N``,
-        ``flops:X`` or ``marker:REGEX``. An epoch without some of its kernels is none, so outliers
-        and warm-up stay in.
+        A row per epoch: step, kernels:N, flops:X or marker:REGEX. An epoch without some of its
+        kernels is none, so outliers and warm-up stay in.
     interval : float, default=0.95
         Of the intervals reported.
     default : mapping of str to str, optional
-        Column -> value, for what the traces do not say: ``{"device": "MI300X"}``; ``name`` is what
+        As for `read`: for what the traces do not say; ``name`` is what
         ran, by which, and by their number, epochs of two GPUs pair.
     jobs : int
-        Processes that read; -1: one per core.
+        As for `train`: processes that read.
 
     Returns
     -------

@@ -340,12 +340,17 @@ def items_or_embedded(
     return given
 
 
+def paths_among(given: Sequence[object]) -> list[Path]:
+    """Return the files and folders of what data consist of."""
+    return [item for item in given if isinstance(item, Path)]
+
+
 def paths_of(data: Any, name: str = "data") -> list[Path]:
     """Return files and folders one by one. Raises what `items` does, and ParameterError: none, or something else."""
     sources = items(data, name)
     if not sources:
         raise ParameterError(name, "is missing: give files or folders")
-    paths = [one for one in sources if isinstance(one, Path)]
+    paths = paths_among(sources)
     if len(paths) < len(sources):
         raise ParameterError(name, "must be files or folders, got a table")
     return paths
@@ -390,7 +395,7 @@ def load_measurements(
         renames=values.assigned("rename", rename),
         devices=asked,
     )
-    paths = [one for one in tables if isinstance(one, Path)]
+    paths = paths_among(tables)
     with workers(jobs):
         if len(paths) == len(tables) and any(map(readers.is_dataset, paths)):
             measurements = readers.read_dataset(paths, options=options, where=where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 import pandas as pd
 
 from .. import values
-from ..arrays import FloatArray
 from ..errors import (
     ParameterError,
     check_jobs,
@@ -56,6 +55,7 @@ from .tables import (
     check_devices,
     items_or_embedded,
     load_measurements,
+    paths_among,
     reads,
 )
 
@@ -239,12 +239,13 @@ def train(
 
     with workers(processes, cluster):
         measured = _measurements(given, comparison, listed, each=each, **reading)
+        rows = measured.frame
         if target_cost is not None:
-            measured = _with_cost(measured, target_cost, reading.get("unit"))
+            rows = _with_cost(rows, target_cost, reading.get("unit"))
         if prior is not None:
-            measured = replace(measured, frame=prior.told(measured.frame, comparison.target))
+            rows = prior.told(rows, comparison.target)
         dataset = build_dataset(
-            measured.frame,
+            rows,
             host=comparison.host,
             target=comparison.target,
             metric=metric,
@@ -256,8 +257,7 @@ def train(
         kept = None
         if fits is not None:
             settings = (named, left_out, brought, suite, quick, select, trees, seed)
-            paths = [item for item in given if isinstance(item, Path)]
-            with replacing(overwrite=overwrite, reads=paths):
+            with replacing(overwrite=overwrite, reads=paths_among(given)):
                 kept = KeptFits(Path(fits), _depend_on(dataset, digest, settings), resume=resume)
         competition = compete(
             dataset,
@@ -275,10 +275,12 @@ def train(
         forests = {}
         if trees:
             forests = by_trees(dataset, seed=seed, observers=_observers(kept, None, progress))
-        with ExitStack() as here:
-            if quick or len(dataset) > LEARNT:
-                here.enter_context(workers(processes))  # each step asks for all rows: no cluster
+        here: AbstractContextManager[object] = nullcontext()
+        if quick or len(dataset) > LEARNT:  # each step asks for all rows: none goes to a cluster
+            here = workers(processes)
+        with here:
             model, ranked = fit_final(dataset, competition, seed=seed, report=progress)
+
     remarks = _only_in_memory(model)
     competition = replace(competition, notes=(*competition.notes, *remarks))
     predictions = competition.table(dataset)
@@ -288,12 +290,10 @@ def train(
         if trees:
             cv["trees"] = forests[cv["scheme"]]
     trained = Trained(dataset, model, measured, prior, kept, digest, remarks)
-    saved = trained.loaded
+    run = Run(metrics, predictions, trained.loaded, fresh=trained)
     if target_cost is not None:
-        spent = time.perf_counter() - started
-        times, metrics["speedup"] = _speedup(dataset, spent)
-        predictions["speedup"] = times[predictions["row"]]
-    return Run(metrics, predictions, saved, fresh=trained)
+        _add_speedup(run, time.perf_counter() - started)
+    return run
 
 
 def _devices_of(given: Sequence[Item], **reading: Any) -> list[str]:
@@ -321,10 +321,10 @@ def _measurements(
     return measured
 
 
-def _with_cost(measured: Measurements, target_cost: str, units: Any) -> Measurements:
+def _with_cost(rows: pd.DataFrame, target_cost: str, units: Any) -> pd.DataFrame:
     """Return the rows with what the target costs each, which is no feature."""
-    rows = with_target_cost(measured.frame, target_cost, units)
-    return replace(measured, frame=rows.drop(columns=COUNTER + target_cost, errors="ignore"))
+    rows = with_target_cost(rows, target_cost, units)
+    return rows.drop(columns=COUNTER + target_cost, errors="ignore")
 
 
 def _depend_on(dataset: Dataset, digest: str, settings: Sequence[Any]) -> dict[str, str]:
@@ -365,10 +365,14 @@ def _observers(
     return observers
 
 
-def _speedup(dataset: Dataset, spent: float) -> tuple[FloatArray, dict[str, Any]]:
-    """Return how many times less each workload costs than on the target, and what there is to say of all."""
-    run = dataset.rows.get(f"{HOST}duration_us")
-    return accounting(dataset.rows[COST], run, passes_of(dataset.recipe.columns), spent)
+def _add_speedup(run: Run, spent: float) -> None:
+    """Add how many times less each workload costs than on the target; the training took ``spent`` seconds."""
+    rows = run.dataset.rows
+    passes = passes_of(run.dataset.recipe.columns)
+    times, run.metrics["speedup"] = accounting(
+        rows[COST], rows.get(f"{HOST}duration_us"), passes, spent
+    )
+    run.predictions["speedup"] = times[run.predictions["row"]]
 
 
 def _without_figures(names: Sequence[str]) -> Remark:

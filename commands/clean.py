@@ -3,66 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from .. import values
 from ..output import check_tables
 from . import options as opt
+from .derived import as_taken, with_options_of
 
 PLACE = 110
 EXAMPLES = ("flopcast clean traces/ -o clean.parquet",)
 
 
+@with_options_of("clean", {}, ("data", "warm_up", "interval"))
 def command(
     data: Annotated[
         list[Path], typer.Argument(metavar="DATA", help="Traces: files and folders, any formats.")
     ],
-    mad: Annotated[
-        float | None,
-        opt.option("MAD that repeats may lie from their median; 0: no filter.", shown="7"),
-    ] = None,
-    steps: Annotated[
-        str, opt.option("Profiler's steps to keep; A:B is from number A to B.", "stable|all|A:B")
-    ] = "stable",
     warm_up: Annotated[
         bool | None,
         opt.option("Leave out warm-up (MSER-5).", spelt="--warm-up/--no-warm-up", shown="warm-up"),
     ] = None,
-    golden: Annotated[
-        bool, opt.option("Keep the fullest execution-time bin only.", spelt="--golden")
-    ] = False,
-    join: Annotated[
-        bool,
-        opt.option(
-            "Traces of one program that profile different kernels or counters.", spelt="--join"
-        ),
-    ] = False,
-    cover: Annotated[
-        Path | None,
-        opt.option("A full trace, or kernel names: prove that all are covered.", "FILE"),
-    ] = None,
-    epochs: Annotated[
-        str | None,
-        opt.option(
-            "A row per epoch: step, kernels:N, flops:X or marker:REGEX.", "RULE", spelt="--epochs"
-        ),
-    ] = None,
+    *,
     out: Annotated[
         Path | None, opt.option("Measurement table: .parquet, .csv or .xlsx.", spelt="--out -o")
     ] = None,
     removed: Annotated[
         Path | None, opt.option("Table of everything left out: .parquet, .csv or .xlsx.", "FILE")
     ] = None,
-    default: opt.DefaultOption = None,
-    jobs: opt.JobsOption = -1,
     every: opt.AllOption = False,
     as_json: opt.JsonOption = False,
+    **given: Any,
 ) -> None:
     """Clean repeated measurements in traces: steps, warm-up, outliers; report the spread of each kernel."""
     check_tables({"out": out, "removed": removed}, data)
-    columns = values.assigned("default", default)
+    settings = as_taken("clean", given)
     opt.announce("reading the traces", quiet=as_json)
     from ..api.cleaning import (
         clean,
@@ -70,18 +45,7 @@ def command(
     from ..report.cleaning import cleaning_document
     from ..report.terminal import show
 
-    result = clean(
-        *data,
-        mad=mad,
-        steps=steps,
-        warm_up=warm_up,
-        golden=golden,
-        join=join,
-        cover=cover,
-        epochs=epochs,
-        default=columns,
-        jobs=jobs,
-    )
+    result = clean(*data, warm_up=warm_up, **settings)
     if out is not None:
         result.save(out)
     if removed is not None:

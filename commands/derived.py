@@ -94,6 +94,7 @@ KINDS: Final = {
     "Sweeps": Kind(list[str], "FIGURE=A:B[:STEP]", _listed),
     "Mapping[str, str]": Kind(list[str], "NAME=VALUE", values.assigned),
     "Mapping[str, str | Path | GPU]": Kind(list[str], "NAME=VALUE", values.assigned),
+    "str | Path": Kind(Path, "FILE"),
     "Size": Kind(str, "SIZE", values.size),
     "bool": Kind(bool),
     "int": Kind(int),

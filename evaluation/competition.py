@@ -270,8 +270,6 @@ def compete(
     schemes, notes = usable_schemes(dataset)
     if alone and scheme in schemes:
         schemes = (scheme,)
-    else:
-        schemes = schemes
     if quick:
         left_out = tuple(
             each.name for each in suite(kind, columnar(dataset)) if each.name not in ran
@@ -299,10 +297,7 @@ def compete(
     }
     with workers(1):  # laws are computed in less time than processes take to start
         before = cross_validate(replace(dataset, X=laws, unpaired=None), analytic, **options)
-    if kind == "default":
-        preference = by_preference(contestants)
-    else:
-        preference = None
+    preference = by_preference(contestants) if kind == "default" else None
     chosen_by: dict[str, Any] = {"preference": preference, "criterion": criterion, "seed": seed}
     repeats = repeats_of(dataset)
 
@@ -331,10 +326,7 @@ def compete(
     families = families_of(dataset)
     selected = {}
     for name in both.schemes:
-        if kind == "default":
-            contending = contenders(name, contestants)
-        else:
-            contending = None
+        contending = contenders(name, contestants) if kind == "default" else None
         campaigns = None
         if name == "grouped" and families is not None and families.campaigns.enough:
             campaigns = families.of_rows.paired

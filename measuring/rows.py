@@ -464,8 +464,6 @@ def read_shapes(
         )
         if read:
             notes = (*notes, of_rows(decimal_commas(read), len(frame), (str(path),)))
-        else:
-            notes = notes
     chosen = operators(families) if families else None
     rows, refused = list[Row](), []
     keys, repeated = set[tuple[tuple[str, Any], ...]](), list[str]()

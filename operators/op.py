@@ -78,8 +78,6 @@ def sizes(row: Mapping[str, Any], *names: str, default: int | None = None) -> li
         value = row.get(name, default)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             value = default
-        else:
-            value = value
         if value is None or isinstance(value, str) or float(value) != int(value):
             raise DataError(
                 f"{word(row, 'op')} needs {name} as a whole number, got {row.get(name, 'nothing')}"

@@ -402,8 +402,6 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
         key = name.lower()
         if key in ("clk", "cur_clk") and prefix:
             key = f"{prefix}_clk"
-        else:
-            key = key
         if isinstance(value, dict) and "value" in value:
             row.setdefault(key, f"{value['value']} {value.get('unit', '')}".strip())
         elif isinstance(value, dict):

@@ -81,8 +81,6 @@ class MiopenReader(Reader):
         )
         if len(refused):
             rows = pd.concat([rows, refused], ignore_index=True)
-        else:
-            rows = rows
         return RawTable(rows.assign(campaign=campaign_of(path)), notes)
 
 

@@ -211,8 +211,6 @@ def read_dataset(
     first = pd.concat(quoted, ignore_index=True)
     if len(first):
         first = first.groupby("reason", sort=False).head(EXAMPLES)
-    else:
-        first = first
     read_as = tuple(totals.traces), tuple(totals.unreadable), tuple(totals.files)
     counts = pd.concat(before).groupby(level=KIND).sum()
     notes = (*totals.notes(), *also.notes())

@@ -126,8 +126,6 @@ def place_of(path: Path) -> Place:
     for suffix in _SUFFIXES:
         if stem.lower().endswith(suffix):
             stem = stem[: -len(suffix)]
-        else:
-            stem = stem
     named = _FILE_NAME.fullmatch(stem)
     return Place(home, replay, (named["prefix"] or "") if named else stem)
 
@@ -281,9 +279,7 @@ class CsvTable:
             if filled.all():
                 break
             filled |= _numpy(pc.not_equal(column.cast(_FIELD), ""))
-        if filled.all():
-            rows = rows
-        else:
+        if not filled.all():
             rows = rows.filter(pa.array(filled))
         columns = rows.unify_dictionaries().columns
         return {

@@ -546,9 +546,7 @@ def _whole_workloads(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a table of whole workloads alone with their name under ``variant``, and other numbers as counters."""
     if not rows["op"].isin(WHOLE).all() or rows.empty:
         return rows
-    if "variant" in rows:
-        rows = rows
-    else:
+    if "variant" not in rows:
         rows = rows.rename(columns={"name": "variant"})
     counted = [str(name) for name in rows.select_dtypes("number") if name not in _OWN]
     return rows.rename(

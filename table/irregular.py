@@ -103,9 +103,7 @@ def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[st
             drop=True
         )
     once = merged_by(kept, ids)
-    if each:
-        places = places
-    else:
+    if not each:
         places = places[~pd.Series(ids).duplicated().to_numpy()]
     return Settled(number_runs(kept) if each else once, places, len(kept) - len(once), odd, refused)
 

@@ -217,8 +217,6 @@ def hold(
     devices = frame["device"].to_numpy()
     if units is None:
         units = _other_units(duration, bound.least_us, files, devices)
-    else:
-        units = units
     if KEEP not in keep:
         impossible = (duration > LONGEST_US) | (duration < SHORTEST_US)
         above = share > REFUSED_FROM

@@ -24,7 +24,8 @@ from .robust import THRESHOLD, mad_filter
 PROTOCOL = 50  # steps that a measurement should have, outliers left out
 FEWEST = 5  # steps from which the first and the last are left out whatever they look like
 COMPLETE = 0.9  # share of the usual number of activities from which a step is whole
-STABLE, ALL = "stable", "all"
+STABLE = "stable"
+ALL = "all"
 OUTSIDE, FIRST, LAST, PARTIAL = "outside-steps", "first-step", "last-step", "partial-step"
 OUTLIER, NOT_ASKED = "outlying-step", "step-not-asked-for"
 _RANGE = re.compile(r"(\d{0,9}):(\d{0,9})")
