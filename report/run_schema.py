@@ -47,6 +47,13 @@ class Model(Struct):
     error: Text | None = None
 
 
+class Part(Struct):
+    """The error of some kind of rows, and the standard deviation of its logarithm."""
+
+    e_out: Percent
+    sigma: Percent
+
+
 class Selected(Struct):
     """The model that was selected under a scheme, with its honest error."""
 
@@ -56,6 +63,7 @@ class Selected(Struct):
     e_out_table: Percent | None = None
     interval: tuple[Number, Number] | None = None
     level: Level | None = None
+    parts: dict[str, Part] | None = None
     method: Text | None = None
     tied: list[Text] | None = None
     best_model: Selected | None = None

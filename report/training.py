@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
-from math import nan
+from math import exp, nan
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,6 +83,8 @@ _WORST, _EXAMPLES = (
     3,
 )  # groups on a terminal, and rows quoted for a reason why they were kept out
 _COUNTED: Final = ("pairs of host and target", "workloads", "groups")
+_SURE, _MUCH = 1.645, 1.25
+"""Standard deviations, and times as much, by which a part must err more than all rows to be named in a line."""
 """Labels of `counts` that say how much the errors rest on."""
 _ANSWERED: Final = {"kfold": "known groups", "grouped": "new groups"}
 """The rows that the model of a scheme answers."""
@@ -489,6 +491,18 @@ def _by_part(cv: Metrics) -> str:
     return f"By the trained rows of the group: {', '.join(named)}"
 
 
+def _worse_part(cv: Metrics) -> tuple[str, float] | None:
+    """Return the part of known groups that errs most, and its error, where it is shown to err more than all rows."""
+    chosen = cv.get("selected") or {}
+    parts = chosen.get("parts") or {}
+    if cv["scheme"] != "kfold" or len(parts) < 2:
+        return None
+    name, worst = max(parts.items(), key=lambda item: item[1]["e_out"])
+    if worst["e_out"] * exp(-_SURE * worst["sigma"]) < _MUCH * chosen["e_out"]:
+        return None
+    return str(name), float(worst["e_out"])
+
+
 def answer(cv: Metrics) -> str:
     """Return the answer of one scheme in a sentence: the honest error with its interval beside the best simple rule's.
 
@@ -578,6 +592,8 @@ def _short(metrics: Metrics, run: Path | None, *, saved: bool) -> list[Part]:
         line += f" errs by {percent(chosen.get('e_out'))}"
         if beside:
             line += f" ({beside})"
+        if worse := _worse_part(cv):
+            line += f", of groups of {worse[0]} trained rows by {percent(worse[1])}"
         held = (schemes.get(cv["scheme"]) or {}).get("coverage")
         if held is not None:
             line += f"; {100 * metrics['intervals']['level']:.0f} % intervals hold {share(held)}"
