@@ -164,7 +164,7 @@ class Strata:
         trained rows, and falls with their square.
 
         >>> Strata.expected(3.0).round(2).tolist()
-        [2.24, 1.28, 1.06, 1.01, 1.0]
+        [2.24, 1.28, 1.05, 1.01, 1.0]
         """
         left = 1 / (1 + (_TYPICAL_ROWS / HALF_KNOWN) ** 2)
         return np.sqrt(1 + (unknown**2 - 1) * left)

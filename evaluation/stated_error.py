@@ -31,7 +31,8 @@ NEW_CAMPAIGN_ROW: Final = "new campaign"
 LEVEL: Final = 0.95
 LEAST_GROUPS: Final = 10  # within the trained range that speak for such groups alone
 WITHIN, BEYOND, EVERY = "within", "beyond", "every"
-_NAMES: Final = np.array([*(f"up to {limit}" for limit in STRATA), "more"], dtype=object)
+_LAST: Final = f"more than {STRATA[-1]}"
+_NAMES: Final = np.array([*(f"up to {limit}" for limit in STRATA), _LAST], dtype=object)
 
 
 class StatedError(NamedTuple):
@@ -70,7 +71,7 @@ def by_trained_rows(trained_rows: NDArray[np.integer]) -> NDArray[np.object_]:
     """Return the name of the part of known groups that each row is of, (n,), by the trained rows of its group.
 
     >>> by_trained_rows(np.array([4, 11, 5000])).tolist()
-    ['up to 10', 'up to 25', 'more']
+    ['up to 10', 'up to 25', 'more than 200']
     """
     return _NAMES[np.searchsorted(STRATA, trained_rows)]
 
@@ -92,9 +93,9 @@ def parts_of_new(groups: NDArray[Any], within: BoolArray) -> dict[str, BoolArray
 class StatedErrors:
     """The parts of each basis, as a saved model holds them.
 
-    >>> known = {"up to 10": Part(10, 10.0, 9.0, 0.2), "more": Part(290, 290.0, 3.0, 0.05)}
+    >>> known = {"up to 10": Part(10, 10.0, 9.0, 0.2), "more than 200": Part(290, 290.0, 3.0, 0.05)}
     >>> errors = StatedErrors({"known group": known})
-    >>> mixed = errors.of({("known group", "up to 10"): 50, ("known group", "more"): 50})
+    >>> mixed = errors.of({("known group", "up to 10"): 50, ("known group", "more than 200"): 50})
     >>> mixed.rows, mixed.error
     (100, 6.0)
     """

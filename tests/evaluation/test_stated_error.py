@@ -22,7 +22,7 @@ from flopcast.evaluation.stated_error import (
 FEW, MANY = Part(10, 10.0, 9.0, 0.2), Part(290, 290.0, 3.0, 0.05)
 ERRORS = StatedErrors(
     {
-        "known group": {"up to 10": FEW, "more": MANY},
+        "known group": {"up to 10": FEW, "more than 200": MANY},
         "new group": {WITHIN: Part(80, 8.0, 12.0, 0.3), BEYOND: Part(20, 3.0, 40.0, 0.5)},
         "new campaign": {EVERY: Part(100, 5.0, 20.0, 0.3)},
     }
@@ -34,7 +34,7 @@ def test_the_error_of_rows_is_the_mean_of_their_parts() -> None:
     assert alone is not None
     assert (alone.rows, alone.error) == (7, 9.0)
     assert np.log(alone.upper / 9) == pytest.approx(2.262 * 0.2, rel=1e-3)  # t of 9 degrees
-    asked = {("known group", "more"): 30, ("new group", ""): 10, ("beyond", ""): 500}
+    asked = {("known group", "more than 200"): 30, ("new group", ""): 10, ("beyond", ""): 500}
     mixed = ERRORS.of(asked)
     assert mixed is not None
     assert (mixed.rows, mixed.error) == (40, pytest.approx((30 * 3 + 10 * 12) / 40))
@@ -48,7 +48,9 @@ def test_of_a_stratum_without_rows_that_of_fewer_speaks_and_nothing_is_stated_of
     between = ERRORS.of({("known group", "up to 60"): 1})
     assert between is not None
     assert between.error == FEW.e_out
-    first = StatedErrors({"known group": {"more": MANY}}).of({("known group", "up to 10"): 1})
+    first = StatedErrors({"known group": {"more than 200": MANY}}).of(
+        {("known group", "up to 10"): 1}
+    )
     assert first is not None
     assert first.error == MANY.e_out
     assert ERRORS.of({("blend", ""): 3, ("new device", ""): 2}) is None
@@ -58,7 +60,7 @@ def test_of_a_stratum_without_rows_that_of_fewer_speaks_and_nothing_is_stated_of
 @pytest.mark.parametrize("name", ["rows", "units", "e_out", "sigma"])
 def test_damaged_parts_are_refused(name: str) -> None:
     saved = ERRORS.to_dict()
-    saved["known group"]["more"][name] = -1
+    saved["known group"]["more than 200"][name] = -1
     with pytest.raises(ValueError, match="must be positive"):
         StatedErrors.from_dict(saved)
 
@@ -70,7 +72,7 @@ def test_rows_are_told_apart_by_the_trained_rows_of_their_group_and_by_the_range
         "up to 10",
         "up to 25",
         "up to 200",
-        "more",
+        "more than 200",
     ]
     within = np.array([True, False, True, True, True])
     parts = parts_of_known(trained, within)
@@ -79,7 +81,7 @@ def test_rows_are_told_apart_by_the_trained_rows_of_their_group_and_by_the_range
         "up to 25": 1,
         "up to 60": 0,
         "up to 200": 1,
-        "more": 1,
+        "more than 200": 1,
     }
     groups = np.repeat(np.arange(12), 2)
     inside = groups < 10

@@ -29,11 +29,11 @@ def scheme(name: str, parts: dict[str, Any]) -> dict[str, Any]:
 )
 def test_the_error_is_said_in_parts(name: str, said: str) -> None:
     few = {"rows": 10, "units": 10.0, "e_out": 9.0, "sigma": 0.3}
-    told = " ".join(verdict(scheme(name, {"up to 10": few, "more": WELL})))
+    told = " ".join(verdict(scheme(name, {"up to 10": few, "more than 200": WELL})))
     assert said in told
     assert "3.0 %" in told
 
 
 def test_one_part_is_the_error_itself() -> None:
-    told = " ".join(verdict(scheme("kfold", {"more": WELL})))
+    told = " ".join(verdict(scheme("kfold", {"more than 200": WELL})))
     assert "trained rows" not in told
