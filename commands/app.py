@@ -258,6 +258,7 @@ def _run(command: Callable[[], Any]) -> None:
     # before NumPy is imported: its products are small here, and more threads would wait for each
     # other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.meta_path.insert(0, opt.MemoryFirst())
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         command()

@@ -10,7 +10,9 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.abc import MetaPathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -45,7 +47,8 @@ USER_ERROR, INTERRUPTED = (
     2,
     130,
 )  # exit codes: the user got something wrong; Ctrl-C (128 + SIGINT, as shells report it)
-_LEAST_MEMORY: Final = 2**30  # bytes: imports map 0.6 GiB, a small training 0.8
+_LEAST_MEMORY: Final = {"numpy": 3 * 2**27, "scipy": 2**30}
+"""Bytes that must be allowed before a library is imported: tables map 0.35 GiB, a small training 0.8."""
 _ROOM: Final = "allow more, or give fewer rows at a time"
 _SHOWN_ONLY = (
     "out",
@@ -354,7 +357,6 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
             (name, kwargs[name]) for name in given.keys() & kwargs.keys()
         )  # typer 0.26 leaves paths as texts
         force = bool(kwargs.pop("force", False))
-        _check_memory()
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = functools.partial(_noted, set())
@@ -384,13 +386,22 @@ def run_command(command: Callable[P, Any]) -> Callable[P, None]:
     return wrapped
 
 
-def _check_memory() -> None:
-    """Refuse to begin where the shell allows less memory than the imports take: OpenBLAS asks for its own forever."""
-    if sys.platform == "win32":
-        return
-    allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if 0 <= allowed < _LEAST_MEMORY:  # no limit is -1
-        refuse(f"{allowed // 2**20:,} MiB of memory are allowed (ulimit -v): {_ROOM}")
+class MemoryFirst(MetaPathFinder):
+    """Refuses to import numeric libraries where the shell allows less memory than they take.
+
+    OpenBLAS would ask for its own forever. Commands that show a table alone (``gpus``) take less
+    than those that learn, and help takes none of them.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
+        """Find nothing; refuse where too little memory is allowed."""
+        if fullname not in _LEAST_MEMORY or sys.platform == "win32":
+            return
+        allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if 0 <= allowed < _LEAST_MEMORY[fullname]:  # no limit is -1
+            refuse(f"{allowed // 2**20:,} MiB of memory are allowed (ulimit -v): {_ROOM}")
 
 
 def _add_force(command: Callable[..., None]) -> None:

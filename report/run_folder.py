@@ -195,25 +195,21 @@ def check_run_folder(folder: Path) -> None:
         if not folder.is_dir():
             raise ArtifactError(f"{folder} is a file: choose another folder for the run")
         check_unread(folder)
-        if any(folder.iterdir()):
+        known = {*PARTS, sealing.SIGNATURE}
+        held = sorted(one.name for one in folder.iterdir())
+        others = [name for name in held if name not in known and not name.startswith(".")]
+        if others:
+            raise ArtifactError(
+                f"{folder} holds what is not of a run ({few(others)}): choose another folder"
+            )
+        if held and not overwriting():
             try:
                 _metrics(folder)
             except ArtifactError as error:
-                if not overwriting():
-                    what = "holds files that are not a run of this flopcast, which would be lost"
-                    raise ArtifactError(
-                        f"{folder} {what}: choose another folder, or give overwrite=True"
-                    ) from error
-            expected = {*PARTS, sealing.SIGNATURE}
-            if others := sorted(
-                one.name
-                for one in folder.iterdir()
-                if one.name not in expected and one.name[0] != "."
-            ):
+                what = "holds files that are not a run of this flopcast, which would be lost"
                 raise ArtifactError(
-                    f"{folder} holds what is not of the run ({few(others)}): move it elsewhere "
-                    "first"
-                )
+                    f"{folder} {what}: choose another folder, or give overwrite=True"
+                ) from error
     check_folder(folder)
 
 

@@ -273,6 +273,20 @@ def test_a_place_that_cannot_run_it_is_one_line_and_an_end(
     assert said in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code"), [("gpus MI300X", 0), ("train --help", 0), ("schema", 2), ("train", 2)]
+)
+def test_only_what_learns_is_refused_where_little_memory_is_allowed(
+    tmp_path: Path, words: str, code: int
+) -> None:
+    command = f"ulimit -v 500000; {sys.executable} -m flopcast {words}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=3600
+    )
+    assert done.returncode == code, done.stderr
+    assert ("(ulimit -v)" in done.stderr) == (code == 2)
+
+
 def test_memory_that_is_used_up_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def used_up(*_: Any, **__: Any) -> None:
         raise MemoryError

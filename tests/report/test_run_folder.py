@@ -11,7 +11,8 @@ import pytest
 
 from flopcast import staging
 from flopcast.errors import ArtifactError, DataError
-from flopcast.report.run_folder import ordered, read_metrics, reference, write_run
+from flopcast.output import replacing
+from flopcast.report.run_folder import check_run_folder, ordered, read_metrics, reference, write_run
 
 PREDICTIONS = pd.DataFrame({"row": [0, 1], "model": ["OLS", "OLS"], "predicted": [1.0, 1 / 3]})
 MODELS = [{"name": "OLS", "ir": {"10": 1.0, "5": np.float64(1 / 3)}, "e_in": float("nan")}]
@@ -181,7 +182,7 @@ def test_a_foreign_folder_is_not_touched(tmp_path, text):
     if text is not None:
         (tmp_path / "a" / "metrics.json").write_text(text)
     before = contents(tmp_path)
-    with pytest.raises(ArtifactError, match="holds files"):
+    with pytest.raises(ArtifactError, match=r"holds what is not of a run \(thesis.tex"):
         write(tmp_path / "a")
     assert contents(tmp_path) == before
 
@@ -270,3 +271,21 @@ def test_the_reference_is_flops_scaling_then_an_unfitted_law_then_any(
 ) -> None:
     found = reference({"baselines": [*rows, {"name": "FLOPS scaling", "e_out": None}]})
     assert found == next((row for row in BASELINES if row["name"] == name), None)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_files_that_overwriting_does_not_replace_are_not_said_to_be_by_it(
+    tmp_path: Path, overwrite: bool
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with (
+        replacing(overwrite=overwrite),
+        pytest.raises(ArtifactError, match=r"notes\.txt") as refused,
+    ):
+        check_run_folder(tmp_path)
+    assert "overwrite" not in str(refused.value)
+    (tmp_path / "notes.txt").rename(tmp_path / "report.html")
+    with replacing(overwrite=True):
+        check_run_folder(tmp_path)
+    with pytest.raises(ArtifactError, match="give overwrite=True"):
+        check_run_folder(tmp_path)
