@@ -21,7 +21,7 @@ from ..evaluation.intervals import LEVELS
 from ..evaluation.metrics import ape
 from ..evaluation.trained_model import Correction, TrainedModel
 from ..features.matrix import Dataset, build_dataset
-from ..hardware import GPU, Comparison
+from ..hardware import GPU
 from ..models.suite import of_prior
 from ..output import FILES
 from ..report import figures
@@ -32,7 +32,7 @@ from ..settings import Report, configured
 from ..table.problems import HOST
 from ..values import Columns, Drawn, Names
 from .checking import Check
-from .devices import Device, device
+from .devices import Device, compared
 from .predicting import RunGiven, RunLike, run_of
 from .runs import Run, Trained, as_prior
 from .tables import Data, MeasuredReading, items_or_embedded, load_measurements, reads
@@ -234,17 +234,18 @@ def curve(
     items_or_embedded(data or None)  # a run folder in their place is refused first
     if target is None:
         raise ParameterError("target", "is missing: which device is measured?")
-    gpus = device(host, "host") if host is not None else None, device(target, "target", every=True)
-    if Comparison(*gpus).is_many:
+    comparison, _ = compared(host, target, tuple)
+    measured_on, predicted = comparison.host, comparison.target
+    if comparison.is_many:
         raise ParameterError("target", "must be one device: its rows are drawn")
     if prior_run is None:
         prior = None
     else:
-        prior = as_prior(prior_run, gpus[1], metric)
-    names = [gpu.name for gpu in gpus if gpu is not None]
+        prior = as_prior(prior_run, predicted, metric)
+    names = [gpu.name for gpu in comparison.devices]
     measured = load_measurements(data or None, devices=names, only=names, **reading)
     options: dict[str, Any] = {"metric": metric, "group": values.columns("group", group)}
-    every = build_dataset(measured.frame, host=gpus[0], target=gpus[1], **options)
+    every = build_dataset(measured.frame, host=measured_on, target=predicted, **options)
     if scheme not in (possible := usable_schemes(every)[0]):
         raise ParameterError(
             "scheme", f"must be {' or '.join(possible)} for these data, got {scheme!r}"
@@ -255,13 +256,13 @@ def curve(
         ALONE: ([target_rows], None, None)
     }
     if prior is not None:
-        ways[WITH_PRIOR] = [prior.told(target_rows, gpus[1])], None, prior
-    if gpus[0] is not None:
-        ways[FROM_HOST] = [target_rows, host_rows], gpus[0], None
+        ways[WITH_PRIOR] = [prior.told(target_rows, predicted)], None, prior
+    if measured_on is not None:
+        ways[FROM_HOST] = [target_rows, host_rows], measured_on, None
     if shifted_run is None:
         shifted = None
     else:
-        shifted = _shiftable(shifted_run, gpus[0], metric)
+        shifted = _shiftable(shifted_run, measured_on, metric)
     if shifted is not None:  # beside it only what was trained in the same way
         ways = {
             SHIFTED: (
@@ -269,7 +270,7 @@ def curve(
                 None,
                 None,
             )
-        } | ({FROM_HOST: ways[FROM_HOST]} if gpus[0] is not None else {ALONE: ways[ALONE]})
+        } | ({FROM_HOST: ways[FROM_HOST]} if measured_on is not None else {ALONE: ways[ALONE]})
     results, pools, held_out = list[dict[str, Any]](), list[int](), list[int]()
     start, done, total = perf_counter(), 0, draws * len(ways) * len(wanted)
     folds, new = (
@@ -298,7 +299,7 @@ def curve(
                     drawn = pd.concat(
                         [part.iloc[order[:count]] for part in parts], ignore_index=True
                     )
-                    dataset = build_dataset(drawn, host=from_host, target=gpus[1], **options)
+                    dataset = build_dataset(drawn, host=from_host, target=predicted, **options)
                     if taught:
                         models_here = [*(stated or ()), *of_prior(len(dataset))]
                     else:

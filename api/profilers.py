@@ -57,7 +57,7 @@ from ..traces.summary import with_possible_times
 from ..values import Assigned, AssignedCounts, Columns
 from ..workers import workers
 from .cleaning import full_list
-from .devices import Device, device
+from .devices import Device, compared
 from .tables import Data, Reading, load_measurements, paths_of, reads
 
 
@@ -505,13 +505,15 @@ def counters(
     if max_passes < 0:
         raise ParameterError("max_passes", f"must be 0 or more, got {max_passes}")
     limits = _limits(values.assigned_counts("per_pass", per_pass))
-    devices = device(host, "host") if host is not None else None, device(target, "target")
+    comparison, _ = compared(host, target, tuple)
+    if comparison.is_many:
+        raise ParameterError("target", "must be one device: counters are chosen for one")
     with workers(jobs):
-        names = [gpu.name for gpu in devices if gpu is not None]
+        names = [gpu.name for gpu in comparison.devices]
         frame = load_measurements(data, devices=names, only=names, **reading).frame
         columns = values.columns("group", group)
         dataset = build_dataset(
-            frame, host=devices[0], target=devices[1], metric=metric, group=columns
+            frame, host=comparison.host, target=comparison.target, metric=metric, group=columns
         )
         options: dict[str, Any] = {"seed": seed, "progress": progress}
         tried = by_passes(dataset, max_passes, limits, **options)

@@ -12,6 +12,7 @@ import typer
 import flopcast as fc
 from flopcast.api.checking import with_correction
 from flopcast.api.learning import with_curve
+from flopcast.api.tables import Reading
 from flopcast.commands.app import load
 from flopcast.commands.declared import declared, plain, public_names, said
 from flopcast.commands.derived import KINDS, NOT_ASKED
@@ -88,6 +89,23 @@ def test_defaults_may_be_constants_of_the_module() -> None:
     assert found["rows"] == (10, 30, 100, 300, 1000)
     assert found["models"][0] == "Additive"
     assert {one.name: one.default for one in declared("advise").keywords}["row_seconds"] == 10.0
+    imported = {
+        one.name: one.default for one in declared("project_traces", "api.projecting").keywords
+    }
+    assert (imported["compute_law"], imported["ranks_per_node"]) == ("affine", 8)
+
+
+def test_how_data_are_read_is_declared_once_for_all_functions() -> None:
+    for name in ("train", "check", "validate", "curve", "compare", "advise", "counters"):
+        stated = {one.name: one for one in declared(name).keywords}
+        fields = Reading.__annotations__.keys() | ({"keep"} & stated.keys())
+        assert fields <= stated.keys()
+        for field in fields:
+            assert stated[field].help == said("read", field)
+        with pytest.raises(
+            TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'wher'"
+        ):
+            getattr(fc, name)(wher={"m": 1})
 
 
 @pytest.mark.parametrize(
