@@ -331,6 +331,8 @@ def compete(
         if name == "grouped" and families is not None and families.campaigns.enough:
             campaigns = families.of_rows.paired
         options = {**chosen_by, "parts": _parts(dataset, both[name].folds, name)}
+        if name == "kfold":
+            options["folds"] = len(np.unique(both[name].folds))
         selected[name] = _selected(both, name, names, contending, campaigns, options)
     notes += [
         remark(

@@ -52,6 +52,7 @@ class Part:
     units: float  # effective rows, groups or campaigns that it was measured on
     e_out: float
     sigma: float
+    least: float = 1.0  # what a model fitted to all rows may lower it by, a factor
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
@@ -61,8 +62,10 @@ class Part:
             float(saved["units"]),
             float(saved["e_out"]),
             float(saved["sigma"]),
+            float(saved["least"]),
         )
-        if not (part.rows > 0 and part.units >= 1 and part.e_out >= 0 and part.sigma >= 0):
+        positive = part.rows > 0 and part.units >= 1 and part.e_out >= 0 and part.sigma >= 0
+        if not (positive and 0 < part.least <= 1):
             raise ValueError("parts of a stated error must be positive")
         return part
 
@@ -125,7 +128,8 @@ class StatedErrors:
         freedom = variance**2 / scatter
         reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * np.sqrt(variance) / error
         reach = min(reach, 50.0)
-        lower, upper = error * np.exp(-reach), error * np.exp(reach)
+        least = min(part.least for part, _ in mixed)
+        lower, upper = least * error * np.exp(-reach), error * np.exp(reach)
         return StatedError(total, float(error), float(lower), float(upper))
 
     def _part(self, basis: str, name: str) -> Part | None:

@@ -57,7 +57,7 @@ def test_of_a_stratum_without_rows_that_of_fewer_speaks_and_nothing_is_stated_of
     assert StatedErrors.from_dict(ERRORS.to_dict()) == ERRORS
 
 
-@pytest.mark.parametrize("name", ["rows", "units", "e_out", "sigma"])
+@pytest.mark.parametrize("name", ["rows", "units", "e_out", "sigma", "least"])
 def test_damaged_parts_are_refused(name: str) -> None:
     saved = ERRORS.to_dict()
     saved["known group"]["more than 200"][name] = -1
@@ -104,6 +104,20 @@ def test_a_selection_states_each_part_apart() -> None:
     deviation = errors[few].std(ddof=1) / np.sqrt(30) / errors[few].mean()
     assert found["parts"]["few"]["sigma"] == pytest.approx(deviation, rel=0.01)
     assert found["parts"]["few"]["rows"] == found["parts"]["few"]["units"] == 30
+
+
+def test_all_rows_may_err_less_than_those_of_folds() -> None:
+    rng = np.random.default_rng(0)
+    observed = np.full(100, 100.0)
+    predictions = pd.DataFrame({"one": observed * (1 + 0.05 * rng.normal(size=100))})
+    whole = select(observed, predictions, np.arange(100) % 5, scheme="kfold")
+    found = select(observed, predictions, np.arange(100) % 5, scheme="kfold", folds=10)
+    assert found["interval"][0] == pytest.approx(np.sqrt(0.9) * whole["interval"][0])
+    assert found["interval"][1] == whole["interval"][1]
+    part = Part.from_dict(found["parts"]["every"])
+    stated = StatedErrors({"new group": {EVERY: part}}).of({("new group", ""): 1})
+    assert stated is not None
+    assert stated.lower * stated.upper == pytest.approx(np.sqrt(0.9) * stated.error**2)
 
 
 def test_predictions_say_the_error_of_the_rows_that_are_asked_for() -> None:
