@@ -328,7 +328,7 @@ class ServingModel:
         if not len(at):
             return rising
         same = rows.iloc[at].drop(columns="concurrency")
-        setting = same.fillna("").groupby([*same], sort=False, dropna=False).ngroup().to_numpy()
+        setting = same.groupby([*same], sort=False, dropna=False).ngroup().to_numpy()
         users = as_numbers(rows, "concurrency")[at]
         known = pd.DataFrame({"setting": setting, "users": users, "log": logs[at]})
         first = at[np.unique(setting, return_index=True)[1]]

@@ -15,6 +15,7 @@ from flopcast.remarks import remark
 from flopcast.report.deployments import deployments_document
 from flopcast.workloads import known_models
 from flopcast.workloads.deployments import Choice, Question, cheapest, choose
+from flopcast.workloads.launching import serve_command, why_no_command
 from flopcast.workloads.quantities import (
     MILLISECONDS,
     PER_SECOND,
@@ -337,13 +338,30 @@ def test_requests_under_way_that_no_pace_tells_of_are_named() -> None:
     assert told.values["concurrency"] == (4096,)
 
 
-def test_sequences_that_a_model_is_not_configured_for_are_named() -> None:
-    for tokens, codes in ((131_072, []), (131_073, ["beyond-context"])):
-        question = asked(
-            counts=(1,), input_len=tokens - 10, output_len=10, tpot_ms=50.0, dtypes=("bf16",)
-        )
-        notes = choose(question, constant(100.0, 10.0)).remarks
-        assert [note.code for note in notes if note.code == "beyond-context"] == codes
+def test_sequences_that_a_model_is_not_configured_for_are_refused() -> None:
+    longest = asked(counts=(1,), input_len=131_062, output_len=10, dtypes=("bf16",))
+    assert len(choose(longest, constant(100.0, 10.0)).ways)
+    with pytest.raises(ParameterError, match="131,072 tokens"):
+        choose(replace(longest, output_len=11), constant(100.0, 10.0))
+
+
+def test_answers_of_one_token_have_no_time_per_token() -> None:
+    found = choose(asked(counts=(1,), output_len=1, dtypes=("bf16",)), constant(100.0, 10.0))
+    assert found.ways["tpot_ms"].isna().all()
+    assert found.best["ttft_ms"].to_numpy() == pytest.approx(100.0)
+    assert "no-further-token" in [note.code for note in found.remarks]
+    assert "token every" not in str(deployments_document(found, 0.9).opening)
+
+
+def test_a_way_of_another_checkpoint_says_that_one_is_needed() -> None:
+    found = choose(
+        asked("deepseek-r1", counts=(8,), gpus=(find("MI355X"),), dtypes=("fp4",)),
+        constant(100.0, 10.0),
+    )
+    first = found.best.iloc[0]
+    assert "quantised to fp4" in why_no_command(first, found.question)
+    assert serve_command(first, found.question) == ""
+    assert why_no_command(first.replace("fp4", "fp8"), found.question) == ""
 
 
 def test_own_runs_say_how_experts_are_shared_out_unless_that_is_asked() -> None:

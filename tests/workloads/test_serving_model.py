@@ -110,6 +110,16 @@ def test_more_requests_take_longer_and_more_gpus_are_faster() -> None:
     assert found.ttft_ms[1] > found.ttft_ms[0]
 
 
+def test_no_more_requests_are_served_faster_per_token_by_themselves_or_together() -> None:
+    setting = {"device": "MI355X", "model": "gpt-oss-120b", "dtype_a": "fp4", "dtype_b": "fp4"}
+    loads = (1, 2, 3, 4, 5, 8, 64)
+    rows = asked(*(setting | {"concurrency": load, "tp": 8} for load in loads))
+    together = shipped().served(rows).tpot_ms
+    assert (np.diff(together) >= 0.0).all()
+    alone = [shipped().served(rows.iloc[[place]]).tpot_ms[0] for place in (0, 3)]
+    np.testing.assert_allclose(alone, together[[0, 3]], rtol=1e-9)
+
+
 def test_what_is_not_known_has_no_time() -> None:
     found = shipped().served(asked({}).assign(parameters=np.nan))
     assert np.isnan(found.tpot_ms[0])
