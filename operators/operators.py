@@ -15,6 +15,7 @@ import pandas as pd
 from ..errors import DataError
 from . import kinds
 from .call import CallReader
+from .kinds.launched import KERNEL_MEAN as KERNEL_MEAN
 from .kinds.launched import WHOLE as WHOLE
 from .op import CACHE as CACHE
 from .op import COLD as COLD
@@ -41,6 +42,7 @@ _SHOWN = (
     "application",
     "frame",
     "epoch",
+    "kernel_mean",
     "softmax",
     "layer_norm",
     "rms_norm",

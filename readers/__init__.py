@@ -23,6 +23,7 @@ from . import (  # noqa: F401  (each registers its readers)
     inductor_autotune,
     inference_perf,
     jax_trace,
+    kernel_sums,
     key_averages,
     kineto,
     llmperf,

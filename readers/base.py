@@ -284,6 +284,13 @@ class TraceReader(ABC):
         """
         return [(file,) for file in files]
 
+    def tables(self, files: Sequence[DataFile]) -> Sequence[tuple[Reader, DataFile]]:
+        """Return the files of a group that are tables, each with the reader of it; () where the group has launches.
+
+        Sums over kernels are a table where nothing else was kept of a recording.
+        """
+        return ()
+
     @abstractmethod
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return what the files, one of the groups of :meth:`gather`, have recorded.

@@ -9,6 +9,9 @@ from ..errors import DataError, UnknownGPUError, few
 from ..hardware import GPU, all_gpus, find, find_gfx
 from ..remarks import Remark, remark
 
+KERNEL_ENDING = re.compile(r"(?:(?<!\s)\s*+(?:\[clone \.kd\]|\(\.kd\))|\.kd)$")
+"""What ROCm appends to the name of a kernel."""
+
 # Units in names of columns: "latency_ms", "duration (us)", "energy_mj", "power (mW)".
 
 #: Microseconds in one of each unit, joules in one of each, watts in one of each.

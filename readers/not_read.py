@@ -40,7 +40,7 @@ _OTHERS: Final = (
     ),
     (
         rb"(?m)^[^\n]*Time \(%\)\s+Total Time \((?:ns|us|ms|s)\)\s+(?:Instances|Num Calls|Count)",
-        "is text of nsys stats, sums of kernels without single launches: export nsys stats "
+        "is text of nsys stats, sums without single launches, and none of kernels: export nsys stats "
         "--report cuda_gpu_trace --format csv",
     ),
     (

@@ -37,8 +37,9 @@ import pandas as pd
 from ..errors import DataError
 from ..remarks import Remark, remark
 from ..traces.dispatches import KERNEL, MEMCPY, MEMSET, Finding, Trace, dispatch_table, in_order
-from .base import SQLITE, DataFile, Options, TraceReader, register
-from .files import parse_csv, text
+from .base import SQLITE, DataFile, Options, Reader, TraceReader, register
+from .files import head, parse_csv, text
+from .kernel_sums import tables_of
 from .labels import canonical_device, device_named
 from .sqlite import ROW, Database, joined, names_of, opened, timed, unfinished
 
@@ -302,6 +303,13 @@ class NsysStatsReader(TraceReader):
             name = file.path.name.partition(".csv")[0]
             groups.setdefault((file.path.parent, _REPORT.sub("", name)), []).append(file)
         return [tuple(group) for group in groups.values()]
+
+    def tables(self, files: Sequence[DataFile]) -> Sequence[tuple[Reader, DataFile]]:
+        """Return the sums of kernels where no report is the GPU trace."""
+        beginnings = [head(file.path).decode("utf-8-sig", errors="replace") for file in files]
+        if any(_TRACE.search(words) for words in beginnings):
+            return ()
+        return tables_of(files)
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return one row for each kernel, copy and fill; a DataError if none of the reports is the GPU trace."""

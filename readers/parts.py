@@ -273,7 +273,7 @@ class _Spill:
 # Rows of large Parquet files some at a time, judged as `reading.read_rows` judges all of them at
 # once.
 
-ROWS = 2**16  # rows read at a time
+ROWS = 2**15  # rows read at a time
 LARGE = 2**17  # rows from which on files are read in batches: fewer are read at once as fast
 
 

@@ -166,10 +166,17 @@ def _sources(
 ) -> Iterator[Source]:
     if isinstance(reader, TraceReader):
         for group in reader.gather(files):
-            folders = {file.path.parent for file in group}
+            tables = reader.tables(group)
+            for table_reader, file in tables:
+                yield Source(table_reader, (file,))
+            tabled = {file for _, file in tables}
+            left = tuple(file for file in group if file not in tabled)
+            if not left:
+                continue
+            folders = {file.path.parent for file in left}
             yield Source(
                 reader,
-                tuple(group),
+                left,
                 tuple(file for file in companions if file.path.parent in folders),
             )
     else:

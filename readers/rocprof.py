@@ -50,12 +50,15 @@ from .base import (
     SQLITE,
     DataFile,
     Options,
+    Reader,
     TraceReader,
     by_folder,
     of_file,
     register,
 )
 from .files import as_utf8, content, head
+from .kernel_sums import tables_of
+from .labels import KERNEL_ENDING
 from .rocpd import direction
 
 # Tables that rocprof and rocprofiler-compute write: one line per dispatch with its times, and
@@ -111,7 +114,6 @@ _PLACES = frozenset(name.lower() for names in COLUMNS.values() for name in names
     _OTHERS
 )
 _REPEATED = re.compile(r"^(.+)_(\d+)$")
-_KERNEL_ENDING = re.compile(r"(?:(?<!\s)\s*+(?:\[clone \.kd\]|\(\.kd\))|\.kd)$")
 _ACCUMULATED = "SQ_ACCUM_PREV_HIRES"  # accumulates the counter that stands before it in the pass
 _MISSING = ["", "nan", "NaN", "NA", "N/A", "None", "null"]
 _BLOCK_BYTES = 2**24
@@ -169,7 +171,7 @@ class DispatchTable:
         """Return the kernels' names without the ending that marks a kernel descriptor, quotes removed."""
         column = self.column("name").fill_null("").combine_chunks().dictionary_encode()
         words = [
-            _KERNEL_ENDING.sub("", word.strip().strip('"').strip())
+            KERNEL_ENDING.sub("", word.strip().strip('"').strip())
             for word in column.dictionary.to_pylist()
         ]
         codes, unique = pd.factorize(np.array(words, dtype=object))
@@ -618,6 +620,12 @@ class RocprofReader(TraceReader):
         for group_files in by_folder(files):
             result.extend(_groups(group_files))
         return result
+
+    def tables(self, files: Sequence[DataFile]) -> Sequence[tuple[Reader, DataFile]]:
+        """Return the sums of kernels where no file has dispatches."""
+        if any(role_of(file.path, head(file.path)) != "statistics" for file in files):
+            return ()
+        return tables_of(files)
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches of one timing run; a DataError if a file is damaged, or the files hold several runs."""

@@ -47,8 +47,9 @@ from ..traces.dispatches import (
     in_order,
 )
 from . import rocprofv3
-from .base import HEAD_BYTES, DataFile, Options, TraceReader, register
+from .base import HEAD_BYTES, DataFile, Options, Reader, TraceReader, register
 from .files import as_utf8, by_number, content, csv_header, head
+from .kernel_sums import tables_of
 from .rocpd import direction, workgroups
 
 # Files: what a CSV file holds, by its header, and which files are of one run, by their names.
@@ -731,6 +732,13 @@ class Rocprofv3CsvReader(TraceReader):
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
         """Return the files of each run: those of one process, and of all passes over its counters."""
         return runs(files)
+
+    def tables(self, files: Sequence[DataFile]) -> Sequence[tuple[Reader, DataFile]]:
+        """Return the sums of kernels where no file has dispatches."""
+        held = {content_of(head(file.path)) for file in files}
+        if held & {Content.KERNELS, Content.COUNTERS, Content.COPIES}:
+            return ()
+        return tables_of(files)
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
         """Return the dispatches and copies of a run.

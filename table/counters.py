@@ -21,7 +21,7 @@ from ..arrays import FloatArray
 
 _CHANNEL = re.compile(r"^(.+)\[(\d{1,6})\]$")
 _TIME = re.compile(
-    r"GRBM_COUNT|CYCLE|BUSY|ACTIVE|STALL|WAIT|LEVEL|ACCUM|ELAPSED|DURATION|LATENCY|CLOCK|PER_SECOND|(?:^|_)TIME(?:_|$)",
+    r"GRBM_COUNT|CYCLE|BUSY|ACTIVE|STALL|WAIT|LEVEL|ACCUM|ELAPSED|DURATION|LATENCY|CLOCK|PER_SECOND|(?:^|_)TIME(?:_|$)|_[num]?s$",
     re.IGNORECASE,
 )
 """Words of counters that go up with the clock (cycles, units busy or stalled, queue levels over time) and rates."""

@@ -9,8 +9,9 @@ from ..op import Dim, Op, OwnFeature, log_feature
 from ..work import numbers
 
 LAUNCHED = "kernel"  # operator of kernels of which only name and launch are known
-WHOLE = ("application", "frame", "epoch")
-"""Workloads that are no kernel: known by a name (column ``variant``, read as ``name`` too) and an
+KERNEL_MEAN = "kernel_mean"  # all launches of a kernel together, of which the mean time is known
+WHOLE = ("application", "frame", "epoch", KERNEL_MEAN)
+"""Workloads that are no single launch: known by a name (column ``variant``, read as ``name`` too) and an
 index. Every other column of numbers is what was counted of them."""
 
 

@@ -360,7 +360,7 @@ NCU = (
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("1_kernel_stats.csv", SUMS, "sums-only.*--kernel-trace"),
+        ("1_hip_api_stats.csv", SUMS, "sums-only.*--kernel-trace"),
         ("1_counter_collection.csv", COUNTED, "counters-without-times.*--kernel-trace"),
         (
             "counters.csv",
