@@ -17,7 +17,7 @@ import pandas as pd
 
 from .. import values
 from ..errors import DataError, ParameterError, check_margin, check_number
-from ..hardware import scaled
+from ..hardware import GPU, find, scaled
 from ..output import FILES
 from ..readers.files import text
 from ..report.formats import counted
@@ -357,20 +357,24 @@ def simulator_log(data: object) -> str | None:
 def scale_misses(
     trace: str | Path,
     sizes: str | Sequence[float],
-    cache_mb: str | Sequence[float],
+    cache_mb: str | Sequence[float] | None = None,
     *,
+    l2_mb: str | Sequence[float] | None = None,
+    gpu: GPU | str | Path | None = None,
     instructions: float | None = None,
 ) -> pd.DataFrame:
     """Return the miss-rate curve of a trace of addresses, as rows for `scale` (`scaling.counted.miss_rates`).
 
     ``trace`` is a text file of an address a line, in bytes, decimal or ``0x...``; ``#`` begins a
-    comment.
+    comment. ``cache_mb`` is the last-level cache at each of the sizes, ``l2_mb`` the L2 before it,
+    where there are two. A ``gpu`` states both in place of them: its caches in proportion to its
+    compute units.
 
     Raises
     ------
     FlopcastError
-        The file cannot be read, holds what is no address, or sizes and caches do not fit each
-        other.
+        The file cannot be read, holds what is no address, sizes and caches do not fit each other,
+        or the GPU publishes no cache.
 
     Examples
     --------
@@ -384,7 +388,13 @@ def scale_misses(
     [2.0, 2.0]
     """
     sizes = values.numbers("sizes", sizes) or []
+    if gpu is not None:
+        for name, given in (("cache_mb", cache_mb), ("l2_mb", l2_mb)):
+            if given is not None:
+                raise ParameterError(name, "states a cache: leave it out where gpu states them")
+        cache_mb, l2_mb = _caches(find(gpu), sizes)
     cache_mb = values.numbers("cache_mb", cache_mb) or []
+    l2_mb = values.numbers("l2_mb", l2_mb)
     addresses = list[int]()
     for number, line in enumerate(text(Path(trace)).splitlines(), start=1):
         if word := line.partition("#")[0].strip():
@@ -402,8 +412,22 @@ def scale_misses(
                     )
                 raise DataError(f"{word[:24]!r} {why}", source=f"{trace}:{number}") from None
     return miss_rates(
-        addresses, sizes, cache_mb, instructions=instructions, benchmark=Path(trace).stem
+        addresses,
+        sizes,
+        cache_mb,
+        l2_mb=l2_mb,
+        instructions=instructions,
+        benchmark=Path(trace).stem,
     )
+
+
+def _caches(gpu: GPU, sizes: Sequence[float]) -> tuple[list[float], list[float] | None]:
+    """Return the last-level cache of a GPU at each size, MiB, and its L2 where that is another."""
+    models = scaled.scale_models(gpu, [int(size) for size in sizes])
+    inner = [float(model.require("l2_mb")) for model in models]
+    if gpu.llc_mb is None:
+        return inner, None
+    return [float(model.require("llc_mb")) for model in models], inner
 
 
 @reads

@@ -93,7 +93,15 @@ def misses_command(
     ],
     sizes: opt.SizesOption = None,
     cache_mb: Annotated[
-        str | None, opt.option("Cache of the GPU at each of the sizes, MiB.", "MIB,MIB[,...]")
+        str | None,
+        opt.option("Last-level cache of the GPU at each of the sizes, MiB.", "MIB,MIB[,...]"),
+    ] = None,
+    l2_mb: Annotated[
+        str | None, opt.option("L2 before it at each of the sizes, MiB.", "MIB,MIB[,...]")
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        opt.option("In place of both: the GPU whose caches are divided, by name or TOML file."),
     ] = None,
     instructions: Annotated[
         float | None,
@@ -102,14 +110,15 @@ def misses_command(
     out: TableOption = Path("runs.csv"),
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Say the miss rate of an LRU cache at every size, by the stack distances of a trace, for scale predict."""
+    """Say the miss rate of LRU caches at every size, by the stack distances of a trace, for scale predict."""
     opt.check_data([trace])
     wanted = values.numbers("sizes", sizes) or []
-    caches = values.numbers("cache_mb", cache_mb) or []
+    caches, inner = values.numbers("cache_mb", cache_mb), values.numbers("l2_mb", l2_mb)
     check_file(out, READABLE, [trace])
     from ..api.scaling import scale_misses
 
-    _write(scale_misses(trace, wanted, caches, instructions=instructions), out, as_json)
+    rows = scale_misses(trace, wanted, caches, l2_mb=inner, gpu=gpu, instructions=instructions)
+    _write(rows, out, as_json)
 
 
 def _write(rows: Any, out: Path, as_json: bool) -> None:

@@ -396,6 +396,8 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
         "mpki": curve.mpki,
         "mpki_sizes": curve.mpki_sizes,
         "f_mem": curve.f_mem,
+        "l2_mpki": curve.l2_mpki,
+        "f_l2": curve.f_l2,
         "class": {
             "kind": str(scaling.growth),
             "exponent": scaling.exponent,
@@ -649,7 +651,7 @@ def rows_document(frame: pd.DataFrame) -> Document:
     """Return rows of curves that were taken out of counters or a trace, for terminal and machines."""
     names = [
         name
-        for name in ("performance", "ipc", "mpki", "f_mem")
+        for name in ("performance", "ipc", "mpki", "l2_mpki", "f_mem")
         if name in frame and frame[name].notna().any()
     ]
     cells = []

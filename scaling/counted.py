@@ -119,28 +119,40 @@ def miss_rates(
     sizes: Sequence[float],
     cache_mb: Sequence[float],
     *,
+    l2_mb: Sequence[float] | None = None,
     instructions: float | None = None,
     benchmark: str = "trace",
 ) -> pd.DataFrame:
-    """Return the miss-rate curve of a trace: benchmark, size, performance (missing), mpki.
+    """Return the miss-rate curve of a trace: benchmark, size, performance (missing), mpki, and l2_mpki of an L2.
 
-    ``addresses`` (n,) are bytes in the order of access; ``cache_mb`` is the cache of each of the
-    ``sizes``, MiB. Without the ``instructions`` of the traced run misses are counted per thousand
-    accesses. Raises ParameterError: sizes and caches differ in number, or one is not above zero;
-    DataError: there is no address.
+    ``addresses`` (n,) are bytes in the order of access; ``cache_mb`` is the last-level cache of each
+    of the ``sizes``, MiB, and ``l2_mb`` the L2 before it, which holds nothing that the last-level
+    cache lacks. Without the ``instructions`` of the traced run misses are counted per thousand
+    accesses. Raises ParameterError: sizes and caches differ in number, one is not above zero, or an
+    L2 is larger than the cache behind it; DataError: there is no address.
     """
-    if len(sizes) != len(cache_mb) or not len(sizes) or min(*sizes, *cache_mb) <= 0:
-        raise ParameterError(
-            "cache_mb",
-            f"must be a cache above 0 for each of {len(sizes)} sizes, got {len(cache_mb)}",
-        )
+    _check_caches("cache_mb", sizes, cache_mb)
+    if l2_mb is not None:
+        _check_caches("l2_mb", sizes, l2_mb)
+        if any(inner > last for inner, last in zip(l2_mb, cache_mb, strict=True)):
+            raise ParameterError("l2_mb", "must be at most cache_mb, the cache behind it")
     if instructions is not None and not instructions > 0:
         raise ParameterError("instructions", f"must be above 0, got {instructions:g}")
     if not len(addresses):
         raise DataError("the trace holds no address")
     distances = stack_distances(np.asarray(addresses) // LINE_BYTES)
     thousands = (len(distances) if instructions is None else instructions) / 1000
-    misses = [float((distances >= mb * 2**20 / LINE_BYTES).sum()) / thousands for mb in cache_mb]
-    return pd.DataFrame(
-        {"benchmark": benchmark, "size": sizes, "performance": np.nan, "mpki": misses, "unit": "CU"}
-    )
+    rows = pd.DataFrame({"benchmark": benchmark, "size": sizes, "performance": np.nan})
+    for column, caches in (("mpki", cache_mb), ("l2_mpki", l2_mb)):
+        if caches is not None:
+            lines = np.asarray(caches, dtype=np.float64) * 2**20 / LINE_BYTES
+            rows[column] = [float((distances >= count).sum()) / thousands for count in lines]
+    return rows.assign(unit="CU")
+
+
+def _check_caches(parameter: str, sizes: Sequence[float], caches: Sequence[float]) -> None:
+    if len(sizes) != len(caches) or not len(sizes) or min(*sizes, *caches) <= 0:
+        raise ParameterError(
+            parameter,
+            f"must be a cache above 0 for each of {len(sizes)} sizes, got {len(caches)}",
+        )

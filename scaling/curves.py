@@ -10,7 +10,9 @@ benchmark          name of the workload
 size               SMs, compute units, chiplets or threads, > 0; the rows of a benchmark stand by increasing size
 performance        work per time, > 0, e.g. instructions per cycle; also called ``ipc``. Empty where not measured
 mpki               misses of the last-level cache per thousand instructions; also ``llc_mpki``
+l2_mpki            misses of the L2, where another cache is behind it; in the rows that have ``mpki``
 f_mem              share of the time that waits for memory, 0 to 1, in any row of the benchmark; or ``f_mem_percent``
+f_l2               share of the time that waits until that cache answers, 0 to 1, as ``f_mem``; or ``f_l2_percent``
 scenario           ``strong``, ``weak`` or ``chiplets``
 unit               what the size counts, e.g. ``SM``
 simulation_time_s  seconds the simulation of that size took
@@ -56,7 +58,8 @@ _SCENARIO_ALIASES = {
     "chiplet": "chiplets",
 }
 _NEEDED = ("benchmark", "size", "performance")
-_NUMBERS = ("size", "performance", "mpki", "f_mem", "f_mem_percent", "simulation_time_s")
+_SHARES = ("f_mem", "f_mem_percent", "f_l2", "f_l2_percent")
+_NUMBERS = ("size", "performance", "mpki", "l2_mpki", *_SHARES, "simulation_time_s")
 _KNOWN = (*_NEEDED, *_NUMBERS, "scenario", "unit", LINE)
 
 
@@ -93,9 +96,11 @@ class Curve:
     simulation_time_s: Mapping[float, float] = field(
         default_factory=dict
     )  # by size, where it is known
+    l2_mpki: FloatArray | None = None  # shape (m,), of the L2, where another cache is behind it
+    f_l2: float | None = None  # share of the time that waits until that cache answers
 
     def __post_init__(self) -> None:
-        for name in ("sizes", "performance", "mpki", "mpki_sizes"):
+        for name in ("sizes", "performance", "mpki", "mpki_sizes", "l2_mpki"):
             if (values := getattr(self, name)) is not None:
                 object.__setattr__(self, name, np.asarray(values, dtype=np.float64))
 
@@ -123,17 +128,20 @@ class Curve:
         problems = (
             *_size_problems(self.sizes, self.performance),
             *_miss_problems(self.mpki, self.miss_sizes),
+            *_miss_problems(self.l2_mpki, self.miss_sizes),
         )
         if self.scenario not in SCENARIOS:
             problems = (
                 *problems,
                 f"scenario must be one of {', '.join(SCENARIOS)}, got {self.scenario!r}",
             )
-        if self.f_mem is not None and not 0 <= self.f_mem < 1:
-            problems = (
-                *problems,
-                f"f_mem must be a share of the time from 0 to below 1, got {self.f_mem:g}",
-            )
+        for name, share in (("f_mem", self.f_mem), ("f_l2", self.f_l2)):
+            if share is not None and not 0 <= share < 1:
+                text = f"{name} must be a share of the time from 0 to below 1, got {share:g}"
+                problems = (*problems, text)
+        waiting = (self.f_mem or 0.0) + (self.f_l2 or 0.0)
+        if not problems and not waiting < 1:
+            problems = (f"f_mem and f_l2 must leave time to compute, got {waiting:g} together",)
         if problems:
             raise CurveError(self.benchmark, problems[0])
         return self
@@ -354,15 +362,20 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
     measured = rows[rows["performance"].notna()]
     if measured.empty:
         raise DataError(f"performance of {name} is not given at any size", source=source)
-    mpki = _column(rows, "mpki")
+    mpki, inner = _column(rows, "mpki"), _column(rows, "l2_mpki")
     _refuse(rows, mpki < 0, "mpki", "not be negative", source, name)
-    holes = mpki.isna() & rows["performance"].notna()
-    if mpki.notna().any() and holes.any():
-        sizes = ", ".join(f"{size:g}" for size in rows.loc[holes, "size"])
-        raise DataError(
-            f"MPKI of {name} must be given at every measured size or at none: missing at {sizes}",
-            source=source,
-        )
+    _refuse(rows, inner < mpki, "l2_mpki", "be at least mpki", source, name)
+    needed = rows["performance"].notna()
+    for column, given, wanted in (("MPKI", mpki, needed), ("l2_mpki", inner, mpki.notna())):
+        holes = given.isna() & wanted
+        if given.notna().any() and holes.any():
+            sizes = ", ".join(f"{size:g}" for size in rows.loc[holes, "size"])
+            raise DataError(
+                f"{column} of {name} must be given at every measured size or at none: missing at "
+                f"{sizes}",
+                source=source,
+            )
+    _refuse(rows, inner.notna() & mpki.isna(), "l2_mpki", "have mpki beside it", source, name)
     with_mpki = rows[mpki.notna()]
     seconds = _column(rows, "simulation_time_s")
     _refuse(rows, seconds <= 0, "simulation_time_s", "be above 0", source, name)
@@ -379,16 +392,18 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
         performance=measured["performance"].to_numpy(dtype=float),
         mpki=with_mpki["mpki"].to_numpy(dtype=float) if len(with_mpki) else None,
         mpki_sizes=with_mpki["size"].to_numpy(dtype=float) if len(with_mpki) else None,
-        f_mem=_f_mem(rows, name, source),
+        f_mem=_share(rows, "f_mem", name, source),
+        l2_mpki=known["l2_mpki"].to_numpy(dtype=float) if inner.notna().any() else None,
+        f_l2=_share(rows, "f_l2", name, source),
         simulation_time_s=dict(
             zip(rows["size"][timed].tolist(), seconds[timed].tolist(), strict=True)
         ),
     )
 
 
-def _f_mem(rows: pd.DataFrame, name: str, source: str | None) -> float | None:
-    """Return the first share stated, as a fraction; the paper states it at the smallest size."""
-    for column, largest in (("f_mem", 1.0), ("f_mem_percent", 100.0)):
+def _share(rows: pd.DataFrame, share: str, name: str, source: str | None) -> float | None:
+    """Return the first share stated, as a fraction; the paper states f_mem at the smallest size."""
+    for column, largest in ((share, 1.0), (f"{share}_percent", 100.0)):
         shares = _column(rows, column)
         _refuse(
             rows,

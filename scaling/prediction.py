@@ -21,7 +21,7 @@ from ..evaluation.metrics import speedup
 from ..remarks import Remark, remark
 from .curves import Curve, CurveError, CurveTable, listed
 from .scale_models import Equations, LearnedScaleModel, Program
-from .scaling_class import Cliff, ScalingClass, classify, cliffs
+from .scaling_class import Cliff, ScalingClass, classify, cliffs_of
 from .scaling_laws import (
     Amdahl,
     Gustafson,
@@ -105,11 +105,11 @@ class BenchmarkPrediction:
 
     @property
     def notes(self) -> dict[Remark, list[str]]:
-        """What the laws remark, each remark with the laws it is from; ``cliff-beyond`` stands in `cliffs`."""
+        """What the laws remark, each remark with the laws it is from; cliffs beyond stand in `cliffs`."""
         said: dict[Remark, list[str]] = {}
         for law in self.laws:
             for note in law.notes:
-                if note.code != "cliff-beyond":
+                if note.code not in ("cliff-beyond", "l2-cliff-beyond"):
                     said.setdefault(note, []).append(law.law)
         return said
 
@@ -261,7 +261,7 @@ def _benchmark(
         curve=curve,
         laws=tuple(fit_law(law, fitted, grid, level) for law in chosen),
         scaling=classify(curve),
-        cliffs=None if curve.mpki is None else tuple(cliffs(curve.miss_sizes, curve.mpki)),
+        cliffs=None if curve.mpki is None else cliffs_of(curve),
         costs=tuple(
             SimulationCost(t, times[t], sum(timed), max(timed))
             for t in targets

@@ -2,7 +2,8 @@
 
 Where the working set of a benchmark fits the last-level cache, its misses vanish from one size of
 the GPU to the next: the time spent waiting for memory goes with them, and performance jumps by up
-to 1 / (1 - f_mem) [2]_.
+to 1 / (1 - f_mem) [2]_. Where the L2 has a last-level cache behind it (Infinity Cache), each has a
+cliff of its own (`CliffPath`).
 
 References
 ----------
@@ -13,9 +14,10 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -41,6 +43,28 @@ class Cliff:
         return (
             f"cliff between {self.before:g} and {self.after:g}: MPKI falls {self.ratio:.3g} times"
         )
+
+
+@dataclass(frozen=True)
+class L2Cliff(Cliff):
+    """A fall of the misses of the L2, where it is not the last-level cache."""
+
+    def __str__(self) -> str:
+        return (
+            f"cliff of the L2 between {self.before:g} and {self.after:g}: its misses fall "
+            f"{self.ratio:.3g} times"
+        )
+
+
+def cliffs_of(curve: Curve) -> tuple[Cliff, ...]:
+    """Return the cliffs of a curve: those of the L2, then those of the last-level cache; none without miss rates."""
+    every = list[Cliff]()
+    if curve.l2_mpki is not None:
+        for cliff in cliffs(curve.miss_sizes, curve.l2_mpki):
+            every.append(L2Cliff(cliff.before, cliff.after, cliff.ratio))
+    if curve.mpki is not None:
+        every += cliffs(curve.miss_sizes, curve.mpki)
+    return tuple(every)
 
 
 def cliffs(sizes: FloatArray, mpki: FloatArray, threshold: float = THRESHOLD) -> list[Cliff]:
@@ -119,21 +143,57 @@ class Jump(NamedTuple):
     high: FloatArray
 
 
+class _Level:
+    """The cliffs of one cache beyond the largest size, and which share of the time they take away.
+
+    The share of the time that waits for the misses is ``share``; where it was not measured it lies
+    between ``least`` and ``most``.
+    """
+
+    def __init__(self, cliffs: Sequence[Cliff], misses: Mapping[float, float]) -> None:
+        self.cliffs = cliffs
+        self.share = self.least = self.most = 0.0
+        fallen = [0.0]
+        for cliff in cliffs:
+            fallen.append(fallen[-1] + misses[cliff.before] - misses[cliff.after])
+        self._gone = np.array(fallen) / (fallen[-1] or 1.0)
+        self._misses = misses
+
+    def measured(self, share: float) -> None:
+        """Take a share that was measured."""
+        self.share = self.least = self.most = share
+
+    def bounded(self) -> None:
+        """Take half of what the misses that go could wait for."""
+        self.most = 1 - self._misses[self.cliffs[-1].after] / self._misses[self.cliffs[0].before]
+        self.least, self.share = 0.0, self.most / 2
+
+    def gone(self, sizes: FloatArray, side: Literal["before", "after"]) -> FloatArray:
+        """Return which part of all misses that fall is gone at each size: after whole cliffs, or from their start."""
+        if side == "after":
+            passed = np.searchsorted([cliff.after for cliff in self.cliffs], sizes, side="right")
+        else:
+            passed = np.searchsorted([cliff.before for cliff in self.cliffs], sizes, side="left")
+        return self._gone[passed]
+
+
 class CliffPath:
     """The cliffs beyond the largest size measured, and by how much they multiply performance.
 
-    `cliffs` are those that end beyond the largest size; none under weak scaling, where the work
-    grows with the cache. `notes` list the findings (``cliff-beyond``,
-    ``cliff-among-sizes-fitted``), and what was unknown (``miss-rates-end``,
-    ``f-mem-not-measured``).
+    `cliffs` are those that end beyond the largest size, of the L2 (`L2Cliff`) and of the last-level
+    cache; none under weak scaling, where the work grows with the caches. `notes` list the findings
+    (``cliff-beyond``, ``l2-cliff-beyond``, ``cliff-among-sizes-fitted``), and what was unknown
+    (``miss-rates-end``, ``f-mem-not-measured``, ``f-l2-not-measured``).
 
     One cliff multiplies performance by 1 / (1 - f_mem) [1]_. Of several, the k-th leaves 1 / (1 -
     f_mem · R_k), R_k the part of the misses that go over all cliffs which is gone after it, so the
-    last gives 1 / (1 - f_mem) again.
+    last gives 1 / (1 - f_mem) again. Misses of the L2 have a share f_l2 of their own, what they wait
+    until the last-level cache answers, and R_k of their own; beyond that f_mem counts. Both together
+    give 1 / (1 - f_mem · R - f_l2 · R_l2).
 
     Without f_mem the jump is bounded: by 1 if no time waited for memory, and by the ratio of the
     misses before and after if all of it did. The middle of the f_mem between stands in, and the
-    interval spans both bounds.
+    interval spans both bounds. f_l2 is bounded in the same way.
 
     Between the sizes before and after a cliff it is unknown where it lies: the law predicts as
     before it, and the interval reaches up to what comes after it.
@@ -143,22 +203,19 @@ class CliffPath:
         self.cliffs: list[Cliff] = []
         self.notes: list[Remark] = []
         self._largest = float(curve.sizes[-1])
-        self._most = self._f_mem = curve.f_mem or 0.0
-        self._least, self._gone = self._f_mem, np.zeros(1)
+        self._levels = list[_Level]()
         if curve.scenario == STRONG and curve.mpki is not None:
             self._find(curve, curve.mpki)
 
     def at(self, sizes: FloatArray) -> Jump:
         """Return the jump at each size."""
-        passed = np.searchsorted([cliff.after for cliff in self.cliffs], sizes, side="right")
-        entered = np.searchsorted([cliff.before for cliff in self.cliffs], sizes, side="left")
-        entered = np.where(sizes > self._largest, entered, 0)
-        before, after = self._gone[passed], self._gone[entered]
-        return Jump(
-            1 / (1 - self._f_mem * before),
-            1 / (1 - self._least * before),
-            _inverse(1 - self._most * after),
-        )
+        left, least, most = np.ones(len(sizes)), np.ones(len(sizes)), np.ones(len(sizes))
+        for level in self._levels:
+            before, after = level.gone(sizes, "after"), level.gone(sizes, "before")
+            left = left - level.share * before
+            least = least - level.least * before
+            most = most - level.most * np.where(sizes > self._largest, after, 0.0)
+        return Jump(_inverse(left), _inverse(least), _inverse(most))
 
     def ends(self, sizes: FloatArray) -> BoolArray:
         """Return which sizes are the first beyond a cliff, ndarray of bool."""
@@ -166,49 +223,60 @@ class CliffPath:
 
     def _find(self, curve: Curve, mpki: FloatArray) -> None:
         at, largest = curve.miss_sizes, curve.sizes[-1]
-        every = cliffs(at, mpki)
+        every = cliffs_of(curve)
         self.cliffs = [cliff for cliff in every if cliff.after > largest]
-        self.notes += [remark("cliff-beyond", str(cliff), **vars(cliff)) for cliff in self.cliffs]
-        inside = [
-            cliff for cliff in every if cliff.before >= curve.sizes[0] and cliff.after <= largest
-        ]
+        for cliff in self.cliffs:
+            code = "cliff-beyond"
+            if isinstance(cliff, L2Cliff):
+                code = "l2-cliff-beyond"
+            self.notes.append(remark(code, str(cliff), **vars(cliff)))
         among = "among the sizes fitted: the growth seen there includes a jump"
-        self.notes += [
-            remark("cliff-among-sizes-fitted", f"{cliff}, {among}", **vars(cliff))
-            for cliff in inside
-        ]
+        for cliff in every:
+            if cliff.before >= curve.sizes[0] and cliff.after <= largest:
+                text = f"{cliff}, {among}"
+                self.notes.append(remark("cliff-among-sizes-fitted", text, **vars(cliff)))
         if at[-1] <= largest:
             end = float(at[-1])
             text = f"miss rates end at {end:g}: a cliff beyond would go unnoticed"
             self.notes.append(remark("miss-rates-end", text, size=end))
-        if self.cliffs:
-            self._measure(curve, dict(zip(at.tolist(), mpki.tolist(), strict=True)))
+        last = [cliff for cliff in self.cliffs if not isinstance(cliff, L2Cliff)]
+        inner: list[Cliff] = [cliff for cliff in self.cliffs if isinstance(cliff, L2Cliff)]
+        self._level(last, at, mpki, curve.f_mem, "f_mem")
+        if curve.l2_mpki is not None:
+            self._level(inner, at, curve.l2_mpki, curve.f_l2, "f_l2")
 
-    def _measure(self, curve: Curve, misses: dict[float, float]) -> None:
-        fallen = np.cumsum(
-            [0.0, *(misses[cliff.before] - misses[cliff.after] for cliff in self.cliffs)]
+    def _level(
+        self,
+        found: list[Cliff],
+        at: FloatArray,
+        misses: FloatArray,
+        share: float | None,
+        name: str,
+    ) -> None:
+        """Add the cliffs of one cache; ``name`` is what the share of its misses is called."""
+        if not found:
+            return
+        level = _Level(found, dict(zip(at.tolist(), misses.tolist(), strict=True)))
+        self._levels.append(level)
+        if share is not None:
+            level.measured(share)
+            return
+        level.bounded()
+        if level.most < 1:
+            jump = f"{1 / (1 - level.most):.3g} times"
+        else:
+            jump = "any factor"
+        text = (
+            f"{name} not measured: assumed to be {level.share:.2f}, bounded by 0 and "
+            f"{level.most:.2f}, so performance may not jump at all or by {jump}"
         )
-        self._gone = fallen / fallen[-1]
-        if curve.f_mem is None:
-            self._most = 1 - misses[self.cliffs[-1].after] / misses[self.cliffs[0].before]
-            self._least, self._f_mem = 0.0, self._most / 2
-            if self._most < 1:
-                jump = f"{1 / (1 - self._most):.3g} times"
-            else:
-                jump = "any factor"
-            text = (
-                f"f_mem not measured: assumed to be {self._f_mem:.2f}, bounded by 0 and "
-                f"{self._most:.2f}, so "
-                f"performance may not jump at all or by {jump}"
-            )
-            self.notes.append(
-                remark("f-mem-not-measured", text, taken=self._f_mem, most=self._most)
-            )
+        code = name.replace("_", "-") + "-not-measured"
+        self.notes.append(remark(code, text, taken=level.share, most=level.most))
 
 
 def _inverse(values: FloatArray) -> FloatArray:
     """Return 1 / values, infinite where they are 0."""
-    return np.divide(1.0, values, out=np.full(len(values), np.inf), where=values > 0)
+    return np.divide(1.0, values, out=np.full(len(values), np.inf), where=values > 1e-12)
 
 
 MARGIN = 0.05  # exponents within 1 ± this count as linear: 0.05 is 3.5 % of the performance at each doubling
@@ -285,12 +353,10 @@ def classify(curve: Curve, level: float = 0.95, margin: float = MARGIN) -> Scali
         raise ValueError(f"parameter level of classify must lie between 0.5 and 1, got {level}")
     curve.check()
     u, v = np.log(curve.sizes), np.log(curve.performance)
-    if curve.mpki is None:
-        every = []
-    else:
-        every = cliffs(curve.miss_sizes, curve.mpki)
     crossed = tuple(
-        one for one in every if curve.sizes[0] < one.after and one.before < curve.sizes[-1]
+        one
+        for one in cliffs_of(curve)
+        if curve.sizes[0] < one.after and one.before < curve.sizes[-1]
     )
     steps = [curve.sizes >= cliff.after for cliff in crossed if curve.scenario == STRONG]
     steps = steps if len(steps) < len(u) - 2 else []

@@ -154,11 +154,12 @@ def _no_wiser(curve: Curve, cut: Curve) -> Curve:
     A law that is not told of a cliff errs by it; intervals must have seen that.
     """
     if curve.mpki is None:
-        return replace(cut, mpki=None, mpki_sizes=None)
+        return replace(cut, mpki=None, l2_mpki=None, mpki_sizes=None)
     if cut.mpki is None or curve.miss_sizes[-1] > curve.sizes[-1]:
         return cut
     seen = cut.miss_sizes <= cut.sizes[-1]
-    return replace(cut, mpki=cut.mpki[seen], mpki_sizes=cut.miss_sizes[seen])
+    inner = None if cut.l2_mpki is None else cut.l2_mpki[seen]
+    return replace(cut, mpki=cut.mpki[seen], l2_mpki=inner, mpki_sizes=cut.miss_sizes[seen])
 
 
 def _like(curve: Curve, cases: list[Case], source: Source) -> tuple[list[Case], Teachers]:

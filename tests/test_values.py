@@ -112,6 +112,7 @@ LISTED = {
     "fit": ("8,16", "8,"),
     "gpus": ("1:8", "8:"),
     "group": ("n,k", "n,n"),
+    "l2_mb": ("4,8", "4,"),
     "law": ("proportional,power", ","),
     "max_size": ("16G", "16"),
     "models": ("OLS,NNLS", ","),
