@@ -393,7 +393,7 @@ def _curve(rows: pd.DataFrame, source: str | None) -> Curve:
         mpki=with_mpki["mpki"].to_numpy(dtype=float) if len(with_mpki) else None,
         mpki_sizes=with_mpki["size"].to_numpy(dtype=float) if len(with_mpki) else None,
         f_mem=_share(rows, "f_mem", name, source),
-        l2_mpki=known["l2_mpki"].to_numpy(dtype=float) if inner.notna().any() else None,
+        l2_mpki=with_mpki["l2_mpki"].to_numpy(dtype=float) if inner.notna().any() else None,
         f_l2=_share(rows, "f_l2", name, source),
         simulation_time_s=dict(
             zip(rows["size"][timed].tolist(), seconds[timed].tolist(), strict=True)

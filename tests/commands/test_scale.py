@@ -16,6 +16,9 @@ from flopcast.errors import DataError
 from flopcast.measuring.rows import shapes
 from flopcast.output import FILES
 from flopcast.readers import Measurements
+from flopcast.report.scaling import trial_table
+from flopcast.scaling import trials
+from flopcast.scaling.curves import published_curves
 from flopcast.tests.commands import running
 
 run = partial(running.call, "scale")
@@ -289,3 +292,10 @@ def test_the_help_names_every_command() -> None:
     assert code == 0
     for name in ("predict", "devices", "facts", "configs"):
         assert name in text
+
+
+def test_the_papers_method_comes_first_among_the_laws() -> None:
+    laws = ["linear", "scale model (program)"]
+    found = trials.summary(trials.trial(published_curves(), "weak", 128, laws))
+    shown = [row.cells[1] for row in trial_table(found).rows]
+    assert shown == ["scale model (program)", "linear"]
