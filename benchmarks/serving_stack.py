@@ -24,8 +24,8 @@ from scipy.linalg import cho_solve
 
 from ..arrays import FloatArray
 from ..errors import FlopcastError
-from ..workloads.serving_model import Points, points_of, shipped
-from .serving_model import FAR, Pairs, amd, first_fit, learn, moves, percent, published, relearnt
+from ..workloads.serving_model import FAR, Points, points_of, shipped
+from .serving_model import Pairs, amd, first_fit, learn, moves, percent, published, relearnt
 from .shared_data import SHARED_DATA
 
 TIME: Final = "tpot_ms"
@@ -50,7 +50,7 @@ class Stack:
 
     def left(self, level: float, slope: float) -> FloatArray:
         """Return what the two runs leave of the others, with a level and a slope of the stack."""
-        pair = list(self.given)
+        pair = np.array(self.given)
         rest = np.setdiff1d(np.arange(len(self.missed)), pair)
         moved = self.octaves - MIDDLE
         whole = self.covariance + level**2 + slope**2 * np.outer(moved, moved)
@@ -77,7 +77,7 @@ def stacks(runs: pd.DataFrame) -> Iterator[Stack]:
         rest = np.delete(every.places, hidden)
         learnt = relearnt(every, points, times, TIME, rest)
         clipped = np.clip(learnt.missing[every.places] - learnt.fit.centre, -FAR, FAR)
-        left = np.linalg.inv(inverse[np.ix_(hidden, hidden)])
+        left = np.asarray(np.linalg.inv(inverse[np.ix_(hidden, hidden)]), dtype=np.float64)
         rows = every.places[hidden]
         missed = learnt.missing[rows] - learnt.fit.centre - clipped[hidden]
         missed += left @ (inverse[hidden] @ clipped)
@@ -102,8 +102,8 @@ def _stacks_of(
         first, last = int(usual[0]), int(usual[-1])
         if len(at) < LEAST or octaves[at][first] == octaves[at][last]:
             continue
-        name = str(runs["model"].iloc[rows[at[0]]])
-        yield Stack(name, missed[at], left[np.ix_(at, at)], octaves[at], (first, last))
+        model = str(points.names["model"][rows[at[0]]])  # of all names that it goes by
+        yield Stack(model, missed[at], left[np.ix_(at, at)], octaves[at], (first, last))
 
 
 def chosen(found: Sequence[Stack]) -> list[FloatArray]:
