@@ -18,16 +18,18 @@ import pandas as pd
 import plotly.graph_objects as go
 
 WIDTH, HEIGHT = 640, 360
-LEFT, RIGHT, TOP, BOTTOM = 64, 14, 40, 46
+LEFT, RIGHT, TOP, BOTTOM = 84, 22, 46, 56
 TEXT, GRID = "#808080", "#808080"
 PALETTE = ("#1C83C6", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DRAWN = ("scatter", "scattergl", "bar", "heatmap")
 """Kinds of traces that are drawn."""
+PANELS = 4
+"""Panels that are drawn together; of more, the first alone."""
 POINTS = 400
 """Points of a trace that are drawn, evenly chosen."""
 LABELS = 12
 """Labels of an axis of words."""
-ROWS, COLUMNS, CELL = 6, 4, 17
+ROWS, COLUMNS, CELL = 6, 4, 13
 """Rows and columns of a table that are drawn, and characters of a cell."""
 
 
@@ -79,6 +81,12 @@ def picture(figure: go.Figure, title: str) -> str:
             panels.setdefault((trace.xaxis or "x", trace.yaxis or "y"), []).append(trace)
     parts = list(_opening(title))
     parts += _legend(figure)
+    if len(panels) > PANELS:
+        first = next(iter(panels))
+        panels = {first: panels[first]}
+        figure = go.Figure(figure)
+        for name in first:
+            figure.layout[f"{name[0]}axis{name[1:]}"].update(domain=(0, 1), showticklabels=True)
     for (x_name, y_name), traces in panels.items():
         stacked = figure.layout.barmode in ("stack", "relative")
         drawn = [_values(trace) for trace in traces]
@@ -93,7 +101,7 @@ def picture(figure: go.Figure, title: str) -> str:
 def _opening(title: str) -> Iterator[str]:
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'font-family="system-ui, sans-serif" font-size="12" fill="{TEXT}">'
+        f'font-family="system-ui, sans-serif" font-size="16" fill="{TEXT}">'
     )
     yield f"<title>{escape(title)}</title>"
 
@@ -123,13 +131,13 @@ def _legend(figure: go.Figure) -> Iterator[str]:
         if trace.type == "heatmap":
             continue
         name = _plain(trace.name)
-        width = 26 + 6.4 * len(name)
+        width = 40 + 8.6 * len(name)
         if not name or name in shown or trace.showlegend is False or across + width > WIDTH:
             continue
         shown.add(name)
         colour = _colour(trace, place)
-        yield f'<rect x="{across:.0f}" y="10" width="11" height="11" fill="{colour}"/>'
-        yield f'<text x="{across + 16:.0f}" y="20">{escape(name)}</text>'
+        yield f'<rect x="{across:.0f}" y="8" width="13" height="13" fill="{colour}"/>'
+        yield f'<text x="{across + 19:.0f}" y="20">{escape(name)}</text>'
         across += width
 
 
@@ -218,22 +226,22 @@ def _grid(figure: go.Figure, names: tuple[str, str], across: Axis, up: Axis) -> 
         if figure.layout[f"xaxis{names[0][1:]}"].showticklabels is False:
             continue
         short = words if len(words) <= 14 else f"{words[:13]}…"
-        yield f'<text x="{x:.1f}" y="{up.start + 16:.1f}" text-anchor="middle">{escape(short)}</text>'
+        yield f'<text x="{x:.1f}" y="{up.start + 20:.1f}" text-anchor="middle">{escape(short)}</text>'
     for value, words in up.ticks():
         y = up.at(value)
         yield f'<path d="M{across.start:.1f} {y:.1f}H{across.end:.1f}" {thin}/>'
         if not up.words:
             x = across.start - 6
-            yield f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="end">{escape(words)}</text>'
+            yield f'<text x="{x:.1f}" y="{y + 5:.1f}" text-anchor="end">{escape(words)}</text>'
     x_title = _plain(figure.layout[f"xaxis{names[0][1:]}"].title.text)
     y_title = _plain(figure.layout[f"yaxis{names[1][1:]}"].title.text)
     middle = (across.start + across.end) / 2
     if x_title:
-        place = f'x="{middle:.0f}" y="{up.start + 34:.0f}" text-anchor="middle"'
+        place = f'x="{middle:.0f}" y="{up.start + 44:.0f}" text-anchor="middle"'
         yield f"<text {place}>{escape(x_title)}</text>"
     if y_title:
         height = (up.start + up.end) / 2
-        x = across.start - LEFT + 14
+        x = across.start - LEFT + 18
         turned = f'transform="translate({x:.0f} {height:.0f}) rotate(-90)" text-anchor="middle"'
         yield f"<text {turned}>{escape(y_title)}</text>"
 
@@ -245,7 +253,7 @@ def _names_of_bars(across: Axis, up: Axis) -> Iterator[str]:
     look = 'font-weight="600" fill="#404040" stroke="#ffffff" stroke-width="3" paint-order="stroke"'
     for value, words in up.ticks():
         short = words if len(words) <= 32 else f"{words[:16]}…{words[-15:]}"
-        place = f'x="{across.start + 5:.1f}" y="{up.at(value) + 4:.1f}"'
+        place = f'x="{across.start + 5:.1f}" y="{up.at(value) + 5:.1f}"'
         yield f"<text {place} {look}>{escape(short)}</text>"
 
 
@@ -354,17 +362,18 @@ def _bars(
 
 def table_picture(table: pd.DataFrame, title: str) -> str:
     """Return the first rows and columns of a table as SVG."""
-    shown = table.reset_index(drop=True).iloc[:ROWS, :COLUMNS]
+    known = table.reset_index(drop=True).dropna(axis=1, how="all")
+    shown = known.loc[:, known.ne("").any()].iloc[:ROWS, :COLUMNS]
     parts = list(_opening(title))
     wide = (WIDTH - 32) / max(len(shown.columns), 1)
     for column, name in enumerate(shown.columns):
         x = 16 + wide * column
         parts.append(
-            f'<text x="{x:.0f}" y="40" font-size="17" font-weight="600">{_cell(name)}</text>'
+            f'<text x="{x:.0f}" y="40" font-size="19" font-weight="600">{_cell(name)}</text>'
         )
         for row, value in enumerate(shown[name], 1):
             parts.append(
-                f'<text x="{x:.0f}" y="{40 + 44 * row}" font-size="17">{_cell(value)}</text>'
+                f'<text x="{x:.0f}" y="{40 + 44 * row}" font-size="19">{_cell(value)}</text>'
             )
     for row in range(len(shown) + 1):
         parts.append(

@@ -134,9 +134,6 @@ def save_page(folder: Path, document: Document, names: tuple[str, ...], *more: s
     write_texts(folder, dict(zip(names, texts, strict=True)))
 
 
-_FRAME: Final = 460  # pixels of an answer in a notebook
-
-
 def frame(document: Document, height: int) -> str:
     """Return a page within another, a notebook's, so many pixels high."""
     look = f"width:100%;height:{height}px;border:0"

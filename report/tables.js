@@ -15,6 +15,14 @@ function figure(text) {
   return found ? parseFloat(found[1].replaceAll(",", "").replace("−", "-")) * (UNITS[found[2]] ?? 1) : NaN;
 }
 
+// Names of kernels differ at their ends: one that is too long is cut in the middle. The text stays whole.
+const KEPT = 14;
+function keepEnd(cell) {
+  const text = cell.textContent;
+  if (text.length <= 2 * KEPT || cell.firstElementChild) return;
+  cell.replaceChildren(make("span", {className: "ends"}, make("span", {}, text.slice(0, -KEPT)), make("span", {}, text.slice(-KEPT))));
+}
+
 class Grid {
   constructor(table) {
     this.table = table;
@@ -97,6 +105,7 @@ class Grid {
     const count = this.found.length, size = this.pages ? this.size : count;
     this.first = first = Math.max(0, Math.min(first, count - 1 - (count - 1) % (size || 1)));
     this.body.replaceChildren(...this.found.slice(first, first + size).map(row => row.shown ??= this.drawn(row)));
+    this.body.querySelectorAll(".cut").forEach(keepEnd);
     const last = Math.min(first + size, count), [some, all] = [count, this.rows.length].map(n => n.toLocaleString("en"));
     this.said.textContent = `${count ? first + 1 : 0}–${last} of ${some}${some === all ? "" : ` found of ${all}`}`;
     this.pages?.forEach((button, at) => button.disabled = at ? last >= count : first <= 0);

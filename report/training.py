@@ -1071,7 +1071,7 @@ def speedup_parts(metrics: Metrics) -> list[Part]:
 
 
 def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
-    """Show what the data lost: rejected rows with their first examples, notes."""
+    """Show rejected rows with their first examples, and notes."""
     counted = data.get("rejected") or {}
     quoted: dict[str, list[str]] = {}
     if rejected is not None and len(rejected):

@@ -1296,7 +1296,7 @@ def trusted(
 ) -> tuple[float, float]:
     """Return the parts of the process and the trees that an answer has (`Fit.trust`): the least of what is new in it.
 
-    That no run of the release is known counts where nothing else is new.
+    If only the release is new, the interval for a new release applies.
     """
     new = [one for one in basis if one in table and one != NEW_RELEASE] or basis
     return min(

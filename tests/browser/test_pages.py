@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from flopcast.report.document import Column, Document, Listing, Section
+from flopcast.report.html import page
 from flopcast.tests.browser.chromium import Tab
 from flopcast.tests.browser.conftest import COMMANDS, EVIL, MARKED, Pages
 
@@ -176,3 +178,23 @@ def test_a_folded_section_opens_by_its_link_and_draws_its_figures_then(
     assert tab.run("document.querySelector('#all-kfold > details').open")
     tab.open(pages["train"])
     assert tab.run(height) > 2 * folded
+
+
+def test_names_of_kernels_that_are_cut_keep_their_ends_and_stay_whole_as_text(
+    tab: Tab, tmp_path: Path
+) -> None:
+    kernels = [f"Cijk_Ailk_Bljk_{'long_' * 20}MT{place}x64" for place in (128, 256)]
+    heads = (Column("kernel", "kernel"), Column("time", "number"))
+    table = Listing(heads, lambda: [kernels, ["1 µs", "2 µs"]], "kernels")
+    path = tmp_path / "page.html"
+    document = Document("T", "", sections=[Section("Kernels", [table])])
+    path.write_text(page(document), encoding="utf-8")
+    tab.shown_as()
+    tab.open(path)
+    ends = "[...document.querySelectorAll('tbody .cut .ends > :last-child')]"
+    assert tab.run(f"{ends}.map(one => one.textContent.slice(-8))") == ["MT128x64", "MT256x64"]
+    edge = "one => one.closest('th, td').getBoundingClientRect().right + 1"
+    inside = f"one => one.getBoundingClientRect().right <= ({edge})(one)"
+    assert tab.run(f"{ends}.every({inside})")
+    whole = "[...document.querySelectorAll('tbody .cut')].map(one => one.textContent)"
+    assert tab.run(whole) == kernels

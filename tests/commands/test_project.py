@@ -684,6 +684,23 @@ def test_several_targets_and_traces_are_one_table_first(plain: Path) -> None:
     assert every.stdout.count("end to end —") == 2
 
 
+def test_advice_of_several_targets_names_what_to_make_faster_first_on_each(plain: Path) -> None:
+    found = fc.project_each(plain, target=["MI355X", "H200"], host="MI300X", advice=True)
+    (table,) = [part for part in found.document().opening if getattr(part, "name", "") == "advice"]
+    assert [row.cells[1] for row in table.rows] == [
+        one["target"] for one in found.document().data["projections"]
+    ]
+    best = {one.result.projection.target.name: one.advice for one in found}
+    for row in table.rows:
+        advice = best[str(row.cells[1])]
+        assert advice is not None
+        gains = advice["end_gain_us"]
+        if gains.gt(0).any():
+            assert row.cells[2] == advice.loc[gains.idxmax(), "kernel"]
+        else:
+            assert row.cells[2] == "no faster kernel is known"
+
+
 def test_one_projection_takes_one_target(plain: Path) -> None:
     with pytest.raises(ParameterError, match="project_each"):
         fc.project(plain, target=["MI355X", "H200"])
