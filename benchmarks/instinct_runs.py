@@ -126,7 +126,7 @@ def under_conditions(data: Path) -> pd.DataFrame:
     rows = rows[rows["tuned"]]
     table = table.loc[rows.index]
     apart = _apart(table)
-    numbers = table["note"].fillna("").str.extract(_SIDES).astype(np.float64)
+    numbers = table["note"].astype(object).fillna("").str.extract(_SIDES).astype(np.float64)
     of_prompts = numbers[["tp", "ep"]].max(axis=1) * numbers["prefill"]
     workers = numbers["decode"].clip(lower=1.0)
     wide = table[["tp", "ep"]].max(axis=1)

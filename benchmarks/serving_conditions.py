@@ -212,7 +212,7 @@ def new_models(rows: pd.DataFrame, found: Mapping[str, Ratios], sample: Path, da
         fewer = of_fewer(runs, every == model)
         served = fewer.served(own.assign(engine_version=""))
         kept.append(total(own, np.log(served.tpot_ms), served.tpot_spread, found))
-    table = pd.concat(kept)
+    table = pd.concat(kept, ignore_index=True)
     covered = table["missed"].abs() <= NINETY_PERCENT * table["spread"]
     for whose, part in table.groupby(["condition", "vendor"]):
         lines.append(line(", ".join(whose), part["missed"], covered.loc[part.index]))

@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flopcast.benchmarks.instinct_runs import NIGHTS, TABLE, drift, settings
+from flopcast.benchmarks.instinct_runs import (
+    NIGHTS,
+    TABLE,
+    apart_first_tokens,
+    drift,
+    settings,
+    under_conditions,
+)
 
 RUN: dict[str, Any] = {
     "source": "ROCm/ATOM@gh-pages", "date": "2026-05-24", "engine_version": np.nan, "kv_precision": np.nan, "gpu": "MI355X", "gpus": 8, "model": "dsr1", "precision": "fp4", "engine": "atom-vllm",
@@ -58,3 +65,31 @@ def test_drift_is_that_of_nights_far_apart(tmp_path: Path) -> None:
     written(tmp_path, NIGHTS, [NIGHT, later, first, near])
     assert drift(tmp_path)["tpot_ms"] == pytest.approx(np.log(10 / 8) / 1.645)
     assert drift(tmp_path)["ttft_ms"] == 0.0
+
+
+APART: dict[str, Any] = RUN | {
+    "disaggregated": "True", "tp": 1, "ep": 8, "dp_attention": "1", "concurrency": 64,
+    "note": "group 1; multinode=1; prefill tp8 ep1 x2, decode x4", "total_tok_s_per_gpu": 10.0,
+}  # fmt: skip
+
+
+def test_prompts_apart_are_one_worker_that_writes_and_all_gpus_that_read(tmp_path: Path) -> None:
+    unsaid = APART | {"note": np.nan, "concurrency": 32}
+    written(tmp_path, TABLE, [APART, unsaid])
+    (row,) = under_conditions(tmp_path).to_dict("records")
+    sizes = ("tp", "dp", "ep", "concurrency", "workers", "prefill_gpus", "prefill_workers")
+    assert [row[name] for name in sizes] == [1.0, 8.0, 8.0, 16.0, 4.0, 16.0, 2.0]
+    assert row["tokens_per_s"] == pytest.approx(10.0 * (16 + 4 * 8))
+    assert apart_first_tokens(tmp_path)["concurrency"].tolist() == [64, 32]
+
+
+def test_drafts_that_came_to_nothing_are_left_out_and_their_twins_kept(tmp_path: Path) -> None:
+    few, many = RUN, RUN | {"concurrency": 64, "tpot_ms_mean": 20.0}
+    idle = [run | {"speculative": "mtp"} for run in (few, many)]
+    other = {"tp": 4, "speculative": "mtp"}
+    gained = [few | {"tp": 4}, few | other | {"tpot_ms_mean": 6.0}]
+    rows = [few, many, *idle, *gained]
+    written(tmp_path, TABLE, [row | {"note": np.nan, "total_tok_s_per_gpu": 1.0} for row in rows])
+    found = under_conditions(tmp_path)
+    assert found["speculation"].tolist() == ["none", "none", "none", "mtp"]
+    assert found["tp"].tolist() == [8.0, 8.0, 4.0, 4.0]
