@@ -200,7 +200,7 @@ class MadeUp:
     sizes: tuple[int, ...] = (12,) * 16
     between: float = 0.04  # standard deviation of a group's logarithm
     noise: float = 0.03  # of a row's
-    family: float = 0.0  # of what four groups share; new groups are of new families
+    family: float = 0.0  # of what four groups share, a campaign; new groups are of new ones
     spikes: float = 0.0  # share of rows that something else delayed
     hidden: float = 1.0  # how many times slower another library is, from some m of each group on
     rare: tuple[int, ...] = ()  # groups of bf16, twice as slow; of new ones every second
@@ -215,7 +215,7 @@ MADE_UP: Final = {
     "hidden library": MadeUp(sizes=(20,) * 10, hidden=1.4),
     "spikes": MadeUp(noise=0.06, spikes=0.05),
     "host noise": MadeUp(host=0.15),
-    "families of four groups": MadeUp(between=0.02, family=0.12),
+    "campaigns of four groups": MadeUp(sizes=(12,) * 24, between=0.02, family=0.12),
     "unequal groups": MadeUp(sizes=(200, 60, 20, 6, 4), between=0.08),
     "barely known groups": MadeUp(sizes=(40,) * 8 + (5,) * 8, between=0.06),
     "rare formats": MadeUp(rare=(3, 11)),
@@ -233,6 +233,7 @@ def table(kind: MadeUp, rng: np.random.Generator) -> pd.DataFrame:
     shifts = rng.normal(0, kind.between, every)
     if kind.family:
         shifts = shifts + np.repeat(rng.normal(0, kind.family, every // 4 + 1), 4)[:every]
+        rows = rows.assign(campaign=[f"search {number}" for number in group // 4])
     deviation = shifts[group] + kind.noise * rng.normal(size=len(rows))
     if kind.spikes:
         delayed = rng.random(len(rows)) < kind.spikes
