@@ -899,9 +899,9 @@ def published_document(published: pd.DataFrame, trials: pd.DataFrame) -> Documen
     heads = []  # for the largest size of each scenario, the learned scale model's error beside the best simple law's
     for scenario, (fit, target) in _PREDICTED.items():
         laws = summaries(trials[(trials["scenario"] == scenario) & (trials["target"] == target)])
-        published = [law for law in laws if law.law == PREDICTORS["scale model"]]
+        paper = [law for law in laws if law.law == PREDICTORS["scale model"]]
         beneath = f" Fitted to sizes {_sizes(fit)}."
-        for own in published:
+        for own in paper:
             errors_of = f"{percent(own.average)}, at most {percent(own.maximum)}"
             beneath += f" The paper's scale model: {errors_of}."
         for own in laws:

@@ -592,14 +592,15 @@ def _short(metrics: Metrics, run: Path | None, *, saved: bool) -> list[Part]:
         line += f" errs by {percent(chosen.get('e_out'))}"
         if beside:
             line += f" ({beside})"
-        if worse := _worse_part(cv):
-            line += f", of groups of {worse[0]} trained rows by {percent(worse[1])}"
         held = (schemes.get(cv["scheme"]) or {}).get("coverage")
         if held is not None:
             line += f"; {100 * metrics['intervals']['level']:.0f} % intervals hold {share(held)}"
         if cv["scheme"] == "grouped" and (new := _new_campaign(metrics)):
             line += f"; new campaigns: {percent(new['e_out'])}"
         said.append(f"{line}.")
+    for cv in metrics.get("cv") or []:
+        if worse := _worse_part(cv):
+            said[-1] += f" Known groups of {worse[0]} trained rows: {percent(worse[1])}."
     if run is not None:
         said.append(f"Next: flopcast predict {shlex.quote(str(run))} NEW.csv{asked(data)}")
     return [lines(said, medium="terminal")]

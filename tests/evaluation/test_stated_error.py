@@ -140,4 +140,4 @@ def test_predictions_say_the_error_of_the_rows_that_are_asked_for() -> None:
     assert stated[4096]["error"] == parts["up to 10"]["e_out"] > 2 * stated[1024]["error"]
     assert stated[4096]["rows"] == 3
     short = repr(run.document().short)
-    assert "of groups of up to 10 trained rows by" in short
+    assert "Known groups of up to 10 trained rows: " in short
