@@ -360,15 +360,15 @@ def scale_misses(
     cache_mb: str | Sequence[float] | None = None,
     *,
     l2_mb: str | Sequence[float] | None = None,
-    gpu: GPU | str | Path | None = None,
+    caches_of: GPU | str | Path | None = None,
     instructions: float | None = None,
 ) -> pd.DataFrame:
     """Return the miss-rate curve of a trace of addresses, as rows for `scale` (`scaling.counted.miss_rates`).
 
     ``trace`` is a text file of an address a line, in bytes, decimal or ``0x...``; ``#`` begins a
     comment. ``cache_mb`` is the last-level cache at each of the sizes, ``l2_mb`` the L2 before it,
-    where there are two. A ``gpu`` states both in place of them: its caches in proportion to its
-    compute units.
+    where there are two. ``caches_of`` is a GPU that states both in place of them: its caches in
+    proportion to its compute units.
 
     Raises
     ------
@@ -388,11 +388,11 @@ def scale_misses(
     [2.0, 2.0]
     """
     sizes = values.numbers("sizes", sizes) or []
-    if gpu is not None:
+    if caches_of is not None:
         for name, given in (("cache_mb", cache_mb), ("l2_mb", l2_mb)):
             if given is not None:
-                raise ParameterError(name, "states a cache: leave it out where gpu states them")
-        cache_mb, l2_mb = _caches(find(gpu), sizes)
+                raise ParameterError(name, "states a cache: leave it out beside caches_of")
+        cache_mb, l2_mb = _caches(find(caches_of), sizes)
     cache_mb = values.numbers("cache_mb", cache_mb) or []
     l2_mb = values.numbers("l2_mb", l2_mb)
     addresses = list[int]()

@@ -99,9 +99,9 @@ def misses_command(
     l2_mb: Annotated[
         str | None, opt.option("L2 before it at each of the sizes, MiB.", "MIB,MIB[,...]")
     ] = None,
-    gpu: Annotated[
+    caches_of: Annotated[
         str | None,
-        opt.option("In place of both: the GPU whose caches are divided, by name or TOML file."),
+        opt.option("In place of both: the GPU whose caches are divided, a name or TOML file."),
     ] = None,
     instructions: Annotated[
         float | None,
@@ -117,7 +117,9 @@ def misses_command(
     check_file(out, READABLE, [trace])
     from ..api.scaling import scale_misses
 
-    rows = scale_misses(trace, wanted, caches, l2_mb=inner, gpu=gpu, instructions=instructions)
+    rows = scale_misses(
+        trace, wanted, caches, l2_mb=inner, caches_of=caches_of, instructions=instructions
+    )
     _write(rows, out, as_json)
 
 

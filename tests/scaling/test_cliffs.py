@@ -201,13 +201,13 @@ def test_a_trace_of_addresses_tells_both_caches_of_a_gpu_apart(tmp_path: Path) -
     gpu.write_text("name = 'small'\nbased_on = 'MI300X'\nl2_mb = 0.25\nllc_mb = 2\n")
     path = tmp_path / "addresses.txt"
     path.write_text("\n".join(str(128 * (at % 1536)) for at in range(3 * 1536)))
-    found = fc.scale_misses(path, sizes=[19, 152, 304], gpu=gpu)
+    found = fc.scale_misses(path, sizes=[19, 152, 304], caches_of=gpu)
     first = 1000 / 3  # the first time no line is there
     assert found["mpki"].tolist() == pytest.approx([1000, first, first])
     assert found["l2_mpki"].tolist() == pytest.approx([1000, 1000, first])
-    alone = fc.scale_misses(path, sizes=[19], gpu="MI250X (per GCD)")
+    alone = fc.scale_misses(path, sizes=[19], caches_of="MI250X (per GCD)")
     assert "l2_mpki" not in alone
     with pytest.raises(ParameterError, match="l2_mb must be at most cache_mb"):
         fc.scale_misses(path, sizes=[8], cache_mb=[1], l2_mb=[2])
     with pytest.raises(ParameterError, match="cache_mb states a cache"):
-        fc.scale_misses(path, sizes=[152], cache_mb=[1], gpu=gpu)
+        fc.scale_misses(path, sizes=[152], cache_mb=[1], caches_of=gpu)
