@@ -80,11 +80,10 @@ def measured(data: Path) -> pd.DataFrame:
     with_figures = np.flatnonzero(why == "")
     forecasts = without_condition(rows.iloc[with_figures], shipped())
     for time in TIMES:
-        forecast = pd.Series(np.nan, index=rows.index)
-        forecast.iloc[with_figures] = forecasts[time].to_numpy()
         # a twin has its prompts on the same GPUs
-        twin = of_twins[time].where(rows["apart"].eq(""))
-        rows[f"log {time}"] = np.log(rows[time] / forecast.fillna(twin))
+        beside = of_twins[time].where(rows["apart"].eq("")).to_numpy(dtype=np.float64, copy=True)
+        beside[with_figures] = forecasts[time].to_numpy()
+        rows[f"log {time}"] = np.log(rows[time] / beside)
     return rows
 
 
@@ -215,7 +214,7 @@ def new_models(rows: pd.DataFrame, found: Mapping[str, Ratios], sample: Path, da
     table = pd.concat(kept, ignore_index=True)
     covered = table["missed"].abs() <= NINETY_PERCENT * table["spread"]
     for whose, part in table.groupby(["condition", "vendor"]):
-        lines.append(line(", ".join(whose), part["missed"], covered.loc[part.index]))
+        lines.append(line(", ".join(map(str, whose)), part["missed"], covered.loc[part.index]))
     return "\n".join(lines)
 
 

@@ -90,7 +90,7 @@ class Ratios:
         """Return the lower Cholesky factor of the covariance of the runs."""
         inner = self._covariance(self.runs, self.runs)
         inner[np.diag_indices(len(inner))] += self.noise
-        return np.asarray(np.linalg.cholesky(inner))
+        return np.asarray(np.linalg.cholesky(inner), dtype=np.float64)
 
     @cached_property
     def _weights(self) -> FloatArray:

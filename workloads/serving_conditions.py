@@ -20,7 +20,7 @@ from ..hardware import GPU
 from ..remarks import Remark, remark
 from .disaggregation import APART, SPREAD, first_token_ms
 from .measured_ratios import NONE, Ratios, places_of, process
-from .serving_model import Served
+from .serving_model import TIMES, Served
 from .speculation import gain, ratios
 
 Times = Callable[[pd.DataFrame, GPU], Served]
@@ -80,26 +80,34 @@ class Conditions:
         asked = self.speculation != NONE
         if not asked and self.own_speculation == NONE:
             return said
-        found = said
-        for time in ("tpot_ms", "ttft_ms"):
+        values, spreads, notes = dict[str, FloatArray](), dict[str, FloatArray](), list[Remark]()
+        for time in TIMES:
             change = gain(rows, time, gpu)
-            name = time.replace("_ms", "_spread")
-            values, spread = getattr(said, time), getattr(said, name)
+            value: FloatArray = getattr(said, time)
+            spread: FloatArray = getattr(said, time.replace("_ms", "_spread"))
             wider = np.hypot(spread, change.spread)
             if not asked:
-                found = replace(found, **{name: np.where(own, wider, spread)})
+                values[time], spreads[time] = value, np.where(own, wider, spread)
                 continue
-            measured = change.measured & ~own
-            wide = np.where(measured, np.maximum(spread, change.spread), wider)
+            wide = np.where(change.measured & ~own, np.maximum(spread, change.spread), wider)
             if self.own_speculation == self.speculation:
                 wide = np.where(own, spread, wide)
-            found = replace(found, **{time: values * np.exp(change.log), name: wide})
+            values[time], spreads[time] = value * np.exp(change.log), wide
             if time == "tpot_ms":
                 text = f"with speculation ({self.speculation})", "forecast without it"
                 places = places_of(rows, self.speculation, gpu)
-                note = _remark("speculation", text, ratios(time), places, change.log, change.spread)
-                found = replace(found, remarks=(*said.remarks, note))
-        return found
+                learnt = ratios(time)
+                notes.append(
+                    _remark("speculation", text, learnt, places, change.log, change.spread)
+                )
+        return replace(
+            said,
+            tpot_ms=values["tpot_ms"],
+            ttft_ms=values["ttft_ms"],
+            tpot_spread=spreads["tpot_ms"],
+            ttft_spread=spreads["ttft_ms"],
+            remarks=(*said.remarks, *notes),
+        )
 
     def _apart(
         self, said: Served, before: Served, rows: pd.DataFrame, gpu: GPU, as_own: BoolArray
