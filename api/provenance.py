@@ -236,7 +236,9 @@ def _noise(dataset: Dataset, measured: Measurements) -> dict[str, Any] | None:
     if not dataset.comparison.is_many:
         rows = rows[rows["device"] == dataset.target.name]
     noise = noise_of(rows.reset_index(drop=True), dataset.metric)
-    return None if noise is None else vars(noise)
+    if noise is None:
+        return None
+    return vars(noise)
 
 
 def _campaigns(competition: Competition) -> dict[str, Any]:

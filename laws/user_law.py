@@ -75,7 +75,10 @@ def named_functions(parameter: str, given: object) -> list[tuple[str, object]]:
     if isinstance(given, Mapping):
         named = [(str(name), value) for name, value in given.items()]
     else:
-        several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+        if isinstance(given, Sequence) and not isinstance(given, str):
+            several = given
+        else:
+            several = [given]
         named = [(_name_of(parameter, value), value) for value in several]
     names = [name for name, _ in named]
     for name in names:

@@ -586,7 +586,9 @@ def _nanoseconds(cell: str, name: str, places: int, source: str) -> int:
         value = int(match[2]) * 10**places + int(fraction or "0")
     if match is None or value >= 2**63:
         raise DataError(f"{name} must be a number like the first, got {cell[:40]!r}", source=source)
-    return -value if match[1] else value
+    if match[1]:
+        return -value
+    return value
 
 
 def _moments(cells: list[str], source: str) -> tuple[list[int | None], str]:

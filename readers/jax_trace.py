@@ -109,7 +109,10 @@ def _events(file: DataFile, options: Options) -> list[Mapping[str, Any]]:
         document = json.loads(text(file.path, max_bytes=options.table_bytes))
     except (ValueError, RecursionError) as error:
         raise DataError(f"is no whole trace of JAX ({error})", source=str(file.path)) from None
-    events = document.get("traceEvents") if isinstance(document, Mapping) else None
+    if isinstance(document, Mapping):
+        events = document.get("traceEvents")
+    else:
+        events = None
     if not isinstance(events, list):
         raise DataError("is a trace without a list of events", source=str(file.path))
     return [event if isinstance(event, Mapping) else {} for event in events]

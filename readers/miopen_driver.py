@@ -176,7 +176,9 @@ def _output(sizes: dict[str, float | None], axis: str) -> float | None:
     if not stride > 0:
         return None
     out = (side + 2 * pad - dilation * (taps - 1) - 1) // stride + 1
-    return None if np.isnan(out) else max(out, 1.0)
+    if np.isnan(out):
+        return None
+    return max(out, 1.0)
 
 
 def _row(problem: dict[str, Any], what: str, milliseconds: float | None) -> dict[str, Any]:

@@ -169,7 +169,10 @@ def profiled(projection: Projection) -> list[str]:
     unprofiled = projection.laws.unprofiled
     if unprofiled is None:
         return []
-    reach = "" if not unprofiled.sigma else f" (± {share(unprofiled.sigma)}, 1 σ)"
+    if not unprofiled.sigma:
+        reach = ""
+    else:
+        reach = f" (± {share(unprofiled.sigma)}, 1 σ)"
     return [
         f"as it would run without the profiler: {share(1 - unprofiled.kept)} of the CPU's work is taken "
         f"for that of {unprofiled.profiler}{reach}",
