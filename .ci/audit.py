@@ -20,16 +20,19 @@ PLACE = Path(__file__).parents[1] / "build" / "audit"
 def findings(report: dict[str, Any]) -> tuple[list[str], bool]:
     """Return what there is to say of pip-audit's JSON, and whether a newer version mends a finding."""
     packages = report["dependencies"]
-    known = [one for one in packages if "vulns" in one]
-    told, mended = [f"{len(known)} of {len(packages)} packages audited"], False
-    if len(known) < len(packages):
-        told[0] += f": the index tells nothing of the other {len(packages) - len(known)}"
-    for one in known:
-        for found in one["vulns"]:
-            newer = ", ".join(found["fix_versions"]) or "no version yet"
-            told.append(f"{one['name']} {one['version']}: {found['id']}, mended by {newer}")
-            mended = mended or bool(found["fix_versions"])
-    return told if len(told) > 1 or not known else [*told, "no known vulnerability"], mended
+    audited = [one for one in packages if "vulns" in one]
+    sentences, mended = [f"{len(audited)} of {len(packages)} packages audited"], False
+    if len(audited) < len(packages):
+        sentences[0] += f": the index tells nothing of the other {len(packages) - len(audited)}"
+    for one in audited:
+        for weakness in one["vulns"]:
+            newer = ", ".join(weakness["fix_versions"]) or "no version yet"
+            sentences.append(f"{one['name']} {one['version']}: {weakness['id']}, mended by {newer}")
+            mended = mended or bool(weakness["fix_versions"])
+    return sentences if len(sentences) > 1 or not audited else [
+        *sentences,
+        "no known vulnerability",
+    ], mended
 
 
 def main(python: str, *options: str) -> int:
@@ -62,10 +65,10 @@ def main(python: str, *options: str) -> int:
         )
         if not (PLACE / "found.json").exists():
             raise OSError((done.stderr.strip().splitlines() or ["pip-audit says nothing"])[-1])
-        told, mended = findings(json.loads((PLACE / "found.json").read_text(encoding="utf-8")))
+        sentences, mended = findings(json.loads((PLACE / "found.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        told, mended = [f"not audited, as the index does not answer: {error}"], False
-    print("\n".join(f"pip-audit: {line}" for line in told))
+        sentences, mended = [f"not audited, as the index does not answer: {error}"], False
+    print("\n".join(f"pip-audit: {line}" for line in sentences))
     return int(mended and "--strict" in options)
 
 

@@ -85,7 +85,9 @@ def served(data: Path) -> Iterator[Scored]:
             release = fitted(runs[train], parts[train], "trial")
             ratios.append(parts[test] @ np.exp(release.mean) / seconds[test])
             common = sum(spread**2 for spread in spreads)
-            halves.append(NINETY_PERCENT * np.sqrt(_own(release, parts[test]) ** 2 + common))
+            halves.append(
+                NINETY_PERCENT * np.sqrt(_release_spread(release, parts[test]) ** 2 + common)
+            )
             rooflines.append(naive[test] / seconds[test])
         return Scored(name, *(np.concatenate(one) for one in (ratios, halves, rooflines)))
 
@@ -236,7 +238,7 @@ def scores(data: Path) -> Iterator[Scored]:
         )
 
 
-def _own(release: Release, parts: FloatArray) -> FloatArray:
+def _release_spread(release: Release, parts: FloatArray) -> FloatArray:
     """Return the spread that a release's constants give the logarithm of each run."""
     shares = parts * np.exp(release.mean)
     shares /= shares.sum(axis=1, keepdims=True)

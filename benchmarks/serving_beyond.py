@@ -38,7 +38,7 @@ LEFT_OUT: Final = {
 
 def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
     """Return a model that did not learn from the hidden runs, with the widths of the one that ships."""
-    own, points = shipped(), points_of(runs, slower=shipped().slower)
+    shipped_model, points = shipped(), points_of(runs, slower=shipped().slower)
     usable = ((runs["apart"] != "yes") | runs["device"].isin(INSTINCT)).to_numpy() & ~hidden
     fits = {}
     for time in TIMES:
@@ -46,29 +46,31 @@ def of_fewer(runs: pd.DataFrame, hidden: np.ndarray) -> ServingModel:
         learnt = learn(points, Pairs.of(points, first_fit(time, 0)), times, time, usable)
         fits[time] = replace(
             learnt.fit,
-            spreads=own.fits[time].spreads,
-            trust=own.fits[time].trust,
-            trees=grown(learnt, points, runs) if own.fits[time].trees is not None else None,
+            spreads=shipped_model.fits[time].spreads,
+            trust=shipped_model.fits[time].trust,
+            trees=grown(learnt, points, runs)
+            if shipped_model.fits[time].trees is not None
+            else None,
         )
-    return ServingModel(kept(runs), fits, own.about, own.slower)
+    return ServingModel(kept(runs), fits, shipped_model.about, shipped_model.slower)
 
 
 def errors(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each run left out and time: beyond what, doublings, error and deviation in logarithms."""
-    found = []
+    errors_of = []
     for beyond, limit in ((name, limit) for name, limits in LEFT_OUT.items() for limit in limits):
         values: FloatArray = extents(runs)[beyond]
         hidden = (values > limit) & (runs["apart"] != "yes").to_numpy()
         asked = runs[hidden].assign(engine_version="")
-        told = of_fewer(runs, hidden).served(asked)
+        served = of_fewer(runs, hidden).served(asked)
         for time in TIMES:
-            spread = getattr(told, time.replace("_ms", "_spread"))
-            missed = np.log(getattr(told, time) / asked[time].to_numpy(dtype=float))
-            found.append(
+            spread = getattr(served, time.replace("_ms", "_spread"))
+            missed = np.log(getattr(served, time) / asked[time].to_numpy(dtype=float))
+            errors_of.append(
                 pd.DataFrame({"beyond": beyond, "time": time, "missed": missed, "spread": spread})
             )
-            found[-1]["doublings"] = np.log2(values[hidden] / limit)
-    return pd.concat(found, ignore_index=True)
+            errors_of[-1]["doublings"] = np.log2(values[hidden] / limit)
+    return pd.concat(errors_of, ignore_index=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,21 +82,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=SHARED_DATA, help="folder of measured data")
     options = parser.parse_args(arguments)
     try:
-        found = errors(published(options.sample, options.data))
+        missed = errors(published(options.sample, options.data))
     except FlopcastError as error:
         print(error, file=sys.stderr)
         return 2
-    found["covered"] = found["missed"].abs() <= NINETY_PERCENT * found["spread"]
-    found["error"] = np.abs(np.expm1(found["missed"]))
-    found["doublings"] = pd.cut(found["doublings"], [0, 1, 2, np.inf], labels=["1", "2", "more"])
-    by = found.groupby(["beyond", "time", "doublings"], observed=True)
-    told = by.agg(
+    missed["covered"] = missed["missed"].abs() <= NINETY_PERCENT * missed["spread"]
+    missed["error"] = np.abs(np.expm1(missed["missed"]))
+    missed["doublings"] = pd.cut(missed["doublings"], [0, 1, 2, np.inf], labels=["1", "2", "more"])
+    by = missed.groupby(["beyond", "time", "doublings"], observed=True)
+    table = by.agg(
         runs=("error", "size"),
         mean=("error", "mean"),
         median=("error", "median"),
         covered=("covered", "mean"),
     )
-    print(told.round(3).to_string())
+    print(table.round(3).to_string())
     return 0
 
 

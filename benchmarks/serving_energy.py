@@ -91,12 +91,12 @@ def with_times(rows: pd.DataFrame, times: pd.DataFrame | None = None) -> pd.Data
     rows = rows.assign(tpot_forecast=times["tpot_ms"], ttft_forecast=times["ttft_ms"])
     rows["served_forecast"] = tokens_per_s(rows, times["ttft_ms"], times["tpot_ms"])
     rows["served_measured"] = rows["tokens_per_s_per_gpu"] * gpus_of(rows)
-    for device, own in rows.groupby("device"):
-        step = work(own, find(str(device)))
+    for device, of_device in rows.groupby("device"):
+        step = work(of_device, find(str(device)))
         for name in ("measured", "forecast"):
-            memory, products = step.shares(own[f"served_{name}"].to_numpy(dtype=float))
-            rows.loc[own.index, f"memory_{name}"] = memory
-            rows.loc[own.index, f"products_{name}"] = products
+            memory, products = step.shares(of_device[f"served_{name}"].to_numpy(dtype=float))
+            rows.loc[of_device.index, f"memory_{name}"] = memory
+            rows.loc[of_device.index, f"products_{name}"] = products
     return rows
 
 
@@ -104,13 +104,13 @@ def new_times(rows: pd.DataFrame, sample: Path, data: Path) -> pd.DataFrame:
     """Return ``tpot_ms`` and ``ttft_ms`` of settings, each forecast by what was learnt without its model."""
     runs = published(sample, data)
     every, asked = (points_of(table).names["model"] for table in (runs, rows))
-    found = pd.DataFrame(index=rows.index, columns=list(TIMES), dtype=float)
+    times = pd.DataFrame(index=rows.index, columns=list(TIMES), dtype=float)
     for model in np.unique(asked):
-        own = rows[asked == model]
-        served = of_fewer(runs, every == model).served(own.assign(engine_version=""))
+        of_model = rows[asked == model]
+        served = of_fewer(runs, every == model).served(of_model.assign(engine_version=""))
         for time in TIMES:
-            found.loc[own.index, time] = getattr(served, time)
-    return found
+            times.loc[of_model.index, time] = getattr(served, time)
+    return times
 
 
 def tokens_per_s(rows: pd.DataFrame, ttft_ms: pd.Series, tpot_ms: pd.Series) -> pd.Series:
@@ -147,16 +147,16 @@ def left_out(rows: pd.DataFrame, by: str) -> pd.DataFrame:
     ``power`` with the measured throughput, which is that of joules per token too; ``joules`` with
     the forecast throughput.
     """
-    found = pd.DataFrame(index=rows.index, columns=["power", "joules"], dtype=float)
+    errors_of = pd.DataFrame(index=rows.index, columns=["power", "joules"], dtype=float)
     for name in rows[by].unique():
         asked = rows[by] == name
         learnt = learn(rows[~asked & rows["trusted"]])
-        own = rows[asked]
-        found.loc[asked, "power"] = np.log(learnt.share(own, "measured") / own["share"])
-        drawn = learnt.share(own, "forecast") / own["share"]
-        slower = own["served_measured"] / own["served_forecast"]
-        found.loc[asked, "joules"] = np.log(drawn * slower)
-    return found
+        of_rows = rows[asked]
+        errors_of.loc[asked, "power"] = np.log(learnt.share(of_rows, "measured") / of_rows["share"])
+        drawn = learnt.share(of_rows, "forecast") / of_rows["share"]
+        slower = of_rows["served_measured"] / of_rows["served_forecast"]
+        errors_of.loc[asked, "joules"] = np.log(drawn * slower)
+    return errors_of
 
 
 def spread(missed: pd.Series) -> float:

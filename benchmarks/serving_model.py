@@ -188,26 +188,30 @@ def published(sample: Path, data: Path) -> pd.DataFrame:
     instinct = instinct[instinct["tuned"] & instinct["device"].isin(INSTINCT)]
     instinct = instinct.drop(columns=["tuned", "source", "spread", "repeats"])
     every, why = described(pd.concat([rows, more, instinct], ignore_index=True))
-    found = complete(every[why == ""].reset_index(drop=True))
-    missing = found["group"].isna().to_numpy()
-    found.loc[missing, "group"] = process.groups(found[missing])
-    found["engine_version"] = found["engine_version"].fillna("")
-    size = found["dtype_b"].map({"fp8": 1.0, "fp4": 0.56, "int4": 0.56}).fillna(2.0)
-    held = found["parameters"].astype(float) * size / (found["tp"] * found["dp"]).astype(float)
-    room = held < found["device"].map(_memory).astype(float) * 0.95
-    one = process.points_of(found).steps
+    complete_runs = complete(every[why == ""].reset_index(drop=True))
+    missing = complete_runs["group"].isna().to_numpy()
+    complete_runs.loc[missing, "group"] = process.groups(complete_runs[missing])
+    complete_runs["engine_version"] = complete_runs["engine_version"].fillna("")
+    size = complete_runs["dtype_b"].map({"fp8": 1.0, "fp4": 0.56, "int4": 0.56}).fillna(2.0)
+    held = (
+        complete_runs["parameters"].astype(float)
+        * size
+        / (complete_runs["tp"] * complete_runs["dp"]).astype(float)
+    )
+    room = held < complete_runs["device"].map(_memory).astype(float) * 0.95
+    one = process.points_of(complete_runs).steps
     computed = sum(one.ttft[name] for name in ("products", "experts", "scores"))
-    shown = found["ttft_ms"] + (found["output_len"] - 1) * found["tpot_ms"]
+    shown = complete_runs["ttft_ms"] + (complete_runs["output_len"] - 1) * complete_runs["tpot_ms"]
     # the same GPUs would have computed their prompts in less time than at the peak
-    faster = (found["apart"] != "yes") & (found["concurrency"] * computed > shown)
+    faster = (complete_runs["apart"] != "yes") & (complete_runs["concurrency"] * computed > shown)
     keep = room & np.isfinite(np.log(one.running)) & ~faster
     same = ["device", "engine", "input_len", "output_len", "concurrency", *TIMES]
     twice = (
-        found.sort_values("engine_version", ascending=False, kind="stable")
+        complete_runs.sort_values("engine_version", ascending=False, kind="stable")
         .duplicated(same)
         .sort_index()
     )
-    return found[keep & ~(twice & found["ttft_ms"].notna())].reset_index(drop=True)
+    return complete_runs[keep & ~(twice & complete_runs["ttft_ms"].notna())].reset_index(drop=True)
 
 
 def stock_runs(data: Path) -> pd.DataFrame:
@@ -255,14 +259,14 @@ def _constants(
     time: str,
 ) -> dict[str, FloatArray]:
     codes, names = pd.factorize(groups)
-    own = np.column_stack([*parts.values()])
-    n, p = own.shape
+    matrix = np.column_stack([*parts.values()])
+    n, p = matrix.shape
     prior = np.log([PRIOR.get(name, 1.0) if time == "ttft_ms" else 1.0 for name in parts])
     pulls = np.repeat(np.square(PULL[time]), [p, p * len(names)])
     member = (codes[:, None] == np.arange(len(names)))[:, :, None]
     v = np.zeros(p * (1 + len(names)))
     for _ in range(STEPS):
-        weighed = own * np.exp(prior + v[:p] + v[p:].reshape(-1, p)[codes])
+        weighed = matrix * np.exp(prior + v[:p] + v[p:].reshape(-1, p)[codes])
         whole = weighed.sum(axis=1)
         shares = weighed / whole[:, None]
         missed = np.log(whole) - np.log(times)
@@ -346,9 +350,9 @@ def learn(points: Points, pairs: Pairs, times: FloatArray, time: str, rows: np.n
 
 def grown(learnt: Learnt, points: Points, runs: pd.DataFrame) -> Trees:
     """Return trees that learnt what the law misses of the same rows."""
-    own = runs.iloc[learnt.places]
+    learnt_runs = runs.iloc[learnt.places]
     words = tuple(
-        (name, word) for name in WORDS for word in sorted({*own[name].fillna("")}) if word
+        (name, word) for name in WORDS for word in sorted({*learnt_runs[name].fillna("")}) if word
     )
     asked = columns(runs, points.steps, learnt.shares, words)[learnt.places]
     # rounded: what the number of cores changes in the last digit decides between splits that are
@@ -398,8 +402,8 @@ def centred(
 def relearnt(every: Learnt, points: Points, times: FloatArray, time: str, at: np.ndarray) -> Learnt:
     """Return what some of the runs say of the constants; the weights stay to be found by `asked_of`."""
     parts = getattr(points.steps, time.removesuffix("_ms"))
-    own = {name: values[at] for name, values in parts.items()}
-    anew = constants(own, points.group[at], times[at], time)
+    parts_here = {name: values[at] for name, values in parts.items()}
+    anew = constants(parts_here, points.group[at], times[at], time)
     fit = replace(every.fit, constants=anew)
     fit, missing, base, shares = centred(fit, points, times, time, at)
     return Learnt(fit, at, missing, base, shares, every.factor)
@@ -431,13 +435,13 @@ def asked_of(
     given = np.full(len(rows), np.nan)
     words = points.names["run"][rows]
     for word in sorted(set(words)) if new == NEW_MODEL else ():
-        own = np.flatnonzero(words == word)
-        own = own[np.argsort(users[rows[own]], kind="stable")]
-        if len(own) < 4:
+        of_word = np.flatnonzero(words == word)
+        of_word = of_word[np.argsort(users[rows[of_word]], kind="stable")]
+        if len(of_word) < 4:
             continue
-        ends = [own[0], own[-1]]
+        ends = [of_word[0], of_word[-1]]
         inner = left[np.ix_(ends, ends)] + np.diag(process.doubted(missed[ends], words[ends]))
-        between = own[1:-1]
+        between = of_word[1:-1]
         spread = left[np.ix_(between, ends)] @ np.linalg.solve(inner, missed[ends])
         given[between] = missed[between] - spread
     return {"missed": missed, "law": law, "given": given}
@@ -485,7 +489,7 @@ def errors(
     inverse = cho_solve(every.factor, np.eye(len(every.places)))
     place = np.full(len(runs), -1)
     place[every.places] = np.arange(len(every.places))
-    found, number = list[pd.DataFrame](), 0
+    tables, number = list[pd.DataFrame](), 0
     for number, (question, rows, hidden) in enumerate(questions(points, runs)):
         rows = rows[place[rows] >= 0]
         if not len(rows):
@@ -501,7 +505,7 @@ def errors(
             one["trees"] = trees.predicted(
                 columns(runs, points.steps, learnt.shares, trees.words)[rows]
             )
-        found.append(pd.DataFrame({"question": question, "group": number, "place": rows, **one}))
+        tables.append(pd.DataFrame({"question": question, "group": number, "place": rows, **one}))
         if log is not None:
             print(
                 time,
@@ -516,10 +520,10 @@ def errors(
     predicted = target - every.fit.weights[every.places] / np.diag(inverse)
     missed = every.missing[every.places] - every.fit.centre - predicted
     group = every.places % FOLDS + number + 1
-    found.append(
+    tables.append(
         pd.DataFrame({"question": KNOWN, "group": group, "place": every.places, "missed": missed})
     )
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(tables, ignore_index=True)
 
 
 def percent(missed: Any) -> tuple[float, float]:
@@ -529,7 +533,7 @@ def percent(missed: Any) -> tuple[float, float]:
 
 
 def trusted(
-    found: pd.DataFrame, runs: pd.DataFrame, points: Points
+    missed: pd.DataFrame, runs: pd.DataFrame, points: Points
 ) -> tuple[pd.DataFrame, dict[str, tuple[float, float]]]:
     """Return the errors where of what the law misses so much is added as errs least, by what answers rest on.
 
@@ -537,47 +541,51 @@ def trusted(
     groups of all questions, that for later runs on the runs before them; what ships, on all. Later
     runs of what is new otherwise have the part of that.
     """
-    parts, found = {}, found.copy()
+    parts, missed = {}, missed.copy()
     choices = [(part, 0.0) for part in PARTS]
-    if "trees" in found:
+    if "trees" in missed:
         choices += [(part / 2, part / 2) for part in PARTS[1:]]
 
-    def left(own: pd.DataFrame, part: Any) -> pd.Series:
+    def left(chosen_rows: pd.DataFrame, part: Any) -> pd.Series:
         of_process, of_trees = np.asarray(part).T
-        rest = own["law"] - of_process * (own["law"] - own["missed"])
-        return rest - of_trees * own["trees"] if "trees" in own else rest
+        rest = chosen_rows["law"] - of_process * (chosen_rows["law"] - chosen_rows["missed"])
+        return rest - of_trees * chosen_rows["trees"] if "trees" in chosen_rows else rest
 
-    def least(own: pd.DataFrame) -> tuple[float, float]:
-        return min(choices, key=lambda part: sum(percent(left(own, part))))
+    def least(chosen_rows: pd.DataFrame) -> tuple[float, float]:
+        return min(choices, key=lambda part: sum(percent(left(chosen_rows, part))))
 
-    vendor = _vendor(found, runs)
+    vendor = _vendor(missed, runs)
     for basis in NEW:
-        own = found[(found["question"] == basis) & (vendor != VENDOR)]
-        parts[basis] = least(own)
-        for group, rows in own.groupby("group"):
-            found.loc[rows.index, "missed"] = left(rows, least(own[own["group"] != group]))
+        chosen_rows = missed[(missed["question"] == basis) & (vendor != VENDOR)]
+        parts[basis] = least(chosen_rows)
+        for group, rows in chosen_rows.groupby("group"):
+            missed.loc[rows.index, "missed"] = left(
+                rows, least(chosen_rows[chosen_rows["group"] != group])
+            )
     # of so few groups a part for all questions together
-    own = found[found["question"].isin(NEW) & (vendor == VENDOR)]
+    chosen_rows = missed[missed["question"].isin(NEW) & (vendor == VENDOR)]
     theirs = {}
-    if len(own):
-        theirs = dict.fromkeys([f"{VENDOR}: {basis}" for basis in NEW], least(own))
+    if len(chosen_rows):
+        theirs = dict.fromkeys([f"{VENDOR}: {basis}" for basis in NEW], least(chosen_rows))
         # AMD's settings are medians over months, of no release: what the process says is kept
         theirs[f"{VENDOR}: {NEW_RELEASE}"] = (1.0, 0.0)
-    for group, rows in own.groupby("group"):
-        found.loc[rows.index, "missed"] = left(rows, least(own[own["group"] != group]))
-    before, own = (found[found["question"] == name] for name in (BETWEEN, NEW_RELEASE))
+    for group, rows in chosen_rows.groupby("group"):
+        missed.loc[rows.index, "missed"] = left(
+            rows, least(chosen_rows[chosen_rows["group"] != group])
+        )
+    before, chosen_rows = (missed[missed["question"] == name] for name in (BETWEEN, NEW_RELEASE))
     chosen_of = {**parts, NEW_RELEASE: least(before)}
-    rests = _later_bases(own, runs, points)
+    rests = _later_bases(chosen_rows, runs, points)
     part = [process.trusted(basis, chosen_of) for basis in rests]
-    found.loc[own.index, "missed"] = left(own, np.reshape(part, (-1, 2)))
+    missed.loc[chosen_rows.index, "missed"] = left(chosen_rows, np.reshape(part, (-1, 2)))
     alone = [not set(NEW) & set(basis) for basis in rests]
-    later = least(pd.concat([before, own[alone]]))
-    return found.drop(before.index), {**parts, **theirs, NEW_RELEASE: later}
+    later = least(pd.concat([before, chosen_rows[alone]]))
+    return missed.drop(before.index), {**parts, **theirs, NEW_RELEASE: later}
 
 
-def _vendor(found: pd.DataFrame, runs: pd.DataFrame) -> np.ndarray:
+def _vendor(missed: pd.DataFrame, runs: pd.DataFrame) -> np.ndarray:
     """Return the vendor of the GPU of each row of errors."""
-    return np.where(amd(runs)[found["place"]], "AMD", "NVIDIA")
+    return np.where(amd(runs)[missed["place"]], "AMD", "NVIDIA")
 
 
 def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> list[tuple[str, ...]]:
@@ -585,10 +593,10 @@ def _later_bases(later: pd.DataFrame, runs: pd.DataFrame, points: Points) -> lis
     places = later["place"].to_numpy()
     together = (runs["apart"] != "yes").to_numpy() & ~amd(runs)
     before = np.setdiff1d(np.flatnonzero(together), places)
-    asked, known = (
+    asked, earlier = (
         {name: codes[at] for name, codes in points.names.items()} for at in (places, before)
     )
-    return process.bases(asked, known)
+    return process.bases(asked, earlier)
 
 
 PARTS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -598,7 +606,7 @@ TREES: Final = ("ttft_ms",)
 
 
 def spreads(
-    found: pd.DataFrame, queued: np.ndarray, runs: pd.DataFrame
+    missed: pd.DataFrame, queued: np.ndarray, runs: pd.DataFrame
 ) -> dict[str, tuple[float, float]]:
     """Return the standard deviations that hold nine in ten errors, by question, without and with a queue.
 
@@ -613,12 +621,12 @@ def spreads(
         alone, many = (_nine(part, column) / NINETY_PERCENT for part in parts)
         return alone, many
 
-    each = {str(name): of(rows, "missed") for name, rows in found.groupby("question")}
-    each[TWO_RUNS] = of(found[found["question"] == NEW_MODEL], "given")
+    each = {str(name): of(rows, "missed") for name, rows in missed.groupby("question")}
+    each[TWO_RUNS] = of(missed[missed["question"] == NEW_MODEL], "given")
     by_vendor = dict[str, tuple[float, float]]()
-    for vendor, own in found.groupby(_vendor(found, runs)):
-        named = {str(name): of(rows, "missed") for name, rows in own.groupby("question")}
-        named[TWO_RUNS] = of(own[own["question"] == NEW_MODEL], "given")
+    for vendor, of_vendor in missed.groupby(_vendor(missed, runs)):
+        named = {str(name): of(rows, "missed") for name, rows in of_vendor.groupby("question")}
+        named[TWO_RUNS] = of(of_vendor[of_vendor["question"] == NEW_MODEL], "given")
         for name, (alone, many) in named.items():
             if vendor == VENDOR and name in NEW:
                 alone, many = max(alone, each[name][0]), max(many, each[name][1])
@@ -637,24 +645,24 @@ def _nine(rows: pd.DataFrame, column: str = "missed") -> float:
 
 
 def covered(
-    found: pd.DataFrame,
+    missed: pd.DataFrame,
     queued: np.ndarray,
     column: str = "missed",
     least: pd.DataFrame | None = None,
 ) -> float:
     """Return the share of errors within the interval that the other groups of the same question give.
 
-    It is no narrower than that of ``least``, errors of the same question with ``found`` among them.
+    It is no narrower than that of ``least``, errors of the same question with ``missed`` among them.
     """
     inside = []
-    for group in found["group"].unique():
-        own = found[found["group"] == group]
+    for group in missed["group"].unique():
+        of_group = missed[missed["group"] == group]
         sides = []
-        for every in (found, least):
+        for every in (missed, least):
             if every is not None:
                 sides.append(every[every["group"] != group])
         for crowd in (False, True):
-            asked = own[queued[own["place"]] == crowd]
+            asked = of_group[queued[of_group["place"]] == crowd]
             if not len(asked):
                 continue
             limits = []
@@ -666,17 +674,17 @@ def covered(
 
 
 def later_covered(
-    found: pd.DataFrame,
+    missed: pd.DataFrame,
     runs: pd.DataFrame,
     points: Points,
     queued: np.ndarray,
     table: Mapping[str, tuple[float, float]],
 ) -> float:
     """Return the share of later runs within the intervals of what each rests on, the earlier ones being known."""
-    crowd = queued[found["place"]].astype(int)
-    rests = _later_bases(found, runs, points)
+    crowd = queued[missed["place"]].astype(int)
+    rests = _later_bases(missed, runs, points)
     wide = [process.spread_of(basis, table, at) for basis, at in zip(rests, crowd, strict=True)]
-    return float(np.mean(found["missed"].abs().to_numpy() <= NINETY_PERCENT * np.array(wide)))
+    return float(np.mean(missed["missed"].abs().to_numpy() <= NINETY_PERCENT * np.array(wide)))
 
 
 def roofline(points: Points, time: str) -> FloatArray:
@@ -689,7 +697,10 @@ def roofline(points: Points, time: str) -> FloatArray:
 
 
 def board(
-    found: Mapping[str, pd.DataFrame], points: Points, runs: pd.DataFrame, fits: Mapping[str, Fit]
+    missed_of_time: Mapping[str, pd.DataFrame],
+    points: Points,
+    runs: pd.DataFrame,
+    fits: Mapping[str, Fit],
 ) -> list[dict[str, Any]]:
     """Return the scoreboard: a row for each question, with errors in percent (mean, median) and coverage.
 
@@ -708,33 +719,37 @@ def board(
         drawn = common[0] if len(common) == 1 else "pair"
         row: dict[str, Any] = {"vendor": vendor, "left_out": question, "drawn": drawn}
         for time in TIMES:
-            every = found[time]
-            own = every[(every["question"] == of) & every[column].notna()]
-            own = own[instinct[own["place"]] == (vendor == "AMD")]
-            if not len(own):
+            every = missed_of_time[time]
+            asked_rows = every[(every["question"] == of) & every[column].notna()]
+            asked_rows = asked_rows[instinct[asked_rows["place"]] == (vendor == "AMD")]
+            if not len(asked_rows):
                 continue
-            times = runs[time].to_numpy(dtype=float)[own["place"]]
-            naive = roofline(points, time)[own["place"]]
+            times = runs[time].to_numpy(dtype=float)[asked_rows["place"]]
+            naive = roofline(points, time)[asked_rows["place"]]
             naive *= np.median(times / naive)
             each = {
-                "learnt": np.abs(np.expm1(-own[column].to_numpy())),
+                "learnt": np.abs(np.expm1(-asked_rows[column].to_numpy())),
                 "roofline": np.abs(naive / times - 1),
             }
             inside = None
             if question == NEW_RELEASE:
-                inside = later_covered(own, runs, points, queued, fits[time].spreads)
-            elif len(set(own["group"])) > 1:
+                inside = later_covered(asked_rows, runs, points, queued, fits[time].spreads)
+            elif len(set(asked_rows["group"])) > 1:
                 narrow = vendor == VENDOR and question in NEW
                 whole = every[(every["question"] == of) & every[column].notna()]
-                inside = covered(own, queued, column, whole if narrow else None)
-            groups = names[drawn][own["place"]] if len(common) == 1 else own["group"].to_numpy()
+                inside = covered(asked_rows, queued, column, whole if narrow else None)
+            groups = (
+                names[drawn][asked_rows["place"]]
+                if len(common) == 1
+                else asked_rows["group"].to_numpy()
+            )
             row[time] = {
-                "runs": own["place"].nunique(),
+                "runs": asked_rows["place"].nunique(),
                 "groups": len(set(groups)),
                 "moves": [round(100 * float(one), 2) for one in moves(each["learnt"], groups)],
-                "bias": round(100 * float(np.expm1(-np.median(own[column]))), 1),
+                "bias": round(100 * float(np.expm1(-np.median(asked_rows[column]))), 1),
                 "covered": None if inside is None else round(100 * inside, 1),
-                "factor": round(float(np.exp(_nine(own, column))), 3),
+                "factor": round(float(np.exp(_nine(asked_rows, column))), 3),
                 **{
                     name: [round(100 * float(f(one)), 1) for f in (np.mean, np.median)]
                     for name, one in each.items()
@@ -785,16 +800,16 @@ def made(
     """
     points = process.points_of(runs, slower=longer)
     queued = process.queues(points.steps)
-    fits, found = {}, {}
+    fits, missed_of_time = {}, {}
     for time in TIMES:
         pairs = Pairs.of(points, first_fit(time, 0))
-        found[time], trust = trusted(errors(points, pairs, runs, time, log), runs, points)
+        missed_of_time[time], trust = trusted(errors(points, pairs, runs, time, log), runs, points)
         every = learn(
             points, pairs, runs[time].to_numpy(dtype=float), time, np.ones(len(runs), dtype=bool)
         )
         trees = grown(every, points, runs) if time in TREES else None
         wide = unknown_vendor(runs, longer, time)
-        widths = spreads(found[time], queued, runs)
+        widths = spreads(missed_of_time[time], queued, runs)
         widths[NEW_VENDOR] = (wide, wide)
         widths[f"AMD: {NEW_RELEASE}"] = (nights[time], nights[time])
         fits[time] = replace(every.fit, spreads=widths, trust=trust, trees=trees)
@@ -804,7 +819,7 @@ def made(
         "sources": "aiconfigurator-core 0.12.0, systems/silicon_sample.csv (Apache-2.0); ROCm/vllm, "
         "docs/dev-docker/README.md (Apache-2.0); SemiAnalysisAI/InferenceX, results to July 2026 "
         "(Apache-2.0); ROCm/ATOM, nightly benchmarks (MIT)",
-        "scoreboard": board(found, points, runs, fits),
+        "scoreboard": board(missed_of_time, points, runs, fits),
     }
     model = ServingModel(process.kept(runs), fits, about, longer)
     fits = {
@@ -822,22 +837,22 @@ def stock_factors(
     runs weighing the same together. That between models of one stack (a source on one engine) is
     what each model misses beside the median of the others.
     """
-    told = model.served(rows)
-    spread = getattr(told, time.replace("_ms", "_spread"))
-    missed = np.log(rows[time].to_numpy(dtype=float) / getattr(told, time))
+    served = model.served(rows)
+    spread = getattr(served, time.replace("_ms", "_spread"))
+    missed = np.log(rows[time].to_numpy(dtype=float) / getattr(served, time))
     stack = rows["source"] + "|" + rows["engine"]
     table = pd.DataFrame(
         {"missed": missed, "spread": spread, "group": rows["model"], "stack": stack}
     )
     table["vendor"] = process.vendors(rows)
     factors = dict[str, tuple[float, float, float]]()
-    for vendor, own in table[np.isfinite(missed)].groupby("vendor"):
-        doubt = float(own["spread"].median()) ** 2
+    for vendor, of_vendor in table[np.isfinite(missed)].groupby("vendor"):
+        doubt = float(of_vendor["spread"].median()) ** 2
         # an engine as it comes is no faster than a tuned one
-        longer = max(float(own.groupby("group")["missed"].median().median()), 0.0)
-        far = _nine(own.assign(missed=own["missed"] - longer)) / NINETY_PERCENT
+        longer = max(float(of_vendor.groupby("group")["missed"].median().median()), 0.0)
+        far = _nine(of_vendor.assign(missed=of_vendor["missed"] - longer)) / NINETY_PERCENT
         beside = []
-        for _, rows_of in own.groupby("stack"):
+        for _, rows_of in of_vendor.groupby("stack"):
             medians = rows_of.groupby("group")["missed"].median()
             for name, rows_of_model in rows_of.groupby("group"):
                 others = medians.drop(name)

@@ -61,18 +61,20 @@ def missed(points: Points, runs: pd.DataFrame, time: str) -> pd.DataFrame:
         if question not in (NEW_COMBINATION, NEW_VENDOR, BETWEEN):
             batch = number % BATCHES if question == NEW_SETTING else number
             left_out.setdefault((question, batch), []).append(rows)
-    found = list[pd.DataFrame]()
+    tables = list[pd.DataFrame]()
     for (question, _), groups in left_out.items():
         hidden = np.concatenate(groups)
-        known = usable.copy()
-        known[hidden] = False
+        seen = usable.copy()
+        seen[hidden] = False
         asked = hidden[np.isfinite(y[hidden])]
-        own = {
-            name: y[asked] - model.fit(X[known], y[known]).predict(X[asked])
+        errors_of = {
+            name: y[asked] - model.fit(X[seen], y[seen]).predict(X[asked])
             for name, model in LEARNERS.items()
         }
-        found.append(pd.DataFrame({"question": question, **own, MEAN: sum(own.values()) / 2}))
-    return pd.concat(found, ignore_index=True)
+        tables.append(
+            pd.DataFrame({"question": question, **errors_of, MEAN: sum(errors_of.values()) / 2})
+        )
+    return pd.concat(tables, ignore_index=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,11 +94,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     for time in TIMES:
-        for question, own in missed(points, runs, time).groupby("question", sort=False):
+        for question, of_question in missed(points, runs, time).groupby("question", sort=False):
             cells = (
-                "{} {:.1f} / {:.1f}".format(name, *percent(own[name])) for name in own.columns[1:]
+                "{} {:.1f} / {:.1f}".format(name, *percent(of_question[name]))
+                for name in of_question.columns[1:]
             )
-            print(f"{time} {question}, {len(own)} runs:", ", ".join(cells), flush=True)
+            print(f"{time} {question}, {len(of_question)} runs:", ", ".join(cells), flush=True)
     return 0
 
 

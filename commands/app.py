@@ -49,9 +49,9 @@ PANELS: Final = {
 _PLACE = re.compile(r"^PLACE = (\d+)$", re.MULTILINE)
 
 
-def _found() -> dict[str, tuple[str, str]]:
+def _read_commands() -> dict[str, tuple[str, str]]:
     """Return the commands by their ``PLACE``: the first paragraph of the help of each, and its panel. Imports none."""
-    found = []
+    commands = []
     for path in Path(__file__).parent.glob("[a-z]*.py"):
         text = path.read_text(encoding="utf-8")
         said = (
@@ -62,16 +62,18 @@ def _found() -> dict[str, tuple[str, str]]:
         )
         if said:
             place = _PLACE.search(text)
-            found.append((int(place[1]) if place else LAST, path.stem, " ".join(said.split())))
-    found += [(verb.place, name, help_of(name)) for name, verb in VERBS.items() if " " not in name]
+            commands.append((int(place[1]) if place else LAST, path.stem, " ".join(said.split())))
+    commands += [
+        (verb.place, name, help_of(name)) for name, verb in VERBS.items() if " " not in name
+    ]
     return {
         name: (said, next(panel for last, panel in PANELS.items() if place <= last))
-        for place, name, said in sorted(found)
+        for place, name, said in sorted(commands)
     }
 
 
-_FOUND = _found()
-COMMANDS: Final = {name: said for name, (said, _) in _FOUND.items()}
+_READ = _read_commands()
+COMMANDS: Final = {name: said for name, (said, _) in _READ.items()}
 """Command -> first paragraph of its help: of `verbs`, or of a module of this folder with a function ``command``."""
 
 
@@ -96,9 +98,13 @@ def load(name: str) -> Any:
             made = _single(name, module.command)
     for inner, command in {"": made, **getattr(made, "commands", {})}.items():
         named = f"flopcast {name} {inner}".strip()
-        own = [one for one in examples if f"{one} ".startswith(f"{named} ")] or examples
-        if own:
-            command.epilog = "\n\n".join(["Examples:", *(f"    {one}" for one in own)])
+        examples_of_command = [
+            one for one in examples if f"{one} ".startswith(f"{named} ")
+        ] or examples
+        if examples_of_command:
+            command.epilog = "\n\n".join(
+                ["Examples:", *(f"    {one}" for one in examples_of_command)]
+            )
         else:
             command.epilog = None
     return _legible(made)
@@ -126,7 +132,7 @@ def _plain(error: typer.BadParameter) -> str:
 def _legible(command: Any) -> Any:
     """Return a command whose complaints about its arguments can be shown, of a value as one line."""
 
-    def told(call: Callable[..., Any]) -> Callable[..., Any]:
+    def spelled(call: Callable[..., Any]) -> Callable[..., Any]:
         def careful(*args: Any, **kwargs: Any) -> Any:
             try:
                 return call(*args, **kwargs)
@@ -149,7 +155,7 @@ def _legible(command: Any) -> Any:
             one.metavar = ""  # typer's own, <bool>, asks for a value that is then read as a file
         elif one.param_type_name == "argument":
             one.display_type_rich = lambda ctx: None  # beside its name typer has <list[Path]>
-    command.make_context, command.invoke = told(_complete(command)), told(command.invoke)
+    command.make_context, command.invoke = spelled(_complete(command)), spelled(command.invoke)
     for inner in getattr(command, "commands", {}).values():
         _legible(inner)
     return command
@@ -218,7 +224,7 @@ app = typer.Typer(
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
-for _name, (_help, _panel) in _FOUND.items():
+for _name, (_help, _panel) in _READ.items():
     app.command(_name, cls=_Unloaded, help=_help, rich_help_panel=_panel)(_unloaded)
 
 

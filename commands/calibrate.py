@@ -52,11 +52,11 @@ def command(
     from ..report.terminal import show
 
     source = ", ".join(path.name for path in cases)
-    found = calibrate(*cases, name=name, prior=prior, source=source, default=columns, rename=names)
-    learnt = isinstance(found, CalibratedServing)
+    served = calibrate(*cases, name=name, prior=prior, source=source, default=columns, rename=names)
+    learnt = isinstance(served, CalibratedServing)
     if learnt != (out.suffix == ".parquet"):
         raise ParameterError(
             "out", f"must end in {'.parquet' if learnt else '.toml'} for these runs, got {out}"
         )
-    found.save(out)
-    show(found.document(), out, as_json=as_json)
+    served.save(out)
+    show(served.document(), out, as_json=as_json)

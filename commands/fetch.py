@@ -53,38 +53,38 @@ def command(
     if as_json or not quiet:
         from ..api.fetching import counted
 
-        told = counted(name, fetched)
+        counts = counted(name, fetched)
         if as_json:
-            print(dumps(told), end="")
+            print(dumps(counts), end="")
             return
-        print(visible(f"{name}: {_origin(told)}\n{_contents(told)}"), file=sys.stderr)
+        print(visible(f"{name}: {_origin(counts)}\n{_contents(counts)}"), file=sys.stderr)
     print(fetched.folder)
 
 
-def _origin(told: Mapping[str, Any]) -> str:
-    if "url" in told:
-        return f"the repository {told['url']} at {told['commit'][:12]}"
-    wheel = f"the wheel {told['project']} {told['version']} ({told['licence']})"
-    if told["missed"]:
-        return f"{wheel}, as the full repository cannot be had ({told['missed']})"
-    if told["instead"]:
+def _origin(counts: Mapping[str, Any]) -> str:
+    if "url" in counts:
+        return f"the repository {counts['url']} at {counts['commit'][:12]}"
+    wheel = f"the wheel {counts['project']} {counts['version']} ({counts['licence']})"
+    if counts["missed"]:
+        return f"{wheel}, as the full repository cannot be had ({counts['missed']})"
+    if counts["instead"]:
         return f"{wheel} in place of the full repository"
     return wheel
 
 
-def _contents(told: Mapping[str, Any]) -> str:
-    if "files" in told:
-        return f"{told['files']} files"
-    if "tables" not in told:
-        total = sum((Counter(one) for one in told["rows"].values()), Counter())
-        lines = [f"  {kind}: {_by_device(one)}" for kind, one in told["rows"].items()]
+def _contents(counts: Mapping[str, Any]) -> str:
+    if "files" in counts:
+        return f"{counts['files']} files"
+    if "tables" not in counts:
+        total = sum((Counter(one) for one in counts["rows"].values()), Counter())
+        lines = [f"  {kind}: {_by_device(one)}" for kind, one in counts["rows"].items()]
         return "\n".join([f"{total.total():,} rows: {_by_device(total)}", *lines])
     return (
-        f"{told['tables']:,} tables with {told['rows']:,} rows, of {len(told['devices'])} devices "
-        f"({', '.join(told['devices'])}) and {len(told['engines'])} engines and libraries of "
+        f"{counts['tables']:,} tables with {counts['rows']:,} rows, of {len(counts['devices'])} devices "
+        f"({', '.join(counts['devices'])}) and {len(counts['engines'])} engines and libraries of "
         "collectives "
-        f"({', '.join(told['engines'])}); {told['runs']:,} runs; configurations of "
-        f"{told['models']} models"
+        f"({', '.join(counts['engines'])}); {counts['runs']:,} runs; configurations of "
+        f"{counts['models']} models"
     )
 
 

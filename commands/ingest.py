@@ -49,12 +49,12 @@ def command(
 
     if out is not None and (parts or not out.suffix):
         settings["made"] = opt.made_by(context)
-    found = ingest(*data, out=out, **settings)
+    result = ingest(*data, out=out, **settings)
     if dispatches:
         nouns = ("activity", "activities")
     else:
         nouns = ("measurement", "measurements")
-    held = "" if out is not None else counted(found.rows, *nouns)
+    held = "" if out is not None else counted(result.rows, *nouns)
     written = (PARTS, *FILES[1:]) if parts else FILES
     if out is None:
         files = []
@@ -62,4 +62,4 @@ def command(
         files = [out]
     else:
         files = [out / name for name in written]
-    show(found.document(held), *files, as_json=as_json, every=every, rows=found.rows)
+    show(result.document(held), *files, as_json=as_json, every=every, rows=result.rows)

@@ -529,7 +529,7 @@ def command_line(context: typer.Context) -> str:
 
 def finish(
     context: typer.Context,
-    found: Result,
+    result: Result,
     out: Path | None,
     *also: Path,
     as_json: bool = False,
@@ -539,11 +539,11 @@ def finish(
     from ..report.terminal import show
 
     if out is not None:
-        found.save(out, made=made_by(context))
+        result.save(out, made=made_by(context))
     show(
-        found.document(),
+        result.document(),
         *also,
-        *(out / name for name in found.saved_as if out is not None),
+        *(out / name for name in result.saved_as if out is not None),
         as_json=as_json,
         every=every,
     )

@@ -60,7 +60,7 @@ def command(
     )  # here: what it imports takes seconds, and the options are checked before
     from ..report.terminal import show
 
-    found = plan(
+    passes = plan(
         profiler,
         trace,
         kernels_per_pass=kernels_per_pass,
@@ -70,7 +70,7 @@ def command(
         default=columns,
     )
     if script is not None:
-        found.save_script(script)
+        passes.save_script(script)
     if out is not None:
-        found.save(out)
-    show(found.document(), *filter(None, (script, out)), as_json=as_json, every=every)
+        passes.save(out)
+    show(passes.document(), *filter(None, (script, out)), as_json=as_json, every=every)

@@ -56,8 +56,8 @@ def plan_command(
     from ..api.power import power_plan
     from ..report.terminal import show
 
-    found = power_plan(kernel_us, window_us, lag_us=lag_us, settling_us=settling_us)
-    show(found.document(), as_json=as_json)
+    planned = power_plan(kernel_us, window_us, lag_us=lag_us, settling_us=settling_us)
+    show(planned.document(), as_json=as_json)
 
 
 def profile_command(
@@ -141,7 +141,7 @@ def profile_command(
         power_profile,
     )  # here: what it imports takes seconds, and the options are checked before
 
-    found = power_profile(
+    profiles = power_profile(
         log,
         executions,
         clocks,
@@ -160,7 +160,7 @@ def profile_command(
         interval=interval,
         seed=seed,
     )
-    opt.finish(context, found, out, as_json=as_json, every=every)
+    opt.finish(context, profiles, out, as_json=as_json, every=every)
 
 
 def record_command(

@@ -60,7 +60,7 @@ def command(
 
     gc.freeze()
     prediction = predict(run, *data, out=None if as_json else out, **settings)
-    told = None
+    remark_of_need = None
     if need is not None:
         from ..api.checking import needed
 
@@ -69,8 +69,8 @@ def command(
             for name, value in settings.items()
             if name in ("where", "unit", "default", "rename")
         }
-        told = needed(run, need, *data, half_width=prediction.half_width(), **rows).told
-        prediction.summary["need"] = told.to_dict()
+        remark_of_need = needed(run, need, *data, half_width=prediction.half_width(), **rows).told
+        prediction.summary["need"] = remark_of_need.to_dict()
     if as_json:
         if out is not None:
             prediction.save(out)

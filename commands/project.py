@@ -81,9 +81,9 @@ def command(
     from ..api.projecting import Projections, project_traces
     from ..report.terminal import print_json, show
 
-    found = project_traces(traces, wanted, **choices)
+    results = project_traces(traces, wanted, **choices)
     if out is not None or chakra is not None:
-        first = list(islice(found, 2))
+        first = list(islice(results, 2))
         if len(first) > 1:
             name = "chakra" if out is None else "out"
             raise ParameterError(name, "takes one trace and target at a time, got more")
@@ -91,11 +91,11 @@ def command(
             first[0].save(out, made=opt.made_by(context))
         if chakra is not None:
             first[0].save_chakra(chakra)
-        found = iter(first)
+        results = iter(first)
     if as_json:
-        print_json(dumps([one.answers for one in found], missing=True))
+        print_json(dumps([one.answers for one in results], missing=True))
         return
-    projections = Projections(found)
+    projections = Projections(results)
     if len(projections) > 1:
         show(projections.document(), every=every)
         if not every:
