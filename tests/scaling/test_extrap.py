@@ -94,6 +94,12 @@ def test_the_text_format(tmp_path: Path) -> None:
     assert "extrap-performance-of-times" in codes
 
 
+def test_words_of_the_text_format_may_be_parted_by_tabs(tmp_path: Path) -> None:
+    tabs = TEXT.replace("PARAMETER p", "PARAMETER\tp").replace("POINTS (", "POINTS\t(")
+    (curve,) = read_curves(written(tmp_path, tabs.replace("DATA ", "DATA\t"))).curves
+    assert (curve.unit, curve.sizes.tolist()) == ("p", [8, 16, 32])
+
+
 def test_in_weak_scaling_the_work_grows_with_the_size(tmp_path: Path) -> None:
     (curve,) = read_curves(written(tmp_path, TEXT), scenario="weak").curves
     assert curve.performance.tolist() == pytest.approx([8 / 4.5, 16 / 2.25, 32 / 1.25])
