@@ -76,7 +76,7 @@ def command(
             prediction.save(out)
         print_json(to_json(prediction.frame, prediction.summary))
         return
-    found = predictions_document(prediction.frame, prediction.summary, whole=out is not None)
-    if told is not None:
-        found = found.with_remark("need", told)
-    show(found, *([out] if out else []), rows=prediction.summary["n"], every=every)
+    document = predictions_document(prediction.frame, prediction.summary, whole=out is not None)
+    if remark_of_need is not None:
+        document = document.with_remark("need", remark_of_need)
+    show(document, *([out] if out else []), rows=prediction.summary["n"], every=every)

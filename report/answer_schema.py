@@ -87,7 +87,7 @@ class Question(Struct):
 
 
 class Way(Struct):
-    """An entry of ``best``: what a way to serve is, and its figures."""
+    """An entry of ``best``: how the model is served, and its figures."""
 
     gpu: Text
     gpus: Positive
@@ -136,7 +136,7 @@ KINDS: Final[dict[str, type[Struct]]] = {
 
 
 def check_answer(answer: Any, key: str, source: str) -> None:
-    """Refuse a saved answer of the kind that has this key where a value is not what it must be: a DataError."""
+    """Raise a DataError if a value of a saved answer has the wrong type; `key` names the kind of answer."""
     try:
         msgspec.convert(answer, KINDS[key])
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""What `check`, `advise` and `curve` found, as documents: does a run still hold, what to measure next, and how much."""
+"""The documents of `check`, `advise` and `curve`: does a run still hold, what to measure next, and how much."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _NEXT: Final = {
 
 
 def _next(outcome: Outcome, facts: CheckFacts) -> str:
-    """Say which command goes on: a run is not corrected by another GPU, or by one of many."""
+    """Return the command to run next; a run is never corrected from another GPU, nor if it covers many GPUs."""
     if outcome is Outcome.SHIFTED and facts.target != facts.trained_target:
         return f"multiply what it says of {facts.target} by the factor, or train with these rows"
     return _NEXT[outcome]
@@ -214,7 +214,7 @@ def _open(checked: Checked) -> str:
 
 
 def _in_campaigns(checked: Checked) -> str:
-    """Say of how many campaigns the groups are, where these leave a verdict open."""
+    """Say how many campaigns the groups come from, if that is why the verdict is open."""
     if checked.campaigns is None:
         return ""
     new = counted(checked.campaigns, "campaign")
@@ -222,7 +222,7 @@ def _in_campaigns(checked: Checked) -> str:
 
 
 def reasons(checked: Checked, facts: CheckFacts) -> list[str]:
-    """Return what the verdict rests on, and what another host cost."""
+    """Return the reasons of the verdict, and how much another host costs."""
     said = []
     test = checked.corrected_coverage
     if checked.shift is not None and checked.outcome is not Outcome.SHIFTED:
@@ -480,7 +480,7 @@ def _ratios(table: pd.DataFrame, checked: Checked, metric: str) -> go.Figure:
 
 
 def _curves(table: pd.DataFrame, checked: Checked) -> go.Figure:
-    """Draw the share of rows within each error; of the run out of fold its inlier ratios are known."""
+    """Draw the share of rows within each error, for new rows and for the run out of sample."""
     errors = 100 * (table["predicted"] / table["observed"] - 1).abs().to_numpy()
     within = [100 * float(np.mean(errors <= limit)) for limit in THRESHOLDS]
     figure = go.Figure(
@@ -658,7 +658,7 @@ def curve_document(table: pd.DataFrame, about: Mapping[str, Any]) -> Document:
 
 
 def anew(about: Mapping[str, Any], most_rows: int) -> str:
-    """Say from how many rows on training anew errs less than a run for another target, shifted; "" without one."""
+    """Say from how many rows on a new training run beats shifting a run for another target; "" if no curve says so."""
     if "anew_from" not in about:
         return ""
     shifted = f"the run for {about['shifted_target']}, shifted by one factor"
@@ -674,7 +674,7 @@ def anew(about: Mapping[str, Any], most_rows: int) -> str:
 
 
 def _enough(part: pd.DataFrame, way: str) -> str:
-    """Say from how many rows on more of them give little."""
+    """Say from how many rows on further rows hardly help."""
     best = part["e_out"].min()
     if np.isnan(best):
         return f"{way}: no answer for the rows held out"

@@ -39,7 +39,7 @@ _NAME: Final = 34  # characters of a kernel's name, which gives way on a narrow 
 
 
 def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document:
-    """Return what cleaning made of traces; where the table is not ``saved``, its size is said at the end."""
+    """Return the document of cleaned traces; if the table is not ``saved``, it ends with the table's size."""
     cleaned = result.cleaned
     parts: list[Part] = [*warned(result.doubts), lines(verdicts(cleaned.report))]
     parts += [spread_table(cleaned.report, result.level), removed_table(cleaned)]
@@ -70,7 +70,7 @@ def cleaning_document(result: CleanedTraces, *, saved: bool = False) -> Document
 
 
 def spread_table(report: pd.DataFrame, level: float) -> Table:
-    """Return the kernels that take most time, with their median and how well it is known."""
+    """Return the kernels that take most time, with their median and its interval."""
     lost = report.filter(like=REMOVED).sum(axis=1).astype(np.int64)
     kept = report.assign(lost=lost)[report["n"] > 0]
     heads = ("n", "median, µs", f"{100 * level:g} % interval", "MAD, µs", "CV, %", "removed")
@@ -136,7 +136,7 @@ def removed_table(cleaned: Cleaned) -> Table:
 
 
 def step_table(steps: pd.DataFrame) -> Table:
-    """Return the steps by what became of them."""
+    """Return the steps by outcome: kept, or why they were dropped."""
     body = []
     for reason, group in steps.groupby("reason", sort=False):
         named = ", ".join(str(step) for step in group["step"].head(8)) + (
@@ -183,7 +183,7 @@ def coverage_parts(coverage: Coverage) -> Iterator[Part]:
 
 
 def verdicts(report: pd.DataFrame) -> list[str]:
-    """Return in sentences how well the medians are known."""
+    """Summarise in sentences how precise the medians are."""
     kept = report[report["n"] > 0]
     bounded = kept[kept["lower_us"].notna()]
     sentences = [

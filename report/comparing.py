@@ -130,7 +130,7 @@ def runs_document(
 def _choice(
     names: tuple[str, str], metrics: tuple[Metrics, Metrics], schemes: Sequence[SchemeComparison]
 ) -> str:
-    """Say which run to predict with: the one that errs less under every scheme in which they are distinguished."""
+    """Say which run to predict with: the one with the smaller error under every scheme in which the two differ."""
     first, second = (one.get("correction") or {} for one in metrics)
     if first.get("factor") != second.get("factor"):
         return (
@@ -192,7 +192,7 @@ def difference(paired: PairedDifference) -> str:
 
 
 def settings(first: Metrics, second: Metrics) -> list[tuple[str, str, str]]:
-    """Return how the runs were made, as (setting, of the first, of the second)."""
+    """Return the settings of both runs, as (setting, first, second)."""
     sides = [_facts(one) for one in (first, second)]
     return [
         (name, sides[0].get(name, NONE), sides[1].get(name, NONE))
@@ -201,7 +201,7 @@ def settings(first: Metrics, second: Metrics) -> list[tuple[str, str, str]]:
 
 
 def _facts(metrics: Metrics) -> dict[str, str]:
-    """Return setting -> value of a run; what an older run does not know is left out."""
+    """Return setting -> value of a run, without what older runs did not record."""
     data, made = metrics.get("data") or {}, metrics.get("provenance") or {}
     facts: dict[str, Any] = {
         "prediction": title(data),
@@ -240,7 +240,7 @@ def _facts(metrics: Metrics) -> dict[str, str]:
 
 
 def lines_of_missing(metrics: tuple[Metrics, Metrics], common: int) -> Lines:
-    """Say how many rows are in both runs, where it is not all of them."""
+    """Say how many rows both runs share, unless they share all."""
     counts = [int((one.get("data") or {}).get("n") or 0) for one in metrics]
     if not common or all(count == common for count in counts):
         return Lines([])
@@ -566,7 +566,7 @@ def _ratios(estimates: pd.DataFrame, names: tuple[str, str]) -> Figure:
 
 @dataclass(frozen=True)
 class Answer:
-    """A figure of two that are compared: its value and words on each side, the second against the first in words.
+    """A compared figure: its value and text on each side, and the change from first to second in words.
 
     ``apart`` is whether they differ by more than chance, or than the errors of both; None where
     that is unknown.
@@ -759,7 +759,7 @@ _SMALL: Final = 9  # figures that a page draws as bars
 
 
 def trace_sentence(changes: TraceChanges) -> str:
-    """Say by how much the second trace is longer or shorter, and what most of that is made of."""
+    """Say by how much the second trace is longer or shorter, and which parts contribute most."""
     change = changes.change_us
     if not change:
         return "Both take the same time."
@@ -778,7 +778,7 @@ def trace_sentence(changes: TraceChanges) -> str:
 
 
 def times_text(changes: TraceChanges) -> str:
-    """Return of how many steps, and on which of their activities, the comparison is."""
+    """Say how many steps, and which of their activities, are compared."""
 
     def side(one: Side) -> str:
         if one.steps:
@@ -794,7 +794,7 @@ def times_text(changes: TraceChanges) -> str:
 
 
 def signed(value: float, form: Callable[[float], str] = duration) -> str:
-    """Return a difference of times (µs) with its sign; ``form`` writes its size.
+    """Return a time difference (µs) with its sign; ``form`` formats its magnitude.
 
     >>> signed(-1234.5), signed(2.0), signed(2.0, significant)
     ('-1.234 ms', '+2 µs', '+2.000')
@@ -803,7 +803,7 @@ def signed(value: float, form: Callable[[float], str] = duration) -> str:
 
 
 def call_row(row: Mapping[Any, Any], width: int | None) -> tuple[str, ...]:
-    """Return a kind of call in words: what became of it, what it is, its kernels, its counts and times."""
+    """Return a kind of call in words: its change, its name, its kernels, counts and times."""
     kernels = [
         str(row[name]) if has_value(row[name]) else NONE for name in ("kernel", "kernel_after")
     ]

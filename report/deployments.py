@@ -125,7 +125,7 @@ def _named(asked: Question) -> dict[str, str]:
 
 
 def headlined(choice: Choice) -> pd.Series:
-    """Return the way that the answer leads with: the first, or, without limits, the first at a usual pace."""
+    """Return the way shown first: the best one, or, without limits, the best at a common pace."""
     if choice.question.limited:
         return choice.best.iloc[0]
     return _at_pace(choice.best).iloc[0]
@@ -167,13 +167,13 @@ def _pace(pace_ms: float) -> str:
 
 
 def _at_pace(best: pd.DataFrame) -> pd.DataFrame:
-    """Return the ways of the pace that the answer is about: 50 ms a token, or the slowest there is."""
+    """Return the ways at the pace of the answer: 50 ms a token, or the slowest of the answer's ways."""
     paces = best["pace_ms"].unique()
     return best[best["pace_ms"] == (PACES_MS[1] if PACES_MS[1] in paces else paces[0])]
 
 
 def _first(asked: Question) -> str:
-    """Say what comes first of ways that hold."""
+    """Say which ways rank first."""
     if asked.price:
         return "cheapest"
     if asked.rate is not None:
@@ -182,7 +182,7 @@ def _first(asked: Question) -> str:
 
 
 def _sure(one: pd.Series) -> str:
-    """Return how surely a way holds: never with certainty."""
+    """Return the probability that a way holds, never 100 %."""
     if one["holds"] > 0.99:
         return "> 99 %"
     if one["holds"] < 0.01:
@@ -223,7 +223,7 @@ def _energy(choice: Choice) -> list[str]:
 
 
 def _beside(choice: Choice) -> list[str]:
-    """Return what is cheaper and less sure, then the GPUs of which none holds."""
+    """Return cheaper but less certain ways, then the GPUs without any way that holds."""
     asked, best = choice.question, choice.best
 
     def cost(one: pd.Series) -> str:
@@ -419,12 +419,12 @@ _ENDLESS: Final = (
 
 
 def _endless(best: pd.DataFrame) -> bool:
-    """Whether some interval of a way that is shown has no end."""
+    """Whether an interval of a shown way is unbounded."""
     return bool(np.isinf(best[["ttft_ms_upper", "tpot_ms_upper"]].to_numpy()).any())
 
 
 def _chooser(choice: Choice) -> list[Part]:
-    """Return lists of GPUs, numbers and the like to choose from, with what each choice comes to."""
+    """Return drop-down lists (GPU, number of GPUs, ...) and the figures of each combination."""
     best, asked = choice.best, choice.question
     if asked.limited:
         heads = {"gpu": "GPU", "gpus": "GPUs", "engine": "engine"}
@@ -574,7 +574,7 @@ def _question(asked: Question) -> dict[str, Any]:
 
 
 def _records(ways: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return rows as JSON, where what has no limit is null."""
+    """Return rows as JSON; an unbounded limit is null."""
     result = []
     for row in ways.to_dict("records"):
         result.append(

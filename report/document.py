@@ -1,4 +1,4 @@
-"""The document model: what a command found, as headlines, facts, tables, figures and lines, for every reader at once.
+"""The document model: the result of a command as headlines, facts, tables, figures and lines, for every reader at once.
 
 A topic (training, validation, a projected trace, ...) is one file that builds a `Document` from
 results. What enters a document is finished text, of `report.formats` and of remarks;
@@ -42,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its head, what it holds, its least and greatest width on a terminal, in characters.
+    """A column: its head, its kind of content, its least and greatest width on a terminal, in characters.
 
     Pages name the ``unit`` in the head; terminals do where it stands nowhere else.
     """
@@ -56,7 +56,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that is meant otherwise than its row."""
+    """A cell whose tone differs from its row's."""
 
     text: str
     tone: Tone = ""
@@ -93,7 +93,7 @@ class Table(Part):
 
 @dataclass(frozen=True)
 class Listing(Part):
-    """A long table of a page, made when the page is; terminals show none."""
+    """A long table of a page, built with the page; terminals omit it."""
 
     shape: ClassVar[str] = "listing"
     columns: Sequence[Column]  # as of a `Table`
@@ -108,7 +108,7 @@ class Listing(Part):
 
 @dataclass(frozen=True)
 class Figure(Part):
-    """A figure of a page, drawn when the page is made and left out where that gives None; terminals show none.
+    """A figure of a page, drawn when the page is built, omitted if drawing returns None; terminals omit it.
 
     Its points are the rows of the table of a page whose name is ``of``: by their ``ids``, or in
     order.
@@ -141,7 +141,7 @@ class Chart(Part):
 
 @dataclass(frozen=True)
 class Line:
-    """A sentence, and how it is meant."""
+    """A sentence and its tone."""
 
     text: str
     tone: Tone = ""
@@ -175,7 +175,7 @@ class Facts(Part):
 
 @dataclass(frozen=True)
 class Headline(Part):
-    """The answer in large: what it is about, the answer, the rival it is measured by, and a line beneath."""
+    """The answer in large: its topic, the answer, the rival it is compared with, and a line beneath."""
 
     shape: ClassVar[str] = "headline"
     about: str
@@ -186,7 +186,7 @@ class Headline(Part):
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar: what it stands for, how far it reaches (0 to 1), the figure beside it, and how it is meant."""
+    """A bar: its label, its length (0 to 1), the figure beside it, and its tone."""
 
     label: str
     share: float
@@ -218,7 +218,7 @@ class Sliders(Part):
 
     @property
     def words(self) -> list[bool]:
-        """Whether the values of each axis are words: a list to choose from, as no order leads through names."""
+        """Whether the values of each axis are words: these become a list, because words have no order."""
         result = []
         for _, values in self.axes:
             result.append(not all(value[:1].isdigit() for value in values))
@@ -248,7 +248,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """What a command found."""
+    """The result of a command."""
 
     title: str = ""  # what was asked of which data; a document that is never a page needs none
     lead: str = ""  # a line to it
@@ -289,7 +289,7 @@ class Document:
 
 
 class Later(Mapping[str, Any]):
-    """JSON that takes long to work out: it is, once it is looked at."""
+    """JSON that takes long to compute: computed at first access."""
 
     def __init__(self, make: Callable[[], Mapping[str, Any]]) -> None:
         self._made = cache(make)
@@ -344,7 +344,7 @@ def columns(
 
 
 def rows(cells: Iterable[Sequence[str | Cell]], tone: Tone = "") -> tuple[Row, ...]:
-    """Return rows of their cells, all meant the same way."""
+    """Return rows of these cells, all with one tone."""
     return tuple(Row(tuple(one), tone) for one in cells)
 
 
@@ -376,7 +376,7 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 def lines(
     texts: Iterable[str], look: Look = "plain", *, tone: Tone = "", medium: Medium = "both"
 ) -> Lines:
-    """Return sentences that are all meant the same way."""
+    """Return sentences, all with one tone."""
     return Lines(tuple(Line(text, tone) for text in texts), look, medium=medium)
 
 
@@ -406,7 +406,7 @@ def losses(
     *,
     first: Mapping[Any, str] | None = None,
 ) -> Lines:
-    """Return how many rows were kept out for each reason, the most frequent first, remarks, and files not read.
+    """Return the rejected rows by reason, the most frequent first, then remarks, then unread files.
 
     ``first`` says for each reason where the first of its rows was read (``own.csv:17``).
     """
@@ -435,7 +435,7 @@ def losses(
 
 
 def origin(made: Mapping[str, Any]) -> list[str]:
-    """Say in a few words what something was made from and when; nothing of what does not know."""
+    """Say in a few words which data something was made from and when, as far as it is recorded."""
     if not made:
         return []
     if made.get("seed") is None:

@@ -475,7 +475,7 @@ def ranking(rows: Sequence[tuple[str, float]], measure: str) -> go.Figure:
 
 
 def _as_points(figure: go.Figure, values: np.ndarray) -> None:
-    """Let the bars of a figure be points on a logarithmic axis, which has room for all the ``values``."""
+    """Turn the bars of a figure into points on a logarithmic axis that spans all the ``values``."""
     given = {
         name: figure.data[0][name] for name in ("x", "y", "text", "customdata", "hovertemplate")
     }
@@ -494,7 +494,7 @@ def _as_points(figure: go.Figure, values: np.ndarray) -> None:
 def changes(
     names: Sequence[str], values: Sequence[float], limits: Sequence[tuple[float, float]], unit: str
 ) -> go.Figure:
-    """Draw changes as bars from zero: what falls to the left, what rises to the right, with intervals where known.
+    """Draw changes as bars from zero: decreases to the left, increases to the right, with intervals where given.
 
     ``limits`` are lower and upper end of each, NaN where there is none; the first stands on top.
     """
@@ -704,7 +704,7 @@ _AXIS: dict[str, Any] = {"gridcolor": GRID, "zeroline": False, "linecolor": GRID
 
 
 def styled(figure: go.Figure, height: int, legend: dict[str, Any], **more: Any) -> go.Figure:
-    """Give a figure the page's look: transparent, hairline grid, text in the colour that the page sets.
+    """Apply the style of the pages to a figure: transparent, hairline grid, text in the page's colour.
 
     `more` are properties of the layout, of its axes too (``xaxis={...}``): here they cost a tenth
     of what plotly's ``update_layout`` takes.
@@ -776,7 +776,7 @@ def _named(name: str, x: float, y: float, colour: str, **place: Any) -> dict[str
 
 
 def panels(figure: go.Figure, height: int) -> go.Figure:
-    """Give a figure of several panels the look of the pages, its legend above: transparent, hairline grid."""
+    """Apply the style of the pages to a figure of several panels, its legend above."""
     legend = {
         "orientation": "h",
         "y": 1 + 40 / height,
@@ -799,7 +799,7 @@ def panels(figure: go.Figure, height: int) -> go.Figure:
 
 
 def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> go.Figure:
-    """Give a layout and its axes their look at once: for one property after the other plotly takes ten times as long.
+    """Style a layout and its axes in one update: property by property plotly takes ten times as long.
 
     Ticks of logarithmic axes are written in full, 1, 2, 5 of each of a few decades; plotly writes
     lone digits.
@@ -828,7 +828,7 @@ def _dressed(figure: go.Figure, look: dict[str, Any], axis: dict[str, Any]) -> g
 
 
 def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return the properties of both, those within properties too; the other's count where both have one."""
+    """Merge properties recursively; the second wins."""
     both = {
         name: _merged(one[name], value)
         for name, value in other.items()

@@ -239,7 +239,7 @@ def _refused(answers: Iterable[Forecast]) -> Iterator[str]:
 
 
 def _elsewhere(notes: Iterable[Remark]) -> list[Remark]:
-    """Return what says on which other GPU something was fitted: it stands beside the answer."""
+    """Return the remarks that a figure was fitted on another GPU: they stand beside the answer."""
     return [note for note in notes if note.code == "other-gpu"]
 
 
@@ -263,7 +263,7 @@ def _sliders(
     need: float | None,
     price: Prices,
 ) -> list[Part]:
-    """Return sliders over what is varied, where the settings are few enough; a combination not asked for says so."""
+    """Return sliders over the varied fields, if the settings are few; a combination that was not asked says so."""
     axes = []
     for name in names:
         axes.append((name, tuple(dict.fromkeys(_word(row.get(name)) for row in asked))))
@@ -362,7 +362,7 @@ def _figures(score: Score) -> dict[str, Any]:
 
 
 def scores_document(scores: Sequence[Score]) -> Document:
-    """Return scores on rising numbers of a GPU for readers, with the number from which more of them pay less."""
+    """Return the document of scores on rising numbers of a GPU, with the number beyond which more GPUs pay less."""
     first, turn = scores[0], turning_point(scores)
     name, last = first.benchmark.upper(), scores[-1]
     if turn is None:
@@ -433,7 +433,7 @@ _PEAKS: Final = {"hpl": "of 64-bit arithmetic", "hpl-mxp": "of 16-bit products"}
 def release_document(
     release: Release, before: Sequence[Forecast], now: Sequence[Forecast], measured: Sequence[float]
 ) -> Document:
-    """Return what a release has learnt for readers: how sure forecasts of its runs were and are, and its constants."""
+    """Return the document of a calibrated release: the precision of its forecasts before and after, its constants."""
     spread = np.sqrt((release.root**2).sum(axis=1))
     body = []
     for (name, constant), mean, sigma in zip(
@@ -504,7 +504,7 @@ def release_document(
 
 
 def learnt_document(model: ServingModel) -> Document:
-    """Return how wide answers of a model of serving are, by what they rest on."""
+    """Return the document of a serving model: how wide its answers are, by the data they rest on."""
     body = []
     for basis in (*BASES, TWO_RUNS):
         words = basis
@@ -863,7 +863,7 @@ def _flops(value: float) -> str:
 
 
 def varied(asked: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the fields that are not the same in all settings."""
+    """Return the fields that differ between the settings."""
     result = []
     for name in asked[0]:
         if len({_word(row.get(name)) for row in asked}) > 1:
@@ -1118,7 +1118,7 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
 
 
 def about(setting: Setting | GraphSetting) -> str:
-    """Say in a line what was asked: model, GPUs and how they are cut, precision (of products), work, release."""
+    """Summarise the question in a line: model, GPUs and parallelism, number format, work, release."""
     if isinstance(setting, GraphSetting):
         count = counted(len(setting.model.layers), "layer")
         where = f"{setting.model.name}, {count} on {setting.gpus} × {setting.gpu.name}"
@@ -1152,7 +1152,7 @@ def about(setting: Setting | GraphSetting) -> str:
 
 
 def timeline_figure(one: Forecast) -> go.Figure:
-    """Draw when each layer of a graph computes and sends, those that the end waits for in blue."""
+    """Draw when each layer of a graph computes and sends; the critical path is blue."""
     drawn = go.Figure()
     for critical, colour, name in (
         (True, SELECTED, "the end waits for it"),

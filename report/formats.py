@@ -34,7 +34,7 @@ def formatted(value: Any, form: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a figure with one decimal, or in powers of ten where it has become absurd.
+    """Return a figure with one decimal, or in powers of ten if it is huge.
 
     >>> number(9.25), number(1.3e9), number(None)
     ('9.2', '1.3e+09', '–')
@@ -70,7 +70,7 @@ def figure(value: Any) -> str:
 
 
 def alike(*values: Any) -> list[str]:
-    """Return figures with as many decimals as the largest needs for four significant digits, so that they line up.
+    """Return figures aligned: all with the decimals that give the largest four significant digits.
 
     >>> alike(6.5, 5.2231, 0.0008235, None)
     ['6.500', '5.223', '0.001', '–']
@@ -86,7 +86,7 @@ def alike(*values: Any) -> list[str]:
 
 
 def significant(value: Any) -> str:
-    """Return four significant digits with their zeros, as columns of figures of very different sizes need them.
+    """Return four significant digits, trailing zeros included, for columns that span magnitudes.
 
     >>> significant(6.06), significant(1234.5), significant(0), significant(None)
     ('6.060', '1,234', '0', '–')
@@ -131,7 +131,7 @@ def clock(seconds: float) -> str:
 
 
 def between(lower: float, upper: float, form: str = "{:,.3f}") -> str:
-    """Return an interval, ``–`` where no bound is known.
+    """Return an interval, ``–`` for an open end.
 
     >>> between(1.5, 2.25), between(float("nan"), 1.0)
     ('1.500 … 2.250', '–')
@@ -172,7 +172,7 @@ def shortened(name: str, width: int) -> str:
 
 
 def distinct(name: str, others: Iterable[str], width: int) -> str:
-    """Return a name of so many characters at most that differs from others: of what they share the beginning is kept.
+    """Return a name of at most so many characters that differs from the others; of a shared prefix the beginning stays.
 
     >>> names = ["Cijk_Alik_MT16x16x8_WG16_4_4", "Cijk_Alik_MT32x16x8_WG16_4_4"]
     >>> [distinct(name, names, 18) for name in names]
@@ -195,7 +195,7 @@ def distinct(name: str, others: Iterable[str], width: int) -> str:
 
 
 def _shared(name: str, other: str) -> int:
-    """Return how many characters two names begin with alike."""
+    """Return the length of the common prefix of two names."""
     for place, (mine, theirs) in enumerate(zip(name, other, strict=False)):
         if mine != theirs:
             return place
@@ -203,7 +203,7 @@ def _shared(name: str, other: str) -> int:
 
 
 def data_size(value: float) -> str:
-    """Return bytes in the unit that leaves a short number.
+    """Return bytes in the unit that gives the shortest number.
 
     >>> data_size(67_108_864), data_size(12.0), data_size(float("nan"))
     ('67.11 MB', '12 B', '–')

@@ -179,7 +179,7 @@ def _listed(part: Listing) -> Iterator[_Listed]:
 
 
 def _packed(texts: Any) -> Any:
-    """Return a long list of texts that repeat as each of them once and its places; anything else as it is."""
+    """Return a long list of repeating texts as the distinct texts and an index; anything else as it is."""
     if (
         not isinstance(texts, list)
         or len(texts) < _REPEATED
@@ -193,7 +193,7 @@ def _packed(texts: Any) -> Any:
 
 
 def _script(content: Any) -> str:
-    """Return JSON that no name in it ends the script of."""
+    """Return JSON in which nothing can close the script element."""
     return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
 
 
@@ -218,7 +218,7 @@ def joined(text: str) -> str:
 
 
 def opened(text: str) -> str:
-    """Return a sentence that begins with a capital, unless with a name: what is no plain word stays as it is.
+    """Return a sentence with a capital first letter, unless it begins with a name or code.
 
     >>> opened("still valid."), opened("t_target over the law"), opened("gemm bf16 m=64 n=64")
     ('Still valid.', 't_target over the law', 'gemm bf16 m=64 n=64')
@@ -240,7 +240,7 @@ def _read(name: str) -> str:
 
 @cache
 def _plotly() -> str:
-    """Return plotly.js in gzip and base64, 2 MB of 5; loading its Python takes a while, so only where it is needed."""
+    """Return plotly.js in gzip and base64, 2 MB of 5; importing plotly takes a while, so only pages with figures do."""
     from plotly.offline import get_plotlyjs
 
     return b64encode(igzip.compress(get_plotlyjs().encode(), mtime=0)).decode()

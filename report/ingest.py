@@ -126,7 +126,7 @@ def ingest_document(
 def _next(
     traces: Sequence[Overview], profile: Sequence[Profile], tables: Sequence[Surveyed]
 ) -> list[Lines]:
-    """Say what the data are good for: training by the devices that have most rows, a trace on another GPU."""
+    """Say what the data can be used for: training on the devices with most rows, projecting a trace to another GPU."""
     if any(one.op for one in tables):
         return [
             upcoming(
@@ -187,7 +187,7 @@ def _answer(
     unreadable: Sequence[str],
     tables: Sequence[Surveyed],
 ) -> tuple[str, str, str]:
-    """Return what was read in large, no rival, and whether it can be used as it is."""
+    """Return the headline: what was read, no rival, and whether it can be used as it is."""
     measured = sum(one.rows for one in profile)
     answer = (
         f"{counted(measured, 'measurement')} of "
@@ -262,7 +262,7 @@ def survey_json(tables: Sequence[Surveyed]) -> list[dict[str, Any]]:
 
 
 def counted_table(tables: Sequence[Surveyed]) -> Table:
-    """Return a row per operator: of how many GPUs, and how many rows each engine has of it."""
+    """Return a row per operator: its number of GPUs, and the rows of each engine."""
     counts: dict[str, Counter[str]] = {}
     devices: dict[str, set[str]] = {}
     for one in tables:
@@ -289,7 +289,7 @@ def counted_table(tables: Sequence[Surveyed]) -> Table:
 
 
 def held_table(tables: Sequence[Surveyed]) -> Table:
-    """Return a row per operator and device: how many rows each engine has, and of which versions."""
+    """Return a row per operator and device: the rows of each engine, and its versions."""
     counts: dict[tuple[str, str], Counter[str]] = {}
     releases: dict[str, set[str]] = {}
     for one in tables:
@@ -322,7 +322,7 @@ def held_table(tables: Sequence[Surveyed]) -> Table:
 
 
 def doubtful_table(tables: Sequence[Surveyed]) -> Table:
-    """Return a row per kind of table: what of its rows is not as its neighbours are."""
+    """Return a row per kind of table: how many of its rows disagree with their neighbours."""
     kinds: dict[tuple[str, str], list[Surveyed]] = {}
     for one in tables:
         kinds.setdefault((one.table, one.op or NOT_READ), []).append(one)
@@ -379,7 +379,7 @@ def profile_json(one: Profile) -> dict[str, Any]:
 
 
 def profile_table(profile: Sequence[Profile]) -> Table:
-    """Return a row per operator and number format: how much there is, and how close to the peaks."""
+    """Return a row per operator and number format: its rows, and how close they come to the peaks."""
     body = []
     for one in profile:
         body.append(
@@ -450,7 +450,7 @@ def peak_table(above: pd.DataFrame) -> Table:
 
 
 def irregular_table(irregular: pd.DataFrame) -> Table:
-    """Return spikes, and problems whose repeats disagree, the farthest off first."""
+    """Return spikes and problems whose repeats disagree, the largest deviation first."""
     body = []
     for row in irregular.to_dict("records"):
         body.append(
@@ -468,7 +468,7 @@ def irregular_table(irregular: pd.DataFrame) -> Table:
 
 
 def example_table(examples: pd.DataFrame) -> Table:
-    """Return the first rejected rows of each reason with what stands in them."""
+    """Return the first rejected rows of each reason, with their values."""
     body = [
         (
             str(row["source"]),
@@ -555,7 +555,7 @@ def class_table(traces: Sequence[Overview]) -> Table:
 
 
 def unclassified_table(traces: Sequence[Overview]) -> Table:
-    """Return the kernels without an operator class, those that cost most first."""
+    """Return the kernels without an operator class, the longest total time first."""
     parts = [trace.unclassified for trace in traces if len(trace.unclassified)]
     if parts:
         every = pd.concat(parts, ignore_index=True)

@@ -88,7 +88,7 @@ def _activities(result: Result) -> pd.DataFrame:
 
 
 def _one_step(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return the activities of the step of median time; of a trace without steps all, the first of many."""
+    """Return the activities of the step of median time; without steps, the first activities of the trace."""
     rows = kernels
     if "step" in rows and rows["step"].notna().any():
         begins = rows.groupby("step")["start_ns"].min()

@@ -57,7 +57,7 @@ def measuring_document(measured: Measured) -> Document:
 
 
 def resuming(measured: Measured) -> str:
-    """Say why a measurement has ended early, and how to go on with it."""
+    """Say why a measurement stopped early, and how to resume it."""
     why = {INTERRUPTED: "stopped: ", BUDGET: "the budget is spent: "}.get(measured.ended, "")
     left = measured.provenance["unmeasured"]
     if left:
@@ -73,7 +73,7 @@ def resuming(measured: Measured) -> str:
 
 
 def operator_table(table: pd.DataFrame) -> Table:
-    """Return one line for each device and operator: rows, times, interval, outliers, how many rows ended by what."""
+    """Return one line for each device and operator: rows, times, interval, outliers, and what ended the rows."""
     endings = [ending for ending in ENDINGS if ending in set(table["stopped_by"])]
     numbers = [
         "rows",
@@ -110,7 +110,7 @@ def difference_line(differences: pd.Series) -> str:
 
 
 def measurements_json(measured: Measured) -> dict[str, Any]:
-    """Return the provenance, its remarks in words and the rows, cells that a row does not have left out."""
+    """Return the provenance, its remarks in words and the rows, without empty cells."""
     table = measured.table
     rows = []
     for row in table.astype(object).where(table.notna(), np.nan).to_dict("records"):
@@ -125,7 +125,7 @@ def measurements_json(measured: Measured) -> dict[str, Any]:
 
 
 def inline_document(inline: InlineTimes) -> Document:
-    """Return the times of a program's modules and regions, the longest first, and what timing them cost."""
+    """Return the times of a program's modules and regions, the longest first, and the overhead of timing."""
     table = inline.table
     cells = []
     for row in table.sort_values("duration_us", ascending=False).to_dict("records"):

@@ -97,7 +97,7 @@ def _is_constant(column: pd.Series) -> bool:
 
 
 class Figures(dict[str, Any]):
-    """A dictionary that shells and notebooks show with a line for each figure, what lies deeper as a count.
+    """A dictionary that shells and notebooks show as a line per figure; nested values are shown as counts.
 
     >>> Figures(name="OLS", e_out=5.5512, ir={"1": 9.0, "5": 40.0})
     name   OLS

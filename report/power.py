@@ -66,7 +66,7 @@ PANEL: Final = 260  # height of a component's panel, pixels
 
 
 def plan_document(chosen: Plan) -> Document:
-    """Return the recommended protocol, one line per setting, and what its figures do not say by themselves."""
+    """Return the recommended protocol, one line per setting, with the reasons of its figures."""
     if chosen.interval_us:
         logger = f"a window of {chosen.interval_us:g} µs"
     else:
@@ -150,7 +150,7 @@ def plan_json(chosen: Plan) -> dict[str, Any]:
 
 
 def record_document(recorded: Recorded) -> Document:
-    """Return how each kernel was recorded, what became of its power with longer trains, and what to call next."""
+    """Return how each kernel was recorded, how its power changed with longer trains, and the next command."""
     heads = columns(
         "kernel",
         numbers=["time, µs", "lag, µs", "runs", "executions", "steady from", "unthrottled"],
@@ -216,7 +216,7 @@ def record_document(recorded: Recorded) -> Document:
 
 
 def _apart_from_plan(one: Protocol) -> Iterator[str]:
-    """Yield why a kernel was recorded otherwise than its plan tells."""
+    """Yield the reasons why a kernel was recorded differently from its plan."""
     if one.lag_us is None:
         yield "its power rises too little above the scatter of the readings to tell the logger's lag"
     if one.executions > one.planned:
@@ -294,14 +294,14 @@ WHOLE_RUN: Final = (
 
 
 def _main(one: KernelPower) -> str:
-    """Return the component that stands for all: the total, where the log has one."""
+    """Return the main component: the total, where the log has one."""
     if TOTAL in one.components:
         return TOTAL
     return next(iter(one.components))
 
 
 def _step_figure(one: KernelPower) -> list[Figure]:
-    """Return the whole run beside itself with each step of the method left out; nothing where none was."""
+    """Return the figure of the whole run and of the run without each step of the method; nothing without such runs."""
     name = _main(one)
     others = {
         case: rerun.components[name]
@@ -315,7 +315,7 @@ def _step_figure(one: KernelPower) -> list[Figure]:
 
 
 def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
-    """Return how the profiles change with each step of the method left out (`power.profile.without_steps`)."""
+    """Return how the profiles change if a step of the method is left out (`power.profile.without_steps`)."""
     body: list[Row] = []
     for one in (one for one in kernels if one.without):
         name = _main(one)
@@ -361,7 +361,7 @@ def _steps(kernels: Sequence[KernelPower]) -> list[Table]:
 
 
 def _headline(one: KernelPower, level: float) -> Headline:
-    """Return the power and energy of a kernel beside what a reading of one steady execution would have said."""
+    """Return the power and energy of a kernel beside the reading of one steady execution."""
     part = one.components.get(TOTAL) or next(iter(one.components.values()))
     if part.component == TOTAL:
         name = ""
@@ -703,7 +703,7 @@ def _line(
 
 
 def _short(values: np.ndarray) -> list[float]:
-    """Return numbers to six digits, which the page needs no more than."""
+    """Return numbers rounded to six digits: pages need no more."""
     return [float(f"{value:.6g}") for value in values]
 
 
@@ -715,7 +715,7 @@ _LONGEST: Final = 50  # signs of a name above a bar that a telephone has room fo
 
 
 def lessons_section(kernels: Sequence[KernelPower], lessons: Lessons) -> Section:
-    """Return the section of several kernels; of one alone it is left out, as there is nothing to compare."""
+    """Return the section that compares several kernels."""
     if len(kernels) < 2:
         return Section("Kernels side by side", [])
     caption = "Steady power, mean over the kernel's time, by component; the mark is the total"

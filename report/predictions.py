@@ -63,7 +63,7 @@ Report = Mapping[str, Any]
 
 
 class Identity:
-    """The columns that say which workload a row is, those without any value left out; whole numbers are such.
+    """The columns that identify the workload of a row, without empty ones; whole numbers are written as integers.
 
     Operator, family and variant, number formats, dimensions, kernel, device, group, campaign and
     source; the measured time and metric go along. Which, and what they hold, is known when all rows
@@ -76,7 +76,7 @@ class Identity:
         self._whole: dict[str, bool] = {}  # of the columns of numbers that have some
 
     def see(self, rows: pd.DataFrame) -> None:
-        """Learn from some of the rows, which are as `readers.read_rows` returns them."""
+        """Record the columns of some rows, as `readers.read_rows` returns them."""
         for name in (name for name in self._wanted if name in rows):
             if name in _ALWAYS or (rows[name].notna() & rows[name].ne("")).any():
                 self._filled.add(name)
@@ -118,7 +118,7 @@ BASES = {
 
 
 class Tally:
-    """What there is to say of predictions as a whole, counted as they come."""
+    """What the predictions have in common, counted batch by batch."""
 
     def __init__(self, metric: str) -> None:
         self.rows = self.predicted = self.outside = 0
@@ -162,7 +162,7 @@ class Tally:
         return few((f"{why} ({counted(count, 'row')})" for why, count in reasons), limit=3)
 
     def report(self, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
-        """Return what the terminal and the JSON say.
+        """Return the summary for terminal and JSON.
 
         `facts`, what is known of the model and the data, go along as they are; `notes` are remarks
         for the user.
@@ -318,7 +318,7 @@ def _counts(report: Report) -> Iterator[Fact]:
 
 
 def workload(row: Mapping[Any, Any]) -> str:
-    """Return operator, format and the dimensions that are not at their default."""
+    """Return operator, format and the dimensions that differ from their default."""
     op = OPS.get(str(row["op"]))
     defaults = op.defaults if op else {}
     sizes = [
@@ -337,7 +337,7 @@ def _median(values: pd.Series) -> float | None:
 
 
 def _values(column: pd.Series) -> list[Any]:
-    """Return a column as JSON holds it."""
+    """Return a column as JSON values."""
     if pd.api.types.is_float_dtype(column):
         finite = np.isfinite(column.to_numpy(dtype=float, na_value=np.nan))
         return column.astype(object).where(finite, None).tolist()
@@ -345,7 +345,7 @@ def _values(column: pd.Series) -> list[Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Return JSON values with null in place of what is no number."""
+    """Return JSON values with null in place of NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(key): _finite(entry) for key, entry in value.items()}
     if isinstance(value, float) and not np.isfinite(value):
@@ -379,7 +379,7 @@ _BASES: Final = {
 
 @dataclass(frozen=True)
 class Explained:
-    """What is known of one prediction.
+    """The reasons of one prediction.
 
     Attributes
     ----------
@@ -416,7 +416,7 @@ class Explained:
 
 
 def explanation_document(explained: Explained) -> Document:
-    """Return why a workload is predicted as it is, for terminal, page and machines."""
+    """Return the reasons of a prediction, for terminal, page and machines."""
     unit = quantity(explained.metric).unit
     rule = explained.rule if explained.rule in explained.laws else None
     predicted, *law = alike(
@@ -468,7 +468,7 @@ def explanation_document(explained: Explained) -> Document:
 
 
 def _pictured(explained: Explained, unit: str) -> Bars:
-    """Draw the prediction beside its interval, what the host took, what the laws say, and the nearest trained row."""
+    """Draw the prediction with its interval, the host's time, the laws' predictions, and the nearest trained row."""
     answer = explained.answer
     times: dict[str, Any] = {
         "predicted": answer["predicted"],
@@ -488,7 +488,7 @@ def _pictured(explained: Explained, unit: str) -> Bars:
 
 
 def sentence(explained: Explained) -> str:
-    """Return between what the prediction lies, what answers, what the host took, and what the nearest trained row."""
+    """Return the prediction's interval, its basis, the host's time, and the nearest trained row."""
     answer, unit = explained.answer, quantity(explained.metric).unit
     _, lower, upper = alike(answer["predicted"], answer["lower"], answer["upper"])
     text = f"Between {lower} and {upper} {unit} ({100 * answer['level']:g} % interval); "

@@ -179,7 +179,7 @@ def plan_json(plan: PassPlan, commands: Sequence[str], coverage: Coverage | None
 
 
 def fidelity_document(fidelity: Fidelity) -> Document:
-    """Return the outcome, the traces, and the longest kernels that all have, for the terminal and machines."""
+    """Return the verdict, the traces, and the longest kernels that all share, for terminal and machines."""
     return Document(
         title=str(fidelity.verdict),
         opening=[*warned(fidelity.doubts), trace_table(fidelity), kernel_table(fidelity)],

@@ -144,7 +144,7 @@ def projection_document(result: Result) -> Document:
 
 
 def answer(result: Result) -> str:
-    """Return the answer in a sentence: between what the time lies, and what FLOPS scaling says."""
+    """Summarise in a sentence: the interval of the time, and what FLOPS scaling predicts."""
     unsure, totals = result.uncertainty, result.published.totals
     published = (
         f"{duration(totals['sum'])} added up, {duration(totals['replay'])} replayed in the same way"
@@ -165,7 +165,7 @@ def answer(result: Result) -> str:
 
 
 def profiled(projection: Projection) -> list[str]:
-    """Say what the times are as profiled, and what was taken out, where the profiler was."""
+    """Report the overhead of the profiler: the times as profiled, and what was subtracted."""
     unprofiled = projection.laws.unprofiled
     if unprofiled is None:
         return []
@@ -182,7 +182,7 @@ def profiled(projection: Projection) -> list[str]:
 
 
 def narrower(result: Result) -> list[str]:
-    """Say what to measure or to state next, as most of the interval is of it; nothing where nothing narrows it."""
+    """Say what to measure or state next to narrow the interval; nothing where nothing narrows it."""
     unsure = result.uncertainty
     ways = need_of(result.projection, unsure, 0.0).ways
     if ways:
@@ -353,7 +353,7 @@ def data(result: Result) -> dict[str, Any]:
 
 
 def interval_json(unsure: Uncertainty) -> dict[str, Any]:
-    """Return what is known of an end-to-end time as JSON types."""
+    """Return an end-to-end time with its interval as JSON types."""
     return {
         "level": unsure.level,
         "lower_us": unsure.lower_us,
@@ -647,7 +647,7 @@ def tables(result: Result, kernels: pd.DataFrame) -> dict[str, Table]:
 
 
 def _why_more(result: Result, added: float, whole: float) -> str:
-    """Say why the classes add up to more than the end-to-end time: overlap, or activities that do not count in it."""
+    """Say why the classes exceed the end-to-end time: overlap, or activities that do not count in it."""
     projection = result.projection
     counts = projection.counted
     rows = projection.activities["projected_us"].to_numpy()[projection.graph.rows]
@@ -682,7 +682,7 @@ _LEVELS: Final = " ▁▂▃▄▅▆▇█"
 
 
 def _strip_title(result: Result) -> str:
-    """Return what the strips are of."""
+    """Return the title of the strips."""
     step = result.strips[-1].step
     if step is None:
         return "what is used over time"
@@ -710,7 +710,7 @@ def _rate_columns(result: Result) -> list[Column]:
 
 
 def _efficiency(kernels: pd.DataFrame) -> list[Sequence[str]]:
-    """Return the rates of kernels whose work is known, on host and target in turn; of collectives those of links."""
+    """Return the rates of kernels whose work is known, on host and target in turn; of collectives the link rates."""
     cells: list[Sequence[str]] = []
     for row in kernels[kernels[["measured_tflops", "measured_gbs"]].gt(0).any(axis=1)].to_dict(
         "records"
@@ -878,7 +878,7 @@ def _by_name(kernels: pd.DataFrame) -> list[tuple[str, ...]]:
 
 
 def projections_document(results: Sequence[Result]) -> Document:
-    """Return traces, or targets of one, beside each other: a row each, what takes least of its measured time first."""
+    """Return several traces or targets side by side: a row each, the largest gain first."""
     records, cells = list[dict[str, Any]](), []
     for result in sorted(results, key=_ratio):
         unsure, projection = result.uncertainty, result.projection
@@ -970,14 +970,14 @@ def _ratio(result: Result) -> float:
 
 
 def unknown_work(projection: Projection) -> np.ndarray:
-    """Return which activities compute something nobody knows the work of, shape (n_activities,)."""
+    """Return which activities have unknown work, shape (n_activities,)."""
     rows = projection.activities
     computes = rows[CATEGORY].astype(str).eq(COMPUTE) & rows["kind"].astype(str).eq("kernel")
     return (computes & rows[BOUND].astype(str).eq("")).to_numpy(dtype=bool)
 
 
 def cpu_operations(projection: Projection) -> pd.DataFrame:
-    """Return what the CPU works for on the critical path of the target, the longest time first.
+    """Return the CPU operations on the critical path of the target, the longest time first.
 
     The CPU's work up to the end of a call counts for the operator whose activity that call
     launches; of a call that launches none, for the call. The columns are `name`, `count` of calls
@@ -1030,7 +1030,7 @@ BOUNDS = {"": "unknown"}
 
 
 def unknown(kernels: pd.DataFrame) -> list[str]:
-    """Say how much of the projected time is of kernels whose work is unknown; nothing where there is none."""
+    """Report the share of the projected time spent in kernels of unknown work; nothing where there is none."""
     guessed, total = kernels[kernels["unknown"]], float(kernels["projected_us"].sum())
     if guessed.empty or not total:
         return []
@@ -1058,7 +1058,7 @@ def unknown_json(kernels: pd.DataFrame) -> dict[str, Any]:
 
 
 def kernel_listing(kernels: pd.DataFrame, name: str, total: float) -> Listing:
-    """List kinds of activities with all that is known of each, and their share of a total."""
+    """List kinds of activities with all their figures, and their share of a total."""
     heads = (
         Column("kernel", "kernel"),
         Column("class"),
@@ -1115,7 +1115,7 @@ def spread(sigma: float) -> str:
 
 
 def job_document(job: Job, unsure: Uncertainty) -> Document:
-    """Return several ranks of a job on another GPU and how sure that is, for terminal, page and machines."""
+    """Return several ranks of a job on another GPU with their uncertainty, for terminal, page and machines."""
     host, target = job.projections[0].host.name, target_of(job.projections[0])
     said, notes = _findings(job), _notes(job)
     ratio = job.projected_us / job.measured_us
@@ -1153,7 +1153,7 @@ def answered(
     data: dict[str, Any],
     first: Sequence[Remark] = (),
 ) -> Document:
-    """Return a document that begins with an answer and what is said of it, and ends with notes.
+    """Return a document with the answer and its remarks first, and notes last.
 
     ``first`` stands above the answer.
     """
@@ -1173,7 +1173,7 @@ def answered(
 
 
 def target_of(projection: Projection) -> str:
-    """Return what the target is called beside the host: its name, and what else changes where that is not another."""
+    """Return the target's name beside the host, with what else changes if it is the same GPU."""
     name, world = projection.target.name, projection.laws.world
     if world is not None and world.ranks is not None:
         return f"{name}, {counted(world.ranks, 'rank')}"
@@ -1183,7 +1183,7 @@ def target_of(projection: Projection) -> str:
 
 
 def _doubts(job: Job) -> list[Remark]:
-    """Return what reading found of each rank's trace."""
+    """Return the findings of reading each rank's trace."""
     said = list[Remark]()
     for rank, one in zip(job.ranks, job.projections, strict=True):
         trace = f"rank {rank}"
@@ -1193,7 +1193,7 @@ def _doubts(job: Job) -> list[Remark]:
 
 
 def _findings(job: Job) -> list[str]:
-    """Return what share of the time is waiting, and who comes last."""
+    """Return the share of waiting time, and the slowest rank."""
     split = job.split
     total, waiting = float(split["total_us"].sum()), float(split["waiting_us"].sum())
     before = float(split["measured_waiting_us"].sum()) / float(split["measured_total_us"].sum())
@@ -1328,7 +1328,7 @@ def _job_sections(job: Job, unsure: Uncertainty) -> Iterator[Section]:
 
 
 def sent_section(sent: pd.DataFrame, pairs: pd.DataFrame) -> Section:
-    """Return what traced ranks send, by collective and between pairs (`projection.job`)."""
+    """Return the data that traced ranks send, by collective and between pairs (`projection.job`)."""
     total = float(sent["sent_bytes"].sum())
     counts = (
         sent[sent["sent_bytes"] > 0]

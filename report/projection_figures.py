@@ -98,7 +98,7 @@ def sweep_figures(result: Result) -> list[go.Figure]:
 
 
 def grid_figure(result: Result) -> go.Figure:
-    """Draw the time over the measured one as a heat map of the two figures that were swept together."""
+    """Draw the ratio of projected to measured time as a heat map over the two swept figures."""
     assert result.grid is not None
     first, second = map(str, result.grid.columns[:2])
     table = result.grid.pivot_table(index=second, columns=first, values="ratio")

@@ -1,4 +1,4 @@
-"""What is known without data, as documents: GPUs and where their figures come from, operators and their columns."""
+"""Documents without data: GPUs and where their figures come from, operators and their columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LIST_CAPTION: Final = (
 def gpus_document(
     gpus: Sequence[GPU], *, compared: bool = False, with_sources: bool = False
 ) -> Document:
-    """Return GPUs, one or more: their list, or figure by figure beside the first, or where their figures come from.
+    """Return one or more GPUs: as a list, figure by figure beside the first, or with the sources of their figures.
 
     With `with_sources` it is the sources and what others have measured, whatever `compared` says.
     """
@@ -46,7 +46,7 @@ def gpus_document(
 
 
 def gpu_table(gpus: Iterable[GPU]) -> Table:
-    """Return the list of GPUs, one row each: what it is, its peaks, bandwidths, year and the confidence in them."""
+    """Return the list of GPUs, one row each: architecture, peaks, bandwidths, year and confidence."""
     body = []
     for gpu in gpus:
         figures = (
@@ -171,7 +171,7 @@ def gpus_json(gpus: Iterable[GPU]) -> dict[str, Any]:
 
 
 def _peak_keys(gpus: Sequence[GPU]) -> list[str]:
-    """Return the peaks that any GPU on record or one of these has: what a GPU may be expected to publish."""
+    """Return the peaks that any GPU on record or one of these publishes."""
     present = set()
     for gpu in (*all_gpus(), *gpus):
         present.update(gpu.peaks)
@@ -211,7 +211,7 @@ def _source_key(source: str) -> str:
 
 
 def _source_line(source: str) -> str:
-    """Return a source of a GPU with its title and address, as it stands where it is the user's."""
+    """Return a source of a GPU with its title and address; a user's own source is returned as it is."""
     entry = sources().get(_source_key(source))
     if entry:
         return f"{source} — {entry.title}, {entry.url} (read: {entry.read})"

@@ -30,7 +30,7 @@ _FRAME: Final = 460  # pixels of an answer in a notebook
 
 
 class Result:
-    """What a call of the API returns.
+    """The result of a call of the API.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Result:
             """The result as one table."""
 
     def __init_subclass__(cls, **how: Any) -> None:
-        """Give each kind the short text of `__repr__`, in place of a dataclass's, and files named after it."""
+        """Give each kind a short `__repr__`, in place of a dataclass's, and files named after it."""
         super().__init_subclass__(**how)
         if "__repr__" not in cls.__dict__:
             type.__setattr__(cls, "__repr__", Result.__repr__)
@@ -58,7 +58,7 @@ class Result:
 
     @classmethod
     def from_fields(cls, other: Any) -> Self:
-        """Return a dataclass of a lower room, of which this is the kind that readers see, as a result."""
+        """Make the result from the dataclass of a lower room that it corresponds to."""
         return cls(
             **{field.name: getattr(other, field.name) for field in fields(other) if field.init}
         )
@@ -77,7 +77,7 @@ class Result:
         return json.loads(dumps(self.document().data, missing=True))
 
     def report(self, made: Mapping[str, Any] | None = None) -> str:
-        """Return the page, which needs nothing beside it; it ends with what it was ``made`` of, where that is given."""
+        """Return the page, which needs no other files; it ends with what it was ``made`` of, if given."""
         whole = self.document()
         if made is not None:
             whole = replace(whole, footer=footer(made))
@@ -125,7 +125,7 @@ class Result:
         write_texts(folder, dict(zip(self.saved_as, texts, strict=True)))
 
     def _beside(self) -> tuple[str, ...]:
-        """Return the texts of `saved_as` after JSON and page."""
+        """Return the texts of `saved_as` other than JSON and page."""
         return ()
 
     def what_if(self) -> Answer:
@@ -159,7 +159,7 @@ class Result:
 
 
 class Shown(Result):
-    """A result whose answer is its document more than its table: notebooks show that."""
+    """A result that notebooks show as its document rather than as its table."""
 
     def _repr_html_(self) -> str:
         """Return the answer and the tables for the output of a notebook's cell; figures (megabytes) are the page's."""
@@ -213,7 +213,7 @@ def slid(title: str, parts: Sequence[Part], lacking: str) -> Answer:
 
 
 def returning(kind: type[R], call: Callable[P, Any]) -> Callable[P, R]:
-    """Return a function of a lower room as one of the API: what it returns is a ``kind`` of `Result`."""
+    """Wrap a function of a lower room as one of the API: its result becomes a ``kind`` of `Result`."""
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -172,7 +172,7 @@ def read_run(folder: Path) -> tuple[dict[str, Any], pd.DataFrame]:
 
 
 def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return texts, or categories of texts, as categories."""
+    """Return texts as categories."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -187,7 +187,7 @@ def _as_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise where a run cannot be written, or would replace what no training run has written, or what is read.
+    """Raise if a run cannot be written there: the folder holds other files, or is being read.
 
     Where `output.replacing` allows it, files of the same names are replaced that are of no run.
     """
@@ -251,7 +251,7 @@ ANALYTIC = "FLOPS scaling"  # the baseline that headlines compare with, where it
 
 
 def ordered(cv: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], str]]:
-    """Return the rows of one scheme with what they are: baselines as given, then models from best to failed.
+    """Return the rows of one scheme with their kind: baselines as given, then models from best to failed.
 
     Those that left early come after those that saw all folds, by how much worse than the best they
     were. The scheme is an entry of ``metrics["cv"]``. What a row is: ``"selected"``, ``"tied"``
@@ -287,7 +287,7 @@ def reference(cv: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def beside(rows: pd.DataFrame, predictions: pd.DataFrame, names: Iterable[str]) -> pd.DataFrame:
-    """Return rows of one scheme and model with what these baselines predict of them, a column each.
+    """Return rows of one scheme and model with the predictions of these baselines, a column each.
 
     They are among the `predictions` of the same scheme.
     """

@@ -107,7 +107,7 @@ class Scheme(Struct):
 
 
 class Noise(Struct):
-    """What measurements of one workload leave open."""
+    """The noise of repeated measurements of one workload."""
 
     kind: Text
     workloads: Count
@@ -147,7 +147,7 @@ class Chosen(Struct):
 
 
 class Campaigns(Struct):
-    """``campaigns``: the families that groups come in, and what a new one errs by."""
+    """``campaigns``: the families of groups, and the error in a new one."""
 
     resampled: bool = False
     new: Scheme | None = None
@@ -168,7 +168,7 @@ class Group(Struct):
 
 
 class Covered(Struct):
-    """What the intervals of a scheme held."""
+    """The coverage of the intervals of a scheme."""
 
     coverage: Share | None = None
     median_relative_width: Percent | None = None
@@ -277,7 +277,7 @@ class Metrics(Struct):
 
 
 def check_metrics(content: Any) -> None:
-    """Raise msgspec's ValidationError, which names the place, where content is not as above; so of repeated schemes."""
+    """Raise msgspec's ValidationError, which names the place, if content is no `Metrics` or repeats a scheme."""
     metrics = msgspec.convert(content, Metrics)
     names = [cv.scheme for cv in metrics.cv]
     if len(set(names)) < len(names):

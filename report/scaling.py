@@ -72,7 +72,7 @@ _BAND: Final = "rgba(28,131,198,0.18)"
 
 
 def predictions_document(result: SizePredictions) -> Document:
-    """Return what the laws predict for each benchmark, how they did, and what there is to remark."""
+    """Return the predictions of the laws for each benchmark, their errors, and the remarks."""
     texts = []
     for sizes in (result.fit, result.targets):
         texts.append(", ".join(f"{size:g}" for size in sizes))
@@ -119,7 +119,7 @@ def predictions_document(result: SizePredictions) -> Document:
 
 
 def _headlines(result: SizePredictions, lead: str) -> Iterator[Headline]:
-    """Yield the leading law's errors beside the best simple one's; what it predicts, where no target was measured."""
+    """Yield the error of the leading law beside the best simple law's; without measured targets, its predictions."""
     summaries = summarise(result)
     for mine in summaries:
         if mine.law == lead and mine.benchmarks:
@@ -268,7 +268,7 @@ def _benchmarks(result: SizePredictions) -> Iterator[Lines | Table]:
 
 
 def description(one: BenchmarkPrediction) -> Iterator[str]:
-    """Yield what is known of a benchmark beside the predictions: class, cliffs and cost."""
+    """Yield the class, cliffs and simulation cost of a benchmark."""
     name = one.curve.name
     yield f"{name}: {one.scaling}"
     if one.cliffs is None:
@@ -490,7 +490,7 @@ def _figures(models: Sequence[GPU], base: GPU, keys: Sequence[str], how: str) ->
 
 
 def _or_why(value: float | None, whole: float | None) -> str | Cell:
-    """Return a figure, or why there is none."""
+    """Return a figure, or the reason why there is none."""
     if value is None:
         return Cell(MISSING if whole is None else BROKEN, "soft")
     return f"{value:,.5g}"

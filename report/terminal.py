@@ -75,7 +75,7 @@ _SIGNS: Final = ("o", "x", "+", "*", "#", "%")
 
 
 def output() -> Console:
-    """Return the console for results: the terminal as wide as it is, anything else wide enough for every table."""
+    """Return the console for results: as wide as the terminal; outside one, wide enough for every table."""
     console = Console()
     if console.is_terminal or console.width >= WIDTH:
         return console
@@ -132,7 +132,7 @@ def print_document(
 
 
 def first_screen(document: Document, console: Console, remarked: int = _REMARKED) -> Document:
-    """Return the answer of a document, and of what follows as much as leaves it at `SCREEN` lines.
+    """Return the answer of a document and as much of the rest as fits `SCREEN` lines.
 
     Tables are cut where they do not fit, and left out where three rows of them do not, unless they
     are the answer, as are charts that nobody asked for; remarks stand at the end, a line each:

@@ -1,4 +1,4 @@
-"""What a training run found, as a document: the headline of each scheme, every model, features, groups, intervals.
+"""The document of a training run: the headline of each scheme, every model, features, groups, intervals.
 
 It is built from the content of ``metrics.json``, so that any run folder can be shown; parts that
 are missing there are left out. The page adds figures, from the predictions, and the first rows that
@@ -116,7 +116,7 @@ def training_document(
     plot: bool = False,
     what_if: Sequence[Part] = (),
 ) -> Document:
-    """Return what a run found, for terminal, page and machines.
+    """Return the document of a training run, for terminal, page and machines.
 
     A terminal gets the answer, then the best model of each family; with ``every`` all models, the
     ranking of features and the groups. `run` is the folder that its commands of what to do next
@@ -186,7 +186,7 @@ def training_document(
 
 
 def seal_document(run: str, manifest: Manifest, signer: str | None, *, signed: bool) -> Document:
-    """Return what the seal of a run says that has just been checked: its files, its data, and who signed it."""
+    """Return the document of a seal that was just checked: its files, its data, and who signed it."""
     if signer:
         signature = f"signed by {signer}"
     elif signed:
@@ -209,7 +209,7 @@ def seal_document(run: str, manifest: Manifest, signer: str | None, *, signed: b
 
 
 def targets_document(runs: Mapping[str, Metrics], places: Mapping[str, Path] | None) -> Document:
-    """Return what runs from one host say of their targets, beside each other: the honest errors, and the rules'.
+    """Return the targets of runs from one host side by side: their honest errors, and those of the rules.
 
     ``runs`` are their ``metrics.json`` by target, ``places`` the folders they are saved in.
     """
@@ -351,7 +351,7 @@ def counts(data: Metrics) -> list[tuple[str, str]]:
 
 
 def _groups_counted(data: Metrics) -> str:
-    """Return what groups are called: of how many campaigns, where they come in some."""
+    """Name the groups, with the number of their campaigns if they come in campaigns."""
     if not data.get("campaigns"):
         return "groups"
     return f"groups of {counted(data['campaigns'], 'campaign')}"
@@ -659,7 +659,7 @@ def _next(data: Metrics, run: Path | None) -> list[str]:
 
 
 def asked(data: Metrics) -> str:
-    """Return what `predict` must be told beside the run and the rows."""
+    """Return the extra input that `predict` needs beside the run and the rows."""
     if _comparison(data).is_from_hosts_to_many:
         return " --target GPU"
     return ""
@@ -808,7 +808,7 @@ HINT: Final = (
 
 
 def _ranking(ranking: Sequence[Metrics], rank: int) -> Section:
-    """Show the first features of each measure with what is known of them, and on a page as figures."""
+    """Show the first features of each measure with their description, and on a page as figures."""
     from ..features.catalogue import explained_by  # here: reports that list no features need none
 
     measures: dict[str, list[Metrics]] = {}
@@ -900,7 +900,7 @@ def _groups(groups: Sequence[Metrics], schemes: Sequence[Metrics], *, every: boo
 
 
 def _noise(data: Metrics) -> list[str]:
-    """Say what the measurements themselves leave open, where they show it."""
+    """Report the noise of the measurements, if repeats show it."""
     noise = data.get("noise")
     if not noise:
         return []
@@ -913,7 +913,7 @@ def _noise(data: Metrics) -> list[str]:
 
 
 def _new_campaign(metrics: Metrics) -> Metrics | None:
-    """Return what was selected for new groups, as it errs in campaigns left out; None where that is unknown."""
+    """Return the model selected for new groups with its error in left-out campaigns; None if unknown."""
     new = (metrics.get("campaigns") or {}).get("new") or {}
     chosen = new.get("selected")
     if not chosen or chosen.get("e_out") is None:
@@ -922,7 +922,7 @@ def _new_campaign(metrics: Metrics) -> Metrics | None:
 
 
 def _of_campaigns(metrics: Metrics) -> list[str]:
-    """Say what the model for new groups errs by in a new campaign, and whether campaigns are enough to tell."""
+    """Report the error of the model for new groups in a new campaign, and whether the campaigns suffice."""
     data, chosen = metrics.get("data") or {}, _new_campaign(metrics)
     if not data.get("campaigns"):
         return []
@@ -975,7 +975,7 @@ def _pairs(pairs: Sequence[Metrics], scheme: str, *, every: bool) -> Section:
 
 
 def _inside(row: Metrics) -> str:
-    """Say of which rows the intervals of a scheme were judged, where some lay outside the range of the other folds."""
+    """Say which rows the intervals of a scheme were judged on, if some lay outside the range of the other folds."""
     if row.get("rows_beyond"):
         return f"; {row['rows']:,} rows within the range of the others"
     return ""
@@ -1072,7 +1072,7 @@ def speedup_parts(metrics: Metrics) -> list[Part]:
 
 
 def _data(data: Metrics, rejected: pd.DataFrame | None) -> Section:
-    """Show rejected rows with their first examples, and notes."""
+    """Show the rejected rows with their first examples, and notes."""
     counted = data.get("rejected") or {}
     quoted: dict[str, list[str]] = {}
     if rejected is not None and len(rejected):

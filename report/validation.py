@@ -144,7 +144,7 @@ def validation_document(result: ValidationResult, *, plot: bool = False) -> Docu
 
 
 def _next(pooled: ClassFinding) -> list[Line]:
-    """Say what to do where the first law does not hold."""
+    """Say what to do next if the first law fails."""
     if pooled.laws[0].verdict.outcome is Outcome.HOLDS:
         return []
     return [Line("Next: flopcast train on the same data learns what no law says.")]
@@ -220,7 +220,7 @@ def _pairs(result: ValidationResult) -> list[Listing]:
 
 
 def evidence(result: ValidationResult) -> Table:
-    """Return the evidence and the verdict on every law, class by class, those with too few data last."""
+    """Return the evidence and the verdict on every law, class by class; classes with too few data come last."""
     body: list[Row] = []
     for finding in sorted(result.classes, key=lambda finding: not finding.judged):
         body += class_rows(finding)
@@ -300,7 +300,7 @@ def legend(result: ValidationResult) -> str:
 
 
 def summary(result: ValidationResult) -> list[str]:
-    """Return what the evidence comes to: a sentence on all rows, then where each law holds and where it fails."""
+    """Summarise the evidence: a sentence on all rows, then where each law holds and where it fails."""
     pooled, *classes = result.classes
     judged = [finding for finding in classes if finding.judged]
     lines = [conclusion(pooled)]
@@ -372,7 +372,7 @@ def validation_json(result: ValidationResult) -> dict[str, Any]:
 
 
 def _class_json(finding: ClassFinding) -> dict[str, Any]:
-    """Return what was found of a class of rows as JSON types."""
+    """Return the finding on a class of rows as JSON types."""
     return {
         "op": finding.op,
         "dtype": finding.dtype,
@@ -397,7 +397,7 @@ def _class_json(finding: ClassFinding) -> dict[str, Any]:
 
 
 def _law_json(law: LawFinding) -> dict[str, Any]:
-    """Return what was found of a law in a class of rows as JSON types."""
+    """Return the finding on a law in a class of rows as JSON types."""
     return {
         "law": law.law,
         "median_ratio": law.ratio,
@@ -625,7 +625,7 @@ def _sides(result: ValidationResult) -> Iterator[tuple[str, GPU, str]]:
 
 
 def _rates(result: ValidationResult) -> pd.DataFrame | None:
-    """Return workloads with intensity, rates and the share of the roofline on both GPUs, where all are known."""
+    """Return workloads with intensity, rates and the share of the roofline on both GPUs, without rows that lack one."""
     data = result.dataset
     both = []
     for name in ("ridge", "roofline"):

@@ -161,7 +161,7 @@ def _settings(fixed: Mapping[str, Any]) -> str:
 
 
 def _choice(row: Mapping[Any, Any], observed: float, label: str, *more: tuple[str, str]) -> Part:
-    """Return what is said of a setting."""
+    """Return the text of a setting."""
     if row["lower"] == row["lower"]:
         between = f"{significant(row['lower'])} to {significant(row['upper'])}"
     else:
@@ -183,13 +183,13 @@ def _choice(row: Mapping[Any, Any], observed: float, label: str, *more: tuple[st
 
 
 def _most_frequent(words: pd.DataFrame) -> BoolArray:
-    """Return which rows are of the most frequent combination."""
+    """Mark the rows of the most frequent combination."""
     number = words.groupby(list(words), dropna=False, sort=False).ngroup().to_numpy()
     return number == np.bincount(number).argmax()
 
 
 def _some(values: FloatArray, count: int) -> FloatArray:
-    """Return so many of sorted values, from the least to the greatest, as evenly as they are there in proportion."""
+    """Return `count` of the sorted values, first and last included, spaced evenly in proportion."""
     scale = np.log(values) if values[0] > 0 else values
     return values[
         np.unique(
