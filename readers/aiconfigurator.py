@@ -78,7 +78,7 @@ _BITS: Final = {"fp16": 16, "bf16": 16, "int8": 8, "fp8": 8, "fp4": 4}
 
 
 class Columns:
-    """The columns of a table as arrays; a column that is not there is an error that names the file.
+    """The columns of a table as arrays; a missing column raises an error that names the file.
 
     Words are given once per distinct word, with the position of each row's.
     """
@@ -103,7 +103,7 @@ class Columns:
         return self.table[name].to_numpy().astype(float)
 
     def words(self, name: str) -> tuple[np.ndarray, list[str]]:
-        """Return positions of the words of a column, and the words; where there is none, it is ""."""
+        """Return the codes and distinct words of a column; a missing column is one empty word."""
         if not self.has(name):
             columns = few(self.table.column_names, 30)
             raise DataError(f"has no column {name!r} (columns: {columns})", source=str(self.path))
@@ -113,7 +113,7 @@ class Columns:
         return coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
 
     def mapped(self, name: str, make: Callable[[str], Any]) -> np.ndarray:
-        """Return what is made of each word of a column."""
+        """Return the values that a function gives for each distinct word of a column."""
         codes, words = self.words(name)
         return np.array([make(word) for word in words], dtype=object)[codes]
 
@@ -205,7 +205,7 @@ def _moe(table: Columns) -> Rows:
 
 
 def _mlp(table: Columns) -> Rows:
-    """Return a dense gated layer: one expert, that every token goes to."""
+    """Return a dense gated layer: one expert that every token visits."""
     a, b, scale = table.formats("quant_type")
     one = np.ones(len(table))
     return {
@@ -223,7 +223,7 @@ def _mlp(table: Columns) -> Rows:
 
 
 def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
-    """Return attention with keys of its own; ``step`` tokens are in the cache before the ``isl`` new ones."""
+    """Return attention with separate keys; ``step`` tokens are in the cache before the ``isl`` new ones."""
     a, _, _ = table.formats("attn_dtype")
     if table.has("kv_cache_dtype"):
         cache = table.formats("kv_cache_dtype")[0]
@@ -516,7 +516,7 @@ def engine_of(framework: str, kernel_source: str) -> str:
 
 
 def _time(table: Columns, kind: Kind | None) -> dict[str, np.ndarray]:
-    """Return the microseconds of each thing measured in the rows."""
+    """Return the microseconds of each timed step of the rows."""
     if kind is not None and kind.times:
         result = {}
         for name, (factor, columns) in kind.times.items():
@@ -527,7 +527,7 @@ def _time(table: Columns, kind: Kind | None) -> dict[str, np.ndarray]:
 
 
 def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
-    """Return our names of device, engine, release and kernels of a table, and which of them each row has.
+    """Return our names of device, engine, release and kernels of a table, and the index of each row among them.
 
     What no column says, the producer's folders do.
     """
@@ -568,7 +568,7 @@ def origin_of(table: Columns) -> dict[str, tuple[np.ndarray, list[str]]]:
 
 
 def read_rows(table: Columns, kind: Kind) -> Rows:
-    """Return the rows of a table as columns of the measurement table; those with several times are several rows."""
+    """Return the rows of a table as columns of the measurement table; a row with several times becomes several rows."""
     origin, times = origin_of(table), _time(table, kind)
     rows = kind.rows(table)
     rows.setdefault("op", np.full(len(table), kind.op, dtype=object))
@@ -614,7 +614,7 @@ def _asked(condition: Condition, column: str) -> list[str]:
 
 
 def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
-    """Return the condition for which no row of a table can be asked for, as its name and first rows tell; or None."""
+    """Return the condition that excludes a whole table, judged by its name and first rows; or None."""
     kind = KINDS.get(kind_of(path))
     if kind is None:
         return None
@@ -651,7 +651,7 @@ def excluded(path: Path, where: Sequence[Condition]) -> Excluded | None:
 def unmet(
     where: Sequence[Condition], held: Mapping[str, Collection[str]], passed: int = 0
 ) -> Excluded | None:
-    """Return the first condition on columns of words that no word of a file meets; ``passed`` were met before."""
+    """Return the first text condition that no value of a file meets; ``passed`` conditions were met before it."""
     for one in where:
         if one.column in held:
             if not set(held[one.column]) & set(_asked(one, one.column)):
@@ -701,7 +701,7 @@ class AIConfiguratorReader(Reader):
         return excluded(path, options.conditions)
 
     def read(self, path: Path, options: Options) -> RawTable:
-        """Return the rows that the conditions ask for; of a table of unknown kind none, but a note that names it."""
+        """Return the rows that the conditions select; a table of unknown kind gives no rows, but a note."""
         name = kind_of(path)
         kind = KINDS.get(name)
         with open_parquet(path, options.table_bytes) as file:
@@ -736,7 +736,7 @@ class AIConfiguratorReader(Reader):
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What one table holds."""
+    """The contents of one table."""
 
     # kind of table; our operator, "" where it has none
     table: str
@@ -755,7 +755,7 @@ _NOT_KEY: Final = frozenset({"power", "power_limit", "latency", "avg_ms"})
 
 
 def surveyed(files: Sequence[DataFile]) -> Iterator[Surveyed | DataError]:
-    """Yield what each of some tables holds, one in memory at a time, or why it cannot be read."""
+    """Yield the contents of each table, one in memory at a time, or why it cannot be read."""
     for file in files:
         try:
             yield survey(file.path)
@@ -764,7 +764,7 @@ def surveyed(files: Sequence[DataFile]) -> Iterator[Surveyed | DataError]:
 
 
 def survey(path: Path) -> Surveyed:
-    """Return what a table holds; its columns alone are in memory."""
+    """Return the contents of a table, from its columns alone."""
     with open_parquet(path, 2**40) as file:
         table = Columns(file.read(), path)
     name = kind_of(table.path)
@@ -789,7 +789,7 @@ def survey(path: Path) -> Surveyed:
 
 
 def _irregular(table: Columns, micros: np.ndarray) -> tuple[int, int, float]:
-    """Return spikes, doubles, and the median of how far doubles lie apart."""
+    """Return spikes, doubles, and the median ratio of the times of doubles."""
     names = [
         one
         for one in table.table.column_names

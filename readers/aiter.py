@@ -57,7 +57,7 @@ _GFX_OF_CUS = {"80": "gfx942", "304": "gfx942", "256": "gfx950"}
 
 @dataclass(frozen=True)
 class _Family:
-    """What a family's name says where its table has no column for it."""
+    """The defaults of a family whose table lacks these columns."""
 
     dtype: str
     scale_block: str
@@ -153,7 +153,7 @@ class AiterReader(Reader):
 
 
 def _cells(table: _Table, columns: dict[str, Any]) -> pa.Table:
-    """Return the columns with words that all rows share written out."""
+    """Return the columns with the words shared by all rows repeated in every row."""
     whole = {}
     for name, value in columns.items():
         if isinstance(value, str | bool):
@@ -196,7 +196,7 @@ class _Table:
         return present
 
     def says(self, name: str, word: str, then: str, otherwise: str) -> pa.ChunkedArray | str:
-        """Return one or the other word for each row, by whether it has that word in a column."""
+        """Return one of two words for each row, by whether a column has the word."""
         if name not in self.names:
             return otherwise
         return pc.if_else(pc.equal(self[name], word), then, otherwise)
@@ -213,7 +213,7 @@ class _Table:
         return self.numbers(name).to_numpy(zero_copy_only=False).astype(float)
 
     def said(self, say: Callable[..., str], *columns: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return what `say` makes of the values of each row; it is asked once for those that are equal."""
+        """Return `say` of the values of each row, computed once for equal values."""
         codes, different = distinct(*columns)
         return pa.chunked_array(
             [pa.array([say(*values) for values in different], pa.string()).take(codes)]
@@ -221,7 +221,7 @@ class _Table:
 
 
 def distinct(*columns: pa.ChunkedArray) -> tuple[pa.Array, list[tuple[str, ...]]]:
-    """Return a number for each row's values in columns of text, and the different values, in order of appearance."""
+    """Return a code for each row's values in text columns, and the distinct values in order of appearance."""
     coded = [column.combine_chunks().dictionary_encode() for column in columns]
     numbers = coded[0].indices.to_numpy().astype(np.int64)
     for one in coded[1:]:
@@ -325,7 +325,7 @@ def _moe(table: _Table, stem: str) -> dict[str, Any]:
 
 
 def _moe_variant(activation: str, weighted: str, tag: str, exchange: str) -> str:
-    """Return the activation, whether the first stage applies the weights, AITER's own tag, and the exchange."""
+    """Return the activation, whether the first stage applies the weights, AITER's tag, and the exchange."""
     words = (
         activation.removeprefix("ActivationType.").lower(),
         "doweight_stage1" * (weighted == "1"),
@@ -421,7 +421,7 @@ def _convolutions(table: _Table, stem: str) -> dict[str, Any]:
 
 
 def _devices(table: _Table, options: Options, notes: list[Note]) -> pa.Array:
-    """Return the device of each row, "" where the file does not say; a guess is always a note."""
+    """Return the device of each row, "" where the file does not name it; every guess is noted."""
     codes, different = distinct(table.get("gfx", "arch"), table.get("cu_num"))
     counts = np.bincount(codes.to_numpy(), minlength=len(different)).tolist()
     names = [""] * len(different)

@@ -50,12 +50,12 @@ class Note:
 
 
 def of_file(file: str, note: Remark) -> Remark:
-    """Return a note that says first which file it is about."""
+    """Return a note prefixed with the file it is about."""
     return Remark(note.code, (("file", file), *note.items), f"{file}: {note.text}", note.text)
 
 
 def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
-    """Return a note that says at its end how many rows it concerns, and in which files.
+    """Return a note that ends with the number of rows it concerns, and the files.
 
     >>> from flopcast.remarks import remark
     >>> of_rows(remark("repeats-merged", "repeats were merged"), 2, ("a.csv", "b.csv"))
@@ -73,7 +73,7 @@ def of_rows(note: Remark, rows: int, files: Sequence[str] = ()) -> Remark:
 
 
 def without(note: Remark, *names: str) -> Remark:
-    """Return a note without what `of_file` ("file") or `of_rows` ("rows", "files") has added to it."""
+    """Return a note without the parts that `of_file` ("file") or `of_rows` ("rows", "files") added."""
     return Remark(
         note.code, tuple(item for item in note.items if item[0] not in names), note.general
     )
@@ -81,7 +81,7 @@ def without(note: Remark, *names: str) -> Remark:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user states about the files: units of columns, and values for columns that a file does not give.
+    """The user's options for the files: units of columns, and values for missing columns.
 
     `each` keeps every repeat as a separate row. `timed` is false where rows need no duration:
     workloads that nobody has run yet, and runs of serving of which one time is enough. `channels`
@@ -108,7 +108,7 @@ class Options:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """What a row must meet: the operator first, then what else was asked for, and the devices."""
+        """The conditions on rows: the operator first, then the user's others, and the devices."""
         if self.devices:
             devices = (Condition("device", tuple(self.devices)),)
         else:
@@ -132,7 +132,7 @@ class Options:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file to read: where it is, what to call it in messages, and whether the user named it or a folder held it."""
+    """A file to read: its path, its label in messages, and whether the user named it or a folder contained it."""
 
     path: Path
     label: str
@@ -143,7 +143,7 @@ class DataFile:
 
 
 def by_folder(files: Sequence[DataFile], within: Collection[str] = ()) -> list[list[DataFile]]:
-    """Return the files of each folder; those of a folder called one of `within` count as of the one around it."""
+    """Return the files grouped by folder; a folder named in `within` counts as part of its parent."""
     folders: dict[Path, list[DataFile]] = {}
     for file in files:
         folder = file.path.parent
@@ -153,7 +153,7 @@ def by_folder(files: Sequence[DataFile], within: Collection[str] = ()) -> list[l
 
 @dataclass(frozen=True)
 class FileRead:
-    """A file that was read: what messages call it, its size in bytes, and the SHA-256 of these."""
+    """A file that was read: its label, its size in bytes, and its SHA-256."""
 
     name: str
     size: int
@@ -201,7 +201,7 @@ class RawTable:
 
 @dataclass(frozen=True)
 class Excluded:
-    """Why a file is not read: the condition that none of its rows meets, on which column, what the file has there."""
+    """Why a file is skipped: the condition that none of its rows meets, its column, and the file's values."""
 
     condition: str
     column: str
@@ -231,7 +231,7 @@ class Reader(ABC):
         """Return whether the content is of this format; `head` is its (decompressed) beginning."""
 
     def excluded(self, path: Path, options: Options) -> Excluded | None:
-        """Return the condition of `options` that no row of the file meets; None where some may, or it does not show."""
+        """Return the condition of `options` that no row of the file meets; None if some row may meet all."""
         return None
 
     @abstractmethod
@@ -259,7 +259,7 @@ class Reader(ABC):
 
 
 class TraceReader(ABC):
-    """One format of profiler output: files in which every activity of the GPU is recorded by itself.
+    """One format of profiler output: files that record every activity of the GPU.
 
     Attributes
     ----------
@@ -277,7 +277,7 @@ class TraceReader(ABC):
         """Return whether the content is of this format; `head` is its (decompressed) beginning."""
 
     def gather(self, files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
-        """Return which of the files recognised belong together: each tuple is read as one trace.
+        """Group the recognised files: each tuple is read as one trace.
 
         By default every file is a separate trace. Formats that spread one run over several files
         (a kernel trace, a counter collection and a list of agents in one folder) group them here.
@@ -293,7 +293,7 @@ class TraceReader(ABC):
 
     @abstractmethod
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
-        """Return what the files, one of the groups of :meth:`gather`, have recorded.
+        """Return the recording of one group of :meth:`gather`.
 
         `source` of each row is ``label:number``, the 1-based line, row or event within that file.
         Raises DataError: a file cannot be read: truncated, not what its first bytes promise, larger
@@ -306,13 +306,13 @@ R = TypeVar("R", bound=type[Reader] | type[TraceReader])
 
 
 def register(cls: R) -> R:
-    """Add a reader to those that detection asks (a class decorator)."""
+    """Register a reader for detection (a class decorator)."""
     _READERS.append(cls())
     return cls
 
 
 def readers() -> Iterator[Reader | TraceReader]:
-    """Yield the readers in the order in which they are asked: special formats by name, then the general ones.
+    """Yield the readers in the order of detection: special formats by name, then the general ones.
 
     No two special formats recognise one file, so that the order decides nothing but what messages
     list first.
@@ -336,7 +336,7 @@ def detect(path: Path, head: bytes) -> Reader | TraceReader | None:
 
 
 def formats() -> str:
-    """Return one phrase that says what a table of the user needs, and names every other format."""
+    """Return one phrase that describes the columns of a plain table and names every other format."""
     others = [one.name for one in readers() if isinstance(one, TraceReader) or not one.fallback]
     needed = "columns device, op, its dimensions, and a duration with its unit such as latency_ms"
     return (
@@ -346,7 +346,7 @@ def formats() -> str:
 
 
 def unsupported(head: bytes, *, is_recognised: bool = True) -> str:
-    """Say by the beginning of its content what a file is that no reader recognises, and the known formats if asked to.
+    """Describe a file that no reader recognises by its beginning; ``is_recognised`` lists the supported formats.
 
     >>> unsupported(b"a,b,c", is_recognised=False)
     "no supported format, it begins with 'a,b,c'"

@@ -32,7 +32,7 @@ def row_major(blas: pd.DataFrame) -> pd.DataFrame:
 
 
 def padding(blas: pd.DataFrame) -> pd.Series:
-    """Return "ld A B C" for problems whose matrices do not lie densely in memory, "" for all others.
+    """Return "ld A B C" for problems whose matrices are padded in memory, "" for all others.
 
     Of the columns M, N, K, `trans_a`, `trans_b` ("n", "t" or "c") and the leading dimensions `lda`,
     `ldb`, `ldc`, missing where they are not recorded. Dense matrices have the leading dimension of
@@ -62,7 +62,7 @@ def text_column(given: pd.DataFrame, name: str) -> pd.Series:
 
 
 def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
-    """Return the device of a gfx id that comes without a number of compute units, and a remark.
+    """Return the device of a gfx id without a number of compute units, and a remark.
 
     The id is as ROCm writes it, ``gfx942:sramecc+:xnack-``. Where several devices answer to it, the
     device stays the gfx id; it is "" where the user states which of them it was (`options`).
@@ -84,7 +84,7 @@ def device_of_gfx(gfx: str, options: Options) -> tuple[str, Remark | None]:
 
 
 def _may_be(device: str, gfx: str) -> bool:
-    """Return whether a device in the user's words can have this gfx id."""
+    """Return whether a device as the user names it can have this gfx id."""
     gpu = gpu_of_word(device, stated=True)
     if gpu:
         return gpu.gfx == gfx

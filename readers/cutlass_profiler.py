@@ -57,7 +57,7 @@ class CutlassProfilerReader(Reader):
         return {name.strip().lower() for name in csv_header(head)} >= _COLUMNS
 
     def read(self, path: Path, options: Options) -> RawTable:
-        """Return a row for each line; operations that are no products are refused."""
+        """Return a row for each line; operations other than products are refused."""
         words = text(path, max_bytes=options.table_bytes)
         lines = csv.DictReader(words.splitlines(), skipinitialspace=True)
         rows = list[dict[str, Any]]()

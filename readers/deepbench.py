@@ -72,7 +72,7 @@ class DeepBenchReader(Reader):
 
 
 def _rows(given: dict[str, str], more: int) -> list[dict[str, Any]]:
-    """Return the rows of a line; of one with `more` values than names, or fewer, a refusal."""
+    """Return the rows of a line; a line with more or fewer values than names is refused."""
     shared: dict[str, Any] = {
         "dtype_a": given.get("precision", ""),
         DEFECT: "",

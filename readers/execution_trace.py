@@ -199,7 +199,7 @@ def op_inputs(
 
 
 def storages(values: Sequence[Any], types: Sequence[Any]) -> tuple[int, ...]:
-    """Return what identifies the memory of the tensors among the arguments, lists of tensors included."""
+    """Return the storage ids of the tensors among the arguments, including lists of tensors."""
     tensors = [
         value
         for value, kind in zip(values, types, strict=False)
@@ -232,7 +232,7 @@ def _kind(written: str) -> str:
 
 
 def _sizes(kind: str, shape: Any) -> list[Any]:
-    """Return the sizes (or strides) of a tensor, those of the members of a list of tensors, else nothing."""
+    """Return the sizes (or strides) of a tensor or of the tensors of a list; else nothing."""
     if kind in ("", "Scalar", "ScalarList") or not isinstance(shape, list):
         return []
     if kind == "TensorList":
@@ -241,7 +241,7 @@ def _sizes(kind: str, shape: Any) -> list[Any]:
 
 
 def _members(shape: list[Any]) -> list[Any]:
-    """Return one list per tensor: lists of lists of tensors are laid end to end."""
+    """Return one list per tensor; nested lists of tensors are flattened."""
     while True:
         inner = list(chain.from_iterable(member for member in shape if isinstance(member, list)))
         if not any(isinstance(size, list) for size in inner):
@@ -258,7 +258,7 @@ def _value(kind: str, value: Any) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """Return a number as the profiler writes it; only words that stand for numbers ("inf") are text."""
+    """Return a number as the profiler writes it; only special numbers ("inf") become text."""
     if value != _NONE and isinstance(value, bool | int | float | str):
         return str(value)
     return ""
@@ -300,7 +300,7 @@ _LONGEST_VARINT = 10
 
 
 class _WireError(ValueError):
-    """The bytes are no message."""
+    """The bytes are not a valid message."""
 
 
 def is_chakra(head: bytes) -> bool:
@@ -323,7 +323,7 @@ def is_chakra(head: bytes) -> bool:
 
 
 def read_chakra(data: bytes, source: str) -> ExecutionTrace:
-    """Return what a Chakra trace (see :func:`is_chakra`) holds; a DataError if a message is cut short or damaged."""
+    """Return the contents of a Chakra trace (see :func:`is_chakra`); a DataError if a message is damaged."""
     columns = NodeColumns()
     version, header = "", dict[str, object]()
     number = 0
@@ -398,7 +398,7 @@ def _metadata(message: bytes) -> tuple[str, dict[str, object]]:
 
 
 def _attribute(message: bytes) -> tuple[str, object]:
-    """Return name and value of an attribute; None for lists and other values of no use here."""
+    """Return name and value of an attribute; None for lists and other unused values."""
     name = ""
     decoded: object = None
     for key, value in _fields(message):
@@ -489,7 +489,7 @@ def _text(value: int | bytes | None) -> str:
 
 
 def _repeated(value: int | bytes) -> list[int]:
-    """Return repeated numbers, packed into bytes or one."""
+    """Return repeated numbers, packed or single."""
     numbers, place = [], 0
     if not isinstance(value, bytes):
         if int64(value) is not None:
@@ -504,7 +504,7 @@ def _repeated(value: int | bytes) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _arguments(values: str, shapes: str, types: str) -> tuple[str | None, tuple[int, ...]]:
-    """Return arguments written as Python literals; the pieces of one call, which follow each other, share them."""
+    """Return arguments written as Python literals; the nodes of one call, which are adjacent, share them."""
     try:
         lists = [_LIST.decode(_TOKEN.sub(_as_json, side)) for side in (values, shapes, types)]
         return op_inputs(*lists), storages(lists[0], lists[2])
@@ -513,7 +513,7 @@ def _arguments(values: str, shapes: str, types: str) -> tuple[str | None, tuple[
 
 
 def _as_json(token: re.Match[str]) -> str:
-    """Return a word of a Python literal in JSON; what quotes and backslashes stand for is of no use."""
+    """Return a word of a Python literal in JSON; the content of quoted strings is not needed."""
     quoted = token[1] if token[1] is not None else token[2]
     if quoted is not None:
         return f'"{_UNSAFE.sub("", quoted)}"'
@@ -538,7 +538,7 @@ class _Attribute(msgspec.Struct, gc=False):
 
 
 class _Node(msgspec.Struct, gc=False):
-    """A node of either layout; its arguments stay bytes until they are asked for."""
+    """A node of either layout; its arguments stay bytes until used."""
 
     id: _Id
     name: str
@@ -663,7 +663,7 @@ _COLLECTIVE_KERNEL = r"(?i)(?:nccl|rccl|msccl)"
 
 @dataclass(frozen=True)
 class JoinReport:
-    """How a trace and an execution trace fit each other, and whether they were `joined` as of one run.
+    """How a trace and an execution trace match, and whether they were `joined` as one run.
 
     `calls` are the operator calls found in both by their number, `agreeing` those that have the
     same name in both, `filled` the activities of the GPU that got arguments or a collective.
@@ -680,7 +680,7 @@ class JoinReport:
 
 
 def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
-    """Return the trace with what the execution trace knows of its operator calls, and how the two fit.
+    """Return the trace with the operator calls of the execution trace added, and how well the two match.
 
     Calls are the same where `op_id` equals `rf_id` and the operator has the same name. The profiler
     writes that number as "Record function id" (seen in 2024, not in 2023). Its "External id" equals
@@ -766,7 +766,7 @@ def _problem(same_process: bool | None, shared: int, agreeing: int) -> Remark | 
 def _filled(
     table: pd.DataFrame, calls: pd.DataFrame, place: np.ndarray
 ) -> tuple[dict[str, pd.Series], int]:
-    """Return the columns with what was missing in them, and in how many rows something was."""
+    """Return the columns with missing values filled, and the number of rows filled."""
     inputs, got = _words(table["op_inputs"], _taken(calls["inputs"], place))
     kernels = (table["kind"] == KERNEL) & as_text(table["name"]).str.contains(_COLLECTIVE_KERNEL)
     matched = np.where(kernels.to_numpy(dtype=bool), place, -1)
@@ -783,7 +783,7 @@ def _filled(
 
 
 def _words(column: pd.Series, taken: np.ndarray) -> tuple[pd.Series, np.ndarray]:
-    """Return the column with the words found where it had none, and where that was."""
+    """Return the column with its empty words filled, and which rows were filled."""
     words_here = as_text(column)
     missing = (words_here == "").to_numpy(dtype=bool) & np.array(
         [bool(word) for word in taken], dtype=bool

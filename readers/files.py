@@ -137,7 +137,7 @@ def by_number(word: str) -> list[str | int]:
 
 
 def content(path: Path, size: int = -1, *, max_bytes: int = TABLE_BYTES) -> bytes:
-    """Return the (first `size` bytes of the) file, decompressed if it is gzip or bzip2 by content.
+    """Return the file's content (its first `size` bytes), decompressed if it is gzip or bzip2 by content.
 
     Raises DataError: the file cannot be opened, its compression is damaged, or it has more than
     `max_bytes` once decompressed.
@@ -165,7 +165,7 @@ def chunks(path: Path, *, max_bytes: int = TABLE_BYTES) -> Generator[bytes]:
 
 
 def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
-    """Return the file's content as `content` does, errors too, but what is not compressed without a copy in memory."""
+    """Return the file's content like `content`, with the same errors, but map uncompressed files without a copy."""
     with _reading(path), path.open("rb") as file:
         if _decompressed(file) is file:
             size = os.fstat(file.fileno()).st_size
@@ -181,7 +181,7 @@ def view(path: Path, *, max_bytes: int = TABLE_BYTES) -> bytes | memoryview:
 
 @contextmanager
 def _reading(path: Path) -> Generator[None]:
-    """Turn what goes wrong into an error that names the file."""
+    """Turn a reading failure into an error that names the file."""
     try:
         yield
     except _DAMAGED as error:
@@ -189,7 +189,7 @@ def _reading(path: Path) -> Generator[None]:
 
 
 def check_size(size: int, max_bytes: int, path: Path, packed: int | None = None) -> None:
-    """Refuse a file of more bytes, once decompressed, than is allowed; where nobody set the limit, a bomb too.
+    """Refuse a file that is larger than allowed once decompressed; under the default limit, also a bomb.
 
     `packed` is its size as it lies there, where it is compressed.
     """
@@ -238,7 +238,7 @@ def text(path: Path, *, max_bytes: int = TABLE_BYTES) -> str:
 
 
 def short_lines(path: Path, *, max_bytes: int = TABLE_BYTES) -> Iterator[tuple[int, str]]:
-    """Yield the number, from 1 on, and the text of each line of a log; longer ones are none of it."""
+    """Yield line number (from 1) and text of each line of a log; overlong lines are skipped."""
     for number, line in enumerate(text(path, max_bytes=max_bytes).split("\n"), start=1):
         if len(line) <= _LONGEST_LINE:
             yield number, line
@@ -278,7 +278,7 @@ def parse_csv(content_text: str, source: str, before: int = 0) -> Csv:
 
 
 def _even_csv(content_text: str, first: str, delimiter: str, before: int) -> Csv | None:
-    """Return what `_uneven_csv` would, many times as fast; None for what Arrow might cut otherwise.
+    """Return the same as `_uneven_csv`, many times as fast; None where Arrow might split differently.
 
     That is where lines differ in their number of fields, end otherwise than in newlines, or are
     empty, and where a quotation mark stands elsewhere than around a whole field.
@@ -391,7 +391,7 @@ def parquet_columns(path: Path) -> list[str]:
 
 
 def read_parquet(path: Path, *, max_bytes: int = TABLE_BYTES) -> pd.DataFrame:
-    """Return a Parquet file's columns, which are those of its own schema, whatever pandas wrote beside it.
+    """Return a Parquet file's columns by the file's schema, ignoring pandas metadata.
 
     Binary cells are text, foreign bytes kept visible; values that are neither numbers nor text are
     their words. Raises DataError where it is damaged, has two columns of one name, or cells of more
@@ -446,12 +446,12 @@ def whole_table(
 
 
 def plain_frame(table: pa.Table) -> pd.DataFrame:
-    """Return the columns of a Parquet file: numbers, truth values and text as they are, other values as their words."""
+    """Return the columns of a Parquet file: numbers, booleans and text as they are, other values as text."""
     return pd.DataFrame({name: _plain_column(table.column(name)) for name in table.column_names})
 
 
 def check_names(twice: Sequence[str], path: Path) -> None:
-    """Refuse a table that has two columns of one name: nobody can say which is meant."""
+    """Refuse a table with two columns of one name, because they are ambiguous."""
     if twice:
         raise DataError(
             f"has the column {twice[0]!r} more than once: rename or remove one", source=str(path)
@@ -460,7 +460,7 @@ def check_names(twice: Sequence[str], path: Path) -> None:
 
 @contextmanager
 def open_parquet(path: Path, max_bytes: int) -> Generator[pq.ParquetFile]:
-    """Open a Parquet file; what its bytes lead to is a DataError, also where that shows only while it is read."""
+    """Open a Parquet file; damage raises a DataError, also when it shows only during reading."""
     try:
         with pq.ParquetFile(pa.BufferReader(view(path, max_bytes=max_bytes))) as file:
             yield file
@@ -475,7 +475,7 @@ _PLAIN_KINDS = (
 
 
 def _plain_column(column: pa.ChunkedArray) -> pd.Series:
-    """Return numbers, truth values and text as they are, other values as their words, missing ones missing."""
+    """Return numbers, booleans and text as they are, other values as text, missing ones missing."""
     column.validate(full=True)  # text of foreign bytes
     if pa.types.is_dictionary(column.type):
         kind = column.type.value_type
@@ -497,7 +497,7 @@ def _plain_column(column: pa.ChunkedArray) -> pd.Series:
 
 
 def plain_rows(content_text: str, source: str) -> pd.DataFrame:
-    """Return the rows of delimited text as text, and the line of each; a DataError for one with too many fields."""
+    """Return the rows of delimited text with their line numbers; a DataError for one with too many fields."""
     table = parse_csv(content_text, source)
     if table.overlong:
         raise DataError(
@@ -511,7 +511,7 @@ def plain_rows(content_text: str, source: str) -> pd.DataFrame:
 def with_points(
     table: pd.DataFrame, names: Iterable[str], source: str | None
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the table with points for decimal commas in the columns of numbers that are named, and which have some.
+    """Return the table with decimal points in place of decimal commas, in the named numeric columns.
 
     Spreadsheets of many countries write 1,5. Raises DataError where commas may as well mark
     thousands, or stand beside points.
@@ -565,7 +565,7 @@ _ENVIRONMENT = {"pyvenv.cfg", "conda-meta"}  # what an environment has at its to
 
 
 def _visible(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and those below, without hidden ones, installed software, and what is no file."""
+    """Yield the files under a folder, without hidden ones, installed software, and special files."""
     for place, folders, names in os.walk(folder):
         if Path(place) != folder and not _ENVIRONMENT.isdisjoint([*folders, *names]):
             folders.clear()

@@ -39,7 +39,7 @@ class GuidellmReader(Runs):
     name = "GuideLLM JSON"
 
     def sniff(self, path: Path, head: bytes) -> bool:
-        """Recognise a list of benchmarks, and what GuideLLM alone says of them."""
+        """Recognise a list of benchmarks with keys that only GuideLLM writes."""
         if head.lstrip()[:1] != b"{" or b'"benchmarks"' not in head:
             return False
         marks = (

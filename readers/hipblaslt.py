@@ -105,7 +105,7 @@ class HipblasltReader(Reader):
 
 @dataclass
 class _Log:
-    """The log's lines, taken one by one: values under the header, solution and device that hold for them."""
+    """The log's lines, taken one by one, with the header, solution and device in force."""
 
     rows: list[dict[str, str | int]] = field(default_factory=list)
     _names: list[str] = field(default_factory=list)

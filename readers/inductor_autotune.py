@@ -95,7 +95,7 @@ def _shapes(words: str) -> list[list[int]]:
 
 
 def _product(name: str, shapes: list[list[int]]) -> dict[str, Any]:
-    """Return the product of the two operands, or a defect where they are of no product."""
+    """Return the product of the two operands, or a defect if they do not multiply."""
     kind = name.lstrip("_")
     refused = {DEFECT: "not-a-gemm", DEFECT_DETAIL: name}
     if kind not in _FIRST:
@@ -137,7 +137,7 @@ def _layout(words: str, problem: dict[str, Any]) -> dict[str, Any]:
 
 
 def _formats(words: str, problem: dict[str, Any]) -> dict[str, Any]:
-    """Return the number formats of both operands; of the result that of the first where they agree."""
+    """Return the number formats of both operands, and of the result if they agree."""
     listed = [word.strip() for word in words.split(",")]
     first = problem.get("first", 0)
     operands = listed[first : first + 2]

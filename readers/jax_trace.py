@@ -55,7 +55,7 @@ class JaxTraceReader(TraceReader):
         return b'"traceEvents"' in head and _SNIFF.search(head) is not None
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
-        """Return what the streams of each GPU did; `source` numbers the events of the file."""
+        """Return the activities of the streams of each GPU; `source` numbers the events of the file."""
         (file,) = files
         events = _events(file, options)
         devices, streams = _names(events)
@@ -89,7 +89,7 @@ class JaxTraceReader(TraceReader):
 
 
 def _notes(events: int, rows: int) -> tuple[Remark, ...]:
-    """Return what is said of the file as a whole."""
+    """Return the remarks on the file as a whole."""
     notes = []
     if not rows:
         text_ = f"no activity of a GPU among its {events} events"
@@ -104,7 +104,7 @@ def _notes(events: int, rows: int) -> tuple[Remark, ...]:
 
 
 def _events(file: DataFile, options: Options) -> list[Mapping[str, Any]]:
-    """Return the events of a file that are objects; a DataError where it is no whole JSON."""
+    """Return the events of a file that are objects; a DataError if it is incomplete JSON."""
     try:
         document = json.loads(text(file.path, max_bytes=options.table_bytes))
     except (ValueError, RecursionError) as error:
@@ -175,7 +175,7 @@ def _activity(event: Mapping[str, Any], streams: Mapping[Any, int]) -> dict[str,
 
 
 def _launch(details: str) -> dict[str, Any]:
-    """Return the grid, the workgroup and what a kernel takes, of the words of `kernel_details`."""
+    """Return grid, workgroup and resources of a kernel from the words of `kernel_details`."""
     launch = dict[str, Any]()
     shared = 0
     for detail in _DETAIL.finditer(details):

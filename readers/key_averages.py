@@ -93,12 +93,12 @@ class KeyAveragesReader(Reader):
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of a line: a head longer than its column shifts those after it, so that places do not tell."""
+    """Return the cells of a line by separators, not positions: a head longer than its column shifts those after it."""
     return re.split(" {2,}", line.strip())
 
 
 def _row(cells: dict[str, str], total_us: float) -> dict[str, object]:
-    """Return the row of an operator, or why it is none."""
+    """Return the row of an operator, or why it is refused."""
     name, calls, shapes = (cells.get(head, "") for head in ("Name", "# of Calls", "Input Shapes"))
     cells_common: dict[str, object] = {
         DEFECT: "unknown-operator",

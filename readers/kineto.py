@@ -157,7 +157,7 @@ _STEP = re.compile(r"ProfilerStep#(\d{1,18})")
 
 @dataclass(frozen=True)
 class Links:
-    """What belongs to each activity of the GPU: the call that launched it, and the innermost operator around that.
+    """The launch of each activity of the GPU, and the innermost operator around it.
 
     `op_id` is the number of that operator, `MISSING` where there is none. It is taken `by_time`, as
     the one that was running at the launch, where the file names another operator, or none.
@@ -254,7 +254,7 @@ def launches_of(document: Document) -> tuple[IntArray, BoolArray]:
 
 
 def _ids(document: Document, operators: IntArray) -> IntArray:
-    """Return the numbers of operators, `MISSING` for -1; each is read from the file only now, because few are asked."""
+    """Return the numbers of operators, `MISSING` for -1; they are read from the file on demand."""
     distinct, place = np.unique(operators, return_inverse=True)
     raw = document.operators.raw
     ids = [MISSING if number < 0 else op_id_of(raw[number]) for number in distinct.tolist()]
@@ -262,7 +262,7 @@ def _ids(document: Document, operators: IntArray) -> IntArray:
 
 
 def _around(document: Document, operator: IntArray, launch: IntArray) -> BoolArray:
-    """Return whether each operator was running at its launch; where there is none to check it by, it is believed."""
+    """Return whether each operator ran when it launched; without a launch to check, it is believed."""
     operators, launches = document.operators, document.launches
     around = operator >= 0
     launched = np.flatnonzero(around & (launch >= 0))
@@ -305,7 +305,7 @@ def step_at(steps: pd.DataFrame, time_ns: IntArray) -> IntArray:
 
 
 def first_with(wanted: IntArray, numbers: IntArray) -> IntArray:
-    """Return the first place at which each of the numbers wanted stands, -1 where it does not or is `MISSING`."""
+    """Return the first position of each wanted number, -1 where it is absent or `MISSING`."""
     if not len(numbers):
         return np.full(len(wanted), -1, dtype=np.int64)
     order = np.argsort(numbers, kind="stable")
@@ -322,7 +322,7 @@ _COPY = re.compile(r"Memcpy (\w+) \(.*\)")
 
 
 def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
-    """Return the columns that an event or its launch gives: all but the device, the operator, the step, the source."""
+    """Return the columns that an event or its launch gives: all but device, operator, step and source."""
     gpu = document.gpu
     # the names of kernels, and of copies the direction: "Memcpy HtoD (Pageable -> Device)" is HtoD
     every = _words(gpu.names)
@@ -361,7 +361,7 @@ def columns_of(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
 
 
 def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
-    """Return the table with what collectives do not say themselves (traces of 2023, kernels without a launch).
+    """Return the table with the details of collectives filled in (traces of 2023, kernels without a launch).
 
     The call of c10d around one says which it is; its group is that of all ``world`` ranks, where
     the job has no other. The number is that of the kernels whose group was taken for that.
@@ -384,7 +384,7 @@ def described(table: pd.DataFrame, world: int) -> tuple[pd.DataFrame, int]:
 
 
 def operator_columns(document: Document, links: Links) -> dict[str, Any]:
-    """Return name, number, stack and inputs of the operator of each activity; made once for each call.
+    """Return name, number, stack and inputs of the operator of each activity, computed once per call.
 
     The number is that of the call in an execution trace ("Record function id") where an observer
     recorded one for every call, else the profiler's number ("External id"), which is given out to
@@ -423,7 +423,7 @@ def _words(words: Sequence[str]) -> pd.Categorical:
 
 
 def _process(document: Document, links: Links) -> pd.arrays.IntegerArray:
-    """Return the process that made each launch; that of all launches, where a launch is not in the file."""
+    """Return the process of each launch; the only process of all launches where a launch is missing."""
     of_launch = document.processes(document.launches)
     distinct = np.unique(of_launch)
     return integers(np.r_[of_launch, distinct[0] if len(distinct) == 1 else MISSING][links.launch])
@@ -446,7 +446,7 @@ def _sizes(document: Document, links: Links, rocm: bool) -> dict[str, Any]:
 
 
 def in_unknown_unit(document: Document, links: Links, rocm: bool) -> BoolArray:
-    """Return which activities have a grid in a unit that only the launch, which is not there, would tell."""
+    """Return which activities have a grid whose unit only a missing launch would give."""
     return rocm & (links.launch < 0) & (document.gpu.sizes["grid"][:, 0] != MISSING)
 
 
@@ -457,7 +457,7 @@ def _size(document: Document, links: Links, name: str) -> IntArray:
 
 
 def _bytes(document: Document, links: Links) -> pd.arrays.IntegerArray:
-    """Return the bytes of copies and fills; from the launch where the activity does not say."""
+    """Return the bytes of copies and fills, from the launch where the activity lacks them."""
     values = document.gpu.integers["bytes"]
     for name in ("bytes", "size"):
         of_launch = np.r_[document.launches.integers[name], MISSING][links.launch]
@@ -469,7 +469,7 @@ def _bytes(document: Document, links: Links) -> pd.arrays.IntegerArray:
 
 
 def _group_ranks(gpu: Events) -> pd.Categorical:
-    """Return the ranks of each group: those written, or, where the list is shortened, first, stride and number."""
+    """Return the ranks of each group: as written, or, where the list is shortened, first, stride and number."""
     numbers = (gpu.integers[name].tolist() for name in ("first_rank", "rank_stride", "group_size"))
     cases = list(zip(gpu.words["group_ranks"], *numbers, strict=True))
     ranks_of = {case: _ranks(*case) for case in set(cases)}
@@ -535,7 +535,7 @@ def _on_gpu(events: Events, activities_ns: IntArray) -> pd.DataFrame:
 
 
 def _launched(document: Document, links: Links) -> pd.DataFrame:
-    """Return first start and last end of what was launched inside each range of the CPU inside which something was."""
+    """Return first start and last end of the launches inside each CPU range that has any."""
     annotations, launches, gpu = document.annotations, document.launches, document.gpu
     linked = np.flatnonzero(links.launch >= 0)
     call = links.launch[linked]
@@ -565,7 +565,7 @@ def _table(events: Events, places: IntArray, start_ns: IntArray, end_ns: IntArra
 
 
 def _place(thread: IntArray, at_ns: IntArray, of_thread: IntArray, time_ns: IntArray) -> IntArray:
-    """Return where each time of a thread stands among those, which are in order, of the same thread."""
+    """Return the position of each time among the sorted times of the same thread."""
     place = np.zeros(len(time_ns), dtype=np.int64)
     for number in np.unique(of_thread):
         first, end = np.searchsorted(thread, [number, number + 1])
@@ -589,7 +589,7 @@ _MEMORY_TOLERANCE = 0.1
 
 @dataclass(frozen=True)
 class Named:
-    """A device's name in the catalogue, or the file's; and what was assumed to find it, None for nothing."""
+    """A device's name in the catalogue, or the file's; and the assumption made to identify it, None for none."""
 
     name: str
     assumption: Remark | None = None
@@ -601,7 +601,7 @@ def is_rocm(devices: Sequence[DeviceProperties]) -> bool:
 
 
 def devices_of(numbers: Sequence[int], devices: Sequence[DeviceProperties]) -> dict[int, Named]:
-    """Return the device behind each number of a GPU that did something; the name is "" where it is unknown."""
+    """Return the device of each number of an active GPU; the name is "" where it is unknown."""
     if not is_rocm(devices):
         by_id = {device.id: device for device in devices}
         return {

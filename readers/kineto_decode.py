@@ -121,7 +121,7 @@ class Document:
 
 @contextmanager
 def refusing(source: str) -> Generator[None]:
-    """Turn what the decoder says of damaged content into an error that names the file."""
+    """Turn the decoder's complaint about damaged content into an error that names the file."""
     try:
         yield
     except (msgspec.MsgspecError, OverflowError, RecursionError, UnicodeError) as error:
@@ -132,7 +132,7 @@ def refusing(source: str) -> Generator[None]:
 
 @contextmanager
 def uncollected() -> Generator[None]:
-    """Keep the garbage collector from looking through millions of new objects, none of which are in cycles."""
+    """Pause the garbage collector: it would scan millions of new objects, none of them in cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -281,13 +281,13 @@ class _Group:
 
     @property
     def odd(self) -> int:
-        """How many arguments are of another type than they should be."""
+        """How many arguments have an unexpected type."""
         if self._decoder is None:
             return 0
         return self._decoder.odd
 
     def add(self, events: list[Any], places: IntArray, before: int) -> None:
-        """Take the events at these places of a piece, before which the file has so many."""
+        """Add the events at these positions of a piece; the file has so many before it."""
         if not len(places):
             return
         every: list[Event] = [events[place] for place in places.tolist()]
@@ -349,7 +349,7 @@ class _Group:
 
 
 class Growing:
-    """A column of int64 that grows at its end; what is not yet filled takes no memory."""
+    """A column of int64 that grows at its end; unused capacity takes no memory."""
 
     def __init__(self, width: int = 1) -> None:
         self.width = width
@@ -358,14 +358,14 @@ class Growing:
 
     @property
     def values(self) -> IntArray:
-        """The values, (n,), or (n, width) where that is more than one."""
+        """The values, (n,), or (n, width) where width exceeds one."""
         values = self._values[: self._filled]
         if self.width > 1:
             return values.reshape(-1, self.width)
         return values
 
     def add(self, values: IntArray) -> None:
-        """Put values behind those that are there."""
+        """Append values."""
         filled = self._filled + len(values)
         if filled > len(self._values):
             longer = np.empty(2 * filled, dtype=np.int64)
@@ -384,7 +384,7 @@ class Texts(Sequence[Buffer]):
         self._begins = [0]
 
     def add(self, texts: Sequence[msgspec.Raw]) -> None:
-        """Put copies of texts behind those that are there."""
+        """Append copies of texts."""
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         self._texts.append(b"".join(texts))
         self._ends.append(np.cumsum(lengths, dtype=np.int64))
@@ -402,7 +402,7 @@ class Texts(Sequence[Buffer]):
 
 
 def _nanoseconds(times: FloatArray) -> IntArray:
-    """Return microseconds as whole nanoseconds; each is rounded by itself, so that differences of them are exact."""
+    """Return microseconds as whole nanoseconds, each rounded alone, so that differences are exact."""
     within = np.clip(times, -_FARTHEST_US, _FARTHEST_US)
     whole = np.floor(within)
     return whole.astype(np.int64) * 1000 + np.rint((within - whole) * 1000).astype(np.int64)

@@ -21,7 +21,7 @@ ABSENT = msgspec.Raw(b"null")  # bytes of a field that the file does not have
 
 
 class Group(IntEnum):
-    """What events are looked at for."""
+    """The purpose for which events are read."""
 
     NONE = 0
     GPU = 1
@@ -44,7 +44,7 @@ _GROUP_OF = {
 
 
 class Category(Enum):
-    """What an event is, by its `cat`, and what its events are looked at for (`group`).
+    """An event's meaning by its `cat`, and the `group` that reads it.
 
     Those of no use are named too, so that the decoder finds them in its table.
     """
@@ -94,7 +94,7 @@ class Event(msgspec.Struct, gc=False, tag_field="ph", tag="X"):
 
 
 class OtherEvent(msgspec.Struct, gc=False, tag_field="ph"):
-    """An event of another phase: no field of it is looked at."""
+    """An event of another phase; none of its fields is used."""
 
     cat: ClassVar[Category] = Category.OTHER
 
@@ -171,7 +171,7 @@ class OperatorInputs(msgspec.Struct, gc=False):
 
 
 class DeviceProperties(msgspec.Struct, rename="camel"):
-    """What the driver says of a GPU; on ROCm `name` may be empty or that of any GPU."""
+    """The driver's description of a GPU; on ROCm `name` may be empty or wrong."""
 
     id: int = MISSING
     name: str = ""
@@ -191,7 +191,7 @@ class Distributed(msgspec.Struct):
 
     @property
     def world(self) -> int:
-        """The number of ranks, `MISSING` where they are in several groups, or nobody says."""
+        """The number of ranks, `MISSING` where it is not stated or they are in several groups."""
         if self.world_size is None or (self.pg_count or 1) > 1:
             return MISSING
         return self.world_size
@@ -232,7 +232,7 @@ def _whole(digits: str) -> int | float:
 
 
 class Forgiving(Generic[S]):
-    """Decodes one object; a field of another type than it should be is as if it were not there, and is counted."""
+    """Decodes one object; a field of an unexpected type counts as missing, and is counted."""
 
     def __init__(self, shape: type[S]) -> None:
         self._shape = shape
@@ -240,14 +240,14 @@ class Forgiving(Generic[S]):
         self.odd = 0
 
     def decode(self, raw: msgspec.Raw | bytes | memoryview) -> S:
-        """Return the object with the fields that can be used."""
+        """Return the object with its usable fields."""
         try:
             return self._decoder.decode(raw)
         except msgspec.ValidationError:
             return self.field_by_field(values_of(raw))
 
     def field_by_field(self, values: Any) -> S:
-        """Return the object of values as JSON has them."""
+        """Return the object from generic JSON values."""
         usable = {}
         for field_info in msgspec.structs.fields(self._shape):
             if not isinstance(values, dict) or field_info.encode_name not in values:

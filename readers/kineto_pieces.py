@@ -28,12 +28,12 @@ _FILE = msgspec.json.Decoder(File, strict=False)
 
 
 class UncutError(Exception):
-    """The text of a trace cannot be cut into pieces: it has to be decoded as a whole."""
+    """The text of a trace cannot be cut into pieces and has to be decoded as a whole."""
 
 
 @dataclass
 class Piece:
-    """Some of a file's events, and what stands around them.
+    """Some of a file's events, and the text around them.
 
     `file` has the events, those that cannot be read as events of no use, whose places are `lost`;
     the last piece has what else the file states. `mended` events are no JSON as the file has them.
@@ -76,7 +76,7 @@ def pieces(chunks: Iterable[bytes]) -> Generator[Piece]:
 
 
 def whole(content: bytes | bytearray | memoryview) -> Piece:
-    """Return all events of a trace and what stands around them, given its text; errors as of `pieces`."""
+    """Return all events of a trace and the text around them; errors as of `pieces`."""
     text = memoryview(content)
     if text[: len(BOM_UTF8)] == BOM_UTF8:
         text = text[len(BOM_UTF8) :]
@@ -96,7 +96,7 @@ def whole(content: bytes | bytearray | memoryview) -> Piece:
 
 
 def _opening(text: bytearray) -> bytes:
-    """Return what stands before the first event."""
+    """Return the text before the first event."""
     begin = bytes(text[:64]).removeprefix(BOM_UTF8)
     if begin.lstrip().startswith(b"["):
         return bytes(text[: text.index(b"[") + 1])
@@ -112,7 +112,7 @@ def _opening(text: bytearray) -> bytes:
 
 
 def _piece(text: bytearray) -> tuple[Piece | None, int]:
-    """Return the events that end within a list, and where the comma behind them stands; None where none ends."""
+    """Return the events that end within a list, and the position of the comma behind them; None if none ends."""
     for begin in (max(len(text) - _NEAR, 0), 0):
         cuts = [(match.start() + 1, match.end() - 1) for match in BETWEEN.finditer(text, begin)]
         back = 1
@@ -130,14 +130,14 @@ def _piece(text: bytearray) -> tuple[Piece | None, int]:
 
 
 def _list(text: bytearray, end: int) -> bytearray:
-    """Return the list up to there, closed."""
+    """Return the list up to there, with its bracket closed."""
     closed = text[: end + 1]
     closed[-1:] = b"]"
     return closed
 
 
 def _mended(text: bytearray) -> Piece:
-    """Return the events of a list of which some are no JSON."""
+    """Return the events of a list that contains invalid JSON."""
     if END.search(text, 0, len(text) - 1) or EVENTS.search(text):  # maybe the end of all events
         raise UncutError
     parts = cut(bytes(text))
@@ -160,7 +160,7 @@ def _one_by_one(texts: Iterable[bytes]) -> Piece:
 
 
 def _event(text: bytes) -> Any | None:
-    """Return an event, None if it is no JSON or of no phase; a field of another type is as if it were not there."""
+    """Return an event, None if it is invalid JSON or has no phase; a field of an unexpected type counts as missing."""
     try:
         return _EVENT.decode(text)
     except (msgspec.ValidationError, UnicodeError):

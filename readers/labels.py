@@ -42,7 +42,7 @@ _BETWEEN = " \t\r\n_."
 
 
 def canonical_unit(word: str) -> str | None:
-    """Return the unit as the tables of this module spell it; None if it is no unit of time, energy or power."""
+    """Return the unit in the spelling of this module; None if it is no unit of time, energy or power."""
     plain = _LONG.get(word.strip().lower(), word.strip().lower())
     if any(plain in units for units in (TIME_UNITS, ENERGY_UNITS, POWER_UNITS)):
         return plain
@@ -68,7 +68,7 @@ def split_unit(column: str) -> tuple[str, str | None]:
 
 
 def stated_unit(column: str, word: str) -> str:
-    """Return the unit that the user states for a column; a DataError if it is none of time, energy or power."""
+    """Return the unit that the user states for a column; a DataError unless it is one of time, energy or power."""
     unit = canonical_unit(word)
     if unit is None:
         units = ", ".join(("ns", "us", "ms", "s", "uj", "mj", "j", "kj", "mw", "w", "kw"))
@@ -78,7 +78,7 @@ def stated_unit(column: str, word: str) -> str:
 
 @cache
 def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark | None]:
-    """Return the device with a gfx id and number of compute units, and a remark where something was assumed.
+    """Return the device with a gfx id and number of compute units, and a remark on any assumption.
 
     `cus` is None if the file does not say; what the user calls the device (`stated`) decides
     between those that look the same. The name is the catalogue's, or "gfx1250 (96 CUs)" where it
@@ -127,7 +127,7 @@ def canonical_device(word: str) -> tuple[str, Remark | None]:
 
 
 def device_named(product: str, gfx: str, units: int | None) -> tuple[str, Remark | None]:
-    """Return the device under the catalogue's name, and a remark where something was assumed.
+    """Return the device under the catalogue's name, and a remark on any assumption.
 
     The product's name decides (one gfx id stands for several products), unless the device shows
     another number of compute units than the product has: then it is a part of it (CPX, MIG), which

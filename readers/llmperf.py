@@ -40,7 +40,7 @@ class LlmperfReader(Runs):
     )
 
     def columns(self, record: Record) -> dict[str, Any]:
-        """Return the run; lengths are those that were measured, else those that were asked for."""
+        """Return the run, with measured lengths, else the requested ones."""
         sent, answered = (
             number(
                 first_of(record, f"results_number_{side}_tokens_mean", f"mean_{side}_tokens"),

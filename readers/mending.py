@@ -22,14 +22,14 @@ END = re.compile(rb"\}\s*\]")
 
 @dataclass(frozen=True)
 class Pieces:
-    """A trace in pieces: each event as the file has it, and an object of all that stands around them."""
+    """A trace in pieces: each event as in the file, and an object of everything around them."""
 
     events: list[bytes]
     around: bytes
 
 
 def cut(body: bytes) -> Pieces | None:
-    """Return the pieces of a trace; None where it has no events or does not end as a whole one does.
+    """Return the pieces of a trace; None where it has no events or is truncated.
 
     >>> cut(b'{"a": 1, "traceEvents": [{"ph": "X", "ts": nan}, {"ph": "i"}], "b": 2}').events
     [b'{"ph": "X", "ts": nan}', b'{"ph": "i"}']
@@ -66,7 +66,7 @@ def _is_object(text: bytes) -> bool:
 
 
 def _as_json(text: bytes) -> bytes:
-    """Return the text as it is where it is JSON, else mended as far as it can be."""
+    """Return valid JSON as it is, else mended as far as possible."""
     try:
         msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError):
@@ -149,7 +149,7 @@ def mended(event: bytes) -> bytes | None:
 
 
 def _end_of_word(text: str, begin: int, follows: Callable[[str, int], re.Match[str] | None]) -> int:
-    """Return where the quote stands that ends a word; -1 where none does."""
+    """Return the position of the quote that ends a word; -1 without one."""
     for match in _QUOTE.finditer(text, begin):
         if follows(text, match.end()):
             return match.end() - 1

@@ -64,7 +64,7 @@ class MiopenReader(Reader):
         return bool(solvers.strip()) and _KEY.match(key.decode("ascii", "replace")) is not None
 
     def read(self, path: Path, options: Options) -> RawTable:
-        """Return one row for each solver of each problem, and the lines that are not of the format as refused rows."""
+        """Return one row for each solver of each problem; lines that do not match the format are refused rows."""
         lines = text(path, max_bytes=options.table_bytes).splitlines()
         table = pd.DataFrame(
             [line.partition("=")[::2] for line in lines], columns=["key", "value"], dtype=object
@@ -85,7 +85,7 @@ class MiopenReader(Reader):
 
 
 def _problems(keys: pd.Series) -> tuple[pd.DataFrame, pd.Series]:
-    """Return the forward problem of each key, indexed by line, and the keys that are not of the format."""
+    """Return the forward problem of each key, indexed by line, and the keys that do not match the format."""
     matches = {line: match for line, key in keys.items() if (match := _KEY.match(key))}
     fields = pd.DataFrame(
         [match.groups() for match in matches.values()],
@@ -149,7 +149,7 @@ def _solvers(values: pd.Series) -> pd.DataFrame:
 
 
 def _device(path: Path, rows: int, stated: str) -> tuple[str, list[Note]]:
-    """Return the device that the file's name gives, "" where it gives none."""
+    """Return the device named by the file's name, "" without one."""
     match = _DEVICE.match(path.name)
     if match is None:
         return "", []
@@ -165,7 +165,7 @@ def _device(path: Path, rows: int, stated: str) -> tuple[str, list[Note]]:
 
 
 def _check_geometry(rows: pd.DataFrame, notes: list[Note]) -> None:
-    """Refuse the rows whose output is not the one their input, filter, padding, stride and dilation give.
+    """Refuse the rows whose output contradicts their input, filter, padding, stride and dilation.
 
     For each axis ``out = (in + 2 pad - dil (fil - 1) - 1) / stride + 1``, but at least 1: MIOpen's
     ``ConvolutionDescriptor::GetForwardOutputDim`` (MIOpen 3, ``src/convolution.cpp``) times filters

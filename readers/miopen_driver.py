@@ -117,7 +117,7 @@ class MiopenDriverReader(Reader):
 
 
 def _problem(words: list[str]) -> dict[str, Any]:
-    """Return the convolution that a command line asks for, or a defect."""
+    """Return the convolution of a command line, or a defect."""
     driver, stated = words[0], dict[str, str]()
     place = 1
     while place < len(words):
@@ -145,7 +145,7 @@ def _problem(words: list[str]) -> dict[str, Any]:
 
 
 def _sizes(stated: dict[str, str]) -> dict[str, Any]:
-    """Return the dimensions of a convolution, None where the command line does not say one."""
+    """Return the dimensions of a convolution, None if the command line lacks one."""
     sizes: dict[str, float | None] = {
         "batch": number(stated.get("batchsize")),
         "in_channels": number(stated.get("in_channels")),
@@ -196,7 +196,7 @@ def _row(problem: dict[str, Any], what: str, milliseconds: float | None) -> dict
 
 
 def _hold_against(row: dict[str, Any], stats: dict[str, str]) -> None:
-    """Refuse a row whose FLOPs are not those that the driver counted."""
+    """Refuse a row whose FLOPs differ from the driver's count."""
     sizes = [row.get(name) for name in ("batch", "in_channels", "out_channels")]
     for name in ("fil", "out"):
         for side in AXES:

@@ -63,7 +63,7 @@ _OF_ALL: Final = ("ALLREDUCE", "SCAN", "EXSCAN")
 
 @dataclass
 class Action:
-    """One thing that a rank does: it computes an ``amount``, sends ``message_bytes``, receives, or waits for either.
+    """An action of a rank: it computes an ``amount``, sends ``message_bytes``, receives, or waits for either.
 
     ``peer`` is the rank that a message goes to or comes from, -1 of collectives and where the trace
     does not say.
@@ -78,7 +78,7 @@ class Action:
 
 @dataclass
 class MpiTrace:
-    """What every rank does, in its order; ``timed`` says that amounts are seconds. ``skipped`` counts other actions."""
+    """The actions of every rank in order; ``timed`` says that amounts are seconds. ``skipped`` counts other actions."""
 
     ranks: dict[int, list[Action]]
     timed: bool
@@ -94,7 +94,7 @@ def is_mpi_trace(path: Path) -> bool:
 
 
 def _parts(path: Path, text: bytes) -> list[Path]:
-    """Return the files that an index names, a line each, in its own folder or beneath; [] where it is none."""
+    """Return the files that an index lists, relative to its folder; [] if it is no index."""
     names = text.decode("utf-8", errors="replace").split("\n")[:MOST_RANKS]
     paths = [path.parent / name.strip() for name in names if name.strip()]
     within = all(
@@ -107,7 +107,7 @@ def _parts(path: Path, text: bytes) -> list[Path]:
 
 
 def read_mpi_trace(path: Path) -> MpiTrace:
-    """Return what the ranks of a trace do.
+    """Return the actions of the ranks of a trace.
 
     Raises DataError: it cannot be read, or no rank computes or sends anything; an archive, and the
     package `otf2` is missing.
@@ -151,7 +151,7 @@ def _time_independent(text: str) -> MpiTrace:
 
 
 def _action(name: str, words: list[str], ranks: int, size: int) -> Action | None:
-    """Return an action of SimGrid's; None for what takes no time here."""
+    """Return an action of SimGrid; None for one that takes no time here."""
     if name == "compute":
         return Action(COMPUTE, amount=_number(words[0]))
     if name in ("wait", "waitall"):
@@ -198,7 +198,7 @@ def _peer(words: list[str]) -> int:
 
 
 def _type(word: str) -> int | None:
-    """Return the bytes of a type by its number; None for what is no such number."""
+    """Return the bytes of a type by its number; None for an unknown number."""
     if word in {*"0123456"}:
         return _TYPE_BYTES[int(word)]
     return None
@@ -293,7 +293,7 @@ def _of_archive(event: Any, location: int, time: float) -> _Event:
 
 
 def _of_events(events: Iterable[_Event]) -> MpiTrace:
-    """Return what the ranks do: computing is the time outside of MPI's regions."""
+    """Return the actions of the ranks: time outside MPI's regions is computing."""
     trace = MpiTrace(defaultdict(list), timed=True)
     begun: dict[int, float] = {}  # since when a location computes
     depth: dict[int, int] = defaultdict(int)  # of regions of MPI

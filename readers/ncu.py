@@ -55,7 +55,7 @@ _NUMBERS = {
 
 
 class AmbiguousNumbersError(ValueError):
-    """Numbers contradict each other, or may be read either way; `examples` are some of them."""
+    """Numbers contradict each other or are ambiguous; `examples` are some of them."""
 
     def __init__(self, message: str, examples: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ def decimal_mark(words: Iterable[str]) -> str:
 
 
 def parsed(word: str, mark: str) -> float | None:
-    """Return the number that a word is under a decimal mark; None if it is not a number.
+    """Return the number that a word denotes under a decimal mark; None if it is not a number.
 
     >>> parsed("1.234,5", ",")
     1234.5
@@ -138,7 +138,7 @@ _SECOND_NS = 1e9
 
 
 def base_unit(unit: str) -> tuple[str, float]:
-    """Return the base unit of a printed unit, and how many of it one of the printed is; others stay as they are.
+    """Return the base unit of a printed unit and the factor to it; other units stay as they are.
 
     >>> base_unit("usecond"), base_unit("cycle/nsecond")
     (('ns', 1000.0), ('hz', 1000000000.0))
@@ -155,7 +155,7 @@ def base_unit(unit: str) -> tuple[str, float]:
 
 
 def _part(unit: str) -> tuple[str, float]:
-    """Return the base unit of a unit that is no quotient."""
+    """Return the base unit of a simple unit."""
     if unit in _TIMES:
         return "ns", _TIMES[unit]
     if match := _SCALED.match(unit):
@@ -186,7 +186,7 @@ _LOOKS_LIKE_A_NUMBER = re.compile(r"^[+-]?\d")
 
 @dataclass(frozen=True)
 class Launches:
-    """What one file says of its launches, one row for each in the order of the file.
+    """The launches of one file, one row each, in the order of the file.
 
     `identity` has `IDENTITY` as text, "" where the file does not say, the device's name in
     `DISPLAY_NAME`, and the 1-based line (LINE) within the CSV; `metrics` the values in base units,
@@ -319,7 +319,7 @@ def _units(printed: pd.Series) -> tuple[list[str], np.ndarray]:
 
 
 def _numbers(words: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the number that each word is, NaN for what is none, and how many of these look like one."""
+    """Return the number of each word, NaN for others, and how many of these look like numbers."""
     codes, distinct = pd.factorize(words)
     stripped = [str(word).strip() for word in distinct]
     # Without the values of single units: "12 (4; 8)", of `--print-metric-instances values`.
@@ -371,7 +371,7 @@ class NcuReader(TraceReader):
         return _HEADER.search(_decoded(head)) is not None
 
     def trace(self, files: Sequence[DataFile], options: Options) -> Trace:
-        """Return one row for each launch of a file; those whose duration was not measured are left out and counted."""
+        """Return one row for each launch of a file; launches without a measured duration are left out and counted."""
         (file,) = files
         text = _decoded(content(file.path, max_bytes=options.table_bytes))
         header = _HEADER.search(text)
@@ -448,7 +448,7 @@ def _decoded(raw: bytes) -> str:
 
 
 def _durations(launched: Launches, source: str) -> tuple[np.ndarray, list[Remark]]:
-    """Return the nanoseconds of each launch, NaN where none were measured, and what to know of them."""
+    """Return the nanoseconds of each launch, NaN where none were measured, and remarks."""
     present = []
     for plain in _DURATIONS:
         for heading in (plain, f"{plain} [ns]"):
@@ -565,7 +565,7 @@ def _sizes(
 
 
 def _shared_memory(launched: Launches, metrics: dict[str, np.ndarray]) -> pd.Series | None:
-    """Return the bytes of a block's static and dynamic memory; none where they are rounded to a scaled unit."""
+    """Return the bytes of a block's static and dynamic memory; none where they were rounded to a scaled unit."""
     for names in _SHARED:
         if all(launched.units.get(name) == ("byte/block", 1.0) for name in names):
             return _integers(metrics[names[0]]) + _integers(metrics[names[1]])
@@ -573,12 +573,12 @@ def _shared_memory(launched: Launches, metrics: dict[str, np.ndarray]) -> pd.Ser
 
 
 def _whole(words: pd.Series) -> pd.Series:
-    """Return the integers among words, missing for what is none."""
+    """Return the integers among words, missing for others."""
     digits = words.astype("str").str.extract(r"^\s*(\d{1,18})\s*$")[0]
     return pd.to_numeric(digits, errors="coerce").astype("Int64")
 
 
 def _integers(values: np.ndarray) -> pd.Series:
-    """Return whole numbers of a reasonable size, missing for all else."""
+    """Return whole numbers of a reasonable size, missing for others."""
     whole = (np.abs(values) < 2.0**53) & (values == np.floor(values))
     return pd.Series(values).where(whole).astype("Int64")

@@ -57,7 +57,7 @@ _PATTERNS: Final = tuple((re.compile(pattern, re.DOTALL), text) for pattern, tex
 
 
 def not_read(head: bytes) -> str:
-    """Return what a file is by its beginning, and what to do; "" where it is of no known kind.
+    """Return the kind of a file by its beginning, and what to do with it; "" for an unknown kind.
 
     >>> not_read(b"version https://git-lfs.github.com/spec/v1")
     'is a pointer of Git LFS in place of the file: fetch it with git lfs pull'

@@ -228,7 +228,7 @@ def _column_of(gpus: pd.DataFrame, key: str, value: str) -> dict[int, Any]:
 
 
 def _graphs(database: Database, activities: pd.DataFrame, file: DataFile) -> list[Finding]:
-    """Return a finding on the CUDA graphs that were traced as a whole."""
+    """Return a finding on CUDA graphs that were traced as one activity."""
     graphs = database.read(f"{_ACTIVITY}GRAPH_TRACE", integers=("start", "end"))
     if graphs.empty:
         return []
@@ -354,7 +354,7 @@ def _bare(name: str) -> str:
 
 
 def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
-    """Return the dispatch table of a GPU trace, and what is odd about its rows.
+    """Return the dispatch table of a GPU trace, and the findings on its rows.
 
     They stand below its first header, and end at the next empty line or message.
     """
@@ -417,7 +417,7 @@ def _dispatches(report: str, source: str) -> tuple[pd.DataFrame, list[Finding]]:
 
 
 def _times(column: pd.Series, scale: float) -> pd.Series:
-    """Return nanoseconds, missing for what is no time or does not fit 63 bits; whole nanoseconds are not rounded."""
+    """Return nanoseconds, missing for invalid times and those beyond 63 bits; whole nanoseconds are not rounded."""
     nanoseconds = pd.to_numeric(column.str.strip(), errors="coerce").astype(float) * scale
     rounded = nanoseconds.where(nanoseconds.abs().lt(_LIMIT_NS)).round().astype("Int64")
     if scale == 1:
@@ -437,14 +437,14 @@ def _bytes(columns: dict[str, pd.Series], units: dict[str, str]) -> pd.Series | 
 
 
 def _column(columns: dict[str, pd.Series], name: str) -> pd.Series | None:
-    """Return a column's integers, None if the report does not have it."""
+    """Return a column's integers, None if the report lacks it."""
     if name in columns:
         return _whole(columns[name])
     return None
 
 
 def _whole(words: pd.Series) -> pd.Series:
-    """Return the integers among words, missing for what is none."""
+    """Return the integers among words, missing for others."""
     codes, distinct = pd.factorize(words)
     numbers = [int(word) if _INTEGER.fullmatch(word) else None for word in map(str, distinct)]
     return pd.Series(pd.array([*numbers, None], dtype="Int64")).take(codes).reset_index(drop=True)

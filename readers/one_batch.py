@@ -106,7 +106,7 @@ class VllmLatencyReader(Runs):
         )
 
     def columns(self, record: Record) -> dict[str, Any]:
-        """Return the run; its setting is the user's to state."""
+        """Return the run; its setting has to be stated by the user."""
         seconds = number(record.get("avg_latency"))
         latencies = record.get("latencies")
         mean = None

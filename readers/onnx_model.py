@@ -33,7 +33,7 @@ class Value:
 
 @dataclass(frozen=True)
 class OnnxNode:
-    """A node: what it computes from which values, "" for an input that is left out."""
+    """A node: its operator, inputs and outputs; an omitted input is ""."""
 
     op: str
     name: str
@@ -44,7 +44,7 @@ class OnnxNode:
 
 @dataclass(frozen=True)
 class OnnxModel:
-    """Nodes in an order in which each stands behind those it needs, and the values whose shape is known.
+    """The nodes in topological order, and the values of known shape.
 
     ``constants`` are the names of weights, and of what follows from sizes alone.
     """
@@ -135,7 +135,7 @@ def _settle(graph: Any, weights: set[str], dims: dict[str, int], path: Path) -> 
 
 
 class _Shapes:
-    """The types of values, found node by node, and the data of those that are sizes."""
+    """The types of values, inferred node by node, and the data of those that are sizes."""
 
     def __init__(self, onnx: Any, model: Any) -> None:
         self._onnx, graph = onnx, model.graph
@@ -167,7 +167,7 @@ class _Shapes:
         return frozenset(self._data)
 
     def add(self, node: Any) -> None:
-        """Find the types of what a node computes; they stay unknown where the package does not know the operator."""
+        """Infer the types of a node's outputs; they stay unknown where the package does not know the operator."""
         types = {name: self._types[name] for name in node.input if name in self._types}
         data = {name: self._data[name] for name in node.input if name in self._data}
         try:
@@ -182,7 +182,7 @@ class _Shapes:
             return
 
     def _compute(self, node: Any, data: Mapping[str, Any]) -> None:
-        """Compute what is made of sizes alone, where it is as few numbers again."""
+        """Compute outputs made of sizes alone, if they are as short."""
         made = [self._sizes(self._types[name]) for name in node.output if name in self._types]
         if len(made) < len(node.output) or any(
             sizes is None or math.prod(sizes) > _SMALL for sizes in made

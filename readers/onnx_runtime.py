@@ -69,7 +69,7 @@ class OnnxRuntimeReader(Reader):
 
 
 def _node(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the product that a node computes, else the defect that it is of another operator."""
+    """Return the product of a node, else the defect that it is another operator."""
     operator = str(arguments.get("op_name", ""))
     good = {DEFECT: "", DEFECT_DETAIL: ""}
     refused = {"op": "gemm", DEFECT: "not-a-gemm", DEFECT_DETAIL: operator}

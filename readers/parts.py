@@ -82,7 +82,7 @@ def read_parts(
 
 
 def _part(source: reading.Source, options: Options, where: Where) -> reading.Measurements:
-    """Return the clean rows of a source; no row, where none meets the conditions, but some can be used."""
+    """Return the clean rows of a source; empty if none meets the conditions but some are usable."""
     files = [*source.files, *source.companions]
     try:
         return reading.read(files, options=options, where=where, part=True)
@@ -99,7 +99,7 @@ def _part(source: reading.Source, options: Options, where: Where) -> reading.Mea
 
 @dataclass
 class Totals:
-    """What was read in parts, all but the rows: as in `Measurements`, rejected rows counted by reason."""
+    """The totals of data read in parts: as in `Measurements`, with rejected rows counted by reason."""
 
     rows: int = 0
     traces: list[Overview] = field(default_factory=list)
@@ -220,7 +220,7 @@ def read_dataset(
 
 
 class _Spill:
-    """Rows in files by a hash of their problem: the repeats of a problem are in one file."""
+    """Rows in files by the hash of their problem: all repeats of a problem are in one file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.files = folder, 1
@@ -228,7 +228,7 @@ class _Spill:
         self.rows = self._parts = 0
 
     def see(self, frame: pd.DataFrame) -> None:
-        """Remember which columns there are."""
+        """Remember the columns."""
         for name in frame.columns:
             numeric = pd.api.types.is_numeric_dtype(frame[name])
             self._numeric[name] = self._numeric.get(name, numeric) and numeric
@@ -278,12 +278,12 @@ LARGE = 2**17  # rows from which on files are read in batches: fewer are read at
 
 
 class TogetherError(Exception):
-    """Only all rows at once tell what to say of each, or why none can be used: read them with `read_rows`."""
+    """A row's verdict depends on all rows: read them at once with `read_rows`."""
 
 
 @dataclass
 class RowBatches:
-    """The rows of tidy Parquet files, in the order they stand there; to be gone through once.
+    """The rows of tidy Parquet files, in file order; they can be iterated once.
 
     Raises what `read_rows` raises, and `TogetherError` at the end of the rows.
     """
@@ -296,7 +296,7 @@ class RowBatches:
 
     @property
     def notes(self) -> tuple[Remark, ...]:
-        """What was assumed, after all rows."""
+        """Return the assumptions, after all rows."""
         return self._account.notes()
 
     def __iter__(self) -> Iterator[pd.DataFrame]:
@@ -363,7 +363,7 @@ def row_batches(
     timed: bool = True,
     keep: Collection[str] = (),
 ) -> RowBatches | None:
-    """Return the rows of Parquet files in batches, the parameters as those of `read_rows`; None where they are few.
+    """Return the rows of Parquet files in batches, with the parameters of `read_rows`; None if they are few.
 
     Also where one row may decide what is said of another: files of other formats, text in columns
     of numbers, what is stated by the user.

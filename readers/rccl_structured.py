@@ -162,7 +162,7 @@ def _values(record: Any) -> dict[str, Any]:
 
 
 def _same_run(values: Mapping[str, Any], runs: dict[tuple[str, ...], Run]) -> Run:
-    """Return the run of a record: its collective, and how many GPUs of how many nodes took part."""
+    """Return the run of a record: its collective, and the number of GPUs and nodes."""
     key = tuple(
         str(values.get(name, "")) for name in ("name", "gpus", "ranks", "gpusperrank", "nodes")
     )
@@ -176,7 +176,7 @@ def _same_run(values: Mapping[str, Any], runs: dict[tuple[str, ...], Run]) -> Ru
 
 
 def _run(name: str, gpus: float | None, nodes: float | None, devices: set[str]) -> Run:
-    """Return a run of a collective by so many GPUs."""
+    """Return a run of a collective on so many GPUs."""
     spelled = _WORDS.sub(r"\1_\2", name)
     run = Run(collective_of(spelled), devices=devices)
     if gpus is not None and 0 < gpus <= MOST_RANKS:
@@ -187,7 +187,7 @@ def _run(name: str, gpus: float | None, nodes: float | None, devices: set[str]) 
 
 
 def _run_of(report: Mapping[str, Any]) -> Run:
-    """Return what a report says of its run: collective, ranks, hosts and GPUs."""
+    """Return the run of a report: collective, ranks, hosts and GPUs."""
     config = report.get("config")
     stated = dict(config) if isinstance(config, Mapping) else {}
     stated = {**{str(name): value for name, value in report.items()}, **stated}

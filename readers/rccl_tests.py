@@ -133,7 +133,7 @@ class RcclTestsReader(Reader):
 
 @dataclass
 class Run:
-    """One run of a test program: what its comments say."""
+    """One run of a test program, as its comments describe it."""
 
     collective: str = ""
     columns: list[str] = field(default_factory=list)
@@ -154,7 +154,7 @@ class Run:
 
     @property
     def device(self) -> str:
-        """The device of all ranks, "" where there is no such."""
+        """The device of all ranks, "" if they differ or it is not stated."""
         if len(self.devices) == 1:
             return next(iter(self.devices))
         return ""
@@ -194,14 +194,14 @@ class Log:
                 self.runs[-1].collective = collective
 
     def _take_values(self, number: int, values: list[str]) -> None:
-        """Take a row, or as much of it as stands before a message of another rank."""
+        """Take a row, or the part of it before a message of another rank."""
         self.runs[-1].begun = True
         self._open = values
         self.rows.append({LINE: number, "run": len(self.runs) - 1})
         self._fill()
 
     def _take_rest(self, values: list[str]) -> None:
-        """Take the values that follow after the message."""
+        """Take the rest of a row after the message."""
         self._open = [*self._open, *values]
         self._fill()
 
@@ -247,7 +247,7 @@ class Log:
 
 
 def collective_of(word: str) -> str:
-    """Return the collective that a name of a program or a file holds, "" for none."""
+    """Return the collective named in the name of a program or a file, "" for none."""
     plain = word.lower().replace("_perf", "")
     return next((name for name, pattern in _COLLECTIVES.items() if pattern.search(plain)), "")
 

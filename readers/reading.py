@@ -113,7 +113,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Sorted:
-    """Files by what can be done with them; unreadable is one whose beginning cannot be read."""
+    """Files by their use; unreadable ones could not be opened."""
 
     sources: list[Source]
     skipped: list[DataFile]
@@ -128,7 +128,7 @@ class TraceFailure:
 
 
 def sort_files(files: Sequence[DataFile], renames: Mapping[str, str] | None = None) -> Sorted:
-    """Return which reader takes which files, sources in the order of their first file.
+    """Assign files to readers, sources in the order of their first file.
 
     A table with a column of `renames` is one of the user, whatever the others are called.
     """
@@ -205,7 +205,7 @@ def read_trace(source: Source, options: Options) -> Annotated:
 
 
 def _without_long_names(trace: Trace) -> Trace:
-    """Return the trace without activities of names that no profiler writes: each is held against hundreds of patterns.
+    """Return the trace without activities with absurdly long names, which are slow to match against the patterns.
 
     They are a separate finding. Raises DataError where nothing else is left.
     """
@@ -262,7 +262,7 @@ _ASKING = ("device-not-recorded", "device-ambiguous", "unresolved-device")
 def look(
     sources: Sequence[Source], task: Callable[[Source], T]
 ) -> Iterator[tuple[Source, T | TraceFailure]]:
-    """Yield what a task makes of each source, in order; in separate processes where that pays.
+    """Yield the result of a task for each source, in order; in separate processes where that pays.
 
     Its `DataError` becomes a `TraceFailure`, as does a lack of memory.
     """
@@ -293,7 +293,7 @@ def _attempt(source: Source, task: Callable[[Source], T]) -> T | TraceFailure:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was read: the usable rows, the rows kept out, and remarks.
+    """The result of reading: the usable rows, the rejected rows, and remarks.
 
     Attributes
     ----------
@@ -351,7 +351,7 @@ class Measurements:
 
 
 class TracesAloneError(DataError):
-    """Traces have kernels and their times, but no row can be made of them: `found` has what they hold, and no row."""
+    """Traces without a usable row; `measurements` has their kernels and times, and no row."""
 
     def __init__(self, why: DataError, measured: Measurements) -> None:
         super().__init__(str(why))
@@ -360,7 +360,7 @@ class TracesAloneError(DataError):
 
 
 class Account:
-    """What is learned on the way through the files; equal remarks on several of them are counted together.
+    """The findings on all files; equal remarks on several of them are counted together.
 
     Labels of files of no known format, why files could not be read (file first), what each trace
     holds; of each file by its place its label, and the column and unit of its times where the user
@@ -384,7 +384,7 @@ class Account:
         of_files[file] = of_files.get(file, 0) + rows
 
     def take(self, table: RawTable, label: str, place: int) -> None:
-        """Remember what a file says beside its rows."""
+        """Record the facts of a file other than its rows."""
         self.labels[place] = label
         self.columns.update(table.columns)
         if table.times:
@@ -393,7 +393,7 @@ class Account:
             self.add(note.remark, note.rows, label)
 
     def leave_out(self, files: Collection[str], devices: Collection[str]) -> None:
-        """Forget what concerns these files or devices alone: no row of theirs was asked for."""
+        """Drop the remarks on these files or devices alone: their rows were deselected."""
         self.traces = [trace for trace in self.traces if trace.label not in files]
         reasons = {
             what: rows
@@ -532,7 +532,7 @@ def read_rows(
     keep: Collection[str] = (),
     where: Where = None,
 ) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
-    """Read every row of the files in the order they stand there, whether it can be used or not, and what was assumed.
+    """Read every row of the files in file order, usable or not, and the assumptions.
 
     Parameters and errors are those of `read`; where rows are not `timed`, they need neither a
     duration nor a device. They are as `table.measurements.judge` returns them: nothing merged,
@@ -599,7 +599,7 @@ _BY_ALIAS = {alias: name for name, aliases in ALIASES.items() for alias in alias
 
 
 def canonical_defaults(defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return what is stated of columns under our names: ``dtype`` is ``dtype_a``, as it is in a file.
+    """Return the defaults by our column names: ``dtype`` is ``dtype_a``, as it is in a file.
 
     Raises ParameterError: one column is stated twice.
     """
@@ -631,7 +631,7 @@ def check_renames(
         {*_OURS, *ALIASES, *chain(*ALIASES.values()), "duration_us"}
     ),
 ) -> None:
-    """Refuse a name that no table has, or one for what is no column here; a ParameterError names the nearest."""
+    """Refuse a name that no table has, or a target that is no column; a ParameterError names the nearest."""
     if not renames:
         return
     columns = []
@@ -725,7 +725,7 @@ def _tables(
 
 
 def _none_of(excluded: Sequence[Excluded]) -> str:
-    """Say which condition no file meets that meets the others before it, and what these files have instead."""
+    """Say which condition excludes the files, and which values these have instead."""
     furthest = max(one.passed for one in excluded)
     last = next(one for one in excluded if one.passed == furthest)
     held = []
@@ -795,7 +795,7 @@ def _read_each(
 
 
 def _unknown(file: DataFile, *, is_recognised: bool) -> DataError:
-    """Return the error for a file that no reader recognises; of Parquet what columns it has, and what is missing."""
+    """Return the error for a file that no reader recognises; of Parquet, with its columns and the missing ones."""
     beginning = head(file.path)
     remedy = _REPORTS.get(file.path.suffix.lower())
     if remedy is not None:
@@ -885,7 +885,7 @@ def _together(tables: Sequence[pd.DataFrame | pa.Table]) -> pd.DataFrame:
 def _combined(
     parts: Sequence[CleanRows], account: Account, where: Where, options: Options, part: bool
 ) -> Measurements:
-    """Return the formats' tables as one: the rows asked for, repeats merged, or numbered where each is to stay."""
+    """Return the formats' tables as one: the selected rows, with repeats merged or numbered."""
     if len(parts) > 1:
         rejected = pd.concat([part.rejected for part in parts], ignore_index=True)
     else:
@@ -944,14 +944,14 @@ def _combined(
 def _without_rows(
     parts: Sequence[CleanRows], rejected: pd.DataFrame, account: Account
 ) -> Measurements:
-    """Return what was read where every row is refused."""
+    """Return the measurements if every row was refused."""
     quoted = pd.concat([part.examples for part in parts], ignore_index=True)
     read_as = tuple(account.traces), tuple(account.unreadable), tuple(account.files)
     return Measurements(parts[0].frame, rejected, account.notes(), *read_as, examples=quoted)
 
 
 def _with_columns_of(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return rows without the columns that only those of the frames have of which no row is left."""
+    """Return rows without the columns of data frames that have no row left."""
     files = set((rows[ORDER] // MOST_LINES).unique())
     names = set()
     for one in frames:
@@ -963,7 +963,7 @@ def _with_columns_of(rows: pd.DataFrame, frames: Sequence[pd.DataFrame]) -> pd.D
 def _leave_out(
     whole: pd.DataFrame, every: pd.DataFrame, where: Where, account: Account
 ) -> list[str]:
-    """Forget what concerns files and devices of which no row was asked for; the files, returned, are in one remark."""
+    """Drop the remarks on files and devices whose rows were all deselected; one remark names these files."""
     if len(every) == len(whole):
         return []
     before, after = (set((rows[ORDER] // MOST_LINES).unique()) for rows in (whole, every))
@@ -982,7 +982,7 @@ def _leave_out(
 
 
 def irregular(repeats: Settled, spikes: Settled, each: bool, account: Account) -> pd.DataFrame:
-    """Remark on repeats and on rows that do not go with their like; return the latter, the farthest off first."""
+    """Remark on repeats and on outliers; return the outliers, the largest deviation first."""
     if repeats.repeats:
         account.add(REPEATS_STAY, 1) if each else account.add(REPEATS_MERGED, repeats.repeats)
     for what, rows in remarks(spikes.odd, repeats.odd):
@@ -995,7 +995,7 @@ def irregular(repeats: Settled, spikes: Settled, each: bool, account: Account) -
 
 
 def quoted_refused(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return refused rows as `Measurements.rejected` has them, and the first of each reason with their values."""
+    """Return refused rows as in `Measurements.rejected`, and the first of each reason with their values."""
     rows = refused.reset_index(drop=True)
     first_refused = (
         rows[["source", REFUSED, REFUSED_DETAIL]]
@@ -1012,7 +1012,7 @@ def quoted_refused(refused: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _held(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> tuple[Held, pd.DataFrame]:
-    """Hold rows against their devices; remark on what is impossible, and return the rows above a peak."""
+    """Check rows against the peaks of their devices; remark on impossible ones, and return the rows above a peak."""
     for column, code, wrong in measured_beside(rows, keep):
         first = rows[wrong].iloc[0]
         value, source, wrong_ones = float(first[column]), str(first["source"]), _WRONG[code]
@@ -1064,7 +1064,7 @@ def _held(rows: pd.DataFrame, account: Account, keep: Collection[str]) -> tuple[
 
 
 def slipped_text(rows: pd.DataFrame, label: str) -> str:
-    """Return which rows of a file lie a thousand times off the others of their operator, and what they may be in."""
+    """Say which rows of a file are a thousand times off the others of their operator, and the likely unit."""
     times = float(rows["times"].iloc[0])
     unit, way = ("ns", "long") if times > 1 else ("ms", "short")
     lines = few((source.rpartition(":")[2] for source in rows["source"]), 5)
@@ -1077,7 +1077,7 @@ def slipped_text(rows: pd.DataFrame, label: str) -> str:
 
 
 def _other_unit(factor: float, column: str, unit: str, device: str) -> str:
-    """Return the text of times that look as if they were in another unit."""
+    """Return the remark on times that seem to be in another unit."""
     whose, off = (
         f"times of {device}" if device else "times",
         f"{max(factor, 1 / factor):,.0f} times too",
@@ -1094,7 +1094,7 @@ def _other_unit(factor: float, column: str, unit: str, device: str) -> str:
 
 
 def above_peaks(rows: pd.DataFrame, held: Held) -> pd.DataFrame:
-    """Return the rows above a peak of their device as `Measurements.above_peak` has them."""
+    """Return the rows above a peak of their device as in `Measurements.above_peak`."""
     at = np.flatnonzero(held.share > FINDING)
     above = (
         rows[["source", "device", "op", "dtype_a", "duration_us"]]
@@ -1132,7 +1132,7 @@ def remark_above(above: pd.DataFrame, account: Account) -> None:
 
 
 def _plausible_unit(file: int, factor: float, account: Account) -> tuple[str, str]:
-    """Return the column of a file's times, "" where no unit can be stated, and the unit that makes them plausible."""
+    """Return the column of a file's times, "" if no unit can be stated, and the unit that makes them plausible."""
     column, unit = account.times.get(file, ("", "us"))
     micros = TIME_UNITS[unit] * factor
     return column, next(
@@ -1141,7 +1141,7 @@ def _plausible_unit(file: int, factor: float, account: Account) -> tuple[str, st
 
 
 def _refuse_unit(held: Held, account: Account) -> None:
-    """Raise what unit makes the times of the first file plausible, where no row is left for being in another one."""
+    """Raise the unit that would make the times of the first file plausible, if no row is left because of its unit."""
     for (file, _), factor in held.units.items():
         column, unit = _plausible_unit(file, factor, account)
         if column and unit:
@@ -1156,14 +1156,14 @@ def _refuse_unit(held: Held, account: Account) -> None:
 
 
 def why_none_is_left(rejected: pd.DataFrame) -> str:
-    """Return what is said where every row is refused: the reasons, and the first of them in words."""
+    """Return the message if every row is refused: the reasons, and the first of them in words."""
     first = rejected.iloc[0]
     reasons = ", ".join(f"{reason}: {count}" for reason, count in count_reasons(rejected).items())
     return f"no row can be used ({reasons}); first: {row_refused(first['reason'], first['detail'])}"
 
 
 def _unusable(rejected: pd.DataFrame, account: Account) -> DataError:
-    """Return the error for data of which every row is refused; of tables without a dimension what columns they have."""
+    """Return the error for data without a usable row; of tables without a dimension, with their columns."""
     first, columns = rejected.iloc[0], account.columns
     problem = why_none_is_left(rejected)
     if (

@@ -44,13 +44,13 @@ def direction(words: pd.Series) -> pd.Series:
 
 
 def workgroups(items: pd.Series, group: pd.Series) -> pd.Series:
-    """Return how many workgroups cover a grid of work-items; missing where either size is."""
+    """Return the number of workgroups that cover a grid of work-items; missing where a size is."""
     size = group.where(group > 0)
     return (items.where(items > 0) - 1) // size + 1
 
 
 def streams_recorded(stream: pd.Series, queue: pd.Series) -> bool:
-    """Return whether streams mean something: not where all kernels have stream 0 but ran on several queues."""
+    """Return whether streams are meaningful: not if all kernels have stream 0 but ran on several queues."""
     if stream.empty:
         return True
     return bool(stream.notna().any() and (stream.fillna(0).ne(0).any() or queue.nunique() < 2))
@@ -299,7 +299,7 @@ def _count_dropped(
 
 
 def _common(tables: _Tables, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return what dispatches and copies have in common."""
+    """Return the columns common to dispatches and copies."""
     processes = tables.read("rocpd_info_process", integers=("id", "pid")).rename(
         columns={"id": "pid", "pid": "process"}
     )
@@ -416,7 +416,7 @@ def _agents(tables: _Tables, notes: list[Remark]) -> pd.DataFrame:
 
 
 def _field(text: str, name: str) -> int | None:
-    """Return a whole number of a JSON object; None where there is none."""
+    """Return a whole number of a JSON object; None without one."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
