@@ -55,7 +55,7 @@ class Latent:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """The attention of so many layers."""
+    """One kind of attention, in a number of layers."""
 
     # how many layers have it, query heads, heads with keys, width of a head
     layers: int
@@ -109,7 +109,7 @@ class Attention:
 
 @dataclass(frozen=True, kw_only=True)
 class Recurrent:
-    """What so many layers have in place of attention: linear attention, or a state space.
+    """A recurrent mixer in place of attention, in a number of layers: linear attention or a state space.
 
     ``into`` is the width of the projections into it, ``inner`` of what leaves it, ``state`` the
     elements that a sequence keeps, however long it is (Gated DeltaNet, arXiv:2412.06464; Mamba-2,
@@ -223,7 +223,7 @@ class Architecture:
 
     @property
     def heads(self) -> int:
-        """Query heads of the first attention; 0 where there is none."""
+        """Query heads of the first attention; 0 without attention."""
         if self.attention:
             return self.attention[0].heads
         return 0
@@ -329,7 +329,7 @@ class Architecture:
 
     @property
     def cached_per_token(self) -> float:
-        """Elements that one token leaves in the cache of a layer, of a mean one, before it is split over GPUs."""
+        """Elements that one token leaves in the cache of a mean layer, before they are split over GPUs."""
         return cached_per_token(self, 1)
 
 
@@ -345,7 +345,7 @@ def cached_per_token(model: Architecture, tp: int) -> float:
 
 
 def cached_bytes(model: Architecture, tp: int, tokens: ArrayLike, bits: float) -> FloatArray:
-    """Return the bytes that a sequence of so many tokens keeps in all layers, on one of ``tp`` GPUs."""
+    """Return the cache bytes of a sequence of so many tokens in all layers, on one of ``tp`` GPUs."""
     tokens = np.asarray(tokens, dtype=np.float64)
     kept = sum(
         one.layers * (one.cached(tp) + one.index_dim) * np.minimum(tokens, one.window or np.inf)
@@ -395,7 +395,7 @@ def attention_flop(
 
 
 def check(name: str, field: str, value: object, *, least: int) -> int:
-    """Return a dimension as a whole number; a DataError that names model and field where it cannot be one."""
+    """Return a dimension as a whole number; a DataError names model and field of any other value."""
     largest = _MOST_LAYERS if "layer" in field else _LARGEST
     is_number = (
         isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= largest
@@ -462,7 +462,7 @@ class Experts:
         )
 
     def touched(self, tokens: ArrayLike) -> FloatArray:
-        """Return how many of the experts held here are expected to be visited at all, tokens choosing at random."""
+        """Return the expected number of experts held here that are visited at all, tokens choosing at random."""
         missed = (1.0 - self.visited / self.all) ** (
             np.asarray(tokens, dtype=np.float64) * self.senders
         )
@@ -471,7 +471,7 @@ class Experts:
 
 @dataclass(frozen=True)
 class Layer:
-    """What one GPU does for an average layer: every token meets the ``matrices``, some the ``experts``."""
+    """The work of one GPU for an average layer: every token meets the ``matrices``, some the ``experts``."""
 
     matrices: tuple[Matrix, ...]
     experts: Experts | None
@@ -525,7 +525,7 @@ def cuts_heads(model: Architecture, tp: int) -> bool:
 
 
 def layer(model: Architecture, tp: int = 1, ep: int = 1) -> Layer:
-    """Return what one of ``tp`` GPUs does for an average layer; experts are cut over ``ep`` groups of them.
+    """Return the work of one of ``tp`` GPUs for an average layer; experts are split over ``ep`` groups of them.
 
     >>> from flopcast.workloads.known_models import find
     >>> for one in layer(find("llama-3.1-70b"), tp=8).matrices:

@@ -36,7 +36,7 @@ STATED, RUN, MEASURED, LAW = SOURCES = ("stated", "run", "measured", "law")
 
 @dataclass(frozen=True, kw_only=True)
 class LayerTime:
-    """One layer of a graph: its seconds of computing and of its message, when, and where they come from.
+    """One layer of a graph: its seconds of computing and of its message, their start, and their source.
 
     ``source`` is ``stated``, ``run``, ``measured`` or ``law`` of what it computes, "" where it only
     sends; ``critical`` says whether the end of the whole waits for it.
@@ -66,7 +66,7 @@ class LayerTimes:
 
 @dataclass
 class Plan:
-    """Tasks in the order in which they run: layer and kind of each, start and end, and the task it waited for.
+    """Tasks in running order: layer and kind of each, start and end, and the task it waited for.
 
     Kinds are `COMPUTE` and `LINKS`.
     """
@@ -77,7 +77,7 @@ class Plan:
     cause: list[int]
 
     def critical(self) -> list[int]:
-        """Return the chain of tasks that ends last, each by its place, from the first to the last."""
+        """Return the chain of tasks that ends last, as their positions, first to last."""
         place = int(np.argmax(self.end))
         path = []
         while place >= 0:
@@ -87,7 +87,7 @@ class Plan:
 
 
 def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
-    """Return the times of all layers: as stated, or of their shapes by the first run that knows them, else by the laws.
+    """Return the times of all layers: stated, or of their shapes by the first run that knows them, else by the laws.
 
     Raises DataError: a layer lacks a dimension, or a figure of the GPU is not published.
     """
@@ -142,7 +142,7 @@ def layer_times(setting: GraphSetting, runs: Sequence[Times]) -> LayerTimes:
 
 
 def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]:
-    """Return what times measured on another GPU are multiplied with, and the spread of that.
+    """Return the factor on times measured on another GPU, and its spread.
 
     What a layer does is unknown: its time goes with the arithmetic, with the memory, or with
     something between. The factor is the geometric mean of both ratios, which lie at the ends of its
@@ -196,7 +196,7 @@ def _by_law(frame: pd.DataFrame, gpu: GPU) -> tuple[FloatArray, FloatArray, IntA
 
 
 def planned(layers: Sequence[LayerOfGraph], times: LayerTimes) -> Plan:
-    """Return the order of all tasks at the medians, of what is ready the first written first."""
+    """Return the order of all tasks at the medians; of several ready tasks the first written runs first."""
     followers: list[list[int]] = [[] for _ in layers]
     missing = [len(one.after) for one in layers]
     for place, one in enumerate(layers):
@@ -279,7 +279,7 @@ def _task_seconds(task: tuple[int, int], times: LayerTimes, normal: FloatArray) 
 def drawn_ends(
     layers: Sequence[LayerOfGraph], times: LayerTimes, plan: Plan, normal: FloatArray
 ) -> FloatArray:
-    """Return when the whole ends, shape (draws,), the tasks of each stream in the order of the plan.
+    """Return the draws of the end, shape (draws,), with the tasks of each stream in the order of the plan.
 
     ``normal`` are standard normal draws for each of `PARTS`, shape (draws, parts).
     """
@@ -333,7 +333,7 @@ def course(layers: Sequence[LayerOfGraph], times: LayerTimes, plan: Plan) -> lis
 
 
 def chakra_tasks(times: Sequence[LayerTime], graph: LayerGraph, gpus: int) -> list[Task]:
-    """Return the tasks of a graph whose layers run as forecast, as every one of the GPUs has them."""
+    """Return the tasks of a graph whose layers run as forecast, the same on each of the GPUs."""
     layers = {one.name: one for one in graph.layers}
     tasks: list[Task] = []
     last: dict[str, int] = {}  # the task with which a layer ends

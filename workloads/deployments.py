@@ -62,7 +62,7 @@ LIKELY: Final = 0.5  # probability from which on a way that is less sure is wort
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked of a model that is to be served."""
+    """The question of how to serve a model."""
 
     model: Architecture
     gpus: tuple[GPU, ...]  # to choose from
@@ -101,7 +101,7 @@ class Question:
 
     @property
     def limited(self) -> bool:
-        """Whether anything is asked that a way can fail."""
+        """Whether the question has any limit."""
         return any(one is not None for one in (self.ttft_ms, self.tpot_ms, self.rate))
 
     @property
@@ -116,7 +116,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """Ways to serve a model, and which of them to take.
+    """Ways to serve a model, and the recommended one.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class _Instance:
         )
 
     def memory_gb(self, users: FloatArray) -> FloatArray:
-        """Return the GiB of one GPU while so many requests are under way, of which as many run as have room."""
+        """Return the GiB of one GPU with so many requests under way, as many of them running as have room."""
         tokens = users / self.setting.dp * (self.setting.input_len + self.setting.output_len)
         held = self.memory.held(0.0)
         return (
@@ -205,7 +205,7 @@ class _Instance:
 
 
 def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 0) -> Choice:
-    """Return the ways to serve a model on the GPUs asked for, and the cheapest that holds.
+    """Return the ways to serve a model on the requested GPUs, and the cheapest that holds.
 
     Raises FlopcastError: the model fits none of the GPUs, or is no model that generates tokens.
     """
@@ -317,7 +317,7 @@ def choose(question: Question, times: Times, *, level: float = 0.9, seed: int = 
 
 
 def _rows(instances: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
-    """Return the rows to ask the times of: every instance with every number of requests under way."""
+    """Return the rows whose times are needed: every instance with every number of requests under way."""
     cases = []
     for row in (one.row for one in instances):
         for n in users:
@@ -328,7 +328,7 @@ def _rows(instances: Sequence[_Instance], users: FloatArray) -> pd.DataFrame:
 def _measured_cuts(
     question: Question, instances: Sequence[_Instance], served: Served
 ) -> list[_Instance]:
-    """Return the instances without those that differ from own runs only in `ep`, where none was asked for.
+    """Return the instances without those that differ from measured runs only in an `ep` that nobody asked for.
 
     A client does not ask which experts lie where: own runs with tp 8 are what tp 8 means to their
     user.
@@ -357,7 +357,7 @@ def _measured_cuts(
 def _answers(
     question: Question, instances: Sequence[_Instance], best: pd.DataFrame
 ) -> Iterator[tuple[pd.DataFrame, GPU]]:
-    """Yield the first way of each GPU as a row to ask the times of, with its GPU."""
+    """Yield the first way of each GPU as a row for the times, with its GPU."""
     cut = ("dtype", "kv_dtype", "tp", "dp", "ep")
     whose = {}
     for instance in instances:
@@ -375,7 +375,7 @@ def _answers(
 
 
 def cheapest(choice: Choice, share: float) -> pd.Series | None:
-    """Return the cheapest of all ways that hold with a probability or more; None where none does."""
+    """Return the cheapest of all ways that hold with at least this probability; None without one."""
     likely = choice.ways[choice.ways["holds"] >= share]
     ranked = _ranked(replace(choice.question, sure=share), likely)
     if ranked.empty:
@@ -384,7 +384,7 @@ def cheapest(choice: Choice, share: float) -> pd.Series | None:
 
 
 def _whose(served: Sequence[Served], names: Sequence[str]) -> Iterator[Remark]:
-    """Yield what is said of times, each once, with the GPUs that it is said of where it is not all of them."""
+    """Yield the remarks on times, each once, naming its GPUs unless it concerns all."""
     names_of: dict[Remark, list[str]] = {}
     for name, one in zip(names, served, strict=True):
         for note in one.remarks:
@@ -398,7 +398,7 @@ def _whose(served: Sequence[Served], names: Sequence[str]) -> Iterator[Remark]:
 
 
 def _instances(question: Question, gpu: GPU, notes: list[Remark]) -> Iterator[_Instance]:
-    """Yield the ways to serve on up to a node of a GPU; what cannot be is noted where nothing else is possible."""
+    """Yield the ways to serve on up to a node of a GPU; if there is none, note why."""
     engines = [one for one in question.engines if gpu.vendor in ENGINES[one]]
     if left := [one for one in question.engines if one not in engines]:
         text = f"{' and '.join(left)} runs on no GPU of {gpu.vendor}: left out for {gpu.name}"
@@ -488,7 +488,7 @@ def _formats(question: Question, gpu: GPU) -> Iterator[tuple[Architecture, str |
 
 
 def _cuts(question: Question, model: Architecture, size: int) -> Iterator[tuple[int, int, int]]:
-    """Yield tp, dp and ep of so many GPUs: all share each layer; of mixtures also the experts, or only these."""
+    """Yield tp, dp and ep of so many GPUs: all share each layer; of mixtures the experts too, or only these."""
     if model.experts and size > 1:
         ways = [(size, 1, 1), (size, 1, size), (1, size, size)]
     else:
@@ -499,7 +499,7 @@ def _cuts(question: Question, model: Architecture, size: int) -> Iterator[tuple[
 
 
 class _Drawn:
-    """Times of instances with so many requests under way, shape (instances, users), and what follows from them."""
+    """Times of instances with so many requests under way, shape (instances, users), and figures derived from them."""
 
     def __init__(
         self,
@@ -560,7 +560,7 @@ class _Drawn:
         return np.minimum(drawn, gpu.tdp_w or np.inf)
 
     def closed(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
-        """Return ways, each an instance and its replicas, with every number of requests under way at each replica."""
+        """Return ways, each an instance and its replicas, at every number of requests under way per replica."""
         places = np.array([place for place, _ in ways])
         z = np.array([NORMAL.inv_cdf(side) for side in self.sides])
         times = {}
@@ -591,7 +591,7 @@ class _Drawn:
         return self._table(repeated, users, times, tokens, energy, holds)
 
     def at_rate(self, ways: Sequence[tuple[int, int]]) -> pd.DataFrame:
-        """Return ways at the rate that is asked for, each with the requests under way that come of it."""
+        """Return ways at the requested rate, each with the resulting requests under way."""
         asked = self.question
         assert asked.rate is not None
         middles = np.empty((len(ways), 3, 3))  # of requests under way, first token, further tokens
@@ -710,7 +710,7 @@ class _Drawn:
 
 
 def _front(ways: pd.DataFrame) -> list[int]:
-    """Return which rows no other of their GPU beats in both speeds, by GPU and rising speed of a user."""
+    """Return the Pareto front of each GPU over both speeds, by GPU and rising speed of a user."""
     front = list[int]()
     for _, ways_of_gpu in ways.groupby("gpu", sort=False):
         ways_of_gpu = ways_of_gpu.sort_values(
@@ -723,12 +723,12 @@ def _front(ways: pd.DataFrame) -> list[int]:
 
 
 def _best(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
-    """Return the cheapest way that holds of each GPU, engine and number of GPUs, else the nearest, in that order."""
+    """Return the best way of each GPU, engine and number of GPUs: the cheapest that holds, else the nearest."""
     return _ranked(question, ways).drop_duplicates(["gpu", "engine", "gpus"]).reset_index(drop=True)
 
 
 def _ranked(question: Question, ways: pd.DataFrame) -> pd.DataFrame:
-    """Return ways in order: those that hold by cost, the others by how surely, then by how far they are off."""
+    """Return ways in order: those that hold by cost, the others by probability, then by distance from the limits."""
     held = ways["holds"] >= question.sure
     if question.rate is not None:
         if question.price:

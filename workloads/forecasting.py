@@ -214,7 +214,7 @@ class Forecast:
         )
 
     def needed(self, need: float, level: float) -> Need:
-        """Return whether it is known within so much, and how many measured runs of the setting would reach that.
+        """Return whether the interval is narrow enough, and how many measured runs of the setting would make it so.
 
         `releases.calibrate` on n runs leaves of the variance s² of all that they share s² r² / (n
         s² + r²), with r their own (`RESIDUALS`), which the answer keeps beside it.
@@ -234,7 +234,7 @@ class Forecast:
         return Need(need, self.half_width, enough[:1])
 
     def sure(self, need: float) -> str:
-        """Return whether the answer is known within so much: ``reached``, ``not reached``, ``unknown``.
+        """Return whether the interval is narrow enough: ``reached``, ``not reached``, ``unknown``.
 
         Unknown is what has no answer, and what would be reached but rests on a GPU that was never
         calibrated.
@@ -295,7 +295,7 @@ _KERNELS: Final = {
 
 @dataclass(frozen=True)
 class Known:
-    """What of the parts is from runs and measurements, in the order of the constants, shape (n,) each.
+    """The parts known from runs and measurements, in the order of the constants, shape (n,) each.
 
     ``share`` of the time of each part, and the standard deviation of the logarithm of that time, as
     if all its kernels erred together.
@@ -305,7 +305,7 @@ class Known:
     spread: FloatArray
 
     def remark(self, rows: FloatArray, release: Release) -> Remark:
-        """Say which kernels stand on what."""
+        """Say which kernels rest on which source."""
         names = [
             name
             for name, seconds in zip(release.constants, rows, strict=True)
@@ -323,7 +323,7 @@ class Known:
 def _known_times(
     parts: Callable[[Sources], Mapping[str, float]], sources: Sources, rows: FloatArray, kind: str
 ) -> Known | None:
-    """Return what of the seconds of some parts (``rows``) the sources know; None without sources."""
+    """Return the known part of the seconds of some parts (``rows``); None without sources."""
     if not sources.runs:
         return None
     names = np.array([name in _KERNELS for name in BY_KIND[kind]])
@@ -343,7 +343,7 @@ def forecast_all(
     seed: int = 0,
     runs: Sequence[Times] = (),
 ) -> list[Forecast]:
-    """Return the forecast of every case; one that cannot be understood has its reason, the others their answer."""
+    """Return the forecast of every case; an invalid case has its reason."""
     forecasts = []
     for case in cases:
         try:
@@ -366,7 +366,7 @@ def parts_of(setting: Setting) -> dict[str, float]:
 
 
 def roofline_s(setting: Setting) -> float:
-    """Return the seconds that peak rates alone would take, the simplest rule: no launches, no messages, no waiting.
+    """Return the seconds at peak rates alone, the simplest rule: no launches, no messages, no waiting.
 
     Every step of serving reads the weights of each replica, of experts those that its tokens are
     expected to visit, and the cache, or computes, whichever takes longer; prompts and steps of
@@ -624,7 +624,7 @@ _SHARDED = remark(
 
 
 def _no_room_to_train(setting: Setting, memory: TrainingMemory) -> Remark:
-    """Say by how much a step does not fit even as a lean framework holds it, and what would."""
+    """Say by how much a step exceeds memory even in a lean framework, and which changes would fit."""
     missing = memory.lean - memory.available
     ways = what_would_fit(setting)
     advice = ", however it is split and with any batch"
@@ -653,7 +653,7 @@ def _limits(draws: FloatArray, level: float) -> tuple[float, float, float]:
 def _add_network(
     common: dict[str, float], setting: Setting, ranks: int, rows: FloatArray, release: Release
 ) -> list[Remark]:
-    """Add the spread of messages among so many GPUs if they lie on several nodes, and return what is to be said."""
+    """Add the spread of messages if the GPUs lie on several nodes, and return the remarks."""
     if setting.network.nodes(ranks) == 1:
         return []
     common["network"] = OTHER_NODES * float(
@@ -663,7 +663,7 @@ def _add_network(
 
 
 def _missing(setting: Setting, memory: InferenceMemory, tokens: int) -> Remark:
-    """Say by how much so many tokens do not fit, and in how many ways of cutting they would."""
+    """Say by how much so many tokens exceed memory, and which splits would fit."""
     fits = None
     for tp in range(setting.tp + 1, 65):
         try:
@@ -685,7 +685,7 @@ def _missing(setting: Setting, memory: InferenceMemory, tokens: int) -> Remark:
 def _does_not_fit(
     missing_gb: float, needed_tp: int | None, largest_batch: int, **steps: int
 ) -> Remark:
-    """Return by how much it does not fit, and what would; ``largest_step`` where it runs in steps of tokens."""
+    """Return by how much it exceeds memory, and what would fit; ``largest_step`` if it runs in steps of tokens."""
     ways = [f"tp ≥ {needed_tp}"] if needed_tp else []
     if largest_batch:
         ways += [f"a batch of at most {largest_batch:,}"]
@@ -729,7 +729,7 @@ def _schedule(setting: Setting, memory: InferenceMemory) -> Schedule:
 def _distance(
     setting: Setting, schedule: Schedule, release: Release
 ) -> tuple[dict[str, float], list[Remark]]:
-    """Return the spreads of the common factor by where they come from, and what is to be said of them."""
+    """Return the spreads of the common factor by source, and the remarks."""
     distances, notes = {"residual": RESIDUAL}, []
     if not release.name:
         count = len(shipped_releases())
@@ -789,7 +789,7 @@ def _draws(release: Release, common: Mapping[str, float], seed: int) -> FloatArr
 
 @lru_cache(maxsize=8)
 def _of_any(seed: int) -> FloatArray:
-    """Return factors of which each draw is of another of the known releases, in turn."""
+    """Return factors drawn from the shipped releases in turn."""
     each = np.stack([factors(one, DRAWS, seed) for one in shipped_releases().values()])
     return each[np.arange(DRAWS) % len(each), np.arange(DRAWS)]
 
@@ -797,7 +797,7 @@ def _of_any(seed: int) -> FloatArray:
 def _with_known_times(
     draws: FloatArray, known_times: Known, common: Mapping[str, float], seed: int
 ) -> FloatArray:
-    """Return factors on the parts where a share of each is known: that has no constant of a release, but its spread."""
+    """Return factors on the parts with measured shares: these have no release's constant, but their own spread."""
     together = np.exp(math.hypot(*common.values()) * standard_normal(1, DRAWS, seed + 1))
     learnt = together * np.exp(
         known_times.spread * standard_normal(len(known_times.spread), DRAWS, seed + 2)
@@ -808,7 +808,7 @@ def _with_known_times(
 def _spreads(
     rows: FloatArray, release: Release, common: Mapping[str, float], known_times: Known | None
 ) -> dict[str, float]:
-    """Return the standard deviations of the logarithm of the answer by where they come from, the largest first."""
+    """Return the standard deviations of the logarithm of the answer by source, the largest first."""
     weights = rows * np.exp(release.mean)
     weights = weights / weights.sum()
     every = list(shipped_releases().values())
@@ -826,7 +826,7 @@ def _spreads(
 
 
 def _graph(setting: GraphSetting, runs: Sequence[Times], level: float, seed: int) -> Forecast:
-    """Return the forecast of a graph; ``runs`` predict the layers that lie in their range, in place of the laws."""
+    """Return the forecast of a graph; ``runs`` replace the laws for layers within their range."""
     layers = setting.model.layers
     times = layer_times(setting, runs)
     if not (times.compute.any() or times.message.any()):

@@ -127,7 +127,7 @@ _NO_KERNEL: Final = frozenset(
 
 
 def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], float]:
-    """Return the layers of an execution trace, what is to be said of them, and the spread of times that are forecasts.
+    """Return the layers of an execution trace, the remarks, and the spread of times that are forecasts.
 
     Raises DataError: the file cannot be read, or holds neither an operator with a shape, nor a
     message, nor a time.
@@ -208,7 +208,7 @@ def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], f
 
 
 def _message_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the collective of a row with its message; None where its size was not recorded, {} for none (a wait)."""
+    """Return the collective of a row with its message; None if its size was not recorded, {} for a wait."""
     collective = collective_of(row["collective"])
     if not collective:
         return {}
@@ -222,7 +222,7 @@ def _message_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 class _Tree:
-    """Which call encloses which; rows in the order in which they began."""
+    """The nesting of calls; rows in the order in which they began."""
 
     def __init__(self, nodes: pd.DataFrame, described: pd.DataFrame) -> None:
         self.nodes = nodes
@@ -253,7 +253,7 @@ class _Tree:
         self.owner = owner
 
     def outermost(self) -> list[int]:
-        """Return the calls that count; the pieces into which Chakra cuts one are one."""
+        """Return the outermost calls; the pieces into which Chakra cuts a call count as one."""
         is_outermost = self.owner == np.arange(len(self.owner))
         pieces = self.nodes[["rf_id", "name"]].duplicated() & self.nodes["rf_id"].notna()
         return np.flatnonzero(is_outermost & ~pieces.to_numpy(dtype=bool)).tolist()
@@ -270,7 +270,7 @@ class _Tree:
         return "forward"
 
     def unknown(self, layers: int) -> Iterator[Remark]:
-        """Yield what is left out: kernels by their time where the file has them, else calls by their number."""
+        """Yield what is left out: kernels by their time if the file has them, else calls by their number."""
         on_gpu = ~self.nodes["on_cpu"].fillna(True).to_numpy(dtype=bool) & (
             self.nodes["collective"] == ""
         )
@@ -306,7 +306,7 @@ def _plain(name: str) -> str:
 
 
 def left_out(names: Sequence[str], share: float, by: str) -> Iterator[Remark]:
-    """Yield which operators have no law, and what share of all they are: of ``time`` or of ``calls``."""
+    """Yield the operators without a law, and their share of the ``time`` or of the ``calls``."""
     if names:
         counts = Counter(names).most_common()
         named = tuple(f"{count} {_short(name)}" for name, count in counts[:NAMED])
@@ -334,7 +334,7 @@ def left_out(names: Sequence[str], share: float, by: str) -> Iterator[Remark]:
 
 
 def _short(name: str) -> str:
-    """Return the name of an operator, of a kernel what stands before its templates and arguments."""
+    """Return the short name of an operator; of a kernel the part before its templates and arguments."""
     return re.split(r"[<(]", name.removeprefix("void "), maxsplit=1)[0][:60]
 
 
@@ -434,7 +434,7 @@ _REDUCTIONS: Final = ("Reduce", "Global", "ArgM")
 
 
 def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[Remark], float]:
-    """Return the layers of all ranks of an MPI program's trace, what is to be said of them, and the spread of times.
+    """Return the layers of all ranks of an MPI program's trace, the remarks, and the spread of times.
 
     Ranks meet in the collectives that all of them have; what follows a receive waits for the
     message. Where partners are not in the trace, the ranks may run beside each other or one after
@@ -561,7 +561,7 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
 
 
 def _sent_to_nobody(trace: MpiTrace) -> int:
-    """Return how many messages no action of their receiver takes; those to a rank that names no senders are no such."""
+    """Return the number of messages that no receiver takes; a rank that names no senders takes any."""
     received: Counter[tuple[int, int]] = Counter()
     for rank, actions in trace.ranks.items():
         received.update((one.peer, rank) for one in actions if one.kind in (RECEIVE, RECEIVE_LATER))
@@ -576,7 +576,7 @@ def _sent_to_nobody(trace: MpiTrace) -> int:
 
 
 def _missing_ranks(trace: MpiTrace) -> int:
-    """Return how many ranks have no action though messages name them, or ranks with higher numbers."""
+    """Return the number of ranks without actions that messages, or higher rank numbers, imply."""
     present = {rank for rank, actions in trace.ranks.items() if actions and rank < MOST_RANKS}
     named = set()
     for actions in trace.ranks.values():
@@ -587,7 +587,7 @@ def _missing_ranks(trace: MpiTrace) -> int:
 
 
 def _meetings(trace: MpiTrace) -> int:
-    """Return how many collectives from the first on all ranks have, of the same name: they meet in them."""
+    """Return the number of leading collectives that all ranks share by name: they meet in them."""
     names = []
     for actions in trace.ranks.values():
         names.append(
@@ -607,7 +607,7 @@ def _meetings(trace: MpiTrace) -> int:
 
 @dataclass(frozen=True)
 class _Placed:
-    """An action, and the place of its message among those of its rank to or from its peer."""
+    """An action, and the index of its message among those between its rank and its peer."""
 
     kind: str
     amount: float
@@ -618,7 +618,7 @@ class _Placed:
 
 
 def _numbered(rank: int, actions: Sequence[Action]) -> Iterator[_Placed]:
-    """Yield the actions of a rank with the place of each message among those of its way and peer."""
+    """Yield the actions of a rank with the index of each message among those in its direction and with its peer."""
     places: Counter[tuple[bool, int]] = Counter()
     for one in actions:
         way = one.kind in (RECEIVE, RECEIVE_LATER), one.peer
@@ -630,7 +630,7 @@ def _numbered(rank: int, actions: Sequence[Action]) -> Iterator[_Placed]:
 
 
 def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:
-    """Return the layers of a model, and what is to be said of them; ``dims`` are the sizes that it leaves free.
+    """Return the layers of a model, and the remarks; ``dims`` are the sizes that it leaves free.
 
     Raises FlopcastError: the model cannot be read (`readers.onnx_model.read_onnx`), or has no node
     that computes.
@@ -803,7 +803,7 @@ def _attention(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
 
 
 def _normalised(op: str, default: int = -1) -> Callable[[OnnxNode, list[Value], Value], Shape]:
-    """Return what reads a normalisation over the axes from ``axis`` on."""
+    """Return a reader of normalisations over the axes from ``axis`` on."""
 
     def read(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
         return _rows(op, output.dims, prod(output.dims[_axis(node, output, default) :]))
@@ -853,7 +853,7 @@ UNITS: Final = ("us", "ms", "s")
 
 
 def published_layers(content: Mapping[str, Any], unit: str, tp: int = 1) -> Layers:
-    """Return the layers of a graph whose times are in ``unit`` (us, ms or s), and what is to be said of them.
+    """Return the layers of a graph whose times are in ``unit`` (us, ms or s), and the remarks.
 
     ``tp`` chooses among the times of the second form; of several of that degree a node runs as the
     fastest. Raises ParameterError: the unit is missing or unknown, or the graph has no times for

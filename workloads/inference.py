@@ -189,7 +189,7 @@ def step_parts(setting: Setting, schedule: Schedule, sources: Sources) -> dict[s
 
 
 def eager_seconds(setting: Setting, schedule: Schedule, seconds: float) -> float:
-    """Return by how much steps of so many seconds take longer where the CPU launches their kernels one by one.
+    """Return the extra seconds of steps whose kernels the CPU launches one by one.
 
     Launches run ahead of the GPU: a step takes what its kernels take, or what launching them takes
     if that is more.
@@ -289,15 +289,15 @@ class InferenceMemory:
 
     @property
     def tokens(self) -> float:
-        """Tokens whose cache has room; below 0 where not even the weights have."""
+        """Tokens that fit into the cache; negative if even the weights do not fit."""
         return (self.available - self.weights - self.activations) / self.cache_per_token
 
     def needed(self, tokens: float) -> float:
-        """Return the memory that so many cached tokens take in all."""
+        """Return the total memory with so many cached tokens."""
         return sum(self.held(tokens).values())
 
     def held(self, tokens: float) -> dict[str, float]:
-        """Return what fills the memory while so many tokens are cached."""
+        """Return the parts of the memory with so many cached tokens."""
         parts = {
             "weights": self.weights,
             "activations": self.activations - RESERVED_GIB,

@@ -41,7 +41,7 @@ Times = Callable[[pd.DataFrame], pd.DataFrame]
 
 @dataclass(frozen=True)
 class KernelAnswers:
-    """What sources say of rows, shape (n_rows,) each: µs, spread of their logarithm, and which kind of source says so.
+    """The sources' answers for rows, shape (n_rows,) each: µs, spread of their logarithm, and kind of source.
 
     µs are NaN where no source does; ``source`` is ``run``, ``measured`` or "".
     """
@@ -52,7 +52,7 @@ class KernelAnswers:
 
 
 def by_runs(runs: Sequence[Times], rows: pd.DataFrame) -> KernelAnswers:
-    """Return the times of rows by the first source that knows each, with the launch that was measured with them."""
+    """Return the times of rows by the first source that knows each, including the measured launch."""
     us, spread = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     source = np.full(len(rows), "", dtype=object)
     for run in runs:
@@ -162,7 +162,7 @@ class _Measured:
         return float(within), float(past)
 
     def at(self, rows: pd.DataFrame) -> FloatArray:
-        """Return the logarithm of the µs of rows and its variance, shape (n_rows, 2); NaN where nothing is known."""
+        """Return the logarithm of the µs of rows and its variance, shape (n_rows, 2); NaN outside the measurements."""
         keys, sizes = _problems(self.op, rows)
         times = np.full((len(rows), 2), np.nan)
         for place, (key, size) in enumerate(zip(zip(*keys, strict=True), sizes, strict=True)):
@@ -292,7 +292,7 @@ class Sources:
     cached: dict[tuple[Any, ...], tuple[float, float, str]] = field(default_factory=dict)
 
     def ask(self, op: str, shape: tuple[int, ...], **columns: Any) -> KernelAnswers:
-        """Return what the sources say of kernels of an operator, in arrays of a shape that the columns broadcast to."""
+        """Return the sources' times of kernels of an operator, in arrays of a shape that the columns broadcast to."""
         cells = [
             np.broadcast_to(np.asarray(value), shape).ravel().tolist() for value in columns.values()
         ]
@@ -316,7 +316,7 @@ class Sources:
         )
 
     def pick(self, times: KernelAnswers, by_law: FloatArray, over: float = 1.0) -> FloatArray:
-        """Return what the view asks for; what is found is divided by what kernels take ``over`` their law."""
+        """Return the view's times; sources' times are divided by the kernels' factor ``over`` their law."""
         is_timed, us = np.isfinite(times.us), times.us / over
         if self.view == "times":
             return np.where(is_timed, us, by_law)
@@ -433,7 +433,7 @@ class Sources:
         cut: tuple[int, int],
         formats: tuple[str, str],
     ) -> KernelAnswers:
-        """Return what sources say of the experts of a layer, cut (tp, ep), that so many tokens of a GPU go to.
+        """Return the sources' times of the experts of a layer, split (tp, ep), for so many tokens of a GPU.
 
         ``formats`` are those of the products and of the weights.
         """
@@ -468,7 +468,7 @@ class Sources:
         *,
         engine: bool = False,
     ) -> FloatArray:
-        """Return the times of collectives, one per message: between nodes, and where no source knows, by the law.
+        """Return the times of collectives, one per message: by the law between nodes and without a source.
 
         ``over`` is as in `pick`. With ``engine`` they are those of a serving engine, whose
         all-reduce within a node is a kernel of its own that the library does not delay

@@ -36,7 +36,7 @@ FORMATS: Final = re.compile(
 
 
 def format_in(name: str) -> str | None:
-    """Return the number format of the weights that the name of a model states, if it does.
+    """Return the number format of the weights that a model's name states, if any.
 
     >>> format_in("nvidia/Qwen3-235B-A22B-NVFP4"), format_in("Qwen2.5-72B-Instruct-AWQ"), format_in("gpt-oss-20b")
     ('fp4', 'int4', None)
@@ -87,12 +87,12 @@ def find(model: str | Path | Mapping[str, Any] | Architecture) -> Architecture:
 
 
 def names() -> list[str]:
-    """Return the names of the models that are known."""
+    """Return the names of the shipped models."""
     return list(_texts())
 
 
 def quantised(name: str) -> list[str]:
-    """Return the known models that are another in narrower formats: deepseek-r1-nvfp4 of deepseek-r1."""
+    """Return the shipped models that are another one in narrower formats: deepseek-r1-nvfp4 of deepseek-r1."""
     name = configured_as(name)
     return [
         one
@@ -102,7 +102,7 @@ def quantised(name: str) -> list[str]:
 
 
 def hub_name(model: Architecture) -> str:
-    """Return what a model is called where its weights are fetched, as its table states it; else its name.
+    """Return the model's name on the hub, as its table states it; else its name.
 
     >>> hub_name(find("llama-3.1-70b")), hub_name(find("llama-3.3-70b"))
     ('meta-llama/Llama-3.1-70B', 'llama-3.3-70b')
@@ -116,7 +116,7 @@ def hub_name(model: Architecture) -> str:
 
 @lru_cache(maxsize=256)
 def configured_as(name: str) -> str:
-    """Return the name of the table that a model of equal configuration stands in, else its own.
+    """Return the name of the table of a model with an equal configuration, else the name itself.
 
     >>> configured_as("glm-4.6"), configured_as("my-own")
     ('glm-4.5', 'my-own')
@@ -126,7 +126,7 @@ def configured_as(name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _called(name: str) -> Architecture | None:
-    """Return the known model of a name: the longest that it begins with, if what follows changes no shape.
+    """Return the shipped model of a name: the longest that it begins with, if the rest changes no shape.
 
     Of two as long, Qwen2.5-7B and Qwen2-57B, that whose digits stand apart as in the name.
     """
@@ -149,7 +149,7 @@ def _called(name: str) -> Architecture | None:
 
 
 def _titled(word: str, model: str) -> Architecture:
-    """Return a known model under the name that was asked for, where that is another model of equal configuration."""
+    """Return a shipped model under the requested name, if that is another model of equal configuration."""
     architecture = _of_table(model)
     if word in _aliases(_texts()[model]):
         return replace(architecture, name=word)
@@ -161,13 +161,13 @@ def _plain(name: str) -> str:
 
 
 def _apart(name: str) -> str:
-    """Return a name whose digits are distinguished: 2.5-7b and 2-57b."""
+    """Return a name with its digits kept apart: 2.5-7b and 2-57b."""
     return re.sub(r"[^a-z0-9~]+", "", re.sub(r"(?<=\d)[^a-z0-9]+(?=\d)", "~", name.lower()))
 
 
 @cache
 def _texts() -> dict[str, str]:
-    """Return the text of the table of each model by its name: to read all of them takes longer than to forecast one."""
+    """Return the text of each model's table by name: reading all of them takes longer than a forecast."""
     text = resources.files("flopcast.workloads").joinpath("models.toml").read_text(encoding="utf-8")
     tables = text.split("\n[[model]]\n")[1:]
     return {_NAME.findall(one)[0]: one for one in tables}
@@ -191,7 +191,7 @@ def _table(name: str) -> dict[str, Any]:
 
 @cache
 def _of_table(name: str) -> Architecture:
-    """Return the model of a table of models.toml; one that is ``like`` another differs in what it states."""
+    """Return the model of a table of models.toml; a table ``like`` another states only the differences."""
     table = _table(name)
     if "like" in table:
         table = _table(table["like"]) | table

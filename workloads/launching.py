@@ -26,7 +26,7 @@ _SHARE: Final = {
 
 
 def serve_command(way: pd.Series, question: Question) -> str:
-    """Return the command line that starts one replica of a way; "" where options alone do not say it.
+    """Return the command line that starts one replica of a way; "" if options alone cannot express it.
 
     ``way`` is a row of `deployments.Choice.ways`. Options are those of vLLM 0.10 and later, SGLang
     0.4 and later, TensorRT-LLM 1.0 and later and ATOM of 2026. TensorRT-LLM and ATOM read formats of

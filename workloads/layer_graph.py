@@ -59,7 +59,7 @@ MOST: Final = 20_000  # layers of a graph
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOfGraph:
-    """One layer: ``stated_us`` or ``op`` with its ``sizes`` is what it computes, ``collective`` what it then sends.
+    """One layer: ``stated_us``, or ``op`` with its ``sizes``, is computed; ``collective`` is sent afterwards.
 
     ``after`` are the positions of the layers it waits for, ``count`` how often it runs; ``ranks`` 0
     means all GPUs. ``rank`` is the one it runs on: ranks run beside each other.
@@ -80,7 +80,7 @@ class LayerOfGraph:
 
 @dataclass(frozen=True)
 class LayerGraph:
-    """Layers, each behind those it waits for; ``chained`` where each waits for the one before it, unasked.
+    """Layers in topological order; ``chained`` if each waits for the one before it by default.
 
     ``remarks`` say what the file held that no layer stands for; ``spread`` is that of the log of
     stated times: those that another forecast made, or of ranks of which some wait for messages
@@ -120,12 +120,12 @@ class GraphSetting:
 
     @property
     def network(self) -> Network:
-        """What joins the nodes."""
+        """The network between nodes."""
         return Network(self.network_gbs, self.network_us, self.node_gpus)
 
 
 def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
-    """Return the setting of a graph by named values, as `setting.complete` does; a FlopcastError for what cannot be."""
+    """Return the setting of a graph by named values, as `setting.complete` does; a FlopcastError if impossible."""
     stated = stated_of(given, [one.name for one in fields(GraphSetting) if one.name != "kind"])
     if "gpu" not in stated:
         raise ParameterError("gpu", "is needed to forecast a graph")
@@ -157,7 +157,7 @@ def complete_graph(given: Mapping[str, Any]) -> GraphSetting:
 
 
 def is_graph(model: object) -> bool:
-    """Say whether what stands for a model is a graph of layers: one that was read, a table, or JSON of a graph."""
+    """Return whether a model argument is a graph of layers: a graph, a table, or JSON of a graph."""
     if isinstance(model, LayerGraph):
         return True
     if isinstance(model, Mapping):
@@ -238,7 +238,7 @@ def read_layers(
 
 
 def _of_contents(content: Mapping[str, Any], name: str, unit: str, tp: int) -> LayerGraph:
-    """Return the graph of a JSON object, its own layers or a planner's nodes."""
+    """Return the graph of a JSON object with layers or a planner's nodes."""
     name = str(content.get("name") or name)
     if not _is_published(content):
         layers = content.get("layers")
@@ -281,7 +281,7 @@ def _is_published(content: Mapping[str, Any]) -> bool:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """Return the object of a file, an empty one where it holds another thing or is not there."""
+    """Return the object of a file, or an empty one."""
     try:
         if isfile(path):
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -337,7 +337,7 @@ def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
 
 
 def _named(place: int, given: Any) -> dict[str, Any]:
-    """Return what is stated of a layer under the names of the keys, empty fields left out."""
+    """Return the stated fields of a layer under the names of the keys, without empty ones."""
     if not isinstance(given, Mapping):
         raise DataError(
             f"layer {place} must be an object with its name and shape, got "
@@ -374,7 +374,7 @@ def _words(text: object) -> list[str]:
 def _in_order(
     waits: Mapping[int, tuple[int, ...]], stated: Sequence[Mapping[str, Any]]
 ) -> list[int]:
-    """Return the places so that each stands behind what it waits for, otherwise as they are written."""
+    """Return the places in topological order, otherwise as they are written."""
     sorter = TopologicalSorter(waits)
     try:
         sorter.prepare()

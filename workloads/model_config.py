@@ -229,7 +229,7 @@ def _gated(config: _Config) -> bool:
 
 
 def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
-    """Yield what is to be said of how a configuration was read.
+    """Yield the remarks on how a configuration was read.
 
     Raises DataError: a key that says something of the layers was not looked at.
     """
@@ -281,7 +281,7 @@ def _remarks(config: _Config, causal: bool) -> Iterator[Remark]:
 
 
 def _unread(config: _Config) -> Iterator[str]:
-    """Yield the keys that say something and that nobody looked at, but those that hold the default of their class."""
+    """Yield the unread keys whose value differs from the default of their class."""
     usual = config.type.keys if config.type else {}
     names = config.type.names if config.type else {}
     asked = set(config.fields.asked)
@@ -295,7 +295,7 @@ def _unread(config: _Config) -> Iterator[str]:
 
 
 def _context(stated: Mapping[str, Any]) -> int:
-    """Return the tokens that a sequence may have, with what YaRN and the like make of them; 0 where none is stated."""
+    """Return the longest sequence in tokens, extended by YaRN and the like; 0 if not stated."""
     scaling = stated.get("rope_scaling")
     scaling = scaling if isinstance(scaling, Mapping) else {}
     factor, before = scaling.get("factor"), scaling.get("original_max_position_embeddings")
@@ -314,7 +314,7 @@ def _context(stated: Mapping[str, Any]) -> int:
 
 
 class _Fields(dict[str, Any]):
-    """Keys and values, the defaults of their class, which keys somebody asked for, and which sizes were defaults."""
+    """Keys and values, the defaults of their class, the keys read so far, and the sizes taken from defaults."""
 
     def __init__(self, fields: Mapping[str, Any], usual: Mapping[str, Any]) -> None:
         super().__init__(fields)
@@ -323,7 +323,7 @@ class _Fields(dict[str, Any]):
         self.defaults_taken = dict[str, Any]()
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return what is stated, else the default of the class, else another."""
+        """Return the stated value, else the default of the class, else another."""
         self.asked.add(key)
         if key in self:
             return self[key]
@@ -333,7 +333,7 @@ class _Fields(dict[str, Any]):
         return usual
 
     def changed(self, change: Mapping[str, Any]) -> _Fields:
-        """Return other values of some keys; what is asked of them counts here too."""
+        """Return the fields with some values changed; reads of the copy count here too."""
         other = _Fields({**self, **change}, self.usual)
         other.asked, other.defaults_taken = self.asked, self.defaults_taken
         return other
@@ -403,7 +403,7 @@ class _Config:
         return cls(fields, title, quantization, facts, tied, part is not None, tuple(others))
 
     def changed(self, change: Mapping[str, Any]) -> _Config:
-        """Return the configuration of a layer that has other values of some keys."""
+        """Return the configuration of a layer with some values changed."""
         return replace(self, fields=self.fields.changed(change))
 
     @property
@@ -418,7 +418,7 @@ class _Config:
         return str(self.fields.get("model_type") or "").lower()
 
     def number(self, *keys: str, default: int | None = None) -> int:
-        """Return the first of several keys that is stated, else the default of the class, else another.
+        """Return the first stated of several keys, else the default of the class, else another.
 
         Raises DataError: there is none, or the value is no whole number.
         """
@@ -464,7 +464,7 @@ class _Config:
 
 
 def _usual_names(fields: Mapping[str, Any], facts: ModelType | None) -> dict[str, Any]:
-    """Return the keys of a configuration under their usual names, where its type has names of its own."""
+    """Return the keys of a configuration under their usual names, where its type renames them."""
     named = dict(fields)
     for usual, theirs in (facts.names if facts else {}).items():
         if theirs in fields:
@@ -512,7 +512,7 @@ def _refuse_what_is_not_counted(fields: _Fields, title: str, kind: str) -> None:
 
 
 def _is_another_part(key: str, value: object) -> bool:
-    """Whether a key holds a part of a model that is not its language model."""
+    """Whether a key holds another part of a model than its language model."""
     described = isinstance(value, Mapping) and any(
         name in value for name in (*_HIDDEN, "depth", "num_hidden_layers")
     )
@@ -544,7 +544,7 @@ def _tied(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What the layers are made of."""
+    """The kinds of layers of a model."""
 
     layers: int
     attention: tuple[Attention, ...]
@@ -764,7 +764,7 @@ def _mixers_of(config: _Config, layers: int) -> tuple[tuple[Attention, ...], tup
 
 
 def _attentions_to_all(config: _Config, count: int, layers: int) -> list[Attention]:
-    """Return the attention of layers without a window: of those that share an index, the others have none."""
+    """Return the attention of layers without a window; if several share an index, one has it."""
     attention = _attention(config, count)
     if attention.index_heads:
         types = config.listed("indexer_types", layers)
@@ -781,7 +781,7 @@ def _attentions_to_all(config: _Config, count: int, layers: int) -> list[Attenti
 
 
 def _changes_by_layer(config: _Config, layers: int) -> dict[int, tuple[tuple[str, Any], ...]]:
-    """Return what ``per_layer_config`` changes of each layer, which it names by its number."""
+    """Return the changes that ``per_layer_config`` makes to each layer, by its number."""
     given = config.fields.get("per_layer_config")
     changes: dict[int, tuple[tuple[str, Any], ...]] = {}
     for name, change in given.items() if isinstance(given, Mapping) else ():
@@ -891,7 +891,7 @@ def _lettered(config: _Config, letters: str, layers: int) -> Iterator[str]:
 
 
 def _mixer_kinds(config: _Config, layers: int) -> Iterator[str]:
-    """Yield how each layer mixes tokens, in the words of ``layer_types``."""
+    """Yield the mixer of each layer, in the words of ``layer_types``."""
     stated, kind = config.fields, config.kind
     if listed := next(filter(None, (config.listed(key, layers) for key in _KINDS)), None):
         stated.asked |= _LAYOUTS
@@ -973,7 +973,7 @@ def _delta_kinds(config: _Config, stated: Mapping[str, Any], layers: int) -> Ite
 
 
 def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
-    """Return the attention of so many layers; those of a window may have heads of their own."""
+    """Return the attention of so many layers; layers with a window may have other heads."""
     stated, number = config.fields, config.number
     heads = number("num_attention_heads", "n_head", "n_heads")
     if stated.get("kv_lora_rank"):
@@ -1072,7 +1072,7 @@ def _key_heads(config: _Config, heads: int) -> int:
 
 
 def _feed_forward_of(config: _Config, layers: int) -> tuple[tuple[Dense, ...], Mixture | None]:
-    """Return the dense feed-forward parts, and what there is of experts."""
+    """Return the dense feed-forward parts, and the experts."""
     number, stated = config.number, config.fields
     hidden = number(*_HIDDEN)
     experts = number(*_EXPERTS, default=0)
@@ -1293,7 +1293,7 @@ def formats_of(
 
 
 def _method(stated: Mapping[str, Any], title: str) -> str:
-    """Return the format of a method that has one for all that it converts."""
+    """Return the format of a quantisation method that has one format."""
     if stated.get("quant_algo"):
         return _algorithm(stated["quant_algo"], title)
     method = str(stated.get("quant_method") or "").lower()
@@ -1349,7 +1349,7 @@ def _algorithm(name: object, title: str) -> str:
 
 
 def _group(group: Mapping[str, Any], title: str) -> str:
-    """Return the format of a group of compressed-tensors: of weights, and of activations where it is another."""
+    """Return the format of a group of compressed-tensors: of weights, and of activations if it differs."""
     words = []
     for key in ("weights", "input_activations"):
         settings = group.get(key)
@@ -1391,7 +1391,7 @@ _OF_LAYER: Final = re.compile(r"layers\.(\d+)\b\.?")
 
 
 def _by_part(named: Mapping[str, str], least: float = 0.0) -> dict[str, str]:
-    """Return the commonest value that patterns of modules give to each part, where they name it in enough layers."""
+    """Return the commonest value that patterns of modules give to each part, if they name it in enough layers."""
     counts: dict[str, Counter[str]] = {}
     places: dict[str, set[str]] = {}
     for pattern, value in named.items():

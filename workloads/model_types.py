@@ -44,7 +44,7 @@ class ModelType:
 
 
 def find(kind: str) -> ModelType | None:
-    """Return what is known of a type, or None.
+    """Return the facts of a type, or None.
 
     >>> find("gemma2").keys["head_dim"], find("gemma2").cycle
     (256, ('sliding_attention', 'full_attention'))

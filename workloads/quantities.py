@@ -24,7 +24,7 @@ _CURRENCY: Final = re.compile(r"^[$€£¥]|[$€£¥](?=\s*(?:/|$))|[A-Z]{3}\b"
 
 
 def quantity(parameter: str, given: object, units: Mapping[str, float]) -> float:
-    """Return a number that may have one of the units, in that which counts 1; it must be above 0 and finite.
+    """Return a number with an optional unit, converted to the base unit; it must be positive and finite.
 
     >>> quantity("ttft", "2s", MILLISECONDS), quantity("tpot", 50, MILLISECONDS), quantity("rate", "4/s", PER_SECOND)
     (2000.0, 50.0, 4.0)
@@ -67,11 +67,11 @@ class Prices:
         return bool(self.each)
 
     def of(self, gpu: str) -> float:
-        """Return the price of a GPU for an hour; NaN where there is none."""
+        """Return the price of a GPU for an hour; NaN without one."""
         return self.each.get(gpu, self.each.get("", math.nan))
 
     def titled(self, head: str) -> str:
-        """Return the head of a column, with the currency where it is known."""
+        """Return the head of a column, with the currency if there is one."""
         if self.currency:
             return f"{head}, {self.currency}"
         return head
@@ -142,7 +142,7 @@ def electricity(given: object, price: Prices) -> Electricity:
 
 
 def _money(parameter: str, text: str, units: Mapping[str, float]) -> tuple[float, str]:
-    """Return a price in the unit that counts 1, and its currency, "" where it names none."""
+    """Return a price in the base unit, and its currency, "" if it names none."""
     currency = _CURRENCY.search(text)
     value = quantity(parameter, _CURRENCY.sub("", text).strip(), units)
     if currency is None:
@@ -161,7 +161,7 @@ def _named(name: str) -> str:
 
 
 def check_priced(priced: Prices, gpus: Iterable[GPU]) -> Prices:
-    """Return prices, of which every GPU must have one where any has.
+    """Return prices; if one GPU has a price, all must.
 
     Raises ParameterError: a GPU has none. Raises UnknownGPUError: a price is of no known GPU, and
     of none of these.

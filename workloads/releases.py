@@ -95,7 +95,7 @@ class Release:
 
     @property
     def constants(self) -> Mapping[str, Constant]:
-        """What is calibrated, in the order of `mean`."""
+        """The calibrated constants, in the order of `mean`."""
         return BY_KIND[self.kind]
 
 
@@ -116,7 +116,7 @@ def unknown_release(kind: str = "serving") -> Release:
 
 
 def any_framework(slower: float | None = None) -> Release:
-    """Return the constants of training before any run, of a framework that may be slower as a whole.
+    """Return the constants of training before any run; an unknown framework may be slower as a whole.
 
     ``slower`` is the spread of the logarithm of that factor, by default `FRAMEWORK`.
     """
@@ -145,7 +145,7 @@ def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
 
 
 def middle_and_sides(level: float) -> list[float]:
-    """Return which quantiles of draws are the answer and the limits of its interval: 0.5, lower, upper."""
+    """Return the quantiles of the answer and of the limits of its interval: 0.5, lower, upper."""
     return [0.5, (1 - level) / 2, (1 + level) / 2]
 
 
@@ -237,7 +237,7 @@ def read_release(table: dict[str, Any]) -> Release:
 
 
 def widened(release: Release) -> Release:
-    """Return a release as what is known of another one like it: its spread and that between the known releases.
+    """Return a release as the prior of a similar one: its spread and that between the shipped releases.
 
     No two of training frameworks are known: their spread is that of any framework.
     """

@@ -157,7 +157,7 @@ class Setting:
 
     @property
     def network(self) -> Network:
-        """What joins the nodes."""
+        """The network between nodes."""
         return Network(self.network_gbs, self.network_us, self.node_gpus)
 
     def precision(self, part: str) -> tuple[str, str]:
@@ -198,7 +198,7 @@ _STORED: Final = (
 
 
 def stored_format(parameter: str, spelling: object) -> str:
-    """Return which number format a spelling is; a ParameterError names those of weights and caches."""
+    """Return the number format of a spelling; a ParameterError lists those of weights and caches."""
     try:
         return canonical_dtype(str(spelling))
     except DataError:
@@ -208,7 +208,7 @@ def stored_format(parameter: str, spelling: object) -> str:
 
 
 def computed_in(gpu: GPU, dtype: str) -> str:
-    """Return the format in which a GPU computes what is stored in another: that one, or the next that it has units for.
+    """Return the format in which a GPU computes a stored format: the same, or the next wider one with units.
 
     Narrow weights are widened to 16 bits, as kernels of weight-only quantisation do. Raises
     NotPublishedError: no matrix rate of the GPU is known that would do.
@@ -288,7 +288,7 @@ def most_weights(model: Architecture) -> str:
 
 
 def stated_of(given: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the fields that are not left out; a DataError for one that is unknown, with the nearest."""
+    """Return the stated fields; a DataError for an unknown one, with the nearest."""
     stated = {
         name: value
         for name, value in given.items()
@@ -350,7 +350,7 @@ def understood(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cut(setting: Setting, stated: Mapping[str, Any]) -> Setting:
-    """Fill the ways of cutting that were left out: tp takes a node's GPUs, 8 at most, dp what remains.
+    """Fill in the omitted ways of splitting: tp takes a node's GPUs, at most 8, dp the rest.
 
     The largest step has no more tokens than there are.
     """

@@ -77,14 +77,14 @@ class Spread:
     sigma: float
 
     def draws(self, normal: FloatArray) -> FloatArray:
-        """Return values at standard normal ones."""
+        """Return the values at standard normal ones."""
         return self.median * np.exp(self.sigma * normal)
 
     @classmethod
     def read(
         cls, parameter: str, given: Spread | str | float | None, default: Spread | None = None
     ) -> Spread:
-        """Return that of ``0.74±0.06``, of a median alone, or as it is; a ParameterError names the parameter."""
+        """Return the spread of ``0.74±0.06``, of a median alone, or as it is; a ParameterError names the parameter."""
         if given is None and default is not None:
             return default
         if isinstance(given, Spread):
@@ -93,7 +93,7 @@ class Spread:
 
     @classmethod
     def of(cls, name: str) -> Spread:
-        """Return that of constants.toml."""
+        """Return the spread of a constant of constants.toml."""
         return cls(PRIORS[name].value, PRIORS[name].spread)
 
 
@@ -104,7 +104,7 @@ STREAM: Final = Spread.of(
 
 @dataclass(frozen=True)
 class Score:
-    """A forecast score in FLOP/s: median, mean and interval, its inputs, what is to be said, shares of the time.
+    """A forecast score in FLOP/s: median, mean and interval, its inputs, its remarks, shares of the time.
 
     ``peak`` is what the devices' peak alone would say: of arithmetic for HPL, of memory for HPCG.
     """
@@ -192,7 +192,7 @@ def _stream(gpu: GPU) -> Spread:
 
 
 def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
-    """Return what one of so many devices sends to the others, one way, GB/s, and what is to be said of it.
+    """Return the bandwidth of one of so many devices to the others, one way, GB/s, and the remarks.
 
     Devices of one node (`GPU.node_gpus`, else 8) send over their own links; more go over the
     network between nodes.
@@ -219,7 +219,7 @@ def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
 def _sending(
     gpu: GPU, gpus: int, stated: Spread | str | float | None
 ) -> tuple[Spread, tuple[Remark, ...]]:
-    """Return what a GPU sends over the network, as it was stated or else as `sending` has it."""
+    """Return the network bandwidth of a GPU, as stated or else by `sending`."""
     if stated is None:
         return sending(gpu, gpus)
     return Spread.read("network_gbs", stated), ()
@@ -526,7 +526,7 @@ class Turn:
 
 
 def turning_point(scores: Sequence[Score]) -> Turn | None:
-    """Return the first of rising numbers of devices at which the largest part of the time is another than at the first.
+    """Return the first number of devices at which another part dominates the time than at the first.
 
     Or at which the score per device is less than half of that of the first; None where neither
     happens.

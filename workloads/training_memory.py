@@ -47,23 +47,23 @@ class TrainingMemory:
 
     @property
     def needed(self) -> float:
-        """All of it, and what the runtime keeps."""
+        """The total, with the runtime's memory."""
         return sum(self.held.values())
 
     @property
     def held(self) -> dict[str, float]:
-        """What fills the memory."""
+        """The parts of the memory."""
         names = ("weights", "gradients", "optimizer", "activations", "logits", "fragmentation")
         return {name: getattr(self, name) for name in names} | {"reserved": RESERVED_GIB}
 
     @property
     def fits(self) -> bool:
-        """Whether even a framework that holds much has room."""
+        """Whether even a memory-hungry framework fits."""
         return self.full <= self.available
 
     @property
     def may_fit(self) -> bool:
-        """Whether a framework that holds little has room."""
+        """Whether a lean framework fits."""
         return self.lean <= self.available
 
 
@@ -95,7 +95,7 @@ def _held(setting: Setting, how: str) -> TrainingMemory:
     of_experts = max(expert_replicas(setting), 1.0)
 
     def cut(stage: int) -> float:
-        """Return the weights whose share is held here, by the stage that cuts them."""
+        """Return the weights held here, under the stage of sharding that splits them."""
         if setting.zero < stage:
             return dense + expert
         return dense / replicas + expert / of_experts
@@ -168,7 +168,7 @@ def _logits(setting: Setting) -> float:
 
 
 def _activations(setting: Setting) -> float:
-    """Return the bytes of all activations that are kept, and those of a layer that is computed again."""
+    """Return the bytes of all kept activations, and those of a layer that is recomputed."""
     micros = setting.global_batch // (setting.dp * setting.micro_batch)
     ahead = under_way(setting)
     together = min(ahead * setting.pp, micros * max(1.0, ahead))
@@ -179,7 +179,7 @@ def _activations(setting: Setting) -> float:
 
 
 def under_way(setting: Setting) -> float:
-    """Return what the fullest stage keeps over what one micro-batch leaves in all layers.
+    """Return the ratio of the fullest stage's activations to those that one micro-batch leaves in all layers.
 
     1F1B keeps as many micro-batches as there are stages, interleaved 1 + (pp - 1) / (pp ·
     interleave) times that (arXiv:2104.04473, section 2.2), the V shapes as much, half, or a third,
@@ -242,7 +242,7 @@ def activation_bytes(setting: Setting) -> float:
 
 
 def what_would_fit(setting: Setting) -> dict[str, Setting]:
-    """Return the settings that may fit instead, by what changes, the least change first.
+    """Return the settings that may fit instead, by their change, the smallest first.
 
     Sharding, recomputation and the micro-batch come before tensor parallelism, and that before
     more GPUs.
