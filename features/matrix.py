@@ -190,13 +190,17 @@ def build_dataset(
         scaled = laws.get(BETWEEN_MANY)
     else:
         scaled = None
+    if scaled is None:
+        reference = pd.Series(host_values, name="host")
+    else:
+        reference = scaled
     return Dataset(
         X=X,
         y=y,
         groups=groups_of(pairs.paired, group, grouped),
         rows=_described(pairs.paired, work, host),
         laws=laws,
-        reference=pd.Series(host_values, name="host") if scaled is None else scaled,
+        reference=reference,
         unpaired=unpaired,
         host=host,
         target=target,
@@ -425,8 +429,12 @@ class KnownGroups:
         """Return what JSON holds."""
         devices = {"devices": self.devices, "hosts": self.hosts}
         kept = {name: sorted(each) for name, each in devices.items() if each}
+        if self.by is None:
+            by = None
+        else:
+            by = list(self.by)
         return {
-            "by": None if self.by is None else list(self.by),
+            "by": by,
             "rows_of": dict(sorted(self.rows_of.items())),
             **kept,
         }

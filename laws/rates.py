@@ -46,7 +46,11 @@ def on_each(
     """Apply a formula to the rows of each GPU (`each_gpu`); rows of none have another value."""
     if not Comparison.of_target(target).is_many:
         return formula(work, target)
-    values = np.full(len(work), otherwise, dtype=float if isinstance(otherwise, float) else object)
+    if isinstance(otherwise, float):
+        dtype = float
+    else:
+        dtype = object
+    values = np.full(len(work), otherwise, dtype=dtype)
     for gpu, places in each_gpu(rows, target):
         values[places] = formula(work.take(places), gpu)
     return values

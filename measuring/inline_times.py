@@ -255,18 +255,24 @@ class InlineTimes:
         else:
             what = {}
         middle = float(calls["us"].median())
+        if len(calls) > 1:
+            spread_us = float((calls["us"] - middle).abs().median())
+        else:
+            spread_us = np.nan
+        if middle:
+            clock_share = self.overhead_us * (1 + float(calls["inside"].median())) / middle
+        else:
+            clock_share = np.nan
         return {
             "device": self.device,
             **(what or {"op": "application", "variant": name}),
             "kernel": name,
             "duration_us": middle,
             "self_us": float(calls["self_us"].median()),
-            "spread_us": float((calls["us"] - middle).abs().median()) if len(calls) > 1 else np.nan,
+            "spread_us": spread_us,
             "repeats": len(calls),
             "outer": bool((calls["parent"] < 0).all()),
-            "clock_share": self.overhead_us * (1 + float(calls["inside"].median())) / middle
-            if middle
-            else np.nan,
+            "clock_share": clock_share,
             "source": f"inline:{name}",
         }
 

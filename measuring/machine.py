@@ -61,6 +61,10 @@ def environment(
     The date is ISO 8601; today and the command line of this process by default.
     """
     torch = backend.torch
+    if backend.is_gpu:
+        kind = "events"
+    else:
+        kind = "perf_counter"
     facts: dict[str, Any] = {
         "date": date or time.strftime("%Y-%m-%d"),
         "command": shlex.join(sys.argv if command is None else command),
@@ -77,7 +81,7 @@ def environment(
         "isa": torch.backends.cpu.get_cpu_capability(),
         "threads": [device.threads for device in devices if device.threads] or None,
         "clock": {
-            "kind": "events" if backend.is_gpu else "perf_counter",
+            "kind": kind,
             "cost_us": round(timer.cost_us, 4),
         },
     }
@@ -91,15 +95,23 @@ def environment(
             driver = file.read().strip()
     except OSError:
         driver = None
+    if amd:
+        arch = str(properties.gcnArchName)
+    else:
+        arch = f"sm_{major}{minor}"
+    if reader:
+        idle = reader(partial(time.sleep, _IDLE_SECONDS))
+    else:
+        idle = None
     return facts | {
         "gpu": backend.gpu_name,
         "compute_units": int(properties.multi_processor_count),
         "memory_bytes": int(properties.total_memory),
-        "arch": str(properties.gcnArchName) if amd else f"sm_{major}{minor}",
+        "arch": arch,
         "cuda": getattr(torch.version, "cuda", None),
         "rocm": getattr(torch.version, "hip", None),
         "driver": driver,
-        "idle": reader(partial(time.sleep, _IDLE_SECONDS)) if reader else None,
+        "idle": idle,
     }
 
 

@@ -291,6 +291,10 @@ def _measured(
     differences = pass_differences(table)
     quantiles = differences.quantile([0.5, 0.9]).round(3)
     stated = plan.to_dict()
+    if len(differences):
+        pass_difference_percent = {"median": quantiles[0.5], "p90": quantiles[0.9]}
+    else:
+        pass_difference_percent = None
     provenance = {
         "schema": 1,
         **about,
@@ -300,9 +304,7 @@ def _measured(
         "parts": list(parts),
         "ended": session.ended,
         "unmeasured": len(unmeasured(session)),
-        "pass_difference_percent": (
-            {"median": quantiles[0.5], "p90": quantiles[0.9]} if len(differences) else None
-        ),
+        "pass_difference_percent": pass_difference_percent,
         "failed": failures,
         "refused": grid.refused,
         "remarks": [one.to_dict() for one in grid.notes],

@@ -189,7 +189,11 @@ def record(
     with replacing(overwrite=overwrite, reads=[] if kernels is None else [kernels]):
         check_output(out, FILES)
     if kernels is None:
-        rows = suite_rows("fingrav", gpu=True, ranks=SIMULATED_RANKS if logger == SIMULATED else 1)
+        if logger == SIMULATED:
+            ranks = SIMULATED_RANKS
+        else:
+            ranks = 1
+        rows = suite_rows("fingrav", gpu=True, ranks=ranks)
     else:
         listed = read_shapes(kernels, rename=rename)
         if listed.foreign:

@@ -127,13 +127,17 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON types."""
+        if self.cold:
+            cache = "cold"
+        else:
+            cache = "warm"
         return {
             "rows": self.rows,
             "devices": [[device.name, device.threads] for device in self.devices],
             "protocol": self.rule.to_dict(),
             "passes": self.passes,
             "seed": self.seed,
-            "cache": "cold" if self.cold else "warm",
+            "cache": cache,
             "function": self.function,
             **self.machine,
         }
@@ -530,6 +534,10 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
     state = (
         frame.reindex(columns=list(STATE)).groupby(order).median().dropna(axis="columns", how="all")
     )
+    if plan.cold:
+        cache = "cold"
+    else:
+        cache = "warm"
     return pd.DataFrame(
         {
             "device": firsts["device"].to_numpy(),
@@ -539,7 +547,7 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
             "rounds": by_row["round"].nunique().to_numpy(),
             "calls_per_sample": calls.to_numpy(),
             "warmed_up": by_row["warm"].all().to_numpy(),
-            "cache": "cold" if plan.cold else "warm",
+            "cache": cache,
             "clock_share": clock_share.to_numpy().round(4),
             "late_share": late.to_numpy().round(4),
             "stopped_by": stopped,

@@ -410,8 +410,12 @@ def check_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         For fewer than two training rows, and for what scikit-learn refuses of an array.
     """
     if not hasattr(X, "iloc"):
+        if reset:
+            ensure_min_samples = 2
+        else:
+            ensure_min_samples = 1
         return validate_data(
-            estimator, X, dtype=np.float64, reset=reset, ensure_min_samples=2 if reset else 1
+            estimator, X, dtype=np.float64, reset=reset, ensure_min_samples=ensure_min_samples
         )
     validate_data(estimator, X, skip_check_array=True, reset=reset)
     if reset and len(X) < 2:

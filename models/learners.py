@@ -109,7 +109,11 @@ def _numbers(lines: dict[str, str], name: str, count: int, *, whole: bool = True
     said = lines.get(name, "")
     if not (_WHOLE if whole else _REAL).fullmatch(said):
         raise ValueError(f"{name} is not a list of numbers")
-    numbers = np.array(said.split(), dtype=np.int64 if whole else np.float64)
+    if whole:
+        dtype = np.int64
+    else:
+        dtype = np.float64
+    numbers = np.array(said.split(), dtype=dtype)
     if numbers.shape != (count,) or not np.isfinite(numbers).all():
         raise ValueError(f"{name} has {numbers.size} numbers, not {count}")
     return numbers
@@ -344,8 +348,12 @@ class Boosted(RegressorMixin, BaseEstimator):
                 f"parameter loss of Boosted must be 'absolute' or 'huber', got {self.loss!r}"
             )
         many = len(y) >= BY_ROWS
+        if self.loss == "huber":
+            objective = "huber"
+        else:
+            objective = "l1"
         settings = {
-            "objective": "huber" if self.loss == "huber" else "l1",
+            "objective": objective,
             "alpha": self._alpha(y),
             "feature_fraction": self.tree_features,
             "learning_rate": self.learning_rate,

@@ -214,6 +214,10 @@ def _candidate(
     name: str, learner: BaseEstimator, space: str, wrapped: BaseEstimator | None = None
 ) -> Candidate:
     """Return a model of the literature, its properties read off the learner; ``wrapped``, if any, holds it."""
+    if isinstance(learner, Stepwise):
+        family = f"{learner.base}/{learner.direction}"
+    else:
+        family = None
     return Candidate(
         name,
         learner if wrapped is None else wrapped,
@@ -221,7 +225,7 @@ def _candidate(
         selects_features=isinstance(learner, Stepwise | RFECV | Lasso | ElasticNet),
         tests_features=isinstance(learner, OLS) or getattr(learner, "base", None) == "ols",
         is_forest=isinstance(learner, Forest),
-        family=f"{learner.base}/{learner.direction}" if isinstance(learner, Stepwise) else None,
+        family=family,
     )
 
 
@@ -317,7 +321,11 @@ def _default(data: Columnar, seed: int) -> list[Candidate]:
                     ("trees", LogResidual(base, few, columns=data.seen())),
                     ("trees prior", LogResidual(prior, few, columns=data.seen())),
                 ]
-            pooled = Pooled(parts, cv=5 if data.n_rows >= TREES_ROWS else 10, random_state=seed)
+            if data.n_rows >= TREES_ROWS:
+                cv = 5
+            else:
+                cv = 10
+            pooled = Pooled(parts, cv=cv, random_state=seed)
             candidates.append(Candidate(POOLED, pooled, preference=-1, **of_prior))
         candidates += [
             Candidate("Prior", prior, preference=6, **of_prior),
@@ -383,8 +391,12 @@ def _boosted(data: Columnar, seed: int) -> Boosted:
     12.1 % for new groups. What is saved of these pairs, Mean/Transfer, falls in none of 1 444
     trials with times 2 to 30 % longer; these trees fall in a tenth of theirs, by 6 % at most.
     """
+    if data.n_rows > MANY_ROWS:
+        max_leaves = 31
+    else:
+        max_leaves = 15
     sizes: dict[str, Any] = {
-        "max_leaves": 31 if data.n_rows > MANY_ROWS else 15,
+        "max_leaves": max_leaves,
         "n_trees": 150,
         "learning_rate": 0.1,
     }
@@ -400,10 +412,18 @@ def _boosted(data: Columnar, seed: int) -> Boosted:
 
 def _trees(data: Columnar, seed: int) -> ExtraTreesRegressor:
     many = data.n_rows > MANY_ROWS
+    if data.host:
+        max_features = 0.5
+    else:
+        max_features = 0.8
+    if many:
+        min_samples_leaf = 2
+    else:
+        min_samples_leaf = 1
     return ExtraTreesRegressor(
         15 if data.n_rows > MOST_ROWS else 30 if many else 60,
-        max_features=0.5 if data.host else 0.8,
-        min_samples_leaf=2 if many else 1,
+        max_features=max_features,
+        min_samples_leaf=min_samples_leaf,
         random_state=seed,
     )
 

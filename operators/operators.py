@@ -199,9 +199,11 @@ def work_of(frame: pd.DataFrame) -> Work:
     """
     columns: dict[str, np.ndarray] = {}
     for side in fields(Work):
-        columns[side.name] = np.empty(
-            len(frame), dtype=object if side.name in ("dtype", "unit") else float
-        )
+        if side.name in ("dtype", "unit"):
+            dtype = object
+        else:
+            dtype = float
+        columns[side.name] = np.empty(len(frame), dtype=dtype)
     for op, rows in each_op(frame):
         part = op.work(frame if len(rows) == len(frame) else frame.iloc[rows])
         for name, column in columns.items():

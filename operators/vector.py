@@ -83,7 +83,11 @@ def vector_op(name: str, work: VectorWork, **more: Any) -> Op:
 
 def as_rows(dims: Sequence[int]) -> Described:
     """Return a shape as rows x cols: the last dimension, and the product of the others."""
-    return {"rows": prod(dims[:-1]), "cols": dims[-1] if dims else 1}
+    if dims:
+        cols = dims[-1]
+    else:
+        cols = 1
+    return {"rows": prod(dims[:-1]), "cols": cols}
 
 
 # A row is what is normalised or reduced together; its elements are the columns. The variant

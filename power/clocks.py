@@ -191,6 +191,14 @@ def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
     gain, error, worse = _gain(x - middle, y - level, weight)
     residual = y - level - gain * (x - middle)
     spare = kept.sum() > 2
+    if spare:
+        residual_ns = float(np.sqrt(np.average(residual**2, weights=weight)))
+    else:
+        residual_ns = np.nan
+    if spare:
+        largest_residual_ns = float(np.abs(residual).max())
+    else:
+        largest_residual_ns = np.nan
     return Clocks(
         gpu_origin_ns=int(pairs["gpu_ns"].iloc[0]),
         cpu_origin_ns=int(pairs["cpu_ns"].iloc[0]),
@@ -198,8 +206,8 @@ def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
         slope=1 + gain,
         pairs=len(pairs),
         outliers=tuple(np.flatnonzero(~kept).tolist()),
-        residual_ns=float(np.sqrt(np.average(residual**2, weights=weight))) if spare else np.nan,
-        largest_residual_ns=float(np.abs(residual).max()) if spare else np.nan,
+        residual_ns=residual_ns,
+        largest_residual_ns=largest_residual_ns,
         bound_ns=float(delay[kept].min()) / 2,
         last_gpu_ns=int(pairs["gpu_ns"].iloc[-1]),
         drift_fitted=bool(kept.sum() > 1),

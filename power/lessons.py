@@ -127,6 +127,10 @@ def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
     if facts.bytes > 0 and len(fitted):
         growth = facts.bytes / (facts.bytes + float(fitted["half_bytes"].iloc[0]))
         bound = BANDWIDTH if growth >= LEAST_GROWTH else LATENCY
+    if parts:
+        dominant_share = parts[dominant] / whole
+    else:
+        dominant_share = math.nan
     return {
         "kernel": one.kernel,
         "bound": bound,
@@ -135,7 +139,7 @@ def _kernel(one: KernelPower, collectives: pd.DataFrame) -> dict[str, object]:
         "balance": facts.balance,
         "growth": growth,
         "dominant": dominant,
-        "dominant_share": parts[dominant] / whole if parts else math.nan,
+        "dominant_share": dominant_share,
         "tflops": facts.launches * facts.flops / one.kernel_us / 1e6,
         "ssp_w": whole,
     }

@@ -153,6 +153,14 @@ def stitch(
         float(covered_share(at, measured.executions[part], span_ns).mean())
         for part in (of_kernel, ~of_kernel)
     )
+    if removed_us:
+        if later:
+            warm = 0
+        else:
+            warm = execution - 1
+        equations = windows(measured.times_ns, seen, rest, 1e3 * removed_us, warm=warm)
+    else:
+        equations = None
     return Stitched(
         ssp_execution=ssp_execution,
         filled=filled,
@@ -169,11 +177,7 @@ def stitch(
         ),
         alone=alone,
         others=others,
-        equations=windows(
-            measured.times_ns, seen, rest, 1e3 * removed_us, warm=0 if later else execution - 1
-        )
-        if removed_us
-        else None,
+        equations=equations,
     )
 
 
@@ -660,15 +664,21 @@ def _component(
 ) -> ComponentPower:
     """Return the profiles of one component, whose power at every time stamp is ``power_w``."""
     golden, equations = stitched.golden, stitched.equations
+    if len(stitched.first) >= LEAST_READINGS:
+        sse = _curve(stitched.first, power_w)
+    else:
+        sse = None
+    if equations is None:
+        deconvolved = None
+    else:
+        deconvolved = deconvolve(equations, power_w, cap_w=cap_w, seed=seed)
     return ComponentPower(
         component=name,
-        sse=_curve(stitched.first, power_w) if len(stitched.first) >= LEAST_READINGS else None,
+        sse=sse,
         ssp=_curve(stitched.steady, power_w),
         energy=_energy(stitched, power_w, replicates, level, seed),
         throttling=detect_throttling(golden["execution"].to_numpy(), power_w[golden["reading"]]),
-        deconvolved=None
-        if equations is None
-        else deconvolve(equations, power_w, cap_w=cap_w, seed=seed),
+        deconvolved=deconvolved,
         run=stitched.whole[["since_run_us", "execution"]].assign(
             start_us=stitched.whole["execution_start_us"],
             power_w=power_w[stitched.whole["reading"]],

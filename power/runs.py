@@ -190,6 +190,18 @@ def plan(
     appended = AFTER if steady_from > filled else 0
     if window_us >= COARSE_US:
         appended = _ceil(max(window_us, SWING_US if settling_us else 0.0) / kernel_us)
+    if row is None:
+        logs = None
+    else:
+        logs = _ceil(kernel_us / row.log_every_us)
+    if row is None:
+        expected_logs = math.nan
+    else:
+        expected_logs = row.runs * kernel_us / period_us
+    if row:
+        repeats = 1
+    else:
+        repeats = _ceil(SHORTEST_US / kernel_us)
     return Plan(
         kernel_us=kernel_us,
         interval_us=window_us,
@@ -200,9 +212,9 @@ def plan(
         executions_filled=filled,
         steady_from=steady_from,
         executions=steady_from + appended,
-        logs=None if row is None else _ceil(kernel_us / row.log_every_us),
-        expected_logs=math.nan if row is None else row.runs * kernel_us / period_us,
-        repeats=1 if row else _ceil(SHORTEST_US / kernel_us),
+        logs=logs,
+        expected_logs=expected_logs,
+        repeats=repeats,
         random_delay_us=period_us,
     )
 

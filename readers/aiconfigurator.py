@@ -242,11 +242,15 @@ def _attention(table: Columns, causal: bool, decoding: bool = False) -> Rows:
         window = table.number("window_size")
     else:
         window = np.zeros(len(table))
+    if decoding:
+        seq_q = np.ones(len(table))
+    else:
+        seq_q = new
     return {
         "batch": table.number("batch_size"),
         "heads": heads,
         "kv_heads": np.where(shared > 0, shared, heads),
-        "seq_q": np.ones(len(table)) if decoding else new,
+        "seq_q": seq_q,
         "seq_kv": new + past,
         "head_dim": table.number("head_dim"),
         "causal": np.full(len(table), float(causal)),
@@ -265,9 +269,17 @@ def _latent(table: Columns, decoding: bool) -> Rows:
     """Return latent attention: keys of every head in the prompt, one latent key for all heads after it."""
     a, _, _ = table.formats("mla_dtype")
     heads, full = table.number("num_heads"), np.ones(len(table))
+    if decoding:
+        kv_heads = full
+    else:
+        kv_heads = heads
+    if decoding:
+        seq_q = full
+    else:
+        seq_q = table.number("isl")
     rows = {
-        "kv_heads": full if decoding else heads,
-        "seq_q": full if decoding else table.number("isl"),
+        "kv_heads": kv_heads,
+        "seq_q": seq_q,
     }
     return {
         "batch": table.number("batch_size"),

@@ -238,8 +238,12 @@ def _gemm(table: _Table, stem: str, notes: list[Note]) -> dict[str, Any]:
     family = _family(table, stem, notes)
     settings = _FAMILIES.get(family, _Family("", ""))
     batched = bool(table.names & {"b", "g"})
+    if batched:
+        op = "batched_gemm"
+    else:
+        op = "gemm"
     return {
-        "op": "batched_gemm" if batched else "gemm",
+        "op": op,
         "family": table.says("bpreshuffle", "True", f"{family}_bpreshuffle", family),
         "variant": table.says("bias", "True", "bias", ""),
         "kernel": table.get("kernelname", "kernelname1"),
@@ -304,6 +308,10 @@ def _moe(table: _Table, stem: str) -> dict[str, Any]:
         scale_block: Any = family.scale_block
     else:
         scale_block = table.said(lambda name: str(_QUANTISATION.get(name, name)), scale)
+    if exchanged:
+        default = "1"
+    else:
+        default = ""
     return {
         "op": "moe",
         "family": table.said(lambda name: f"{kind}_{name.replace('no', '')}".rstrip("_"), scale),
@@ -316,7 +324,7 @@ def _moe(table: _Table, stem: str) -> dict[str, Any]:
         "tp": pa.array(slices),
         "experts": table["expert"],
         "topk": table["topk"],
-        "gated": table.get("use_g1u1", default="1" if exchanged else ""),
+        "gated": table.get("use_g1u1", default=default),
         "scale_block": scale_block,
         "dtype_a": table.get("q_dtype_a", "dtype", default=family.dtype),
         "dtype_b": table.get("q_dtype_w", "dtype", default=family.dtype_b),
@@ -390,6 +398,10 @@ def _steps(table: _Table) -> dict[str, Any]:
 def _convolutions(table: _Table, stem: str) -> dict[str, Any]:
     """Return the columns of a table of forward convolutions, whose outputs follow from the rest."""
     named = _FAMILY.search(stem)
+    if named and named[1] in _FAMILIES:
+        dtype_a = _FAMILIES[named[1]].dtype
+    else:
+        dtype_a = ""
     columns: dict[str, Any] = {
         "op": "conv",
         "direction": "F",
@@ -401,7 +413,7 @@ def _convolutions(table: _Table, stem: str) -> dict[str, Any]:
         "in_channels": table.get("c"),
         "out_channels": table.get("k"),
         "groups": table.get("groups", default="1"),
-        "dtype_a": _FAMILIES[named[1]].dtype if named and named[1] in _FAMILIES else "",
+        "dtype_a": dtype_a,
     }
     for axis, size, filters in (("d", "d", "kt"), ("h", "h", "kh"), ("w", "w", "kw")):
         side, taps = table.sizes(size), table.sizes(filters)

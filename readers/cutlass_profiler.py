@@ -88,6 +88,10 @@ def _row(values: Mapping[str, str]) -> dict[str, Any]:
         word, _, order = values.get(name, "").partition(":")
         formats.append(_FORMATS.get(word, word))
         layout += _LETTERS.get(order, "") if name != "c" else ""
+    if milliseconds is None:
+        duration_us = None
+    else:
+        duration_us = milliseconds * TIME_UNITS["ms"]
     row: dict[str, Any] = {
         "op": "gemm",
         "m": m,
@@ -100,7 +104,7 @@ def _row(values: Mapping[str, str]) -> dict[str, Any]:
         "dtype_out": formats[2],
         "library": values.get("provider", "").lower(),
         "kernel": values.get("operation", ""),
-        "duration_us": None if milliseconds is None else milliseconds * TIME_UNITS["ms"],
+        "duration_us": duration_us,
         DEFECT: "",
         DEFECT_DETAIL: "",
     }

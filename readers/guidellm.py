@@ -82,13 +82,17 @@ class GuidellmReader(Runs):
             rate = {"request_throughput": _mean(record, "requests_per_second")}
             under = under_way(rate, None, latency)
         totals = inner(inner(record, "metrics"), "request_totals")
+        if under is None:
+            concurrency = whole(under)
+        else:
+            concurrency = max(1.0, float(round(under)))
         return {
             "model": _model(record),
             "client": "guidellm",
             "variant": speculation(record),
             "input_len": whole(prompt),
             "output_len": whole(answer),
-            "concurrency": whole(under) if under is None else max(1.0, float(round(under))),
+            "concurrency": concurrency,
             "ttft_ms": ttft,
             "tpot_ms": tpot,
             "duration_us": times_of(latency, 1e3),

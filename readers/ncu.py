@@ -405,6 +405,10 @@ class NcuReader(TraceReader):
         if float(np.abs(duration[timed]).sum()) >= _LONGEST_NS:
             raise DataError("durations of centuries: the file is damaged", source=file.label)
         registers = next((name for name in _REGISTERS if name in metrics), None)
+        if registers:
+            vgpr = _integers(metrics[registers])
+        else:
+            vgpr = None
         columns = {
             "kind": KERNEL,
             "device": pd.Categorical(device[timed]),
@@ -415,7 +419,7 @@ class NcuReader(TraceReader):
             "dispatch_id": _whole(identity["ID"]),
             "duration_ns": nanoseconds,
             "start_ns": np.cumsum(np.maximum(nanoseconds, 0)) - np.maximum(nanoseconds, 0),
-            "vgpr": _integers(metrics[registers]) if registers else None,
+            "vgpr": vgpr,
             "lds_bytes": _shared_memory(launches_read, metrics),
             "source": f"{file.label}:" + identity[LINE].astype(str),
         }

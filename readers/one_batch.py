@@ -117,12 +117,16 @@ class VllmLatencyReader(Runs):
                 mean = sum(finite) / len(latencies)
             else:
                 mean = None
+        if not isinstance(latencies, list):
+            repeats = None
+        else:
+            repeats = len(latencies) or None
         return {
             "model": record.get("model"),
             "engine": "vllm",
             "client": "vllm bench latency",
             "variant": _ONE_BATCH,
             "duration_us": times_of(seconds, 1e6),
-            "repeats": None if not isinstance(latencies, list) else len(latencies) or None,
+            "repeats": repeats,
             **contradiction("mean latency in s", seconds, mean),
         }

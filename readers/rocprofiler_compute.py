@@ -421,11 +421,15 @@ class RocprofilerComputeReader(TraceReader):
             )
         if timed.times is None:
             return Trace(dispatch_table({}, rows=0), findings=findings, notes=notes)
+        if system:
+            device = system.device
+        else:
+            device = ""
         columns = {
             **dispatch_columns(base.table, timed.times),
             **_place(base, timed),
             **counter_columns(joined.counters, options),
-            "device": system.device if system else "",
+            "device": device,
         }
         table = dispatch_table(columns, rows=len(base.table))
         findings += left_out(timed.times, base.table)

@@ -161,9 +161,11 @@ def stacked(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 def _column(part: pd.DataFrame, name: str) -> pd.Series:
     if name in part:
         return part[name]
-    return pd.Series(
-        np.nan, index=part.index, dtype="float64" if name.startswith(COUNTER) else "Int64"
-    )
+    if name.startswith(COUNTER):
+        dtype = "float64"
+    else:
+        dtype = "Int64"
+    return pd.Series(np.nan, index=part.index, dtype=dtype)
 
 
 def _stacked_column(columns: Sequence[pd.Series]) -> Any:

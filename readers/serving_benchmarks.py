@@ -531,6 +531,10 @@ class SglangServeReader(Runs):
             number(record.get("output_throughput")),
             number(server.get("mem_fraction_static")),
         )
+        if server.get("kv_cache_dtype") in (None, "auto"):
+            dtype_kv = None
+        else:
+            dtype_kv = server["kv_cache_dtype"]
         return {
             "model": first_of(record, "model", "model_id")
             or first_of(server, "model_path", "served_model_name"),
@@ -546,9 +550,7 @@ class SglangServeReader(Runs):
             "memory_percent": filled and round(100.0 * filled),
             "receive_interval": server.get("scheduler_recv_interval"),
             "variant": speculation(record, server, *_states(server)),
-            "dtype_kv": None
-            if server.get("kv_cache_dtype") in (None, "auto")
-            else server["kv_cache_dtype"],
+            "dtype_kv": dtype_kv,
             "input_len": mean_of(record.get("total_input_tokens"), record.get("completed")),
             "output_len": mean_of(record.get("total_output_tokens"), record.get("completed")),
             "concurrency": users and max(1.0, users * copies / dp),
@@ -575,12 +577,24 @@ class AiperfReader(Runs):
             "concurrency"
         )
         lengths = [self._average(record, f"{side}_sequence_length") for side in ("input", "output")]
+        if isinstance(models, list) and models:
+            model = models[0]
+        else:
+            model = models
+        if lengths[0] is None:
+            input_len = None
+        else:
+            input_len = float(round(lengths[0]))
+        if lengths[1] is None:
+            output_len = None
+        else:
+            output_len = float(round(lengths[1]))
         return {
-            "model": models[0] if isinstance(models, list) and models else models,
+            "model": model,
             "client": "aiperf",
             "variant": speculation(record),
-            "input_len": None if lengths[0] is None else float(round(lengths[0])),
-            "output_len": None if lengths[1] is None else float(round(lengths[1])),
+            "input_len": input_len,
+            "output_len": output_len,
             "concurrency": under_way(
                 {
                     "request_throughput": self._average(record, "request_throughput"),
@@ -640,6 +654,18 @@ class InferenceXReader(Runs):
         per_gpu, gpus = number(record.get("output_tput_per_gpu")), number(record.get("tp"))
         gpus = gpus and gpus * (number(cut["pp"]) or 1.0)
         times = {name: number(record.get(f"mean_{name}")) for name in ("ttft", "tpot", "e2el")}
+        if copies:
+            dp = tp
+        else:
+            dp = 1.0
+        if str(record.get("disagg")).lower() == "true":
+            apart = "yes"
+        else:
+            apart = ""
+        if per_gpu is not None and gpus is not None:
+            output_tokens_per_s = per_gpu * gpus
+        else:
+            output_tokens_per_s = None
         columns = {
             "device": str(first_of(record, "hw", "device") or "").split("-")[0] or None,
             "model": record.get("model"),
@@ -649,19 +675,17 @@ class InferenceXReader(Runs):
             "dtype_a": a,
             "dtype_b": b,
             "tp": 1.0 if copies else tp,
-            "dp": tp if copies else 1.0,
+            "dp": dp,
             "pp": cut["pp"],
             "ep": ep,
-            "apart": "yes" if str(record.get("disagg")).lower() == "true" else "",
+            "apart": apart,
             "input_len": number(record.get("isl")),
             "output_len": number(record.get("osl")),
             "concurrency": number(record.get("conc")),
             "ttft_ms": times["ttft"] and times["ttft"] * 1e3,
             "tpot_ms": times["tpot"] and times["tpot"] * 1e3,
             "duration_us": times["e2el"] and times["e2el"] * 1e6,
-            "output_tokens_per_s": per_gpu * gpus
-            if per_gpu is not None and gpus is not None
-            else None,
+            "output_tokens_per_s": output_tokens_per_s,
         }
         return columns | _server(columns)
 

@@ -85,11 +85,15 @@ def _layer(stated: dict[str, str], rows: int, notes: list[Note]) -> dict[str, An
         text = "the file's name says no number format: bf16 stands for the 16 bits of its layer"
         notes.append(Note(remark("triton-settings-16-bits", text), rows))
     block = re.findall(r"\d++", stated.get("block_shape", ""))
+    if block:
+        scale_block = f"1x{block[-1]}"
+    else:
+        scale_block = ""
     layer = {
         "dtype_a": activations,
         "dtype_b": weights,
         "dtype_out": "bf16",
-        "scale_block": f"1x{block[-1]}" if block else "",
+        "scale_block": scale_block,
     }
     if "E" in stated:
         return layer | {

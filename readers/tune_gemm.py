@@ -88,7 +88,11 @@ def _of_line(line: str) -> dict[str, Any]:
             printed["layout"] or "",
             printed["rest"],
         )
-        return row | {"kernel": best["kernel"] if best else ""}
+        if best:
+            kernel = best["kernel"]
+        else:
+            kernel = ""
+        return row | {"kernel": kernel}
     return {}
 
 

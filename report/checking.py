@@ -384,6 +384,10 @@ def _lost(checked: Checked, facts: CheckFacts) -> Lines:
 def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
     """Return the result for machines; keys are stable within a schema, a figure that does not exist is null."""
     host = {"rows": facts.common_rows, "e_out": facts.other_e_out, "own_e_out": facts.own_e_out}
+    if facts.host != facts.trained_host:
+        other_host = host
+    else:
+        other_host = None
     return {
         "schema": SCHEMA,
         **{
@@ -423,7 +427,7 @@ def _json(checked: Checked, facts: CheckFacts) -> dict[str, Any]:
             else {}
         ),
         "expected": {"scheme": checked.scheme, **vars(checked.expected)},
-        "other_host": host if facts.host != facts.trained_host else None,
+        "other_host": other_host,
         "correction": checked.correction and vars(checked.correction),
         "classes": [_part(part) for part in checked.classes],
         "by_group": [_part(part) for part in checked.by_group],

@@ -211,6 +211,14 @@ def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
         result.cleaned,
         [*map(repr, (*result.doubts, *result.cleaned.notes, *result.remarks))],
     )
+    if result.coverage is None:
+        coverage = None
+    else:
+        coverage = coverage_json(result.coverage)
+    if result.joined is None:
+        counters = None
+    else:
+        counters = result.joined.counters.to_dict("records")
     return {
         "schema": SCHEMA,
         "sources": list(result.sources),
@@ -222,8 +230,8 @@ def cleaning_json(result: CleanedTraces) -> dict[str, Any]:
         "notes": remarks,
         "rows": len(result.frame),
         "rejected": result.rejected_by_reason,
-        "coverage": None if result.coverage is None else coverage_json(result.coverage),
-        "counters": None if result.joined is None else result.joined.counters.to_dict("records"),
+        "coverage": coverage,
+        "counters": counters,
         "unreadable": list(result.unreadable),
     }
 

@@ -136,12 +136,16 @@ def parity(predictions: pd.DataFrame, cv: Row, unit: str) -> go.Figure | None:
     )
     many = len(rows) >= WEBGL_FROM
     kind = go.Scattergl if many else go.Scatter
+    if many:
+        size = 4
+    else:
+        size = 6
     figure.add_trace(
         kind(
             x=_short(observed),
             y=_short(rows["predicted"].to_numpy(dtype=float)),
             mode="markers",
-            marker={"color": SELECTED, "size": 4 if many else 6, "opacity": 0.6},
+            marker={"color": SELECTED, "size": size, "opacity": 0.6},
             text=[escape(str(group)) for group in rows["group"]],
             hovertemplate="%{x:.4~g} → %{y:.4~g}<br>%{text}<extra></extra>",
             name=escape(name),
@@ -369,7 +373,11 @@ def learning(table: pd.DataFrame, interval: float) -> go.Figure:
         at = (
             (place + 1) * len(x) // (len(lines) + 1)
         )  # names stand apart, for lines may lie close; the lowest beneath
-        shift = {"ax": 0, "ay": 26 if place == len(lines) - 1 else -26}
+        if place == len(lines) - 1:
+            ay = 26
+        else:
+            ay = -26
+        shift = {"ax": 0, "ay": ay}
         label = f"{escape(way)} {percent(y.iloc[at])}"
         figure.add_annotation(
             _named(label, float(np.log10(x.iloc[at])), y.iloc[at], colour, **shift), row=1, col=1
@@ -577,7 +585,15 @@ def _points_of(
     many, place = len(observed) >= WEBGL_FROM, np.arange(1, len(observed) + 1)
     ape = 100 * np.abs(predicted - observed) / observed
     label, kind = escape(name), go.Scattergl if many else go.Scatter
-    marker = {"color": colour, "size": 3 if many else 5, "opacity": 0.5 if many else 0.8}
+    if many:
+        size = 3
+    else:
+        size = 5
+    if many:
+        opacity = 0.5
+    else:
+        opacity = 0.8
+    marker = {"color": colour, "size": size, "opacity": opacity}
     for panel, y, sign in (
         (0, np.where(predicted > 0, predicted, np.nan), ""),
         (1, np.maximum(ape, LEAST_APE), " %"),

@@ -1102,15 +1102,23 @@ def parts_figure(answers: Sequence[Forecast]) -> go.Figure:
         values = [one.parts.get(part, (0.0,))[0] for one in points]
         if not any(values):
             continue
+        if place >= len(COLOURS):
+            shape = "/"
+        else:
+            shape = ""
         look = {
             "color": COLOURS[place % len(COLOURS)],
-            "pattern": {"shape": "/" if place >= len(COLOURS) else ""},
+            "pattern": {"shape": shape},
         }
         named = {"name": PARTS[part], "hovertext": names, "marker": look}
         drawn.add_trace(go.Bar(y=labels, x=values, orientation="h", **named))
     drawn.update_layout(barmode="stack")
     drawn.update_xaxes(title_text="seconds")
-    drawn.update_yaxes(autorange="reversed", title_text="setting" if len(points) > 1 else "")
+    if len(points) > 1:
+        title_text = "setting"
+    else:
+        title_text = ""
+    drawn.update_yaxes(autorange="reversed", title_text=title_text)
     bars = 28 * max(
         len(points), 2
     )  # the legend, two rows of it, stands beneath the axis and its title

@@ -95,17 +95,29 @@ def page(document: Document) -> str:
         tables = _read("tables.js")
     else:
         tables = ""
+    if plots:
+        plotly = _plotly()
+    else:
+        plotly = ""
+    if plots:
+        script = _read("page.js")
+    else:
+        script = ""
+    if any(isinstance(part, Sliders) for part in every):
+        sliders = _read("sliders.js")
+    else:
+        sliders = ""
     return _template().render(
         document=document,
         opening=opening,
         sections=sections,
         footer=ending,
         plots=plots,
-        plotly=_plotly() if plots else "",
+        plotly=plotly,
         style=_read("page.css"),
-        script=_read("page.js") if plots else "",
+        script=script,
         tables=tables,
-        sliders=_read("sliders.js") if any(isinstance(part, Sliders) for part in every) else "",
+        sliders=sliders,
     )
 
 

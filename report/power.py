@@ -535,8 +535,16 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
     runs = one.runs
     components = {}
     for name, part in one.components.items():
+        if part.sse is None:
+            sse = None
+        else:
+            sse = _curve_json(part.sse)
+        if part.deconvolved is None:
+            deconvolved = None
+        else:
+            deconvolved = vars(part.deconvolved)
         components[name] = {
-            "sse": None if part.sse is None else _curve_json(part.sse),
+            "sse": sse,
             "ssp": _curve_json(part.ssp),
             "sse_error_percent": part.sse_error_percent,
             "energy": vars(part.energy),
@@ -544,7 +552,7 @@ def _kernel_json(one: KernelPower) -> dict[str, Any]:
                 **vars(part.throttling),
                 "fall_percent": part.throttling.fall_percent,
             },
-            "deconvolved": None if part.deconvolved is None else vars(part.deconvolved),
+            "deconvolved": deconvolved,
             "run": {column: part.run[column].to_numpy() for column in part.run},
         }
     return {

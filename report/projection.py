@@ -298,25 +298,53 @@ def data(result: Result) -> dict[str, Any]:
                 "shares": {name: share.tolist() for name, share in one.shares.items()},
             }
         )
+    if result.need is None:
+        need = None
+    else:
+        need = result.need.told.to_dict()
+    if result.durations is None:
+        durations = None
+    else:
+        durations = records(result.durations)
+    if result.sweeps is None:
+        sweep = None
+    else:
+        sweep = records(result.sweeps)
+    if result.grid is None:
+        grid = None
+    else:
+        grid = records(result.grid)
+    if result.advice is None:
+        advice = None
+    else:
+        advice = records(result.advice.table)
+    if laws.run is None:
+        compute = laws.compute
+    else:
+        compute = f"model, else {laws.compute}"
+    if laws.world is None:
+        world = None
+    else:
+        world = asdict(laws.world)
     return {
         "schema": SCHEMA,
         "trace": result.label,
         "host": result.projection.host.name,
         "target": result.projection.target.name,
         "laws": {
-            "compute": laws.compute if laws.run is None else f"model, else {laws.compute}",
+            "compute": compute,
             "communication": laws.communication,
             "gaps": laws.gaps,
             "cpu_speed": laws.cpu_speed,
             "keep_waiting": laws.keep_waiting,
-            "world": None if laws.world is None else asdict(laws.world),
+            "world": world,
         },
         "measured_us": result.projection.measured_us,
         "unprofiled": _unprofiled_json(result.projection),
         "projected_us": unsure.nominal_us,
         "published_us": result.published.totals["sum"],
         "interval": interval_json(unsure),
-        "need": None if result.need is None else result.need.told.to_dict(),
+        "need": need,
         "verdict": str(result.verdict),
         "roofs": roofs,
         "energy": records(result.energy),
@@ -342,12 +370,12 @@ def data(result: Result) -> dict[str, Any]:
             "projected_share": phases.share,
             "error": phases.error,
         },
-        "durations": None if result.durations is None else records(result.durations),
-        "sweep": None if result.sweeps is None else records(result.sweeps),
+        "durations": durations,
+        "sweep": sweep,
         "sent": records(result.sent),
         "pairs": records(result.pairs),
-        "grid": None if result.grid is None else records(result.grid),
-        "advice": None if result.advice is None else records(result.advice.table),
+        "grid": grid,
+        "advice": advice,
         "notes": [*map(repr, (*result.first, *result.notes))],
     }
 
@@ -372,7 +400,11 @@ def _unprofiled_json(projection: Projection) -> dict[str, Any] | None:
     unprofiled = projection.laws.unprofiled
     if unprofiled is None:
         return None
-    return asdict(unprofiled) | {"note": None if unprofiled.note is None else str(unprofiled.note)}
+    if unprofiled.note is None:
+        note = None
+    else:
+        note = str(unprofiled.note)
+    return asdict(unprofiled) | {"note": note}
 
 
 def _advice(result: Result) -> Iterator[Sequence[str]]:

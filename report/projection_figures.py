@@ -233,12 +233,16 @@ def sweep_figure(frame: pd.DataFrame, *, target: str, marks: Sequence[Mark] = ()
         label = f"{escape(change.before)} → {escape(change.after)}"
         line = {"color": NEUTRAL, "width": 1, "dash": "dot"}
         figure.add_vline(x=change.crossing, line=line, row="all", col=1)
+        if change.crossing < middle:
+            xanchor = "left"
+        else:
+            xanchor = "right"
         at = {
             "x": change.crossing,
             "y": 1,
             "yref": "y domain",
             "yanchor": "top",
-            "xanchor": "left" if change.crossing < middle else "right",
+            "xanchor": xanchor,
         }
         figure.add_annotation(
             text=label, showarrow=False, font={"color": NEUTRAL, "size": 12}, **at
@@ -345,13 +349,17 @@ def pairs_figure(pairs: pd.DataFrame) -> go.Figure:
     texts = []
     for row in table.to_numpy().tolist():
         texts.append([data_size(value) for value in row])
+    if table.size <= 256:
+        texttemplate = "%{text}"
+    else:
+        texttemplate = ""
     figure = go.Figure(
         go.Heatmap(
             x=labels[0],
             y=labels[1],
             z=(table / 1e6).round(3).to_numpy().tolist(),
             text=texts,
-            texttemplate="%{text}" if table.size <= 256 else "",
+            texttemplate=texttemplate,
             colorscale="Cividis",
             zmin=0,
             zmax=brightest,

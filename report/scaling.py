@@ -387,6 +387,10 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
     for law in one.laws:
         for size in targets:
             predictions.append(_law_json(law, curve.measured_at(size), size))
+    if one.cliffs is None:
+        cliffs = None
+    else:
+        cliffs = [*map(str, one.cliffs)]
     return {
         "benchmark": curve.benchmark,
         "scenario": curve.scenario,
@@ -405,7 +409,7 @@ def _benchmark_json(one: BenchmarkPrediction, targets: Sequence[float]) -> dict[
             "p_value": scaling.p_value,
             "words": str(scaling),
         },
-        "cliffs": None if one.cliffs is None else [*map(str, one.cliffs)],
+        "cliffs": cliffs,
         "simulation": [
             {**vars(cost), "speedup": cost.speedup, "parallel_speedup": cost.parallel_speedup}
             for cost in one.costs
@@ -590,6 +594,10 @@ def _panel(
 def _curve(
     law: LawPrediction, y: list[float], line: dict[str, Any], hidden: bool = False
 ) -> go.Scatter:
+    if hidden:
+        visible = "legendonly"
+    else:
+        visible = True
     return go.Scatter(
         name=escape(law.law),
         legendgroup=law.law,
@@ -597,7 +605,7 @@ def _curve(
         y=y,
         mode="lines",
         line=line,
-        visible="legendonly" if hidden else True,
+        visible=visible,
         hovertemplate=f"%{{y:.4~g}} at %{{x}}<extra>{escape(law.law)}</extra>",
     )
 

@@ -674,12 +674,16 @@ def _scheme(
 ) -> Section:
     """Show one cross-validation scheme: verdict, observed and predicted, the best models."""
     heading, said = scheme(cv), lines(verdict(cv)).lines
+    if last:
+        caption = CAPTION
+    else:
+        caption = ""
     parts: list[Part] = [Lines(said, "answer", medium="page")]
     if predictions is not None:
         parts += _agreement(cv, predictions, unit)
     parts += [
         model_table(cv, every=False, medium="page"),
-        model_table(cv, every=every, caption=CAPTION if last else "", medium="terminal"),
+        model_table(cv, every=every, caption=caption, medium="terminal"),
     ]
     if every:
         parts.append(Lines(said, "answer", medium="terminal"))

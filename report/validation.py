@@ -349,9 +349,13 @@ def conclusion(finding: ClassFinding) -> str:
 def validation_json(result: ValidationResult) -> dict[str, Any]:
     """Return the result for machines; keys are stable within a schema, a figure that does not exist is NaN."""
     dataset = result.dataset
+    if dataset.host:
+        host = dataset.host.name
+    else:
+        host = None
     return {
         "schema": SCHEMA,
-        "host": dataset.host.name if dataset.host else None,
+        "host": host,
         "target": dataset.target.name,
         "metric": dataset.metric,
         "margin": result.margin,

@@ -761,9 +761,13 @@ def _conv(node: OnnxNode, inputs: list[Value], output: Value) -> Shape:
         "dil": node.attributes.get("dilations", [1] * axes),
         "pad": node.attributes.get("pads", [0] * axes)[:axes],
     }
+    if turned:
+        direction = "B"
+    else:
+        direction = "F"
     shape = {
         "op": "conv",
-        "direction": "B" if turned else "F",
+        "direction": direction,
         "batch": near[0],
         "dtype_b": inputs[1].dtype,
     }

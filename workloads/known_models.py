@@ -201,6 +201,10 @@ def _of_table(name: str) -> Architecture:
         latent = Latent(**table["latent"])
     else:
         latent = None
+    if "mixture" in table:
+        mixture = Mixture(**table["mixture"])
+    else:
+        mixture = None
     return Architecture(
         name=name,
         hidden=table["hidden"],
@@ -210,7 +214,7 @@ def _of_table(name: str) -> Architecture:
         attention=tuple(Attention(**one, latent=latent) for one in table.get("attention", ())),
         recurrent=tuple(Recurrent(**one) for one in table.get("recurrent", ())),
         dense=tuple(Dense(**one) for one in table.get("dense", ())),
-        mixture=Mixture(**table["mixture"]) if "mixture" in table else None,
+        mixture=mixture,
         gated=table.get("gated", True),
         causal=table.get("causal", True),
         tied=table.get("tied", False),

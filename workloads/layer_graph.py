@@ -438,6 +438,10 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
         if "message_bytes" not in stated:
             raise DataError(f"layer {name!r}: {collective_op} needs message_bytes")
         ranks = 2.0 if collective_op == SEND_RECV else 0.0
+        if "ranks" in stated:
+            least = 1.0
+        else:
+            least = 0.0
         message = {
             "collective": collective_op,
             "message_bytes": _number(name, stated, "message_bytes"),
@@ -447,7 +451,7 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
                     stated,
                     "ranks",
                     ranks,
-                    least=1.0 if "ranks" in stated else 0.0,
+                    least=least,
                     whole=True,
                 )
             ),
@@ -456,6 +460,10 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
         raise DataError(
             f"layer {name!r} has a message and no collective: one of {', '.join(COLLECTIVES)}"
         )
+    if times:
+        stated_us = _number(name, stated, times[0]) * _US[times[0]]
+    else:
+        stated_us = None
     return LayerOfGraph(
         name=name,
         after=after,
@@ -463,7 +471,7 @@ def _layer(stated: Mapping[str, Any], after: tuple[int, ...]) -> LayerOfGraph:
         phase=visible(str(stated.get("phase", ""))),
         op=op,
         sizes=sizes,
-        stated_us=_number(name, stated, times[0]) * _US[times[0]] if times else None,
+        stated_us=stated_us,
         rank=int(_number(name, stated, "rank", whole=True)),
         **message,
     )

@@ -1025,7 +1025,11 @@ def _attention(config: _Config, layers: int, window: int = 0) -> Attention:
         twice = (
             config.kind == "mimo_v2_flash"
         )  # whose class gives a window twice the heads with keys
-        kv_heads = number("swa_num_key_value_heads", default=2 * kv_heads if twice else kv_heads)
+        if twice:
+            default = 2 * kv_heads
+        else:
+            default = kv_heads
+        kv_heads = number("swa_num_key_value_heads", default=default)
         head_dim = number("swa_head_dim", default=head_dim)
     else:
         wider = config.kind.startswith("gemma4") and not stated.get("per_layer_config")
@@ -1182,7 +1186,11 @@ def _experts_by_layer(config: _Config, layers: int) -> Iterator[object]:
         yield from (place in named for place in range(layers))
         return
     every = number(*_EVERY, default=1) or 1
-    first = number(*_FIRST, default=config.type.first_dense if config.type else 0)
+    if config.type:
+        default = config.type.first_dense
+    else:
+        default = 0
+    first = number(*_FIRST, default=default)
     last = layers - 1  # which -1 means too
     if stated.get("moe_layer_end_index") not in (None, -1):
         last = number("moe_layer_end_index")

@@ -185,8 +185,12 @@ class Signature:
             sizes = self._sizes(q, k)
         require(not any(call.has(position) for position in (*self.untold, *self.window)))
         self._check_window(call, sizes["seq_kv"])
+        if self.backward:
+            op = "attention_backward"
+        else:
+            op = "attention"
         return {
-            "op": "attention_backward" if self.backward else "attention",
+            "op": op,
             "variant": "",
             **sizes,
             "head_dim": q.dims[-1],

@@ -191,7 +191,11 @@ def convolution(
             y = (x.dims[0], w.dims[0], *sides)
         near, far = (y, x.dims) if turned else (x.dims, y)
         shape = _conv(near, far, w, window, group_count, _conv_layout(x))
-        return {**shape, "variant": variant, "direction": "B" if turned else "F", **_formats(x, w)}
+        if turned:
+            direction = "B"
+        else:
+            direction = "F"
+        return {**shape, "variant": variant, "direction": direction, **_formats(x, w)}
 
     return read
 
@@ -365,9 +369,11 @@ def _laid_out(make: Operands, row: Row, tensor: Any) -> Any:
     if layout not in ("NHWC", "NDHWC"):
         raise unknown(row, "layout", "NCHW, NHWC, NCDHW, NDHWC")
     torch = make.torch
-    return tensor.contiguous(
-        memory_format=torch.channels_last if tensor.dim() == 4 else torch.channels_last_3d
-    )
+    if tensor.dim() == 4:
+        memory_format = torch.channels_last
+    else:
+        memory_format = torch.channels_last_3d
+    return tensor.contiguous(memory_format=memory_format)
 
 
 def _all_are(rows: Dimensions, stem: str, value: float) -> np.ndarray:

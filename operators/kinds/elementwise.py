@@ -204,9 +204,13 @@ def elementwise(kind: str, operands: list[Tensor], dims: Sequence[int], out: str
     first, others = operands[0], operands[1:]
     size = prod(dims)
     described = {"op": "elementwise", "variant": kind, **as_rows(dims), "inputs": len(operands)}
+    if others:
+        dtype_b = others[0].dtype
+    else:
+        dtype_b = first.dtype
     formats = {
         "dtype_a": first.dtype,
-        "dtype_b": others[0].dtype if others else first.dtype,
+        "dtype_b": dtype_b,
         "dtype_out": out,
     }
     if first.elements != size:
@@ -239,9 +243,13 @@ def pointwise(count: int, *, truth: bool = False) -> CallReader:
         names = {1: _PLAIN | _WITH_SCALAR, 2: _WITH_TENSOR}.get(len(operands), {})
         if not fits or kind not in names:
             return elementwise(kind, operands, dims, out)
+        if kind == "sub":
+            variant = kind
+        else:
+            variant = ""
         return {
             "op": names[kind],
-            "variant": kind if kind == "sub" else "",
+            "variant": variant,
             **as_rows(dims),
             **formats,
         }

@@ -62,9 +62,13 @@ def fill(call: Call) -> Described:
     """``fill_``, ``zero_`` and random numbers: only written."""
     x = call.tensor(0)
     formats = {"dtype_a": x.dtype, "dtype_b": x.dtype, "dtype_out": x.dtype}
+    if call.kind in ("fill", "zero"):
+        variant = ""
+    else:
+        variant = call.kind
     return {
         "op": "fill",
-        "variant": "" if call.kind in ("fill", "zero") else call.kind,
+        "variant": variant,
         **as_rows(x.dims),
         **formats,
     }

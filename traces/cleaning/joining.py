@@ -315,14 +315,22 @@ def _differences(
             average = np.zeros(0)
         with np.errstate(divide="ignore", invalid="ignore"):
             cv = np.where(deviation == 0.0, 0.0, deviation / average)
+        if len(cv):
+            median_cv = float(np.median(cv))
+        else:
+            median_cv = np.nan
+        if len(cv):
+            max_cv = float(np.max(cv))
+        else:
+            max_cv = np.nan
         rows.append(
             {
                 "counter": name.removeprefix(COUNTER),
                 "passes": len(values),
                 "dispatches": int((recorded > 0).sum()),
                 "compared": int(several.sum()),
-                "median_cv": float(np.median(cv)) if len(cv) else np.nan,
-                "max_cv": float(np.max(cv)) if len(cv) else np.nan,
+                "median_cv": median_cv,
+                "max_cv": max_cv,
             }
         )
     return pd.DataFrame(rows)
