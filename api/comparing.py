@@ -605,9 +605,9 @@ def _projections(first: dict[str, Any], second: dict[str, Any]) -> list[_Pair]:
         sides.append(estimates)
         laws.append({row["op_class"]: row["law"] for row in one["classes"]})
     same = all(first[name] == second[name] for name in ("host", "target"))
-    sigmas = [
-        {row["name"]: row["sigma"] for row in one["interval"]["tornado"]} for one in (first, second)
-    ]
+    sigmas = []
+    for answer in (first, second):
+        sigmas.append({row["name"]: row["sigma"] for row in answer["interval"]["tornado"]})
     names = {name for name, law in laws[0].items() if laws[1].get(name) == law}
     names |= {name for name in (CPU, *SPECS) if sigmas[0].get(name) == sigmas[1].get(name)}
     shared = frozenset(names if same else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -72,7 +73,7 @@ def gpus(*names: Device) -> pd.DataFrame:
     [192.0, 288.0]
     """
     catalogue = [gpu(name) for name in names] or all_gpus()
-    peaks = dict.fromkeys(key for gpu in catalogue for key in gpu.peaks)
+    peaks = dict.fromkeys(chain.from_iterable(one.peaks for one in catalogue))
     rows = []
     for entry in catalogue:
         rows.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -332,7 +333,11 @@ def ingest_dispatches(
                 parts.append(folder / f"{len(parts)}.parquet")
                 pq.write_table(_arrow(trace.dispatches), parts[-1])
         result = Ingested(
-            rows, traces, {}, list(dict.fromkeys(n for t in traces for n in t.notes)), unreadable
+            rows,
+            traces,
+            {},
+            list(dict.fromkeys(chain.from_iterable(one.notes for one in traces))),
+            unreadable,
         )
         if not traces:
             raise DataError(

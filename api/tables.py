@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import wraps
 from inspect import Parameter, signature
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack
@@ -403,12 +404,12 @@ def load_measurements(
             measurements = readers.read(tables, options=options, where=where)
     measurements = _with_models(measurements, keep)
     every = (*before, measurements)
-    notes = dict.fromkeys(note for one in every for note in one.notes)
+    notes = dict.fromkeys(chain.from_iterable(one.notes for one in every))
     described = [
         note for note in notes if note.code == UNKNOWN_DEVICE and note.values["device"] in devices
     ]
-    traces = tuple(trace for one in every for trace in one.traces)
-    unreadable = tuple(problem for one in every for problem in one.unreadable)
+    traces = tuple(chain.from_iterable(one.traces for one in every))
+    unreadable = tuple(chain.from_iterable(one.unreadable for one in every))
     doubts = []
     for trace in traces:
         for finding in trace.findings:

@@ -150,7 +150,8 @@ def best_tile(work: Work, cus: Any) -> Quantised:
     That is what finishes first; of equals the first.
     """
     least, chosen = np.full(len(work), np.inf), np.zeros(len(work), dtype=np.int64)
-    rows, cols = ({side: np.ceil(sizes / side) for side in SIDES} for sizes in (work.m, work.n))
+    rows = {side: np.ceil(work.m / side) for side in SIDES}
+    cols = {side: np.ceil(work.n / side) for side in SIDES}
     parts = {split: _part(work, split) for split in SPLITS}
     batch, products = np.ceil(work.batch), work.batch * work.m * work.n * work.k
     for place, ((tall, wide), split) in enumerate(_CHOICES):

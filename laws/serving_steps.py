@@ -281,7 +281,8 @@ def steps(
         * (tpot["products"] + tpot["prompts"] + tpot["prompt_experts"] + tpot["scores"]),
         "queue_layers": waiting * launched,
     }
-    tpot, ttft = ({name: 1e3 * values for name, values in parts.items()} for parts in (tpot, ttft))
+    tpot = {name: 1e3 * values for name, values in tpot.items()}
+    ttft = {name: 1e3 * values for name, values in ttft.items()}
     step = np.sum([*tpot.values()], axis=0)
     one = ttft["weights"] + ttft["products"] + ttft["experts"] + ttft["scores"] + ttft["messages"]
     with np.errstate(divide="ignore", invalid="ignore"):

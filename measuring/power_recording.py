@@ -590,7 +590,7 @@ def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:
 def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int, bool]:
     """Write the tables, each whole or not at all; return the number of readings, and whether there are clock pairs."""
     pairs = pd.DataFrame(
-        [pair for _, train in course.trains for pair in train.pairs],
+        list(itertools.chain.from_iterable(train.pairs for _, train in course.trains)),
         columns=["gpu_ns", "cpu_ns", "delay_ns"],
     )
     readings = []

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib import import_module
+from operator import attrgetter
 from pkgutil import iter_modules
 
 import numpy as np
@@ -76,7 +77,7 @@ _SHOWN = (
 """The order in which users see operators, and tables their dimensions; the others follow by file."""
 _KINDS = [
     import_module(f"{kinds.__name__}.{name}")
-    for name in sorted(one.name for one in iter_modules(kinds.__path__))
+    for name in sorted(map(attrgetter("name"), iter_modules(kinds.__path__)))
 ]
 _FOUND: dict[str, Op] = {op.name: op for kind in _KINDS for op in kind.OPERATORS}
 OPS: dict[str, Op] = {name: _FOUND[name] for name in dict.fromkeys((*_SHOWN, *_FOUND))}

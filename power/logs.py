@@ -31,6 +31,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -376,7 +377,7 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
     if cards:
         return "rocm-smi JSON", [{"device": name, **_flat(card)} for name, card in cards], cut
     rows = [_flat(gpu) for gpu in _gpus(entries)]
-    if not any("socket_power" in name for row in rows for name in row):
+    if not any("socket_power" in name for name in chain.from_iterable(rows)):
         raise DataError(f"no power log that is known: give {_KNOWN}", source=source)
     return "amd-smi JSON", rows, cut
 
@@ -433,11 +434,11 @@ def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataF
     chosen = {}
     for column, names in _NAMES.items():
         chosen[(column)] = next((key for key in names if key in keys), "")
-    values = {
-        column: [_number(column, row.get(keys[key]), *_split(keys[key]), source) for row in rows]
-        for column, key in chosen.items()
-        if key
-    }
+    values = {}
+    for column, head in chosen.items():
+        if head:
+            unit = _split(keys[head])
+            values[column] = [_number(column, row.get(keys[head]), *unit, source) for row in rows]
     time, clock = _times(rows, keys, source)
     if (
         name == "nvidia-smi CSV"

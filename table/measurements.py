@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -319,7 +320,7 @@ def _clean_dimensions(
 
     `ops` are the operators of the table with the rows (n_rows,) of each.
     """
-    names = dict.fromkeys(name for op, _ in ops for name in op.dims)
+    names = dict.fromkeys(chain.from_iterable(op.dims for op, _ in ops))
     given = {name: frame[name] for name in names if name in frame}
     typed = {}
     for name in given:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -94,7 +95,8 @@ def _times(
     """Yield every limit of a device by its key, and the microseconds that the work takes there."""
     formats = (dtype, "tf32") if dtype == "fp32" else (dtype,)
     units = ("vector",) if op.unit == "vector" else UNITS
-    peaks = [key for dtype in formats for unit in units if (key := f"{dtype}_{unit}") in gpu.peaks]
+    keys = [f"{name}_{unit}" for name, unit in product(formats, units)]
+    peaks = [key for key in keys if key in gpu.peaks]
     if peaks:
         key = max(peaks, key=lambda name: gpu.peaks[name])
         yield key, flops / (gpu.peaks[key] * 1e6)

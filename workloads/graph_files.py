@@ -40,6 +40,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -137,10 +138,8 @@ def traced_layers(path: Path) -> tuple[list[dict[str, Any]], Sequence[Remark], f
     described = describe(
         nodes.rename(columns={"name": "op_name", "inputs": "op_inputs"})[["op_name", "op_inputs"]]
     )
-    shapes, rows = (
-        [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
-        for table in (described, nodes)
-    )
+    shapes = _records(described)
+    rows = _records(nodes)
     layers: list[dict[str, Any]] = []
     if (described["op"] == "").all() and nodes["duration_us"].notna().any():
         names = {row["id"]: f"{_short(row['name'])} {row['id']}" for row in rows}
@@ -219,6 +218,14 @@ def _message_of(row: Mapping[str, Any]) -> dict[str, Any] | None:
     else:
         ranks = {"ranks": int(row["group_size"])}
     return {"collective": collective, "message_bytes": int(row["collective_bytes"]), **ranks}
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as dictionaries."""
+    records = []
+    for row in table.to_dict("records"):
+        records.append({str(name): value for name, value in row.items()})
+    return records
 
 
 class _Tree:
@@ -541,7 +548,9 @@ def mpi_layers(path: Path, unit: str = "") -> tuple[list[dict[str, Any]], list[R
             "unknown"
         )
         notes.append(remark("ranks-missing", text, ranks=missing))
-    busy = [sum(one.amount for one in actions) for actions in trace.ranks.values()]
+    busy = []
+    for of_rank in trace.ranks.values():
+        busy.append(sum(one.amount for one in of_rank))
     longest = max(busy)
     apart = (alone or missing) and longest > 0
     if apart:
@@ -642,7 +651,8 @@ def onnx_layers(path: Path, dims: Mapping[str, int] | None = None) -> Layers:
     names: set[str] = set()
     unknown: list[str] = []
     for place, node in enumerate(model.nodes, start=1):
-        waits = tuple(dict.fromkeys(one for name in node.inputs for one in made_by.get(name, ())))
+        producers = chain.from_iterable(made_by.get(name, ()) for name in node.inputs)
+        waits = tuple(dict.fromkeys(producers))
         if constant.issuperset(filter(None, node.inputs)):
             constant.update(node.outputs)
         elif node.op not in _NO_WORK and not constant.issuperset(node.outputs):

@@ -131,10 +131,12 @@ def _called(name: str) -> Architecture | None:
     Of two as long, Qwen2.5-7B and Qwen2-57B, that whose digits stand apart as in the name.
     """
     title = name.lower()
-    called = (
-        (word, model) for model, text in _texts().items() for word in (model, *_aliases(text))
-    )
-    spelt = {word: model for full, model in called for word in (_ACTIVE.sub("", full), full)}
+    called = []
+    for model, text in _texts().items():
+        called += [(spelling, model) for spelling in (model, *_aliases(text))]
+    spelt = {}
+    for full, model in called:
+        spelt[_ACTIVE.sub("", full)] = spelt[full] = model
     begins = [word for word in spelt if _plain(title).startswith(_plain(word))]
     for word in sorted(
         begins, key=lambda one: (-len(_plain(one)), not _apart(title).startswith(_apart(one)))

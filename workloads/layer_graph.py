@@ -330,9 +330,10 @@ def _graph(name: str, given: Sequence[Any]) -> LayerGraph:
         waits[place] = tuple(dict.fromkeys(before))
     order = _in_order(waits, stated)
     moved = {place: new for new, place in enumerate(order)}
-    layers = (
-        _layer(stated[place], tuple(sorted(moved[one] for one in waits[place]))) for place in order
-    )
+    layers = []
+    for place in order:
+        after = sorted(moved[one] for one in waits[place])
+        layers.append(_layer(stated[place], tuple(after)))
     return LayerGraph(name, tuple(layers), chained)
 
 

@@ -327,9 +327,9 @@ def _convolution(make: Operands, row: Row) -> Run:
     x = make.tensor(dtype, batch, c_in, *(_axis(row, axis, "in") for axis in axes))
     w = make.tensor(dtype, c_out, c_in // groups, *(_axis(row, axis, "fil") for axis in axes))
     x, w = (_laid_out(make, row, tensor) for tensor in (x, w))
-    strides, pads, dilations = (
-        [_axis(row, axis, of) for axis in axes] for of in ("stride", "pad", "dil")
-    )
+    strides = [_axis(row, axis, "stride") for axis in axes]
+    pads = [_axis(row, axis, "pad") for axis in axes]
+    dilations = [_axis(row, axis, "dil") for axis in axes]
     torch, variant, direction = make.torch, word(row, "variant"), word(row, "direction")
     if variant not in ("", "bias") or (variant and direction != "F"):
         raise unknown(row, "variant", "bias, of direction F")

@@ -305,7 +305,8 @@ def foreach(call: Call) -> Described:
     ]
     require(bool(lists))
     total = sum(tensor.numel for tensor in lists[0])
-    require(all(sum(tensor.numel for tensor in other) == total for other in lists))
+    for other in lists:
+        require(sum(tensor.numel for tensor in other) == total)
     whole = Tensor((total,), lists[0][0].dtype if lists[0] else "")
     if call.kind == "foreach_zero":
         formats = {"dtype_a": whole.dtype, "dtype_b": whole.dtype, "dtype_out": whole.dtype}

@@ -393,7 +393,8 @@ class CleanedTraces:
         ):  # one row for each kernel on each problem, as `ingest` writes them
             frame = fill_text(merge_duplicates(frame))
         frame = in_order(frame)
-        remarks += [note for label in tables for note in traces[label].notes]
+        for label in tables:
+            remarks += traces[label].notes
         remarks += [] if joined is None else joined.notes
         notes = tuple(dict.fromkeys(remarks))
         several = len(traces) > 1
