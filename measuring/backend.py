@@ -67,7 +67,7 @@ def last_level_cache_bytes(folder: Path = CPU_FOLDER) -> int:
 
 
 def clock_mhz(folder: Path = CPU_FOLDER) -> float | None:
-    """Return the first core's clock now; None where the system does not tell (virtual machines)."""
+    """Return the first core's clock now; None where the system hides it (virtual machines)."""
     try:
         return int((folder / "cpufreq" / "scaling_cur_freq").read_text()) / 1e3
     except (OSError, ValueError):
@@ -75,7 +75,7 @@ def clock_mhz(folder: Path = CPU_FOLDER) -> float | None:
 
 
 def governor(folder: Path = CPU_FOLDER) -> str:
-    """Return the policy that chooses the clock ("performance"), "" where the system does not tell."""
+    """Return the policy that chooses the clock ("performance"), "" where the system hides it."""
     try:
         return (folder / "cpufreq" / "scaling_governor").read_text().strip()
     except OSError:
@@ -104,7 +104,7 @@ _FLUSHED = 2  # times the last-level cache that is read to empty it of operands:
 
 @dataclass(frozen=True)
 class Device:
-    """What rows are measured on."""
+    """The device that rows are measured on."""
 
     name: str  # as in column ``device``
     threads: int = 0  # of PyTorch on a CPU; 0 on a GPU
@@ -168,7 +168,7 @@ class Backend:
         return str(self.torch.cuda.get_device_name(self.index))
 
     def devices(self, threads: Sequence[int], name: str | None = None) -> list[Device]:
-        """Return what each row is measured on: the GPU, or the CPU with each number of threads.
+        """Return the device of each row: the GPU, or the CPU with each number of threads.
 
         Raises DataError: threads are stated for a GPU, not positive, or more than there are CPUs.
         """
@@ -238,7 +238,7 @@ class Backend:
         return bool(cuda.get_device_capability(self.index) >= (8, 0))
 
     def recover(self) -> None:
-        """Wait for what a failed call left, and give its memory back.
+        """Wait for the rest of a failed call, and free its memory.
 
         Raises whatever the device raises where it has failed for good: after an illegal access
         every further call of the process ends in the same error.
@@ -312,7 +312,7 @@ class Operands:
         return getattr(self.torch, TORCH_DTYPES[name])
 
     def tensor(self, dtype: str, *size: int) -> Any:
-        """Return a tensor: standard normal numbers, or integers from 0 to 99."""
+        """Return a tensor of standard normal numbers, or of integers from 0 to 99."""
         made = self.dtype(dtype)
         if not made.is_floating_point:
             return self.integers(2 if dtype == "bool" else 100, *size).to(made)
@@ -405,7 +405,7 @@ class Group:
         return together
 
     def close(self) -> None:
-        """End the other processes; one that is gone already is no reason to fail."""
+        """End the other processes, as far as they still run."""
         for pipe in self._pipes:
             with suppress(OSError):
                 pipe.send_bytes(_QUIT)
@@ -454,7 +454,7 @@ def collective(make: Operands, row: Mapping[str, Any], ranks: int) -> Callable[[
 
 
 def _follow(rank: int, ranks: int, address: str, gpu: bool, pipe: Connection) -> None:
-    """Do what the leader says until it says to quit, or is gone.
+    """Execute the leader's orders until it quits or is gone.
 
     Ctrl-C goes to all processes of a terminal; it is for the leader, who then says to quit.
     """

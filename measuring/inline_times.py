@@ -109,12 +109,12 @@ class InlineTimes:
 
     @property
     def overhead_us(self) -> float:
-        """What a timed call costs the host at least: the median time within its hooks, and what calling them takes."""
+        """Least cost of a timed call to the host: the median time within its hooks, plus the cost of calling them."""
         return self.calling_us + (float(np.median(self._spent)) / 1e3 if self._spent else 0.0)
 
     @property
     def overhead_share(self) -> float:
-        """That times the calls, over the time of all that no other encloses; a GPU with work queued loses less."""
+        """That times the calls, over the time of all outermost calls; a GPU with work queued loses less."""
         return self._read()[1]
 
     @property
@@ -132,7 +132,7 @@ class InlineTimes:
             self.leave(name)
 
     def watch(self, module: Any, name: str) -> list[Any]:
-        """Put hooks on a module; return the handles that take them off."""
+        """Attach hooks to a module; return the handles that detach them."""
         self._modules[name] = module
 
         def before(module: Any, inputs: Any) -> None:
@@ -161,7 +161,7 @@ class InlineTimes:
         self._spent[place] = self._now() - asked
 
     def leave(self, name: str) -> None:
-        """End the innermost call of that name, and with it those inside that an exception has left open."""
+        """End the innermost call of that name, and the calls inside that an exception left open."""
         asked, mark, stack = self._now(), self._clock.mark(), self._stack()
         if all(open_name != name for _, open_name, _ in stack):
             return
@@ -173,7 +173,7 @@ class InlineTimes:
         self._spent[place] += self._now() - asked
 
     def _stack(self) -> list[tuple[int, str, BaseException | None]]:
-        """Return the calls of this thread that have not ended: place, name, and what was handled as they began."""
+        """Return the open calls of this thread: place, name, and the exception handled when they began."""
         if not hasattr(self._open, "stack"):
             self._open.stack = []
         return self._open.stack
@@ -198,7 +198,7 @@ class InlineTimes:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What stands beside the table as JSON: the device, the calls, and what timing them cost."""
+        """The JSON beside the table: the device, the calls, and the cost of timing them."""
         names = ("device", "calls", "warmup", "overhead_us", "overhead_share")
         return {"schema": SCHEMA, "what": "inline", **{name: getattr(self, name) for name in names}}
 
@@ -332,7 +332,7 @@ class Inline:
 
 
 def _device_of(torch: Any, model: Any, word: str | None) -> Any:
-    """Return the device whose clock is taken."""
+    """Return the device whose clock is used."""
     if model is not None and word is None:
         held = next(iter(model.parameters()), None)
     else:
@@ -362,7 +362,7 @@ def _signature(inputs: Any) -> Signature | None:
 
 
 def _operator(module: Any, signature: Signature | None) -> Mapping[str, Any]:
-    """Return the operator of a module with its dimensions, as of the call that it makes; none for any other."""
+    """Return the operator of a module with its dimensions, by its call; none for modules without one."""
     kind = type(module).__name__
     if signature is None:
         return {}
@@ -393,7 +393,7 @@ def _as_tensor(sizes: Any, dtype: Any, strides: Any) -> Tensor:
 
 
 def _calling_us(torch: Any) -> float:
-    """Return what calling a pair of hooks costs: a module that computes nothing, with such that do nothing and without.
+    """Return the cost of calling a pair of hooks: the difference of an empty module with and without empty hooks.
 
     Each call finds the caches full of other data, as between the modules of a model: in a row they
     cost less.

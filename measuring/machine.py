@@ -116,18 +116,18 @@ def environment(
 
 
 def machine(backend: Backend) -> dict[str, str]:
-    """Return what must stay the same for two measurements to be parts of one: processor, GPU, version of PyTorch."""
+    """Return what two parts of one measurement must share: processor, GPU, version of PyTorch."""
     gpu = {"gpu": backend.gpu_name} if backend.is_gpu else {}
     return {"cpu": cpu_model(), **gpu, "torch": str(backend.torch.__version__)}
 
 
 def monitor(backend: Backend) -> Monitor:
-    """Return what reads clock, power and temperature of the device."""
+    """Return a reader of the device's clock, power and temperature."""
     return Monitor(_gpu_reader(backend) if backend.is_gpu else cpu_reading)
 
 
 def vendor(torch: Any) -> str:
-    """Return whose GPUs this PyTorch drives."""
+    """Return the vendor of the GPUs that this PyTorch drives."""
     if getattr(torch.version, "hip", None):
         return "amd"
     return "nvidia"
@@ -141,7 +141,7 @@ def _gpu_reader(backend: Backend) -> Read | None:
 
 
 def smi_id(backend: Backend) -> str | None:
-    """Return how the vendor's tools name the GPU; None where that is unknown.
+    """Return the GPU's identifier in the vendor's tools; None if unknown.
 
     NVIDIA: the UUID. AMD: the number, unless the environment hides GPUs, which renumbers those
     PyTorch sees.
@@ -183,7 +183,7 @@ class Monitor:
         self._next = -float("inf")
 
     def reading(self, busy: Busy) -> Reading:
-        """Return a new reading under the load of `busy`, {} before its time or where no tool reports."""
+        """Return a new reading under the load of `busy`; {} if the last one is fresh or no tool reports."""
         if self._read is None or self._clock() < self._next:
             return {}
         reading = self._read(busy)
@@ -192,7 +192,7 @@ class Monitor:
 
 
 def cpu_reading(busy: Busy) -> Reading:
-    """Return the CPU's clock, {} where the system does not tell; too quick a reading to need `busy`."""
+    """Return the CPU's clock, {} where the system hides it; a reading too quick to need `busy`."""
     clock = clock_mhz()
     if clock is None:
         return {}
@@ -200,7 +200,7 @@ def cpu_reading(busy: Busy) -> Reading:
 
 
 def gpu_reader(vendor: str, gpu: str, run: Run | None = None) -> Read | None:
-    """Return what reads a GPU with the first of its vendor's tools that is installed and answers; None without one.
+    """Return a reader by the first of the vendor's tools that is installed and answers; None without one.
 
     The tools know the GPU by NVIDIA's UUID, by the PCI address or the number of AMD's. `run`, from
     a command to its output, takes the place of a process.
@@ -248,7 +248,7 @@ def output_of(
 
 
 def parse_reading(printed: str) -> Reading:
-    """Return what a tool reports of the GPU it was asked for; what it does not report is missing.
+    """Return a tool's readings of one GPU, without those it does not report.
 
     Raises DataError: the output is none of those that `power_log` knows.
     """

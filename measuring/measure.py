@@ -48,7 +48,7 @@ from .timing import Call, Rule, Timer
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured."""
+    """The result of a measurement."""
 
     table: pd.DataFrame  # the measurement table (see `session`)
     # the JSON beside the table: machine, versions, protocol, what failed, and the runs it took
@@ -207,7 +207,7 @@ def _check_parameters(
     date: str | None,
     resume: bool,
 ) -> None:
-    """Refuse what contradicts itself, before PyTorch is imported."""
+    """Refuse contradictory parameters, before PyTorch is imported."""
     if passes < 1:
         raise ParameterError("passes", f"must be 1 or more, got {passes}")
     if date is not None and not _is_date(date):
@@ -263,7 +263,7 @@ def _grid(
 def _part(
     session: Session, about: Mapping[str, Any], budget: float | None, seconds: float
 ) -> dict[str, Any]:
-    """Return what a run says of itself; a measurement that was resumed has several."""
+    """Return the record of one run; a resumed measurement has several."""
     return {
         "command": about["command"],
         "date": about["date"],
@@ -329,13 +329,13 @@ class Bench:
 
     @property
     def ranks(self) -> int:
-        """GPUs that collectives have."""
+        """Numbers of GPUs for collectives."""
         if self.backend.is_gpu:
             return int(self.backend.torch.cuda.device_count())
         return 1
 
     def use(self, device: Device, row: Row) -> None:
-        """Make the device the one that the next calls run on, with the arithmetic that the row asks for.
+        """Select the device of the next calls, with the arithmetic that the row asks for.
 
         A user's function sets its own. A number format that the device does not compute in is a
         DataError.
@@ -373,7 +373,7 @@ Once = Callable[[str, Path, Mapping[str, str]], int]
 
 
 def measure_sizes(cus: Sequence[int], device: str, once: Once, index: int = 0) -> pd.DataFrame:
-    """Measure with so many of the first compute units of a GPU, one size after the other: its own scale models.
+    """Measure with fewer and fewer compute units of a GPU, one size after the other: as scale models of it.
 
     A size is a separate process: ROCm reads the mask of compute units when it starts
     (``HSA_CU_MASK=0:0-37``: the first 38 units of GPU 0), and on NVIDIA's GPUs the process computes

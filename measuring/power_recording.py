@@ -60,7 +60,7 @@ _DELAY, _PROBE, _TIMING = 1, 2, 3
 
 @dataclass(frozen=True)
 class Protocol:
-    """How one kernel is recorded."""
+    """The protocol of one kernel."""
 
     row: int  # place among the kernels
     kernel: str
@@ -86,7 +86,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was recorded, and where it lies."""
+    """A recording and its folder."""
 
     out: Path
     protocols: list[Protocol]
@@ -99,7 +99,7 @@ class Recorded:
 
     @property
     def files(self) -> list[Path]:
-        """What was written."""
+        """The written files."""
         return [self.out / name for name in FILES if self.clocks or name != CLOCKS]
 
 
@@ -261,7 +261,7 @@ def record(
 
 
 def short_name(row: Mapping[str, Any]) -> str:
-    """Return what a sequence may call a kernel: its operator, or what a collective does; a thin product is a gemv.
+    """Return the name of a kernel in sequences: its operator, or its collective; a thin product is a gemv.
 
     >>> short_name({"op": "gemm", "m": 8192, "n": 1, "k": 8192})
     'gemv'
@@ -289,7 +289,7 @@ def _written(sequence: Sequence[int]) -> str:
 def _rig(
     logger: str, interval_us: float, device: str | None, seed: int
 ) -> tuple[Rig, Mapping[str, str]]:
-    """Return what to record with, and what must stay the same for two recordings to be parts of one."""
+    """Return the rig, and what two parts of one recording must share."""
     if logger == SIMULATED:
         return SimulatedGPU(interval_us, seed), {}
     backend = Backend(import_torch(), device)
@@ -297,7 +297,7 @@ def _rig(
 
 
 class _Course:
-    """The course of a recording: the kernels one after the other, of each its protocol, then its runs."""
+    """The course of a recording: kernel by kernel, first the protocol, then the runs."""
 
     def __init__(
         self,
@@ -335,7 +335,7 @@ class _Course:
             rig.after(last["ended_ns"] if "protocol" in last else last["executions"][-1][1])
 
     def run(self) -> None:
-        """Record what is not recorded yet."""
+        """Record what is still missing."""
         for place in range(len(self.trained)):
             made = sum(of == place for of, _ in self.trains)
             if place < len(self.protocols) and made == self.protocols[place].runs:
@@ -376,7 +376,7 @@ class _Course:
         return self.rig.train(executions, REST_US + interval + float(delay), key)
 
     def _chosen(self, place: int) -> Protocol:
-        """Time a kernel and choose its protocol; of all in turn as if they were one, with the runs of the shortest."""
+        """Time a kernel and choose its protocol; kernels in turn are planned as one, with the runs of the shortest."""
         interval = self.rig.interval_us
         kernel_us = self._time_us(place, 0)
         repeats = plan(kernel_us, interval).repeats
@@ -461,7 +461,7 @@ class _Course:
         return np.array(watts)
 
     def _lag_us(self, place: int, until_us: float) -> float | None:
-        """Return how far the read power lags behind; in turn, the most of the kernels alone, as it is the board's."""
+        """Return the lag of the read power; in turn, the largest of the kernels alone, since it is the board's."""
         if place >= len(self.rows):
             alone = [self.protocols[one].lag_us for one in self.trained[place]]
             return max((one for one in alone if one is not None), default=None)
@@ -512,7 +512,7 @@ class _Probes:
         return None
 
     def settled(self, planned: int) -> int:
-        """Return the shortest train from the planned one on that draws what the longest draws, by bisection.
+        """Return the shortest train from the planned one on that draws as much as the longest, by bisection.
 
         They draw the same within `SETTLED`, or within four standard errors of both.
         """
@@ -549,7 +549,7 @@ class _Probes:
 
 
 def measured_lag_us(since_us: np.ndarray, watts: np.ndarray, window_us: float) -> float | None:
-    """Return the time constant with which the read power rises behind a logger's window, by least squares, µs.
+    """Return the time constant of the power's rise behind a logger's window, by least squares, µs.
 
     Readings, (n,), were taken so long after their runs began. Outliers, of slower runs, weigh
     little. None: power rises by less than `LEAST_RISE` times the scatter of the readings, or these
@@ -577,7 +577,7 @@ def measured_lag_us(since_us: np.ndarray, watts: np.ndarray, window_us: float) -
 
 
 def _bisected(reached: Callable[[int], bool], before: int, after: int) -> int:
-    """Return the last number at which something is not reached yet, which it is not at the first and is at the last."""
+    """Return the last number that does not reach something; the first one does not, the last one does."""
     while after - before > 1:
         middle = (before + after) // 2
         if reached(middle):
@@ -633,7 +633,7 @@ def _write(course: _Course, out: Path, settings: Mapping[str, Any]) -> tuple[int
 
 
 def _labels(row: Row, protocol: Protocol, gpu_name: str) -> dict[str, Any]:
-    """Return what `power.lessons` asks of a kernel; of a GPU or an operator that is unknown, less."""
+    """Return the facts of a kernel for `power.lessons`; fewer of an unknown GPU or operator."""
     labels = {"kernel": protocol.kernel, "launches": protocol.repeats}
     if row["op"] == "collective":
         alike = described({name: value for name, value in row.items() if name != "message_bytes"})

@@ -61,7 +61,7 @@ Power = float | list[tuple[int, float]]
 
 @dataclass(frozen=True)
 class Train:
-    """What one train of executions gave; times in nanoseconds."""
+    """The record of one train of executions; times in nanoseconds."""
 
     executions: list[
         tuple[int, int]
@@ -83,7 +83,7 @@ class Rig(Protocol):
 
     @property
     def limit_w(self) -> float | None:
-        """What no power exceeds, even for a moment; a real board's does."""
+        """The hard limit of power, even for a moment; a real board has one."""
         ...
 
     def use(self, *kernels: tuple[Row, int]) -> None:
@@ -95,7 +95,7 @@ class Rig(Protocol):
         ...
 
     def after(self, last_ns: int) -> None:
-        """Go on after what an earlier process recorded, whose last execution ended then."""
+        """Go on after an earlier process, whose last execution ended then."""
         ...
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ def smi_power(tool: Tool, gpu: str) -> float:
 
 
 def nvml_power(identifier: str) -> Callable[[], Power]:
-    """Return what reads the power that NVIDIA's driver has sampled since the last call, with the stamps it gave them.
+    """Return a reader of the power samples of NVIDIA's driver since the last call, with their stamps.
 
     On an H100 a sample comes every 20 ms (10 to 37), each the mean of about so long; the
     instantaneous power that NVML and nvidia-smi report is one of five of them. Raises
@@ -208,7 +208,7 @@ def nvml_power(identifier: str) -> Callable[[], Power]:
 
 
 def amdsmi_power(index: int) -> Callable[[], float]:
-    """Return what reads the power of a GPU with AMD's binding of its management library, in this process.
+    """Return a reader of a GPU's power through AMD's management library, in this process.
 
     Raises FlopcastError: the binding is not installed, does not know the GPU, or reads no power of
     it.
@@ -232,7 +232,7 @@ def amdsmi_power(index: int) -> Callable[[], float]:
 
 
 def hwmon_power(bus: str, folder: Path = DRM) -> Callable[[], float]:
-    """Return what reads the power of the GPU at a PCI address from the Linux kernel's file, in microwatts there.
+    """Return a reader of the power of the GPU at a PCI address from the Linux kernel's file (microwatts).
 
     Raises DataError: the kernel has no such file of that GPU.
     """
@@ -261,7 +261,7 @@ def _bus(backend: Backend) -> str:
 
 
 def power_reader(logger: str, backend: Backend) -> Callable[[], Power]:
-    """Return what reads the power of the GPU.
+    """Return a reader of the GPU's power.
 
     Raises ParameterError, DataError: PyTorch runs on no GPU here, the logger is another vendor's,
     or it does not know the GPU.
@@ -314,7 +314,7 @@ class TorchRig:
         self._calls = [calls[id(row)] for row, _ in kernels]
 
     def _call(self, row: Row, repeats: int, *, alone: bool) -> Call:
-        """Return what launches a kernel, in its own precision where it is not alone."""
+        """Return the launch of a kernel, with its precision set if it is not alone."""
         dtype = word(row, "dtype_a")
         self.backend.multiply_as(dtype)
         try:
@@ -408,7 +408,7 @@ READ_US: Final = 6.0  # median delay of a read of the counter
 
 @dataclass(frozen=True)
 class Load:
-    """What one execution of a kernel is."""
+    """The load of one execution of a kernel."""
 
     us: float
     above_w: Mapping[
@@ -433,7 +433,7 @@ class SimulatedGPU:
 
     @property
     def steady_w(self) -> float:
-        """The power of the kernels when they have run back to back for long: the truth, on average."""
+        """The power of the kernels after they have run back to back for long: the truth, on average."""
         energy = sum(load.us * load.above_w[TOTAL] for load in self.loads)
         return min(IDLE_W + energy / sum(load.us for load in self.loads), self.limit_w)
 
@@ -549,7 +549,7 @@ def load_of(row: Row, repeats: int) -> Load:
 
 
 def _lagging(values: np.ndarray, share: float) -> np.ndarray:
-    """Return what follows the values with a lag, `share` of which passes between two of them."""
+    """Return values that follow the given ones with a lag; `share` passes between two of them."""
     kept = np.exp(-share)
     return lfilter([1 - kept], [1, -kept], values)
 

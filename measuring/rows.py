@@ -152,7 +152,7 @@ _GPU_DTYPES, _HALF = ("fp32", "bf16", "fp16"), ("bf16", "fp16")
 
 
 def parameters(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cells that are no part of the problem: what a user's function receives besides."""
+    """Return the cells outside the problem: the other arguments of a user's function."""
     return {
         name: value for name, value in row.items() if name not in (*WORDS, *op_of(row["op"]).dims)
     }
@@ -378,7 +378,7 @@ def _channels(dtype: str, sides: Iterable[tuple[int, int]]) -> Iterator[Row]:
 def _tokens(
     dtype: str, sides: Iterable[tuple[int, int]], vocabularies: Sequence[int]
 ) -> Iterator[Row]:
-    """Yield what a language model does at its ends: embeddings, and the loss over the vocabulary."""
+    """Yield the ends of a language model: embeddings, and the loss over the vocabulary."""
     for tokens, width in (listed := list(sides)):
         yield {
             "op": "gather",
@@ -424,7 +424,7 @@ _CANONICAL = {other: name for name, others in ALIASES.items() for other in other
 
 @dataclass(frozen=True)
 class Listed:
-    """What a file lists."""
+    """The rows of a file."""
 
     rows: list[Row]  # what can be measured, each once
     refused: list[dict[str, str]]  # `source`, `reason`, `detail` of each row that cannot
@@ -508,7 +508,7 @@ def read_shapes(
 
 
 def _row(cells: Mapping[str, Any], given: set[str]) -> Row:
-    """Return what the file states of a row, and the formats that its call reads and writes."""
+    """Return the row of a line, and the formats that its call reads and writes."""
     op = op_of(cells["op"])
     names = dict.fromkeys((*WORDS, *op.dims))
     row = {name: _plain(name, cells[name]) for name in names if name in cells and word(cells, name)}
@@ -571,7 +571,7 @@ class UserFunction:
             raise ParameterError("function", problem) from error
 
     def wanted(self, names: Sequence[str]) -> list[str]:
-        """Return those of the columns that it has parameters for."""
+        """Return the columns that it has parameters for."""
         free = [name for name in names if name not in _TAKEN]
         return [
             name
@@ -584,7 +584,7 @@ class UserFunction:
         return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters.values())
 
     def row(self) -> Row:
-        """Return the row of a call without dimensions; what it has to do is unknown."""
+        """Return the row of a call without dimensions; its work is unknown."""
         return {"op": "kernel", "variant": self.name}
 
     def build(self, backend: Backend, seed: int, row: Row) -> Call:

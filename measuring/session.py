@@ -106,7 +106,7 @@ class Workbench(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, and how; a journal continues only its own plan.
+    """The rows and settings of a measurement; a journal continues only its own plan.
 
     Each row is measured on all devices before the next, so that a slow drift of the machine hits
     them alike.
@@ -163,7 +163,7 @@ def journal_folder(out: Path) -> Path:
 
 
 class Journal:
-    """Visits of one plan, in a folder, which is made if need be; a journal of another plan is refused.
+    """Visits of one plan, in a folder, which is created if needed; a journal of another plan is refused.
 
     ``steps`` are what an earlier run has measured, as it was written; ``parts`` what earlier runs
     said of themselves when they ended: one that was killed said nothing. Raises DataError: there is
@@ -558,7 +558,7 @@ def measurement_table(plan: Plan, visits: Sequence[Entry]) -> pd.DataFrame:
 
 
 def pass_differences(table: pd.DataFrame) -> pd.Series:
-    """Return, for each workload and device, how far the last pass is from the first: ``100 |t2 - t1| / t1``, percent.
+    """Return the change from the first to the last pass of each workload and device: ``100 |t2 - t1| / t1``, percent.
 
     It is the floor under every prediction error: a second measurement does no better. What was not
     measured in both is not counted.
@@ -576,7 +576,7 @@ def pass_differences(table: pd.DataFrame) -> pd.Series:
 
 
 def doubts(table: pd.DataFrame) -> list[Remark]:
-    """Return how many times are hardly known, and how many may hold more than the kernel."""
+    """Return the number of imprecise times, and of times that may include more than the kernel."""
     vague = (
         f"are uncertain by more than ±{100 * VAGUE:.0f} %: measure them again with nothing else "
         "running, or with a "

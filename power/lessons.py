@@ -169,7 +169,7 @@ def _collectives(kernels: Sequence[KernelPower]) -> pd.DataFrame:
 
 
 def _throughput(tflops: np.ndarray, watts: pd.DataFrame) -> pd.DataFrame:
-    """Return the line of each component's power over throughput; kernels that compute nothing are left out."""
+    """Return the line of each component's power over throughput; kernels without operations are left out."""
     rows, computing = [], tflops > 0
     for name in watts:
         x, y = tflops[computing], watts[name].to_numpy()[computing]
@@ -186,7 +186,7 @@ def _throughput(tflops: np.ndarray, watts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _complements(names: Sequence[str], watts: pd.DataFrame) -> pd.DataFrame:
-    """Return the pairs of kernels that load different components, those that draw the least together first."""
+    """Return the pairs of kernels that load different components, those with the least joint power first."""
     rows, share = [], (watts / watts.max()).fillna(0.0).to_numpy()  # (kernels, components)
     for one, other in itertools.combinations(range(len(names) if watts.shape[1] > 1 else 0), 2):
         peaks, together = share[[one, other]].argmax(axis=1), share[one] + share[other]
@@ -201,7 +201,7 @@ def _complements(names: Sequence[str], watts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _interleaved(kernels: Sequence[KernelPower]) -> pd.DataFrame:
-    """Return what became of the kernels that ran alone in some runs and among others in the rest."""
+    """Return how kernels that ran alone in some runs changed among others in the rest."""
     by_name = {one.kernel: one for one in kernels}
     rows = []
     for one in kernels:

@@ -252,7 +252,7 @@ def _rows(content: str, source: str, rename: Mapping[str, str]) -> tuple[str, li
 
 
 def _lines_before(content: str, rename: Mapping[str, str]) -> int | None:
-    """Return how many lines stand before the header, None where none is one."""
+    """Return the number of lines before the header, None without one."""
     for place, line in enumerate(content[:_HEAD].splitlines()[:_BEFORE]):
         header = line.lower()
         names = _renamed(csv_cells(line, _delimiter(header)), rename)
@@ -280,14 +280,14 @@ def _of_one_stamp(rows: list[Row]) -> list[Row]:
 
 
 def _delimiter(header: str) -> str:
-    """Return what parts the cells: a semicolon where spreadsheets write decimal commas."""
+    """Return the separator of cells: a semicolon where spreadsheets write decimal commas."""
     if ";" in header and "," not in header:
         return ";"
     return ","
 
 
 def _read_commas(rows: list[Row], source: str) -> tuple[str, ...]:
-    """Put points for decimal commas, a unit behind the number or not (310,5 W), and return the columns that had some.
+    """Replace decimal commas by points, with or without a unit (310,5 W), and return the columns that had some.
 
     Raises DataError for commas that may mark thousands as well.
     """
@@ -328,7 +328,7 @@ def _rows_under(
     first: int,
     rename: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """Return the cells of the lines under a header, which is passed over where it recurs; the `first` has a number."""
+    """Return the cells of the lines under a header, skipping repeated headers; the `first` has a number."""
     rows = []
     for number, line in enumerate(lines, first):
         values = cells(line)
@@ -383,7 +383,7 @@ def _json_rows(content: str, source: str) -> tuple[str, list[Row], int]:
 
 
 def _gpus(entries: Any) -> list[dict[str, Any]]:
-    """Return what amd-smi says of each GPU, however it is wrapped."""
+    """Return amd-smi's record of each GPU, however it is wrapped."""
     if isinstance(entries, list):
         result = []
         for entry in entries:
@@ -397,7 +397,7 @@ def _gpus(entries: Any) -> list[dict[str, Any]]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
-    """Return nested values under their innermost name; of clocks, which are all called clk, with the one around it."""
+    """Return nested values under their innermost name; clocks, all called clk, with the enclosing one."""
     row: Row = {}
     for name, value in values.items():
         key = name.lower()
@@ -494,7 +494,7 @@ def _present(cell: Any) -> bool:
 
 
 def _first(cell: Any) -> Any:
-    """Return the first value of a list, be it one of JSON or in words, and other cells as they are."""
+    """Return the first value of a list, in JSON or in words, and other cells as they are."""
     if isinstance(cell, str) and cell.strip().startswith("["):
         parts = (part.strip(" '\"") for part in cell.strip().strip("[]").split(","))
         return next((part for part in parts if _VALUE.match(part)), None)
@@ -539,12 +539,12 @@ def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[
 
 
 def dmon_cells(line: str) -> list[str]:
-    """Return the values of a line of `nvidia-smi dmon`, parted by blanks or commas, without its number sign."""
+    """Return the values of a line of `nvidia-smi dmon`, separated by blanks or commas, without its number sign."""
     return [cell for cell in re.split(r"[\s,]++", line.replace("#", " ")) if cell]
 
 
 def _times(rows: list[Row], keys: Mapping[str, str], source: str) -> tuple[list[int | None], str]:
-    """Return the time of each reading in nanoseconds, and on which clock."""
+    """Return the time of each reading in nanoseconds, and its clock."""
     key = next((key for key in _TIME if key in keys), "")
     if not key:
         return [None] * len(rows), "none"
@@ -611,7 +611,7 @@ def _moments(cells: list[str], source: str) -> tuple[list[int | None], str]:
 
 
 def _moment(cell: str, source: str) -> datetime:
-    """Return the moment that a cell says in words."""
+    """Return the moment that a cell writes in words."""
     for form in _LOCAL:
         try:
             return datetime.strptime(cell, form)
@@ -628,7 +628,7 @@ def _moment(cell: str, source: str) -> datetime:
 
 
 def _check_order(table: pd.DataFrame, source: str) -> None:
-    """Refuse a log in which time goes back."""
+    """Refuse a log whose time goes backwards."""
     if table.attrs["clock"] == "none":
         return
     difference = table.groupby(["gpu", "component"], sort=False)["time_ns"].diff()
@@ -642,7 +642,7 @@ def _check_order(table: pd.DataFrame, source: str) -> None:
 
 
 def gpus_in_bursts(times_ns: np.ndarray) -> int:
-    """Return the number of readings that come together again and again, 1 where they come one by one.
+    """Return the size of bursts of readings, 1 where they come one by one.
 
     Time stamps are in the order of the log. The gaps of one GPU may vary: the sign of m GPUs is
     that every m-th gap is long and all others are short.
@@ -677,14 +677,14 @@ def csv_cells(line: str, delimiter: str = ",") -> list[str]:
 
 
 def monitor_cells(line: str) -> list[str]:
-    """Return the values of `amd-smi monitor`, whose columns are parted by blanks, as are numbers and units."""
+    """Return the values of `amd-smi monitor`, whose columns, numbers and units are all separated by blanks."""
     return _MONITOR.findall(line)
 
 
 def whole_lines(
     content: str, cells: Callable[[str], list[str]] = csv_cells
 ) -> tuple[list[str], int]:
-    """Return the lines of a log, the header first, without a last one that is cut off; and how many that is, 0 or 1.
+    """Return the lines of a log, the header first, without a truncated last one; and how many that is, 0 or 1.
 
     The last line is cut off if no line break ends it and it has fewer cells than the one above, or
     its last cell is shorter than those above: ``31`` under ``310.5`` may be any number.

@@ -79,7 +79,7 @@ _LEAST_OF_STAGE: Final = 3  # per stage
 
 @dataclass(frozen=True)
 class Stitched:
-    """The readings that the profiles of all components are made from.
+    """The readings that all components' profiles are made from.
 
     Tables of readings are as `power.runs.readings_of_interest` returns them.
     """
@@ -117,7 +117,7 @@ def stitch(
     execution: int,
     steady_from: int | None = None,
 ) -> Stitched:
-    """Find the readings of a kernel, and what their windows see besides it.
+    """Find the readings of a kernel, and the other kernels in their windows.
 
     `executions` are those of the kernel, `window_us` is the averaging window of the logger (0:
     instantaneous), `removed_us` the window to deconvolve (0: none), `execution` the first whose
@@ -213,7 +213,7 @@ def _steady_power(
 
 @dataclass(frozen=True)
 class Throttling:
-    """What became of the power over the executions of a run; NaN and 0 where too few readings tell."""
+    """The course of the power over the executions of a run; NaN and 0 where too few readings show it."""
 
     found: bool  # whether it rose and then fell
     peak_w: float  # mean power of the highest stage
@@ -336,7 +336,7 @@ class ComponentPower:
 
     @property
     def sse_error_percent(self) -> float:
-        """Error made by taking SSE for SSP, of the mean power; NaN without an SSE profile."""
+        """Error of taking SSE for SSP, of the mean power; NaN without an SSE profile."""
         if self.sse is None:
             return np.nan
         return 100 * (self.sse.mean_w / self.ssp.mean_w - 1)
@@ -382,7 +382,7 @@ class KernelPower:
 
 @dataclass(frozen=True)
 class PowerProfiles:
-    """The profiles of the kernels of one log, how its clock was put on the CPU's, and the level of the intervals."""
+    """The profiles of the kernels of one log, the synchronisation of its clock, and the level of the intervals."""
 
     kernels: list[KernelPower]
     clocks: Clocks
@@ -393,7 +393,7 @@ class PowerProfiles:
     idle_w: float = 0.0
 
     def __repr__(self) -> str:
-        """Return a row for each kernel and component, as `compare` has them."""
+        """Return a row for each kernel and component, as in `compare`."""
         table = compare(self.kernels)[
             ["kernel", "component", "kernel_us", "ssp_w", "energy_j", "lower_j", "upper_j"]
         ]
@@ -689,7 +689,7 @@ def _component(
 def _energy(
     stitched: Stitched, power_w: np.ndarray, replicates: int, level: float, seed: int
 ) -> Energy:
-    """Return the energy of one execution, freed of pauses; of a mixture of kernels nobody knows whose it is."""
+    """Return the energy of one execution, freed of pauses; a mixture of kernels cannot be attributed."""
     if stitched.mixed:
         return Energy(np.nan, np.nan, np.nan, np.nan)
     every, pauses, usable = stitched.every, stitched.pauses, stitched.pauses.usable
@@ -729,7 +729,7 @@ def _curve(places: pd.DataFrame, power_w: np.ndarray) -> Curve:
 
 
 def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
-    """Yield what the power and the energy of this profile are not."""
+    """Yield the caveats of this profile's power and energy."""
     pauses = stitched.pauses
     if not result.window_stated:
         yield remark(
@@ -786,7 +786,7 @@ def _power_notes(result: KernelPower, stitched: Stitched) -> Iterator[Remark]:
 
 
 def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
-    """Yield that steady power is over the cap, and how much of a deconvolved curve is bound by the cap alone."""
+    """Yield whether steady power exceeds the cap, and how much of a deconvolved curve is bound by the cap alone."""
     total = result.components.get(TOTAL)
     if cap_w is not None and total is not None and total.ssp.mean_w > OVER * cap_w:
         text = (
@@ -812,7 +812,7 @@ def _cap_notes(result: KernelPower, cap_w: float | None) -> Iterator[Remark]:
 
 
 def _sample_notes(result: KernelPower, measured: Measured, stitched: Stitched) -> Iterator[Remark]:
-    """Yield what runs, readings and clocks are too few or too unsure for."""
+    """Yield for what there are too few, or too imprecise, runs, readings and clocks."""
     steady, clocks = stitched.steady, measured.clocks
     golden, runs = len(result.runs.kept), len(result.runs.table)
     if result.runs.margin_assumed:

@@ -66,7 +66,7 @@ LEAST_W, MOST_W = 5.0, 20_000.0  # between these lies the typical power of any G
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a kernel besides its times; NaN and "" where it is not."""
+    """The facts of a kernel besides its times; NaN and "" where they are missing."""
 
     label: str = ""  # its class, as given
     flops: float = math.nan  # of one launch
@@ -85,7 +85,7 @@ class Facts:
 
     @property
     def bound(self) -> str:
-        """The class: as given, or by operations per byte against the balance of the GPU; "" where neither is known."""
+        """The class: as given, or by operations per byte against the balance of the GPU; "" without both."""
         if self.label or self.collective:
             return self.label or COMMUNICATION
         if math.isnan(self.flops_per_byte) or math.isnan(self.balance):
@@ -96,7 +96,7 @@ class Facts:
 
 
 def facts_of(rows: pd.DataFrame) -> Facts:
-    """Return what the checked executions of one kernel say of it. Raises DataError: they say two things."""
+    """Return the facts in the checked executions of one kernel. Raises DataError: they contradict each other."""
     facts: dict[str, Any] = {}
     for column in ("class", "collective", "isolated", *FACTS):
         if column in rows:
@@ -203,7 +203,7 @@ def _read_log(path: Path, gpu: int | None, rename: Mapping[str, str]) -> PowerLo
 
 
 def _read_ones(readings: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Remark, ...]]:
-    """Leave out time stamps at which a logger could not read: it writes 0, or the most its number holds (65535)."""
+    """Drop time stamps at which a logger could not read: it writes 0, or its largest number (65535)."""
     failed = (readings["component"].eq(TOTAL) & readings["power_w"].eq(0)) | (
         readings["power_w"] > MOST_W
     )
@@ -236,7 +236,7 @@ def _of_gpu(rows: pd.DataFrame, numbers: pd.Series, gpu: int | None, source: str
 
 
 def _of_file(cut: int, commas: tuple[str, ...]) -> tuple[Remark, ...]:
-    """Return what there is to say of how a log was written: it breaks off, or columns have decimal commas."""
+    """Return the remarks on how a log was written: it breaks off, or columns have decimal commas."""
     broken = remark(
         "power-log-cut-off", "the log breaks off within its last line, which is left out"
     )
@@ -244,7 +244,7 @@ def _of_file(cut: int, commas: tuple[str, ...]) -> tuple[Remark, ...]:
 
 
 def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFrame:
-    """Return the power log typed, or say what is wrong with it; messages call it `source`.
+    """Return the power log typed, or raise the first fault; messages call it `source`.
 
     Raises DataError: a column is missing or of another unit, a value is no number, the readings of
     a component are out of order or given twice, or a component lacks readings that others have.
@@ -279,7 +279,7 @@ def check_power_log(frame: pd.DataFrame, source: str = "power log") -> pd.DataFr
 
 
 def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.DataFrame:
-    """Return the executions typed, or say what is wrong with them; the optional columns stay where they are given.
+    """Return the executions typed, or raise the first fault; given optional columns stay.
 
     Raises DataError: a column is missing or of another unit, an execution ends before it starts,
     starts before the one before has ended, or its class is unknown.
@@ -333,7 +333,7 @@ def check_executions(frame: pd.DataFrame, source: str = "executions") -> pd.Data
 
 
 def check_clock_pairs(frame: pd.DataFrame, source: str = "clock pairs") -> pd.DataFrame:
-    """Return the clock pairs typed, or say what is wrong with them.
+    """Return the clock pairs typed, or raise the first fault.
 
     Raises DataError: there is no pair, a column is missing, or the pairs do not advance on both
     clocks.
@@ -353,7 +353,7 @@ def check_clock_pairs(frame: pd.DataFrame, source: str = "clock pairs") -> pd.Da
 
 
 def _columns(frame: pd.DataFrame, needed: Iterable[str], source: str) -> pd.DataFrame:
-    """Return a copy with the columns under their names, or say which are missing."""
+    """Return a copy with the columns under their names, or raise the missing ones."""
     rows = frame.rename(
         columns={name: str(name).strip().lower() for name in frame.columns if name != LINE}
     )
@@ -420,7 +420,7 @@ def _check_components(rows: pd.DataFrame, source: str) -> None:
 
 
 def _refuse(rows: pd.DataFrame, wrong: pd.Series | np.ndarray, message: str, source: str) -> None:
-    """Raise for the first row that is wrong, naming its line."""
+    """Raise for the first wrong row, naming its line."""
     if wrong.any():
         row = int(np.argmax(np.asarray(wrong, dtype=bool)))
         if LINE in rows:

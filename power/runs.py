@@ -97,7 +97,7 @@ class Plan:
 
     @property
     def advice(self) -> list[Remark]:
-        """What the figures do not say by themselves."""
+        """The explanation of the figures."""
         said = []
         if self.row is None:
             text = (
@@ -220,7 +220,7 @@ def plan(
 
 
 def steady_after_us(window_us: float, lag_us: float) -> float:
-    """Return how long after a kernel begins all but `MISSED` of the rise of its power is read, µs.
+    """Return the time after a kernel's begin at which all but `MISSED` of the rise of its power is read, µs.
 
     >>> steady_after_us(1000, 0), round(steady_after_us(0, 400)), round(steady_after_us(1000, 400))
     (1000, 2119, 2719)
@@ -236,7 +236,7 @@ def steady_after_us(window_us: float, lag_us: float) -> float:
 
 
 def read_share(since_us: np.ndarray, window_us: float, lag_us: float) -> np.ndarray:
-    """Return the share of the rise of the power that readings see so long after a kernel began, shape (n,)."""
+    """Return the share of the rise of the power that readings show so long after a kernel began, shape (n,)."""
 
     def area(us: np.ndarray) -> np.ndarray:
         return us + lag_us * np.expm1(-us / lag_us)
@@ -273,7 +273,7 @@ NOT_GOLDEN: Final = {
 
 @dataclass(frozen=True)
 class RunChoice:
-    """The runs that are used, and those that are not.
+    """The runs that are used, and the others.
 
     `table` has a row per run: ``run``, ``time_us`` (median of the kernel's executions from the one
     of interest on), ``golden`` and ``reason`` (the code of why not, "" for golden runs).

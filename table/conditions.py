@@ -109,7 +109,7 @@ def select(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
 
 
 def _texts(column: str, values: Any) -> tuple[str, ...]:
-    """Return values as texts, a pair of numbers as the text of a range; refuse ranges that can hold nothing."""
+    """Return values as texts, a pair of numbers as the text of a range; refuse empty ranges."""
     if (
         isinstance(values, tuple)
         and len(values) == 2
@@ -145,7 +145,7 @@ def _meeting(column: pd.Series, every: pd.Series, one: Condition) -> pd.Series:
 
 
 def _as_in_table(column: str, text: str, every: pd.Series) -> str:
-    """Return a word for an operator, a device or a number format as the table spells it, others whatever their case."""
+    """Return a word for an operator, a device or a number format in the table's spelling, others in any case."""
     from ..hardware import find
     from ..operators.operators import canonical_op
     from ..operators.work import (
@@ -188,7 +188,7 @@ def _equal(column: pd.Series, text: str) -> pd.Series:
 
 
 def _range(text: str) -> tuple[float, float] | None:
-    """Return the ends of a range of numbers, None where the text is none."""
+    """Return the ends of a range of numbers, None if the text is none."""
     if _TO not in text:
         return None
     start, _, end = (part.strip() for part in text.partition(_TO))
@@ -218,7 +218,7 @@ def _is_words(column: pd.Series) -> bool:
 
 
 def _held(column: pd.Series) -> str:
-    """Say what a column holds: its values, the most frequent first; of many numbers the least and the greatest."""
+    """Describe a column: its values, the most frequent first; of many numbers the least and the greatest."""
     counts = column.value_counts()
     if not _is_words(column) and len(counts) > _LISTED:
         return f"{column.name} is {column.min():g}..{column.max():g}"

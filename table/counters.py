@@ -61,7 +61,7 @@ def channels_of(names: Iterable[str]) -> dict[str, list[int]]:
 
 
 def counts_time(name: str) -> bool:
-    """Return whether a counter goes up with the clock rather than with events: the run's own time in other units.
+    """Return whether a counter counts clock ticks rather than events: the run's time in other units.
 
     Where it is collected in the run whose time is predicted, it holds what nobody can know before
     the run.
@@ -85,7 +85,7 @@ def per_pass() -> Mapping[str, int]:
 
 
 def recorded_as(name: str) -> str:
-    """Return the counter that a profiler is asked for to have a value: that of all channels for a channel, or a sum.
+    """Return the counter to request from a profiler for a value: that of all channels for a channel, or a sum.
 
     >>> recorded_as("TCC_HIT.imbalance"), recorded_as("TCC_HIT[3]"), recorded_as("SQ_WAVES")
     ('TCC_HIT', 'TCC_HIT', 'SQ_WAVES')
@@ -94,7 +94,7 @@ def recorded_as(name: str) -> str:
 
 
 def block_of(name: str) -> str:
-    """Return the hardware block that counts, `OTHER` where the name has none.
+    """Return the hardware block of a counter, `OTHER` without one in its name.
 
     >>> block_of("SQC_TC_REQ"), block_of("TCP_TCC_READ_REQ_sum"), block_of("loss")
     ('SQ', 'TCP', 'other')
@@ -147,7 +147,7 @@ def imbalance(channels: FloatArray) -> FloatArray:
 
 
 def merge_passes(columns: Iterable[tuple[str, FloatArray]]) -> Merged:
-    """Return one column for each counter, and by how much the passes that counted it differ, dispatch by dispatch.
+    """Return one column for each counter, and the differences between the passes that counted it, dispatch by dispatch.
 
     Counters come pass by pass, NaN where a pass has not recorded a dispatch; names may recur.
     """

@@ -42,7 +42,7 @@ beside what."""
 def off_neighbours(
     key: np.ndarray, size: np.ndarray, time: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return by which factor each row is a spike, 1 where it is none, and its neighbours in size.
+    """Return the factor by which each row is a spike, 1 for others, and its neighbours in size.
 
     Rows of one ``key`` differ in their ``size`` alone, and each size occurs once; all are (n,), the
     neighbours (2, n): places of the next smaller and the next larger, -1 of a row that has not
@@ -88,7 +88,7 @@ class Settled:
 
 
 def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[str] = ()) -> Settled:
-    """Return the table with repeats merged, or numbered where ``each`` is to stay a row; contradicting ones apart."""
+    """Return the table with repeats merged, or numbered if ``each`` is to stay a row; contradicting ones apart."""
     frame = frame.reset_index(drop=True)
     ids = problem_ids(frame, kernel=True)
     odd, far = _contradictions(frame, ids)
@@ -109,7 +109,7 @@ def without_repeats(frame: pd.DataFrame, each: bool = False, keep: Collection[st
 
 
 def without_spikes(frame: pd.DataFrame, keep: Collection[str] = ()) -> Settled:
-    """Return the table, repeats merged, without rows that are too far off their like; other spikes stay."""
+    """Return the table, repeats merged, without rows too far off their neighbours; other spikes stay."""
     odd = spikes(frame)
     if odd.empty:
         return Settled(frame, np.arange(len(frame)), 0, odd.drop(columns="alone"), frame.iloc[:0])
@@ -128,7 +128,7 @@ def without_spikes(frame: pd.DataFrame, keep: Collection[str] = ()) -> Settled:
 
 
 def _contradictions(frame: pd.DataFrame, ids: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return the problems whose repeats disagree, a row of `COLUMNS` for the slowest, and which rows to refuse.
+    """Return the problems whose repeats disagree, a row of `COLUMNS` for the slowest, and the rows to refuse.
 
     Repeats have equal `ids` (n_rows,).
     """
@@ -217,7 +217,7 @@ def spikes(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def remarks(odd: pd.DataFrame, repeats: pd.DataFrame) -> list[tuple[Remark, int]]:
-    """Return what there is to say of spikes and of repeats that disagree, with how many rows each concerns."""
+    """Return the remarks on spikes and on repeats that disagree, with the number of rows of each."""
     remarks_of = []
     if len(odd):
         worst, far = _worst(odd)

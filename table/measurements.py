@@ -72,7 +72,7 @@ _OF_FILES = ("source", "campaign", "kernel", "file_line")
 
 @dataclass(frozen=True)
 class CleanRows:
-    """Rows that can be used, and those that cannot: `source` (file:line), `reason` and `detail` of each.
+    """Usable rows, and refused ones: `source` (file:line), `reason` and `detail` of each.
 
     `examples` are the first of those, of each reason, with their `values` as the reader found them.
 
@@ -122,7 +122,7 @@ def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
 
 
 def clean(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> CleanRows:
-    """Keep the rows that can be used, typed and in canonical spelling; list the others with their reason.
+    """Keep the usable rows, typed and in canonical spelling; list the others with their reason.
 
     Rows are as a reader found them: numbers may be text. They need `op`, `device`, `dtype_a`,
     `duration_us`, `source` and the dimensions of each row's operator. A non-empty `_defect` is a
@@ -143,7 +143,7 @@ def clean(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> CleanRo
 
 
 def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.DataFrame:
-    """Return every row in its place, typed and in canonical spelling, and why it cannot be used.
+    """Return every row in its place, typed and in canonical spelling, and why it is refused.
 
     `_refused` and `_refused_detail` are "" for rows that can be used, which are as `clean` returns
     them. Elsewhere they are the reason and detail of `clean`, and what is no number is missing.
@@ -162,7 +162,7 @@ def judge(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> pd.Data
 
 
 def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame, _Verdict]:
-    """Return the rows, typed as far as they can be, and the verdict on each."""
+    """Return the rows, typed as far as possible, and the verdict on each."""
     frame = raw.reset_index(drop=True).copy()  # a copy holds wide tables of counters together
     verdict = _Verdict(len(frame))
     if DEFECT in frame:
@@ -218,7 +218,7 @@ def _judged(raw: pd.DataFrame, required: Collection[str]) -> tuple[pd.DataFrame,
 
 
 def fill_text(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with every text column as str, "" where there is no text."""
+    """Return the table with every text column as str, "" for missing text."""
     text = {
         name: column for name, column in frame.items() if not pd.api.types.is_numeric_dtype(column)
     }
@@ -268,7 +268,7 @@ class _Verdict:
             )
 
     def refuse_each(self, reasons: pd.Series, details: pd.Series) -> None:
-        """Refuse every row that has a reason of its own."""
+        """Refuse every row that has a reason."""
         for reason in reasons[reasons != ""].unique():
             self.refuse(reasons.eq(reason), str(reason), details, empty="")
 
@@ -316,7 +316,7 @@ def _check_metrics(given: dict[str, np.ndarray], duration: np.ndarray, verdict: 
 def _clean_dimensions(
     frame: pd.DataFrame, ops: Sequence[tuple[Op, np.ndarray]], verdict: _Verdict
 ) -> dict[str, pd.Series]:
-    """Return the dimensions in their types, and refuse rows that lack one or hold something that cannot be one.
+    """Return the dimensions in their types, and refuse rows that lack one or hold an invalid one.
 
     `ops` are the operators of the table with the rows (n_rows,) of each.
     """
@@ -370,7 +370,7 @@ def _check_dimension(
 
 
 def _truth(values: pd.Series) -> pd.Series:
-    """Return 1.0 for true, 0.0 for false, missing for what is neither."""
+    """Return 1.0 for true, 0.0 for false, missing for others."""
     words = {
         value: TRUTH.get(str(value).strip().lower(), np.nan) for value in values.dropna().unique()
     }
@@ -393,7 +393,7 @@ _IN_NUMBERS = np.isin(np.arange(256), np.frombuffer(b"0123456789.-+eE", dtype=np
 
 
 def plain_numbers(cells: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
-    """Return texts as int64, else float64, null where they are empty; None where one is no number, or none is filled.
+    """Return texts as int64, else float64, null where empty; None if one is no number, or all are empty.
 
     Numbers that are not written plainly (``+1``, ``inf``) count as none: `pandas.to_numeric` knows
     more of them.
@@ -445,7 +445,7 @@ _RATES = frozenset({"w", "mhz", "c"})
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a metric measures.
+    """The quantity of a metric.
 
     `noun` is "time", "energy" or "power", else the column's name without its unit ("" where that is
     all of it). `symbol` stands in formulas (t, E, P; otherwise the noun); `suffix` and `unit` are
@@ -468,7 +468,7 @@ class Quantity:
 
 
 def quantity(metric: str) -> Quantity:
-    """Return what a column of the measurement table measures.
+    """Return the quantity of a column of the measurement table.
 
     >>> quantity("energy_j").label, quantity("output_tokens_per_s").label
     ('energy, J', 'output tokens, 1/s')
@@ -487,7 +487,7 @@ _LAST = ("kernel", "source")
 
 
 def in_order(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with what identifies a row first, then its times, then the rest, names of kernels at the end.
+    """Return the table with identifying columns first, then times, then the rest, names of kernels at the end.
 
     Dimensions that no row has are of the rest.
     """
@@ -504,7 +504,7 @@ def _is_stated(column: pd.Series) -> bool:
 
 
 def measured_column(frame: pd.DataFrame, metric: str) -> str:
-    """Return the column that a metric is, whatever its case, and whether it is a counter; the metric where none is.
+    """Return the column of a metric, whatever its case, and whether it is a counter; the metric itself without one.
 
     >>> measured_column(pd.DataFrame({"duration_us": [1.0], "counter.Cycles": [9]}), "cycles")
     'counter.Cycles'
@@ -521,7 +521,7 @@ def measured_column(frame: pd.DataFrame, metric: str) -> str:
 
 
 def prediction_columns(metric: str) -> dict[str, str]:
-    """Return what the columns of a prediction and of its limits are called, with the unit of the metric.
+    """Return the names of the columns of a prediction and of its limits, with the unit of the metric.
 
     >>> list(prediction_columns("duration_us").values())
     ['predicted_us', 'lower_us', 'upper_us']
