@@ -41,7 +41,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def cache_sizes(folder: Path = CPU_FOLDER) -> dict[str, int]:
-    """Return the bytes of the caches that the first core sees, by level (``L1d``, ``L2``, ``L3``); {} if untold."""
+    """Return the bytes of the caches of the first core by level (``L1d``, ``L2``, ``L3``); {} if unreadable."""
     sizes = {}
     for cache in sorted(folder.glob("cache/index*")):
         try:

@@ -143,7 +143,7 @@ class Plan:
         }
 
     def steps(self) -> Iterator[Step]:
-        """Yield pass, round (both from 1) and row of each visit, every round in a random order of its own."""
+        """Yield pass, round (both from 1) and row of each visit, every round in its random order."""
         for campaign in range(1, self.passes + 1):
             for turn in range(1, self.rule.rounds + 1):
                 yield from ((campaign, turn, row) for row in self.order(campaign, turn))
@@ -188,12 +188,12 @@ class Journal:
                 path.write_text(json.dumps(plan), encoding="utf-8")
 
     def add(self, entries: Sequence[Entry]) -> None:
-        """Write what one step gave to disk, as one line."""
+        """Write the result of one step to disk, as one line."""
         with (self.folder / VISITS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(entries) + "\n")
 
     def end_part(self, part: Entry) -> None:
-        """Write what this run says of itself."""
+        """Write the record of this run."""
         with (self.folder / PARTS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(part) + "\n")
         self.parts.append(part)
@@ -225,7 +225,7 @@ class Journal:
             )
 
     def _lines(self, name: str, fits: Callable[[Any], bool]) -> list[Any]:
-        """Return what a file holds, line by line, each as it must be.
+        """Return the contents of a file, line by line, each checked.
 
         The last line may be cut short by whatever stopped the process: what is lost of it is
         measured again; where its end alone is missing, that is added, so that the next step begins
@@ -294,7 +294,7 @@ class Session:
             self.journal.steps.clear()
 
     def run(self, budget_seconds: float | None = None, progress: Progress | None = None) -> None:
-        """Measure what is not measured yet; Ctrl-C, or the end of the budget, leaves what is measured as it is.
+        """Measure what is still missing; Ctrl-C, or the end of the budget, keeps the measured visits.
 
         The budget is the time for the whole of it, shared out evenly among the visits that are
         left; a visit that takes less leaves the rest to the others. While it lasts, rows whose
@@ -322,7 +322,7 @@ class Session:
             self.ended = INTERRUPTED
 
     def _course(self, todo: Sequence[Step], before: int, shares: int, course: _Course) -> str:
-        """Make the visits, each with the time of one of so many shares; return what ended them."""
+        """Make the visits, each with the time of one of so many shares; return the reason for the end."""
         for done, step in enumerate(todo):
             course.tell(before + done, before + len(todo), described(self.plan.rows[step[2]]))
             left = course.left()
@@ -411,7 +411,7 @@ class Session:
         return entries
 
     def _failed(self, index: int, reason: str) -> None:
-        """Note a row that failed, unless it took the device with it."""
+        """Record a failed row, unless the device is lost with it."""
         try:
             self.bench.recover()
         except (
@@ -452,7 +452,7 @@ class _Course:
         self.started, self.made = self.clock(), 0
 
     def left(self) -> float | None:
-        """Return what is left of the budget, seconds."""
+        """Return the rest of the budget, seconds."""
         if self.budget is None:
             return None
         return self.budget - (self.clock() - self.started)

@@ -105,7 +105,7 @@ class HostTimer:
 
 
 class EventTimer:
-    """Timing events in the queue of a GPU, in line with the work, read when a block of samples is done.
+    """Timing events in the queue of a GPU, among the work, read when a block of samples is done.
 
     The host only enqueues. So that the device never waits for it, each block begins with a pause on
     the device (`hold`) as long as enqueuing took for the block before. The pause counts the
@@ -173,7 +173,7 @@ class EventTimer:
 
 
 def calls_per_sample(timer: Timer, call: Call) -> int:
-    """Return how many calls one sample must hold for the clock's cost to stay below `CLOCK_SHARE` of it.
+    """Return the calls that one sample needs for the clock's cost to stay below `CLOCK_SHARE` of it.
 
     A power of two, found by doubling; 1 with a cold cache, which a second call would find warm.
     """
@@ -202,7 +202,7 @@ WARMUP_SHARE = 0.25  # part of the time of a visit that warming up may take
 
 @dataclass(frozen=True)
 class Rule:
-    """When to stop.
+    """The stopping rule.
 
     A *visit* is one stretch of samples of a row; a row is visited once in each round of a pass,
     with fresh operands and in another order. Samples close in time are alike, and memory once
@@ -305,7 +305,7 @@ def warm_up(
 
 
 def half_width(samples: FloatArray, level: float) -> float:
-    """Return how far the interval of the median reaches on its wider side, relative to the median; inf if too few."""
+    """Return the wider half of the interval of the median, relative to the median; inf for too few samples."""
     (rank,), median = interval_ranks(np.array([len(samples)]), level), float(np.median(samples))
     if not (rank > 0 and median > 0):
         return np.inf

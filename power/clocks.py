@@ -133,7 +133,7 @@ def fit_clocks(pairs: pd.DataFrame) -> Clocks:
 
 
 def constant_offset(pairs: pd.DataFrame) -> Clocks:
-    """Return the offset of the first pair, as if the clocks kept it."""
+    """Return the offset of the first pair, assumed constant."""
     checked = check_clock_pairs(pairs)
     first, last = checked.iloc[0], checked.iloc[-1]
     half = float(first["delay_ns"]) / 2
@@ -218,7 +218,7 @@ def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
 
 
 def _gain(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
-    """Return by how much the slope exceeds 1, its standard error, and how much more the pairs scatter than they say.
+    """Return the excess of the slope over 1, its standard error, and the excess scatter of the pairs.
 
     ``x`` and ``y`` are of weighted mean 0, the weights inverse variances by the reads' delays. The
     prior counts as one observation of slope 1; what contradicts the line, or the prior, makes all
@@ -251,7 +251,7 @@ class Measured:
         return float(np.median(np.diff(self.times_ns))) / 1e3
 
     def missing(self, kernel: str) -> float:
-        """Return the share of the readings due in the runs of a kernel, one an interval, that the log lacks.
+        """Return the share of expected readings in the runs of a kernel, one an interval, that the log lacks.
 
         0 where chance may have it so: each run may have one reading more or less than its length
         says.

@@ -40,7 +40,7 @@ _NONE: Final = 1e-9  # shares of a window below this are rounding
 
 @dataclass(frozen=True)
 class Deconvolved:
-    """The curve and how it was found."""
+    """The curve and its fit."""
 
     phase: np.ndarray  # (cells,), middle of each cell, as a share of the kernel's time
     power_w: np.ndarray  # (cells,), its power
@@ -74,7 +74,7 @@ def windows(
     warm: int = 3,
     cells: int = CELLS,
 ) -> Windows:
-    """Return the equations of the readings whose windows see one golden run of the kernel and nothing else.
+    """Return the equations of the readings whose windows contain only one golden run of the kernel.
 
     `times_ns` are on the CPU's clock; `executions` are those of the kernel in golden runs, in order
     of time, `others` all other executions. A window that touches one of the others is left out, and

@@ -81,7 +81,7 @@ def spline(phase: np.ndarray, power_w: np.ndarray, at: np.ndarray = PHASES) -> n
 
 @dataclass(frozen=True)
 class Pauses:
-    """What the windows of readings see besides executions."""
+    """The share of pauses in the windows of readings."""
 
     filled: (
         np.ndarray
@@ -92,17 +92,17 @@ class Pauses:
 
     @property
     def share(self) -> float:
-        """Mean share of the windows that is no execution."""
+        """Mean share of the windows outside executions."""
         return float(1 - self.filled.mean())
 
     @property
     def usable(self) -> np.ndarray:
-        """Which readings say enough of executions to be freed of pauses."""
+        """Which readings contain enough of executions to be freed of pauses."""
         return self.filled >= LEAST_FILLED * self.filled.mean()
 
     @property
     def correctable(self) -> bool:
-        """Whether the idle power is known, as far as there is need."""
+        """Whether the idle power is known, as far as it is needed."""
         return self.share <= _NO_PAUSE or len(self.idle) >= LEAST_IDLE
 
     def running_w(self, power_w: np.ndarray, read_w: np.ndarray) -> tuple[np.ndarray, float]:
@@ -124,7 +124,7 @@ class Pauses:
 def find_pauses(
     times_ns: np.ndarray, reading: np.ndarray, executions: pd.DataFrame, window_ns: float
 ) -> Pauses:
-    """Return what the windows of some readings see besides executions.
+    """Return the pauses in the windows of some readings.
 
     `times_ns` are all time stamps on the CPU's clock; `reading` holds the places of the readings,
     which fall into executions; `executions` are all of them, in order of time. A `window_ns` of 0

@@ -66,7 +66,7 @@ class Lessons:
 def learn(
     kernels: Sequence[KernelPower], cap_w: float | None = None, idle_w: float = 0.0
 ) -> Lessons:
-    """Return what kernels teach, each alone and beside the others.
+    """Return the lessons of the kernels, each alone and beside the others.
 
     With a power cap of the board, W, pairs are held against it; without its idle power that counts
     in both of a pair.
@@ -91,7 +91,7 @@ def learn(
 
 
 def _overlaps(rows: pd.DataFrame, cap_w: float | None, idle_w: float) -> pd.DataFrame:
-    """Return the pairs of kernels held against a cap; see `Lessons`."""
+    """Return the pairs of kernels compared with a cap; see `Lessons`."""
     if cap_w is not None:
         steady = rows[rows["ssp_w"].notna()]
     else:
@@ -108,7 +108,7 @@ def _overlaps(rows: pd.DataFrame, cap_w: float | None, idle_w: float) -> pd.Data
 
 
 def _alone(one: KernelPower) -> bool:
-    """Return whether the power is the kernel's, undisturbed by others."""
+    """Return whether the kernel's power is undisturbed by others."""
     return one.isolation != "interleaved" and not one.facts.isolated
 
 

@@ -225,7 +225,7 @@ def power_log(
 
 
 def _rows(content: str, source: str, rename: Mapping[str, str]) -> tuple[str, list[Row], int]:
-    """Return the format, one mapping of lower-case names to cells for each reading, and how many are cut off."""
+    """Return the format, one mapping of lower-case names to cells for each reading, and the truncated ones."""
     if content[0] in "[{":
         return _json_rows(content, source)
     before = _lines_before(content, rename)
@@ -520,7 +520,7 @@ def _number(column: str, cell: Any, name: str, unit: str, source: str) -> float:
 
 
 def _gpu_numbers(rows: list[Row], keys: Mapping[str, str], source: str) -> list[int]:
-    """Return the number of each reading's GPU ("card1" -> 1), 0 without one; where only names differ, as they come."""
+    """Return each reading's GPU number ("card1" -> 1), 0 without one; names without numbers get one in order."""
     number, name = (
         next((keys[key] for key in names if key in keys), "") for names in (_GPU, _GPU_NAME)
     )

@@ -341,7 +341,7 @@ def group_runs(executions: pd.DataFrame) -> pd.DataFrame:
 
 
 def apart(executions: pd.DataFrame) -> pd.DataFrame:
-    """Return kernels that ran alone in some runs and among others in the rest as two, by name; ``isolated`` says whose.
+    """Split kernels that ran alone in some runs and among others in the rest in two, by name.
 
     The executions are as `group_runs` returns them; those of the other runs get the name of the
     kernel and ``, interleaved``. Where these are runs of different kernels, a kernel is as many

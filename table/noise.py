@@ -24,7 +24,7 @@ TUNINGS: Final = "tunings"
 
 @dataclass(frozen=True)
 class Noise:
-    """What the measurements of a table leave open.
+    """The noise of the measurements of a table.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Noise:
 
 
 def noise_of(frame: pd.DataFrame, metric: str = "duration_us") -> Noise | None:
-    """Return the noise of the rows of a table, the larger where two kinds show it; None where fewer than ten do.
+    """Return the noise of the rows of a table, the larger of two kinds; None if fewer than ten rows show it.
 
     >>> rows = pd.DataFrame({"duration_us": [10.0] * 12, "spread_us": 0.4, "repeats": 4})
     >>> noise_of(rows)
@@ -99,7 +99,7 @@ def _of_tunings(frame: pd.DataFrame, metric: str) -> Noise | None:
 
 
 def _around_median(values: pd.Series, problems: np.ndarray, kind: str) -> Noise | None:
-    """Return how far values lie from the median of their problem, of problems with several."""
+    """Return the distance of values from the median of their problem, for problems with several."""
     measured = pd.Series(values.to_numpy(dtype=np.float64))
     by_problem = measured.groupby(problems)
     relative = 100 * (measured / by_problem.transform("median") - 1).abs()

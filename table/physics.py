@@ -92,7 +92,7 @@ def bound_of(frame: pd.DataFrame) -> Bound:
 def _times(
     gpu: GPU, op: Op, dtype: str, flops: np.ndarray, moved: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield every limit of a device by its key, and the microseconds that the work takes there."""
+    """Yield every limit of a device by its key, and the microseconds of the work at it."""
     formats = (dtype, "tf32") if dtype == "fp32" else (dtype,)
     units = ("vector",) if op.unit == "vector" else UNITS
     keys = [f"{name}_{unit}" for name, unit in product(formats, units)]
@@ -110,7 +110,7 @@ def _times(
 
 
 def _link_times(gpu: GPU, sent: np.ndarray, peers: np.ndarray) -> np.ndarray:
-    """Return the microseconds that the links take: those to every peer, at most all; NaN where they do not join it."""
+    """Return the microseconds on the links: those to every peer, at most all; NaN where they do not join it."""
     every = gpu.require("link_bw_gbs")
     joined = np.where((peers > 1) & gpu.joins_two, np.nan, peers)
     return sent / (np.minimum(every, joined * (gpu.p2p_uni_gbs or every)) * 1e3)
@@ -163,7 +163,7 @@ _TOKEN_UNITS = {"s": 1e3, "us": 1e-3, "ns": 1e-6}  # to milliseconds
 
 
 def peak_name(key: str) -> str:
-    """Return what a peak is called (`Bound.peak`)."""
+    """Return the name of a peak (`Bound.peak`)."""
     figure = PEAKS.get(key) or FIGURES.get(key)
     if figure:
         return figure.label
@@ -171,7 +171,7 @@ def peak_name(key: str) -> str:
 
 
 def check_keep(keep: Collection[str]) -> None:
-    """Refuse words for what nobody keeps out: a ParameterError names ``keep``."""
+    """Refuse reasons that are never kept out: a ParameterError names ``keep``."""
     if isinstance(keep, str):
         unknown = [keep]
     else:
@@ -182,7 +182,7 @@ def check_keep(keep: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class Held:
-    """What is to say of every row, arrays of shape (n_rows,).
+    """The verdict on every row, arrays of shape (n_rows,).
 
     `share` of the peak named `peak` that its time would take, NaN where it is unknown, and the
     time at that peak; `reason` and `detail` of the rows to refuse, "" for the others. `slipped` is
@@ -206,7 +206,7 @@ def hold(
     keep: Collection[str] = (),
     units: Mapping[tuple[int, str], float] | None = None,
 ) -> Held:
-    """Hold clean, complete rows of the measurement table against their devices.
+    """Check clean, complete rows of the measurement table against their devices.
 
     ``files`` (n_rows,) is the number of the file of each; with `KEEP` in ``keep`` nothing is
     refused; ``units`` are as in `Held`, by default those of these rows (`other_units`).
@@ -251,7 +251,7 @@ def hold(
 def _slipped(
     duration: np.ndarray, least_us: np.ndarray, ops: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many times too long rows are that lie in a cluster of their own, a thousand times off the others.
+    """Return the factor by which rows in a separate cluster are too long, a thousand times off the others.
 
     Times are compared as what they are of the least time of their work and a launch; of two
     clusters that one is in another unit which is less usual. Arrays of shape (n_rows,), NaN where a
@@ -293,7 +293,7 @@ def _slipped(
 def _other_units(
     duration: np.ndarray, least_us: np.ndarray, files: np.ndarray, devices: np.ndarray
 ) -> dict[tuple[int, str], float]:
-    """Return `other_units` of the files, and of the devices of those that are not so as a whole."""
+    """Return `other_units` of the files, and of devices within the other files."""
     codes, names = pd.factorize(devices)
     factors = {(file, ""): factor for file, factor in other_units(duration, least_us, files)}
     for code, factor in other_units(duration, least_us, files * len(names) + codes):
@@ -306,7 +306,7 @@ def _other_units(
 def other_units(
     duration: np.ndarray, least_us: np.ndarray, files: np.ndarray
 ) -> Iterator[tuple[int, float]]:
-    """Yield each file whose times are impossible or absurd as they stand and usual times a power of a thousand.
+    """Yield each file whose times are impossible or absurd as they stand but usual times a power of a thousand.
 
     From the times of all rows, the least they can take (NaN where that is unknown), and their
     files, all (n_rows,).
@@ -333,7 +333,7 @@ def other_units(
 
 
 def token_units(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return the columns of times of runs of serving that are in another unit than milliseconds, and that unit.
+    """Return the time columns of serving runs in another unit than milliseconds, and that unit.
 
     Requests at once follow from throughput and times (`requests_under_way`); where these are not
     those stated, and would be with another unit, that is the unit. Arrays of shape (n_rows,): names
@@ -378,7 +378,7 @@ def measured_beside(
 
 
 def contradictions(frame: pd.DataFrame) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield of each measure that others of its row contradict a code, what it is not, and how many times that it is.
+    """Yield of each measure that contradicts others of its row a code, the contradiction, and the factor.
 
     Arrays of shape (n_rows,), NaN where both agree within `AGREES` or one is missing. Timestamps
     are in ns.

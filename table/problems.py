@@ -33,7 +33,7 @@ from .measurements import (
 
 
 def codes_of(keys: Iterable[Any]) -> np.ndarray:
-    """Return a number for each distinct combination of values, in order of appearance; missing values equal each other.
+    """Return a code for each distinct combination of values, in order of appearance; missing values are equal.
 
     At least one column of shape (n_rows,); int64 of that shape leaves. Once no two rows are alike,
     no more are read.
@@ -99,7 +99,7 @@ _OF_PLACE: Final = (
 
 
 def by_content(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows ordered by what they say, so that nothing that is drawn depends on the order they came in.
+    """Return the rows ordered by content, so that random draws do not depend on the order of input.
 
     Device, campaign, operator and dimensions come first; rows that are equal in these are ordered
     by all other columns but where they stood.
@@ -131,7 +131,7 @@ def by_content(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sortable(column: pd.Series) -> np.ndarray:
-    """Return the numbers that order a column's values, (n,): a number is itself, a word its place among the words."""
+    """Return numbers that sort a column's values, (n,): numbers themselves, the rank of words."""
     if pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
         return np.nan_to_num(column.to_numpy(dtype=np.float64, na_value=np.nan), nan=np.inf)
     words = column.astype(object).where(column.notna(), "").astype(str)
@@ -161,7 +161,7 @@ def number_runs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the fastest row of each problem on each device, and in `solvers` how many kernels it was chosen from.
+    """Return the fastest row of each problem on each device, with the number of its kernels in `solvers`.
 
     Of clean rows, for example every solver of a find-db; in order of first appearance, `tuned` set.
     """
@@ -177,7 +177,7 @@ def best_kernel(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def slower_kernels(duration: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return which rows are of a kernel that is not the fastest of its problem on its device.
+    """Return which rows have a kernel that is not the fastest of its problem on its device.
 
     From the times (n_rows,) and the `problem_keys` of any number of tables. Repeats of one kernel
     (see `merge_duplicates`) count as their median.
@@ -187,7 +187,7 @@ def slower_kernels(duration: np.ndarray, keys: np.ndarray) -> np.ndarray:
 
 
 def problem_keys(frame: pd.DataFrame) -> np.ndarray:
-    """Return 128 bits for the problem of each row on its device, then 128 for its kernel on that; (4, n_rows), uint64.
+    """Return 128 bits for the problem of each row on its device, then 128 for its kernel on it; (4, n_rows), uint64.
 
     Rows of any tables have equal keys when `problem_ids` would number them equally, were they in
     one.
@@ -204,7 +204,7 @@ def problem_keys(frame: pd.DataFrame) -> np.ndarray:
 
 
 def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
-    """Return 128 bits for each value of a column, (2, n_rows): 0 where there is none, so that it need not be there."""
+    """Return 128 bits for each value of a column, (2, n_rows): 0 for missing values, like a missing column."""
     codes, levels = pd.factorize(values)
     missing = np.r_[pd.isna(levels) | (levels == ""), True]
     hashes = np.r_[pd.util.hash_array(np.asarray(levels), categorize=False), np.uint64(0)]
@@ -220,7 +220,7 @@ def _hashed(values: pd.Series | np.ndarray, name: str) -> np.ndarray:
 
 
 def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = False) -> np.ndarray:
-    """Return a number per problem: rows get the same number when their operator's identity columns agree.
+    """Return a number per problem: rows whose operator's identity columns agree get the same number.
 
     Rows are completed (see `operators.complete`); missing values equal each other. The same problem
     on two devices has two numbers if `device`; two kernels on one problem have two if `kernel`,
@@ -246,7 +246,7 @@ def problem_ids(frame: pd.DataFrame, *, device: bool = True, kernel: bool = Fals
 
 
 def problem_hashes(frame: pd.DataFrame) -> np.ndarray:
-    """Return a number per row of clean rows that rows of one problem on one device share, in whatever tables they are.
+    """Return a number per clean row, equal for rows of one problem on one device across tables.
 
     Other problems may share it; kernels do not count.
     """
@@ -264,7 +264,7 @@ def problem_hashes(frame: pd.DataFrame) -> np.ndarray:
 
 
 def comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
-    """Return an identity column as words or as numbers, whatever a table of one or two devices holds it in."""
+    """Return an identity column as words or as numbers, however the tables of two devices store it."""
     words = (
         name in ("op", CACHE)
         or name in TEXT_COLUMNS
@@ -277,7 +277,7 @@ def comparable(frame: pd.DataFrame, name: str) -> pd.Series | np.ndarray:
 
 
 def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
-    """Return an identity column that holds words, "" where there is none; of the cache, "cold" or "warm"."""
+    """Return an identity column of words, "" where it is empty; of the cache, "cold" or "warm"."""
     words = as_text(frame[name])
     if name == CACHE:
         return words.str.strip().str.lower().eq(COLD).map({True: COLD, False: "warm"})
@@ -285,7 +285,7 @@ def words_of(frame: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _distinguished(frame: pd.DataFrame, op: str) -> pd.DataFrame:
-    """Return the columns by which rows of an operator are distinguished: of wide tables few."""
+    """Return the columns that distinguish rows of an operator: few of a wide table."""
     named = {"device", "kernel", "tuned", *problem_columns(frame, op)}
     return frame[[name for name in frame if name in named]]
 
@@ -333,13 +333,13 @@ CARRIED = ("duration_us", "spread_us", "repeats", "kernel", "library", "campaign
 
 
 def carried(rows: pd.DataFrame, metric: str) -> list[str]:
-    """Return the columns of the host's rows that go along under the prefix ``host_``."""
+    """Return the columns of the host's rows that are carried along under the prefix ``host_``."""
     more = [str(name) for name in rows.columns if str(name).startswith((COUNTER, OWN))]
     return [name for name in dict.fromkeys((*CARRIED, metric, *more)) if name in rows]
 
 
 def beside(rows: pd.DataFrame, mates: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return the rows with what `carried` names of the host's, row by row, under the prefix ``host_``."""
+    """Return the rows with the columns `carried` from the host's, row by row, under the prefix ``host_``."""
     columns = mates[carried(mates, metric)].add_prefix(HOST).set_axis(rows.index)
     return pd.concat([rows.drop(columns=columns.columns, errors="ignore"), columns], axis=1)
 
@@ -379,7 +379,7 @@ class Pairs:
 
 
 def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
-    """Return the rows measured on a device; a DataError that lists the devices there are if there is none.
+    """Return the rows measured on a device; without any, a DataError lists the devices.
 
     All are of `hardware.Comparison.MANY`: features then ask each row's own GPU.
     """
@@ -397,7 +397,7 @@ def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
 def one_per_problem(
     rows: pd.DataFrame, metric: str = "duration_us"
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the fastest kernel of each problem on the rows' one device, repeats merged first, and what was left out.
+    """Return the fastest kernel of each problem on the rows' one device, repeats merged, and the counts left out.
 
     Rows in which the metric is missing, or no positive number, are left out. The counts are by
     reason: ``without_metric``, ``metric_not_positive``, ``merged_repeats``, ``slower_kernels``.
@@ -424,7 +424,7 @@ def one_per_problem(
 
 
 def _with_metric(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the rows in which the metric is a positive number, as a number, and how many others there are and why."""
+    """Return the rows whose metric is a positive number, and the others' number and reasons."""
     if metric not in rows:
         return rows.iloc[:0], {"without_metric": len(rows), "metric_not_positive": 0}
     values = as_numbers(rows, metric)
@@ -569,7 +569,7 @@ def _of_one_work(
 
 
 def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:
-    """Return by how much the work of epochs differs from that of their mates: of FLOPs and bytes what differs more.
+    """Return the ratio of the work of epochs to that of their mates: the larger deviation of FLOPs and bytes.
 
     Epochs are paired by their numbers, and a number says nothing of what ran. 1 for other rows, and
     where it is unknown.
@@ -586,7 +586,7 @@ def _work_ratio(rows: pd.DataFrame, mates: pd.DataFrame) -> np.ndarray:
 
 
 def _no_pairs(host_rows: pd.DataFrame, target_rows: pd.DataFrame, host: str, target: str) -> str:
-    """Say which identity columns of the operators in common have no value in common."""
+    """Say which identity columns of the common operators share no value."""
     common = sorted(set(host_rows["op"]) & set(target_rows["op"]))
     if not common:
         ops = {

@@ -76,19 +76,19 @@ REASONS: Final = {
 
 
 def reason_of(code: str) -> str:
-    """Return the text of a reason; one of a user's own function (``flopcast measure``) stays as it is."""
+    """Return the text of a reason; the reason of a user's function (``flopcast measure``) stays as it is."""
     return REASONS.get(code, code)
 
 
 def coded(code: str) -> str:
-    """Return a reason as it is counted: its code and its text, ``[zero-duration] duration is zero``."""
+    """Return a reason for counting: its code and its text, ``[zero-duration] duration is zero``."""
     if code in REASONS:
         return f"[{code}] {REASONS[code]}"
     return code
 
 
 def row_refused(code: str, detail: str = "") -> Remark:
-    """Return the remark that a row was kept out."""
+    """Return the remark that a row was refused."""
     reason = reason_of(code)
     text = f"{reason} ({detail})" if detail else reason
     return remark("row-refused", text, reason, reason=code, detail=detail)

@@ -58,7 +58,7 @@ def describe(calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.DataFrame]:
-    """Return the number of each row's call among the different ones, and what `describe` says of each of those."""
+    """Return the code of each row's call among the distinct ones, and the arguments of these for `describe`."""
     name_codes, levels = pd.factorize(names, use_na_sentinel=False)
     input_codes, recorded_inputs = pd.factorize(inputs, use_na_sentinel=False)
     codes, pairs = pd.factorize(name_codes.astype(np.int64) * len(recorded_inputs) + input_codes)
@@ -84,7 +84,7 @@ def unique_calls(names: pd.Series, inputs: pd.Series) -> tuple[np.ndarray, pd.Da
 
 
 def describe_call(name: str, inputs: str) -> Described:
-    """Return operator, dimensions and formats of one call; an empty mapping where it has no operator."""
+    """Return operator, dimensions and formats of one call; an empty mapping without an operator."""
     read = ATEN.get(name) or ATEN.get(name.rstrip("_"))
     call = parse_call(name, inputs) if read else None
     if read is None or call is None:
@@ -146,7 +146,7 @@ def call_text(arguments: Sequence[Tensor | str | None]) -> str:
 
 
 def _usable(described: Described) -> bool:
-    """Return whether every dimension the operator needs is there and positive, and every format known or not recorded.
+    """Return whether the operator's dimensions are all present and positive, and its formats known or unrecorded.
 
     A tensor without elements has no work, and a format such as complex64 no size here.
     """
@@ -172,7 +172,7 @@ SAME_CALL = ("device", "rank", "process", "gpu", "op_id")
 
 
 def work_of_dispatches(table: pd.DataFrame) -> pd.DataFrame:
-    """Return what each activity of a dispatch table had to do.
+    """Return the work of each activity of a dispatch table.
 
     - Kernels of a framework's operator: that operator (see `describe`). The work of the call is put
       on its longest kernel (calls are distinguished by `op_id` within a device and process). Its other
@@ -234,7 +234,7 @@ class _Result:
     def put(
         self, mask: np.ndarray, op: str, variant: np.ndarray, dtype: str, /, **sizes: np.ndarray
     ) -> None:
-        """Give the rows of a mask one operator, and its work to those whose dimensions are all there."""
+        """Give the rows of a mask one operator, and its work to those with all dimensions."""
         if not mask.any():
             return
         self.words["op"][mask], self.words["variant"][mask] = op, variant[mask]
@@ -259,7 +259,7 @@ class _Result:
 
 
 def _calls(table: pd.DataFrame, kernels: np.ndarray, result: _Result) -> np.ndarray:
-    """Describe the kernels that a framework's operator launched; return the mask of those that have one of ours."""
+    """Describe the kernels launched by a framework's operator; return the mask of those with one of ours."""
     codes, unique = unique_calls(table["op_name"], table["op_inputs"])
     named = kernels & (unique["op"].to_numpy() != "")[codes]
     rows = np.flatnonzero(named)
@@ -304,7 +304,7 @@ def _longest(durations: np.ndarray, calls: np.ndarray) -> np.ndarray:
 def _formats(
     unique: pd.DataFrame, codes: np.ndarray, kernels: np.ndarray, calls: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the formats of each kernel's call, those not recorded as the names of its kernels state them."""
+    """Return the formats of each kernel's call; those not recorded as its kernels' names state them."""
     formats = {name: unique[name].to_numpy(dtype=object)[codes] for name in DTYPE_COLUMNS}
     blank = formats["dtype_a"] == ""
     if blank.any():
@@ -327,7 +327,7 @@ def _stated_together(formats: np.ndarray, calls: np.ndarray) -> np.ndarray:
 
 
 def _stated(kernels: pd.Series) -> np.ndarray:
-    """Return the format that kernels' names state: that of their numbers, or integers of the size of what they copy."""
+    """Return the format in kernels' names: that of their numbers, or integers of the size of what they copy."""
     codes, names = pd.factorize(kernels)
     opaque = [_OPAQUE.search(str(name)) for name in names]
     sizes = [_OF_SIZE.get(size_match[1], "") if size_match else "" for size_match in opaque]

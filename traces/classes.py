@@ -49,7 +49,7 @@ _DECORATION = re.compile(r"^void |(?<!\.kd)(?: \[clone [^\[\]]*\]|\.kd)++$")
 
 @dataclass(frozen=True)
 class Rule:
-    """One entry of ``patterns.toml``: the class it gives, and expressions searched in operators' and in kernels' names.
+    """One entry of ``patterns.toml``: its class, and expressions searched in operators' and in kernels' names.
 
     The whole operator stack must match `within` besides; `first`: the kernel's name decides before
     the operator.
@@ -78,7 +78,7 @@ def classify(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def unclassified(table: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels that no pattern knows, by the classes that `classify` returned, the longest in all first.
+    """Return the kernels that no pattern matches, by the classes of `classify`, the longest total time first.
 
     Columns `name`, `op_name`, `count`, `duration_us` and `share` of the time of all kernels of the
     table, 0 to 1; NaN where they took none. Negative durations count as zero.
@@ -99,7 +99,7 @@ def unclassified(table: pd.DataFrame, classes: pd.DataFrame) -> pd.DataFrame:
 
 
 def bare_name(name: str) -> str:
-    """Return a kernel's name without what HIP and its profilers put around it: equal for all of them.
+    """Return a kernel's name without the additions of HIP and its profilers: equal for all of them.
 
     >>> bare_name("void at::native::sum_kernel<float>(float*) [clone .kd]")
     'at::native::sum_kernel<float>(float*)'
@@ -109,13 +109,13 @@ def bare_name(name: str) -> str:
 
 @cache
 def op_classes() -> dict[str, str]:
-    """Return every op class with what it stands for, the same dictionary each time."""
+    """Return every op class with its meaning, the same dictionary each time."""
     return dict(_data()["classes"])
 
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Return the rules in the order in which they are tried; a ValueError for a class that is not described."""
+    """Return the rules in the order of trial; a ValueError for a class that is not described."""
     described = op_classes()
     wrong = [entry["class"] for entry in _data()["rule"] if entry["class"] not in described]
     if wrong:
@@ -142,7 +142,7 @@ def rules() -> tuple[Rule, ...]:
 
 
 def _either(patterns: Iterable[str]) -> re.Pattern[str] | None:
-    """Return one expression for all patterns; a leading ``(?i)`` is confined to its own pattern."""
+    """Return one expression for all patterns; a leading ``(?i)`` is confined to its pattern."""
     parts = [f"(?i:{part[4:]})" if part.startswith("(?i)") else f"(?:{part})" for part in patterns]
     if parts:
         return re.compile("|".join(parts))
@@ -171,7 +171,7 @@ def _kernel_class_of() -> dict[str, str]:
 
 
 def _cases(table: pd.DataFrame) -> tuple[IntArray, list[tuple[str, str, str, str, bool]]]:
-    """Return a number per row and, for each number, what decides its class: traces repeat a few launches many times."""
+    """Return a case number per row and, for each case, the inputs of its class: traces repeat a few launches."""
     codes = np.asarray(table["collective"] != "", dtype=np.int64)
     for column in _CASE:
         level_codes, levels = pd.factorize(table[column], use_na_sentinel=False)

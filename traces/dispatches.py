@@ -177,7 +177,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a careful engineer would want to know of a trace before training on it.
+    """A finding on a trace that matters before training on it.
 
     Readers that notice the same thing in different ways share the remark's code and differ in its
     values. Severity ``error``: the times concerned must not be trusted; a strict reading refuses
@@ -200,7 +200,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a profiler recorded."""
+    """The recording of a profiler."""
 
     dispatches: pd.DataFrame  # the dispatch table, in the order of `start_ns` within the file
     # the profiler's steps as the CPU saw them: `step` (number), `start_ns`, `duration_ns`; empty if
@@ -260,7 +260,7 @@ def counters_of(table: pd.DataFrame) -> list[str]:
 
 
 def _typed(name: str, values: Any, index: pd.RangeIndex, blank: pd.Series) -> pd.Series:
-    """Return one column in its type; None stands for a column the producer does not have, of words ``blank``.
+    """Return one column in its type; a missing column is None, of words ``blank``.
 
     Rows go by position: the index of a Series given (filtered, sorted) means nothing here.
     """

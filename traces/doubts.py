@@ -45,7 +45,7 @@ MOST: Final = 0.5
 
 @dataclass(frozen=True)
 class Doubts:
-    """How much of a trace is missing or must not be trusted, and what reading found, the gravest first."""
+    """The missing and untrusted shares of a trace, and its findings, the gravest first."""
 
     missing: float = 0.0  # share of the activities that ran, 0 to 1
     untrusted: float = 0.0  # share of those in the trace
@@ -53,7 +53,7 @@ class Doubts:
 
     @property
     def reach(self) -> float:
-        """Logarithm of how far a time made of the trace may be from that of the whole, on either side.
+        """Logarithm of the largest ratio of the trace's time to that of the whole, on either side.
 
         Where a share s is missing, the whole is up to 1 / (1 - s) times what was recorded.
         """
@@ -64,7 +64,7 @@ NO_DOUBTS: Final = Doubts()
 
 
 def doubts_of(trace: Annotated, label: str = "") -> Doubts:
-    """Return what the warnings and errors on a trace mean for answers; ``label`` is what remarks call the trace."""
+    """Return the meaning of a trace's warnings and errors for answers; ``label`` is its name in remarks."""
     table = trace.dispatches
     possible = impossible(table) == ""
     kernels = int(((table["kind"] == KERNEL).to_numpy() & possible).sum())
@@ -100,7 +100,7 @@ def check_whole(trace: Annotated, label: str) -> None:
 
 
 def _missing_share(finding: Finding, recorded: int) -> float:
-    """Return the share of what ran that a finding misses: by time where that is known, else by number."""
+    """Return the share of a finding in all activities: by time where possible, else by number."""
     if finding.share is None or finding.code in IMPOSSIBLE:  # damaged times have no share
         return finding.count / max(finding.count + recorded, 1)
     return finding.share

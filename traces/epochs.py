@@ -34,7 +34,7 @@ _FORMS = "step, kernels:N, flops:X or marker:REGEX"
 
 @dataclass(frozen=True)
 class EpochRule:
-    """How a run is cut: `amount` is kernels or FLOPs of an epoch.
+    """The rule for cutting a run: `amount` is kernels or FLOPs of an epoch.
 
     `pattern` is searched in the names of the user's ranges, or of kernels and of the operators
     around them. `name` is what ran; epochs pair with those of the same name.
@@ -46,14 +46,14 @@ class EpochRule:
     name: str = ""
 
     def __str__(self) -> str:
-        """How the rule is written."""
+        """The text of the rule."""
         return {"step": "step", "marker": f"marker:{self.pattern}"}.get(
             self.by, f"{self.by}:{self.amount:g}"
         )
 
 
 def parse_rule(text: str, name: str = "") -> EpochRule:
-    """Return the rule that ``step``, ``kernels:1000``, ``flops:1e12`` or ``marker:REGEX`` means, of what ran.
+    """Return the rule of ``step``, ``kernels:1000``, ``flops:1e12`` or ``marker:REGEX``.
 
     Raises ParameterError (``epochs``) where it is none of these.
     """
@@ -80,7 +80,7 @@ def parse_rule(text: str, name: str = "") -> EpochRule:
 def epoch_numbers(
     table: pd.DataFrame, rule: EpochRule, ranges: pd.DataFrame | None = None
 ) -> IntArray:
-    """Return the number of the epoch that each activity of a run belongs to.
+    """Return the epoch of each activity of a run.
 
     - step: the profiler's number of the step; activities outside of every step belong to none.
     - kernels, flops: from the first activity of each GPU on, a new epoch after so many kernels or
@@ -124,7 +124,7 @@ def epoch_numbers(
 
 
 def matching(ranges: pd.DataFrame | None, rule: EpochRule) -> pd.DataFrame:
-    """Return the ranges whose name the pattern of a rule by markers matches, in the order of their start."""
+    """Return the ranges matched by the pattern of a rule by markers, in the order of their start."""
     if ranges is None or rule.by != "marker":
         return empty_ranges()
     expression = re.compile(rule.pattern)
@@ -244,7 +244,7 @@ def _work(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _sum(part: pd.DataFrame, name: str) -> tuple[float, float]:
-    """Return the sum of a column, NaN where too little of it is known, and the share of the time it is known for."""
+    """Return the sum of a column, NaN if too little of it is known, and the known share of the time."""
     has_value = part[name].notna().to_numpy()
     time = part["duration_ns"].clip(lower=0).to_numpy(dtype=np.float64)
     if time.sum() > 0:

@@ -78,7 +78,7 @@ most 2.4 µs in traces of MI300X, 0.6 µs of MI350X."""
 
 
 def overruns(table: pd.DataFrame) -> BoolArray:
-    """Return which activities run over a later one of their own stream, shape (n_rows,).
+    """Return which activities overlap a later one of their own stream, shape (n_rows,).
 
     A stream runs one activity after the other, so that none ends after a later one has ended, by
     more than `JITTER_NS`. The one that does has a wrong end (ROCm: seconds for a kernel of
@@ -103,7 +103,7 @@ def without_overruns(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _room_ns(table: pd.DataFrame) -> IntArray:
-    """Return how long each activity can have taken; the largest integer where nothing shows it."""
+    """Return the longest possible time of each activity; the largest integer without a bound."""
     room = np.full(len(table), np.iinfo(np.int64).max, dtype=np.int64)
     judged = table["stream"].notna().to_numpy() & table["duration_ns"].ge(SHORTEST_NS).to_numpy()
     rows = np.flatnonzero(judged)
@@ -145,7 +145,7 @@ def _after_launch(correlation: pd.Series, queues: IntArray) -> IntArray:
 
 
 def gaps_ns(table: pd.DataFrame) -> pd.Series:
-    """Return how long the queue was idle before each row: <NA> for its first, negative where the row overlaps."""
+    """Return the idle time of the queue before each row: <NA> for its first, negative where the row overlaps."""
     codes, starts = queue_codes(table), table["start_ns"].to_numpy(dtype=np.int64)
     order = np.lexsort((starts, codes))
     codes, starts = codes[order], starts[order]
@@ -261,7 +261,7 @@ def words(flagged: pd.DataFrame) -> pd.Series:
 def check(
     table: pd.DataFrame, steps: pd.DataFrame, flagged: pd.DataFrame | None = None
 ) -> list[Finding]:
-    """Return what is odd about a trace, the gravest first; `flagged` is what `flags` returned, if it is at hand."""
+    """Return the oddities of a trace, the gravest first; `flagged` is the result of `flags`, if at hand."""
     flagged = flags(table, steps) if flagged is None else flagged
     findings = []
     for code, (severity, text) in ROWS.items():
@@ -282,7 +282,7 @@ def by_severity(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
-    """Return the share of the GPU time that some rows have; None where the trace has no time."""
+    """Return the share of some rows in the GPU time; None if the trace has no time."""
     time = np.clip(table["duration_ns"].to_numpy(dtype=np.float64), 0, LONGEST_NS)
     if time.sum() > 0:
         return float(time[rows].sum() / time.sum())
@@ -290,7 +290,7 @@ def share_of_time(table: pd.DataFrame, rows: BoolArray) -> float | None:
 
 
 def impossible(table: pd.DataFrame) -> ObjectArray:
-    """Return why no activity can take the time of each row: one of `IMPOSSIBLE`, "" where one can."""
+    """Return why each row's time is impossible: one of `IMPOSSIBLE`, "" if it is possible."""
     start, duration = table["start_ns"].to_numpy(), table["duration_ns"].to_numpy()
     overflows = (duration > 0) & (start > np.iinfo(np.int64).max - np.maximum(duration, 0))
     damaged = (duration > LONGEST_NS) | (duration < SHORTEST_NS) | overflows
@@ -298,7 +298,7 @@ def impossible(table: pd.DataFrame) -> ObjectArray:
 
 
 def days_apart(table: pd.DataFrame) -> BoolArray:
-    """Return which activities start more than a day after all before them have ended, shape (n_rows,).
+    """Return which activities start more than a day after the end of all before them, shape (n_rows,).
 
     Or more than an hour, where no file has activities on both sides.
     """
@@ -320,7 +320,7 @@ def days_apart(table: pd.DataFrame) -> BoolArray:
 
 
 def _coarse(table: pd.DataFrame, measured: BoolArray) -> BoolArray:
-    """Rows short against the step of their device's clock, among those whose duration was `measured`."""
+    """Rows short against the step of their device's clock, among those with a `measured` duration."""
     duration = table["duration_ns"].to_numpy()
     rows = np.zeros(len(table), dtype=bool)
     codes = pd.factorize(table["device"], use_na_sentinel=False)[0]
@@ -362,7 +362,7 @@ def _zero_counters(table: pd.DataFrame) -> list[Finding]:
 
 
 def _back_to_back(table: pd.DataFrame) -> list[Finding]:
-    """Say where durations contain what elsewhere is a gap."""
+    """Report durations that include the gaps between kernels."""
     gaps = gaps_ns(table)
     has_gap = gaps.notna()
     touching = (gaps.abs() <= TOUCHING_NS).fillna(False) & has_gap

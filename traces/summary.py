@@ -29,7 +29,7 @@ FLAGS = "flags"  # column of the quality codes that concern a row, joined by ";"
 
 @dataclass(frozen=True)
 class Annotated:
-    """A trace that has been looked at.
+    """A trace with classes, work and findings.
 
     `dispatches` is the dispatch table, then `kernel_class` and `op_class` (`classes`), `op`,
     `variant`, dimensions, precisions, `flops`, `bytes_moved` (`activity_work`), and `flags`
@@ -84,7 +84,7 @@ def check_one_run(trace: Annotated, label: str) -> None:
 
 
 def with_possible_times(trace: Annotated, label: str) -> Annotated:
-    """Return the trace without the activities whose time none can take (`quality.IMPOSSIBLE`); its findings count them.
+    """Return the trace without activities of impossible time (`quality.IMPOSSIBLE`); its findings count them.
 
     Raises DataError: no activity is left, or they lie hours or days apart (`check_one_run`).
     """
@@ -103,7 +103,7 @@ def with_possible_times(trace: Annotated, label: str) -> Annotated:
 
 
 def trace_finding(trace: str, finding: Finding) -> Remark:
-    """Return a finding as a remark on the trace of that label, "" where there is only one."""
+    """Return a finding as a remark on the trace of that label, "" for a single trace."""
     text = f"{finding.code}: {finding.remark} ({finding.count})"
     values = {"trace": trace, "finding": finding.remark, "count": finding.count}
     return remark("trace-finding", f"{trace}: {text}" if trace else text, **values)
@@ -140,7 +140,7 @@ class Overview:
 
     @property
     def errors(self) -> list[Finding]:
-        """Findings for which a strict reading refuses the file."""
+        """Findings that make a strict reading refuse the file."""
         return [finding for finding in self.findings if finding.severity == "error"]
 
 
@@ -189,7 +189,7 @@ _SIZES = tuple(
 
 
 def measurements(annotated: Annotated, campaign: str, *, each: bool = False) -> pd.DataFrame:
-    """Return the raw rows of the measurement table that a trace gives; `campaign` is what to call it in that column.
+    """Return a trace's raw rows of the measurement table; `campaign` is its name in that column.
 
     A call is one call of an operator; its time is the sum of its activities on the GPU, its kernel
     the names of them (sorted, joined by " + "): which of them was the longest may change from call
@@ -284,7 +284,7 @@ def _calls(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _kernels(names: pd.Series, code: np.ndarray) -> pd.Categorical:
-    """Return what each call ran, by the number of the call of each activity: the names, sorted, each once.
+    """Return the kernels of each call, by the number of the call of each activity: the names, sorted, each once.
 
     Names of kernels are long: none is made anew for each call.
     """
@@ -305,7 +305,7 @@ def _kernels(names: pd.Series, code: np.ndarray) -> pd.Categorical:
 
 
 def call_codes(table: pd.DataFrame) -> np.ndarray:
-    """Return the number of each row's call, in order of appearance; rows without an operator's call have one each."""
+    """Return the number of each row's call, in order of appearance; rows without a call have one each."""
     named = (table["op_id"].notna() & ~table["op"].isin(["", UNKNOWN, "collective"])).to_numpy()
     alone = np.where(named, 0, np.arange(1, len(table) + 1))
     levels = [
@@ -315,7 +315,7 @@ def call_codes(table: pd.DataFrame) -> np.ndarray:
 
 
 def _with_defects(calls: pd.DataFrame, main: pd.DataFrame) -> pd.DataFrame:
-    """Say which calls cannot be measurements."""
+    """Mark the calls that cannot be measurements."""
     defect, detail = np.full(len(calls), "", dtype=object), np.full(len(calls), "", dtype=object)
     unknown = (calls["op"].eq(UNKNOWN) & main["grid_x"].isna()).to_numpy()
     defect[unknown], detail[unknown] = "launch-not-recorded", calls["kernel"][unknown]

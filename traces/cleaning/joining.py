@@ -84,7 +84,7 @@ def every_place(runs: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def check_launches(every: pd.DataFrame) -> None:
-    """Refuse runs whose workgroups or threads differ at a place where both have recorded them, with a DataError.
+    """Refuse with a DataError runs whose recorded workgroups or threads differ at a place.
 
     ``every`` has the places of several runs (`places_of`), `run` the name of each.
     """
@@ -111,7 +111,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Coverage:
-    """What several runs cover together."""
+    """The joint coverage of several runs."""
 
     # one row per place that a run has: `rank`, `device_number`, `name`, `occurrence`, `workgroups`,
     # `threads`, `runs` (that have it), `duration_us` (median over them), `spread_us` (MAD; NaN for
@@ -125,12 +125,12 @@ class Coverage:
 
     @property
     def complete(self) -> bool:
-        """Whether every place is proved to be covered."""
+        """Whether every place is provably covered."""
         return self.proved and self.missing.empty
 
     @property
     def verdict(self) -> Remark:
-        """What it comes to: ``coverage-complete``, ``-incomplete``, ``-uneven`` (runs differ) or ``-unproved``."""
+        """The outcome: ``coverage-complete``, ``-incomplete``, ``-uneven`` (runs differ) or ``-unproved``."""
         count = len(self.places)
         gaps = int((self.missing["wanted"] - self.missing["covered"]).sum())
         first = tuple(dict.fromkeys(self.missing["name"].tolist()[:_NAMED]))
@@ -157,7 +157,7 @@ class Coverage:
 
 
 def merge_coverage(runs: Mapping[str, pd.DataFrame], full: pd.DataFrame | None = None) -> Coverage:
-    """Return what several runs of one program measure together, place by place.
+    """Return the joint measurements of several runs of one program, place by place.
 
     Each run is a dispatch table. ``full`` has every kernel of the program: the dispatch table of a
     run that left nothing out, or any table with `name`, one row per launch. Without it the union of
@@ -194,7 +194,7 @@ def _counts(table: pd.DataFrame, keys: list[str]) -> pd.Series:
 
 
 def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels of the full list that no run has."""
+    """Return the kernels of the full list that every run lacks."""
     if "start_ns" in full:
         keys, places = list(PLACE[:-1]), places_of(full).assign(run="the full list")
         check_launches(pd.concat([places, every], ignore_index=True))
@@ -223,7 +223,7 @@ def _missing(every: pd.DataFrame, full: pd.DataFrame) -> pd.DataFrame:
 
 
 def _uneven(every: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that know a kernel but have fewer occurrences of it than another run."""
+    """Return the runs that have a kernel but fewer occurrences of it than another run."""
     keys = list(PLACE[:-1])
     counted = _counts(every, [*keys, "run"]).rename("covered").reset_index()
     counted["wanted"] = counted.groupby(keys, sort=False)["covered"].transform("max")
@@ -288,7 +288,7 @@ def join_passes(runs: Mapping[str, pd.DataFrame]) -> Joined:
 
 
 def _with(table: pd.DataFrame, index: pd.MultiIndex, merged_values: pd.DataFrame) -> pd.DataFrame:
-    """Return a run with the counters of all passes in place of its own; copies and fills have none."""
+    """Return a run with the counters of all passes in place of the recorded ones; copies and fills have none."""
     places = places_of(table)
     at = index.get_indexer(pd.MultiIndex.from_frame(places[list(PLACE)]))
     values = merged_values.iloc[at].set_axis(places.index).reindex(table.index)

@@ -55,7 +55,7 @@ _MANY, _LEAST_MANY = (
 
 @dataclass(frozen=True)
 class CleanOptions:
-    """What to leave out.
+    """The options of cleaning.
 
     `golden` keeps only the fullest execution-time bin of each kernel (`binning`); kernels under 25
     us, for which no margin is published, keep all.
@@ -72,7 +72,7 @@ class CleanOptions:
     level: float = 0.95  # of the intervals reported
 
     def check(self) -> None:
-        """Refuse what is impossible, before anything is read: a ParameterError names ``mad`` or ``steps``."""
+        """Refuse impossible options, before anything is read: a ParameterError names ``mad`` or ``steps``."""
         if self.mad is not None and not 0 < self.mad < np.inf:
             raise ParameterError(
                 "mad", f"must be 0 or more, got {self.mad:g}: {THRESHOLD:g} is usual"
@@ -82,7 +82,7 @@ class CleanOptions:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What is left, and what is not."""
+    """The kept activities, and the others."""
 
     dispatches: pd.DataFrame  # the activities kept, columns, index and order as given
     # the others, in the order given, same index: `reason` (a code), `source`, `device`, `kind`,
@@ -108,7 +108,7 @@ class Cleaned:
 
 @dataclass
 class _Verdict:
-    """Why each row is left out: the first reason counts."""
+    """The reason for leaving out each row: the first one counts."""
 
     reason: ObjectArray
     median_us: FloatArray
@@ -126,7 +126,7 @@ class _Verdict:
 def clean(
     dispatches: pd.DataFrame, steps: pd.DataFrame, options: CleanOptions | None = None
 ) -> Cleaned:
-    """Return the activities that can be trusted, the others with their reason, and the spread of each kernel.
+    """Return the trusted activities, the others with their reason, and the spread of each kernel.
 
     In this order: activities of no, negative or impossible time; steps (run by run); the warm-up of
     each kernel on each GPU in each run; outliers among the repeats of a kernel, all runs together;
@@ -309,7 +309,7 @@ def _removed(dispatches: pd.DataFrame, verdict: _Verdict) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class CleanedTraces:
-    """What cleaning made of several traces.
+    """The cleaned activities of several traces.
 
     `coverage` is there where a full list was given to prove it against, or runs were joined;
     `joined`, the counters of several passes, where these were joined.
@@ -340,7 +340,7 @@ class CleanedTraces:
         campaigns: Mapping[str, str] | None = None,
         unreadable: tuple[str, ...] = (),
     ) -> Self:
-        """Clean traces, by label, together (several are repeated runs), and summarise what is left as measurements.
+        """Clean traces, by label, together (several are repeated runs), and summarise the rest as measurements.
 
         With ``join`` they are runs of one program that profile different kernels or counters: they
         are matched kernel by kernel, must not contradict each other, and counters go to every run

@@ -72,7 +72,7 @@ def resolutions_ns(table: pd.DataFrame) -> IntArray:
 
 
 def rest_of_calls(table: pd.DataFrame, removed: BoolArray) -> BoolArray:
-    """Return the rows not removed whose operator's call has lost a kernel: its time would no longer be the call's."""
+    """Return the kept rows whose operator's call has lost a kernel: its time would no longer be the call's."""
     if not removed.any():
         return np.zeros(len(table), dtype=bool)
     called = table["op_id"].notna().to_numpy()

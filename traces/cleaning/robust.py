@@ -29,7 +29,7 @@ MAD_TO_SIGMA = (
 
 @dataclass(frozen=True)
 class MadFilter:
-    """What the filter found; `median`, `mad` and `limit` are of each value's group, shape (n,)."""
+    """The result of the filter; `median`, `mad` and `limit` are of each value's group, shape (n,)."""
 
     kept: BoolArray
     removed: IntArray  # positions of the outliers
@@ -136,7 +136,7 @@ def interval_ranks(sizes: IntArray, level: float) -> IntArray:
 
 
 def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
-    """Return the interval of each group's median from the medians of its parts alone: runs, visits, stretches of time.
+    """Return the interval of each group's median from the medians of its parts: runs, visits, stretches of time.
 
     It is that of the mean of ``ln(median)`` over R parts, by Student's t with R - 1 degrees of
     freedom. One row per group number that occurs (the index): `n`, the parts; `lower` and `upper`,
@@ -158,7 +158,7 @@ def part_intervals(medians: ArrayLike, groups: ArrayLike, level: float = 0.95) -
 def repeat_intervals(
     values: ArrayLike, groups: ArrayLike, series: ArrayLike, runs: ArrayLike, level: float = 0.95
 ) -> pd.DataFrame:
-    """Return the median of each group with an interval that counts how alike repeats are that lie close together.
+    """Return the median of each group with an interval that accounts for the similarity of close repeats.
 
     Repeats of one run share clock, placement and neighbours, and those that follow each other more
     so: taken for independent draws, they know the median less well than they claim. The interval is
@@ -203,7 +203,7 @@ def repeat_intervals(
 
 
 def _stretch(logs: pd.Series, codes: pd.Series, series: pd.Series) -> pd.Series:
-    """Return by how much the autocorrelation of a group's series widens the interval of its median."""
+    """Return the factor by which the autocorrelation of a group's series widens the interval of its median."""
     centred = logs - logs.groupby(series).transform("mean")
     squares = (centred * centred).groupby(codes).sum()
     products = (centred * centred.groupby(series).shift()).groupby(codes).sum()
@@ -215,7 +215,7 @@ def _stretch(logs: pd.Series, codes: pd.Series, series: pd.Series) -> pd.Series:
 
 
 def drift_of_medians(values: ArrayLike, groups: ArrayLike, level: float = 0.95) -> pd.DataFrame:
-    """Return by how much the second half of each group lies above the first, and whether that is more than chance.
+    """Return how far the second half of each group lies above the first, and whether that is significant.
 
     If each of two independent intervals holds its median with a probability of sqrt(`level`), both
     do with `level`, and the difference then lies between ``lower2 - upper1`` and ``upper2 -

@@ -91,7 +91,7 @@ def select_steps(
 
 
 def step_range(rule: str) -> tuple[int, int] | None:
-    """Return the range that "A:B" means, None for "stable" and "all"; a ParameterError for anything else."""
+    """Return the range of "A:B", None for "stable" and "all"; a ParameterError for anything else."""
     if rule in (STABLE, ALL):
         return None
     match = _RANGE.fullmatch(rule.strip())
@@ -172,7 +172,7 @@ _SLACK = 2.0
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Where a series settles.
+    """The point at which a series settles.
 
     Where what is left still changes from its first half to its second, nothing is left out, because
     no part of the series can be said to be the steady state.
