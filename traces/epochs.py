@@ -46,7 +46,7 @@ class EpochRule:
     name: str = ""
 
     def __str__(self) -> str:
-        """The text of the rule."""
+        """Return the text of the rule."""
         return {"step": "step", "marker": f"marker:{self.pattern}"}.get(
             self.by, f"{self.by}:{self.amount:g}"
         )
