@@ -33,7 +33,7 @@ class Additions:
 
     @classmethod
     def of(cls, features: object, laws: object, metric: str) -> Self:
-        """Take what `train` is given; ParameterError where a feature is neither a column nor a function."""
+        """Take the arguments of `train`; ParameterError if a feature is neither a column nor a function."""
         if isinstance(features, str):
             features = values.columns("features", features)
         columns, functions = [], {}
@@ -72,7 +72,7 @@ class Additions:
         return frame.assign(**added)
 
     def completed(self, rows: pd.DataFrame, names: Collection[str], *, host: bool) -> pd.DataFrame:
-        """Return rows to predict with the columns ``own.NAME`` of these names, for those that lack them.
+        """Return rows to predict with the user's columns of these names added where missing.
 
         A function is asked again where it is known; else the rows must have a column of the name.
         Raises DataError where they have none.

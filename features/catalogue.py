@@ -148,7 +148,7 @@ def _available(needs: Needs, context: Context) -> bool:
 def _both(
     name: str, unit: str, role: Role, formula: str, compute: Callable[[Device], np.ndarray]
 ) -> Iterator[Feature]:
-    """Return the feature of the target and that of the host; ``{}`` in the name stands for the device."""
+    """Return a feature of the target and one of the host; ``{}`` in the name stands for the device."""
     yield Feature(
         name.format("target"), unit, role, formula.format("target"), lambda c: compute(c.target)
     )
@@ -170,7 +170,7 @@ def _twos(side: str) -> Callable[[Context], np.ndarray]:
 
 
 def _of_operators() -> Iterator[Feature]:
-    """Yield the features that rows of single operators have, as their records say."""
+    """Yield the features that operators' records define for their rows."""
     ops: dict[OwnFeature, list[str]] = {}
     for op in OPS.values():
         for feature in op.features:
@@ -213,7 +213,7 @@ def _wave_efficiency_of(tile: tuple[int, int]) -> Callable[[Context], np.ndarray
 
 
 def _other_tiles() -> Iterator[Feature]:
-    """Return features of the target alone; those of the host would double what trees must look through."""
+    """Return features of the target alone; those of the host would only slow trees down."""
     for tile in _OTHER_TILES:
         name, words = f"{tile[0]}x{tile[1]}", f"{tile[0]} x {tile[1]} tiles on the target"
         yield Feature(
@@ -661,7 +661,7 @@ RULE: Final = "rule."
 
 
 def of_rule(name: str) -> Feature:
-    """Return what a simple rule reads (`Context.rule`) as a column ``rule.NAME``; it has no unit of its own."""
+    """Return the input of a simple rule (`Context.rule`) as a column ``rule.NAME``; it has no unit."""
     what = name.removeprefix(RULE)
     return Feature(name, "1", "shape", f"what the rule {what} says", lambda c: c.rule(what))
 

@@ -124,17 +124,17 @@ class Context:
 
     @property
     def has_prior(self) -> bool:
-        """Whether the rows carry what a prior predicts for the target."""
+        """Whether the rows carry a prior's predictions for the target."""
         return f"{PRIOR}{self.metric}" in self.frame
 
     @property
     def prior(self) -> np.ndarray:
-        """What a run over other devices predicts for the target; NaN where it says nothing."""
+        """The predictions of a run over other devices for the target; NaN without one."""
         return self.frame[f"{PRIOR}{self.metric}"].to_numpy(dtype=np.float64)
 
     @property
     def has_measured(self) -> bool:
-        """Whether the rows carry what the host measured."""
+        """Whether the rows carry measurements of the host."""
         return f"{HOST}duration_us" in self.frame
 
     @cached_property
@@ -168,7 +168,7 @@ class Context:
         return self.measured("duration_us")
 
     def law(self, name: str) -> np.ndarray:
-        """Return what a scaling law predicts for the target, microseconds."""
+        """Return a scaling law's predictions for the target, microseconds."""
         law, factor = SCALING["duration_us"][name], np.full(len(self), np.nan)
         for host, target, rows_of_pair in rates.each_pair(
             self.frame, self.host.gpu, self.target.gpu
@@ -177,7 +177,7 @@ class Context:
         return self.host_us * factor
 
     def rule(self, name: str) -> np.ndarray:
-        """Return what a simple rule reads: what a law says, the host's figure of the metric, or a size."""
+        """Return the input of a simple rule: a law's prediction, the host's figure of the metric, or a size."""
         rows, target = self.frame, self._target
         if name == "host":
             return self.measured(self.metric)
@@ -233,7 +233,7 @@ class Context:
         return self.frame[name].to_numpy(dtype=np.float64)
 
     def dim(self, name: str, minimum: float = 1.0) -> np.ndarray:
-        """Return a dimension as numbers of at least `minimum`, or say which rows lack it."""
+        """Return a dimension as numbers of at least `minimum`, or raise the rows that lack it."""
         return numbers(self.frame, name, minimum=minimum)[0]
 
     def texts(self, name: str) -> np.ndarray:

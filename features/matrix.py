@@ -30,7 +30,7 @@ from .recipe import FeatureRecipe, learn_matrix
 
 @dataclass(frozen=True)
 class Dataset:
-    """What models are trained on; row i of every part is the same workload.
+    """The data of models; row i of every part is the same workload.
 
     Attributes
     ----------
@@ -94,12 +94,12 @@ class Dataset:
 
     @property
     def comparison(self) -> Comparison:
-        """Which devices the rows are of."""
+        """The devices of the rows."""
         return Comparison(self.host, self.target)
 
     @property
     def host_groups(self) -> np.ndarray | None:
-        """The group that each row would be of on its host, shape (n,); None where all rows have one host, or none."""
+        """The group of each row on its host, shape (n,); None where all rows have one host, or none."""
         if not self.comparison.has_many_hosts:
             return None
         theirs = [name for name in self.rows if str(name).startswith(HOST)]
@@ -212,7 +212,7 @@ def build_dataset(
 
 
 def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Return the rows whose work is known, and how many others were left out.
+    """Return the rows of known work, and the number of others.
 
     Kernels known by name and launch alone, whole applications and runs of serving share no feature
     of work with operators: they are a data set of their own (``where={"op": "kernel"}``), and stay
@@ -235,7 +235,7 @@ def _check_rows_left(rows: pd.DataFrame, frame: pd.DataFrame, host: str) -> None
 
 
 def _with_published_devices(rows: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the rows of GPUs whose figures are published, and which others were left out, by device."""
+    """Return the rows of GPUs with published figures, and the others by device."""
     works = work_of(rows)
     within = rows["op"].isin(APART).to_numpy() | np.isfinite(
         on_each(works, rows, Comparison.MANY, published(ROOFLINE))
@@ -285,7 +285,7 @@ def _one_device(
 
 
 def _size(metric: str, work: Work, target: GPU, rows: pd.DataFrame) -> pd.Series:
-    """Return what the fitted baselines scale where there is no host, named after its measure.
+    """Return the measure that fitted baselines scale without a host, and its name.
 
     That is the ``sum of parts`` of runs of serving, else
     ``roofline``, ``memory`` where a peak is not published, ``flops`` or ``bytes`` where no figure
@@ -316,7 +316,7 @@ def _measure_of_size(work: Work, target: GPU, rows: pd.DataFrame) -> str:
 def _unpaired(
     rows: pd.DataFrame, recipe: FeatureRecipe, group: Sequence[str] | None, grouped: bool
 ) -> tuple[Dataset | None, int]:
-    """Return the data set of the rows without partner, and how many are of kinds that no pair has."""
+    """Return the data set of the rows without partner, and the number of kinds that no pair has."""
     usable = recipe.knows(rows)
     like = rows[usable].reset_index(drop=True)
     if like.empty:
@@ -347,7 +347,7 @@ def _group_by(group: Sequence[str] | None, grouped: bool) -> tuple[str, ...] | N
 
 @dataclass(frozen=True)
 class KnownGroups:
-    """The groups that were trained, by which new rows are told to be of one of them or not."""
+    """The trained groups, by which new rows are recognised as members."""
 
     by: tuple[str, ...] | None  # as `Dataset.group_by`
     rows_of: Mapping[str, int] = field(hash=False)  # the trained rows of each group
@@ -407,7 +407,7 @@ class KnownGroups:
         return nearest
 
     def trained_rows(self, rows: pd.DataFrame) -> NDArray[np.int64]:
-        """Return how many rows of the group of each row were trained, (n,); 0 of one that states no group.
+        """Return the number of trained rows in each row's group, (n,); 0 without a stated group.
 
         The rows are of operators that are known.
         """
@@ -426,7 +426,7 @@ class KnownGroups:
         return counts
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON holds."""
+        """Return the JSON types."""
         devices = {"devices": self.devices, "hosts": self.hosts}
         kept = {name: sorted(each) for name, each in devices.items() if each}
         if self.by is None:
@@ -441,7 +441,7 @@ class KnownGroups:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> Self:
-        """Return what `to_dict` described; a KeyError or TypeError where it is damaged."""
+        """Return the object of `to_dict`; a KeyError or TypeError if it is damaged."""
         by = saved["by"]
         rows_of = {str(name): int(count) for name, count in saved["rows_of"].items()}
         if not all(count > 0 for count in rows_of.values()):
@@ -499,7 +499,7 @@ def groups_of(
 
 
 def _described(rows: pd.DataFrame, work: Work, gpu: GPU) -> pd.DataFrame:
-    """Return the rows with our own figures of their work, columns without any value left out."""
+    """Return the rows with figures of their work, without empty columns."""
     bounds = on_each(work, rows, gpu, bound, "unknown")
     columns = {
         "flops": work.flops,

@@ -69,7 +69,7 @@ class FeatureRecipe:
 
     @property
     def comparison(self) -> Comparison:
-        """Which devices the recipe is for."""
+        """The devices of the recipe."""
         return Comparison(self.host, self.target)
 
     def transform(self, rows: pd.DataFrame | Context) -> pd.DataFrame:
@@ -83,7 +83,7 @@ class FeatureRecipe:
         return self._matrix(self.context(rows), self.columns)
 
     def with_rule(self, name: str) -> FeatureRecipe:
-        """Return the recipe with another column, last: what a simple rule reads, by its name with `catalogue.RULE`."""
+        """Return the recipe with a simple rule's input as the last column, by its name with `catalogue.RULE`."""
         rule = self._feature(name)
         roles, units = {**self.roles, name: rule.role}, {**self.units, name: rule.unit}
         return replace(self, columns=(*self.columns, name), roles=roles, units=units)
@@ -213,7 +213,7 @@ class FeatureRecipe:
         return dict.fromkeys(names, _nameless(self.context(rows)))
 
     def knows(self, rows: pd.DataFrame) -> np.ndarray:
-        """Return which rows are of kinds that training had: every category but those of the host's kernel."""
+        """Return which rows are of trained kinds: every category but those of the host's kernel."""
         context = Context(rows, self.host, self.target, self.metric)
         usable = np.ones(len(rows), dtype=bool)
         for name, levels in self.levels.items():
@@ -323,7 +323,7 @@ class FeatureRecipe:
         return _feature(name, self.metric, self.host is not None)
 
     def context(self, rows: pd.DataFrame | Context, work: Work | None = None) -> Context:
-        """Return what features are computed from; given to several methods in place of the rows, it is made once.
+        """Return the input of the features; given to several methods in place of the rows, it is computed once.
 
         `work` is that of the rows, where it is known already.
         """
@@ -360,7 +360,7 @@ class FeatureRecipe:
 
 
 def _nameless(context: Context) -> BoolArray:
-    """Return which rows do not name the kernel that ran on the host, (n,)."""
+    """Return which rows lack the name of the host's kernel, (n,)."""
     return np.asarray(context.texts("host_kernel") == "", dtype=bool)
 
 
@@ -375,7 +375,7 @@ def learn_matrix(
     without: Sequence[str] = (),
     additions: Additions | None = None,
 ) -> tuple[FeatureRecipe, pd.DataFrame]:
-    """Return the recipe for these training rows, every feature of the catalogue that tells them apart, and its matrix.
+    """Return the recipe for these training rows, with every feature that varies among them, and its matrix.
 
     Without a host it is one for models of one device; with one, its measurements are in columns
     ``host_*``. Features that shell patterns in ``without`` match are left out. The rows have the
@@ -431,7 +431,7 @@ def learn_matrix(
 
 
 def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.DataFrame:
-    """Return rows measured on the host with what was measured repeated under the prefix ``host_``.
+    """Return rows measured on the host with their measurements repeated under the prefix ``host_``.
 
     Raises DataError where rows were measured on another device, or have no time.
     """
@@ -456,7 +456,7 @@ def as_host(rows: pd.DataFrame, host: GPU, metric: str = "duration_us") -> pd.Da
 def _numerical(
     context: Context,
 ) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str], dict[str, str]]:
-    """Compute every numerical feature that the rows can have: values, roles, units, and those skipped with why."""
+    """Compute every numerical feature of the rows: values, roles, units, and the skipped ones with the reason."""
     columns: dict[str, np.ndarray] = {}
     roles: dict[str, str] = {}
     units: dict[str, str] = {}
@@ -513,7 +513,7 @@ def _levels(words: np.ndarray, share: float) -> tuple[str, ...]:
 
 
 def _levelled(words: np.ndarray, levels: tuple[str, ...]) -> np.ndarray:
-    """Return the words with those that are no level replaced by ``other``."""
+    """Return the words with ``other`` in place of those that are no level."""
     return np.where(np.isin(words, levels), words, OTHER)
 
 

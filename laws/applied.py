@@ -56,7 +56,7 @@ def scaling_laws(
     rows: pd.DataFrame | None = None,
     more: Sequence[DeviceLaw] = (),
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return what each scaling law of a metric predicts for the target, and which figures are missing for it.
+    """Return each scaling law's predictions for the target, and the figures missing for it.
 
     `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the
     unit of the metric; none for a metric without laws; NaN in rows whose law needs a figure that is
@@ -86,7 +86,7 @@ def laws_of_one(
     rows: pd.DataFrame | None = None,
     more: Sequence[DeviceLaw] = (),
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return what the laws of one device say of a metric; as `scaling_laws`, without a host.
+    """Return the predictions of the laws of one device; as `scaling_laws`, without a host.
 
     ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`, and
     where the GPU is `hardware.Comparison.MANY` they name their own.
@@ -105,7 +105,7 @@ def laws_of_one(
 def _with_more(
     laws: Mapping[str, DeviceLaw], more: Sequence[DeviceLaw], *, scaling: bool
 ) -> dict[str, DeviceLaw]:
-    """Return the laws of a metric with others, by the name the user sees; the last stays what others fall back on."""
+    """Return the laws of a metric with others, by title; the last stays the fallback."""
     names = list(laws)
     every = {name: laws[name] for name in names[:-1]}
     for law in more:
@@ -121,7 +121,7 @@ SUM_OF_PARTS: Final = (
 
 
 def sum_of_parts(metric: str, rows: pd.DataFrame, gpu: GPU) -> FloatArray | None:
-    """Return what the parts of serving add up to; None for rows of other operators, and metrics that they do not say.
+    """Return the sum of the parts of serving; None for rows of other operators, and metrics without a sum.
 
     ``gpu`` is one that the catalogue may not have, or has otherwise.
     """
@@ -136,7 +136,7 @@ def _joined(
     count: int,
     names: list[str],
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Return what laws say of parts of so many rows, by their positions, as of all; NaN in rows of no part."""
+    """Return laws of parts of so many rows, by their positions, as one table; NaN in rows of no part."""
     laws, notes = pd.DataFrame(np.nan, pd.RangeIndex(count), names), dict[str, list[str]]()
     for places, (part, lacking) in parts:
         laws.iloc[places] = part.to_numpy()
@@ -161,7 +161,7 @@ SIZES: Final = ("roofline", "memory", "flops", "bytes", "work-items", "constant"
 
 
 def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
-    """Return what stands for the size of each row where there is no time to scale.
+    """Return the stand-in for the size of each row where there is no time to scale.
 
     That is the ``roofline``; ``memory``, the time of the traffic, which needs no peak; ``flops`` or
     ``bytes``, where no figure of the device is known;
@@ -182,7 +182,7 @@ def size(measure: str, work: Work, gpu: GPU) -> FloatArray:
 
 
 def check_law(law: str) -> None:
-    """Raise a ParameterError, with the nearest names, if no law of computation is called so."""
+    """Raise a ParameterError, with the nearest names, for an unknown law of computation."""
     if law not in OF_COMPUTATION:
         names = nearest(law, OF_COMPUTATION)
         raise ParameterError("compute_law", f"must be a law of computation, got {law!r}: {names}")
@@ -197,7 +197,7 @@ OVER_PCIE = remark("over-pcie", "a copy between host and GPU: scaled by the PCIe
 
 
 def by_law(rows: Rows, pair: Pair, law: str) -> pd.DataFrame:
-    """Return what a law of `laws.OF_COMPUTATION` says of each row, or what says it in its place.
+    """Return the prediction of a law of `laws.OF_COMPUTATION` for each row, or its fallback's.
 
     Rows that the law says nothing of, and copies between host and GPU, go by bandwidth; where its
     figures are not published the duration is kept. Between equal devices every factor is 1. A

@@ -27,7 +27,7 @@ HOST_LINK = ("HtoD", "DtoH")  # copies between host and GPU
 
 @dataclass(frozen=True)
 class Rows:
-    """What the laws need of each row; arrays of shape (n_rows,)."""
+    """The input of the laws, row by row; arrays of shape (n_rows,)."""
 
     work: Work  # NaN for FLOPs and bytes where it is unknown
     unknown: ObjectArray  # Remark: why (``operator-unknown``, ``helper-kernel``); None where the work is known
@@ -79,7 +79,7 @@ _NONE = Overhead(0.0, 0.0, inside=False)
 def overheads_of(
     host: GPU, target: GPU, overheads: Mapping[str, Overhead] | None = None
 ) -> tuple[Overhead, Overhead]:
-    """Return the fixed times on both devices; where those of one are unknown, those of the other stand for both.
+    """Return the fixed times on both devices; if one has none, the other's stand for both.
 
     ``overheads`` are by vendor, `OVERHEADS` by default.
     """
@@ -104,7 +104,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Scaled:
-    """What a law says of each row; arrays of shape (n_rows,)."""
+    """A law's result for each row; arrays of shape (n_rows,)."""
 
     factor: FloatArray  # projected over measured duration; NaN where the law does not apply
     bound: ObjectArray  # what the target is bound by: compute, memory, latency, link, or ""
@@ -112,7 +112,7 @@ class Scaled:
 
 
 class Law(ABC):
-    """A law from host to target: what it says of rows that were measured on the host.
+    """A law from host to target, for rows measured on the host.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ class Law(ABC):
 
     @abstractmethod
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
-        """Return what the host's times are multiplied by, and what bounds the rows on the target."""
+        """Return the factor on the host's times, and the bound of the rows on the target."""
 
 
 class DeviceLaw(Law):
@@ -148,7 +148,7 @@ class DeviceLaw(Law):
         """Return the value of each row, shape (n_rows,); a NotPublishedError if a figure is not published."""
 
     def ratio(self, work: Work, host: GPU, target: GPU) -> FloatArray:
-        """Return what the host's values are multiplied by; a NotPublishedError if a figure is not published."""
+        """Return the factor on the host's values; a NotPublishedError if a figure is not published."""
         return self(work, target) / self(work, host)
 
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:

@@ -190,7 +190,7 @@ QUERIES = 128
 
 
 def achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
-    """Return the times on both devices at what real kernels reach, the arithmetic in whole tiles and waves."""
+    """Return the times on both devices at the rates of real kernels, the arithmetic in whole tiles and waves."""
     memory = memory_shares(pair.host, pair.target)
     matrix = reached(rows.work, pair.host, pair.target)
     gpus = (pair.host, pair.target)
@@ -203,7 +203,7 @@ def achieved(rows: Rows, pair: Pair) -> tuple[Bounds, Bounds]:
 
 
 def stretch(work: Work, op: ObjectArray, gpu: GPU) -> FloatArray:
-    """Return by how much whole tiles on whole waves of compute units lengthen the arithmetic of matrix operators.
+    """Return the factor by which whole tiles on whole waves of compute units lengthen matrix operators.
 
     The best tile and split of k; for prefill attention, blocks of 128 queries (see `FIXED_GRID`);
     for few queries, whole tiles of 16, split along the keys as often as it takes: what they load is
@@ -245,7 +245,7 @@ def memory_shares(host: GPU, target: GPU) -> tuple[float, float]:
 
 
 def matrix_shares(host: GPU, target: GPU, dtype: str) -> tuple[float, float]:
-    """Return the part of the matrix peak that the best products of matrices reach on each device (see `shares`)."""
+    """Return the part of the matrix peak that the best matrix products reach on each device (see `shares`)."""
     metric = f"gemm_{dtype}"
     pair = shares(host, target, metric) or shares(
         host, target, f"gemm_{_SAME_RATE.get(dtype, dtype)}"
@@ -298,7 +298,7 @@ def reached(work: Work, host: GPU, target: GPU) -> tuple[FloatArray, FloatArray]
 
 
 def ceiling_tflops(gpu: GPU, dtype: str) -> float:
-    """Return the rate that the best products of a precision are measured to reach, or are reckoned to."""
+    """Return the measured, or else estimated, rate of the best products of a precision."""
     return gpu.peak_tflops(dtype) * matrix_shares(gpu, gpu, dtype)[0]
 
 
@@ -308,7 +308,7 @@ def streaming_gbs(gpu: GPU) -> float:
 
 
 def _by_method(gpu: GPU, metric: str) -> dict[str, float]:
-    """Return the shares of a device by method, the largest of each: its own, or of the one it is based on."""
+    """Return the largest share of a device by method: measured on it, or on the one it is based on."""
     by_method: dict[str, float] = {}
     for row in _rows(gpu.measured_name, metric):
         share = row.share(find(row.gpu))

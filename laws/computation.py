@@ -161,7 +161,7 @@ class Roofline(DeviceLaw):
         return np.maximum(compute_us(work, gpu), memory_us(work, gpu))
 
     def scaled(self, rows: Rows, pair: Pair) -> Scaled:
-        """Return the ratio of the rooflines; what has no FLOPs needs no peak."""
+        """Return the ratio of the rooflines; rows without FLOPs need no peak."""
         return bounded(rows, bounds(rows.work, pair.host), bounds(rows.work, pair.target))
 
 
@@ -242,7 +242,7 @@ AFFINE = Affine()
 
 
 class Kept(Law):
-    """1, no law: every kernel takes as long as on the host, and what else a projection says is seen alone."""
+    """1, no law: every kernel takes as long as on the host, which isolates the other effects of a projection."""
 
     name = "kept"
     source = "no law: what else a projection says is seen alone"

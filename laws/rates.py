@@ -43,7 +43,7 @@ def on_each(
     formula: Callable[[Work, GPU], NDArray[Any]],
     otherwise: Any = np.nan,
 ) -> NDArray[Any]:
-    """Apply a formula to the rows of each GPU (`each_gpu`); rows of none have another value."""
+    """Apply a formula to the rows of each GPU (`each_gpu`); other rows have another value."""
     if not Comparison.of_target(target).is_many:
         return formula(work, target)
     if isinstance(otherwise, float):
@@ -62,7 +62,7 @@ def on_hosts(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_of_hosts(rows: pd.DataFrame, host: GPU) -> pd.DataFrame:
-    """Return rows as their host would be asked for: under its name, where each row names another."""
+    """Return rows as queries of their host: under its name, where each row names another."""
     if Comparison.means_all(host):
         return on_hosts(rows)
     return rows
@@ -152,7 +152,7 @@ def published(formula: Callable[[Work, GPU], FloatArray]) -> Callable[[Work, GPU
 
 
 def by_kind(work: Work, formula: Callable[[Work], FloatArray]) -> tuple[FloatArray, ObjectArray]:
-    """Apply a formula to each kind of arithmetic in turn; return NaN, and which figure is missing, where one is.
+    """Apply a formula to each kind of arithmetic in turn; return NaN, and the missing figure, where one is.
 
     Rows of unknown work are left out, and arithmetic that no GPU has a unit for is a reason too: so
     are traces.
@@ -182,7 +182,7 @@ def chosen(
     reasons: Sequence[ObjectArray | Remark | None],
     otherwise: ObjectArray | Remark | None = None,
 ) -> ObjectArray:
-    """Return for each row the reason that goes with the first condition it meets (`numpy.select`)."""
+    """Return for each row the reason of the first condition it meets (`numpy.select`)."""
     choices = [np.asarray(reason, dtype=object) for reason in reasons]
     return np.asarray(
         np.select(list(conditions), choices, np.asarray(otherwise, dtype=object)), dtype=object
@@ -195,7 +195,7 @@ def no_unit(error: DataError) -> Remark:
 
 
 def ratio(host: GPU, target: GPU, figure: str) -> tuple[float, Remark | None]:
-    """Return a figure of the host over that of the target, or NaN and which of the two is not published."""
+    """Return a figure of the host over that of the target, or NaN and the side that is not published."""
     try:
         return host.require(figure) / target.require(figure), None
     except NotPublishedError as error:

@@ -146,7 +146,7 @@ class Steps:
     traits: dict[str, FloatArray]
 
     def law(self, metric: str, answer: FloatArray) -> FloatArray | None:
-        """Return what the sum of the parts says of a metric of answers so long, in its unit; None of no other."""
+        """Return the metric of answers so long from the sum of the parts, in its unit; None for another metric."""
         tpot = np.sum([*self.tpot.values()], axis=0)
         ttft = np.sum([*self.ttft.values()], axis=0)
         whole = ttft + (answer - 1.0) * tpot

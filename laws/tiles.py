@@ -54,7 +54,7 @@ class Tiles(DeviceLaw):
         return _us(work, gpu, fixed, memory_shares(gpu, gpu)[0])
 
     def ratio(self, work: Work, host: GPU, target: GPU) -> FloatArray:
-        """Return the ratio, with what was measured of both devices in the same way."""
+        """Return the ratio, with the measurements of both devices taken in the same way."""
         fixed, fixed_there = overheads_of(host, target)
         share, share_there = memory_shares(host, target)
         return _us(work, target, fixed_there, share_there) / _us(work, host, fixed, share)

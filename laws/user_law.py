@@ -17,7 +17,7 @@ Formula: TypeAlias = Callable[[Work, GPU], FloatArray]
 
 
 class OwnLaw(DeviceLaw):
-    """What a function of work and GPU says; from host to target the host's value times the ratio of both.
+    """A law by the user's function of work and GPU; from host to target the host's value times the ratio of both.
 
     ``formula`` returns a value per row, of shape (n_rows,), in the unit of the metric. It is code,
     which no saved run holds.
@@ -31,7 +31,7 @@ class OwnLaw(DeviceLaw):
         self.formula = formula
 
     def __call__(self, work: Work, gpu: GPU) -> FloatArray:
-        """Return what the formula says; ParameterError (``laws``) where it fails or is not one number a row."""
+        """Return the formula's values; ParameterError (``laws``) if it fails or does not give one number a row."""
         try:
             values = np.asarray(self.formula(work, gpu), dtype=np.float64)
         except FlopcastError:
@@ -46,7 +46,7 @@ class OwnLaw(DeviceLaw):
 
 
 def titled(law: DeviceLaw, *, scaling: bool) -> str:
-    """Return what tables call a law, from host to target or of one device."""
+    """Return a law's name in tables, from host to target or of one device."""
     if scaling:
         return f"{law.title} scaling"
     return law.title
@@ -66,7 +66,7 @@ def user_laws_of(given: object, metric: str) -> tuple[OwnLaw, ...]:
 
 
 def named_functions(parameter: str, given: object) -> list[tuple[str, object]]:
-    """Return what was given, each with its name: of a mapping the key, of a text itself, of a function its own.
+    """Return the given laws with names: of a mapping the key, of a text itself, of a function its name.
 
     Raises ParameterError: a lambda has no name, or a name comes twice.
     """

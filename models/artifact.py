@@ -120,7 +120,7 @@ def save(
 
 
 def save_again(folder: Path, artifact: Artifact) -> None:
-    """Write a model that was loaded to another folder, which is made."""
+    """Write a loaded model to another folder, which is created."""
     folder.mkdir(parents=True)
     (folder / ESTIMATOR).write_bytes(persistence.to_bytes(artifact.estimator))
     restate(folder, artifact.manifest)
@@ -222,7 +222,7 @@ def _probe_rows(X: pd.DataFrame) -> pd.DataFrame:
 
 
 def _predict(estimator: Any, X: pd.DataFrame) -> np.ndarray:
-    """Predict with names where the estimator was fitted with names."""
+    """Predict with names if the estimator was fitted with names."""
     return estimator.predict(
         X if hasattr(estimator, "feature_names_in_") else X.to_numpy(dtype=float)
     )
@@ -261,7 +261,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
-    """Yield what :func:`load` needs of a manifest and does not find."""
+    """Yield the keys that :func:`load` needs and a manifest lacks."""
     try:
         names = [feature["name"] for feature in manifest["features"]]
         width = len(names)
@@ -282,7 +282,7 @@ def _missing_parts(manifest: dict[str, Any]) -> Iterator[str]:
 
 
 def _check_probes(artifact: Artifact, folder: Path) -> None:
-    """Refuse a model that does not predict for its probes what it predicted when it was saved."""
+    """Refuse a model whose predictions for its probes differ from those at saving."""
     probes = artifact.manifest["probes"]
     rows = pd.DataFrame(np.array(probes["rows"], dtype=float), columns=artifact.feature_names)
     saved = np.array(probes["predictions"], dtype=float)
@@ -301,7 +301,7 @@ def _check_probes(artifact: Artifact, folder: Path) -> None:
 
 
 def not_reproduced(artifact: Artifact, folder: Path | str, why: str) -> str:
-    """Say whose fault it is: other versions than the model was trained with, or the model itself."""
+    """Say what is to blame: other versions than in training, or the model itself."""
     trained, here = artifact.manifest["versions"], versions()
     why = " ".join(why.split())[:200]
     changed = [name for name in here if trained.get(name) != here[name]]

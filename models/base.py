@@ -112,7 +112,7 @@ class PositiveRegressor(RegressorMixin, BaseEstimator):
 
 
 class Memo:
-    """What was worked out on some training rows, kept for the next fit that needs the same on equal rows.
+    """Results for some training rows, kept for the next fit on equal rows.
 
     Forward/AIC and Forward/BIC walk along one path; a stack fits the models it mixes as they are
     fitted alone. Whoever fits several models on the same rows makes this, hands it to each `fit`,
@@ -137,14 +137,14 @@ class Memo:
     def of_fit(
         self, estimator: BaseEstimator, X: Any, y: Any, groups: Any, make: Callable[[], Result]
     ) -> Result:
-        """Return what is known of an estimator with equal parameters fitted to equal rows, columns and groups."""
+        """Return the kept fit of an estimator with equal parameters on equal rows, columns and groups."""
         names = tuple(X.columns) if hasattr(X, "columns") else None
         rows = (np.asarray(X), np.asarray(y), *(() if groups is None else (np.asarray(groups),)))
         return self.of((_parameters(estimator), names, len(rows)), rows, make)
 
 
 def _parameters(value: Any) -> Hashable:
-    """Return what is equal for two estimators when all their parameters are, those of what they wrap included."""
+    """Return a key of an estimator's parameters, those of wrapped estimators included."""
     if isinstance(value, BaseEstimator):
         return type(value), tuple(
             (name, _parameters(each)) for name, each in value.get_params(deep=False).items()
@@ -434,7 +434,7 @@ def feature_names(estimator: BaseEstimator) -> list[str]:
 
 
 def nested(fitted: Any) -> Iterator[Any]:
-    """Yield a fitted model and what it wraps, from the outside in: the last step of pipelines, what wrappers hold."""
+    """Yield a fitted model and the models it wraps, from the outside in."""
     seen: set[int] = set()
     while fitted is not None and id(fitted) not in seen:
         seen.add(id(fitted))
@@ -450,7 +450,7 @@ def nested(fitted: Any) -> Iterator[Any]:
 
 
 def selected_features(fitted: Any) -> list[str] | None:
-    """Return the features a fitted model uses, looked up through pipelines and wrappers; None when it cannot say."""
+    """Return the features a fitted model uses, looked up through pipelines and wrappers; None if unknown."""
     for model in nested(fitted):
         if (names := getattr(model, "selected_features_", None)) is not None:
             return [str(name) for name in names]
