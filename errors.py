@@ -12,7 +12,7 @@ from .remarks import Remark, remark, visible
 
 
 def nearest(name: str, possible: Iterable[str], otherwise: str = "") -> str:
-    """Say which known names are spelled most like one that is not; where none is, `otherwise`, or all there are.
+    """Suggest the possible names most like an unknown one; without a similar one `otherwise`, or all names.
 
     >>> nearest("Rooflin", ["affine", "roofline"]), nearest("x", ["affine", "roofline"])
     ('did you mean roofline?', 'there are affine, roofline')
@@ -239,7 +239,7 @@ def check_drawn(rows: Iterable[int]) -> list[int]:
 
 
 class UnknownGPUError(FlopcastError):
-    """No GPU answers to ``name``, or ``several`` do; ``matches`` are these, or the closest known names."""
+    """No GPU answers to ``name``, or ``several`` do; ``matches`` are these, or the closest names."""
 
     def __init__(self, name: str, matches: Sequence[str], *, several: bool = False) -> None:
         if matches:

@@ -67,7 +67,7 @@ _WRITTEN: Final = (
     frozenset({"predicted", "group", "known", "cost_s"}),  # what to measure next
     frozenset({"op", "dtype_a", "duration_us", "source"}),  # measurements
 )
-"""Columns by which a CSV is known that flopcast wrote; `_csv_is_marked` says what else it must be like."""
+"""Columns that mark a CSV of flopcast; `_csv_is_marked` has its other marks."""
 _MISS_RATES: Final = ("benchmark", "size", "performance", "mpki", "unit")
 _HEADERS: Final = (
     (
@@ -354,7 +354,7 @@ def check_tables(places: Mapping[str, Path | None], data: Iterable[Path] = ()) -
 
 
 def check_unread(out: Path, data: Iterable[Path] = ()) -> None:
-    """Refuse a file that is among those read, or in one of the folders, by its own name or a link's; of a folder any.
+    """Refuse a file that is among those read, or in one of the folders, by its name or a link's; of a folder any.
 
     What is read are the ``data``, and what `replacing` names. Raises DataError.
     """
@@ -528,7 +528,7 @@ _EXACT: Final = 2**53  # whole numbers beyond it are texts: a spreadsheet would 
 
 @contextmanager
 def _workbook(path: Path, schema: pa.Schema, out: Path) -> Generator[Any]:
-    from openpyxl import Workbook  # an extra, which `check_file` has found
+    from openpyxl import Workbook  # an extra, which `check_file` has checked
 
     book = Workbook(write_only=True)
     book.properties.creator = "flopcast"

@@ -139,8 +139,8 @@ class Alike:
 
     code: str
     shared: tuple[tuple[str, Hashable], ...]  # what is the same in all of them
-    own: Mapping[str, NDArray[Any]]  # what each has of its own: arrays (n,) of one length
-    template: str  # their text, with a ``%`` conversion for each of their own values, in order (``"m is %.4g"``)
+    own: Mapping[str, NDArray[Any]]  # the values that differ: arrays (n,) of one length
+    template: str  # their text, with a ``%`` conversion for each differing value, in order (``"m is %.4g"``)
     general: str  # as of `Remark`
 
     def __post_init__(self) -> None:

@@ -172,7 +172,7 @@ class _Local:
 
 
 class Cluster:
-    """Workers of a Dask cluster, each found to have the versions of this process before its results are taken."""
+    """Workers of a Dask cluster, each checked to have the versions of this process before its results are taken."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -392,7 +392,7 @@ class _Remote:
                 try:
                     return future.result(timeout=limit)
                 except TimeoutError:
-                    if future.status == "error":  # the task's own
+                    if future.status == "error":  # of the task
                         raise
                     if (
                         future.status != "finished"

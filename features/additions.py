@@ -74,7 +74,7 @@ class Additions:
     def completed(self, rows: pd.DataFrame, names: Collection[str], *, host: bool) -> pd.DataFrame:
         """Return rows to predict with the user's columns of these names added where missing.
 
-        A function is asked again where it is known; else the rows must have a column of the name.
+        A function is called again where it is given; else the rows must have a column of the name.
         Raises DataError where they have none.
         """
         added = {}

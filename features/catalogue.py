@@ -66,8 +66,8 @@ def _demangled(name: str) -> str:
 
 Role = Literal["additive", "shape", "category"]
 Needs = Literal["", "host", "measured", "prior", "no figures"]
-WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})  # operators of which no work is known
-APART = WITHOUT_WORK | {SERVING}  # operators whose rows have features of their own alone
+WITHOUT_WORK = frozenset({LAUNCHED, *WHOLE})  # operators without known work
+APART = WITHOUT_WORK | {SERVING}  # operators with separate features only
 _WITHOUT_WORK = (
     "prior.",
     "log2.prior",

@@ -86,7 +86,7 @@ class Context:
     Rows of the measurement table are completed here (see `operators.complete`). What the host
     measured stands in columns with the prefix ``host_``; without them, features of what was
     measured cannot be computed. `host` is None for models of one device; `metric` is the column to
-    predict; `work` that of the rows, where it is known already; `laws` are the user's.
+    predict; `work` that of the rows, if computed already; `laws` are the user's.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class Dataset:
         The target's rows that the host has not measured: NaN in the columns that need its
         measurement.
     host : GPU or None
-        None for one device; `hardware.Comparison.MANY` where each row names its own
+        None for one device; `hardware.Comparison.MANY` where each row names one
         (`laws.rates.HOST_DEVICE`).
     target : GPU
         The device to predict.
@@ -215,7 +215,7 @@ def _with_operators(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
     """Return the rows of known work, and the number of others.
 
     Kernels known by name and launch alone, whole applications and runs of serving share no feature
-    of work with operators: they are a data set of their own (``where={"op": "kernel"}``), and stay
+    of work with operators: they are a separate data set (``where={"op": "kernel"}``), and stay
     where there is nothing else.
     """
     unknown = frame["op"].isin(APART)

@@ -325,7 +325,7 @@ class FeatureRecipe:
     def context(self, rows: pd.DataFrame | Context, work: Work | None = None) -> Context:
         """Return the input of the features; given to several methods in place of the rows, it is computed once.
 
-        `work` is that of the rows, where it is known already.
+        `work` is that of the rows, if computed already.
         """
         if isinstance(rows, Context):
             return rows

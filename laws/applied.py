@@ -61,7 +61,7 @@ def scaling_laws(
     `host_values` is the metric measured on the host, of shape (n_rows,). One column per law, in the
     unit of the metric; none for a metric without laws; NaN in rows whose law needs a figure that is
     not published. The notes say for each law with such rows, which figures those are. Where host or
-    target is `hardware.Comparison.MANY`, ``rows`` name their own (`rates.each_pair`). ``more``
+    target is `hardware.Comparison.MANY`, ``rows`` name them (`rates.each_pair`). ``more``
     laws are the user's.
     """
     laws = _with_more(SCALING.get(metric, {}), more, scaling=True)
@@ -88,8 +88,8 @@ def laws_of_one(
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the predictions of the laws of one device; as `scaling_laws`, without a host.
 
-    ``rows`` are those of the work: runs of serving have a law of their own, `SUM_OF_PARTS`, and
-    where the GPU is `hardware.Comparison.MANY` they name their own.
+    ``rows`` are those of the work: runs of serving have a separate law, `SUM_OF_PARTS`, and
+    where the GPU is `hardware.Comparison.MANY` they name it.
     """
     if rows is not None and (total := sum_of_parts(metric, rows, gpu)) is not None:
         return pd.DataFrame({SUM_OF_PARTS: total}, index=pd.RangeIndex(len(rows))), {}

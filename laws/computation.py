@@ -84,7 +84,7 @@ FLOPS = Flops()
 class UniformFlops(Law):
     """One ratio of peaks for all rows: that of the precision in which the matrix operators spend most time.
 
-    The published methodology as such; bf16 where no matrix operator is known.
+    The published methodology as such; bf16 without a matrix operator.
     """
 
     name = "flops-uniform"

@@ -24,7 +24,7 @@ Time to the first token (``ttft``) is that of one prompt (``weights``, ``product
 ``crowd_messages``), of the step that is under way (``step``), of those until the server looks for new requests, half of
 ``receive_interval`` (``polls``), and, of requests that find no room, the queue: as many answers as wait for each place
 (``queue_*``). Products of experts are apart: they reach less of the peak. A pipeline,
-other GPUs for the prompts, and prefixes that are found in the cache are not modelled.
+other GPUs for the prompts, and cached prefixes are not modelled.
 
 Where kernels were measured on a GPU with an engine, the parts take so much longer as these reach less of the peak than
 elsewhere (`SLOWED`).

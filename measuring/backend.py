@@ -223,7 +223,7 @@ class Backend:
     def has_tf32(self) -> bool:
         """Whether PyTorch multiplies in TF32 here.
 
-        NVIDIA: from compute capability 8.0 on. AMD: where PyTorch's own ``is_tf32_supported`` says
+        NVIDIA: from compute capability 8.0 on. AMD: where PyTorch's ``is_tf32_supported`` says
         so and the environment sets ``HIPBLASLT_ALLOW_TF32=1``. Some releases multiply in fp32
         without that word; it is asked for with all, so that fp32 never passes for TF32.
         """

@@ -1,10 +1,10 @@
-"""Times of a user's own program as it runs: events around the modules of a model and around named regions.
+"""Times of a user's program as it runs: events around the modules of a model and around named regions.
 
 `flopcast.inline` puts a pair of hooks on every module for as long as its block or the function it decorates
 lasts, no profiler beside it; `InlineTimes` then has a row per module and shape in the columns of
 the measurement table. On a GPU events are recorded in the current stream and read when the times
 are asked for, so the program never waits for one; on a CPU it is the host's clock. What a timed
-call costs the program is told beside the times, and not taken off them: the time within the hooks,
+call costs the program is stated beside the times, and not taken off them: the time within the hooks,
 measured at every call, and what PyTorch takes to call hooks that do nothing, measured beforehand.
 
 Backward passes and compiled or captured graphs call no hooks of modules: put a region around them.

@@ -42,9 +42,7 @@ from .session import Journal, Progress, journal_folder
 
 LOG, EXECUTIONS, CLOCKS, RECORD = "log.csv", "executions.csv", "clocks.csv", "record.json"
 FILES: Final = (LOG, EXECUTIONS, CLOCKS, RECORD)
-TIMED: Final = (
-    5  # times that a kernel is timed, each the last execution of a short train of its own
-)
+TIMED: Final = 5  # times that a kernel is timed, each the last execution of a short train
 REST_US: Final = 5000.0
 """The GPU idles for so long and a window before each run, the random delay aside: power is then at rest."""
 USUAL_RUNS: Final = 200  # that progress counts of a kernel whose time is not yet measured
@@ -450,7 +448,7 @@ class _Course:
             self._last = train.executions[-1][1]
             ahead = (
                 train.pairs[-1][0] - train.pairs[-1][1] if train.pairs else 0
-            )  # of the logger's own clock
+            )  # of the logger's clock
             start, end = train.executions[0][0] + ahead, train.executions[-1][1] + ahead
             watts += [one for stamp, one in train.readings if end - window_ns < stamp <= end]
             self._risen += [

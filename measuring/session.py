@@ -2,7 +2,7 @@
 
 A `Plan` says what is measured, every round in a random order, a `Session` makes its visits, and a `Journal` has each of
 them on disk when it ends, so that a measurement that was stopped can go on. `measurement_table` makes a row of the
-visits of each workload, `doubts` says which times are hardly known.
+visits of each workload, `doubts` says which times are imprecise.
 
 Besides the columns of ``table.measurements`` each row has
 
@@ -21,7 +21,7 @@ clock_share                  part of a sample that the clock itself takes, more 
                              call
 late_share                   part of the samples on a GPU that may hold some of the time it takes to launch a call: the
                              host had not enqueued them in time
-stopped_by                   ``unfinished``: rounds are missing; ``interval``: the time is known as well as asked for;
+stopped_by                   ``unfinished``: rounds are missing; ``interval``: the time is as precise as asked for;
                              if not, what ended a visit: ``time`` or ``repeats``; or ``rounds differ``: each visit was
                              steady, but not the same as the others
 clock_mhz, power_w,          as the platform tells, median of the readings; missing where there are none
@@ -106,7 +106,7 @@ class Workbench(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """The rows and settings of a measurement; a journal continues only its own plan.
+    """The rows and settings of a measurement; a journal continues only its plan.
 
     Each row is measured on all devices before the next, so that a slow drift of the machine hits
     them alike.
@@ -316,7 +316,7 @@ class Session:
                     todo, len(self.visits) // len(self.plan.devices), shares, course
                 )
                 if ended == BUDGET:
-                    return  # what was planned is done, and the rows say how well they are known
+                    return  # the plan is done, and the rows state their precision
                 self.ended = ended
         except KeyboardInterrupt:
             self.ended = INTERRUPTED
@@ -344,7 +344,7 @@ class Session:
     def _further(self, turn: int) -> Iterator[Step]:
         """Yield the visits of a round beyond those planned: of rows that are still imprecise.
 
-        Whether a row is one of them depends on its own visits alone, so a resumed measurement finds
+        Whether a row is one of them depends on its visits alone, so a resumed measurement finds
         the same.
         """
         places = [(entry["pass"], entry["row"], entry["device"]) for entry in self.visits]

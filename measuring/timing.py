@@ -5,7 +5,7 @@ device's own queue. One sample is a batch of calls timed together, long enough t
 resolution of the clock do not show (`calls_per_sample`); with a cold cache it is one call, after
 the cache was filled with other data.
 
-A visit warms up until the times are stable, then samples until the median is known well enough or a
+A visit warms up until the times are stable, then samples until the median is precise enough or a
 limit ends it (`Rule`, `visit`).
 
 Samples of one visit are alike: memory stays where it was allocated, clock and neighbours hardly
@@ -175,7 +175,7 @@ class EventTimer:
 def calls_per_sample(timer: Timer, call: Call) -> int:
     """Return the calls that one sample needs for the clock's cost to stay below `CLOCK_SHARE` of it.
 
-    A power of two, found by doubling; 1 with a cold cache, which a second call would find warm.
+    A power of two, by doubling; 1 with a cold cache, which a second call would find warm.
     """
     calls = 1
     while not timer.cold and calls < timer.most_calls:

@@ -127,7 +127,7 @@ class Memo:
     def of(
         self, kind: Hashable, rows: tuple[np.ndarray, ...], make: Callable[[], Result]
     ) -> Result:
-        """Return what is known of this kind on equal rows, or make it; the rows must not be written to afterwards."""
+        """Return the kept result of this kind on equal rows, or make it; the rows must stay unchanged afterwards."""
         rows_kept, result = self._kept.get(kind, ((), None))
         if not rows_kept or not all(_same(a, b) for a, b in zip(rows_kept, rows, strict=True)):
             result = make()
@@ -212,7 +212,7 @@ def _last_step(estimator: Any) -> tuple[str, Any]:
 def inner_folds(
     cv: Any, n_rows: int, groups: np.ndarray | None = None, random_state: int | None = 0
 ) -> Folds:
-    """Return the (training, validation) rows of the folds a model searches its own parameters with.
+    """Return the (training, validation) rows of the folds in which a model searches its parameters.
 
     ``cv`` is a splitter, an iterable of index arrays, or a number of folds: whole groups are then
     held out together where ``groups`` (n_rows,) has at least two of them (`GroupKFold`, at most one

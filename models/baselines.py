@@ -323,7 +323,7 @@ class AdditiveTime(PositiveRegressor):
         All columns where None or where X has no names.
     by : str, optional
         Prefix of 0/1 columns that divide the rows into classes (``"op="``): a class with at least
-        ``min_rows`` training rows has its own coefficients, all others share those fitted to all
+        ``min_rows`` training rows has separate coefficients, all others share those fitted to all
         rows.
     min_rows : int, default=30
         See ``by``.
@@ -333,7 +333,7 @@ class AdditiveTime(PositiveRegressor):
     coef_ : ndarray of shape (n_classes + 1, n_terms + 1)
         Coefficients, intercept first: the shared ones in row 0, then those of each class.
     class_columns_ : list of int
-        Position of the 0/1 column of each class with its own coefficients.
+        Position of the 0/1 column of each class with separate coefficients.
     selected_features_ : list of str
         Columns with a positive coefficient somewhere.
 

@@ -1,6 +1,6 @@
 """What each part of a fitted model adds to its prediction of one row: base, residual, shape model, members, terms.
 
-Parts are told in the order in which they are worked out, each with its own value, so that the last
+Parts are listed in the order of computation, each with its value, so that the last
 one is the prediction. A model that is none of the composed ones is one part.
 """
 

@@ -63,7 +63,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class KernelTimes:
-    """Times in µs with their intervals, shape (rows,) each; NaN with a reason where none is known.
+    """Times in µs with their intervals, shape (rows,) each; NaN with a reason where there is none.
 
     ``basis`` says what they rest on, in the words of `api.answers.Prediction`.
     """

@@ -4,7 +4,7 @@ X and y enter, a fitted scikit-learn regressor leaves. Both choose their size by
 learnt from: the forest its number of trees by the out-of-bag error of its own prefixes, the network
 its number of epochs by rows that are held out. LightGBM follows whatever indices the text of a
 model holds, so no text of a file reaches it: `checked` takes the few lines that predictions need,
-holds every index against its array, and writes a text of its own.
+holds every index against its array, and writes a new text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .base import check_rows, feature_names, one_blas_thread, rows_to_predict
 
 try:
     import lightgbm
-except AttributeError as error:  # it takes its own docstrings apart
+except AttributeError as error:  # it parses its docstrings
     if sys.flags.optimize < 2:
         raise
     raise FlopcastError(
@@ -291,7 +291,7 @@ class Boosted(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     text_ : str
-        The trees in LightGBM's own text format: all that `predict` needs, and all that is stored of
+        The trees in LightGBM's text format: all that `predict` needs, and all that is stored of
         them.
     feature_importances_ : ndarray of shape (n_features,)
         The decrease of the loss over all splits on a feature, as a share of the total (all 0 when

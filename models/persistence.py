@@ -298,7 +298,7 @@ class _Reader:
         return flat.reshape(shape, order=item["order"]).copy(order="K")
 
     def _tree(self, item: dict[str, Any]) -> Tree:
-        """Return a tree whose every link leads to a later node of its own, and whose figures are finite."""
+        """Return a tree whose every link leads to a later node of the tree, and whose figures are finite."""
         columns = {name: self._array(item["nodes"][name]) for name in _NODES}
         values, count = self._array(item["values"]), len(columns["left_child"])
         if (

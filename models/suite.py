@@ -65,7 +65,7 @@ class Columnar:
     roles: Mapping[str, str] = field(
         hash=False
     )  # role of every column: ``additive``, ``shape`` or ``category``
-    shape_columns: tuple[str, ...]  # the columns that are known without a measurement on the host
+    shape_columns: tuple[str, ...]  # the columns that need no measurement on the host
     n_rows: int  # paired rows
     host: bool  # whether there is a host time (``host_us``)
     unpaired: bool  # whether there are target rows without one

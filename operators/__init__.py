@@ -1,4 +1,4 @@
-"""Operators: what a kernel has to do, whichever device it runs on, and all else that is known of it.
+"""Operators: the work of a kernel on any device, and the other facts of it.
 
 Rows with an operator's name, its dimensions and number formats enter; FLOPs, compulsory bytes and
 the shape as a matrix product leave. Start with `op.Op`, the record of an operator, and a file of

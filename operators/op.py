@@ -1,4 +1,4 @@
-"""What is known of one operator: dimensions, work, class of kernels, features, how it is measured.
+"""The record of one operator: dimensions, work, class of kernels, features, how it is measured.
 
 It is measured from a row of the measurement table by a call of PyTorch, which the caller imports. A
 row has the dimensions of its operator and the variants that readers of profiles give it, so that

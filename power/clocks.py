@@ -57,7 +57,7 @@ class Clocks:
     last_gpu_ns: int
     drift_fitted: bool  # False for a constant offset, whose slope of 1 nobody has measured
     slope_error: float  # standard error of the slope
-    level_error_ns: float  # standard error of the line at `middle_gpu_ns`, where it is known best
+    level_error_ns: float  # standard error of the line at `middle_gpu_ns`, where it is least
     middle_gpu_ns: int  # the weighted mean of the GPU's readings
 
     @property
@@ -226,7 +226,7 @@ def _gain(x: np.ndarray, y: np.ndarray, weight: np.ndarray) -> tuple[float, floa
     """
     information, prior = float(weight @ x**2), USUAL_DRIFT**-2.0
     gain, worse = 0.0, 1.0
-    for _ in range(2):  # the second time with the errors that the first has found
+    for _ in range(2):  # the second time with the errors of the first
         gain = float(weight @ (x * y)) / (information + prior * worse**2)
         missed = float(weight @ (y - gain * x) ** 2) + gain**2 * prior
         worse = max(1.0, float(np.sqrt(missed / max(len(x) - 1, 1))))

@@ -1,4 +1,4 @@
-"""The kernel's own power curve from readings that average over a known window: regularised, non-negative least squares.
+"""The kernel's power curve from readings averaged over a window of known length: non-negative least squares.
 
 A reading at time t of a logger with window W is the mean power over [t − W, t]. Where the window
 touches only one run, that is a sum over the kernel's curve in K cells, a level for each execution
@@ -78,7 +78,7 @@ def windows(
 
     `times_ns` are on the CPU's clock; `executions` are those of the kernel in golden runs, in order
     of time, `others` all other executions. A window that touches one of the others is left out, and
-    so is one that ends after its run, since power falls to idle at a pace of its own. The first
+    so is one that ends after its run, since power falls to idle at its pace. The first
     `warm` executions of a run warm up.
     """
     start, end = executions["start_ns"].to_numpy(), executions["end_ns"].to_numpy()

@@ -126,7 +126,7 @@ _STAMPS: Final = {10: 9, 13: 6, 16: 3, 19: 0}
 _OWN: Final = frozenset(
     [name for name, _ in _POWER] + [name for names in _NAMES.values() for name in names]
 )
-"""Names of columns that are known with the unit they end in."""
+"""Names of columns that end in their unit."""
 _ABSENT: Final = (
     "",
     "-",
@@ -188,7 +188,7 @@ def read_power_log(path: Path | str, rename: Mapping[str, str] | None = None) ->
     the last document) breaks off, as a logger stopped by Ctrl-C leaves it, and is left out;
     `decimal_commas`, the columns in which commas were read as decimal points.
 
-    Raises DataError: the file cannot be read, is of no known format, states a unit that is none of
+    Raises DataError: the file cannot be read, has an unsupported format, states a unit that is none of
     that quantity, has a cell that is no number, no reading with power, or readings of a GPU out of
     order.
     """

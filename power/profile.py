@@ -99,7 +99,7 @@ class Stitched:
     pauses: Pauses  # what the windows of `every` see besides executions
     alone: float  # mean share of the windows of `steady` in which the kernel itself ran
     others: float  # and in which other kernels ran
-    equations: Windows | None  # for the removal of the window, where it is known
+    equations: Windows | None  # for the removal of a window of known length
 
     @property
     def mixed(self) -> bool:
@@ -263,7 +263,7 @@ LEAST_CELLS: Final = 10  # time stamps must tell at least so many parts of the k
 LEAST_GOLDEN: Final = 0.25
 """Share of the runs that the fullest bin of execution times should hold: at half the published
 margin of scatter, a third."""
-UNSURE: Final = 0.1  # times of readings should be known to this share of the kernel's time
+UNSURE: Final = 0.1  # the largest error of times of readings, of the kernel's time
 OVER: Final = 1.02  # share of the cap from which on power is over it
 COMPLETE: Final = 0.9  # share of the readings due in the runs that a log should have
 SCATTER: Final = 0.2

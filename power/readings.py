@@ -1,6 +1,6 @@
 """The three tables that kernel power is made from, read and checked; every time is in nanoseconds, whole numbers.
 
-A power log comes from a file in any form that is known (`read_log`); all three may be tables of this form:
+A power log comes from a file in any supported form (`read_log`); all three may be tables of this form:
 
 =============  =============  =========================================================================================
 table          column         meaning
@@ -120,7 +120,7 @@ def facts_of(rows: pd.DataFrame) -> Facts:
 class PowerLog:
     """A power log of one GPU."""
 
-    readings: pd.DataFrame  # as `check_power_log` returns them; ``gpu_ns`` is the log's own clock
+    readings: pd.DataFrame  # as `check_power_log` returns them; ``gpu_ns`` is the log's clock
     clock: str  # what that clock is: "gpu", "epoch" (the CPU's) or "local time"
     notes: tuple[Remark, ...]  # what of the file is left out
     limit_w: float | None = None  # that the board keeps to, where the log states it

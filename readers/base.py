@@ -165,7 +165,7 @@ class RawTable:
     """The rows of one file under the names of the measurement table, not yet checked."""
 
     # columns as in ``table.measurements``; numbers may be text; `file_line` is the 1-based line.
-    # `_defect` and `_defect_detail` refuse a row for a reason of the format's own.
+    # `_defect` and `_defect_detail` refuse a row for a reason of the format.
     rows: pd.DataFrame = field(default_factory=pd.DataFrame)
     notes: Sequence[Note] = ()  # assumptions made and rows skipped
     columns: Sequence[

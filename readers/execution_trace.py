@@ -653,7 +653,7 @@ def _word(value: Any) -> str:
 # has.
 
 SAME_RUN = 0.95
-"""Share of the calls found in both, by number, that must bear the same name: 1 where the numbers
+"""Share of the calls in both, by number, that must bear the same name: 1 where the numbers
 correspond; up to 0.24 was seen where they do not, as networks repeat their layers."""
 OTHER_RUN = "execution-trace-other-run"
 #: Kernels of NCCL and RCCL ("ncclDevKernel_Generic", "ncclKernel_AllReduce_RING", "mscclKernel_Sum"): copies that an
@@ -665,7 +665,7 @@ _COLLECTIVE_KERNEL = r"(?i)(?:nccl|rccl|msccl)"
 class JoinReport:
     """How a trace and an execution trace match, and whether they were `joined` as one run.
 
-    `calls` are the operator calls found in both by their number, `agreeing` those that have the
+    `calls` are the operator calls in both by their number, `agreeing` those that have the
     same name in both, `filled` the activities of the GPU that got arguments or a collective.
     `same_process` is None where one of the files does not say; `finding` says why they were not
     joined.
@@ -690,7 +690,7 @@ def join(trace: Trace, other: ExecutionTrace) -> tuple[Trace, JoinReport]:
     `op_inputs`, `collective`, `collective_bytes` and `group_size` are filled where they were
     missing, nothing is replaced, and a note is added. The dispatches stay the same, with the
     finding `execution-trace-other-run`, if the process is another one or less than `SAME_RUN` of
-    the calls found in both agree.
+    the calls in both agree.
     """
     table = trace.dispatches
     named = other.nodes[other.nodes["rf_id"].notna()].drop_duplicates(["rf_id", "name"])

@@ -18,7 +18,7 @@ older ones that do not say, and on ROCm 6.2 to 7.1. The traps that are taken car
   believed only if the launch lies within that operator on its thread, else the operator that was
   running there is taken.
 * `start_ns` counts from 1970 where the file says so (`baseTimeNanoseconds`, or times since 1970),
-  else from the recording process's own zero.
+  else from the recording process's zero.
 * ROCm writes no registers, and of local memory only what is asked for at the launch: both stay
   missing there.
 * "gpu_user_annotation" begins before its first activity and ends after its last, by 1 ns or, in
@@ -244,7 +244,7 @@ def launches_of(document: Document) -> tuple[IntArray, BoolArray]:
         owner, place = list(by_number[int(wanted[row])].items())[part]
         launch[row] = place
         begins[owner] = min(begins.get(owner, row), row)
-    # Of the others, some activities were lost: whose they are is told by what stands around them.
+    # Of the others, some activities were lost: their neighbours show whose they are.
     owners = sorted(begins, key=lambda owner: begins[owner])
     for row in rows[~even].tolist():
         before = [owner for owner in owners if begins[owner] <= row]
@@ -650,7 +650,7 @@ def _fits(gpu: GPU, device: DeviceProperties) -> bool:
     return abs(device.total_global_mem / _GIB / gpu.memory_gb - 1) < _MEMORY_TOLERANCE
 
 
-# What a reader of PyTorch traces should be told of one.
+# The remarks on a PyTorch trace.
 
 _GRAPH = ("hipGraphLaunch", "cudaGraphLaunch", "cuGraphLaunch")
 

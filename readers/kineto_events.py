@@ -206,7 +206,7 @@ class File(msgspec.Struct):
     base_ns: msgspec.Raw = msgspec.field(name="baseTimeNanoseconds", default=ABSENT)
 
 
-# What one odd value costs: itself. PyTorch's own files have some that are no JSON (`repaired`), and
+# What one odd value costs: itself. PyTorch's files have some that are invalid JSON (`repaired`), and
 # values of another type than the field's.
 
 S = TypeVar("S", bound=msgspec.Struct)

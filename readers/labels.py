@@ -108,7 +108,7 @@ def device_of(gfx: str, cus: int | None, stated: str = "") -> tuple[str, Remark 
 def canonical_device(word: str) -> tuple[str, Remark | None]:
     """Return the catalogue's name of a device that a file or a user names in words, and a remark.
 
-    A device that the catalogue does not have (a CPU, a laboratory sample) keeps its own name.
+    A device that the catalogue does not have (a CPU, a laboratory sample) keeps its name.
     """
     if not word:
         return "", None
@@ -161,7 +161,7 @@ def gpu_of_word(word: str, *, stated: bool = False) -> GPU | None:
     """Return the GPU that answers to a name or an alias, None where none does.
 
     `find` would read a TOML file of that name: data do not say which file to open, so a word of
-    theirs that looks like one is no GPU. The user's own word (`stated`) may name one; a DataError
+    theirs that looks like one is no GPU. The user's word (`stated`) may name one; a DataError
     if that describes no GPU.
     """
     if not word or (not stated and _is_file(word)):

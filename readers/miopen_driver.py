@@ -13,7 +13,7 @@
 short or long options; then come the algorithm, the time in milliseconds, an average, and its own
 count of the work. Directions are distinguished by their lines. A row whose count of FLOPs is another than
 that of its shape is refused; so are drivers of other operators, and transposed convolutions. The
-device is known from ``GPU Model`` (since MIOpen 3.5).
+device is read from ``GPU Model`` (since MIOpen 3.5).
 
 Source: https://github.com/ROCm/MIOpen (MIT), ``driver/conv_driver.hpp``.
 """

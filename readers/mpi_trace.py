@@ -251,7 +251,7 @@ def _printed(text: str) -> Iterator[_Event]:
 
 
 def _archive(path: Path) -> Iterator[_Event]:
-    """Yield the records of an archive, read by OTF2's own package."""
+    """Yield the records of an archive, read by OTF2's package."""
     try:
         otf2 = import_module("otf2")
     except ImportError:

@@ -539,7 +539,7 @@ def _devices(launched: Launches) -> tuple[np.ndarray, list[Remark]]:
 
 
 def _device(word: str, capability: str, multiprocessors: int) -> tuple[str, Remark | None]:
-    """Return the device by its own name, else by compute capability and multiprocessors (0 if unknown)."""
+    """Return the device by its name, else by compute capability and multiprocessors (0 if unknown)."""
     if word:
         return device_named(word, "", multiprocessors or None)
     if not capability:

@@ -1,4 +1,4 @@
-"""Files of known tools that no reader reads: how their content begins, and what to do instead.
+"""Files of tools that no reader reads: how their content begins, and what to do instead.
 
 A pattern is searched for in the beginning of the (decompressed) content, so that the name of the
 file decides nothing.

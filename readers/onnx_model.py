@@ -64,7 +64,7 @@ def read_onnx(path: Path, dims: Mapping[str, int] | None = None) -> OnnxModel:
     onnx = _onnx()
     try:
         model = onnx.load(str(path), load_external_data=False)
-    except Exception as error:  # protobuf's own, of any kind
+    except Exception as error:  # of protobuf, of any kind
         raise DataError(
             f"is no ONNX model ({visible(str(error))[:80]})", source=str(path)
         ) from None
@@ -151,7 +151,7 @@ class _Shapes:
 
     @property
     def values(self) -> dict[str, Value]:
-        """Those whose sizes are all known."""
+        """The values of fully known shape."""
         sizes = (
             (name, self._sizes(one), one.tensor_type.elem_type) for name, one in self._types.items()
         )

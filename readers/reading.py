@@ -362,7 +362,7 @@ class TracesAloneError(DataError):
 class Account:
     """The findings on all files; equal remarks on several of them are counted together.
 
-    Labels of files of no known format, why files could not be read (file first), what each trace
+    Labels of files of unsupported formats, why files could not be read (file first), what each trace
     holds; of each file by its place its label, and the column and unit of its times where the user
     may state another.
     """
@@ -505,7 +505,7 @@ def read(
     Raises
     ------
     DataError
-        A path does not exist, a file named is of no known format, nothing is readable, no row can
+        A path does not exist, a named file has an unsupported format, nothing is readable, no row can
         be used, a unit is missing or ambiguous, `units` or `defaults` name a column that is
         nowhere, or `where` leaves no row.
     """

@@ -1,6 +1,6 @@
 """rocprofiler-sdk's rocpd databases (schema 3; what rocprofv3 of ROCm 7 writes by default).
 
-Each process has its own set of tables, named after its guid
+Each process has a set of tables, named after its guid
 (``rocpd_kernel_dispatch_00003fdc_92cb_...``); a merged file has several sets. Views under the plain
 names unite them, and the view ``kernels`` joins everything, but as an inner join: it leaves out
 every dispatch whose thread or region was not recorded. The tables themselves are therefore read and
@@ -183,7 +183,7 @@ class _Tables:
         """Return the rows of all processes; `guid` numbers them, from the table's name where it has no such column.
 
         The views that unite the tables are not asked where there are tables: a view made by the
-        first of several processes shows only its own.
+        first of several processes shows only its tables.
         """
         suffixes = [
             suffix for suffix in self._suffixes if name + suffix in self._database.tables

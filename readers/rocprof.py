@@ -3,7 +3,7 @@
 A timing run (``rocprof --stats``) writes one line per dispatch with BeginNs and EndNs, the same
 lines into table KERN of an SQLite database, sums into ``results.stats.csv`` and a Chrome trace.
 With ``--hip-trace`` alone the times are in table OPS and in the events of ``results.json``, without
-grids, copies among the kernels: these kernels are known by name alone (finding
+grids, copies among the kernels: only the names of these kernels are known (finding
 ``grid-not-recorded``), which is enough for ``ingest``, ``project`` and ``compare``, and no row of
 the measurement table. A counter run (``rocprof -i``) of the same program writes a line per dispatch
 with counters and no times: it is joined to the timing run of its folder by Index and KernelName.
@@ -272,7 +272,7 @@ def read_table(file: DataFile, options: Options, only: Collection[str] = ()) -> 
 def counters(table: DispatchTable) -> tuple[list[tuple[str, FloatArray]], list[str]]:
     """Return the columns that are counters, and the names of those that hold no numbers.
 
-    A column that a join has repeated under a suffix (``SQ_WAVES_13``) keeps the counter's own name.
+    A column that a join has repeated under a suffix (``SQ_WAVES_13``) keeps the counter's name.
     The accumulator ``SQ_ACCUM_PREV_HIRES`` belongs to the counter before it, in other columns every
     time: it is called ``<that counter>_ACCUM``, as rocprofiler-compute 3 does. Values are of shape
     (n_rows,), NaN where nothing is recorded; a name recurs where several passes have counted it.

@@ -95,7 +95,7 @@ def read_system(file: DataFile, options: Options) -> System:
 def device_in(row: dict[str, str]) -> tuple[str, list[Remark]]:
     """Return the device that a line of ``sysinfo.csv`` describes, and what was assumed.
 
-    It is found by `gpu_model` where the catalogue knows it, else by architecture and compute units
+    It is identified by `gpu_model` where the catalogue has it, else by architecture and compute units
     (`gpu_arch`, `cu_per_gpu`), else it is the model as it stands. A split card
     (`compute_partition`) is another device: "MI300X (CPX)". There are notes where the two disagree,
     or one is not enough.

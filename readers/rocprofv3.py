@@ -52,7 +52,7 @@ class Agent:
 
 
 class Agents:
-    """The GPUs of a node, found by how a CSV file names them; none if there is no list of agents."""
+    """The GPUs of a node, by their names in CSV files; none if there is no list of agents."""
 
     def __init__(self, gpus: Sequence[Agent] = ()) -> None:
         self._gpus = tuple(gpus)

@@ -153,7 +153,7 @@ def runs(files: Sequence[DataFile]) -> list[tuple[DataFile, ...]]:
 
 
 def _matched(passes: dict[str, dict[str, list[DataFile]]]) -> Iterator[list[DataFile]]:
-    """Yield the files of each process, those of all passes together where these are known."""
+    """Yield the files of each process, those of all passes together where the passes match."""
     of_pass = list(passes.values())
     if all(processes.keys() == of_pass[0].keys() for processes in of_pass):
         for prefix in of_pass[0]:
@@ -439,7 +439,7 @@ def _whole_number(word: str) -> tuple[int, bool, bool, bool]:
 # Counters of all passes at the dispatches of the run whose times are used.
 #
 # A counter file is long: one row per dispatch and counter. Every pass is a run of the whole
-# program, with times, threads and correlation ids of its own, so passes are never joined by time:
+# program, with different times, threads and correlation ids, so passes are never joined by time:
 # the n-th dispatch of a kernel in one pass is the n-th in the other. Where a pass has another
 # number of dispatches of a kernel (a filter, a program that is not deterministic), the dispatches
 # are joined by their numbers, if the other run has the same kernel under each of them; else they

@@ -4,8 +4,8 @@ Seen: files of rpd_tracer on roctracer, 2022 to 2025, with and without the exten
 (autograd) and call stacks. ``rocpd_op`` has every operation; the view ``kernel`` only those with a
 launch of their own in ``rocpd_kernelapi``, so that the kernels a graph replays (type "Task", many
 to one hipGraphLaunch) are missing from it. The operations are read from ``rocpd_op``; a replayed
-kernel has no grid, as its own launch is not recorded. Of local memory only the part asked for at
-launch is (0 for kernels that are known to use it), so that it is left missing.
+kernel has no grid, as its launch is not recorded. Of local memory only the part asked for at
+launch is (0 for kernels that do use it), so that it is left missing.
 
 Times are integer nanoseconds. **The unit of the grid depends on the API call**, as the tracer
 copies its arguments: ``hipLaunchKernel`` takes workgroups, ``hipExtModuleLaunchKernel`` (Tensile's

@@ -10,7 +10,7 @@
 
 A client knows the model and the requests, and mostly neither GPU nor parallelism:
 `Options.defaults` states those (``device``, ``tp``, ``dtype_a``). Its other figures are kept as
-labels under their own names, and named.
+labels under their names, and named.
 
 Requests at once follow from throughput and times (Little's law). Where they are a thousand times
 off those stated, and another unit of the times explains it, the run is refused with that unit; in
@@ -390,7 +390,7 @@ def under_way(record: Record, highest: object, latency_ms: object) -> float | No
     """Return the requests under way: what the client allows, all of fewer requests, or throughput times latency.
 
     The last, by Little's law, is the mean. It holds where the client allows any number, and where
-    requests come at a rate of their own and are fewer than it allows.
+    requests come at a given rate and are fewer than it allows.
     """
     allowed, rate, latency = (
         number(highest),

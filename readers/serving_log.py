@@ -15,7 +15,7 @@
 
 ``vllm bench serve`` and ``benchmark_serving.py`` before it (vLLM 0.5 to 0.19), and SGLang's
 ``bench_serving`` (0.4 to 0.5), print it, in a log with other lines around; a log may hold many.
-Lines are known by their words, in any order, behind any prefix; times are in the unit in the
+Lines are recognised by their words, in any order, behind any prefix; times are in the unit in the
 parentheses. The model stands in the arguments that the client prints before (``Namespace(...,
 model='...')``, ``--model NAME``), else `Options.defaults` states it. Where tokens a second are not
 the generated tokens by the duration, the run is refused.

@@ -287,7 +287,7 @@ def way(one: pd.Series) -> str:
 
 
 def _interval(one: pd.Series, name: str, digits: int = 3, dots: str = " … ") -> str:
-    """Return a figure with its interval: ``605 (127 … 3,618)``; ∞ where no limit is known, – where nothing is."""
+    """Return a figure with its interval: ``605 (127 … 3,618)``; ∞ without a limit, – without a figure."""
     middle, lower, upper = (one[f"{name}{side}"] for side in ("", "_lower", "_upper"))
     if lower == upper or math.isnan(middle):
         return _figure(middle)

@@ -579,7 +579,7 @@ def _points_of(
 ) -> Iterator[go.Scatter | go.Scattergl]:
     """Yield a model's predictions in the upper panel and their errors in the lower; what is not positive is left out.
 
-    Placed by their axes: plotly's own panels, and each property set later, take as long again as
+    Placed by their axes: plotly's panels, and each property set later, take as long again as
     all the rest.
     """
     many, place = len(observed) >= WEBGL_FROM, np.arange(1, len(observed) + 1)

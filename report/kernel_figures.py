@@ -22,7 +22,7 @@ from .figures import BASELINE, NEUTRAL, OTHERS, SELECTED, styled
 from .formats import shortened
 
 DRAWN: Final = 2000  # activities of a timeline
-NAMED: Final = 6  # classes with a colour of their own
+NAMED: Final = 6  # classes with a separate colour
 SHAPES: Final = 40  # weight shapes of a heat map, those with the most rows
 _COLOURS: Final = (SELECTED, *OTHERS, BASELINE)
 
@@ -102,7 +102,7 @@ def roofline_figure(result: Result) -> go.Figure | None:
     """Draw every kernel of a trace on the rooflines of host and target: TFLOP/s over FLOP per byte.
 
     Roofs are those of the number format that takes most of the time. A point is a kind of kernel,
-    as large as its share of the time. None where no kernel has FLOPs that are known.
+    as large as its share of the time. None if no kernel has known FLOPs.
     """
     rows = _activities(result)
     rows = rows[(rows["flops"] > 0) & (rows["bytes_moved"] > 0)]

@@ -717,7 +717,7 @@ def _short(values: np.ndarray) -> list[float]:
 
 BAR: Final = 46  # height of a kernel's bar with its name above it, pixels
 COLOURS: Final = {"xcd": SELECTED, "iod": OTHERS[2], "hbm": OTHERS[0]}
-"""Of the components that are known; others take the colours that are left."""
+"""Colours of the usual components; others take the rest."""
 _NAME: Final = Column("kernel", "prose", least=12)
 _LONGEST: Final = 50  # signs of a name above a bar that a telephone has room for
 

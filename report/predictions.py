@@ -164,7 +164,7 @@ class Tally:
     def report(self, facts: Report, notes: Sequence[str]) -> dict[str, Any]:
         """Return the summary for terminal and JSON.
 
-        `facts`, what is known of the model and the data, go along as they are; `notes` are remarks
+        `facts` on the model and the data go along as they are; `notes` are remarks
         for the user.
         """
         predicted, width = np.concatenate(self._figures, axis=1)

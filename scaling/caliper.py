@@ -11,7 +11,7 @@ Caliper writes it with the output ``json-split`` (``hatchet-region-profile``), a
 json-split" FILE.cali`` makes it of ``.cali``. Each region with the ones around it is a benchmark. The size
 is the global value that ``rename`` calls ``size``, else the number of MPI ranks. Of several rows of one
 region, such as ranks, the largest time counts and the least of a throughput, since the slowest decides.
-What is made of times is told in `scaling.extrap`.
+See `scaling.extrap` for the use of times.
 
 Source: https://github.com/LLNL/Caliper (BSD-3-Clause), ``src/reader/JsonSplitFormatter.cpp`` of Caliper 2.11.
 """

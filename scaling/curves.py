@@ -93,9 +93,7 @@ class Curve:
     f_mem: float | None = (
         None  # share of the time that waits for memory in the largest scale model, 0 to < 1
     )
-    simulation_time_s: Mapping[float, float] = field(
-        default_factory=dict
-    )  # by size, where it is known
+    simulation_time_s: Mapping[float, float] = field(default_factory=dict)  # by size, if given
     l2_mpki: FloatArray | None = None  # shape (m,), of the L2, where another cache is behind it
     f_l2: float | None = None  # share of the time that waits until that cache answers
 
@@ -507,7 +505,7 @@ def positive(sizes: ArrayLike) -> FloatArray:
 
 
 def doublings_away(trained: FloatArray, sizes: FloatArray) -> FloatArray:
-    """Return how many doublings each size lies from the nearest of the known ones."""
+    """Return how many doublings each size lies from the nearest trained one."""
     return np.abs(np.log2(sizes[:, None] / trained[None, :])).min(axis=1)
 
 

@@ -100,8 +100,8 @@ class BenchmarkPrediction:
     curve: Curve  # what was measured, at the sizes fitted and beyond
     laws: tuple[LawPrediction, ...]
     scaling: ScalingClass  # how it scales over all measured sizes
-    cliffs: tuple[Cliff, ...] | None  # of the miss rate; None where no miss rates are known
-    costs: tuple[SimulationCost, ...]  # one per target whose simulation time is known
+    cliffs: tuple[Cliff, ...] | None  # of the miss rate; None without miss rates
+    costs: tuple[SimulationCost, ...]  # one per target with a simulation time
 
     @property
     def notes(self) -> dict[Remark, list[str]]:

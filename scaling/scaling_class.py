@@ -136,7 +136,7 @@ def _ratio(before: float, after: float) -> float:
 
 
 class Jump(NamedTuple):
-    """By how much cliffs have multiplied performance at each size: as best known, at least and at most."""
+    """By how much cliffs have multiplied performance at each size: best estimate, least and most."""
 
     factor: FloatArray
     low: FloatArray

@@ -151,7 +151,7 @@ def all_cases(curve: Curve, training: Sequence[Curve]) -> list[Case]:
 def _no_wiser(curve: Curve, cut: Curve) -> Curve:
     """Return a cut training curve without the miss rates that the curve lacks: none at all, or none beyond its sizes.
 
-    A law that is not told of a cliff errs by it; intervals must have seen that.
+    A law that does not know of a cliff errs by it; intervals must include that.
     """
     if curve.mpki is None:
         return replace(cut, mpki=None, l2_mpki=None, mpki_sizes=None)
@@ -205,7 +205,7 @@ class Calibration:
         return cls(np.concatenate([*reach, []]), np.abs(np.concatenate([*errors, []])))
 
     def radius(self, reach: FloatArray, level: float) -> FloatArray:
-        """Return the radius at each distance (in doublings); infinite where nothing is known of the law's errors."""
+        """Return the radius at each distance (in doublings); infinite without errors of the law."""
         if not self.knots_:
             return np.where(reach > 0, np.inf, 0.0)
         at = np.array([0.0, *(where for where, _ in self.knots_)])

@@ -36,7 +36,7 @@ class Profile:
     duration_us : Range
         Times, microseconds.
     share : Range or None
-        Of a peak of the device (`table.physics`); None where no row's is known.
+        Of a peak of the device (`table.physics`); None without any row's.
     repeats : float
         Measurements behind all rows together.
     spread : float or None

@@ -72,7 +72,7 @@ def counts_time(name: str) -> bool:
     return _TIME.search(name) is not None
 
 
-OTHER = "other"  # block of counters whose name begins with no known one
+OTHER = "other"  # block of counters whose name begins with no block
 _BLOCK = {"SQC": "SQ"}
 _SUMMARY = re.compile(r"\[\d+\]$|\.(sum|max|imbalance)$|_(sum|avr|max|min)$")
 

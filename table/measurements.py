@@ -57,7 +57,7 @@ _SHOWN = 200  # letters of a value in the detail of a refusal
 LONGEST_TEXT = 2**17
 #: Largest dimension: what 48 bits of address reach.
 LARGEST = 2.0**48
-#: Raw rows may carry these two columns: a reader's own reason to refuse a row, and the detail.
+#: Raw rows may carry these two columns: a reader's reason to refuse a row, and the detail.
 DEFECT, DEFECT_DETAIL = "_defect", "_defect_detail"
 #: What :func:`judge` says of each row: why it cannot be used ("" where it can), and the detail.
 REFUSED, REFUSED_DETAIL = "_refused", "_refused_detail"
@@ -74,7 +74,7 @@ _OF_FILES = ("source", "campaign", "kernel", "file_line")
 class CleanRows:
     """Usable rows, and refused ones: `source` (file:line), `reason` and `detail` of each.
 
-    `examples` are the first of those, of each reason, with their `values` as the reader found them.
+    `examples` are the first of those, of each reason, with their `values` as read.
 
     Dimensions of the usable are float64 (missing where an operator has none of that name), `gated`
     and `causal` 1.0 or 0.0.
@@ -124,9 +124,9 @@ def count_reasons(rejected: pd.DataFrame) -> dict[str, int]:
 def clean(raw: pd.DataFrame, *, required: Collection[str] = MEASURED) -> CleanRows:
     """Keep the usable rows, typed and in canonical spelling; list the others with their reason.
 
-    Rows are as a reader found them: numbers may be text. They need `op`, `device`, `dtype_a`,
+    Rows are as read: numbers may be text. They need `op`, `device`, `dtype_a`,
     `duration_us`, `source` and the dimensions of each row's operator. A non-empty `_defect` is a
-    reader's own reason to refuse the row (`_defect_detail`: its detail).
+    reader's reason to refuse the row (`_defect_detail`: its detail).
 
     A row is kept out for the first of: a reader's defect; no device; an unknown operator; a number
     format that is missing or unknown; a duration that is not a number, infinite, zero or negative;

@@ -1,7 +1,7 @@
 """Rows of the measurement table that are the same problem: numbered, repeats merged, the fastest kernel chosen, paired.
 
 `problem_ids` says which rows are the same problem; `pair` brings together what the host and the
-target measured on it, and says what found no partner; `pair_each` does so for many targets at once.
+target measured on it, and counts rows without partner; `pair_each` does so for many targets at once.
 """
 
 from __future__ import annotations
@@ -381,7 +381,7 @@ class Pairs:
 def rows_of(frame: pd.DataFrame, device: str) -> pd.DataFrame:
     """Return the rows measured on a device; without any, a DataError lists the devices.
 
-    All are of `hardware.Comparison.MANY`: features then ask each row's own GPU.
+    All are of `hardware.Comparison.MANY`: features then use each row's GPU.
     """
     rows = frame
     if not Comparison.means_all(device):

@@ -1,7 +1,7 @@
 """A long run cut into epochs, each a row of the measurement table: phases to train on.
 
 An epoch is a step of the profiler, a piece between two markers, or a fixed amount of work. As a row
-it has the operator ``epoch``, known by what ran (else the rule) and its number, so that those of
+it has the operator ``epoch``, named by what ran (else the rule) and its number, so that those of
 two GPUs pair; its features are whatever was counted: what an epoch did is in columns
 ``counter.epoch.*``.
 """

@@ -78,7 +78,7 @@ most 2.4 µs in traces of MI300X, 0.6 µs of MI350X."""
 
 
 def overruns(table: pd.DataFrame) -> BoolArray:
-    """Return which activities overlap a later one of their own stream, shape (n_rows,).
+    """Return which activities overlap a later one of their stream, shape (n_rows,).
 
     A stream runs one activity after the other, so that none ends after a later one has ended, by
     more than `JITTER_NS`. The one that does has a wrong end (ROCm: seconds for a kernel of
@@ -133,7 +133,7 @@ def _room_ns(table: pd.DataFrame) -> IntArray:
 def _after_launch(correlation: pd.Series, queues: IntArray) -> IntArray:
     """Return for each activity, in the order of queue and start, the place after the last of its launch on its queue.
 
-    An activity whose launch is not numbered is the only one of its own.
+    An activity without a launch number is alone.
     """
     place = np.arange(len(queues))
     if not len(place):
@@ -191,7 +191,9 @@ IMPOSSIBLE = {
 """Code of a time that no activity can take -> what it is."""
 OVERRUN: Final = "overrun"  # code of a time that runs over the next activities of its stream
 LONGEST_NS, SHORTEST_NS = int(LONGEST_US * 1e3), int(SHORTEST_US * 1e3)
-LEAST_TICKS = 10  # steps of the clock that a duration must have to be known within 5 % (half a step at either end)
+LEAST_TICKS = (
+    10  # steps of the clock that make a duration precise within 5 % (half a step at either end)
+)
 TOUCHING_NS = 1  # a gap this small is none: Kineto stores ends one nanosecond short
 _MOST = 0.8  # share of activities without a gap from which a queue counts as back to back
 _ERROR: Final[Severity] = "error"

@@ -50,7 +50,7 @@ class Annotated:
 def annotate(trace: Trace) -> Annotated:
     """Return the trace with kernel classes, operators, work and quality findings.
 
-    A reader that has found something itself is believed: the gate does not report the same code
+    A reader with a finding is believed: the gate does not report the same code
     again.
     """
     table = trace.dispatches
@@ -179,7 +179,7 @@ def overview(annotated: Annotated, label: str) -> Overview:
 
 
 STATED = ("vgpr", "accum_vgpr", "sgpr", "lds_bytes", "scratch_bytes")
-"""What a launch states that features of a kernel are made of where nothing else is known of it."""
+"""Columns of a launch that give a kernel of unknown work its features."""
 LAUNCH = f"{COUNTER}launch."  # prefix of their columns in the measurement table
 _SIZES = tuple(
     name

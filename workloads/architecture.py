@@ -32,7 +32,7 @@ from ..remarks import Remark
 _LARGEST: Final = 10**7  # no dimension of a model is larger: what is, was mistyped
 _MOST_LAYERS: Final = 10_000
 PARTS: Final = ("attention", "output", "dense", "shared", "experts")
-"""Of a model whose weights may be kept in formats of their own: projections into the heads and out
+"""Parts whose weights may have separate formats: projections into the heads and out
 of them (of recurrent mixers too), dense feed-forward parts, experts that every token visits, and
 the others."""
 
@@ -412,7 +412,7 @@ def check(name: str, field: str, value: object, *, least: int) -> int:
 class Matrix:
     """Weights of one product on one GPU: ``outputs`` by ``inputs``, and the part of the layers that have it.
 
-    ``part`` is one of `PARTS`, which may have a number format of its own (empty: 16 bits whatever
+    ``part`` is one of `PARTS`, which may have a separate number format (empty: 16 bits whatever
     the others are in); ``cut`` whether GPUs that share a layer hold a piece each, or every one of
     them all of it.
     """

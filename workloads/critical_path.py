@@ -146,7 +146,7 @@ def moved_from(host: GPU | None, target: GPU, dtype: str) -> tuple[float, float]
 
     What a layer does is unknown: its time goes with the arithmetic, with the memory, or with
     something between. The factor is the geometric mean of both ratios, which lie at the ends of its
-    90 % interval; a spread of its own is added. Without a host, or on the same GPU, times are as
+    90 % interval; a separate spread is added. Without a host, or on the same GPU, times are as
     stated.
 
     >>> from flopcast.hardware import find

@@ -217,7 +217,7 @@ class Forecast:
         """Return whether the interval is narrow enough, and how many measured runs of the setting would make it so.
 
         `releases.calibrate` on n runs leaves of the variance s² of all that they share s² r² / (n
-        s² + r²), with r their own (`RESIDUALS`), which the answer keeps beside it.
+        s² + r²), with r the residual (`RESIDUALS`), which the answer keeps beside it.
         """
         z = NORMAL.inv_cdf((1.0 + level) / 2.0)
         whole = math.log(self.upper / self.lower) / (2.0 * z)

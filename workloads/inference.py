@@ -149,7 +149,7 @@ def inference_parts(setting: Setting, schedule: Schedule, sources: Sources) -> d
 
     In a pipeline the sequences go round in pp parts, one per stage, so that a step of all of them
     takes as long as one part through all layers, and the messages between the stages. Prompts that
-    are found in a prefix cache are not read; ``eager`` launches every kernel; ``sources`` give
+    are in a prefix cache are not read; ``eager`` launches every kernel; ``sources`` give
     times of kernels.
     """
     steps, prompts = (

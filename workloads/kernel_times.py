@@ -222,7 +222,7 @@ def _problems(op: Op, rows: pd.DataFrame) -> tuple[list[np.ndarray], FloatArray]
     }
     words = (
         [] if op.name == "collective" else ["dtype_a", "dtype_b"]
-    )  # a collective is known by its bytes
+    )  # a collective is identified by its bytes
     if op.name == "attention":
         # Of a decoding step one query; else the tokens before the first one. Shared keys are as
         # many as they are.
@@ -471,7 +471,7 @@ class Sources:
         """Return the times of collectives, one per message: by the law between nodes and without a source.
 
         ``over`` is as in `pick`. With ``engine`` they are those of a serving engine, whose
-        all-reduce within a node is a kernel of its own that the library does not delay
+        all-reduce within a node is a separate kernel that the library does not delay
         (`OWN_ALL_REDUCE`).
         """
         by_law = collective_us(gpu, collective, message_bytes, ranks, network)

@@ -641,7 +641,7 @@ def _two_blocks_a_layer(config: _Config) -> _Blocks:
 
 
 def _searched_blocks(config: _Config, blocks: Sequence[Any]) -> _Blocks:
-    """Puzzle (arXiv:2411.19146): each layer has its own groups of heads and feed-forward width, or has none of them."""
+    """Puzzle (arXiv:2411.19146): each layer has other groups of heads and another feed-forward width, or lacks them."""
     hidden, heads = config.number("hidden_size"), config.number("num_attention_heads")
     config.fields.asked |= {
         "num_hidden_layers",

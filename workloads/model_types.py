@@ -24,7 +24,7 @@ class ModelType:
     )  # that may change a layer, with their defaults
     names: Mapping[str, str] = field(
         default_factory=dict
-    )  # how files name a key: of the usual name, the type's own
+    )  # how files name a key: usual name -> the type's
     gated: bool | None = (
         None  # whether a feed-forward part has three matrices; None: its activation says
     )

@@ -6,7 +6,7 @@ draws factors on the medians.
 
 A release is fitted to parts p_i of runs (seconds at the medians), whose forecast is Σ p_i ·
 exp(z_i). The z have the normal prior, the logarithm of measured over forecast a normal error of
-`RESIDUAL`; the maximum of the posterior is found by least squares, and its covariance taken from
+`RESIDUAL`; the maximum of the posterior is computed by least squares, and its covariance taken from
 the curvature there (Laplace's approximation).
 """
 
@@ -135,7 +135,7 @@ def standard_normal(dimensions: int, draws: int, seed: int) -> FloatArray:
     """Return standard normal draws, shape (draws, dimensions), read-only: the same for the same arguments.
 
     A Latin hypercube (McKay, Beckman and Conover, Technometrics 21(2), 1979): each dimension has
-    one draw in each of as many equally probable strata, in an order of its own.
+    one draw in each of as many equally probable strata, in a separate order.
     """
     rng = np.random.default_rng(seed)
     strata = rng.permuted(np.tile(np.arange(draws), (dimensions, 1)), axis=1).T
@@ -239,7 +239,7 @@ def read_release(table: dict[str, Any]) -> Release:
 def widened(release: Release) -> Release:
     """Return a release as the prior of a similar one: its spread and that between the shipped releases.
 
-    No two of training frameworks are known: their spread is that of any framework.
+    No two training frameworks ship: their spread is that of any framework.
     """
     if release.kind == "serving":
         between = np.cov(np.stack([one.mean for one in shipped_releases().values()]).T)

@@ -1,6 +1,6 @@
 """What is to be forecast: one row of a table of cases, checked and completed.
 
-Empty fields take their defaults, and what was taken is told; `complete` raises one line for what
+Empty fields take their defaults, and the answer states them; `complete` raises one line for what
 cannot be.
 """
 
@@ -106,7 +106,7 @@ class Setting:
         Of a training step whose release is not given: a framework as the vendor tunes it, as it
         comes, or either: the tuned time, and an interval that reaches to frameworks as they come.
     eager, prefix_cache : bool
-        Kernels launched one by one; prompts found in the cache.
+        Kernels launched one by one; prompts in the cache.
     max_batched_tokens : int
         Tokens of the largest step; where left out 65 536, or all prompts of a replica if they are
         fewer.
@@ -211,7 +211,7 @@ def computed_in(gpu: GPU, dtype: str) -> str:
     """Return the format in which a GPU computes a stored format: the same, or the next wider one with units.
 
     Narrow weights are widened to 16 bits, as kernels of weight-only quantisation do. Raises
-    NotPublishedError: no matrix rate of the GPU is known that would do.
+    NotPublishedError: the GPU has no published matrix rate that would do.
     """
     if BITS[dtype] <= BITS[WIDE]:
         wider = (dtype, WIDE, "fp16", "fp32")

@@ -25,7 +25,7 @@ dslash   1320 a site of n⁴ (Wilson; Clark et  360 numbers a site (the same  ei
          al., QUDA, arXiv:0911.3191)          source)                       hidden likewise
 ======== ==================================== ============================= ===========================================
 
-Every efficiency and bandwidth is log-normal, and each panel of HPL takes its own noise; so is what one machine and its
+Every efficiency and bandwidth is log-normal, and each panel of HPL takes separate noise; so is what one machine and its
 tuning reach over another, as published scores of one kind of device differ. The draws are a Latin hypercube's, seeded.
 """
 
@@ -194,7 +194,7 @@ def _stream(gpu: GPU) -> Spread:
 def sending(gpu: GPU, gpus: int) -> tuple[Spread, tuple[Remark, ...]]:
     """Return the bandwidth of one of so many devices to the others, one way, GB/s, and the remarks.
 
-    Devices of one node (`GPU.node_gpus`, else 8) send over their own links; more go over the
+    Devices of one node (`GPU.node_gpus`, else 8) send over the links of the node; more go over the
     network between nodes.
 
     >>> from flopcast.hardware import find
@@ -561,7 +561,7 @@ def rated(gpu: GPU) -> float:
 
 @cache
 def machine_spread(without: str = "") -> float:
-    """Return the standard deviation of the logarithm of published scores per device, a machine's own left out.
+    """Return the standard deviation of the logarithm of published scores per device, without the machine's.
 
     That of MI250X machines in several lists (hpl_scores.csv): between machines, and of one machine
     over its tuning.

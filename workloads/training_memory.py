@@ -199,7 +199,7 @@ def activation_bytes(setting: Setting) -> float:
     """Return the bytes that an average layer keeps of a micro-batch for its backward pass, on one GPU.
 
     Inputs of products are kept in the format of the products, all else in 16 bits. Frozen products
-    need no inputs, but the adapters of attention read theirs. Each expert keeps its own copy of the
+    need no inputs, but the adapters of attention read theirs. Each expert keeps a copy of the
     tokens that visit it.
     """
     model, tp = setting.model, setting.tp
@@ -212,7 +212,7 @@ def activation_bytes(setting: Setting) -> float:
     heads = model.heads * model.head_dim
     attention = WIDE_BYTES * (2.0 * heads + cached_per_token(model, 1))
     if narrow:
-        attention += of_input * heads  # beside the result in 16 bits, which its own backward reads
+        attention += of_input * heads  # beside the result in 16 bits, which its backward reads
     feed_forward = WIDE_BYTES * (model.ffn_matrices - 1) * model.met_width
     norms = 2.0 * WIDE_BYTES * model.hidden
     if setting.lora:

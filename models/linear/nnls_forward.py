@@ -282,7 +282,7 @@ class _Trials:
         )
 
     def used_with(self, column: int) -> list[int]:
-        """Return the columns in use once this one, found best, is chosen."""
+        """Return the columns in use once this best one is chosen."""
         return self._used.get(column) or [*self._chosen.columns[: self._chosen.used], column]
 
     def _measure_short(self) -> None:

@@ -88,7 +88,7 @@ def distinct_rows(X: np.ndarray, y: np.ndarray) -> int:
     if (ordered[1:] != ordered[:-1]).all():
         return len(y)
     _, of_row, counts = np.unique(y, return_inverse=True, return_counts=True)
-    shared = np.flatnonzero(counts[of_row] > 1)  # a row with a target of its own has no copy
+    shared = np.flatnonzero(counts[of_row] > 1)  # a row with a distinct target has no copy
     rows = {(float(y[i]), (X[i] + 0.0).tobytes()) for i in shared}  # + 0.0: -0 is 0
     return int(np.sum(counts == 1)) + len(rows)
 

@@ -1,4 +1,4 @@
-"""Collectives among GPUs: known by their message; measured by several processes together (`measuring.backend`)."""
+"""Collectives among GPUs: identified by their message; measured by several processes together (`measuring.backend`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def flops(frame: pd.DataFrame) -> np.ndarray:
 
 
 def bytes_moved(frame: pd.DataFrame) -> np.ndarray:
-    """Return the compulsory traffic of one rank's own memory: its input read once and its output written once.
+    """Return the compulsory traffic of one rank's memory: its input read once and its output written once.
 
     With a message of s bytes among n ranks: all-reduce and all-to-all 2 s; all-gather and
     reduce-scatter, one side of which is n times the other, ``(1 + 1/n) s``; broadcast, send,

@@ -408,7 +408,7 @@ def _two_operands(make: Operands, row: Row) -> Run:
 
 
 def _elementwise(make: Operands, row: Row) -> Run:
-    """Return an operator that has no name of its own among ours, on whole operands."""
+    """Return an operator without a name among ours, on whole operands."""
     torch, x = make.torch, matrix(make, row)
     one = {name: getattr(torch, name) for name in ("exp", "sigmoid", "sin", "abs", "neg", "erf")}
     one["silu"] = torch.nn.functional.silu

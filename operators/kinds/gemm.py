@@ -59,7 +59,7 @@ def grouped_flops(frame: pd.DataFrame) -> np.ndarray:
 
 
 def grouped_bytes(frame: pd.DataFrame) -> np.ndarray:
-    """Return the bytes ``m k a + batch k n b + m n c``: each group has weights of its own, the rows are shared out."""
+    """Return the bytes ``m k a + batch k n b + m n c``: each group has separate weights, the rows are shared out."""
     batch, m, n, k = numbers(frame, "batch", "m", "n", "k")
     rows = m * k * element_bytes(frame, "dtype_a") + m * n * element_bytes(frame, "dtype_out")
     weights = k * n * element_bytes(frame, "dtype_b") + scale_bytes(frame, "dtype_b", n, k)

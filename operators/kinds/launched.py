@@ -1,4 +1,4 @@
-"""Kernels of which only name and launch are known, and whole workloads: what they compute is unknown."""
+"""Kernels known only by name and launch, and whole workloads: their work is unknown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pandas as pd
 from ..op import Dim, Op, OwnFeature, log_feature
 from ..work import numbers
 
-LAUNCHED = "kernel"  # operator of kernels of which only name and launch are known
+LAUNCHED = "kernel"  # operator of kernels known only by name and launch
 KERNEL_MEAN = "kernel_mean"  # all launches of a kernel together, of which the mean time is known
 WHOLE = ("application", "frame", "epoch", KERNEL_MEAN)
 """Workloads that are no single launch: known by a name (column ``variant``, read as ``name`` too) and an

@@ -68,7 +68,7 @@ def state_view(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def conv_flops(frame: pd.DataFrame) -> np.ndarray:
-    """Return ``2 batch seq channels width``: a multiply and an add for each tap of each channel's own filter."""
+    """Return ``2 batch seq channels width``: a multiply and an add for each tap of each channel's filter."""
     batch, seq, channels, width = numbers(frame, "batch", "seq", "channels", "width")
     return 2 * batch * seq * channels * width
 

@@ -326,7 +326,7 @@ class CleanedTraces:
         Remark, ...
     ]  # ``cut-by-ranges``, what the readers remark, and what `joined` does
     unreadable: tuple[str, ...] = ()  # what was no trace, and why
-    doubts: tuple[Remark, ...] = ()  # what reading found of the traces (``trace-finding``)
+    doubts: tuple[Remark, ...] = ()  # the findings on the traces (``trace-finding``)
 
     @classmethod
     def of(

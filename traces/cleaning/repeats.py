@@ -2,7 +2,7 @@
 
 Repeats are the same kernel, launched the same way, for the same problem, on the same kind of GPU
 (`repeat_codes`); those on one GPU in one run are a series, which has a warm-up (`series_codes`).
-`spread_report` is what cleaning says of each kernel: its median and how well it is known, and what
+`spread_report` is what cleaning says of each kernel: its median and its interval, and what
 was left out of its repeats.
 """
 
@@ -45,7 +45,7 @@ def repeat_codes(table: pd.DataFrame) -> IntArray:
     """Return a number for each row of a dispatch table, equal for repeats.
 
     Repeats agree in device, kind, name, grid, block, message or bytes, and, where
-    `summary.annotate` has found them, in operator, variant, formats and dimensions. Runs, processes
+    `summary.annotate` gives them, in operator, variant, formats and dimensions. Runs, processes
     and queues do not tell repeats apart.
     """
     names = [name for name in dict.fromkeys((*_WHAT, *WORDS, *_SIZES)) if name in table]

@@ -2,7 +2,7 @@
 
 Kernel times are skewed, have several peaks and follow each other, so nothing here takes them for
 normal or independent: `mad_filter` says which repeats lie too far from the others,
-`median_intervals` how well the median of independent repeats is known, `part_intervals` and
+`median_intervals` the interval of the median of independent repeats, `part_intervals` and
 `repeat_intervals` how well that of repeats which are alike within a run, and `drift_of_medians`
 whether the second half of a series differs from the first.
 """
@@ -36,7 +36,7 @@ class MadFilter:
     median: FloatArray
     mad: FloatArray  # median absolute deviation
     limit: (
-        FloatArray  # the distance from the median that is accepted (inf where nothing can be told)
+        FloatArray  # the distance from the median that is accepted (inf where nothing can be said)
     )
 
 
