@@ -193,11 +193,9 @@ def _weighted_line(pairs: pd.DataFrame, kept: np.ndarray) -> Clocks:
     spare = kept.sum() > 2
     if spare:
         residual_ns = float(np.sqrt(np.average(residual**2, weights=weight)))
-    else:
-        residual_ns = np.nan
-    if spare:
         largest_residual_ns = float(np.abs(residual).max())
     else:
+        residual_ns = np.nan
         largest_residual_ns = np.nan
     return Clocks(
         gpu_origin_ns=int(pairs["gpu_ns"].iloc[0]),

@@ -415,7 +415,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Row:
 
 def _table(rows: list[Row], name: str, powerless: bool, source: str) -> pd.DataFrame:
     keys = {}
-    for head in dict.fromkeys(head for line in rows for head in line):
+    for head in dict.fromkeys(chain.from_iterable(rows)):
         keys[_split(head)[0]] = head
     gpus = _gpu_numbers(rows, keys, source)
     power: dict[

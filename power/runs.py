@@ -192,11 +192,9 @@ def plan(
         appended = _ceil(max(window_us, SWING_US if settling_us else 0.0) / kernel_us)
     if row is None:
         logs = None
-    else:
-        logs = _ceil(kernel_us / row.log_every_us)
-    if row is None:
         expected_logs = math.nan
     else:
+        logs = _ceil(kernel_us / row.log_every_us)
         expected_logs = row.runs * kernel_us / period_us
     if row:
         repeats = 1

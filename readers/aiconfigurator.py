@@ -271,11 +271,9 @@ def _latent(table: Columns, decoding: bool) -> Rows:
     heads, full = table.number("num_heads"), np.ones(len(table))
     if decoding:
         kv_heads = full
-    else:
-        kv_heads = heads
-    if decoding:
         seq_q = full
     else:
+        kv_heads = heads
         seq_q = table.number("isl")
     rows = {
         "kv_heads": kv_heads,

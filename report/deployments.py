@@ -321,11 +321,9 @@ def _tables(choice: Choice) -> list[Part]:
     asked = choice.question
     if asked.limited:
         kept = f"the {_first(asked)} that holds with {share(asked.sure, 0)}, else the surest"
-    else:
-        kept = f"the {_first(asked)} at each pace"
-    if asked.limited:
         each = "Of each GPU, engine and number of GPUs"
     else:
+        kept = f"the {_first(asked)} at each pace"
         each = "Of each GPU"
     caption = f"{each} {kept}. Tokens are output tokens."
     if _endless(choice.best):

@@ -587,11 +587,9 @@ def _points_of(
     label, kind = escape(name), go.Scattergl if many else go.Scatter
     if many:
         size = 3
-    else:
-        size = 5
-    if many:
         opacity = 0.5
     else:
+        size = 5
         opacity = 0.8
     marker = {"color": colour, "size": size, "opacity": opacity}
     for panel, y, sign in (

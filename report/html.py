@@ -97,11 +97,9 @@ def page(document: Document) -> str:
         tables = ""
     if plots:
         plotly = _plotly()
-    else:
-        plotly = ""
-    if plots:
         script = _read("page.js")
     else:
+        plotly = ""
         script = ""
     if any(isinstance(part, Sliders) for part in every):
         sliders = _read("sliders.js")

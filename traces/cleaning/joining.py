@@ -317,11 +317,9 @@ def _differences(
             cv = np.where(deviation == 0.0, 0.0, deviation / average)
         if len(cv):
             median_cv = float(np.median(cv))
-        else:
-            median_cv = np.nan
-        if len(cv):
             max_cv = float(np.max(cv))
         else:
+            median_cv = np.nan
             max_cv = np.nan
         rows.append(
             {
