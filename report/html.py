@@ -131,7 +131,7 @@ def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters |= {"agreed": agreed, "joined": joined, "opened": opened}
+    environment.filters.update(agreed=agreed, joined=joined, opened=opened)
     return environment.get_template("page.html.j2")
 
 
