@@ -131,7 +131,8 @@ def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined
     )
-    environment.filters.update(agreed=agreed, joined=joined, opened=opened)
+    filters: dict[str, Any] = {"agreed": agreed, "joined": joined, "opened": opened}
+    environment.filters.update(filters)
     return environment.get_template("page.html.j2")
 
 
