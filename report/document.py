@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from ..remarks import Remark, visible
 from ..table.refusals import coded
-from .formats import counted
+from .formats import agreed, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,6 +163,11 @@ class Fact:
     value: str
     label: str
     tone: Tone = ""
+
+    @property
+    def words(self) -> str:
+        """The label, in the singular where it counts one."""
+        return agreed(self.value, self.label)
 
 
 @dataclass(frozen=True)

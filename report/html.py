@@ -36,7 +36,6 @@ from .document import (
     Table,
     printable,
 )
-from .formats import agreed
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -131,7 +130,7 @@ def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(_BESIDE), autoescape=True, undefined=StrictUndefined
     )
-    filters: dict[str, Any] = {"agreed": agreed, "joined": joined, "opened": opened}
+    filters: dict[str, Any] = {"joined": joined, "opened": opened}
     environment.filters.update(filters)
     return environment.get_template("page.html.j2")
 

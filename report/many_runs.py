@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from ..output import SCHEMA
@@ -90,7 +91,7 @@ def _least(table: pd.DataFrame) -> Lines:
         errors = runs["grouped_e_out"].astype(float)
         if errors.notna().sum() < 2:
             continue
-        best = runs.iloc[int(errors.argmin())]
+        best = runs.iloc[int(np.nanargmin(errors))]
         said.append(
             f"{predicts} ({what}): of {counted(len(runs), 'run')} the least error on "
             f"{left_out('grouped')} is {percent(best['grouped_e_out'])}, of {best['run']}."

@@ -982,7 +982,7 @@ def _first_advice(results: Sequence[Result]) -> list[Table]:
         if not gains.gt(0).any():
             cells.append((result.label, target, "no faster kernel is known", *[NONE] * 3))
             continue
-        row = result.advice.table.iloc[int(gains.argmax())]
+        row = result.advice.table.iloc[int(np.nanargmax(gains))]
         times = (row["projected_us"], row["projected_best_us"], row["end_gain_us"])
         cells.append((result.label, target, str(row["kernel"]), *map(duration, times)))
     if not cells:

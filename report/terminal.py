@@ -44,7 +44,7 @@ from .document import (
     Tone,
     printable,
 )
-from .formats import agreed, clock, counted, distinct
+from .formats import clock, counted, distinct
 from .spelling import as_options
 
 WIDTH: Final = 120  # columns that the widest table needs; what is not a terminal (a file, a pipe) gets at least so many
@@ -283,9 +283,7 @@ def rendered(
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
         for fact in part.facts:
-            grid.add_row(
-                Text(fact.value), Text(agreed(fact.value, fact.label)), style=_style(fact.tone)
-            )
+            grid.add_row(Text(fact.value), Text(fact.words), style=_style(fact.tone))
         yield Padding(grid, (0, 0, 0, 1))
     elif isinstance(part, Headline):
         about, rival = (

@@ -133,9 +133,7 @@ def training_document(
     data, schemes = metrics.get("data") or {}, metrics.get("cv") or []
     kept = _answering(schemes)
     facts = [Fact(value, label) for label, value in counts(data)]
-    shown = ", ".join(
-        f"{fact.value} {agreed(fact.value, fact.label)}" for fact in facts if fact.value != "0"
-    )
+    shown = ", ".join(f"{fact.value} {fact.words}" for fact in facts if fact.value != "0")
     lost = losses(
         data.get("rejected") or {}, data.get("notes") or [], first=data.get("rejected_at") or {}
     )

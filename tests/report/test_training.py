@@ -400,7 +400,7 @@ def test_a_short_document_says_which_model_answers_what_and_how_well() -> None:
     }
     (part,) = training_document(metrics, saved=True).short
     assert [line.text for line in part.lines] == [
-        "1,200 pairs of host and target, 7 groups",
+        "Predicted: time, µs; learnt from 1,200 pairs, 7 groups",
         "Saved for known groups: OLS errs by 4.0 % (affine 9.0 %).",
         "Saved for new groups: OLS errs by 4.0 % (affine 9.0 %); 90 % intervals hold 91.2 %.",
     ]
