@@ -39,7 +39,7 @@ def comparisons(quick: bool, full: bool, data: Path) -> Iterator[Comparison]:
         yield from files(count)
     yield from traces(data, 30 if quick else 300)
     yield from features([100] if quick else [1_000, 10_000, 100_000])
-    yield from predicting([100], trained=100) if quick else predicting([1_000, 100_000])
+    yield from predicting([100]) if quick else predicting([10_000, 100_000, 1_000_000])
 
 
 def training(quick: bool, full: bool, data: Path) -> Iterator[Row]:

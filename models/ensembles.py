@@ -148,17 +148,17 @@ class LogResidual(PositiveRegressor):
         self.selected_features_ = [
             name for name in feature_names(self) if name in seen or name in self.ratios
         ]
-        self.learner_ = fit(learner, self._seen(X, log_base), settled(np.log(y) - log_base), groups)
+        self.learner_ = fit(learner, self.seen(X, log_base), settled(np.log(y) - log_base), groups)
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Return predictions in the unit of y, shape (n_samples,), all positive."""
         check_is_fitted(self, "learner_")
         log_base = np.log(self.base_.predict(X))
-        logs = log_base + self.learner_.predict(self._seen(X, log_base))
+        logs = log_base + self.learner_.predict(self.seen(X, log_base))
         return np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
 
-    def _seen(self, X: Any, log_base: np.ndarray) -> np.ndarray:
+    def seen(self, X: Any, log_base: np.ndarray) -> np.ndarray:
         """Return what the learner sees, shape (n_samples, n_columns + 1 + n_ratios)."""
         names = feature_names(self)
         ratios = [

@@ -108,7 +108,7 @@ def test_the_smallest_configuration_runs_through(
     )  # traced, each call takes several times as long
     assert main(["--quick", "--part", "tasks", "--json", "--data", str(data)]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert len({row["task"] for row in rows}) == 16
+    assert len({row["task"] for row in rows}) == 17
     notes = {
         row["note"].split(", residual")[0]
         for row in rows
