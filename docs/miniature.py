@@ -64,7 +64,7 @@ class Axis(NamedTuple):
             for power in range(math.floor(low), math.ceil(high) + 1):
                 for factor in factors:
                     if low <= power + math.log10(factor) <= high:
-                        yield factor * 10.0**power, f"{factor * 10.0**power:,.4g}"
+                        yield factor * 10.0**power, f"{factor * 10.0**power:,.10g}"
             return
         rough = (high - low) / 5
         unit = 10.0 ** math.floor(math.log10(rough))
