@@ -76,15 +76,15 @@ class Advice:
     @property
     def remark(self) -> Remark:
         """What all of it together would gain (``best-kernels``)."""
-        known = int(self.table["projected_best_us"].notna().sum())
+        with_best = int(self.table["projected_best_us"].notna().sum())
         slower = int(self.table["gain_us"].gt(0).sum())
         gained = 1 - self.all_us / self.projected_us
         text = (
-            f"of the {len(self.table)} calls that cost most {known} have a best known kernel on "
+            f"of the {len(self.table)} calls that cost most {with_best} have a best known kernel on "
             f"{self.target}, {slower} are slower than it: with it the end-to-end time is "
             f"{100 * gained:.1f} % shorter"
         )
-        values = {"calls": len(self.table), "known": known, "slower": slower, "gained": gained}
+        values = {"calls": len(self.table), "known": with_best, "slower": slower, "gained": gained}
         return remark("best-kernels", text, **values)
 
 
@@ -98,26 +98,26 @@ def advice_of(projection: Projection, rates: pd.DataFrame, measured: pd.DataFram
     totals = np.bincount(kind[kind >= 0], weights=us[kind >= 0])
     order = np.argsort(-totals, kind="stable")[:LONGEST]
     bounds = {HOST: _host_bounds(projection), TARGET: rows[BOUND].astype(str).to_numpy(object)}
-    found, best_us = [], np.full(len(rows), np.nan)
+    lines, best_us = [], np.full(len(rows), np.nan)
     gpus = {HOST: projection.host, TARGET: projection.target}
     heads = [int(of_call[np.flatnonzero(kind == number)[0]]) for number in order]
     asked = calls.iloc[heads].reset_index(drop=True)
     best = {side: best_known(asked, gpu, measured) for side, gpu in gpus.items()}
     for place, number in enumerate(order.tolist()):
-        own = np.flatnonzero(kind == number)
-        row, shorter = _row(projection, rates, bounds, own, of_call, asked.iloc[place])
+        of_kind = np.flatnonzero(kind == number)
+        row, shorter = _row(projection, rates, bounds, of_kind, of_call, asked.iloc[place])
         for side, table in best.items():
-            told = table.iloc[place]
-            row |= {f"{side}_{name}": told[name] for name in table.columns}
-            row[f"{side}_times"] = row[f"{side}_us"] / row["count"] / told["best_us"]
+            best_row = table.iloc[place]
+            row |= {f"{side}_{name}": best_row[name] for name in table.columns}
+            row[f"{side}_times"] = row[f"{side}_us"] / row["count"] / best_row["best_us"]
         row["gain_us"] = row["projected_us"] * max(1 - 1 / row["projected_times"], 0.0)
         if row["projected_times"] > 1:
-            best_us[own] = shorter / row["projected_times"]
-        row["end_gain_us"] = projection.projected_us - _end_us(projection, own, best_us)
-        found.append(row)
+            best_us[of_kind] = shorter / row["projected_times"]
+        row["end_gain_us"] = projection.projected_us - _end_us(projection, of_kind, best_us)
+        lines.append(row)
     every = np.flatnonzero(np.isfinite(best_us))
     return Advice(
-        table=pd.DataFrame(found),
+        table=pd.DataFrame(lines),
         best_us=best_us,
         all_us=_end_us(projection, every, best_us),
         target=projection.target.name,
@@ -130,8 +130,8 @@ def best_known(calls: pd.DataFrame, gpu: GPU, measured: pd.DataFrame) -> pd.Data
 
     NaN and "" where nothing is known. A measured time is its own interval.
     """
-    own = measured[measured["device"].astype(str).eq(gpu.name)]
-    problems = own.assign(ratio=own["duration_us"]).reset_index(drop=True)
+    on_gpu = measured[measured["device"].astype(str).eq(gpu.name)]
+    problems = on_gpu.assign(ratio=on_gpu["duration_us"]).reset_index(drop=True)
     best_us = of_same_problem(calls, problems, "min")
     lower_us, upper_us = best_us.copy(), best_us.copy()
     basis = np.where(np.isfinite(best_us), MEASURED, NONE).astype(object)
@@ -141,9 +141,9 @@ def best_known(calls: pd.DataFrame, gpu: GPU, measured: pd.DataFrame) -> pd.Data
             continue
         places = np.flatnonzero(unknown)
         asked = calls.iloc[places].assign(device=gpu.name).reset_index(drop=True)
-        told = kernel_times(asked)
+        times = kernel_times(asked)
         for place, us, low, high, basis_of in zip(
-            places, told.us, told.lower, told.upper, told.basis, strict=True
+            places, times.us, times.lower, times.upper, times.basis, strict=True
         ):
             if basis_of in _BASES:
                 best_us[place], lower_us[place], upper_us[place] = us, low, high
@@ -158,8 +158,8 @@ def _kinds(rows: pd.DataFrame, calls: pd.DataFrame, of_call: IntArray) -> IntArr
     if calls.empty:
         return np.full(len(rows), -1, dtype=np.int64)
     codes = pd.factorize(problem_ids(calls, kernel=True))[0]
-    told = rows[CATEGORY].astype(str).isin([COMPUTE, COMMUNICATION]).to_numpy() & (of_call >= 0)
-    return np.where(told, codes[of_call], -1)
+    counted = rows[CATEGORY].astype(str).isin([COMPUTE, COMMUNICATION]).to_numpy() & (of_call >= 0)
+    return np.where(counted, codes[of_call], -1)
 
 
 def _host_bounds(projection: Projection) -> np.ndarray:
@@ -167,26 +167,26 @@ def _host_bounds(projection: Projection) -> np.ndarray:
     pair = Pair.of(projection.host, projection.host)
     rows = projection.activities
     queued = rows["queued"].to_numpy(dtype=bool)
-    found = by_law(of_activities(rows, pair.fixed[0], queued), pair, projection.laws.compute)
+    laws = by_law(of_activities(rows, pair.fixed[0], queued), pair, projection.laws.compute)
     communicates = (rows[CATEGORY] == COMMUNICATION).to_numpy()
-    return np.where(communicates, "link", found["bound"].astype(str).to_numpy(dtype=object))
+    return np.where(communicates, "link", laws["bound"].astype(str).to_numpy(dtype=object))
 
 
 def _row(
     projection: Projection,
     rates: pd.DataFrame,
     bounds: dict[str, np.ndarray],
-    own: IntArray,
+    of_kind: IntArray,
     of_call: IntArray,
     call: pd.Series,
 ) -> tuple[dict[str, Any], FloatArray]:
     """Return what is said of a kind of call but for the best kernel, and the projected times of its activities."""
     rows = projection.activities
-    part, repeats = rows.iloc[own], repeats_of(rows)[own]
+    part, repeats = rows.iloc[of_kind], repeats_of(rows)[of_kind]
     us = part["projected_us"].to_numpy(dtype=float)
-    first = np.unique(of_call[own], return_index=True)[1]
+    first = np.unique(of_call[of_kind], return_index=True)[1]
     whole = float(rows["projected_us"].sum())
-    told = {
+    figures = {
         str(name): value
         for name, value in call.items()
         if name not in ("kernel", "duration_us", "op_class")
@@ -194,7 +194,7 @@ def _row(
     row: dict[str, Any] = {
         "kernel": str(call["kernel"]),
         "op_class": str(part["op_class"].iloc[int(us.argmax())]),
-        **told,
+        **figures,
         "count": float(repeats[first].sum()),
         "measured_us": float(part["measured_us"].sum()),
         "projected_us": float(us.sum()),
@@ -203,9 +203,9 @@ def _row(
     for side in SIDES:
         weights = part[f"{side}_us"].to_numpy(dtype=float)
         roofs = rates[[f"{side}_efficiency", f"{side}_memory_share", f"{side}_link_share"]]
-        reached = roofs.iloc[own].max(axis=1)
-        row[f"{side}_tflops"] = _mean(rates[f"{side}_tflops"].iloc[own], weights)
-        row[f"{side}_bound"] = str(bounds[side][own][int(weights.argmax())])
+        reached = roofs.iloc[of_kind].max(axis=1)
+        row[f"{side}_tflops"] = _mean(rates[f"{side}_tflops"].iloc[of_kind], weights)
+        row[f"{side}_bound"] = str(bounds[side][of_kind][int(weights.argmax())])
         row[f"{side}_roof"] = _mean(reached, weights)
     flops, moved = (part[name].sum(min_count=1) for name in ("flops", "bytes_moved"))
     row["intensity"] = float(flops / moved) if moved and moved > 0 else np.nan
@@ -215,20 +215,20 @@ def _row(
 
 def _mean(values: pd.Series, weights: FloatArray) -> float:
     """Return the weighted mean of what is known; NaN where nothing is."""
-    known = values.notna().to_numpy() & (weights > 0)
-    if not known.any():
+    usable = values.notna().to_numpy() & (weights > 0)
+    if not usable.any():
         return math.nan
-    return float(np.average(values.to_numpy(dtype=float)[known], weights=weights[known]))
+    return float(np.average(values.to_numpy(dtype=float)[usable], weights=weights[usable]))
 
 
-def _end_us(projection: Projection, own: IntArray, best_us: FloatArray) -> float:
+def _end_us(projection: Projection, of_kind: IntArray, best_us: FloatArray) -> float:
     """Return the end-to-end time on the target with some activities as short as the best kernel's call."""
     graph: Graph = projection.target_graph
     rows = projection.activities
     scale = np.ones(len(rows))
     us = rows["projected_us"].to_numpy(dtype=float)
-    known = own[np.isfinite(best_us[own]) & (us[own] > 0)]
-    scale[known] = best_us[known] / us[known]
+    timed = of_kind[np.isfinite(best_us[of_kind]) & (us[of_kind] > 0)]
+    scale[timed] = best_us[timed] / us[timed]
     times = replay(graph, projection.projected_ns * scale[graph.rows], projection.cpu)
     return float(projection.spans_us(times)[0])
 

@@ -165,15 +165,15 @@ def _of_rank(table: pd.DataFrame, first_us: float) -> Iterator[Task]:
             )
             waits, count = (count,), count + 1
         end = start + us
-        known = collective in _TYPES and message > 0 and ranks > 1
+        is_collective = collective in _TYPES and message > 0 and ranks > 1
         yield Task(
             name=str(name),
             start_us=start - first_us,
             end_us=end - first_us,
             after=waits,
-            collective=collective if known else "",
-            message_bytes=message if known else 0.0,
-            ranks=int(ranks) if known else 0,
+            collective=collective if is_collective else "",
+            message_bytes=message if is_collective else 0.0,
+            ranks=int(ranks) if is_collective else 0,
             flops=flops,
             moved_bytes=moved,
         )
@@ -186,10 +186,10 @@ def _node(number: int, task: Task) -> bytes:
     start, end = round(task.start_us), round(task.end_us)
     attributes = [_attribute("is_cpu_op", _BOOL, task.on_cpu)]
     if task.collective:
-        own = task.message_bytes / (task.ranks if task.collective == ALL_GATHER else 1)
+        bytes_sent = task.message_bytes / (task.ranks if task.collective == ALL_GATHER else 1)
         attributes += [
             _attribute("comm_type", _INT64, _TYPES[task.collective]),
-            _attribute("comm_size", _INT64, round(own)),
+            _attribute("comm_size", _INT64, round(bytes_sent)),
             _attribute("pg_size", _INT64, task.ranks),
         ]
     elif task.flops or task.moved_bytes:
@@ -233,8 +233,8 @@ def _delimited(message: bytes) -> bytes:
 
 def _varint(value: int) -> bytes:
     """Return a number of 0 or more, seven bits a byte, the lowest first."""
-    found = bytearray()
+    encoded = bytearray()
     while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])

@@ -410,7 +410,7 @@ def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
     All arrays have the shape (n_events,), times are ns. The row is 0 for all events of a queue
     without overlaps.
     """
-    found = np.zeros(len(queues), dtype=np.int64)
+    lane = np.zeros(len(queues), dtype=np.int64)
     order = np.lexsort((ends, starts, queues))
     queue, start = queues[order], starts[order]
     running = pd.Series(ends[order]).groupby(queue).cummax().to_numpy()
@@ -423,9 +423,9 @@ def lanes(queues: IntArray, starts: IntArray, ends: IntArray) -> IntArray:
         for event, begin, end in zip(
             rows.tolist(), starts[rows].tolist(), ends[rows].tolist(), strict=True
         ):
-            found[event] = heapq.heappop(free)[1] if free[0][0] <= begin else len(free)
-            heapq.heappush(free, (end, int(found[event])))
-    return found
+            lane[event] = heapq.heappop(free)[1] if free[0][0] <= begin else len(free)
+            heapq.heappush(free, (end, int(lane[event])))
+    return lane
 
 
 def _numbered(keys: pd.DataFrame, used: int) -> tuple[IntArray, pd.DataFrame]:

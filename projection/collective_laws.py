@@ -187,8 +187,8 @@ def collectives_of(activities: pd.DataFrame) -> pd.Series:
     """Return the collective of each activity, "" where neither its arguments nor the kernel's name say it."""
     stated = activities["collective"].astype(object)
     words = stated.where(stated != "", activities["name"].astype(object))
-    known = {word: collective_of(word) for word in words.unique()}
-    return words.map(known).astype(object)
+    collective_by_word = {word: collective_of(word) for word in words.unique()}
+    return words.map(collective_by_word).astype(object)
 
 
 Terms = tuple[FloatArray, FloatArray]
@@ -809,8 +809,8 @@ def factor_of_measured(ratio: FloatArray, model_us: FloatArray, time_us: FloatAr
 
 def least_us(table: pd.DataFrame) -> FloatArray:
     """Return the least time among messages equal to each, in µs; NaN where a message or its time is not known."""
-    known = table["bytes"].notna() & table["ranks"].notna() & (table["time"] > 0)
-    time = table["time"].where(known)
+    complete = table["bytes"].notna() & table["ranks"].notna() & (table["time"] > 0)
+    time = table["time"].where(complete)
     least = time.groupby([table["collective"], table["bytes"], table["ranks"]]).transform("min")
     return np.asarray(least.to_numpy(dtype=np.float64) / NS_PER_US, dtype=np.float64)
 
@@ -943,16 +943,16 @@ class World:
                 "ranks", f"must be of {np.nanmax(size):g} ranks, as the largest group, got {before}"
             )
         asked = np.isin(named, self.grows) | np.isin([f"{one:g}" for one in size], self.grows)
-        known = {*named[named != ""], *(f"{one:g}" for one in size[~np.isnan(size)])}
-        if missing := [name for name in self.grows if name not in known]:
+        groups = {*named[named != ""], *(f"{one:g}" for one in size[~np.isnan(size)])}
+        if missing := [name for name in self.grows if name not in groups]:
             raise ParameterError(
-                "grows", f"must name a group of the trace ({few(sorted(known))}), got {missing[0]}"
+                "grows", f"must name a group of the trace ({few(sorted(groups))}), got {missing[0]}"
             )
         grows = asked | (size == before)
         if not grows.any():
             raise ParameterError(
                 "grows",
-                f"must say which group changes with the {before} ranks: {few(sorted(known))}",
+                f"must say which group changes with the {before} ranks: {few(sorted(groups))}",
             )
         after = np.asarray(np.where(grows, size * self.ranks / before, size), dtype=np.float64)
         if (odd := after[grows & (after != np.floor(after))]).size or (after[grows] < 1).any():
@@ -1048,8 +1048,8 @@ def placed_messages(activities: pd.DataFrame) -> pd.DataFrame:
     It is 1 where the trace does not say who they are: they are taken to follow each other.
     """
     members = activities["group_ranks"].astype(object)
-    known = {text: stride_of(str(text)) for text in members.unique()}
-    return messages_of(activities).assign(stride=members.map(known).to_numpy(dtype=np.int64))
+    strides = {text: stride_of(str(text)) for text in members.unique()}
+    return messages_of(activities).assign(stride=members.map(strides).to_numpy(dtype=np.int64))
 
 
 def stride_of(members: str) -> int:
@@ -1073,7 +1073,7 @@ def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> Floa
 
     ``table`` has the columns `collective`, `bytes`, `ranks` and `stride` (`placed_messages`).
     """
-    found = np.full(len(table), np.nan)
+    times_us = np.full(len(table), np.nan)
     keys = ["collective", "ranks", "stride"]
     said = table.reset_index(drop=True)
     said = said[said["collective"] != ""]
@@ -1081,14 +1081,14 @@ def model_us(table: pd.DataFrame, gpu: GPU, network: Network = ONE_NODE) -> Floa
         name, ranks, stride = rows[keys].iloc[0].tolist()
         try:
             seen = strided(network, int(stride))
-            found[rows.index] = collective_us(
+            times_us[rows.index] = collective_us(
                 gpu, str(name), rows["bytes"].to_numpy(), int(ranks), seen
             )
         except (
             DataError
         ):  # no such collective, a figure that is not published, or more ranks than the links join
             continue
-    return found
+    return times_us
 
 
 def _answer_of_world(

@@ -77,9 +77,12 @@ def match_kernels(traces: Sequence[pd.DataFrame]) -> Matching:
     )
     columns = STREAM if by_queue else DEVICE
     rows = pd.concat(
-        [_keyed(own.assign(name=spelt), columns) for own, spelt in zip(traces, names, strict=True)]
+        [
+            _keyed(table.assign(name=spelt), columns)
+            for table, spelt in zip(traces, names, strict=True)
+        ]
     )
-    trace = np.repeat(np.arange(len(traces)), [len(own) for own in traces])
+    trace = np.repeat(np.arange(len(traces)), [len(table) for table in traces])
     kind = codes_of([rows["place"], rows["name"]])
     nth = rows.groupby([trace, kind]).cumcount().to_numpy()
     key = codes_of([kind, nth])
@@ -112,9 +115,9 @@ def match_calls(traces: Sequence[pd.DataFrame]) -> Matching:
     )
     every = every.astype(dict.fromkeys(SIGNATURE[2:], float))
     every["code"] = every.groupby(list(SIGNATURE), dropna=False, sort=False).ngroup()
-    found = every.groupby(["code", "trace"])["duration_us"].agg(["median", "size"])
+    pairs = every.groupby(["code", "trace"])["duration_us"].agg(["median", "size"])
     medians, sizes = (
-        found[name].unstack("trace").reindex(columns=range(len(traces))).dropna()  # noqa: PD010
+        pairs[name].unstack("trace").reindex(columns=range(len(traces))).dropna()  # noqa: PD010
         for name in ("median", "size")
     )
     first = every.drop_duplicates("code").set_index("code")
@@ -277,14 +280,14 @@ class Profiled:
         rows = self.activities
         if self.step_count is None and rows["step"].notna().any():
             rows = rows[rows["step"].notna()]
-        found = measurements(
+        measured = measurements(
             Annotated(rows.reset_index(drop=True), empty_steps(), (), ()), self.label, each=True
         )
-        if len(found):
-            known = found[~found["op"].isin(["", UNKNOWN, "collective"])]
+        if len(measured):
+            recognised = measured[~measured["op"].isin(["", UNKNOWN, "collective"])]
         else:
-            known = found
-        return known.reindex(columns=[*SIGNATURE, "duration_us"])
+            recognised = measured
+        return recognised.reindex(columns=[*SIGNATURE, "duration_us"])
 
     def counted(self) -> pd.DataFrame:
         """Return the activities that count: those of the steps recorded, all where the user says how many there are.
@@ -544,16 +547,16 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         trace.label: ", ".join(sorted(set(map(str, trace.activities["device"].unique())) - {""}))
         for trace in traces
     }
-    known = {label: device for label, device in devices.items() if device}
-    if len(set(known.values())) > 1:
-        told = "; ".join(f"{label} on {device}" for label, device in known.items())
+    named = {label: device for label, device in devices.items() if device}
+    if len(set(named.values())) > 1:
+        stated = "; ".join(f"{label} on {device}" for label, device in named.items())
         raise DataError(
-            f"profilers can be compared on one GPU only, got {told}: give traces of one GPU"
+            f"profilers can be compared on one GPU only, got {stated}: give traces of one GPU"
         )
-    found = []
+    traces_of = []
     for times in map(trace_times, traces):
         if unprofiled_us is None:
-            found.append(TraceFidelity(times, None, None, None))
+            traces_of.append(TraceFidelity(times, None, None, None))
             continue
         if times.steps is None or times.end_to_end_per_step_us is None:
             raise DataError(
@@ -564,13 +567,13 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         else:
             cpu = (times.cpu_step_us / unprofiled_us - 1) * 100
         overhead = (times.end_to_end_per_step_us / unprofiled_us - 1) * 100
-        found.append(
+        traces_of.append(
             TraceFidelity(times, overhead, cpu, times.kernel_us / times.steps / unprofiled_us)
         )
     doubts = tuple(one for trace in traces for one in trace.doubts)
     if len(traces) == 1:
         nothing = pd.DataFrame(columns=list(_KERNELS)).astype(_KERNELS)
-        return Fidelity(unprofiled_us, tuple(found), 0, Basis.UNPROFILED, nothing, (), doubts)
+        return Fidelity(unprofiled_us, tuple(traces_of), 0, Basis.UNPROFILED, nothing, (), doubts)
     kernels = [kernels_of(trace.counted()) for trace in traces]
     inline = [trace.label for trace in traces if trace.end_to_end_us is not None]
     if inline:
@@ -597,30 +600,31 @@ def fidelity(traces: Sequence[Profiled], unprofiled_us: float | None = None) -> 
         believed = int(np.argmin(matching.durations_ns.sum(axis=0)))
     else:
         believed = int(
-            np.argmin([abs(trace.overhead) for trace in found if trace.overhead is not None])
+            np.argmin([abs(trace.overhead) for trace in traces_of if trace.overhead is not None])
         )
     durations = matching.durations_ns.astype(np.float64)
     durations[(durations <= 0).any(axis=1)] = np.nan
     ratios = durations / durations[:, [believed]]  # NaN where any duration is zero
     agreements = []
     for place, share in enumerate(shares.tolist()):
-        known = ratios[~np.isnan(ratios[:, place]), place]
-        median = float(np.median(known)) if len(known) else None
+        finite = ratios[~np.isnan(ratios[:, place]), place]
+        median = float(np.median(finite)) if len(finite) else None
         if median is None:
             spread = None
         else:
-            spread = float(np.median(np.abs(known - median)))
+            spread = float(np.median(np.abs(finite - median)))
         matched_us = float(matching.durations_ns[:, place].sum()) / 1e3
         agreements.append(KernelAgreement(len(matching.names), matched_us, share, median, spread))
     return Fidelity(
         unprofiled_us=unprofiled_us,
         traces=tuple(
-            replace(one, agreement=agrees) for one, agrees in zip(found, agreements, strict=True)
+            replace(one, agreement=agrees)
+            for one, agrees in zip(traces_of, agreements, strict=True)
         ),
         believed=believed,
         basis=Basis.SHORTEST if unprofiled_us is None else Basis.UNPROFILED,
         kernels=_by_kernel(matching, ratios, labels, believed),
-        notes=(*_notes(matching, found), *map(_by_calls, inline)),
+        notes=(*_notes(matching, traces_of), *map(_by_calls, inline)),
         doubts=doubts,
     )
 
@@ -653,7 +657,7 @@ def _by_kernel(
     return table.iloc[order].reset_index(drop=True)
 
 
-def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[Remark]:
+def _notes(matching: Matching, traces_of: Sequence[TraceFidelity]) -> list[Remark]:
     notes = []
     if not matching.by_queue:
         text = (
@@ -676,7 +680,7 @@ def _notes(matching: Matching, found: Sequence[TraceFidelity]) -> list[Remark]:
             "their order may be shifted; give the same steps of each"
         )
         notes.append(remark("kernels-uneven", text, share=matching.uneven_share))
-    if len({trace.times.gpus for trace in found}) > 1:
+    if len({trace.times.gpus for trace in traces_of}) > 1:
         notes.append(
             remark(
                 "gpus-differ",
@@ -801,17 +805,17 @@ def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
     sides = []
     for table, names, count in zip(calls, spelt, steps, strict=True):
         unknown = table["op"].isin(["", UNKNOWN]).to_numpy()
-        own = table.reindex(columns=[*keys, "kernel", "duration_us"])
-        own.loc[unknown, [name for name in keys if name not in WORDS]] = np.nan
-        own = own.assign(named=np.where(unknown, names, ""), steps=count)
-        sides.append(own)
+        side = table.reindex(columns=[*keys, "kernel", "duration_us"])
+        side.loc[unknown, [name for name in keys if name not in WORDS]] = np.nan
+        side = side.assign(named=np.where(unknown, names, ""), steps=count)
+        sides.append(side)
     every = pd.concat(sides, keys=[0, 1], names=["side"]).reset_index("side").reset_index(drop=True)
     texts = [*WORDS, "named"]
     every[texts] = every[texts].astype(object).fillna("").astype(str)
     every["code"] = every.groupby([*keys, "named"], dropna=False, sort=False).ngroup()
     every["per_step_us"] = every["duration_us"] / every["steps"]
     first = every.drop_duplicates("code").set_index("code")[keys]
-    found = every.groupby(["code", "side"]).agg(
+    kinds = every.groupby(["code", "side"]).agg(
         count=("duration_us", "size"),
         time_us=("per_step_us", "sum"),
         mean=("duration_us", "mean"),
@@ -821,10 +825,10 @@ def _kinds(calls: Sequence[pd.DataFrame], steps: Sequence[int]) -> pd.DataFrame:
     longest = every.sort_values("duration_us", kind="stable").drop_duplicates(
         ["code", "side"], keep="last"
     )
-    found["kernel"] = longest.set_index(["code", "side"])["kernel"]
-    found["count"] = found["count"] / found.pop("steps")
+    kinds["kernel"] = longest.set_index(["code", "side"])["kernel"]
+    kinds["count"] = kinds["count"] / kinds.pop("steps")
     halves = (
-        found.xs(side, level="side").add_suffix(end) for side, end in ((0, ""), (1, "_after"))
+        kinds.xs(side, level="side").add_suffix(end) for side, end in ((0, ""), (1, "_after"))
     )
     table = first.join(list(halves))
     table = table.fillna(dict.fromkeys(("count", "count_after", "time_us", "time_us_after"), 0.0))

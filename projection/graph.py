@@ -135,8 +135,8 @@ class Graph:
 
     def with_gaps(self, gap_ns: FloatArray) -> Graph:
         """Return the graph with other gaps, shape (n,): NaN where they stay, and where an activity is the first."""
-        own = (self.before >= 0) & ~np.isnan(gap_ns)
-        return replace(self, gap_ns=np.where(own, gap_ns, self.gap_ns))
+        linked = (self.before >= 0) & ~np.isnan(gap_ns)
+        return replace(self, gap_ns=np.where(linked, gap_ns, self.gap_ns))
 
     def stretched(self, factor: float) -> Graph:
         """Return the graph with all gaps, latencies and delays times a factor, and the CPU's beginnings with them."""
@@ -278,9 +278,9 @@ def _ended_before(
 
     One that began at the same moment is none: which came first is unknown.
     """
-    found = np.full(len(start), -1, dtype=np.int64)
+    before = np.full(len(start), -1, dtype=np.int64)
     if not len(rows) or len(np.unique(queue)) < 2:
-        return found
+        return before
     for number in np.unique(device[rows]).tolist():
         members = np.flatnonzero(device == number)
         ends = end[members]
@@ -292,10 +292,10 @@ def _ended_before(
             while place >= 0 and ends[place] >= begin - within_ns:
                 candidate = members[place]
                 if queue[candidate] != queue[row] and start[candidate] < begin:
-                    found[row] = candidate
+                    before[row] = candidate
                     break
                 place -= 1
-    return found
+    return before
 
 
 def _places(numbers: IntArray, wanted: IntArray, keep: Literal["first", "last"]) -> IntArray:
@@ -310,7 +310,7 @@ def _waits_of(
     origin_ns: int,
     start_ns: FloatArray,
     end_ns: FloatArray,
-    own: IntArray,
+    activity_of: IntArray,
     launch: IntArray,
     staged: BoolArray,
 ) -> tuple[IntArray, BoolArray]:
@@ -325,7 +325,7 @@ def _waits_of(
     - One of a device or stream that found all done was not seen to wait. It still waits for what
       was launched last before it, by its process or its thread: on a slower GPU that takes longer.
 
-    The calls are in the order of their start; ``own`` (n_calls,) is the last activity that each
+    The calls are in the order of their start; ``activity_of`` (n_calls,) is the last activity that each
     itself launched, ``launch`` (n_activities,) the call that launched each activity, -1 for none.
     Times are from ``origin_ns`` on.
     """
@@ -335,22 +335,25 @@ def _waits_of(
         _named(calls, pattern) for pattern in (_SYNC, _COPY, r"Event|Free", r"Device")
     )
     activity = np.full(len(calls), -1, dtype=np.int64)
-    last = np.r_[end_ns, np.inf][own]
+    last = np.r_[end_ns, np.inf][activity_of]
     copied = (
         copy
-        & (own >= 0)
-        & (np.r_[start_ns, np.inf][own] <= finish)
+        & (activity_of >= 0)
+        & (np.r_[start_ns, np.inf][activity_of] <= finish)
         & (last <= finish + _SKEW_NS)
         & (last > begin)
     )
-    copied &= ~_named(calls, r"Async") | np.r_[staged, False][own]
-    activity[copied] = own[copied]
+    copied &= ~_named(calls, r"Async") | np.r_[staged, False][activity_of]
+    activity[copied] = activity_of[copied]
     process = calls["process"].fillna(-1).to_numpy(dtype=np.int64)
     thread = calls["thread"].fillna(-1).to_numpy(dtype=np.int64)
     of_process = np.r_[process, -1][launch]
     waited = copied.copy()
     order = np.argsort(end_ns, kind="stable")
-    before = {True: _launched_before(own, process), False: _launched_before(own, thread)}
+    before = {
+        True: _launched_before(activity_of, process),
+        False: _launched_before(activity_of, thread),
+    }
     ends = end_ns[order]
     for call in np.flatnonzero(sync & ~copied).tolist():
         place = int(np.searchsorted(ends, finish[call], side="right")) - 1
@@ -371,9 +374,9 @@ def _waits_of(
     return activity, waited
 
 
-def _launched_before(own: IntArray, group: IntArray) -> IntArray:
+def _launched_before(activity: IntArray, group: IntArray) -> IntArray:
     """Return the activity that a call of the same group launched last before each call, -1 for none."""
-    launched = pd.Series(np.where(own >= 0, own, np.nan))
+    launched = pd.Series(np.where(activity >= 0, activity, np.nan))
     before = launched.groupby(group).ffill().groupby(group).shift()
     return np.asarray(before.fillna(-1), dtype=np.int64)
 
@@ -403,20 +406,20 @@ def _runs_of(
         usual = float(np.median(lag[seen]))
     else:
         usual = _CALL_NS
-    own = np.r_[duration, 0.0][wait]
+    lasted = np.r_[duration, 0.0][wait]
     ended, began = np.where(activity >= 0, begin - lag, begin), np.r_[start_ns, 0.0][activity]
-    known = np.where(
+    reached = np.where(
         wait >= 0, np.maximum(np.maximum(begin, ended), np.nextafter(began, np.inf)), begin
     )
     for number in np.flatnonzero(wait >= 0).tolist():
-        known[number] = max(known[number], known[run[wait[number]]])
+        reached[number] = max(reached[number], reached[run[wait[number]]])
     runs = Runs(
         begin_ns=begin,
         wait=wait,
         awaited=activity,
-        base_ns=np.where(seen, np.minimum(own, _CALL_NS), own),
+        base_ns=np.where(seen, np.minimum(lasted, _CALL_NS), lasted),
         lag_ns=np.where(seen, lag, np.minimum(lag, usual)),
-        known_ns=known,
+        known_ns=reached,
     )
     return Calls(
         names=calls["name"].astype(str).tolist(),
@@ -472,11 +475,11 @@ def _assign(
 
 def _named(calls: pd.DataFrame, pattern: str) -> BoolArray:
     names = calls["name"].astype("category").cat
-    found = np.array(
+    matches = np.array(
         [re.search(pattern, str(name)) is not None for name in names.categories], dtype=bool
     )
-    if len(found):
-        return found[names.codes.to_numpy()]
+    if len(matches):
+        return matches[names.codes.to_numpy()]
     return np.zeros(len(calls), dtype=bool)
 
 

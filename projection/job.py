@@ -183,7 +183,7 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
         part["group_name"].astype(object) + " " + part["group_ranks"].astype(object)
     ).str.strip()
     of_size = "of " + part["group_size"].astype("string").fillna("unknown size")
-    found = pd.DataFrame(
+    collectives = pd.DataFrame(
         {
             "row": rows,
             "group": group.where(group != "", of_size).to_numpy(dtype=object),
@@ -199,7 +199,7 @@ def _collectives(table: pd.DataFrame) -> pd.DataFrame:
             ),
         }
     )
-    return found.sort_values("start_ns", kind="stable", ignore_index=True)
+    return collectives.sort_values("start_ns", kind="stable", ignore_index=True)
 
 
 def _offsets(members: pd.DataFrame, labels: Sequence[str]) -> FloatArray:
@@ -207,22 +207,22 @@ def _offsets(members: pd.DataFrame, labels: Sequence[str]) -> FloatArray:
     ends = members.pivot_table(index="meeting", columns="rank", values="end_ns").reindex(
         columns=range(len(labels))
     )
-    known = ends.to_numpy()
+    ends_ns = ends.to_numpy()
     offset = np.full(len(labels), np.nan)
     offset[0] = 0.0
     while np.isnan(offset).any():
-        there = ~np.isnan(offset)
-        common = (~np.isnan(known[:, there])).any(axis=1)
-        shared = np.where(there, -1, (~np.isnan(known[common])).sum(axis=0))
+        placed = ~np.isnan(offset)
+        common = (~np.isnan(ends_ns[:, placed])).any(axis=1)
+        shared = np.where(placed, -1, (~np.isnan(ends_ns[common])).sum(axis=0))
         new = int(np.argmax(shared))
         if shared[new] < 1:
             others = few(
-                label for label, known_too in zip(labels, there.tolist(), strict=True) if known_too
+                label for label, is_placed in zip(labels, placed.tolist(), strict=True) if is_placed
             )
             raise DataError(f"shares no collective with {others}", source=labels[new])
-        rows = common & ~np.isnan(known[:, new])
-        aligned = np.nanmedian(known[rows][:, there] + offset[there], axis=1)
-        offset[new] = float(np.median(aligned - known[rows, new]))
+        rows = common & ~np.isnan(ends_ns[:, new])
+        aligned = np.nanmedian(ends_ns[rows][:, placed] + offset[placed], axis=1)
+        offset[new] = float(np.median(aligned - ends_ns[rows, new]))
     return offset
 
 
@@ -263,13 +263,13 @@ def communication_table(activities: pd.DataFrame) -> pd.DataFrame:
 
 def sent_bytes(kinds: pd.DataFrame) -> FloatArray:
     """Return what one rank sends in one collective of each kind, NaN where that is not known."""
-    found = np.full(len(kinds), np.nan)
+    sent = np.full(len(kinds), np.nan)
     for name, rows in kinds.reset_index(drop=True).groupby("collective", sort=False):
         if name:
             ranks = rows["ranks"].to_numpy(dtype=float)
             _, volume = cost_terms(DIRECT, str(name), np.where(ranks >= 1, ranks, np.nan))
-            found[rows.index] = volume * rows["message_bytes"].to_numpy(dtype=float)
-    return found
+            sent[rows.index] = volume * rows["message_bytes"].to_numpy(dtype=float)
+    return sent
 
 
 def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
@@ -278,7 +278,7 @@ def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     ``traces`` are pairs of a rank and its communication activities. Collectives whose group, size
     or name is not recorded, and messages between two ranks, are left out.
     """
-    found = []
+    volumes = []
     for rank, activities in traces:
         members = activities["group_ranks"].astype(object).to_numpy()
         table = communication_table(activities.assign(group_name=members))
@@ -286,8 +286,8 @@ def pair_volumes(traces: Sequence[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
             peers = [int(peer) for peer in str(row.group).split(",") if int(peer) != rank]
             if row.collective != SEND_RECV and peers:
                 each = float(row.sent_bytes) / len(peers)  # pyrefly: ignore[bad-argument-type]
-                found += [(rank, peer, str(row.collective), each) for peer in peers]
-    table = pd.DataFrame(found, columns=["rank", "peer", "collective", "sent_bytes"])
+                volumes += [(rank, peer, str(row.collective), each) for peer in peers]
+    table = pd.DataFrame(volumes, columns=["rank", "peer", "collective", "sent_bytes"])
     return table.groupby(["rank", "peer", "collective"])["sent_bytes"].sum().reset_index()
 
 
@@ -350,11 +350,11 @@ class _Together:
         self.at = [0] * len(graphs)
         self.events = []
         for rank, player in enumerate(self.players):
-            own = [
+            events = [
                 (float(player.graph.end_ns[row]), MEETING, number)
                 for number, row in meetings.of_rank(rank)
             ]
-            self.events.append(sorted(own + player.cuts()))
+            self.events.append(sorted(events + player.cuts()))
 
     def play(self) -> list[Times]:
         """Play all meetings, then what is left."""
@@ -423,8 +423,8 @@ class Meetings:
 
     def of_rank(self, rank: int) -> list[tuple[int, int]]:
         """Return meeting and activity of all meetings of a graph."""
-        own = self.rank == rank
-        return list(zip(self.meeting[own].tolist(), self.row[own].tolist(), strict=True))
+        mine = self.rank == rank
+        return list(zip(self.meeting[mine].tolist(), self.row[mine].tolist(), strict=True))
 
 
 def replay_together(
@@ -508,12 +508,12 @@ class Job:
         members, transfer_ns = self.matched.members, self._transfer
         factor = np.ones(len(members))
         for place, one in enumerate(self.projections):
-            own = (members["rank"] == place).to_numpy()
-            rows = one.activities.iloc[members["row"].to_numpy()[own]]
+            of_rank = (members["rank"] == place).to_numpy()
+            rows = one.activities.iloc[members["row"].to_numpy()[of_rank]]
             rows = rows.assign(
-                duration_ns=pd.array(transfer_ns[own].round().astype(np.int64), dtype="Int64")
+                duration_ns=pd.array(transfer_ns[of_rank].round().astype(np.int64), dtype="Int64")
             )
-            factor[own] = collective_factors(rows, one.host, one.target, one.laws)[
+            factor[of_rank] = collective_factors(rows, one.host, one.target, one.laws)[
                 FACTOR
             ].to_numpy()
         return factor
@@ -524,8 +524,8 @@ class Job:
         durations = [one.projected_ns.copy() for one in self.projections]
         projected = self._transfer * self._factor
         for rank in range(len(self.projections)):
-            own = self.meetings.rank == rank
-            durations[rank][self.meetings.row[own]] = projected[own]
+            of_rank = self.meetings.rank == rank
+            durations[rank][self.meetings.row[of_rank]] = projected[of_rank]
         return durations
 
     @cached_property
@@ -567,12 +567,12 @@ class Job:
         for place, (rank, one, times) in enumerate(
             zip(self.ranks, self.projections, self.times, strict=True)
         ):
-            own = self.waits[self.waits["rank"] == place]
+            of_rank = self.waits[self.waits["rank"] == place]
             at = self.meetings.row[self.meetings.rank == place]
             now = _parts(
-                one, times.start_ns[0], times.end_ns[0], at, own["wait_us"].to_numpy() * 1e3
+                one, times.start_ns[0], times.end_ns[0], at, of_rank["wait_us"].to_numpy() * 1e3
             )
-            wait = own["measured_wait_us"].to_numpy() * 1e3
+            wait = of_rank["measured_wait_us"].to_numpy() * 1e3
             was = _parts(one, one.graph.start_ns, one.graph.end_ns, at, wait)
             before = {f"measured_{name}": value for name, value in was.items()}
             category = one.activities[CATEGORY].astype(object).to_numpy()[one.graph.rows]
@@ -581,8 +581,8 @@ class Job:
                     "rank": rank,
                     **now,
                     **before,
-                    "last": int(own["last"].sum()),
-                    "late_us": own["late_us"].sum(),
+                    "last": int(of_rank["last"].sum()),
+                    "late_us": of_rank["late_us"].sum(),
                     "overlap": overlap(category, times.start_ns[0], times.end_ns[0]),
                     "measured_overlap": overlap(category, one.graph.start_ns, one.graph.end_ns),
                 }
@@ -613,24 +613,24 @@ class Job:
         by = table.groupby(
             ["collective", "group", "ranks", "message_bytes"], dropna=False, sort=True
         )
-        found = by[list(means)].mean().rename(columns=means)
-        found.insert(0, "members", by["rank"].nunique())
-        found.insert(0, "count", by["meeting"].nunique())
+        kinds = by[list(means)].mean().rename(columns=means)
+        kinds.insert(0, "members", by["rank"].nunique())
+        kinds.insert(0, "count", by["meeting"].nunique())
         order = (
-            (found["count"] * found["kernel_us"]).sort_values(ascending=False, kind="stable").index
+            (kinds["count"] * kinds["kernel_us"]).sort_values(ascending=False, kind="stable").index
         )
-        found = found.loc[order].reset_index()
+        kinds = kinds.loc[order].reset_index()
         one = self.projections[0]
         if one.laws.world is None:
             network = ONE_NODE
         else:
             network = one.laws.world.host
-        members = found["group"].map(lambda group: str(group).rpartition(" ")[2])
-        messages = found.rename(columns={"message_bytes": "bytes"}).assign(
+        members = kinds["group"].map(lambda group: str(group).rpartition(" ")[2])
+        messages = kinds.rename(columns={"message_bytes": "bytes"}).assign(
             stride=members.map(stride_of)
         )
-        found = found.assign(model_us=model_us(messages, one.host, network))
-        return found.assign(**_bandwidths(found)).merge(
+        kinds = kinds.assign(model_us=model_us(messages, one.host, network))
+        return kinds.assign(**_bandwidths(kinds)).merge(
             _skews(table), on=list(_SAME), how="left", validate="one_to_one"
         )
 
@@ -642,16 +642,16 @@ class Job:
         last rank computed, communicated in another collective, copied, or ran nothing on its GPU
         (the CPU and its launches); a moment counts for the first of them that was going on.
         """
-        table, found = self.waits, []
+        table, by_meeting = self.waits, []
         covered = [_Covered.of(one) for one in self.projections]
-        for _, own in table.groupby("meeting", sort=False):
-            last = own["start_ns"].to_numpy().argmax()
-            place = int(own["rank"].iloc[last])
-            until = float(own["start_ns"].iloc[last]) - self.meetings.shift_ns[place]
-            begin = until - 1e3 * own["measured_wait_us"].to_numpy(dtype=float)
+        for _, of_meeting in table.groupby("meeting", sort=False):
+            last = of_meeting["start_ns"].to_numpy().argmax()
+            place = int(of_meeting["rank"].iloc[last])
+            until = float(of_meeting["start_ns"].iloc[last]) - self.meetings.shift_ns[place]
+            begin = until - 1e3 * of_meeting["measured_wait_us"].to_numpy(dtype=float)
             parts = covered[place].parts_us(begin, np.full(len(begin), until))
-            found.append({"rank": self.ranks[place], **parts})
-        by_rank = pd.DataFrame(found).groupby("rank", sort=True)[list(CAUSES)].sum()
+            by_meeting.append({"rank": self.ranks[place], **parts})
+        by_rank = pd.DataFrame(by_meeting).groupby("rank", sort=True)[list(CAUSES)].sum()
         by_rank.insert(0, "waited_us", by_rank.sum(axis=1))
         return by_rank.reset_index()
 
@@ -669,19 +669,19 @@ class Job:
         def simulate(draws: FloatArray) -> FloatArray:
             return np.array([self._drawn_us(dict(zip(names, row, strict=True))) for row in draws])
 
-        found = propagate(simulate, factors, level=level, samples=samples, seed=seed)
+        unsure = propagate(simulate, factors, level=level, samples=samples, seed=seed)
         gravest = max(self.projections, key=lambda one: one.doubts.reach)
         if gravest.doubts.reach:
-            return with_doubts(found, gravest.doubts)
-        return found
+            return with_doubts(unsure, gravest.doubts)
+        return unsure
 
     def _drawn_us(self, draw: Mapping[str, float]) -> float:
         """Return the time of the job with each source of error at a factor."""
         durations, cpu = [], []
-        for one, own_ns in zip(self.projections, self._durations, strict=True):
+        for one, rank_ns in zip(self.projections, self._durations, strict=True):
             classes = class_of(one.activities)[one.graph.rows]
             scale = np.array([draw.get(str(name), 1.0) for name in classes])
-            durations.append(own_ns * scale)
+            durations.append(rank_ns * scale)
             cpu.append(one.cpu * draw.get(CPU, 1.0) * draw.get(PROFILER, 1.0))
         graphs = [one.target_graph for one in self.projections]
         paces = [pace_of(one) for one in self.projections]
@@ -700,16 +700,16 @@ class Job:
             zip(self.ranks, self.projections, self.times, strict=True)
         ):
             graph, shift = one.graph, float(self.meetings.shift_ns[place])
-            found = {
+            columns = {
                 name: np.zeros(len(graph))
                 for name in ("projected_start_ns", "projected_us", "wait_us")
             }
-            found["projected_start_ns"][graph.rows] = (times.start_ns[0] + shift).round()
-            found["projected_us"][graph.rows] = (times.end_ns[0] - times.start_ns[0]) / 1e3
-            own = self.waits[self.waits["rank"] == place]
-            found["wait_us"][own["row"].to_numpy()] = own["wait_us"].to_numpy()
+            columns["projected_start_ns"][graph.rows] = (times.start_ns[0] + shift).round()
+            columns["projected_us"][graph.rows] = (times.end_ns[0] - times.start_ns[0]) / 1e3
+            of_rank = self.waits[self.waits["rank"] == place]
+            columns["wait_us"][of_rank["row"].to_numpy()] = of_rank["wait_us"].to_numpy()
             start = one.activities["start_ns"].to_numpy() - graph.origin_ns + round(shift)
-            parts.append(one.activities.assign(rank=rank, **found).assign(start_ns=start))
+            parts.append(one.activities.assign(rank=rank, **columns).assign(start_ns=start))
         table = pd.concat(parts, ignore_index=True)
         return table.assign(projected_start_ns=table["projected_start_ns"].astype("int64"))
 
@@ -734,8 +734,8 @@ def _bandwidths(kinds: pd.DataFrame) -> dict[str, FloatArray]:
     factor = np.full(len(kinds), np.nan)
     ranks = kinds["ranks"].to_numpy(dtype=float)
     for name in kinds["collective"].unique():
-        own = kinds["collective"].eq(name).to_numpy()
-        factor[own] = bus_factor(str(name), ranks[own])
+        of_kind = kinds["collective"].eq(name).to_numpy()
+        factor[of_kind] = bus_factor(str(name), ranks[of_kind])
     message = kinds["message_bytes"].to_numpy(dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         measured = message / kinds["transfer_us"].to_numpy(dtype=float) / 1e3
@@ -782,11 +782,11 @@ class _Covered:
         """Return the stretches of a trace, in the order of `CAUSES`."""
         category = one.activities[CATEGORY].astype(object).to_numpy()[one.graph.rows]
         level = np.where(category == COPY, 2, np.where(category == COMMUNICATION, 1, 0))
-        found = []
+        unions = []
         for number in range(len(CAUSES) - 1):
-            own = level <= number
-            found.append(_union(one.graph.start_ns[own], one.graph.end_ns[own]))
-        return cls(tuple(found))
+            within = level <= number
+            unions.append(_union(one.graph.start_ns[within], one.graph.end_ns[within]))
+        return cls(tuple(unions))
 
     def parts_us(self, begin: FloatArray, end: FloatArray) -> dict[str, float]:
         """Return what of some stretches of time each of `CAUSES` is, µs."""
@@ -832,11 +832,11 @@ def overlap(category: np.ndarray, start: FloatArray, end: FloatArray) -> float:
 
 def _common_factors(ranks: Sequence[Sequence[Factor]]) -> list[Factor]:
     """Return the sources of error of all ranks, each once: as unsure as where it is least sure."""
-    found: dict[str, Factor] = {}
-    for factor in (one for own in ranks for one in own):
-        if factor.name not in found or factor.sigma > found[factor.name].sigma:
-            found[factor.name] = factor
-    return list(found.values())
+    factors: dict[str, Factor] = {}
+    for factor in (one for of_rank in ranks for one in of_rank):
+        if factor.name not in factors or factor.sigma > factors[factor.name].sigma:
+            factors[factor.name] = factor
+    return list(factors.values())
 
 
 def _parts(
@@ -854,9 +854,9 @@ def _parts(
     starts = np.r_[begin[counted], start[at][waits]]
     lengths = np.r_[(end - begin)[counted], wait_ns[waits]]
     levels = np.r_[level[counted], np.full(int(waits.sum()), 2)]
-    own = own_time(starts, np.maximum(lengths, 0.0), levels)
+    split_ns = own_time(starts, np.maximum(lengths, 0.0), levels)
     total = float(end[counted].max() - start[counted].min())
-    parts = [float(own[levels == number].sum()) for number in range(4)]
+    parts = [float(split_ns[levels == number].sum()) for number in range(4)]
     values = [*parts, max(0.0, total - sum(parts)), total]
     return {
         name: round(value / 1e3, 6)
@@ -884,10 +884,10 @@ def project_job(
             f"two traces are of rank {twice[0]}: give one of each", source=traces[-1][0]
         )
     labels = [traces[place][0] for place in order]
-    own = [traces[place][1] for place in order]
-    matched = match([trace.dispatches for trace in own], labels)
+    ordered = [traces[place][1] for place in order]
+    matched = match([trace.dispatches for trace in ordered], labels)
     laws = replace(laws or Laws(), keep_waiting=False)
-    projections = tuple(project_trace(trace, host, target, laws) for trace in own)
+    projections = tuple(project_trace(trace, host, target, laws) for trace in ordered)
     members = matched.members
     rank, activity, meeting = (
         members[name].to_numpy(dtype=np.int64) for name in ("rank", "row", "meeting")
@@ -900,7 +900,7 @@ def project_job(
     simple = replace(PUBLISHED, network=laws.network, keep_waiting=False)
     rule = tuple(
         project_trace(trace, host, target, simple, graph=one.graph)
-        for trace, one in zip(own, projections, strict=True)
+        for trace, one in zip(ordered, projections, strict=True)
     )
     return Job(
         ranks, projections, matched, meetings, Job(ranks, rule, matched, meetings).projected_us

@@ -93,16 +93,17 @@ def of_activities(
     )
     copied = texts(activities, "kind") == MEMCPY
     helps = described & (flops == 0) & (moved == 0)
-    known, count = described & ~helps, len(activities)
+    workable, count = described & ~helps, len(activities)
     numbers = {name: np.full(count, np.nan) for name in ("flops", "bytes", "batch", "m", "n", "k")}
     words = {name: np.full(count, "", dtype=object) for name in ("dtype", "unit")}
-    if known.any():  # a trace repeats a few problems many times: the work of each is computed once
-        part = activities.loc[known, [name for name in activities.columns if name in _OPERANDS]]
+    # a trace repeats a few problems many times: the work of each is computed once
+    if workable.any():
+        part = activities.loc[workable, [name for name in activities.columns if name in _OPERANDS]]
         code = codes_of(part[name] for name in part)
         once = work_of(part.iloc[np.unique(code, return_index=True)[1]].reset_index(drop=True))
         for name, column in (numbers | words).items():
-            column[known] = getattr(once, name)[code]
-        numbers["flops"][known], numbers["bytes"][known] = flops[known], moved[known]
+            column[workable] = getattr(once, name)[code]
+        numbers["flops"][workable], numbers["bytes"][workable] = flops[workable], moved[workable]
         single = words["dtype"] == "fp32"
         if single.any():
             codes, names = pd.factorize(activities["name"][single])
@@ -140,11 +141,11 @@ def of_pairs(paired: pd.DataFrame) -> Rows:
 def class_of(rows: pd.DataFrame) -> ObjectArray:
     """Return the op class of measured rows: what column `op_class` says, else what the operator is."""
     codes, names = pd.factorize(texts(rows, "op"))
-    own = np.array(
+    op_classes = np.array(
         [OPS[name].op_class if name in OPS else name for name in map(str, names)], dtype=object
     )[codes]
     stated = texts(rows, "op_class")
-    return np.where(stated == "", own, stated).astype(object)
+    return np.where(stated == "", op_classes, stated).astype(object)
 
 
 FEWEST = 3  # pairs from which a spread can be estimated
@@ -183,8 +184,8 @@ def learn_corrections(
     measured_us = paired["duration_us"].to_numpy(dtype=float)
     problems = paired.assign(ratio=measured_us / projected)
     return {
-        name: replace(found, problems=problems[rows.op_class == name])
-        for name, found in corrections_of(measured_us, projected, rows.op_class).items()
+        name: replace(correction, problems=problems[rows.op_class == name])
+        for name, correction in corrections_of(measured_us, projected, rows.op_class).items()
     }
 
 
@@ -193,18 +194,18 @@ def corrections_of(
 ) -> dict[str, Correction]:
     """Return the correction of each class from measured and projected times, arrays of shape (n_rows,)."""
     error = np.log(measured_us / projected_us)
-    found = {}
+    corrections = {}
     for name in sorted(set(op_class.tolist())):
-        own = error[op_class == name]
-        centre = float(np.median(own))
-        if len(own) >= FEWEST:
-            spread = MAD_TO_SIGMA * float(np.median(np.abs(own - centre)))
+        of_class = error[op_class == name]
+        centre = float(np.median(of_class))
+        if len(of_class) >= FEWEST:
+            spread = MAD_TO_SIGMA * float(np.median(np.abs(of_class - centre)))
         else:
             spread = np.nan
-        if FEWEST <= len(own) < FEW:
-            spread = max(spread, float(np.std(own, ddof=1)))
-        found[name] = Correction(float(np.exp(centre)), spread, len(own))
-    return found
+        if FEWEST <= len(of_class) < FEW:
+            spread = max(spread, float(np.std(of_class, ddof=1)))
+        corrections[name] = Correction(float(np.exp(centre)), spread, len(of_class))
+    return corrections
 
 
 DURATION = "duration_us"
@@ -246,14 +247,14 @@ def predicted_factors(
     rows = fill_text(judge(calls))
     usable = rows[REFUSED].eq("").to_numpy()
     why = [(row_refused(reason),) if reason else () for reason in rows[REFUSED]]
-    found = pd.DataFrame({"factor": np.nan, "sigma": np.nan}, index=range(len(rows)))
+    table = pd.DataFrame({"factor": np.nan, "sigma": np.nan}, index=range(len(rows)))
     if usable.any():  # repeats of one kernel on one problem are predicted once, from their median
-        known = rows[usable].reset_index(drop=True)
+        usable_rows = rows[usable].reset_index(drop=True)
         _, first, code = np.unique(
-            problem_ids(known, kernel=True), return_index=True, return_inverse=True
+            problem_ids(usable_rows, kernel=True), return_index=True, return_inverse=True
         )
-        median = known.groupby(code)[DURATION].median().to_numpy()
-        asked = known.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
+        median = usable_rows.groupby(code)[DURATION].median().to_numpy()
+        asked = usable_rows.iloc[first].assign(**{DURATION: median}).reset_index(drop=True)
         if comparison.is_many:
             run, word = run.of_target(target)
             asked = run.asked_of(asked.assign(device=host.name), word)
@@ -267,20 +268,24 @@ def predicted_factors(
                 predicted["upper"].to_numpy(dtype=float) / predicted["lower"].to_numpy(dtype=float)
             )
         sigma = reach / (2 * float(ndtri((1 + LEVEL) / 2)))
-        found.loc[usable, "factor"] = np.where(applies, factor, np.nan)[code]
-        found.loc[usable, "sigma"] = np.where(applies & np.isfinite(sigma), sigma, np.nan)[code]
+        table.loc[usable, "factor"] = np.where(applies, factor, np.nan)[code]
+        table.loc[usable, "sigma"] = np.where(applies & np.isfinite(sigma), sigma, np.nan)[code]
         unlike = [
             ()
             if applied
             else (
-                remark("unlike-training", f"outside the trained range: {joined(own)}", reasons=own),
+                remark(
+                    "unlike-training",
+                    f"outside the trained range: {joined(reasons)}",
+                    reasons=reasons,
+                ),
             )
-            for applied, own in zip(applies, predicted["reasons"], strict=True)
+            for applied, reasons in zip(applies, predicted["reasons"], strict=True)
         ]
         for place, number in zip(np.flatnonzero(usable), code, strict=True):
             why[place] = unlike[number]
-    found.insert(1, "why", pd.Series(why, dtype=object))
-    return found.take(of_call).reset_index(drop=True)
+    table.insert(1, "why", pd.Series(why, dtype=object))
+    return table.take(of_call).reset_index(drop=True)
 
 
 def calls_of(activities: pd.DataFrame) -> tuple[pd.DataFrame, IntArray]:
@@ -317,8 +322,8 @@ def of_same_problem(
         [name for name in problems if name in stated[0] & stated[1]]
     ]
     ids = problem_ids(fill_text(complete(both)), device=False)
-    known = problems["ratio"].groupby(ids[len(like) :]).agg(how)
-    ratio[like] = known.reindex(ids[: len(like)])
+    ratios = problems["ratio"].groupby(ids[len(like) :]).agg(how)
+    ratio[like] = ratios.reindex(ids[: len(like)])
     return ratio
 
 
@@ -362,10 +367,12 @@ def sigmas(op_class: np.ndarray, law: np.ndarray, host: GPU, target: GPU) -> np.
     for position, case in enumerate(cases):
         errors = [error for error in ERRORS if (error.law, error.op_class) == case]
         # the error from one architecture to another is that of the way back
-        own = [
+        pair_errors = [
             error for error in errors if {error.host, error.target} == {host.arch, target.arch}
         ] or errors
-        levels[position] = np.sqrt(np.mean([error.sigma**2 for error in own])) if own else np.nan
+        levels[position] = (
+            np.sqrt(np.mean([error.sigma**2 for error in pair_errors])) if pair_errors else np.nan
+        )
     return levels[codes]
 
 
@@ -409,24 +416,24 @@ def compute_factors(
     """
     pair = Pair.of(host, target, overhead)
     rows = of_activities(activities, pair.fixed[0], queued)
-    found = by_law(rows, pair, law)
-    found["sigma"] = sigmas(rows.op_class, found["law"].to_numpy(dtype=object), host, target)
+    factors = by_law(rows, pair, law)
+    factors["sigma"] = sigmas(rows.op_class, factors["law"].to_numpy(dtype=object), host, target)
     if corrections:  # kept durations stay
         factor, sigma, used = (
-            found[name].to_numpy(copy=True) for name in ("factor", "sigma", "law")
+            factors[name].to_numpy(copy=True) for name in ("factor", "sigma", "law")
         )
         calls, of_call = calls_of(activities)
         for name, correction in corrections.items():
-            own = (rows.op_class == name) & (found["law"] != KEPT).to_numpy()
-            ratio = np.full(len(own), np.nan)
-            if correction.problems is not None and own.any():
+            of_class = (rows.op_class == name) & (factors["law"] != KEPT).to_numpy()
+            ratio = np.full(len(of_class), np.nan)
+            if correction.problems is not None and of_class.any():
                 ratio = of_same_problem(calls, correction.problems)[of_call]
-            known = own & np.isfinite(ratio)
-            factor[own] *= np.where(known, ratio, correction.factor)[own]
-            sigma[own] = correction.sigma
-            sigma[known] = np.fmin(correction.sigma, PAIR_SIGMA)
-            used[own] += np.where(known, PAIRED, CORRECTED)[own].astype(object)
-        found = found.assign(factor=factor, sigma=sigma, law=used)
+            same_problem = of_class & np.isfinite(ratio)
+            factor[of_class] *= np.where(same_problem, ratio, correction.factor)[of_class]
+            sigma[of_class] = correction.sigma
+            sigma[same_problem] = np.fmin(correction.sigma, PAIR_SIGMA)
+            used[of_class] += np.where(same_problem, PAIRED, CORRECTED)[of_class].astype(object)
+        factors = factors.assign(factor=factor, sigma=sigma, law=used)
     if run is not None:
         model = predicted_factors(activities, host, trained_for or target, run)
         if trained_for is not None and trained_for != target:
@@ -437,8 +444,8 @@ def compute_factors(
             text = f"the model is of {trained_for.name}: projected from there by the law {law}"
             carried = (remark("carried-on-by-law", text, gpu=trained_for.name, law=law),)
             why = [
-                carried if has else own
-                for has, own in zip(model["factor"].notna(), model["why"], strict=True)
+                carried if has else unmodelled
+                for has, unmodelled in zip(model["factor"].notna(), model["why"], strict=True)
             ]
             model = model.assign(
                 factor=model["factor"] * whole / first,
@@ -446,16 +453,16 @@ def compute_factors(
             )
         has = model["factor"].notna().to_numpy()
         why = []
-        for predicted, own, stands_in in zip(has, model["why"], found["why"], strict=True):
-            if not predicted and own and stands_in:
-                text = f"{joined(own)}: {joined(stands_in)}"
-                why.append((remark("model-then-law", text, model=own, law=stands_in),))
+        for predicted, unmodelled, stands_in in zip(has, model["why"], factors["why"], strict=True):
+            if not predicted and unmodelled and stands_in:
+                text = f"{joined(unmodelled)}: {joined(stands_in)}"
+                why.append((remark("model-then-law", text, model=unmodelled, law=stands_in),))
             else:
-                why.append(own if predicted else own or stands_in)
-        found = found.assign(
-            factor=np.where(has, model["factor"], found["factor"]),
-            law=np.where(has, MODEL, found["law"]).astype(object),
+                why.append(unmodelled if predicted else unmodelled or stands_in)
+        factors = factors.assign(
+            factor=np.where(has, model["factor"], factors["factor"]),
+            law=np.where(has, MODEL, factors["law"]).astype(object),
             why=np.fromiter(why, dtype=object, count=len(why)),
-            sigma=np.where(has, model["sigma"], found["sigma"]),
+            sigma=np.where(has, model["sigma"], factors["sigma"]),
         )
-    return found[list(COLUMNS)].set_axis(activities.index)
+    return factors[list(COLUMNS)].set_axis(activities.index)

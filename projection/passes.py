@@ -80,12 +80,12 @@ class PassPlan:
             limit = remark("filters-with-counters", text)
         size = {"kernels": len(self.kernels), "passes": self.passes, "steps": self.steps}
         profiler = self.profiler.value
-        told = (
+        plan = (
             f"{counted(self.passes, 'pass', 'passes')} of {profiler}, "
             f"{counted(self.steps, 'step')} each"
         )
-        told = f"{told}, to record {counted(len(self.kernels), 'kernel')}"
-        return remark("passes-planned", told, profiler=profiler, **size), limit
+        plan = f"{plan}, to record {counted(len(self.kernels), 'kernel')}"
+        return remark("passes-planned", plan, profiler=profiler, **size), limit
 
 
 def plan_passes(
@@ -142,11 +142,11 @@ def plan_passes(
         ["per_step", "launches"], ascending=False, kind="stable", ignore_index=True
     )
     if profiler == Profiler.TORCH:
-        own = len(table)
+        count = len(table)
     else:
-        own = kernels_per_pass
+        count = kernels_per_pass
     return PassPlan(
-        Profiler(profiler), steps, table.assign(**{"pass": np.arange(len(table)) // own + 1})
+        Profiler(profiler), steps, table.assign(**{"pass": np.arange(len(table)) // count + 1})
     )
 
 
@@ -178,7 +178,7 @@ def command(plan: PassPlan, number: int, *, counters: str = COUNTER, folder: str
 
     rocprofv3 filters kernels in collections of ``counters`` only. Passes write to ``folder``.
     """
-    own = plan.kernels[plan.kernels["pass"] == number]
+    launched = plan.kernels[plan.kernels["pass"] == number]
     name = f"pass_{number:0{len(str(plan.passes))}}"
     if plan.profiler == Profiler.TORCH:
         return (
@@ -199,9 +199,9 @@ def command(plan: PassPlan, number: int, *, counters: str = COUNTER, folder: str
         "--pmc",
         *counters.split(),
         "--kernel-include-regex",
-        pattern(own["name"].tolist()),
+        pattern(launched["name"].tolist()),
         "--kernel-iteration-range",
-        f"[1-{own['launches'].max()}]",
+        f"[1-{launched['launches'].max()}]",
         "--output-format",
         "csv",
         "--output-directory",
@@ -238,9 +238,9 @@ def proof(plan: PassPlan, runs: Mapping[str, pd.DataFrame]) -> Coverage:
     short = table[table["covered"] < table["wanted"]].reset_index(drop=True)
     nth = places.groupby(["spelt", "rank"], sort=False).cumcount() + 1
     asked = nth <= wanted["launches"].reindex(places["spelt"]).fillna(0).to_numpy()
-    found = places[asked].drop(columns="spelt").reset_index(drop=True)
+    placed = places[asked].drop(columns="spelt").reset_index(drop=True)
     return Coverage(
-        found, short[["rank", "device_number", "name", "covered", "wanted", "run"]], proved=True
+        placed, short[["rank", "device_number", "name", "covered", "wanted", "run"]], proved=True
     )
 
 
@@ -335,19 +335,19 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
         )
     # of several GPUs those of the passes are numbered as those of the trace
     keys = ["spelt"]
-    own, others = (
+    gpus, others = (
         rows[_GPU].drop_duplicates().sort_values(_GPU, ignore_index=True)
         for rows in (given, wanted)
     )
-    if len(own) > 1:
-        if len(own) != len(others):
+    if len(gpus) > 1:
+        if len(gpus) != len(others):
             raise DataError(
-                f"durations of {len(own)} GPUs for a trace of {len(others)}: give those of one "
+                f"durations of {len(gpus)} GPUs for a trace of {len(others)}: give those of one "
                 "GPU, or of the same ones"
             )
-        own[["rank_there", "device_there"]] = others[_GPU]
-        there = given.merge(own, on=_GPU, how="left")
-        given = there.assign(rank=there["rank_there"], device_number=there["device_there"])
+        gpus[["rank_there", "device_there"]] = others[_GPU]
+        placed = given.merge(gpus, on=_GPU, how="left")
+        given = placed.assign(rank=placed["rank_there"], device_number=placed["device_there"])
         keys = [*_GPU, "spelt"]
     wanted["place"] = _folded(wanted, given, keys, trace.dispatches["step"])
     unit = wanted.groupby(keys, sort=False)["place"].max().rename("unit").reset_index()
@@ -357,17 +357,17 @@ def with_durations(trace: Annotated, durations: pd.DataFrame) -> Retimed:
     medians = by.agg(
         duration_us=("duration_us", "median"), **{name: (name, "first") for name in _LAUNCH}
     ).reset_index()
-    found = (
+    matched = (
         wanted[[*keys, "place"]]
         .merge(medians, on=[*keys, "place"], how="left")
         .set_index(wanted.index)
     )
     launches = wanted.assign(run="the trace")
     others = launches.assign(
-        run="the durations", source="passes", **{name: found[name] for name in _LAUNCH}
+        run="the durations", source="passes", **{name: matched[name] for name in _LAUNCH}
     )
     check_launches(pd.concat([launches, others], ignore_index=True))
-    return _retimed(trace, wanted, found["duration_us"])
+    return _retimed(trace, wanted, matched["duration_us"])
 
 
 def _of_calls(trace: Annotated, inline: pd.DataFrame) -> pd.Series:
@@ -383,11 +383,11 @@ def _of_calls(trace: Annotated, inline: pd.DataFrame) -> pd.Series:
     )
     both = both.astype(dict.fromkeys(SIGNATURE[2:], float))
     kind = both.groupby(list(SIGNATURE), dropna=False, sort=False).ngroup().to_numpy()
-    own, timed = kind[: len(calls)], kind[len(calls) :]
+    of_calls, timed = kind[: len(calls)], kind[len(calls) :]
     middle = inline["duration_us"].groupby(timed).median()
-    known = ~calls["op"].isin(["", UNKNOWN, "collective"]).to_numpy()
+    recognised = ~calls["op"].isin(["", UNKNOWN, "collective"]).to_numpy()
     ratio = np.where(
-        known, middle.reindex(own).to_numpy() / calls["duration_us"].to_numpy(), np.nan
+        recognised, middle.reindex(of_calls).to_numpy() / calls["duration_us"].to_numpy(), np.nan
     )
     if not np.isfinite(ratio).any():
         raise DataError(
@@ -400,8 +400,8 @@ def _of_calls(trace: Annotated, inline: pd.DataFrame) -> pd.Series:
 def _retimed(trace: Annotated, wanted: pd.DataFrame, duration_us: pd.Series) -> Retimed:
     """Return a trace with durations (µs, NaN where there is none) of the kernels of `places_of`."""
     table = trace.dispatches
-    own_ns = (1e3 * duration_us).round().reindex(table.index)
-    duration_ns = own_ns.where(own_ns.notna(), table["duration_ns"]).astype(np.int64)
+    given_ns = (1e3 * duration_us).round().reindex(table.index)
+    duration_ns = given_ns.where(given_ns.notna(), table["duration_ns"]).astype(np.int64)
     graph = build(table, trace.calls)
     times = replay(graph, np.maximum(duration_ns.to_numpy(), 0)[graph.rows].astype(float))
     start_ns, calls = replayed(graph, times, table.index)
@@ -434,16 +434,16 @@ def _checked(durations: pd.DataFrame) -> pd.DataFrame:
     rows = durations.reindex(columns=[*NEEDED, *_GPU, *_LAUNCH, "source"]).reset_index(drop=True)
     for name in ("occurrence", "duration_us"):
         rows[name] = pd.to_numeric(rows[name], errors="coerce")
-    known = (
+    valid = (
         rows["occurrence"].ge(1)
         & rows["occurrence"].mod(1).eq(0)
         & rows["duration_us"].between(0, np.inf, "left")
     )
-    if rows.empty or not known.all():
+    if rows.empty or not valid.all():
         if rows.empty:
             where = "they are empty"
         else:
-            where = f"row {int(np.argmin(known)) + 1} is not"
+            where = f"row {int(np.argmin(valid)) + 1} is not"
         raise DataError(f"durations must be numbers from 0 on, occurrences from 1 on: {where}")
     whole = {"occurrence": np.int64, "name": str, **dict.fromkeys(_LAUNCH, np.float64)}
     return rows.assign(
@@ -459,20 +459,22 @@ def _folded(
     It is the number of the occurrence, unless the passes have a kernel more often than the trace,
     in whole steps but not in whole traces: then it is the number within the step.
     """
-    most = given.groupby(keys, sort=False)["occurrence"].max().rename("given").reset_index()
+    most_given = given.groupby(keys, sort=False)["occurrence"].max().rename("given").reset_index()
     count = wanted.groupby([*_GPU, "spelt"], sort=False)["occurrence"].transform("max")
-    known = wanted[keys].merge(most, on=keys, how="left")["given"].set_axis(wanted.index)
+    given_count = (
+        wanted[keys].merge(most_given, on=keys, how="left")["given"].set_axis(wanted.index)
+    )
     kinds = [wanted[name] for name in (*_GPU, "spelt")]
     of_step = wanted.groupby([*kinds, steps.reindex(wanted.index)])["occurrence"].transform("size")
     per_step = of_step.where(of_step.groupby(kinds).transform("nunique", dropna=False) == 1).fillna(
         count
     )
-    whole = known.isna() | (known <= count) | (known % count == 0)
-    in_steps = ~whole & (known % per_step == 0)
+    whole = given_count.isna() | (given_count <= count) | (given_count % count == 0)
+    in_steps = ~whole & (given_count % per_step == 0)
     if (odd := ~whole & ~in_steps).any():
         row = wanted[odd].iloc[0]
         raise DataError(
-            f"kernel {row['name']!r} runs {int(known[odd].iloc[0])} times in the durations, "
+            f"kernel {row['name']!r} runs {int(given_count[odd].iloc[0])} times in the durations, "
             f"{count[odd].iloc[0]} times "
             "in the trace: give passes of whole executions"
         )

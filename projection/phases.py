@@ -246,8 +246,10 @@ def fold(trace: Annotated) -> Folded | None:
     gpu = codes_of([table[name] for name in ("rank", "process", "gpu")])
     parts = []
     for number in range(int(gpu.max()) + 1):
-        own = np.flatnonzero(gpu == number)
-        order = own[np.lexsort((table["start_ns"].to_numpy()[own], queue[own], launched_ns[own]))]
+        of_gpu = np.flatnonzero(gpu == number)
+        order = of_gpu[
+            np.lexsort((table["start_ns"].to_numpy()[of_gpu], queue[of_gpu], launched_ns[of_gpu]))
+        ]
         parts.append((order, _Sequence.of(table, order, launched_ns).phases()))
     if len({tuple(run.repeats for run in runs) for _, runs in parts}) != 1 or not parts[0][1]:
         return None
@@ -291,14 +293,14 @@ def fold(trace: Annotated) -> Folded | None:
             weight[rows[chosen]] = np.divide(
                 every, stand, out=np.full(len(stand), count / few), where=stand > 0
             )
-        found = Phase(
+        phase = Phase(
             run.repeats,
             sum(its[number].period for _, its in parts),
             float(similar.mean()),
             all_[~usual],
             all_[chosen],
         )
-        phases.append(found)
+        phases.append(phase)
     left = kept[piece]
     if left.mean() > 1 - LEAST:
         return None
@@ -330,17 +332,17 @@ def _launched_ns(table: pd.DataFrame, calls: pd.DataFrame) -> FloatArray:
             np.minimum.accumulate(begun[order][::-1])[::-1] + np.arange(len(order)) * _TIE_NS
         )
         return begun
-    known = (
+    linked_calls = (
         calls.dropna(subset=["correlation"]).drop_duplicates("correlation").set_index("correlation")
     )
-    found = table["correlation"].map(known["start_ns"] - start.min()).astype("float64")
+    at_ns = table["correlation"].map(linked_calls["start_ns"] - start.min()).astype("float64")
     order = np.argsort(start, kind="stable")
-    own = (
-        found.where(table["linked"].to_numpy(dtype=bool))
+    in_order = (
+        at_ns.where(table["linked"].to_numpy(dtype=bool))
         .iloc[order]
         .groupby(queue_codes(table)[order])
     )
-    return np.asarray(own.ffill().reindex(table.index).fillna(-np.inf), dtype=np.float64)
+    return np.asarray(in_order.ffill().reindex(table.index).fillna(-np.inf), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -369,14 +371,14 @@ class _Sequence:
 
     def phases(self) -> list[_Run]:
         """Return the runs in their order: those of the period that saves most, then of what lies between them."""
-        open_, found = [(0, len(self.named))], []
+        open_, periodic = [(0, len(self.named))], []
         while open_:
             low, high = open_.pop()
             best: list[_Run] = []
             for period in _periods(self.alike[low:high]):
                 runs = list(self._runs(low, high, period))
                 best = max(best, runs, key=lambda some: sum(run.saved for run in some))
-            found += best
+            periodic += best
             edges = [
                 low,
                 *(
@@ -390,7 +392,7 @@ class _Sequence:
                 open_ += list(zip(edges[::2], edges[1::2], strict=True))
             else:
                 open_ += []
-        return sorted(found, key=lambda run: run.first)
+        return sorted(periodic, key=lambda run: run.first)
 
     @property
     def _least(self) -> float:
@@ -437,12 +439,12 @@ class _Sequence:
 def _periods(codes: IntArray) -> list[int]:
     """Return the distances at which most activities recur, weighted by the distance."""
     order = np.argsort(codes, kind="stable")
-    found: list[IntArray] = []
+    steps: list[IntArray] = []
     for step in range(1, min(_NEIGHBOURS, len(codes) - 1) + 1):
         same = codes[order][step:] == codes[order][:-step]
-        found.append((order[step:] - order[:-step])[same])
-    if found:
-        count = np.bincount(np.concatenate(found))
+        steps.append((order[step:] - order[:-step])[same])
+    if steps:
+        count = np.bincount(np.concatenate(steps))
     else:
         count = np.zeros(1, dtype=np.int64)
     weight = count * np.arange(len(count))

@@ -263,7 +263,7 @@ def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatAr
     Activities of lower ``rank`` hide those of higher; among equals the one that begins first. All
     of shape (n,), times in any unit.
     """
-    own = np.zeros(len(start))
+    alone_ns = np.zeros(len(start))
     hidden: tuple[FloatArray, FloatArray] = (np.empty(0), np.empty(0))
     for level in np.unique(rank).tolist():
         rows = np.flatnonzero(rank == level)
@@ -271,7 +271,7 @@ def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatAr
         end = start[rows] + duration[rows]
         begin = np.maximum(start[rows], np.maximum.accumulate(np.r_[-np.inf, end[:-1]]))
         end = np.maximum(end, begin)
-        own[rows] = end - begin - (covered(hidden, end) - covered(hidden, begin))
+        alone_ns[rows] = end - begin - (covered(hidden, end) - covered(hidden, begin))
         # of what is hidden the disjoint intervals, in order
         used = end > begin
         starts, ends = np.r_[hidden[0], begin[used]], np.r_[hidden[1], end[used]]
@@ -279,7 +279,7 @@ def own_time(start: FloatArray, duration: FloatArray, rank: IntArray) -> FloatAr
         starts, reach = starts[order], np.maximum.accumulate(ends[order])
         first = np.r_[True, starts[1:] > reach[:-1]][: len(starts)]
         hidden = starts[first], reach[np.r_[first[1:], True][: len(starts)]]
-    return own
+    return alone_ns
 
 
 def covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatArray:
@@ -296,7 +296,7 @@ def covered(intervals: tuple[FloatArray, FloatArray], at: FloatArray) -> FloatAr
 def totals_us(
     duration_ns: FloatArray,
     projected_ns: FloatArray,
-    own_ns: FloatArray,
+    alone_ns: FloatArray,
     weights: FloatArray,
     measured_us: float,
     replayed_us: float,
@@ -309,13 +309,13 @@ def totals_us(
     projected, what of the measured time is put down to each (`own_time`), and how many times each
     counts. Sums take ``idle`` for the time in which nothing runs, relative to the measured.
     """
-    still = max(1000.0 * measured_us - float((own_ns * weights).sum()), 0.0) * idle
+    still = max(1000.0 * measured_us - float((alone_ns * weights).sum()), 0.0) * idle
     stretched = np.divide(
-        projected_ns, duration_ns, out=np.ones_like(own_ns), where=duration_ns > 0
+        projected_ns, duration_ns, out=np.ones_like(alone_ns), where=duration_ns > 0
     )
     return {
         SUM: float((projected_ns * weights).sum() + still) / 1000.0,
-        OVERLAP: float((own_ns * stretched * weights).sum() + still) / 1000.0,
+        OVERLAP: float((alone_ns * stretched * weights).sum() + still) / 1000.0,
         REPLAY: replayed_us,
     }
 
@@ -353,10 +353,10 @@ def critical_path(
     rows = np.arange(len(graph))[counted]
     first = float(times.start_ns[sample][rows].min())
     path.walk(int(rows[np.argmax(times.end_ns[sample][rows])]), first)
-    found = pd.DataFrame(path.pieces, columns=["kind", "row", "begin_ns", "end_ns"])
-    begin = np.maximum(np.minimum.accumulate(found["begin_ns"]), first)
-    found = found.assign(begin_ns=begin, end_ns=np.r_[found["end_ns"].iloc[0], begin[:-1]])[::-1]
-    return found[found["end_ns"] > found["begin_ns"]].reset_index(drop=True)
+    steps = pd.DataFrame(path.pieces, columns=["kind", "row", "begin_ns", "end_ns"])
+    begin = np.maximum(np.minimum.accumulate(steps["begin_ns"]), first)
+    steps = steps.assign(begin_ns=begin, end_ns=np.r_[steps["end_ns"].iloc[0], begin[:-1]])[::-1]
+    return steps[steps["end_ns"] > steps["begin_ns"]].reset_index(drop=True)
 
 
 class _Path:

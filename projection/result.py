@@ -107,11 +107,11 @@ def critical_us(projection: Projection) -> FloatArray:
     graph, path = projection.graph, projection.path
     path = path[path["kind"] == ACTIVITY]
     length = path["length_ns"].to_numpy() / 1000.0
-    found = np.zeros(len(graph))
-    found[graph.rows] = np.bincount(
+    path_ns = np.zeros(len(graph))
+    path_ns[graph.rows] = np.bincount(
         path["row"].to_numpy(dtype=np.int64), weights=length, minlength=len(graph)
     )
-    return found
+    return path_ns
 
 
 def path_kernels(projection: Projection) -> pd.DataFrame:
@@ -131,9 +131,9 @@ def path_kernels(projection: Projection) -> pd.DataFrame:
     table["count"] = repeats_of(rows)
     length_us = float(projection.path["length_ns"].sum()) / 1000.0
     by = table[table["path_us"] > 0].groupby(["name", "op_class"], sort=True)
-    found = _whole_counts(by[["count", "path_us"]].sum()).reset_index()
-    found["share"] = found["path_us"] / length_us
-    return found.sort_values("path_us", ascending=False, kind="stable", ignore_index=True)
+    kernels = _whole_counts(by[["count", "path_us"]].sum()).reset_index()
+    kernels["share"] = kernels["path_us"] / length_us
+    return kernels.sort_values("path_us", ascending=False, kind="stable", ignore_index=True)
 
 
 def verdict(projection: Projection) -> Remark:
@@ -217,10 +217,10 @@ def class_table(
             .sum()
             .reset_index()
         )
-        most = time.sort_values("projected_us", ascending=False, kind="stable").drop_duplicates(
+        longest = time.sort_values("projected_us", ascending=False, kind="stable").drop_duplicates(
             "op_class"
         )
-        table[name] = most.set_index("op_class")[name]
+        table[name] = longest.set_index("op_class")[name]
     table = table.join(class_sigmas(projection, stated).set_index("op_class")).reset_index()
     reach = np.exp(float(ndtri((1 + level) / 2)) * table["sigma"])
     table["lower_us"], table["upper_us"] = (
@@ -264,19 +264,19 @@ def remark_table(projection: Projection) -> pd.DataFrame:
     """
     rows = projection.activities[[WHY, LAW, "projected_us"]]
     rows = rows.assign(other=other_law(projection), count=repeats_of(projection.activities))
-    told = rows[rows[WHY].map(bool).astype(bool) | rows["other"]]
+    explained = rows[rows[WHY].map(bool).astype(bool) | rows["other"]]
     codes: dict[tuple[Remark, ...], int] = {}
     by = [
         pd.Series(
-            [codes.setdefault(why, len(codes)) for why in told[WHY]],
-            told.index,
+            [codes.setdefault(why, len(codes)) for why in explained[WHY]],
+            explained.index,
             dtype=int,
             name=WHY,
         )
     ]
-    by += [told[LAW].astype(str), told["other"]]
+    by += [explained[LAW].astype(str), explained["other"]]
     table = _whole_counts(
-        told.groupby(by, sort=True)[["count", "projected_us"]].sum()
+        explained.groupby(by, sort=True)[["count", "projected_us"]].sum()
     ).reset_index()
     reasons = list(codes)
     table[WHY] = pd.Series([reasons[code] for code in table[WHY]], table.index, dtype=object)
@@ -311,13 +311,13 @@ def gap_summary(projection: Projection) -> pd.DataFrame:
     gaps = gap_table(projection.graph)
     gaps["count"] = repeats_of(projection.activities)[projection.graph.rows][gaps["row"]]
     gaps["gap_us"] = gaps["gap_ns"] * gaps["count"] / 1e3
-    found = (
+    by_gap = (
         gaps.groupby("cause")[["count", "gap_us"]]
         .sum()
         .reindex(pd.Index(CAUSES, name="cause"))
         .fillna(0.0)
     )
-    return _whole_counts(found).reset_index()
+    return _whole_counts(by_gap).reset_index()
 
 
 def step_table(projection: Projection) -> pd.DataFrame:
@@ -565,7 +565,7 @@ def _swept(trace: Annotated, projection: Projection, plan: Sweep) -> pd.DataFram
     def evaluate(place: _Place) -> Mapping[str, Any]:
         if plan.figure in OF_LINKS:
             return _linked(projection, place)
-        there = project_trace(
+        projected = project_trace(
             trace,
             projection.host,
             place[0],
@@ -574,7 +574,7 @@ def _swept(trace: Annotated, projection: Projection, plan: Sweep) -> pd.DataFram
             trained_for=projection.target,
             folded=projection.folded,
         )
-        return outcome(there)
+        return outcome(projected)
 
     return sweep((projection.target, projection.laws.world), plan, evaluate, _changed, _own)
 
@@ -588,8 +588,8 @@ def _grid(projection: Projection, plans: Sequence[Sweep]) -> pd.DataFrame | None
             "sweep", f"of two figures together must have {MOST_POINTS} pairs at most"
         )
     place = projection.target, projection.laws.world
-    found = grid(place, (plans[0], plans[1]), partial(_linked, projection), _changed)
-    return found.assign(ratio=found[END_TO_END] / projection.measured_us)
+    table = grid(place, (plans[0], plans[1]), partial(_linked, projection), _changed)
+    return table.assign(ratio=table[END_TO_END] / projection.measured_us)
 
 
 def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Remark]:
@@ -653,10 +653,10 @@ def _notes(trace: Annotated, projection: Projection, *, asked: bool) -> list[Rem
             notes.append(remark("nothing-re-sized", text))
         messages = placed_messages(projection.communication)
         model = model_us(messages, projection.host, world.host)
-        known = ~np.isnan(model) & (model > 0)
+        modelled = ~np.isnan(model) & (model > 0)
         if (
-            known.any()
-            and (ratio := messages["time"][known].sum() / 1e3 / model[known].sum()) > WAITING
+            modelled.any()
+            and (ratio := messages["time"][modelled].sum() / 1e3 / model[modelled].sum()) > WAITING
         ):
             text = (
                 f"the collectives took {ratio:.3g} times what the model of the links predicts: "
@@ -708,9 +708,9 @@ def _first(trace: Annotated, projection: Projection) -> list[Remark]:
 def changes(result: Result) -> list[Remark]:
     """Return where the dominant bound changes along the sweeps (``bound-changes``)."""
     if result.sweeps is None:
-        found = []
+        remarks = []
     else:
-        found = changes_of_bound(result.sweeps)
+        remarks = changes_of_bound(result.sweeps)
     return [
         remark(
             "bound-changes",
@@ -720,5 +720,5 @@ def changes(result: Result) -> list[Remark]:
             figure=one.figure,
             value=one.crossing,
         )
-        for one in found
+        for one in remarks
     ]

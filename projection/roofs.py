@@ -71,7 +71,7 @@ def rates_of(projection: Projection) -> pd.DataFrame:
     world, per_node = projection.laws.world, NODE_GPUS
     if projection.laws.network is not None:
         per_node = projection.laws.network.ranks_per_node
-    found = {}
+    rates = {}
     for side, gpu in ((HOST, host), (TARGET, target)):
         us = rows["duration_ns"].clip(lower=0).to_numpy() / 1e3
         if side == TARGET:
@@ -80,15 +80,15 @@ def rates_of(projection: Projection) -> pd.DataFrame:
                 ranks = pd.Series(world.ranks_of(rows)).astype("Float64")
                 messages = messages.assign(ranks=ranks.to_numpy(dtype=float, na_value=np.nan))
         us = np.where(us > 0, us, np.nan)
-        peak, _ = by_kind(runnable(work, gpu), lambda own, gpu=gpu: peaks(own, gpu))
+        peak, _ = by_kind(runnable(work, gpu), lambda part, gpu=gpu: peaks(part, gpu))
         sent = np.where(communicates, sent_bytes(messages), np.nan)
         moved = np.where(communicates, sent, work.bytes)
         tflops, gbs = np.where(communicates, np.nan, work.flops) / us / 1e6, moved / us / 1e3
         links = np.full(len(rows), np.nan)
-        for _, own in messages[communicates].groupby(["collective", "ranks"], sort=False):
-            name, ranks = str(own["collective"].iloc[0]), float(own["ranks"].iloc[0])
+        for _, part in messages[communicates].groupby(["collective", "ranks"], sort=False):
+            name, ranks = str(part["collective"].iloc[0]), float(part["ranks"].iloc[0])
             try:
-                links[own.index] = (
+                links[part.index] = (
                     link_bandwidth_gbs(gpu, name, ranks) if ranks <= per_node else np.nan
                 )
             except DataError:  # not published, or more ranks than the links join
@@ -98,10 +98,10 @@ def rates_of(projection: Projection) -> pd.DataFrame:
         else:
             memory = gpu.memory_bw_gbs
         shares = tflops / peak, np.where(communicates, np.nan, gbs) / memory, gbs / links
-        found |= {
+        rates |= {
             f"{side}_{name}": each for name, each in zip(RATES, (tflops, gbs, *shares), strict=True)
         }
-    return pd.DataFrame(found, index=rows.index)
+    return pd.DataFrame(rates, index=rows.index)
 
 
 @dataclass(frozen=True)
@@ -128,28 +128,28 @@ def strips(
     steps = projection.activities["step"].iloc[graph.rows]
     step, chosen = None, counted
     played = (projection.target_graph, projection.times)
-    own = pd.DataFrame(
+    spans = pd.DataFrame(
         {"start": played[1].start_ns[0][counted], "end": played[1].end_ns[0][counted]}
     )
-    by_step = own.groupby(steps[counted].to_numpy())
+    by_step = spans.groupby(steps[counted].to_numpy())
     length = (by_step["end"].max() - by_step["start"].min()).sort_values(kind="stable")
     if not whole and len(length) > 1:
         step = int(length.index[(len(length) - 1) // 2])
         chosen = counted & steps.eq(step).fillna(False).to_numpy(dtype=bool)
     measured = (graph, replay(graph, graph.duration_ns))
     names = (projection.host.name, projection.target.name)
-    found = []
-    for side, name, (own_graph, times) in zip(SIDES, names, (measured, played), strict=True):
+    strips_of = []
+    for side, name, (side_graph, times) in zip(SIDES, names, (measured, played), strict=True):
         start, end = times.start_ns[0], times.end_ns[0]
         edges = np.linspace(
             start[chosen].min(), max(end[chosen].max(), start[chosen].min() + 1.0), bins + 1
         )
-        found.append(
+        strips_of.append(
             Strip(
-                name, edges / 1e3, _shares(projection, rates, side, own_graph, times, edges), step
+                name, edges / 1e3, _shares(projection, rates, side, side_graph, times, edges), step
             )
         )
-    return found
+    return strips_of
 
 
 def _shares(
@@ -161,7 +161,7 @@ def _shares(
     edges: FloatArray,
 ) -> dict[str, FloatArray]:
     """Return the share of each roof that is known in each bin."""
-    found = {}
+    shares = {}
     gpus = len(projection.activities[list(DEVICE)].drop_duplicates())
     for roof, column in (
         (COMPUTE_ROOF, "efficiency"),
@@ -169,10 +169,10 @@ def _shares(
         (LINK_ROOF, "link_share"),
     ):
         share = rates[f"{side}_{column}"].to_numpy()[graph.rows]
-        known = np.isfinite(share) & (share > 0)
-        if known.any():
-            at = times.start_ns[0][known], times.end_ns[0][known]
-            found[roof] = mean_in(edges, *at, share[known]) / gpus
+        finite = np.isfinite(share) & (share > 0)
+        if finite.any():
+            at = times.start_ns[0][finite], times.end_ns[0][finite]
+            shares[roof] = mean_in(edges, *at, share[finite]) / gpus
     if len(calls := graph.calls):
         at, ends = times.call_ns(graph)[0], calls.duration_ns * times.cpu[0]
         waits = graph.runs.wait >= 0
@@ -185,8 +185,8 @@ def _shares(
         begin = np.maximum(
             begin, np.r_[-np.inf, stop[:-1]]
         )  # what another thread has covered counts once
-        found[CPU_ROOF] = mean_in(edges, begin, np.maximum(stop, begin), np.ones(len(begin)))
-    return found
+        shares[CPU_ROOF] = mean_in(edges, begin, np.maximum(stop, begin), np.ones(len(begin)))
+    return shares
 
 
 def mean_in(edges: FloatArray, start: FloatArray, end: FloatArray, value: FloatArray) -> FloatArray:
@@ -222,8 +222,8 @@ def measured_power(table: pd.DataFrame) -> dict[tuple[str, str], Power]:
         power = pd.Series(np.nan, table.index)
     if "energy_j" in table:
         power = power.fillna(table["energy_j"] / (table["duration_us"] / 1e6))
-    known = (power > 0).to_numpy()
-    if not known.any():
+    measured = (power > 0).to_numpy()
+    if not measured.any():
         raise DataError(
             "no row has a power: give measurements with power_w, or with energy_j and a time"
         )
@@ -231,12 +231,12 @@ def measured_power(table: pd.DataFrame) -> dict[tuple[str, str], Power]:
         {
             "gpu": table["device"].astype(str),
             "op_class": class_of(table),
-            "log": np.log(power[known]),
+            "log": np.log(power[measured]),
         }
     )
     return {
-        (str(gpu), str(op_class)): Power(float(np.exp(own.median())), float(own.std(ddof=0)))
-        for (gpu, op_class), own in rows[known].groupby(["gpu", "op_class"])["log"]
+        (str(gpu), str(op_class)): Power(float(np.exp(logs.median())), float(logs.std(ddof=0)))
+        for (gpu, op_class), logs in rows[measured].groupby(["gpu", "op_class"])["log"]
     }
 
 
@@ -269,7 +269,7 @@ def energy_of(
     weights = weights_of(rows)[graph.rows][counted]
     measured = replay(graph, graph.duration_ns)
     boards = [gpu for gpu in (projection.host, projection.target) if gpu.tdp_w is not None]
-    found = []
+    lines = []
     for gpu, times, whole_us in (
         (projection.host, measured, projection.measured_us),
         (projection.target, projection.times, projection.projected_us),
@@ -277,31 +277,31 @@ def energy_of(
         if gpu.tdp_w is None:
             continue
         share, sigma = judged.copy(), np.full(len(rows), SPREAD)
-        known = np.zeros(len(rows), dtype=bool)
+        stated_rows = np.zeros(len(rows), dtype=bool)
         for board in (
             *(one for one in boards if one != gpu),
             gpu,
         ):  # the GPU's own figures last: they hold
             for name in np.unique(classes):
-                if told := (power or {}).get((board.name, str(name))):
-                    own = classes == name
-                    share[own], sigma[own], known[own] = (
-                        told.watts / board.require("tdp_w"),
-                        told.sigma,
+                if watts_of := (power or {}).get((board.name, str(name))):
+                    of_class = classes == name
+                    share[of_class], sigma[of_class], stated_rows[of_class] = (
+                        watts_of.watts / board.require("tdp_w"),
+                        watts_of.sigma,
                         True,
                     )
         start, end = (each[0][counted] for each in (times.start_ns, times.end_ns))
-        own_us = np.zeros(len(start))
+        alone_us = np.zeros(len(start))
         for number in np.unique(device):
             here = device == number
-            own_us[here] = own_time(start[here], (end - start)[here], rank[here]) / 1e3
-        own_us = own_us * weights
+            alone_us[here] = own_time(start[here], (end - start)[here], rank[here]) / 1e3
+        alone_us = alone_us * weights
         at = graph.rows[counted]
-        busy, gpus = float(own_us.sum()), len(np.unique(device))
+        busy, gpus = float(alone_us.sum()), len(np.unique(device))
         idle_us = max(whole_us * gpus - busy, 0.0)
-        watts = gpu.tdp_w * (float(own_us @ share[at]) + IDLE * idle_us) / whole_us
+        watts = gpu.tdp_w * (float(alone_us @ share[at]) + IDLE * idle_us) / whole_us
         spread = (
-            float(own_us @ (share * sigma)[at] + IDLE * SPREAD * idle_us)
+            float(alone_us @ (share * sigma)[at] + IDLE * SPREAD * idle_us)
             * gpu.tdp_w
             / whole_us
             / watts
@@ -311,7 +311,7 @@ def energy_of(
         reach = energy_interval(
             watts, (whole_us / 1e6, *(each / 1e6 for each in bounds)), spread, level
         )
-        found.append(
+        lines.append(
             (
                 gpu.name,
                 projected,
@@ -319,7 +319,7 @@ def energy_of(
                 watts,
                 watts * whole_us / 1e6,
                 *reach,
-                float(own_us @ known[at]) / busy if busy else 0.0,
+                float(alone_us @ stated_rows[at]) / busy if busy else 0.0,
             )
         )
     names = [
@@ -332,7 +332,7 @@ def energy_of(
         "upper_j",
         "measured_share",
     ]
-    return pd.DataFrame(found, columns=names)
+    return pd.DataFrame(lines, columns=names)
 
 
 def counters(

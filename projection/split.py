@@ -63,10 +63,10 @@ def categories(
     else:
         classes = classify(activities)
     kernel_class = classes[KERNEL_CLASS]
-    found = kernel_class.where(kernel_class.isin([COMMUNICATION, COPY]), COMPUTE)
+    kinds = kernel_class.where(kernel_class.isin([COMMUNICATION, COPY]), COMPUTE)
     if fills == COMPUTE:
-        found = found.mask(activities["kind"] == MEMSET, COMPUTE)
-    return found.rename("category")
+        kinds = kinds.mask(activities["kind"] == MEMSET, COMPUTE)
+    return kinds.rename("category")
 
 
 def time_split(

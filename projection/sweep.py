@@ -141,31 +141,31 @@ def sweep(
     plan: Sweep,
     evaluate: Evaluate[Place],
     change: Callable[[Any, str, float], Any] = swept,
-    own_of: Callable[[Any, str], float | None] = own_value,
+    value_of: Callable[[Any, str], float | None] = own_value,
 ) -> pd.DataFrame:
     """Evaluate a GPU at every point of a sweep, and as it is: its own value is added where it is not among the points.
 
-    ``change`` gives the GPU with one figure changed, ``own_of`` its own value, None where it has
+    ``change`` gives the GPU with one figure changed, ``value_of`` its own value, None where it has
     none.
 
     One row per value, in increasing order: `figure`, `value`, `current` (whether it is the GPU's
     own), `TIME` class and `SHARE` bound columns beside `END_TO_END`; bounds "" are `UNKNOWN`. A
     class or bound that some points have and others do not took no time at those.
     """
-    own = own_of(gpu, plan.figure)
-    values = sorted({*plan.points, *([] if own is None else [float(own)])})
+    current = value_of(gpu, plan.figure)
+    values = sorted({*plan.points, *([] if current is None else [float(current)])})
     rows = []
     for value in values:
-        found = evaluate(change(gpu, plan.figure, value))
+        answer = evaluate(change(gpu, plan.figure, value))
         row = {
             "figure": plan.figure,
             "value": value,
-            "current": value == own,
-            END_TO_END: found[END_TO_END],
+            "current": value == current,
+            END_TO_END: answer[END_TO_END],
         }
-        row |= {TIME + name: us for name, us in found["time_us"].items()}
+        row |= {TIME + name: us for name, us in answer["time_us"].items()}
         rows.append(
-            row | {SHARE + (bound or UNKNOWN): share for bound, share in found["share"].items()}
+            row | {SHARE + (bound or UNKNOWN): share for bound, share in answer["share"].items()}
         )
     return _filled(pd.DataFrame(rows))
 
@@ -204,7 +204,7 @@ def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
     """
     columns = [name for name in frame.columns if name.startswith(SHARE)]
     bounds = [name.removeprefix(SHARE) for name in columns]
-    found = []
+    changes = []
     for figure, rows in frame.groupby("figure", sort=False) if columns else ():
         shares, values = rows[columns].to_numpy(dtype=float), rows["value"].to_numpy(dtype=float)
         dominant = shares.argmax(axis=1)
@@ -215,10 +215,10 @@ def changes_of_bound(frame: pd.DataFrame) -> list[BoundChange]:
             )  # above or at 0, then below or at 0
             crossing = values[i] + (values[i + 1] - values[i]) * lead[0] / (lead[0] - lead[1])
             points = float(values[i]), float(values[i + 1])
-            found.append(
+            changes.append(
                 BoundChange(str(figure), *points, bounds[old], bounds[new], float(crossing))
             )
-    return found
+    return changes
 
 
 def _filled(frame: pd.DataFrame) -> pd.DataFrame:

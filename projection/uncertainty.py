@@ -74,7 +74,7 @@ class Factor:
             )
 
 
-def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
+def parse_sigmas(text: str, names: Collection[str]) -> dict[str, float]:
     """Read the uncertainties that a user gives: "gemm=0.1,memory_bw_gbs=0.05".
 
     They are relative standard deviations r (1 sigma) by factor, as fractions: 0.1 for 10 %. What is
@@ -89,10 +89,10 @@ def parse_sigmas(text: str, known: Collection[str]) -> dict[str, float]:
             raise ParameterError(
                 "uncertainty", f"is written name=number, such as gemm=0.1, got {part.strip()!r}"
             )
-        if name not in known:
+        if name not in names:
             raise ParameterError(
                 "uncertainty",
-                f"must name what may err, got {name!r}: {nearest(name, sorted(known))}",
+                f"must name what may err, got {name!r}: {nearest(name, sorted(names))}",
             )
         if name in sigmas:
             raise ParameterError("uncertainty", f"gives {name} twice: keep one")
@@ -370,10 +370,10 @@ def sources_of(projection: Projection, stated: Mapping[str, float] | None = None
         else:
             unstated = CPU_SIGMA
         if projection.laws.cpu_speed is None:
-            known = unstated
+            sigma = unstated
         else:
-            known = CPU_STATED_SIGMA
-        factors.append(Factor(CPU, "cpu", stated.get(CPU, known)))
+            sigma = CPU_STATED_SIGMA
+        factors.append(Factor(CPU, "cpu", stated.get(CPU, sigma)))
     if (unprofiled := projection.laws.unprofiled) is not None:
         factors.append(Factor(PROFILER, "cpu", stated.get(PROFILER, unprofiled.sigma)))
     if pace_of(projection):
@@ -429,14 +429,14 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
     activities' weighted by their projected time; `basis`, one of `BASES`.
     """
     stated, rows = stated or {}, projection.activities
-    found = []
+    lines = []
     for name, part in rows[[CATEGORY, SIGMA, "projected_us"]].groupby(class_of(rows), sort=True):
         if (part[CATEGORY] == COMMUNICATION).any():
             kind = "communication"
         else:
             kind = "law"
         if str(name) in stated:
-            found.append((str(name), kind, stated[str(name)], STATED))
+            lines.append((str(name), kind, stated[str(name)], STATED))
             continue
         sigma, weight = (part[column].to_numpy(dtype=float) for column in (SIGMA, "projected_us"))
         measured = ~np.isnan(sigma)
@@ -451,8 +451,8 @@ def class_sigmas(projection: Projection, stated: Mapping[str, float] | None = No
             mean = np.sqrt(np.average(sigma**2, weights=weight))
         else:
             mean = sigma.max()
-        found.append((str(name), kind, float(mean), basis))
-    return pd.DataFrame(found, columns=["op_class", "kind", "sigma", "basis"])
+        lines.append((str(name), kind, float(mean), basis))
+    return pd.DataFrame(lines, columns=["op_class", "kind", "sigma", "basis"])
 
 
 def names_of(projection: Projection) -> list[str]:
@@ -512,10 +512,10 @@ def uncertainty_of(
         )
         return spans
 
-    found = propagate(simulate, factors, level=level, samples=samples, seed=seed)
+    unsure = propagate(simulate, factors, level=level, samples=samples, seed=seed)
     if projection.doubts.reach:
-        return with_doubts(found, projection.doubts)
-    return found
+        return with_doubts(unsure, projection.doubts)
+    return unsure
 
 
 def with_doubts(unsure: Uncertainty, doubts: Doubts) -> Uncertainty:
@@ -575,8 +575,8 @@ def need_of(projection: Projection, unsure: Uncertainty, need: float) -> Need:
         if name in (*SPECS, PROFILER, DOUBT) or law == MODEL or f"+{corrected}" == PAIRED:
             continue  # a correction is not asked where a run answers, nor needed where the very problem was measured
         errors = [error for error in ERRORS if (error.law, error.op_class) == (law, name)]
-        own = [error for error in errors if {error.host, error.target} == between]
-        spreads = [error.spread for error in own or errors]
+        of_pair = [error for error in errors if {error.host, error.target} == between]
+        spreads = [error.spread for error in of_pair or errors]
         if name == CPU:
             left = CPU_STATED_SIGMA
         elif name == GAPS:

@@ -71,8 +71,8 @@ def usual(name: str) -> Profiling:
             f"must be the JSON of fidelity or one of {', '.join(names)}, got {name!r}: "
             f"{nearest(name, names)}",
         )
-    found = constant(f"{TABLE}.{name}")
-    return Profiling(name, found.source, slowdown=found.value, spread=found.spread)
+    factor = constant(f"{TABLE}.{name}")
+    return Profiling(name, factor.source, slowdown=factor.value, spread=factor.spread)
 
 
 def without_profiler(projection: Projection, profiling: Profiling) -> Projection:
@@ -94,7 +94,7 @@ def without_profiler(projection: Projection, profiling: Profiling) -> Projection
         assert profiling.slowdown is not None
         kept, spread, note = 1 / profiling.slowdown, profiling.spread, None
     shortened = replace(projection, cpu=projection.cpu * kept)
-    told = Unprofiled(
+    unprofiled = Unprofiled(
         profiler=profiling.profiler,
         source=profiling.source,
         kept=kept,
@@ -106,8 +106,8 @@ def without_profiler(projection: Projection, profiling: Profiling) -> Projection
     still = projection.measured_us - projection.busy_us
     idle = 1.0
     if still > 0:
-        idle = max(told.host_us - projection.busy_us, 0.0) / still
-    laws = replace(projection.laws, unprofiled=told)
+        idle = max(unprofiled.host_us - projection.busy_us, 0.0) / still
+    laws = replace(projection.laws, unprofiled=unprofiled)
     return replace(shortened, laws=laws, idle=projection.idle * min(idle, 1.0))
 
 
@@ -201,13 +201,13 @@ def _by_call(projection: Projection, host: _Curve, kept: float) -> float:
             high = taken
     cpu = projection.cpu / kept
     other = _shortened(projection.target_graph, (low + high) / 2)
-    there = float(projection.spans_us(replay(other, projection.projected_ns, cpu))[0])
+    without_us = float(projection.spans_us(replay(other, projection.projected_ns, cpu))[0])
     curve = _Curve.of(projection, projection.target_graph, projection.projected_ns, cpu)
-    if there < curve.at(kept):
-        equal = curve.longest(there)
+    if without_us < curve.at(kept):
+        equal = curve.longest(without_us)
     else:
-        equal = curve.shortest(there)
-    if abs(there / curve.at(kept) - 1) <= SAME:
+        equal = curve.shortest(without_us)
+    if abs(without_us / curve.at(kept) - 1) <= SAME:
         return 0.0
     return abs(math.log(equal / kept))
 

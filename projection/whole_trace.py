@@ -326,9 +326,9 @@ def project_trace(
     if laws.gaps == "scaled":
         # by how much the time in which anything runs changes
         duration, projected = graph.duration_ns[counted], projection.projected_ns[counted]
-        own = projection.own_ns * projection.weights
-        ratio = np.divide(projected, duration, out=np.ones_like(own), where=duration > 0)
-        stretch = float((own * ratio).sum() / own.sum())
+        alone_ns = projection.own_ns * projection.weights
+        ratio = np.divide(projected, duration, out=np.ones_like(alone_ns), where=duration > 0)
+        stretch = float((alone_ns * ratio).sum() / alone_ns.sum())
         return replace(
             projection, target_graph=graph.stretched(stretch), cpu=cpu * stretch, idle=stretch
         )
@@ -374,13 +374,13 @@ def project_activities(
     if communicates.any():
         parts.append(collective_factors(activities[communicates], host, target, laws))
     factors = pd.concat(parts).reindex(activities.index)
-    known = (
+    usual = (
         activities["flops"].notna()
         | activities["bytes_moved"].notna()
         | communicates
         | factors[LAW].eq(MODEL)
     )
-    guessed = ~known & ~factors[LAW].astype(str).str.endswith(PAIRED) & (host != target)
+    guessed = ~usual & ~factors[LAW].astype(str).str.endswith(PAIRED) & (host != target)
     factors[SIGMA] = factors[SIGMA].mask(guessed & ~(factors[SIGMA] > UNMEASURED))
     measured_us = (
         np.maximum(activities["duration_ns"].to_numpy(), 0) / 1000.0 * weights_of(activities)
@@ -403,9 +403,9 @@ def collective_factors(
     surer than one that is known whole, whatever that spent its time on.
     """
     if laws.world is not None:
-        found = world_factors(activities, host, target, laws.world)
+        factors = world_factors(activities, host, target, laws.world)
     else:
-        found = communication_factors(
+        factors = communication_factors(
             activities,
             host,
             target,
@@ -414,13 +414,13 @@ def collective_factors(
             keep_waiting=laws.keep_waiting,
         )
     if laws.communication != ALPHA_BETA:
-        return found
+        return factors
     sizes = activities[["collective_bytes", "group_size"]].isna().any(axis=1)
     lacks = (collectives_of(activities) == "").to_numpy(dtype=bool) | sizes.to_numpy(dtype=bool)
-    changes = (found[SIGMA] != 0).to_numpy(dtype=bool)
-    widest = found[SIGMA].fillna(0.0).clip(lower=law_errors().widest)
-    unknown = changes & (lacks | found[SIGMA].isna().to_numpy(dtype=bool))
-    return found.assign(**{SIGMA: found[SIGMA].mask(unknown, widest)})
+    changes = (factors[SIGMA] != 0).to_numpy(dtype=bool)
+    widest = factors[SIGMA].fillna(0.0).clip(lower=law_errors().widest)
+    unknown = changes & (lacks | factors[SIGMA].isna().to_numpy(dtype=bool))
+    return factors.assign(**{SIGMA: factors[SIGMA].mask(unknown, widest)})
 
 
 def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU) -> Graph:
@@ -430,8 +430,8 @@ def _with_gaps_of(graph: Graph, activities: pd.DataFrame, host: GPU, target: GPU
     target counts it. One that its launch or another queue held back was not waiting, and has none
     in its duration: should it have to wait on the target, the dispatch is a gap.
     """
-    own, others = overheads_of(host, target)
-    if own.inside == others.inside:
+    host_gaps, others = overheads_of(host, target)
+    if host_gaps.inside == others.inside:
         return graph
     splits = activities[LAW].isin(SPLITS).to_numpy()[graph.rows]
     queued = activities[QUEUED].to_numpy()[graph.rows]
