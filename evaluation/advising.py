@@ -56,7 +56,7 @@ def coordinates(X: pd.DataFrame) -> FloatArray:
 
 def importance(
     groups: ArrayLike,
-    known: ArrayLike,
+    is_known: ArrayLike,
     *,
     unseen_error: float,
     known_error: float,
@@ -64,15 +64,15 @@ def importance(
 ) -> FloatArray:
     """Return how much each candidate weighs, (n,), of sum 1.
 
-    The model errs by ``unseen_error`` in ``groups`` (n,) that are not ``known`` (n,), by
+    The model errs by ``unseen_error`` in ``groups`` (n,) that are not ``is_known`` (n,), by
     ``known_error`` in those that are, percent; ``weights`` (n,) say how often, or how long, each
     runs in the user's workload.
     """
     names = np.asarray(groups, dtype=str)
     _, code, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    errors = np.where(np.asarray(known, dtype=bool), known_error, unseen_error)
-    found = np.asarray(weights, dtype=np.float64) * errors / np.sqrt(sizes[code])
-    return found / found.sum()
+    errors = np.where(np.asarray(is_known, dtype=bool), known_error, unseen_error)
+    shares = np.asarray(weights, dtype=np.float64) * errors / np.sqrt(sizes[code])
+    return shares / shares.sum()
 
 
 def choose(
@@ -124,7 +124,7 @@ def choose(
 
 def expected_error(
     groups: ArrayLike,
-    known: ArrayLike,
+    is_known: ArrayLike,
     batch: NDArray[np.intp],
     *,
     unseen_error: float,
@@ -139,7 +139,7 @@ def expected_error(
     Both errors fall as rows are added to those ``trained`` (`CURVE_UNSEEN`, `CURVE_KNOWN`);
     ``unseen`` is then the error of groups that the batch has no rows of either.
     """
-    names, old = np.asarray(groups, dtype=str), np.asarray(known, dtype=bool)
+    names, old = np.asarray(groups, dtype=str), np.asarray(is_known, dtype=bool)
     share = np.broadcast_to(np.asarray(weights, dtype=np.float64), old.shape)
     rows = (
         pd.Series(names).map(pd.Series(names[batch]).value_counts()).fillna(0).to_numpy(dtype=float)
@@ -193,11 +193,11 @@ class Need:
     @property
     def told(self) -> Remark:
         """The answer: ``need-reached``; else ``need-not-reached`` with the measurements that would reach it, if any."""
-        asked, known = f"{100 * self.need:g} %", f"{100 * self.now:.3g} %"
+        asked, reached = f"{100 * self.need:g} %", f"{100 * self.now:.3g} %"
         values: dict[str, Any] = {"need": self.need, "now": self.now, "what": self.what}
         if self.reached:
             return remark(
-                "need-reached", f"needed {asked}: reached, the {self.what} is {known}", **values
+                "need-reached", f"needed {asked}: reached, the {self.what} is {reached}", **values
             )
         enough = next(
             (place for place, (_, after) in enumerate(self.ways) if after <= self.need), None
@@ -206,7 +206,7 @@ class Need:
             taken = self.ways
         else:
             taken = self.ways[: enough + 1]
-        text = f"needed {asked}: not reached, the {self.what} is {known}"
+        text = f"needed {asked}: not reached, the {self.what} is {reached}"
         if taken:
             what, after = " and ".join(way for way, _ in taken), taken[-1][1]
             text += (

@@ -141,11 +141,11 @@ class Campaigns:
 
 def stated(rows: pd.DataFrame) -> NDArray[np.object_]:
     """Return the campaign that each row states, words (n,): its column, else the file of its source, else ""."""
-    found = pd.Series("", index=range(len(rows)))
+    names = pd.Series("", index=range(len(rows)))
     if "campaign" in rows:
-        found = rows["campaign"].astype(object).fillna("").astype(str).reset_index(drop=True)
-    unnamed = found == ""
+        names = rows["campaign"].astype(object).fillna("").astype(str).reset_index(drop=True)
+    unnamed = names == ""
     if "source" in rows and unnamed.any():
         sources = rows["source"].astype(object).fillna("").astype(str).reset_index(drop=True)
-        found = found.mask(unnamed, sources.str.rpartition(":")[0])
-    return found.to_numpy(dtype=object)
+        names = names.mask(unnamed, sources.str.rpartition(":")[0])
+    return names.to_numpy(dtype=object)

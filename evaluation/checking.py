@@ -216,9 +216,9 @@ def promised(rows: pd.DataFrame) -> pd.DataFrame:
 
 def share_inside(rows: pd.DataFrame) -> float | None:
     """Return which share of the rows with an interval lie within it; None where there are none."""
-    own = promised(rows)
-    if len(own):
-        return float(inside(own).mean())
+    judged = promised(rows)
+    if len(judged):
+        return float(inside(judged).mean())
     return None
 
 
@@ -244,23 +244,23 @@ def assess(
     as in `Checked`.
     """
     if "known" in new:
-        known = new["known"]
+        is_known = new["known"]
     else:
-        known = new["group"].isin(next(iter(folds.values()))["group"])
-    if (~known).mean() >= LEAST_SHARE:
+        is_known = new["group"].isin(next(iter(folds.values()))["group"])
+    if (~is_known).mean() >= LEAST_SHARE:
         wanted = "grouped"
     else:
         wanted = "kfold"
     scheme = wanted if wanted in folds else next(iter(folds))
     reference, judged = folds[scheme], new[new["within"]]
-    found = _judge(judged, reference, level, margin, seed)
+    verdicts = _judge(judged, reference, level, margin, seed)
     largest_first = sorted(new.groupby("class", sort=True), key=lambda item: -len(item[1]))
     return Checked(
         score=Score.of(new),
         expected=Score.of(reference, (covered or {}).get(scheme)),
         scheme=scheme,
         groups=new["group"].nunique(),
-        known_groups=new.loc[known, "group"].nunique(),
+        known_groups=new.loc[is_known, "group"].nunique(),
         campaigns=_campaigns(new) if _in_campaigns(new, reference) else None,
         trained_campaigns=_campaigns(reference) if _in_campaigns(new, reference) else None,
         classes=tuple(_part(str(name), rows, seed) for name, rows in largest_first),
@@ -269,7 +269,7 @@ def assess(
         out_of_range=int((~new["within"]).sum()),
         beyond=None if new["within"].all() else Score.of(new[~new["within"]]),
         margin=margin,
-        **found,
+        **verdicts,
     )
 
 
@@ -522,12 +522,12 @@ def _ends(draws: FloatArray, groups: float) -> tuple[float, float]:
 
 def _groups(new: pd.DataFrame) -> list[Part]:
     """Return the groups: their median ratio between order statistics of their rows (the sign test's interval)."""
-    found = []
+    parts = []
     for name, rows in new.groupby("group", sort=True):
         errors = log_ratio(rows["observed"], rows["predicted"])
         shift = median_shift(errors)
-        found.append(_scored(str(name), rows, errors, shift))
-    return found
+        parts.append(_scored(str(name), rows, errors, shift))
+    return parts
 
 
 def median_shift(errors: FloatArray) -> Interval | None:

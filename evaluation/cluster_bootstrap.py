@@ -69,7 +69,7 @@ def bootstrapped_medians(
     Values are sorted once; a sample is how often each group was drawn.
     """
     _, label, size = np.unique(groups, return_inverse=True, return_counts=True)
-    order, found, rng = (
+    order, medians, rng = (
         np.argsort(values, kind="stable"),
         np.empty(replicates),
         np.random.default_rng(seed),
@@ -79,8 +79,8 @@ def bootstrapped_medians(
         drawn = np.bincount(rng.integers(len(size), size=len(size)), minlength=len(size))
         below = np.cumsum(drawn[label])  # rows of the sample up to each value
         middle = np.searchsorted(below, [(below[-1] + 1) // 2, below[-1] // 2 + 1])
-        found[i] = ordered[middle].mean()
-    return found
+        medians[i] = ordered[middle].mean()
+    return medians
 
 
 def effective_groups(groups: np.ndarray) -> float:

@@ -157,23 +157,25 @@ class Competition:
                     parts.append((scheme, str(name), every[name].to_numpy()))
         rows = [np.flatnonzero(np.isfinite(predicted)) for *_, predicted in parts]
         at, sizes = np.concatenate(rows), [len(one) for one in rows]
-        found: dict[str, Any] = {"row": at}
+        columns: dict[str, Any] = {"row": at}
         for column, names in (
             ("scheme", [part[0] for part in parts]),
             ("model", [part[1] for part in parts]),
         ):
             each: Any = pd.Categorical(names)
-            found[column] = pd.Categorical.from_codes(
+            columns[column] = pd.Categorical.from_codes(
                 np.repeat(each.codes, sizes), dtype=each.dtype
             )
         each_row = [*zip(parts, rows, strict=True)]
-        found["observed"] = dataset.y[at]
-        found["predicted"] = np.concatenate([part[2][own] for part, own in each_row])
-        found["ape"] = ape(found["observed"], found["predicted"])
-        found["fold"] = np.concatenate(
-            [self.evaluation[part[0]].folds[own] for part, own in each_row]
+        columns["observed"] = dataset.y[at]
+        columns["predicted"] = np.concatenate([part[2][in_part] for part, in_part in each_row])
+        columns["ape"] = ape(columns["observed"], columns["predicted"])
+        columns["fold"] = np.concatenate(
+            [self.evaluation[part[0]].folds[in_part] for part, in_part in each_row]
         )
-        return pd.DataFrame(found | {name: words[at] for name, words in texts.items()}, copy=False)
+        return pd.DataFrame(
+            columns | {name: words[at] for name, words in texts.items()}, copy=False
+        )
 
     def by_group(self, dataset: Dataset, name: str) -> list[dict[str, Any]]:
         """Return rows and E_out per group of `scheme`, the worst first: of a model, of the first baseline, of the best.
@@ -207,10 +209,10 @@ class Competition:
         if HOST_DEVICE not in dataset.rows:
             return []
         errors = ape(dataset.y, self.evaluation[self.scheme].predictions[name].to_numpy())
-        found = pd.DataFrame(
+        pairs = pd.DataFrame(
             {"host": dataset.rows[HOST_DEVICE], "target": dataset.rows["device"], "e_out": errors}
         )
-        table = found.groupby(["host", "target"], as_index=False).agg(
+        table = pairs.groupby(["host", "target"], as_index=False).agg(
             n=("e_out", "size"), e_out=("e_out", "mean")
         )
         table = table.sort_values("e_out", ascending=False, kind="stable")
@@ -280,11 +282,11 @@ def compete(
         notes.append(_few_rows(len(dataset), len(contestants)))
     few = next((count for rows, count in FOLDS if len(dataset) > rows), 10)
     if len(dataset) < few and (
-        told := joined(dataset.report.get("remarks", ()))
+        remarks := joined(dataset.report.get("remarks", ()))
     ):  # why there are so few
         raise DataError(
             f"{few}-fold cross-validation needs at least {few} rows, there are {len(dataset)}: "
-            f"{told}"
+            f"{remarks}"
         )
     single = len(pd.unique(dataset.groups)) <= 10  # each group is left out by itself
     folds = {"kfold": few, "grouped": 10 if single else few}
@@ -344,7 +346,7 @@ def compete(
         for name, entry in selected.items()
         if entry["baseline"]
     ]
-    own = scheme if scheme in schemes else schemes[0]
+    own_scheme = scheme if scheme in schemes else schemes[0]
     saved = dict[str, Candidate]()
     for candidate in analytic:
         name = candidate.estimator.get_params()["column"]
@@ -357,7 +359,7 @@ def compete(
             candidate, estimator=clone(candidate.estimator).set_params(column=column)
         )
     competition = Competition(
-        both, tuple(analytic), tuple(contestants), selected, own, tuple(notes), saved
+        both, tuple(analytic), tuple(contestants), selected, own_scheme, tuple(notes), saved
     )
     if families is None or "grouped" not in both.schemes:
         return competition
@@ -535,9 +537,9 @@ def columnar(dataset: Dataset) -> Columnar:
     """Return what the suite must know of a data set's matrix."""
     extra = dataset.unpaired
     if extra is None:
-        known = dataset.X.columns
+        shape_columns = dataset.X.columns
     else:
-        known = extra.X.columns[extra.X.notna().all()]
+        shape_columns = extra.X.columns[extra.X.notna().all()]
     if dataset.metric == "duration_us":
         time = "host_us"
     else:
@@ -545,7 +547,7 @@ def columnar(dataset: Dataset) -> Columnar:
     measured = quantity(dataset.metric)
     return Columnar(
         roles=dataset.recipe.roles,
-        shape_columns=tuple(map(str, known)),
+        shape_columns=tuple(map(str, shape_columns)),
         n_rows=len(dataset),
         host=dataset.host is not None and time in dataset.X,
         unpaired=extra is not None,
@@ -606,13 +608,13 @@ def usable_schemes(dataset: LearningData) -> tuple[tuple[str, ...], list[Remark]
         only = f"{counted(count, 'group')} only"
     else:
         only = f"without {hub} hardly a pair is left"
-    there = tuple(_columns_of_groups(dataset.rows, dataset.unpaired))
-    if there:
-        others = f"other columns, such as {', '.join(there[:3])}"
+    others_named = tuple(_columns_of_groups(dataset.rows, dataset.unpaired))
+    if others_named:
+        others = f"other columns, such as {', '.join(others_named[:3])}"
     else:
         others = "other columns"
     text = f"{only}: no folds by group, so the error on new groups is unknown; group by {others}"
-    return ("kfold",), [remark("few-groups", text, groups=count, columns=there)]
+    return ("kfold",), [remark("few-groups", text, groups=count, columns=others_named)]
 
 
 def hub_of(groups: np.ndarray, hosts: np.ndarray | None) -> str | None:
@@ -685,8 +687,8 @@ class FirstTrees(PositiveRegressor):
     def predict(self, X: Any) -> np.ndarray:
         """Return the exponential of the mean over the trees, shape (n,)."""
         rows = np.asarray(X, dtype=np.float32)
-        found = [tree.tree_.predict(rows)[:, 0] for tree in self.forest_.estimators_[: self.trees]]
-        return np.exp(np.mean(found, axis=0))
+        logs = [tree.tree_.predict(rows)[:, 0] for tree in self.forest_.estimators_[: self.trees]]
+        return np.exp(np.mean(logs, axis=0))
 
 
 def by_trees(
@@ -699,18 +701,20 @@ def by_trees(
 
     Up to 2048 rows 1024 trees are grown, of more rows fewer, as `models.learners.Forest` does.
     """
-    most = Forest().max_work or max(SIZES)
-    sizes = [size for size in SIZES if size * len(dataset.y) <= max(most, 2 * len(dataset.y))]
+    largest = Forest().max_work or max(SIZES)
+    sizes = [size for size in SIZES if size * len(dataset.y) <= max(largest, 2 * len(dataset.y))]
     candidates = [
         Candidate(str(size), FirstTrees(size, sizes[-1], seed), "log time", family="first trees")
         for size in sizes
     ]
     schemes = usable_schemes(dataset)[0]
-    found = cross_validate(dataset, candidates, schemes=schemes, seed=seed, observers=observers)
+    evaluation = cross_validate(
+        dataset, candidates, schemes=schemes, seed=seed, observers=observers
+    )
     return {
         scheme: [
             {"trees": int(row["name"])} | {key: row[key] for key in ("e_out", "e_in", "ir")}
             for row in result.rows
         ]
-        for scheme, result in found.schemes.items()
+        for scheme, result in evaluation.schemes.items()
     }

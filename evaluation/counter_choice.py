@@ -82,21 +82,21 @@ def choose(X: pd.DataFrame, y: np.ndarray, passes: int, limits: Mapping[str, int
         X.to_numpy(dtype=np.float64) / y[:, None]
     )  # n x p, what a sum of times sees of each column
     scaled = scaled / np.maximum(np.linalg.norm(scaled, axis=0), 1e-300)
-    known = np.array([not is_counter(name) for name in names])
-    always = [place for place, name in enumerate(names) if known[place] and "=" not in name]
+    without_pass = np.array([not is_counter(name) for name in names])
+    always = [place for place, name in enumerate(names) if without_pass[place] and "=" not in name]
     space = _Space(np.column_stack([scaled, 1 / y / np.linalg.norm(1 / y)]), [*always, len(names)])
-    penalty = (np.log(len(y)) + 2 * np.log(max(int((~known).sum()), 1))) / len(y)
-    room = _Room(names, {block: passes * most for block, most in limits.items()})
-    most = min(MOST, len(y) - len(always) - 2)
+    penalty = (np.log(len(y)) + 2 * np.log(max(int((~without_pass).sum()), 1))) / len(y)
+    room = _Room(names, {block: passes * limit for block, limit in limits.items()})
+    limit = min(MOST, len(y) - len(always) - 2)
     chosen: list[int] = []
     for _ in range(ROUNDS):
         before = chosen
         while (
-            len(chosen) < most
-            and (best := space.best(chosen, room.open(chosen) & ~known)) is not None
+            len(chosen) < limit
+            and (best := space.best(chosen, room.open(chosen) & ~without_pass)) is not None
         ):
             chosen = [*chosen, best]
-        chosen = _exchanged(space, space.thinned(chosen, penalty), room, ~known)
+        chosen = _exchanged(space, space.thinned(chosen, penalty), room, ~without_pass)
         if chosen == before:
             break
     return [names[one] for one in space.thinned(chosen, penalty)]
@@ -281,19 +281,19 @@ def by_passes(
     for count in range(min(passes, needed - 1) + 1):
         candidates = [
             replace(
-                known,
-                estimator=WithinPasses(known.name, seen, count, limits, seed),
+                model,
+                estimator=WithinPasses(model.name, seen, count, limits, seed),
                 family="passes",
             )
-            for known in _suite(dataset, seed)
+            for model in _suite(dataset, seed)
         ]
-        found = _evaluated(dataset, candidates, seed, progress)
+        evaluation = _evaluated(dataset, candidates, seed, progress)
         chosen = recorded(choose(dataset.X, dataset.y, count, limits))
         trials += _best(
-            dataset, found, f"{count} passes" if count != 1 else "1 pass", count, len(chosen)
+            dataset, evaluation, f"{count} passes" if count != 1 else "1 pass", count, len(chosen)
         )
-    found = _evaluated(dataset, _suite(dataset, seed), seed, progress)
-    return [*trials, *_best(dataset, found, "all", needed, len(every))]
+    evaluation = _evaluated(dataset, _suite(dataset, seed), seed, progress)
+    return [*trials, *_best(dataset, evaluation, "all", needed, len(every))]
 
 
 def ablation(
@@ -312,8 +312,10 @@ def ablation(
     for family in families:
         less = without(dataset, family.split(","))
         every = recorded(list(map(str, less.X.columns)))
-        found = _evaluated(less, _suite(less, seed), seed, progress)
-        trials += _best(less, found, f"without {family}", len(in_passes(every, limits)), len(every))
+        evaluation = _evaluated(less, _suite(less, seed), seed, progress)
+        trials += _best(
+            less, evaluation, f"without {family}", len(in_passes(every, limits)), len(every)
+        )
     return trials
 
 
@@ -347,10 +349,10 @@ def fewest(trials: Sequence[Trial], dataset: Dataset, passes: int) -> Trial:
     affordable = [one for one in trials if one.passes <= passes]
     best, groups = min(affordable, key=error), dataset.groups.astype(str)
     for count in sorted({one.passes for one in affordable}):
-        own = min((one for one in affordable if one.passes == count), key=error)
-        means = pd.Series(own.ape - best.ape).groupby(groups).mean()
-        if own.e_out - best.e_out <= means.std(ddof=1) / np.sqrt(len(means)):
-            return own
+        cheaper = min((one for one in affordable if one.passes == count), key=error)
+        means = pd.Series(cheaper.ape - best.ape).groupby(groups).mean()
+        if cheaper.e_out - best.e_out <= means.std(ddof=1) / np.sqrt(len(means)):
+            return cheaper
     return best
 
 
@@ -379,14 +381,16 @@ def _evaluated(
 
 
 def _best(
-    dataset: Dataset, found: Evaluation, columns: str, passes: int, counters: int
+    dataset: Dataset, evaluation: Evaluation, columns: str, passes: int, counters: int
 ) -> list[Trial]:
     """Return the best model of each category."""
-    predictions = found[scheme_of(dataset)].predictions
+    predictions = evaluation[scheme_of(dataset)].predictions
     trials = []
     for category, models in CATEGORIES.items():
         errors = {name: ape(dataset.y, predictions[name]) for name in models if name in predictions}
         name = min(errors, key=lambda one: float(errors[one].mean()), default="")
-        own = errors.get(name, np.full(len(dataset), np.nan))
-        trials.append(Trial(columns, passes, counters, category, name, float(own.mean()), own))
+        errors_of = errors.get(name, np.full(len(dataset), np.nan))
+        trials.append(
+            Trial(columns, passes, counters, category, name, float(errors_of.mean()), errors_of)
+        )
     return trials

@@ -104,10 +104,10 @@ class TrainedRange:
         )
         gaps = np.any([one.gaps for one in parts], axis=0)
         kinds = dict.fromkeys(kind for one in parts for kind in one.own)
-        own = {}
+        of_kinds = {}
         for kind in kinds:
-            own[(kind)] = cls.together([one.own[kind] for one in parts if kind in one.own])
-        return cls(parts[0].names, low, high, gaps, own)
+            of_kinds[(kind)] = cls.together([one.own[kind] for one in parts if kind in one.own])
+        return cls(parts[0].names, low, high, gaps, of_kinds)
 
     def check(self, X: pd.DataFrame, unknown: Mapping[str, BoolArray] | None = None) -> RangeCheck:
         """Say for each row of ``X`` whether, where and how far it leaves the range.
@@ -149,10 +149,10 @@ class TrainedRange:
     def holds(self, X: pd.DataFrame) -> BoolArray:
         """Return which rows of ``X`` do not leave the range, (n,), as `check` says."""
         values = self._values(X)
-        found = np.ones(len(values), dtype=bool)
+        inside = np.ones(len(values), dtype=bool)
         for one, rows in self._parts(values):
-            found[rows] = ~(one._distances(values[rows]) > 0).any(axis=1)
-        return found
+            inside[rows] = ~(one._distances(values[rows]) > 0).any(axis=1)
+        return inside
 
     def places(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return where the first row of ``X`` lies: ``feature``, ``value``, ``low``, ``high``, ``place``, ``distance``.
@@ -162,23 +162,23 @@ class TrainedRange:
         The furthest outside come first, then those nearest to an end.
         """
         values = self._values(X)[:1]
-        own = next(one for one, rows in self._parts(values) if len(rows))
-        positive = own._is_ratio & (values[0] > 0)
+        limits = next(one for one, rows in self._parts(values) if len(rows))
+        positive = limits._is_ratio & (values[0] > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             low, high, at = (
-                np.where(positive, np.log(one), one) for one in (own.low, own.high, values[0])
+                np.where(positive, np.log(one), one) for one in (limits.low, limits.high, values[0])
             )
             place = (at - low) / np.where(high > low, high - low, np.nan)
-        found = pd.DataFrame(
-            {"feature": self.names, "value": values[0], "low": own.low, "high": own.high}
+        places = pd.DataFrame(
+            {"feature": self.names, "value": values[0], "low": limits.low, "high": limits.high}
         )
-        found = found.assign(place=place, distance=own._distances(values)[0])
-        order = np.lexsort((np.minimum(place, 1 - place), -found["distance"].to_numpy()))
-        return found.iloc[order].reset_index(drop=True)
+        places = places.assign(place=place, distance=limits._distances(values)[0])
+        order = np.lexsort((np.minimum(place, 1 - place), -places["distance"].to_numpy()))
+        return places.iloc[order].reset_index(drop=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the range as JSON holds it: feature -> low, high (None if always missing), gaps, own by class."""
-        found: dict[str, Any] = {
+        state: dict[str, Any] = {
             name: {"low": _or_none(low), "high": _or_none(high), "gaps": bool(gaps)}
             for name, low, high, gaps in zip(
                 self.names, self.low, self.high, self.gaps, strict=True
@@ -186,8 +186,8 @@ class TrainedRange:
         }
         for kind, one in self.own.items():
             for name, limits in one.to_dict().items():
-                found[name].setdefault("own", {})[kind] = limits
-        return found
+                state[name].setdefault("own", {})[kind] = limits
+        return state
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> Self:
@@ -202,10 +202,14 @@ class TrainedRange:
         kinds = dict.fromkeys(kind for entry in entries for kind in entry.get("own", {}))
         if foreign := sorted(set(kinds) - set(state)):
             raise ValueError(f"ranges of classes that are no features: {few(foreign)}")
-        own = {}
+        of_kinds = {}
         for kind in kinds:
-            own[(kind)] = cls.from_dict({name: entry["own"][kind] for name, entry in state.items()})
-        return cls(tuple(state), low, high, np.array([e["gaps"] for e in entries], dtype=bool), own)
+            of_kinds[(kind)] = cls.from_dict(
+                {name: entry["own"][kind] for name, entry in state.items()}
+            )
+        return cls(
+            tuple(state), low, high, np.array([e["gaps"] for e in entries], dtype=bool), of_kinds
+        )
 
     def _parts(self, values: FloatArray) -> Iterator[tuple[TrainedRange, NDArray[np.intp]]]:
         """Yield the range of each class with the positions of its rows (n × p), and of rows of none the whole one."""
@@ -259,7 +263,7 @@ class TrainedRange:
 
     def _reasons(self, values: FloatArray, distances: FloatArray) -> Reasons:
         """Return the features outside of each row (n × p), the furthest first, as remarks."""
-        found, rows = Reasons(len(values)), np.flatnonzero((distances > 0).any(axis=1))
+        reasons, rows = Reasons(len(values)), np.flatnonzero((distances > 0).any(axis=1))
         values, left = values[rows], distances[rows]
         every = np.arange(len(rows))
         for _ in range(min(_NAMED, len(self.names))):
@@ -268,9 +272,9 @@ class TrainedRange:
             for column in np.unique(furthest[outside]).tolist():
                 at = np.flatnonzero(outside & (furthest == column))
                 for some, what in self._outside(column, values[at, column]):
-                    found.add(rows[at[some]], what)
+                    reasons.add(rows[at[some]], what)
             left[every, furthest] = 0.0
-        return found
+        return reasons
 
     def _outside(
         self, column: int, values: FloatArray
@@ -309,7 +313,7 @@ class TrainedRange:
             else:
                 meant, bound = (values[at], limit)
             shared = {"feature": name, "limit": float(bound), "only": low == high, "factor": factor}
-            own = {"value": meant, "far": far}
+            values_of = {"value": meant, "far": far}
             unit, called = (
                 "x" if factor else " spans",
                 name.removeprefix(LOG_PREFIX) if log else name,
@@ -331,7 +335,7 @@ class TrainedRange:
                 Alike(
                     code,
                     tuple(shared.items()),
-                    own,
+                    values_of,
                     template,
                     f"{called} is {way} the trained range",
                 ),

@@ -91,21 +91,23 @@ def learn_law(dataset: Dataset) -> FallbackLaw | None:
     That is the roofline, which needs no more of a GPU than its peaks and its bandwidth; of a metric
     without one the last law. A user's own law is none of these.
     """
-    own = {titled(law, scaling=dataset.host is not None) for law in dataset.recipe.additions.laws}
+    law_names = {
+        titled(law, scaling=dataset.host is not None) for law in dataset.recipe.additions.laws
+    }
     names = []
     for name in map(str, dataset.laws):
-        if name not in own:
+        if name not in law_names:
             names.append(name)
     if not names:
         return None
     name = next((name for name in names if ROOFLINE.title in name), names[-1])
     values = dataset.laws[name].to_numpy(dtype=float)
-    known = np.isfinite(values)
-    if known.sum() < LEAST_ROWS_OF_LINE:
+    finite = np.isfinite(values)
+    if finite.sum() < LEAST_ROWS_OF_LINE:
         return None
-    x, y = values[known], dataset.y[known]
+    x, y = values[finite], dataset.y[finite]
     named = dataset.rows["op"].astype(str) + " " + dataset.rows["compute_dtype"].astype(str)
-    kinds, names = pd.factorize(named[known], sort=True)
+    kinds, names = pd.factorize(named[finite], sort=True)
     line = _line(x, y)
     if len(names) >= LEAST_KINDS:
         predicted = np.empty(len(y))
@@ -164,9 +166,9 @@ class Rule:
         ]
         terms = np.column_stack([np.ones(len(X)), *(np.maximum(values, 0.0) for values in columns)])
         predicted = terms @ self.coefficients[0]
-        for name, own in zip(self.classes, self.coefficients[1:], strict=True):
+        for name, of_class in zip(self.classes, self.coefficients[1:], strict=True):
             rows = X[name].to_numpy() > 0.5
-            predicted[rows] = terms[rows] @ own
+            predicted[rows] = terms[rows] @ of_class
         return np.maximum(predicted, self.least)
 
     def to_dict(self) -> dict[str, Any]:
@@ -301,9 +303,9 @@ def limits(
     Intervals, level and options are those of `ConformalIntervals.bounds`.
     """
     lower, upper = intervals.bounds(predicted, level, **options)
-    own = {name: value for name, value in options.items() if name in ("scale", "widen")}
+    scaled = {name: value for name, value in options.items() if name in ("scale", "widen")}
     for other in others:
-        low, high = intervals.bounds(other, level, **own)
+        low, high = intervals.bounds(other, level, **scaled)
         unknown = np.isnan(low)
         lower = np.minimum(lower, np.where(unknown, lower, low))
         upper = np.maximum(upper, np.where(unknown, upper, high))
@@ -359,7 +361,7 @@ def learn_beyond(
     out = wide > 0
     if not out.any():
         return None
-    found = {
+    figures = {
         "rule": name,
         "fade": fade,
         "rows": int(out.sum()),
@@ -373,7 +375,7 @@ def learn_beyond(
             )
         },
     }
-    return Beyond(rule, fade, intervals, wider, other, found)
+    return Beyond(rule, fade, intervals, wider, other, figures)
 
 
 @dataclass(frozen=True)
@@ -448,19 +450,19 @@ def errors_by_operator(X: pd.DataFrame, errors: FloatArray) -> dict[str, float]:
     def reach(weights: FloatArray) -> float:
         return float(np.quantile(np.abs(errors), LEVEL, weights=weights, method="inverted_cdf"))
 
-    found, whole = {}, reach(np.ones(len(X)))
+    reaches, whole = {}, reach(np.ones(len(X)))
     for name in (str(name) for name in X if str(name).startswith(OPERATORS) and whole > 0):
-        own = X[name].to_numpy() > 0.5
-        if own.any() and not own.all():
-            found[name] = reach(np.where(own, 1.0, OTHERS / np.sum(~own))) / whole
-    return {name: times for name, times in found.items() if 0 < times < np.inf}
+        of_operator = X[name].to_numpy() > 0.5
+        if of_operator.any() and not of_operator.all():
+            reaches[name] = reach(np.where(of_operator, 1.0, OTHERS / np.sum(~of_operator))) / whole
+    return {name: times for name, times in reaches.items() if 0 < times < np.inf}
 
 
 def by_operator(X: pd.DataFrame, wider: Mapping[str, float]) -> FloatArray:
     """Return the figure of each row's operator, (n,); 1 where it has none."""
     times = np.ones(len(X))
-    for name, own in wider.items():
-        times[X[name].to_numpy() > 0.5] = own
+    for name, factor in wider.items():
+        times[X[name].to_numpy() > 0.5] = factor
     return times
 
 
@@ -474,8 +476,10 @@ def _ends(dataset: Dataset) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
 
     Where work is unknown the reference stands for it, which unpaired rows lack: all of them are 0.
     """
-    known = np.isfinite(dataset.rows["flops"]).all()
-    size = pd.Series(dataset.rows["flops"] if known else dataset.reference).reset_index(drop=True)
+    has_work = np.isfinite(dataset.rows["flops"]).all()
+    size = pd.Series(dataset.rows["flops"] if has_work else dataset.reference).reset_index(
+        drop=True
+    )
     op = dataset.rows["op"].astype(str).reset_index(drop=True)
     by_op = size.groupby(op)
     share = share_left_out(len(dataset))
@@ -488,7 +492,7 @@ def _ends(dataset: Dataset) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     extra = dataset.unpaired
     if extra is None:
         return ends(size, op), np.zeros(0, dtype=np.int8)
-    if not known:
+    if not has_work:
         return ends(size, op), np.zeros(len(extra.rows), dtype=np.int8)
     return ends(size, op), ends(extra.rows["flops"].astype(float), extra.rows["op"].astype(str))
 
@@ -512,9 +516,9 @@ def _coverage(
         rest, test = folds != fold, (folds == fold) & (share > 0)
         if not (share[rest] > 0).any():
             continue
-        own = rest & within
+        mixed_rows = rest & within
         inside = ConformalIntervals(scheme).fit(
-            y[own], predicted[own], groups[own], scale=near[own]
+            y[mixed_rows], predicted[mixed_rows], groups[mixed_rows], scale=near[mixed_rows]
         )
         out = rest & (share > 0)
         times = by_operator(
@@ -532,5 +536,5 @@ def _coverage(
         lower[test], upper[test] = limits(
             inside, mixed[test], [one[test] for one in second], LEVEL, **options
         )
-    known = np.isfinite(lower)
-    return covered(y[known], mixed[known], groups[known], lower[known], upper[known])
+    finite = np.isfinite(lower)
+    return covered(y[finite], mixed[finite], groups[finite], lower[finite], upper[finite])

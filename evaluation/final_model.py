@@ -96,15 +96,14 @@ class FinalModel:
     errors: StatedErrors = NOTHING_STATED  # of the rows that it answers
 
     def __repr__(self) -> str:
-        known = ""
+        of_known = ""
         if self.known is not None:
-            known = f"; known groups: {self.known.name}"
+            of_known = f"; known groups: {self.known.name}"
         question = "known groups"
         if self.scheme == "grouped":
             question = "new groups"
-        return (
-            f"<FinalModel for {question}: {self.name}, {counted(len(self.fitted), 'row')}{known}>"
-        )
+        rows = counted(len(self.fitted), "row")
+        return f"<FinalModel for {question}: {self.name}, {rows}{of_known}>"
 
     @property
     def name(self) -> str:
@@ -153,16 +152,16 @@ class FinalModel:
         if self.known is not None:
             held = {**self.known.held, **held}
         first = self.of(shown)
-        own = first.held[first.scheme]
+        figures = first.held[first.scheme]
         outside = None
         if first.beyond is None:
             outside = fixed_widening().to_dict()
         else:
-            held["range"] = {"model": own["model"], **first.beyond.found}
+            held["range"] = {"model": figures["model"], **first.beyond.found}
         return {
             "level": LEVEL,
-            "coverage": own["coverage"],
-            "median_relative_width": own["median_relative_width"],
+            "coverage": figures["coverage"],
+            "median_relative_width": figures["median_relative_width"],
             "schemes": held,
             "outside": outside,
             "difficulty": first.difficulty,
@@ -308,10 +307,10 @@ def _of_unknown_groups(
     for answers in (predicted, grouped.predictions[candidate.name].to_numpy()):
         scores = np.abs(log_ratio(dataset.y, answers))
         radii.append(float(conformal_quantile(np.sort(scores[np.isfinite(scores)]), LEVEL)))
-    known, new = radii
-    if known <= 0:
+    known_radius, new = radii
+    if known_radius <= 0:
         return 1.0
-    return max(new / known, 1.0)
+    return max(new / known_radius, 1.0)
 
 
 def _stated_errors(competition: Competition, scheme: str) -> StatedErrors:

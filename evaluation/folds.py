@@ -116,9 +116,9 @@ class TrainingRows:
         return self.folds[scheme] == fold
 
     def without_fold(
-        self, scheme: str, fold: int, most: int | None, *, uses_unpaired: bool
+        self, scheme: str, fold: int, max_rows: int | None, *, uses_unpaired: bool
     ) -> LearningRows:
-        """Return what a fit without one fold learns from, ``most`` paired rows of it."""
+        """Return what a fit without one fold learns from, ``max_rows`` paired rows of it."""
         held_out = self.held_out(scheme, fold)
         paired = ~held_out
         if scheme != "kfold":
@@ -126,7 +126,7 @@ class TrainingRows:
         unpaired = None
         if uses_unpaired and self.unpaired is not None:
             unpaired = self._unpaired_without(scheme, held_out)
-        return self.learning_rows(scheme, drawn(paired, most), unpaired)
+        return self.learning_rows(scheme, drawn(paired, max_rows), unpaired)
 
     def learning_rows(
         self, scheme: str, paired: BoolArray, unpaired: BoolArray | None
@@ -243,12 +243,12 @@ def learnable(left_out: BoolArray, groups: NDArray, hosts: NDArray | None) -> Bo
     return ~left_out & ~np.isin(hosts, groups[left_out])
 
 
-def drawn(rows: BoolArray, most: int | None) -> BoolArray:
+def drawn(rows: BoolArray, max_rows: int | None) -> BoolArray:
     """Return which of the rows, (n,), take part where at most so many may: all, or so many drawn at random."""
-    if most is None or rows.sum() <= most:
+    if max_rows is None or rows.sum() <= max_rows:
         return rows
     part = np.zeros(len(rows), dtype=bool)
-    part[np.random.default_rng(0).choice(np.flatnonzero(rows), most, replace=False)] = True
+    part[np.random.default_rng(0).choice(np.flatnonzero(rows), max_rows, replace=False)] = True
     return part
 
 

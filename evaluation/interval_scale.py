@@ -88,16 +88,18 @@ class Difficulty:
         self, X: pd.DataFrame, predicted: ArrayLike, devices: ArrayLike | None = None
     ) -> FloatArray:
         """Return the difficulty of rows, (n,), from their features (n × p), predictions and devices (n,); > 0."""
-        p, found = np.asarray(predicted, dtype=np.float64), np.empty(len(X))
+        p, scales = np.asarray(predicted, dtype=np.float64), np.empty(len(X))
         if devices is None:
             named = None
         else:
             named = np.asarray(devices, dtype=object)
         for first in range(0, len(X), _AT_ONCE):
             rows = slice(first, first + _AT_ONCE)
-            own = None if named is None else named[rows]
-            found[rows] = self._scale(_columns(X.iloc[rows], self.names, p[rows], devices=own))
-        return found
+            devices_of = None if named is None else named[rows]
+            scales[rows] = self._scale(
+                _columns(X.iloc[rows], self.names, p[rows], devices=devices_of)
+            )
+        return scales
 
     def _scale(self, columns: FloatArray) -> FloatArray:
         z = (columns - self.middle) / self.spread
@@ -289,31 +291,31 @@ def _learn(
         make_folds("grouped", code, len(y), FOLDS),
         drawn(np.ones(len(y), dtype=bool), MOST_ROWS),
     )
-    own = np.unique(code[some], return_inverse=True)[1]
+    codes = np.unique(code[some], return_inverse=True)[1]
 
     def score(scale: FloatArray) -> FloatArray:
         lower, upper = cross_bounds(
-            y[some], p[some], own, folds[some], LEVEL, scheme, scale=scale[some]
+            y[some], p[some], codes, folds[some], LEVEL, scheme, scale=scale[some]
         )
-        return np.bincount(own, interval_score(y[some], lower, upper, LEVEL)) / np.bincount(own)
+        return np.bincount(codes, interval_score(y[some], lower, upper, LEVEL)) / np.bincount(codes)
 
-    plain, most, best = score(np.ones(len(y))), 0.0, None
+    plain, largest, best = score(np.ones(len(y))), 0.0, None
     for asked in dict.fromkeys((names, ())):
-        Z, found = _told(asked, columns), np.empty(len(y))
+        Z, logs = _told(asked, columns), np.empty(len(y))
         for fold in np.unique(
             folds
         ):  # the logarithm of each row's difficulty, by what the other folds know
             rest, test = some & (folds != fold), folds == fold
-            found[test] = np.log(_fit(asked, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
-        found = np.clip(found, *np.quantile(found, _LIMITS))
+            logs[test] = np.log(_fit(asked, Z[rest], residuals[rest], code[rest])._scale(Z[test]))
+        logs = np.clip(logs, *np.quantile(logs, _LIMITS))
         for power in POWERS:
             with np.errstate(
                 over="ignore", invalid="ignore"
             ):  # a scale may fail by any factor: then nothing is sure
-                gains = plain - score(np.exp(power * found))
+                gains = plain - score(np.exp(power * logs))
                 mean, sure = float(gains.mean()), SURE * gains.std(ddof=1) / np.sqrt(len(plain))
-            if mean > max(sure, most):
-                most, best = mean, (asked, power, np.exp(power * found))
+            if mean > max(sure, largest):
+                largest, best = mean, (asked, power, np.exp(power * logs))
     if best is None:
         return None
     asked, power, scale = best
@@ -344,12 +346,12 @@ def held_out_limits(
     strata by them, and ``unknown`` how much wider new groups are; else as `learn_difficulty`.
     """
     y, p, fold = np.asarray(observed, float), np.asarray(predicted, float), np.asarray(folds)
-    features, own_groups = _names(X, devices), np.asarray(groups)
+    features, group_of = _names(X, devices), np.asarray(groups)
     columns = _columns(X, features, p, rows, devices)
     lower, upper = np.full((2, len(y)), np.nan)
     for held_out in np.unique(fold):
         rest, test = fold != held_out, fold == held_out
-        learnt = _learn(features, columns[rest], y[rest], p[rest], own_groups[rest], scheme)
+        learnt = _learn(features, columns[rest], y[rest], p[rest], group_of[rest], scheme)
         of_rest, of_test = np.ones(rest.sum()), np.ones(test.sum())
         if learnt is not None:
             of_rest = learnt.scale
@@ -360,7 +362,7 @@ def held_out_limits(
             of_rest = of_rest * strata.scale(trained_rows[rest])
             of_test = of_test * strata.scale(trained_rows[test])
         intervals = ConformalIntervals(scheme).fit(
-            y[rest], p[rest], own_groups[rest], scale=of_rest, level=level
+            y[rest], p[rest], group_of[rest], scale=of_rest, level=level
         )
         lower[test], upper[test] = intervals.bounds(p[test], level, scale=of_test)
     return lower, upper

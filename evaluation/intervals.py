@@ -125,12 +125,12 @@ class ConformalIntervals:
                 f"parameter level of radius must be between {LEVELS[0]} and {LEVELS[-1]}, got "
                 f"{level}"
             )
-        if len(known := np.flatnonzero(self.levels_ == LEVELS[_place(level)])) == 0:
+        if len(at_level := np.flatnonzero(self.levels_ == LEVELS[_place(level)])) == 0:
             raise ValueError(
                 f"parameter level of radius must be what was calibrated, {self.levels_[0]}, got "
                 f"{level}"
             )
-        return float(self.radii_[known[0]])
+        return float(self.radii_[at_level[0]])
 
     def outside(
         self,
@@ -154,10 +154,10 @@ class ConformalIntervals:
         residuals, near = log_ratio(observed, predicted)[rows], ((1 - out) * _positive(scale))[rows]
         out = (out * _positive(wider))[rows]
         units = pd.factorize(np.asarray(groups)[rows], sort=True)[0]
-        found = ConformalIntervals(self.scheme)
-        found.levels_ = self.levels_
-        found.rows_, found.groups_ = len(units), int(units.max(initial=-1)) + 1
-        found.up_ = found.down_ = (
+        intervals = ConformalIntervals(self.scheme)
+        intervals.levels_ = self.levels_
+        intervals.rows_, intervals.groups_ = len(units), int(units.max(initial=-1)) + 1
+        intervals.up_ = intervals.down_ = (
             1.0  # which way a range left out errs says nothing of the next one
         )
         radii = np.empty(len(self.levels_))
@@ -168,13 +168,13 @@ class ConformalIntervals:
             needed = np.maximum(residuals - near_up, -residuals - near_down) / out
             needed = np.where(np.isnan(needed), np.inf, needed)
             limit = _order_statistic(needed, level)
-            if found.groups_ > 1:
+            if intervals.groups_ > 1:
                 error = _clustered_error(needed <= limit, units)
             else:
                 error = 0.0
             radii[i] = _order_statistic(needed, level * (1 + 1 / len(units)) + MARGIN * error)
-        found.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
-        return found
+        intervals.radii_ = np.maximum.accumulate(np.maximum(radii, 0.0))
+        return intervals
 
     def bounds(
         self,
@@ -205,9 +205,9 @@ class ConformalIntervals:
                 outside.radius(level) * _positive(wider),
             )
             up, down = (
-                np.where(theirs < 1, (1 - theirs) * own, 0.0)
+                np.where(theirs < 1, (1 - theirs) * radius, 0.0)
                 + np.where(theirs > 0, theirs * far * side, 0.0)
-                for own, side in ((up, outside.up_), (down, outside.down_))
+                for radius, side in ((up, outside.up_), (down, outside.down_))
             )
         with np.errstate(over="ignore"):
             return centre * np.exp(-down), centre * np.exp(up)
@@ -308,10 +308,10 @@ def covered(
     inside, width = (lower <= observed) & (observed <= upper), (upper - lower) / predicted
     code = pd.factorize(groups, sort=True)[0]
     per_group = np.bincount(code, inside) / np.bincount(code)
-    known = width[~np.isnan(width)]
+    finite = width[~np.isnan(width)]
     return Coverage(
         float(inside.mean()),
-        float(np.median(known)) if len(known) else np.inf,
+        float(np.median(finite)) if len(finite) else np.inf,
         float(per_group.mean()),
     )
 
@@ -391,23 +391,24 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
     ordered = r[np.lexsort((r, code))]
     middle = (ordered[start + (size - 1) // 2] + ordered[start + size // 2]) / 2
     within = (r - middle[code]) * np.sqrt(size / np.maximum(size - 1, 0.5))[code]
-    told = size > 1 if (size > 1).any() else size > 0  # a single row says nothing of deviations
+    repeated = size > 1 if (size > 1).any() else size > 0  # a single row says nothing of deviations
     spread = (
         np.bincount(code, np.minimum(np.abs(within), np.quantile(np.abs(within), 0.99)) ** 2) / size
     )
-    variance = float(spread[told].mean())
+    variance = float(spread[repeated].mean())
     total = float(np.mean(middle**2))
     between = max(
-        total - float(np.mean(_SCATTER_OF_MEDIAN * np.where(told, spread, variance) / size)), 0.0
+        total - float(np.mean(_SCATTER_OF_MEDIAN * np.where(repeated, spread, variance) / size)),
+        0.0,
     )
-    rows = told[code]
+    rows = repeated[code]
     order = np.argsort(within[rows], kind="stable")
     reached = np.cumsum((1 / size[code[rows]])[order])
     deviations = within[rows][order][
         np.minimum(np.searchsorted(reached / reached[-1], _SHARES), len(order) - 1)
     ]
-    if told.sum() > 1:
-        scatter = float(spread[told].var(ddof=1)) / told.sum()
+    if repeated.sum() > 1:
+        scatter = float(spread[repeated].var(ddof=1)) / repeated.sum()
     else:
         scatter = 0.0
     if scatter > 0:
@@ -434,7 +435,7 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
         levels = np.full(len(asked), 2.0)
     wanted = np.minimum(levels, 1) - 1e-9
     below = np.clip(np.searchsorted(_STRETCHED, asked, "right") - 1, 0, len(_STRETCHED) - 2)
-    found = np.empty((len(_STRETCHED), len(asked)))
+    table = np.empty((len(_STRETCHED), len(asked)))
     for at in np.union1d(below, below + 1):
         level, normal = (1 + _STRETCHED[at]) / 2, _NORMAL[at]
         if count <= FEW:
@@ -447,12 +448,12 @@ def _group_radii(residuals: FloatArray, code: NDArray[np.intp], asked: FloatArra
         reach = np.abs(stretch * shifts[:, None] + inner).ravel()
         order = np.argsort(reach)
         place = np.searchsorted(np.cumsum(weights[order]), wanted)
-        found[at] = reach[order[np.minimum(place, len(reach) - 1)]]
+        table[at] = reach[order[np.minimum(place, len(reach) - 1)]]
     each, part = (
         np.arange(len(asked)),
         (asked - _STRETCHED[below]) / (_STRETCHED[below + 1] - _STRETCHED[below]),
     )
-    radii = found[below, each] + (found[below + 1, each] - found[below, each]) * part
+    radii = table[below, each] + (table[below + 1, each] - table[below, each]) * part
     return np.maximum.accumulate(np.where(levels < 1, radii, np.inf))
 
 

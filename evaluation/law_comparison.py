@@ -172,12 +172,12 @@ def scatter_test(deviations: np.ndarray, groups: np.ndarray, margin: float) -> t
         logs = logs
     means, free = np.bincount(codes, logs) / sizes, max(len(logs) - len(sizes), 1)
     within = float(np.sum((logs - means[codes]) ** 2)) / free
-    between, own = float(np.var(means, ddof=1)), within * (1 - float(np.mean(1 / sizes)))
+    between, inner = float(np.var(means, ddof=1)), within * (1 - float(np.mean(1 / sizes)))
     limit = (np.log1p(margin) / z) ** 2 + min(within, NOISE**2)
-    if between + own == 0:
+    if between + inner == 0:
         return 0.0, float(len(sizes) - 1)
-    freedom = (between + own) ** 2 / (between**2 / (len(sizes) - 1) + own**2 / free)
-    return (between + own) / float(limit), freedom
+    freedom = (between + inner) ** 2 / (between**2 / (len(sizes) - 1) + inner**2 / free)
+    return (between + inner) / float(limit), freedom
 
 
 def group_quantile(values: np.ndarray, share: float, groups: np.ndarray) -> float:

@@ -207,14 +207,14 @@ def assess_scaling(
             dataset,
             key,
             rows,
-            found,
+            of_class,
             margin,
             campaigns,
             folds=folds,
             replicates=replicates,
             seed=seed,
         )
-        for (key, rows), found in zip(members, evidence, strict=True)
+        for (key, rows), of_class in zip(members, evidence, strict=True)
     )
 
 
@@ -223,10 +223,10 @@ def _check(dataset: Dataset) -> None:
     if dataset.host is None:
         raise ParameterError("host", "is missing: linear scaling is from one device to another")
     if dataset.laws.shape[1] == 0:
-        known = ", ".join(SCALING)
+        names = ", ".join(SCALING)
         raise DataError(
             f"no law says how {dataset.metric} scales from device to device: the laws speak of "
-            f"{known}"
+            f"{names}"
         )
     if not np.isfinite(dataset.laws.to_numpy()).any():
         why = "; ".join(dataset.report.get("laws", {}).values())
@@ -265,7 +265,7 @@ def _evidence(
     precisions).
     """
     laws, sized = dataset.laws.to_numpy()[members], quantity(dataset.metric).grows
-    found: list[Evidence | Verdict] = [UNKNOWN] * laws.shape[1]
+    verdicts: list[Evidence | Verdict] = [UNKNOWN] * laws.shape[1]
     patterns, pattern_of = np.unique(np.isfinite(laws), axis=1, return_inverse=True)
     for p, defined in enumerate(patterns.T):
         columns, rows = np.flatnonzero(pattern_of == p), members[defined]
@@ -282,8 +282,8 @@ def _evidence(
                 campaigns=_of(campaigns, rows),
             )
             for j, column in enumerate(columns.tolist()):
-                found[column] = evidence[j]
-    return found
+                verdicts[column] = evidence[j]
+    return verdicts
 
 
 def gathered(
@@ -319,11 +319,11 @@ def gathered(
     lower, upper = percentile_interval(draws, effective_groups(units), level=level)
     distance = np.abs(np.log(deviations / median))
     scatter = np.expm1(np.quantile(distance, MOST_ROWS, axis=0))
-    found = []
+    evidence = []
     for j, law in enumerate(laws.T):
         test = slope_test(law, target, units) if sized else None
         excess, freedom, scatter_p = _scatter(deviations[:, j], groups, campaigns, margin)
-        found.append(
+        evidence.append(
             Evidence(
                 rows=len(target),
                 groups=count,
@@ -341,7 +341,7 @@ def gathered(
                 campaigns=of_campaigns,
             )
         )
-    return found
+    return evidence
 
 
 def _scatter(
@@ -368,10 +368,12 @@ def _drift(law: np.ndarray, slope: float) -> float:
 
 def adjusted(classes: list[list[Evidence | Verdict]]) -> list[list[Evidence | Verdict]]:
     """Adjust the tests of slopes, and those of scatter, by Holm over the classes that have them, law by law."""
-    adjusted = [list(found) for found in classes]
+    adjusted = [list(one_class) for one_class in classes]
     for law in range(len(classes[0])):
         tested = [
-            (i, one) for i, found in enumerate(classes) if isinstance(one := found[law], Evidence)
+            (i, one)
+            for i, one_class in enumerate(classes)
+            if isinstance(one := one_class[law], Evidence)
         ]
         if tested:
             size = multipletests([one.size_p for _, one in tested], method="holm")[1]
@@ -404,14 +406,14 @@ def _finding(
     laws = dataset.laws.iloc[members]
     low, high = np.quantile(host_us, [0.05, 0.95])
     judged = []
-    for name, found in zip(laws, evidence, strict=True):
+    for name, outcome in zip(laws, evidence, strict=True):
         ratio = float(
             (laws[name] / host).dropna().median()
         )  # NaN where the law has no prediction at all
-        if isinstance(found, Verdict):
-            judged.append(LawFinding(str(name), ratio, None, found))
+        if isinstance(outcome, Verdict):
+            judged.append(LawFinding(str(name), ratio, None, outcome))
         else:
-            judged.append(LawFinding(str(name), ratio, found, judge(found, margin)))
+            judged.append(LawFinding(str(name), ratio, outcome, judge(outcome, margin)))
     return ClassFinding(
         *key,
         rows=len(members),
@@ -440,8 +442,8 @@ def _explained(
     **comparison: int,
 ) -> tuple[Explanation, ...]:
     """Compare the laws that have predictions, on the rows where they all have one; empty where these are too few."""
-    known = laws.dropna(axis=1, how="all")
-    rows = known.notna().all(axis=1).to_numpy()
+    computed = laws.dropna(axis=1, how="all")
+    rows = computed.notna().all(axis=1).to_numpy()
     families = _of(campaigns, rows)
     if too_few(
         int(rows.sum()),
@@ -452,7 +454,7 @@ def _explained(
     return compare_laws(
         target[rows],
         host[rows],
-        known[rows],
+        computed[rows],
         groups[rows],
         campaigns=families,
         metric=metric,

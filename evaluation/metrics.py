@@ -159,13 +159,13 @@ def by_group(observed: ArrayLike, predicted: ArrayLike, groups: ArrayLike) -> pd
 COST = "_target_cost_s"  # column: what measuring or simulating the target costs a row, seconds
 
 
-def speedup(target_s: Any, *own_s: Any) -> Any:
+def speedup(target_s: Any, *spent_s: Any) -> Any:
     """Return how many times less the costs on our side take together than the target; numbers or arrays, seconds.
 
     >>> speedup(120.0, 10.0, 20.0)
     4.0
     """
-    return target_s / sum(own_s)
+    return target_s / sum(spent_s)
 
 
 def mean_least_most(times: Sequence[float] | FloatArray) -> dict[str, float]:
@@ -195,13 +195,13 @@ def with_target_cost(
         raise ParameterError(
             "target_cost", f"must be a column with times, got {column!r}, which is in {unit}"
         )
-    found = as_numbers(rows, name) * TIME_UNITS[unit] / TIME_UNITS["s"]
-    known = np.where(np.isfinite(found) & (found > 0), found, np.nan)
-    if np.isnan(known).all():
+    costs = as_numbers(rows, name) * TIME_UNITS[unit] / TIME_UNITS["s"]
+    positive = np.where(np.isfinite(costs) & (costs > 0), costs, np.nan)
+    if np.isnan(positive).all():
         raise ParameterError(
             "target_cost", f"must be a column with times, got {column!r}, which has none above 0"
         )
-    return rows.assign(**{COST: known})
+    return rows.assign(**{COST: positive})
 
 
 def accounting(
@@ -233,21 +233,21 @@ def accounting(
     passes = 0 if run_us is None else passes
     counters_s, each_s = passes * host_s, np.full(len(target_s), model_s / max(len(target_s), 1))
     times = np.asarray(speedup(target_s, host_s, counters_s, each_s))
-    known = np.isfinite(times)
-    if not known.any():
+    finite = np.isfinite(times)
+    if not finite.any():
         return times, {"n": 0, "without_cost": len(times)}
     costs = {"target_s": target_s, "host_s": host_s, "counters_s": counters_s, "model_s": each_s}
-    sums = {name: float(values[known].sum()) for name, values in costs.items()}
-    own = sums["host_s"] + sums["counters_s"] + (0.0 if training_s is None else sums["model_s"])
+    sums = {name: float(values[finite].sum()) for name, values in costs.items()}
+    spent_s = sums["host_s"] + sums["counters_s"] + (0.0 if training_s is None else sums["model_s"])
     if training_s is None:
         before = sum(sums.values())
     else:
         before = training_s
-    saved = (sums["target_s"] - own) / int(known.sum())
+    saved = (sums["target_s"] - spent_s) / int(finite.sum())
     return times, {
-        "n": int(known.sum()),
-        "without_cost": int((~known).sum()),
-        **{name: float(value) for name, value in mean_least_most(times[known]).items()},
+        "n": int(finite.sum()),
+        "without_cost": int((~finite).sum()),
+        **{name: float(value) for name, value in mean_least_most(times[finite]).items()},
         **sums,
         "passes": passes,
         "training_s": before,

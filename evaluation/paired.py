@@ -172,11 +172,11 @@ def common_rows(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
             keyed = [
                 side.assign(nth=side.groupby(["key", "observed"]).cumcount()) for side in keyed
             ]
-            found = keyed[0].merge(
+            pairs = keyed[0].merge(
                 keyed[1], on=["key", "observed", "nth"], suffixes=("_first", "_second")
             )
-            if len(found):
-                return found.rename(columns={"group_first": "group"})[
+            if len(pairs):
+                return pairs.rename(columns={"group_first": "group"})[
                     ["row_first", "row_second", "group"]
                 ]
     return pd.DataFrame({"row_first": [], "row_second": [], "group": []})
@@ -223,12 +223,12 @@ def same_workloads(
         if name in first and name in second and name not in (*measured, "device")
     ]
     for side, other, which in ((*sides, names[1]), (*sides[::-1], names[0])):
-        told = [
+        stated_names = [
             name
             for name in IDENTITY
             if name in side and name not in (*measured, "source") and name not in other
         ]
-        if lost := [name for name in told if len(side[name].unique()) > 1]:
+        if lost := [name for name in stated_names if len(side[name].unique()) > 1]:
             raise DataError(
                 f"{which} has no column {lost[0]}, which tells the workloads of the other apart"
             )
@@ -237,16 +237,18 @@ def same_workloads(
     for keys in (by, [name for name in by if name != "source"]):
         keyed = [side[keys].apply(_as_text).assign(place=side.index) for side in sides]
         keyed = [side.assign(nth=side.groupby(keys).cumcount()) for side in keyed]
-        found = keyed[0].merge(keyed[1], on=[*keys, "nth"]).sort_values("place_x", kind="stable")
-        if len(found):
+        pairs = keyed[0].merge(keyed[1], on=[*keys, "nth"]).sort_values("place_x", kind="stable")
+        if len(pairs):
             counts = pd.concat([side.groupby(keys).size() for side in keyed], axis=1, join="inner")
             if len(unlike := counts[counts[0] != counts[1]]):
-                told = keyed[0][keyed[0].set_index(keys).index == unlike.index[0]]["place"].iloc[0]
+                row_of_first = keyed[0][keyed[0].set_index(keys).index == unlike.index[0]][
+                    "place"
+                ].iloc[0]
                 times = " and ".join(str(count) for count in unlike.iloc[0])
-                what = f"the workload of row {told + 1} of {names[0]} is predicted {times} times"
+                what = f"the workload of row {row_of_first + 1} of {names[0]} is predicted {times} times"
                 raise DataError(f"{what} in {names[0]} and {names[1]}: keep as many in each")
             one, other = (
-                side.loc[found[at]] for side, at in zip(sides, ("place_x", "place_y"), strict=True)
+                side.loc[pairs[at]] for side, at in zip(sides, ("place_x", "place_y"), strict=True)
             )
             return one.reset_index(drop=True), other.reset_index(drop=True)
     raise DataError("no workload is predicted in both: there is nothing to compare")
@@ -308,11 +310,11 @@ def compare_scheme(
             paired = paired_difference(
                 own["first"], own["second"], own["group"], campaigns=units, level=level
             )
-        found = own.groupby("group", observed=True).agg(
+        groups = own.groupby("group", observed=True).agg(
             rows=("first", "size"), first=("first", "mean"), second=("second", "mean")
         )
-        found = found.assign(difference=found["second"] - found["first"]).reset_index()
-        by_group = found.sort_values(
+        groups = groups.assign(difference=groups["second"] - groups["first"]).reset_index()
+        by_group = groups.sort_values(
             "difference", key=lambda of: -of.abs(), kind="stable", ignore_index=True
         )
     return SchemeComparison(str(cvs[0]["scheme"]), names, paired, by_model, by_group)
@@ -413,7 +415,7 @@ def drift(
     )  # which some tables write with the release
     renamed = texts(one, named) != texts(other, named)
     groups, rng = group_labels(one), np.random.default_rng(seed)
-    found = []
+    lines = []
     by = ["device", "op", "dtype_a", "dtype_b", "scale_block"]
     one["scale_block"] = texts(one, "scale_block")
     for rows in one.groupby(by, sort=True, dropna=False).indices.values():
@@ -438,5 +440,5 @@ def drift(
             "fastest_tenth": low,
             "slowest_tenth": high,
         }
-        found.append({**one.loc[rows[0], by].to_dict(), **figures, "kernels": renamed[rows].mean()})
-    return pd.DataFrame(found)
+        lines.append({**one.loc[rows[0], by].to_dict(), **figures, "kernels": renamed[rows].mean()})
+    return pd.DataFrame(lines)

@@ -79,7 +79,7 @@ def held_out_importance(
     groups, n = dataset.groups.astype(str), len(dataset.y)
     several = len(np.unique(groups)) > 1 and hub_of(groups, hosts_of(dataset)) is None
     folds = make_folds("grouped" if several else "kfold", groups, n, folds=min(FOLDS, n), seed=seed)
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     chosen, ways, selects = Counter[str](), list[dict[str, float]](), False
     with one_thread():
         for fold in np.unique(folds):
@@ -87,17 +87,19 @@ def held_out_importance(
             fitted = _fitted_without(
                 dataset, model, scheme, left_out, groups if several else None, MOST_TRAINED
             )
-            share, most = float(left_out.mean()), max(int(MOST_ROWS * left_out.mean()), 1)
+            share, max_rows = float(left_out.mean()), max(int(MOST_ROWS * left_out.mean()), 1)
             asked = drawn(left_out, MOST_TRAINED)
             X, y = dataset.X[asked], dataset.y[asked]
-            one = permutation_importance(fitted, X, y, repeats=REPEATS, seed=seed, max_rows=most)
-            found = {name: found.get(name, 0.0) + share * value for name, value in one.items()}
+            one = permutation_importance(
+                fitted, X, y, repeats=REPEATS, seed=seed, max_rows=max_rows
+            )
+            shares = {name: shares.get(name, 0.0) + share * value for name, value in one.items()}
             names = selected_features(fitted)
             selects = names is not None
             chosen.update(names or ())
             ways.append(rises(fitted, X))
     facts = {}
-    for name in found:
+    for name in shares:
         signs = {np.sign(way[name]) for way in ways}
         if signs == {0.0}:
             sign = ""
@@ -112,7 +114,7 @@ def held_out_importance(
             "folds": len(ways),
             "sign": sign,
         }
-    return found, facts
+    return shares, facts
 
 
 def rises(fitted: Any, X: pd.DataFrame) -> dict[str, float]:
@@ -138,9 +140,9 @@ def rises(fitted: Any, X: pd.DataFrame) -> dict[str, float]:
             fitted.predict(pd.DataFrame(moved.reshape(-1, X.shape[1]), columns=X.columns))
         )
         means = predicted.reshape(len(columns), 2, len(rows)).mean(axis=2)
-        own = means[:, 1] - means[:, 0]
-        change[first : first + len(own)] = np.where(
-            np.abs(own) > 1e-9 * np.abs(means).max(), own, 0.0
+        rise = means[:, 1] - means[:, 0]
+        change[first : first + len(rise)] = np.where(
+            np.abs(rise) > 1e-9 * np.abs(means).max(), rise, 0.0
         )
     return dict(zip(map(str, X.columns), change.tolist(), strict=True))
 
@@ -151,7 +153,7 @@ def _fitted_without(
     scheme: str,
     left_out: np.ndarray,
     groups: np.ndarray | None,
-    most: int | None = None,
+    max_rows: int | None = None,
     *,
     of_unpaired: np.ndarray | None = None,
 ) -> Any:
@@ -168,7 +170,7 @@ def _fitted_without(
         others = ~left_out
     else:
         others = learnable(left_out, groups, hosts_of(dataset))
-    return fit_all(dataset, model, scheme, drawn(others, most or len(left_out)), unpaired)
+    return fit_all(dataset, model, scheme, drawn(others, max_rows or len(left_out)), unpaired)
 
 
 def split_p_values(
@@ -228,19 +230,19 @@ def _jackknife_p_values(
     )
     design, target = design * np.sqrt(weights)[:, None], y * np.sqrt(weights)
     count = int(codes.max()) + 1
-    coefficients, known = [], np.ones(design.shape[1], dtype=bool)
+    coefficients, estimable = [], np.ones(design.shape[1], dtype=bool)
     for rows in (np.ones(len(y), dtype=bool), *(codes != group for group in range(count))):
         left, values, right = np.linalg.svd(design[rows], full_matrices=False)
         kept = values > 1e-9 * values[0]
         coefficients.append(right[kept].T @ ((left[:, kept].T @ target[rows]) / values[kept]))
-        known &= (
+        estimable &= (
             np.sum(right[kept] ** 2, axis=0) > 1 - 1e-6
         )  # else the rows do not tell this coefficient from others
     whole, without = coefficients[0], np.array(coefficients[1:])
     error = np.sqrt((count - 1) / count * np.sum((without - whole) ** 2, axis=0))
     t = np.divide(np.abs(whole), error, out=np.full_like(whole, np.inf), where=error > 0)
-    found = 2 * np.asarray(stats.t.sf(t, count - 1))
-    return np.where(known, found, np.nan)[1:]
+    p_values = 2 * np.asarray(stats.t.sf(t, count - 1))
+    return np.where(estimable, p_values, np.nan)[1:]
 
 
 def permutation_importance(
@@ -278,8 +280,8 @@ def permutation_importance(
             mixed = [rng.permutation(values[:, column]) for _ in range(repeats)]
             shuffled[block * rows : (block + 1) * rows, column] = np.concatenate(mixed)
         predicted = np.asarray(fitted.predict(pd.DataFrame(shuffled, columns=X.columns)))
-        for column, own in zip(columns, predicted.reshape(len(columns), rows), strict=True):
-            more = float(ape(np.tile(target, repeats), own).mean() - baseline)
+        for column, answers in zip(columns, predicted.reshape(len(columns), rows), strict=True):
+            more = float(ape(np.tile(target, repeats), answers).mean() - baseline)
             increase[str(X.columns[column])] = (
                 round(more, 9) + 0.0
             )  # 0 where the model does not look at it

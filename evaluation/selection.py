@@ -520,8 +520,8 @@ def _part(errors: FloatArray, code: NDArray[np.intp], honest: float) -> dict[str
         means = errors.mean(axis=0)
         apart = sums_of(errors, code) - sizes[:, None] * means
         scatter = np.sqrt((apart**2).sum(axis=0) * units / (units - 1)) / len(code)
-        own, *others = scatter / np.maximum(means, 1 / _WORST)
-        sigma = float(max(own, np.median(others)))
+        scatter_here, *others = scatter / np.maximum(means, 1 / _WORST)
+        sigma = float(max(scatter_here, np.median(others)))
     return {"rows": len(code), "units": units, "e_out": honest, "sigma": sigma}
 
 
@@ -531,6 +531,8 @@ def _interval(honest: float, in_bag: FloatArray, units: float, level: float) -> 
     ``in_bag`` (samples × models) are the errors of the chosen model, then of those near the best.
     """
     units = max(units, 2.0)
-    own, *others = np.var(np.log(np.maximum(in_bag, 1 / _WORST)), axis=0) * units / (units - 1)
-    reach = stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(max(own, np.median(others)))
+    variance_here, *others = (
+        np.var(np.log(np.maximum(in_bag, 1 / _WORST)), axis=0) * units / (units - 1)
+    )
+    reach = stats.t.ppf((1 + level) / 2, units - 1) * np.sqrt(max(variance_here, np.median(others)))
     return [float(honest * np.exp(-reach)), float(min(honest * np.exp(min(reach, 99.0)), _WORST))]

@@ -123,8 +123,8 @@ class StatedErrors:
         if not variance:
             return StatedError(total, error, error, error)
         scatter = 0.0
-        for (part, _), own in zip(mixed, variances, strict=True):
-            scatter += own**2 / max(part.units - 1, 1.0)
+        for (part, _), part_variance in zip(mixed, variances, strict=True):
+            scatter += part_variance**2 / max(part.units - 1, 1.0)
         freedom = variance**2 / scatter
         reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * np.sqrt(variance) / error
         reach = min(reach, 50.0)

@@ -41,12 +41,12 @@ _LEAST: Final = 1e-9
 """Percent: errors below it, and logarithms of ratios closer to zero, are rounding."""
 
 
-def joined(code: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """Return the number of each row's set; more units than ``most`` make so many sets at random."""
+def joined(code: NDArray[np.intp], limit: int) -> NDArray[np.intp]:
+    """Return the number of each row's set; units beyond ``limit`` are drawn into that many sets."""
     count = int(code.max(initial=-1)) + 1
-    if count <= most:
+    if count <= limit:
         return code
-    return np.random.default_rng(0).permutation(count)[code] % most
+    return np.random.default_rng(0).permutation(count)[code] % limit
 
 
 def sums_of(values: FloatArray, code: NDArray[np.intp]) -> FloatArray:

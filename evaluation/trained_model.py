@@ -104,11 +104,11 @@ class Correction:
         factor's.
         """
         sides = stats.norm.ppf((1 + np.array([level, self.level])) / 2)
-        own = np.log(self.upper / self.lower) / 2 * sides[0] / sides[1]
+        half_width = np.log(self.upper / self.lower) / 2 * sides[0] / sides[1]
         centre = answers["predicted"] * self.factor
         with np.errstate(divide="ignore", over="ignore"):
-            down = np.hypot(np.log(answers["predicted"] / answers["lower"]), own)
-            up = np.hypot(np.log(answers["upper"] / answers["predicted"]), own)
+            down = np.hypot(np.log(answers["predicted"] / answers["lower"]), half_width)
+            up = np.hypot(np.log(answers["upper"] / answers["predicted"]), half_width)
             return answers.assign(
                 predicted=centre, lower=centre * np.exp(-down), upper=centre * np.exp(up)
             )
@@ -198,12 +198,12 @@ class TrainedModel:
         if self.groups is None:
             return np.full(len(rows), _MODEL, dtype=object)
         near = self.groups.nearness(rows, self.recipe.target)
-        known = np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW).astype(object)
-        new = np.flatnonzero(known == _NEW)
+        asked = np.where(self.groups.trained_rows(rows) > 0, _KNOWN, _NEW).astype(object)
+        new = np.flatnonzero(asked == _NEW)
         if self.campaigns is not None and len(new):
             trained = pd.Series(stated(rows.iloc[new])).isin(self.campaigns).to_numpy()
-            known[new[~trained]] = _NEW_CAMPAIGN
-        return np.where(near != "", near, known)
+            asked[new[~trained]] = _NEW_CAMPAIGN
+        return np.where(near != "", near, asked)
 
     @classmethod
     def load(cls, run: Path) -> Self:
@@ -228,10 +228,10 @@ class TrainedModel:
         inner, prior = folder / artifact.PRIOR, None
         if inner.is_dir():
             prior = cls.of(artifact.load(inner), inner / artifact.MANIFEST)
-        inner, known = folder / artifact.KNOWN, None
+        inner, known_model = folder / artifact.KNOWN, None
         if inner.is_dir():
-            known = cls.of(artifact.load(inner), inner / artifact.MANIFEST, prior)
-        return cls.of(artifact.load(folder), folder / artifact.MANIFEST, prior, known)
+            known_model = cls.of(artifact.load(inner), inner / artifact.MANIFEST, prior)
+        return cls.of(artifact.load(folder), folder / artifact.MANIFEST, prior, known_model)
 
     @classmethod
     def of(
@@ -239,29 +239,29 @@ class TrainedModel:
         saved: artifact.Artifact,
         source: Path | str = "the model",
         prior: TrainedModel | None = None,
-        known: TrainedModel | None = None,
+        known_model: TrainedModel | None = None,
     ) -> Self:
         """Return the model that an artifact describes; ``source`` is what messages call its manifest.
 
-        ``prior`` is the one whose prediction it takes as a feature, ``known`` the one that answers
+        ``prior`` is the one whose prediction it takes as a feature, ``known_model`` the one that answers
         rows of known groups. Raises ArtifactError: the manifest is damaged, or foreign.
         """
         manifest = saved.manifest
         try:
-            own = Spread.from_dict(manifest)
+            spread = Spread.from_dict(manifest)
             model = cls(
                 saved,
                 FeatureRecipe.from_dict(manifest["recipe"]),
                 TrainedRange.from_dict(manifest["domain"]),
                 {
-                    own.intervals.scheme: own,
+                    spread.intervals.scheme: spread,
                     **{
                         str(near): Spread.from_dict(one)
                         for near, one in manifest.get("devices", {}).items()
                     },
                     **_of_campaigns(manifest),
                 },
-                own.intervals.scheme,
+                spread.intervals.scheme,
                 {
                     "constant ratio": {
                         "ratio": float(manifest["baselines"]["constant ratio"]["ratio"])
@@ -278,7 +278,7 @@ class TrainedModel:
                 if manifest.get("correction")
                 else None,
                 prior,
-                known,
+                known_model,
                 _trained_campaigns(manifest),
                 StatedErrors.from_dict(manifest.get("errors") or {}),
             )
@@ -288,7 +288,7 @@ class TrainedModel:
         artifact.check_columns(saved.feature_names, model.recipe.columns)
         if prior is None and manifest.get("prior"):
             raise ArtifactError(f"{source} names a prior that is not beside it: train again")
-        if (known is not None) != bool(manifest.get("known")):
+        if (known_model is not None) != bool(manifest.get("known")):
             raise ArtifactError(
                 f"{source} and the model of known groups beside it do not belong together: train "
                 "again"
@@ -337,19 +337,19 @@ class TrainedModel:
 
     def of_target(self, gpu: GPU, word: str = "") -> tuple[TrainedModel, str]:
         """Return the model of many targets told of one, and how rows name that: one's own by its name, or ``word``."""
-        known = {one.name: one for one in all_gpus()}.get(gpu.name)
-        if known == gpu:
+        in_catalogue = {one.name: one for one in all_gpus()}.get(gpu.name)
+        if in_catalogue == gpu:
             word = gpu.name
         else:
             word = word or f"{gpu.name} (your own)"
-        return (self if known == gpu else replace(self, own=(word, gpu))), word
+        return (self if in_catalogue == gpu else replace(self, own=(word, gpu))), word
 
     def asked_of(self, rows: pd.DataFrame, target: str) -> pd.DataFrame:
         """Return rows as a run with many targets is asked about one: with a host, what it measured stands beside."""
         if self.recipe.host is None:
             return rows.assign(device=target)
-        told = beside(rows, rows, self.recipe.metric)
-        return told.assign(device=target, **{HOST_DEVICE: rows["device"]})
+        asked_rows = beside(rows, rows, self.recipe.metric)
+        return asked_rows.assign(device=target, **{HOST_DEVICE: rows["device"]})
 
     def for_new_groups(self) -> Self:
         """Return the model without the one for known groups, which answers all rows then: a prior's target is new."""
@@ -366,9 +366,12 @@ class TrainedModel:
     def corrected(self, correction: Correction) -> Self:
         """Return the model with another correction, stated in its manifest, whose answers are those it now gives."""
         manifest = {**self.saved.manifest, "correction": vars(correction)}
-        known = self.known and self.known.corrected(correction)
+        known_model = self.known and self.known.corrected(correction)
         model = replace(
-            self, saved=replace(self.saved, manifest=manifest), correction=correction, known=known
+            self,
+            saved=replace(self.saved, manifest=manifest),
+            correction=correction,
+            known=known_model,
         )
         if kept := manifest.get("answers"):
             manifest["answers"] = {
@@ -378,10 +381,10 @@ class TrainedModel:
         return model
 
     def _answers(self, asked: Mapping[str, list[Any]], level: float) -> dict[str, list[Any]]:
-        found = self.predict(fill_text(pd.DataFrame(asked)), level).select_dtypes("number")
+        predicted = self.predict(fill_text(pd.DataFrame(asked)), level).select_dtypes("number")
         result = {}
-        for name in found:
-            result[(str(name))] = [_plain(value) for value in found[name]]
+        for name in predicted:
+            result[(str(name))] = [_plain(value) for value in predicted[name]]
         return result
 
     def _check_answers(self, source: Path | str) -> None:
@@ -440,9 +443,9 @@ class TrainedModel:
     ) -> list[tuple[TrainedModel, np.ndarray]]:
         """Return the model of the GPU `own` and that of all others, where rows name them, with their places."""
         named, other = rows["device"].to_numpy(dtype=object) == word, replace(self, own=None)
-        found = [(replace(other, recipe=replace(self.recipe, target=gpu)), np.flatnonzero(named))]
-        found.append((other, np.flatnonzero(~named)))
-        return [(model, at) for model, at in found if len(at)] or [(other, np.arange(0))]
+        parts = [(replace(other, recipe=replace(self.recipe, target=gpu)), np.flatnonzero(named))]
+        parts.append((other, np.flatnonzero(~named)))
+        return [(model, at) for model, at in parts if len(at)] or [(other, np.arange(0))]
 
     def _named(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return rows under the name of the one device that this model is asked about; of several as they are."""
@@ -458,14 +461,14 @@ class TrainedModel:
         work = work_of(rows)
         X, unlike, reasons = self._features(rows, work)
         able = ~reasons.any()
-        known, reference = np.flatnonzero(able), self._reference(rows, work)
+        places, reference = np.flatnonzero(able), self._reference(rows, work)
         trained = self._question(rows[able])
         devices = None
         if self.recipe.comparison.is_many:
             devices = rows["device"].to_numpy(dtype=str)[able]
         asked = _Asked(
             rows[able],
-            work.take(known),
+            work.take(places),
             X[able],
             reference[able],
             unlike.where(able),
@@ -473,8 +476,8 @@ class TrainedModel:
             devices,
         )
         answers, outside = self._by_question(asked, level)
-        reasons.extend(outside, known)
-        frame = answers.set_axis(known).reindex(range(len(rows))).set_axis(rows.index)
+        reasons.extend(outside, places)
+        frame = answers.set_axis(places).reindex(range(len(rows))).set_axis(rows.index)
         frame = frame.assign(
             basis=frame["basis"].fillna(""), extrapolated=frame["extrapolated"].eq(True)
         )
@@ -494,9 +497,9 @@ class TrainedModel:
     def parts(self, rows: pd.DataFrame, basis: pd.Series) -> pd.DataFrame:
         """Return the ``basis`` of each row, as `answer` says, and the ``part`` of its question that it is of."""
         part = np.full(len(rows), "", dtype=object)
-        known = basis.to_numpy() == _KNOWN
-        if self.groups is not None and known.any():
-            part[known] = by_trained_rows(self.groups.trained_rows(rows[known]))
+        is_known = basis.to_numpy() == _KNOWN
+        if self.groups is not None and is_known.any():
+            part[is_known] = by_trained_rows(self.groups.trained_rows(rows[is_known]))
         return pd.DataFrame({"basis": basis.to_numpy(), "part": part})
 
     def stated_error(self, asked: Mapping[tuple[str, str], int]) -> StatedError | None:
@@ -516,8 +519,8 @@ class TrainedModel:
         if self.own is None:
             return self._features(self.with_prior(rows), work_of(rows))[0]
         parts = self._on_own(rows, *self.own)
-        found = pd.concat([model.features(model._named(rows.iloc[at])) for model, at in parts])
-        return found.iloc[np.argsort(np.concatenate([at for _, at in parts]))].reset_index(
+        features = pd.concat([model.features(model._named(rows.iloc[at])) for model, at in parts])
+        return features.iloc[np.argsort(np.concatenate([at for _, at in parts]))].reset_index(
             drop=True
         )
 
@@ -536,20 +539,23 @@ class TrainedModel:
         if recipe.comparison.is_many:
             recipe = replace(recipe, target=gpu)
         X = replace(self, recipe=recipe).features(rows)
-        known = X.notna().all(axis=1).to_numpy()
+        whole = X.notna().all(axis=1).to_numpy()
         predicted = np.full(len(rows), np.nan)
-        if known.any():
-            predicted[known] = self.saved.predict(X[known].reset_index(drop=True))
+        if whole.any():
+            predicted[whole] = self.saved.predict(X[whole].reset_index(drop=True))
         predicted[~(predicted > 0)] = np.nan
         return rows.assign(**{PRIOR + self.recipe.metric: predicted})
 
     def _by_question(self, asked: _Asked, level: float) -> tuple[pd.DataFrame, Reasons]:
         """Return what `_from_features` does, each row by the model of its question."""
-        known = asked.trained == _KNOWN
-        if self.known is None or not known.any():
+        is_known = asked.trained == _KNOWN
+        if self.known is None or not is_known.any():
             return self._from_features(asked, level)
-        frames, places, reasons = [], [], Reasons(len(known))
-        for model, at in ((self.known, np.flatnonzero(known)), (self, np.flatnonzero(~known))):
+        frames, places, reasons = [], [], Reasons(len(is_known))
+        for model, at in (
+            (self.known, np.flatnonzero(is_known)),
+            (self, np.flatnonzero(~is_known)),
+        ):
             part = asked.take(at)
             if model.recipe.columns != self.recipe.columns:  # one of them reads a simple rule
                 part = replace(part, X=model._features(part.rows, part.work)[0])
@@ -579,8 +585,8 @@ class TrainedModel:
             np.flatnonzero(~(predicted > 0)),
             remark("no-positive-prediction", "the prediction is not positive: no interval"),
         )
-        for found in (unlike, check.reasons):
-            reasons.extend(found, np.arange(len(X)))
+        for reasons_of in (unlike, check.reasons):
+            reasons.extend(reasons_of, np.arange(len(X)))
         alone, second, (share, wide), (times, widen) = (
             predicted,
             [],
@@ -597,10 +603,10 @@ class TrainedModel:
             wide = self.beyond.share(far)
             times = by_operator(X, self.beyond.wider)
         lower, upper = np.full((2, len(X)), np.nan)
-        for known in pd.unique(trained).tolist():
-            rows, spread = trained == known, self._spread(known)
+        for question in pd.unique(trained).tolist():
+            rows, spread = trained == question, self._spread(question)
             if spread is None:
-                reasons.add(np.flatnonzero(rows), self._no_interval(known))
+                reasons.add(np.flatnonzero(rows), self._no_interval(question))
                 continue
             scale = spread.scale(
                 X[rows],
@@ -629,17 +635,17 @@ class TrainedModel:
             answers, level
         ), reasons
 
-    def _spread(self, known: str) -> Spread | None:
+    def _spread(self, basis: str) -> Spread | None:
         """Return the intervals of rows of which so much is known; None where nobody measured how those err."""
-        if known == _MODEL:
+        if basis == _MODEL:
             return self.spreads[self.scheme]
-        if known == _KNOWN:
+        if basis == _KNOWN:
             return self.spreads.get("kfold", self.spreads[self.scheme])
-        return self.spreads.get({_NEW: "grouped", _NEW_CAMPAIGN: NEW_CAMPAIGN}.get(known, known))
+        return self.spreads.get({_NEW: "grouped", _NEW_CAMPAIGN: NEW_CAMPAIGN}.get(basis, basis))
 
-    def _no_interval(self, known: str) -> Remark:
+    def _no_interval(self, basis: str) -> Remark:
         """Why rows of new groups, or of new devices, have no interval."""
-        if known == OTHER_HOST:
+        if basis == OTHER_HOST:
             text = (
                 "no interval: the GPU that measured this row was no host in training, and how far "
                 "such rows err was "
@@ -647,30 +653,30 @@ class TrainedModel:
             return remark(
                 "new-host-without-interval",
                 f"{text}not measured: train with rows of it",
-                near=known,
+                near=basis,
             )
-        if known == FOREIGN:
+        if basis == FOREIGN:
             text = (
                 "no interval: no device of this maker was trained, and how far another's err was "
                 "not measured"
             )
             return remark(
-                "new-device-without-interval", f"{text}: train on some of them too", near=known
+                "new-device-without-interval", f"{text}: train on some of them too", near=basis
             )
-        if known in (SIBLING, STRANGER):
-            if known == SIBLING:
-                there = "some of its family were"
+        if basis in (SIBLING, STRANGER):
+            if basis == SIBLING:
+                family = "some of its family were"
             else:
-                there = "none of its family was"
+                family = "none of its family was"
             text = (
-                f"no interval: this device was not trained, {there}, and how far such devices err "
+                f"no interval: this device was not trained, {family}, and how far such devices err "
                 "was not measured: "
             )
             if self.groups and self.groups.by != ("device",):
                 what = "train with group=device"
             else:
                 what = "train on more GPUs"
-            return remark("new-device-without-interval", f"{text}{what}", near=known)
+            return remark("new-device-without-interval", f"{text}{what}", near=basis)
         count = len(self.groups.rows_of) if self.groups else 0
         text = (
             f"no interval: trained on {counted(count, 'group')}, which cannot tell how far new "
@@ -688,8 +694,8 @@ class TrainedModel:
             else:
                 part, its = (rows.iloc[kind], work.take(kind))
             new, why = Reasons(len(kind)), None
-            if (told := self._cannot_run(part)) is not None:
-                unable.add(kind, told)
+            if (reason := self._cannot_run(part)) is not None:
+                unable.add(kind, reason)
                 continue
             try:
                 context = self.recipe.context(part, its)
