@@ -107,11 +107,11 @@ class Question:
     @property
     def limits(self) -> dict[str, float]:
         """Limits of times by the columns of `Choice.ways` that they are of."""
-        found = {}
+        by_column = {}
         for time, limit in (("ttft_ms", self.ttft_ms), ("tpot_ms", self.tpot_ms)):
             if limit is not None:
-                found[column(time, self.percentiles.get(time, ""))] = limit
-        return found
+                by_column[column(time, self.percentiles.get(time, ""))] = limit
+        return by_column
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ SHARE, EACH, ALONE, FIRST, SPREAD = (
 )
 
 
-def prompt_gpu_ms(rows: pd.DataFrame, found: Steps) -> FloatArray:
+def prompt_gpu_ms(rows: pd.DataFrame, steps_of: Steps) -> FloatArray:
     """Return the milliseconds for which reading one prompt would take one GPU, at its peak."""
-    one = found.ttft["products"] + found.ttft["experts"] + found.ttft["scores"]
+    one = steps_of.ttft["products"] + steps_of.ttft["experts"] + steps_of.ttft["scores"]
     return one * gpus(rows)
 
 
@@ -65,11 +65,11 @@ def waits_ms(
         its share of the work; and of its first token, wherever it is.
     """
     service = work_ms + each_ms / workers
-    own = alone * service * workers + first_ms
-    rest = answer_ms + own
+    alone_ms = alone * service * workers + first_ms
+    rest = answer_ms + alone_ms
     half = service * users - rest
     at_server = (half + np.sqrt(np.square(half) + 4.0 * service * rest)) / 2.0
-    return own + np.maximum(at_server - service, 0.0)
+    return alone_ms + np.maximum(at_server - service, 0.0)
 
 
 def first_token_ms(

@@ -82,8 +82,8 @@ class Ratios:
 
     def measured(self, places: pd.DataFrame, level: str = "setting") -> BoolArray:
         """Return which places share a level with a run."""
-        here, there = (_codes(one, LEVELS[level]) for one in (places, self.runs))
-        return np.isin(here, there, kind="sort")
+        here, theirs = (_codes(one, LEVELS[level]) for one in (places, self.runs))
+        return np.isin(here, theirs, kind="sort")
 
     @cached_property
     def _root(self) -> FloatArray:
@@ -100,11 +100,11 @@ class Ratios:
         return np.asarray(cho_solve((self._root, True), missed))
 
     def _covariance(self, one: pd.DataFrame, two: pd.DataFrame) -> FloatArray:
-        found = np.zeros((len(one), len(two)))
+        covariances = np.zeros((len(one), len(two)))
         for level, part in parts(one, two):
             always, fading = self.variances[level]
-            found += part.shared * (always + fading * part.near)
-        return found
+            covariances += part.shared * (always + fading * part.near)
+        return covariances
 
 
 @dataclass(frozen=True)
@@ -121,11 +121,11 @@ def parts(one: pd.DataFrame, two: pd.DataFrame) -> list[tuple[str, Part]]:
     # Matérn of order 3/2 (Rasmussen and Williams, equation 4.17)
     apart = np.sqrt(3.0) * np.abs(octaves[0][:, None] - octaves[1]) / OCTAVES
     near = (1.0 + apart) * np.exp(-apart)
-    found = []
+    parts_of = []
     for level, columns in LEVELS.items():
         shared = _codes(one, columns)[:, None] == _codes(two, columns)
-        found.append((level, Part(shared, near)))
-    return found
+        parts_of.append((level, Part(shared, near)))
+    return parts_of
 
 
 def _codes(places: pd.DataFrame, columns: tuple[str, ...]) -> np.ndarray:
@@ -135,16 +135,18 @@ def _codes(places: pd.DataFrame, columns: tuple[str, ...]) -> np.ndarray:
     return pd.util.hash_pandas_object(places[list(columns)], index=False).to_numpy()
 
 
-def places_of(rows: pd.DataFrame, speculation: str = NONE, own: GPU | None = None) -> pd.DataFrame:
+def places_of(
+    rows: pd.DataFrame, speculation: str = NONE, user_gpu: GPU | None = None
+) -> pd.DataFrame:
     """Return rows of the operator ``serving`` as places (`COLUMNS`).
 
     A model is known by its figures, so that two names of one are one, or by its name where it has none;
-    a GPU by the first word of its name, or the GPU whose kernels ``own`` has.
+    a GPU by the first word of its name, or the GPU whose kernels ``user_gpu`` has.
     """
     devices = texts(rows, "device")
-    if own is not None:
-        devices = np.where(devices == own.name, own.measured_name, devices)
-    found = pd.DataFrame({name: as_numbers(rows, name) for name in (*SIZES, "concurrency")})
+    if user_gpu is not None:
+        devices = np.where(devices == user_gpu.name, user_gpu.measured_name, devices)
+    places = pd.DataFrame({name: as_numbers(rows, name) for name in (*SIZES, "concurrency")})
     words = {
         "model": _models(rows),
         "gpu": [str(name).split(" ")[0] for name in devices],
@@ -153,18 +155,20 @@ def places_of(rows: pd.DataFrame, speculation: str = NONE, own: GPU | None = Non
         "speculation": [speculation] * len(rows),
     }
     # as objects: equal words have equal hashes whatever Pandas would store them as
-    return found.assign(**{name: pd.Series(values, dtype=object) for name, values in words.items()})
+    return places.assign(
+        **{name: pd.Series(values, dtype=object) for name, values in words.items()}
+    )
 
 
 def _models(rows: pd.DataFrame) -> list[str]:
     figures = [as_numbers(rows, name) for name in ("parameters", "layers", "width")]
-    found = []
+    models = []
     for name, *figures_of in zip(texts(rows, "model"), *figures, strict=True):
         if np.isnan(figures_of[0]):
-            found.append(str(name))
+            models.append(str(name))
         else:
-            found.append(" ".join(f"{figure:.3g}" for figure in figures_of))
-    return found
+            models.append(" ".join(f"{figure:.3g}" for figure in figures_of))
+    return models
 
 
 @cache
@@ -183,14 +187,14 @@ def load(file: Path) -> dict[str, Ratios]:
 
     table = pq.read_table(file)
     runs = table.to_pandas()
-    found = {}
+    ratios = {}
     for name, state in json.loads(table.schema.metadata[b"processes"]).items():
         mine = runs[runs["process"] == name].drop(columns="process").reset_index(drop=True)
         for word in mine.select_dtypes(exclude="number"):
             mine[word] = mine[word].astype(object)
         variances = {level: tuple(both) for level, both in state["variances"].items()}
-        found[name] = Ratios(mine, variances, state["noise"], state["centre"])
-    return found
+        ratios[name] = Ratios(mine, variances, state["noise"], state["centre"])
+    return ratios
 
 
 def save(file: Path, processes: Mapping[str, Ratios], source: str) -> None:

@@ -96,11 +96,11 @@ def described(frame: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     words = texts(frame, "model")
     for model in dict.fromkeys(map(str, words[lacking])):
         rows = lacking & (words == model)
-        found = _figures_of(model)
-        if isinstance(found, str):
-            why[rows] = found
+        figures = _figures_of(model)
+        if isinstance(figures, str):
+            why[rows] = figures
             continue
-        values = np.array([found[name] for name in names])
+        values = np.array([figures[name] for name in names])
         given[rows] = np.where(np.isfinite(given[rows]), given[rows], values)
     return frame.assign(**dict(zip(names, given.T, strict=True))), why
 
@@ -137,7 +137,7 @@ def impossible(frame: pd.DataFrame) -> np.ndarray:
 def _too_fast(frame: pd.DataFrame) -> np.ndarray:
     """Return why each run cannot be, "" where it can."""
     why = np.full(len(frame), "", dtype=object)
-    most = np.where(texts(frame, "variant") != "", REFUSED_FROM * _DRAFTED, REFUSED_FROM)
+    limit = np.where(texts(frame, "variant") != "", REFUSED_FROM * _DRAFTED, REFUSED_FROM)
     devices = texts(frame, "device")
     for column, what, work in _FLOORS:
         scale = 1.0 if column == "duration_us" else 1e3
@@ -148,14 +148,14 @@ def _too_fast(frame: pd.DataFrame) -> np.ndarray:
             share = np.where(time > 0, least / time, np.nan)
         if column == "ttft_ms":
             share = np.where(together(frame), share, np.nan)
-        for row in np.flatnonzero((share > most) & (why == "")):
-            told = (
+        for row in np.flatnonzero((share > limit) & (why == "")):
+            reason = (
                 f"{column} is {time[row]:.3g}, but {what} takes its GPUs ({devices[row]}) "
                 f"{least[row]:.3g} {unit}"
             )
             if share[row] > _ANOTHER_UNIT and unit == "ms":
-                told += f": give unit {column}=s where that is its unit"
-            why[row] = told
+                reason += f": give unit {column}=s where that is its unit"
+            why[row] = reason
     first, further = (as_numbers(frame, name) for name in ("ttft_ms", "tpot_ms"))
     sooner = (first > 0) & (first < _LEAST_STEPS * further) & together(frame)
     for row in np.flatnonzero(sooner & (why == "")):

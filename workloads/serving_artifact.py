@@ -237,9 +237,9 @@ def _check_words(name: str, column: pd.Series) -> None:
 
 def _check_about(about: Mapping[str, Any], count: int) -> None:
     first = about.get("own_from", count)
-    for name, value, most in (("own_from", first, count), ("runs", about.get("runs", 0), 2**40)):
-        if type(value) is not int or not 0 <= value <= most:
-            raise _RefusedError(f"about.{name} must be a whole number from 0 to {most}")
+    for name, value, limit in (("own_from", first, count), ("runs", about.get("runs", 0), 2**40)):
+        if type(value) is not int or not 0 <= value <= limit:
+            raise _RefusedError(f"about.{name} must be a whole number from 0 to {limit}")
     for name in ("made", "sources"):
         said = about.get(name, "")
         if not isinstance(said, str) or not said.isprintable():

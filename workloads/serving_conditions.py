@@ -66,16 +66,16 @@ class Conditions:
         if self.prefill_gpus:
             rows = rows.assign(apart=APART)
         said = plain(rows, gpu)
-        own = np.zeros(len(rows), dtype=bool)
+        is_own = np.zeros(len(rows), dtype=bool)
         if said.own:
-            own = np.array(said.own, dtype=bool)
-        as_own = own & (self.own_speculation == self.speculation)
-        found = self._drafted(said, rows, gpu, own)
+            is_own = np.array(said.own, dtype=bool)
+        kept_own = is_own & (self.own_speculation == self.speculation)
+        served = self._drafted(said, rows, gpu, is_own)
         if self.prefill_gpus:
-            found = self._apart(said, found, rows, gpu, as_own)
-        return found
+            served = self._apart(said, served, rows, gpu, kept_own)
+        return served
 
-    def _drafted(self, said: Served, rows: pd.DataFrame, gpu: GPU, own: BoolArray) -> Served:
+    def _drafted(self, said: Served, rows: pd.DataFrame, gpu: GPU, is_own: BoolArray) -> Served:
         """Return times with speculation, or those that own runs with speculation tell of without it."""
         asked = self.speculation != NONE
         if not asked and self.own_speculation == NONE:
@@ -87,11 +87,11 @@ class Conditions:
             spread: FloatArray = getattr(said, time.replace("_ms", "_spread"))
             wider = np.hypot(spread, change.spread)
             if not asked:
-                values[time], spreads[time] = value, np.where(own, wider, spread)
+                values[time], spreads[time] = value, np.where(is_own, wider, spread)
                 continue
-            wide = np.where(change.measured & ~own, np.maximum(spread, change.spread), wider)
+            wide = np.where(change.measured & ~is_own, np.maximum(spread, change.spread), wider)
             if self.own_speculation == self.speculation:
-                wide = np.where(own, spread, wide)
+                wide = np.where(is_own, spread, wide)
             values[time], spreads[time] = value * np.exp(change.log), wide
             if time == "tpot_ms":
                 text = f"with speculation ({self.speculation})", "forecast without it"
@@ -110,14 +110,14 @@ class Conditions:
         )
 
     def _apart(
-        self, said: Served, before: Served, rows: pd.DataFrame, gpu: GPU, as_own: BoolArray
+        self, said: Served, before: Served, rows: pd.DataFrame, gpu: GPU, kept_own: BoolArray
     ) -> Served:
         """Return times with prompts on GPUs of their own; those before are of the law of such steps alone."""
         learnt = process(f"apart {gpu.vendor}|tpot_ms")
         assert learnt is not None  # of every vendor that an engine runs on
         places = places_of(rows, self.speculation, gpu)
         log, spread = learnt.of(places)
-        tpot = np.where(as_own, before.tpot_ms, before.tpot_ms * np.exp(log))
+        tpot = np.where(kept_own, before.tpot_ms, before.tpot_ms * np.exp(log))
         wide = np.where(
             learnt.measured(places),
             np.maximum(said.tpot_spread, spread),
@@ -132,9 +132,9 @@ class Conditions:
         return replace(
             before,
             tpot_ms=tpot,
-            tpot_spread=np.where(as_own, before.tpot_spread, wide),
-            ttft_ms=np.where(as_own, before.ttft_ms, first),
-            ttft_spread=np.where(as_own, before.ttft_spread, SPREAD.of(gpu.vendor)),
+            tpot_spread=np.where(kept_own, before.tpot_spread, wide),
+            ttft_ms=np.where(kept_own, before.ttft_ms, first),
+            ttft_spread=np.where(kept_own, before.ttft_spread, SPREAD.of(gpu.vendor)),
             remarks=(*before.remarks, note),
         )
 

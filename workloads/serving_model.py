@@ -224,43 +224,43 @@ class ServingModel:
 
     def _logs(self, rows: pd.DataFrame, here: Points, time: str, trust: FloatArray) -> FloatArray:
         """Return the logarithm of a time of every setting, NaN where a figure is not known."""
-        fit, there = self.fits[time], self._points
+        fit, points = self.fits[time], self._points
         base, shares = summed(here, fit, time)
         sure = np.isfinite(base) & np.isfinite(
             np.column_stack([here.traits[name] for name in LENGTHS[:5]])
         ).all(axis=1)
-        found = np.full(len(base), np.nan)
+        logs = np.full(len(base), np.nan)
         used = fit.weights != 0
-        known, known_shares = there.part(used), summed(there, fit, time)[1][used]
+        runs, run_shares = points.part(used), summed(points, fit, time)[1][used]
         for places in np.array_split(np.flatnonzero(sure), max(1, sure.sum() // 1024)):
             added = (
-                covariance(here.part(places), known, shares[places], known_shares, fit)
+                covariance(here.part(places), runs, shares[places], run_shares, fit)
                 @ fit.weights[used]
             )
             _check_drawn(time, added)
-            found[places] = base[places] + fit.centre + trust[places, 0] * added
+            logs[places] = base[places] + fit.centre + trust[places, 0] * added
         places = np.flatnonzero(sure & (trust[:, 1] > 0))
         if fit.trees is not None and len(places):
             asked = columns(rows, here.steps, shares, fit.trees.words)[places]
-            found[places] += trust[places, 1] * fit.trees.predicted(asked)
-        return found + np.array([fit.stacks.get(stack, (0.0,))[0] for stack in here.stacks])
+            logs[places] += trust[places, 1] * fit.trees.predicted(asked)
+        return logs + np.array([fit.stacks.get(stack, (0.0,))[0] for stack in here.stacks])
 
     @cached_property
     def _points(self) -> Points:
         return points_of(self.runs, slower=self.slower)
 
-    def served(self, rows: pd.DataFrame, own: GPU | None = None) -> Served:
+    def served(self, rows: pd.DataFrame, user_gpu: GPU | None = None) -> Served:
         """Return the times of settings, with their spread and what they rest on.
 
         ``rows`` are of the operator ``serving``, with the figures of their models
-        (`workloads.serving.described`); ``own`` is a GPU that the catalogue does not have, or has
+        (`workloads.serving.described`); ``user_gpu`` is a GPU that the catalogue does not have, or has
         otherwise.
         """
         asked = texts(rows, "tuning") if "tuning" in rows else np.full(len(rows), TUNINGS[0])
         rows = self._released(complete(rows))
-        here = points_of(rows, own, self.slower)
+        here = points_of(rows, user_gpu, self.slower)
         queued = queues(here.steps).astype(int)
-        makers = vendors(rows, own)
+        makers = vendors(rows, user_gpu)
         near = nearness(here, self._points.part(self._owned))
         values, rests = {}, {}
         deployments = self._points.names["deployment"]
@@ -272,7 +272,7 @@ class ServingModel:
             rests[time] = self._rests(time, rows, here, near, queued, makers)
             logs = self._logs(rows, here, time, rests[time].trust)
             if time == "tpot_ms":
-                logs = self._rising(rows, logs, rests[time].trust, ~owned, own)
+                logs = self._rising(rows, logs, rests[time].trust, ~owned, user_gpu)
             values[time] = np.exp(logs)
             spread = rests[time].spread
             shift, wide = self._tuned(time, spread, asked, makers)
@@ -282,7 +282,7 @@ class ServingModel:
             wide = np.select([owned, stacked], [spread, carried], wide)
             rests[time] = replace(rests[time], spread=wide)
         if self._owned.any():
-            values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], near, own)
+            values["tpot_ms"] = self._between(rows, here, values["tpot_ms"], near, user_gpu)
         values["ttft_ms"] = np.fmax(
             values["ttft_ms"], _left_of_prompts(rows, here.steps, values["tpot_ms"])
         )
@@ -316,7 +316,7 @@ class ServingModel:
         logs: FloatArray,
         trust: FloatArray,
         where: BoolArray,
-        own: GPU | None,
+        user_gpu: GPU | None,
     ) -> FloatArray:
         """Return logarithms of times per token that fall nowhere with more requests under way.
 
@@ -330,7 +330,7 @@ class ServingModel:
         same = rows.iloc[at].drop(columns="concurrency")
         setting = same.groupby([*same], sort=False, dropna=False).ngroup().to_numpy()
         users = as_numbers(rows, "concurrency")[at]
-        known = pd.DataFrame({"setting": setting, "users": users, "log": logs[at]})
+        answers = pd.DataFrame({"setting": setting, "users": users, "log": logs[at]})
         first = at[np.unique(setting, return_index=True)[1]]
         loads = pd.DataFrame(
             {
@@ -339,15 +339,15 @@ class ServingModel:
                 "place": np.repeat(first, len(LOADS)),
             }
         )
-        pairs = pd.MultiIndex.from_frame(known[["setting", "users"]])
+        pairs = pd.MultiIndex.from_frame(answers[["setting", "users"]])
         loads = loads[~pd.MultiIndex.from_frame(loads[["setting", "users"]]).isin(pairs)]
         if len(loads):
             place = loads["place"].to_numpy()
             beside = rows.iloc[place].assign(concurrency=loads["users"].to_numpy())
-            there = points_of(beside.reset_index(drop=True), own, self.slower)
-            loads["log"] = self._logs(beside, there, "tpot_ms", trust[place])
-            known = pd.concat([known, loads], ignore_index=True)
-        every = known.sort_values("users", kind="stable")
+            points = points_of(beside.reset_index(drop=True), user_gpu, self.slower)
+            loads["log"] = self._logs(beside, points, "tpot_ms", trust[place])
+            answers = pd.concat([answers, loads], ignore_index=True)
+        every = answers.sort_values("users", kind="stable")
         rise = every.groupby("setting")["log"].cummax()
         fall = every[::-1].groupby("setting")["log"].cummin()
         rising[at] = ((rise + fall) / 2.0).sort_index().to_numpy()[: len(at)]
@@ -390,7 +390,7 @@ class ServingModel:
         return np.sqrt(np.square(spread) + np.square(doubt) + np.square(between))
 
     def _stacks(
-        self, runs: pd.DataFrame, points: Points, own: GPU | None
+        self, runs: pd.DataFrame, points: Points, user_gpu: GPU | None
     ) -> dict[str, dict[str, tuple[float, float]]]:
         """Return `Fit.stacks` of each time, with those of own runs added that have none.
 
@@ -398,8 +398,8 @@ class ServingModel:
         with the deviation of what the answer rests on and of that between models. Before them it is
         as likely that of a tuned engine, none, as that of a stock one.
         """
-        before = self.served(runs.assign(tuning=TUNINGS[0]), own)
-        makers = vendors(runs, own)
+        before = self.served(runs.assign(tuning=TUNINGS[0]), user_gpu)
+        makers = vendors(runs, user_gpu)
         stacks = {}
         for time in TIMES:
             spread = getattr(before, time.replace("_ms", "_spread"))
@@ -475,11 +475,11 @@ class ServingModel:
         fit = self.fits[time]
         learnt = fit.weights != 0
         plain = bases(here.names, self._names(learnt & ~self._owned))
-        found = _rested(plain, fit, queued, makers).beyond(
+        rests = _rested(plain, fit, queued, makers).beyond(
             time, _doublings(rows, self._most(here, ~self._owned))
         )
         if not (learnt & self._owned).any():
-            return found
+            return rests
         every = zip(bases(here.names, self._names(learnt)), plain, strict=True)
         once = [basis if before == (KNOWN,) else _not_known(basis) for basis, before in every]
         with_own = _rested(once, fit, queued, makers).drawn_to_two(
@@ -487,7 +487,7 @@ class ServingModel:
         )
         with_own = with_own.beyond(time, _doublings(rows, self._most_near(here, near)))
         return with_own.unless(
-            found, found.spread < with_own.spread
+            rests, rests.spread < with_own.spread
         )  # far beyond own runs it is as sure as without
 
     def _names(self, runs: BoolArray) -> dict[str, np.ndarray]:
@@ -505,7 +505,12 @@ class ServingModel:
         return np.zeros(len(near))
 
     def _between(
-        self, rows: pd.DataFrame, here: Points, tpot: FloatArray, near: FloatArray, own: GPU | None
+        self,
+        rows: pd.DataFrame,
+        here: Points,
+        tpot: FloatArray,
+        near: FloatArray,
+        user_gpu: GPU | None,
     ) -> FloatArray:
         """Return times per token, kept in the bounds that own runs of the setting with fewer and more requests give.
 
@@ -524,27 +529,30 @@ class ServingModel:
             axis=1
         )  # itself where it was measured
         more = users + np.where(measured & (apart >= 0), apart, np.inf).min(axis=1)
-        found, law = tpot.copy(), summed(here, self.fits["tpot_ms"], "tpot_ms")[0]
+        times, law = tpot.copy(), summed(here, self.fits["tpot_ms"], "tpot_ms")[0]
         at = np.flatnonzero(np.isfinite(fewer) & np.isfinite(more) & (fewer < more))
         if len(at):
-            sides = [self._of_runs(rows.iloc[at], side[at], own) for side in (fewer, more)]
+            sides = [self._of_runs(rows.iloc[at], side[at], user_gpu) for side in (fewer, more)]
             (low, law_low), (high, law_high) = sides
             least = np.minimum(low, law[at] + np.minimum(low - law_low, high - law_high))
-            found[at] = np.where(low < high, np.clip(tpot[at], *np.exp([least, high])), tpot[at])
+            times[at] = np.where(low < high, np.clip(tpot[at], *np.exp([least, high])), tpot[at])
         at = np.flatnonzero(np.isfinite(fewer) & np.isinf(more))
         if len(at):
-            low, law_low = self._of_runs(rows.iloc[at], fewer[at], own)
-            found[at] = np.maximum(tpot[at], np.exp(np.minimum(low, law[at] + low - law_low)))
-        return found
+            low, law_low = self._of_runs(rows.iloc[at], fewer[at], user_gpu)
+            times[at] = np.maximum(tpot[at], np.exp(np.minimum(low, law[at] + low - law_low)))
+        return times
 
     def _of_runs(
-        self, rows: pd.DataFrame, users: FloatArray, own: GPU | None
+        self, rows: pd.DataFrame, users: FloatArray, user_gpu: GPU | None
     ) -> tuple[FloatArray, FloatArray]:
         """Return the logarithms of times per token with so many requests under way, and those of the law."""
         asked = rows.assign(concurrency=users).reset_index(drop=True)
-        there, whole = points_of(asked, own, self.slower), np.tile([1.0, 0.0], (len(asked), 1))
-        law = summed(there, self.fits["tpot_ms"], "tpot_ms")[0]
-        return self._logs(asked, there, "tpot_ms", whole), law
+        points, whole = (
+            points_of(asked, user_gpu, self.slower),
+            np.tile([1.0, 0.0], (len(asked), 1)),
+        )
+        law = summed(points, self.fits["tpot_ms"], "tpot_ms")[0]
+        return self._logs(asked, points, "tpot_ms", whole), law
 
     def _most(self, here: Points, of: BoolArray) -> dict[str, FloatArray]:
         """Return by column of `BEYOND` the most that the learnt runs of each setting's model have, else that of all."""
@@ -553,24 +561,26 @@ class ServingModel:
             & (self.fits["tpot_ms"].weights != 0)
             & of
         )
-        found = {}
+        largest = {}
         for name in BEYOND:
             values = extents(self.runs)[name][alone]
-            known = pd.Series(values).groupby(self._points.names["model"][alone]).max()
-            found[name] = (
-                known.reindex(here.names["model"]).fillna(values.max()).to_numpy(dtype=np.float64)
+            of_model = pd.Series(values).groupby(self._points.names["model"][alone]).max()
+            largest[name] = (
+                of_model.reindex(here.names["model"])
+                .fillna(values.max())
+                .to_numpy(dtype=np.float64)
             )
-        return found
+        return largest
 
     def _most_near(self, here: Points, near: FloatArray) -> dict[str, FloatArray]:
         """Return the same of the own runs that match each setting, where any does."""
-        found = self._most(here, np.ones(len(self.runs), dtype=bool))
+        largest = self._most(here, np.ones(len(self.runs), dtype=bool))
         matched = near >= MATCHED
-        for name, values in found.items():
-            own = extents(self.runs)[name][self._owned]
-            known = np.where(matched, own, 0.0).max(axis=1, initial=0.0)
-            found[name] = np.where(matched.any(axis=1), known, values)
-        return found
+        for name, values in largest.items():
+            extent = extents(self.runs)[name][self._owned]
+            of_matched = np.where(matched, extent, 0.0).max(axis=1, initial=0.0)
+            largest[name] = np.where(matched.any(axis=1), of_matched, values)
+        return largest
 
     def _remarks(self, rests: Mapping[str, _Rests], queued: np.ndarray) -> list[Remark]:
         said, first = (rests[time].basis for time in TIMES)
@@ -599,7 +609,7 @@ class ServingModel:
             + f": as tuned, 9 in 10 such runs lay within a factor of {now[0]:.2f} per token and "
             f"{now[1]:.2f} to the first one"
         )
-        found = [
+        remarks = [
             remark(
                 "serving-basis",
                 text,
@@ -617,10 +627,10 @@ class ServingModel:
                 f"factor of {then[0]:.2f} per token and {then[1]:.2f} to the first one: flopcast "
                 "calibrate takes them"
             )
-            found.append(remark("two-runs", text, tpot=then[0], ttft=then[1]))
-        return found
+            remarks.append(remark("two-runs", text, tpot=then[0], ttft=then[1]))
+        return remarks
 
-    def calibrated(self, runs: pd.DataFrame, own: GPU | None = None) -> ServingModel:
+    def calibrated(self, runs: pd.DataFrame, user_gpu: GPU | None = None) -> ServingModel:
         """Return the model with measured runs of one's own added to those that it was learnt from.
 
         Raises DataError: no run has a time and a known model on a known GPU.
@@ -628,12 +638,12 @@ class ServingModel:
         runs = complete(runs).reset_index(drop=True)
         version = pd.Series(texts(runs, "engine_version"))
         runs = runs.assign(
-            group=groups(runs, own), engine_version=version.where(version.ne(""), OWN_RELEASE)
+            group=groups(runs, user_gpu), engine_version=version.where(version.ne(""), OWN_RELEASE)
         )
-        points = points_of(runs, own, self.slower)
+        points = points_of(runs, user_gpu, self.slower)
         fits = {}
         setting = settings_of(points)
-        stacks = self._stacks(runs, points, own)
+        stacks = self._stacks(runs, points, user_gpu)
         for time in TIMES:
             fit = replace(self.fits[time], stacks=stacks[time])
             factors = np.array([fit.stacks.get(stack, (0.0,))[0] for stack in points.stacks])
@@ -702,8 +712,8 @@ class ServingModel:
         # the mirror is stored column by column, which is what is overwritten in place
         factor = cho_factor(whole.T, lower=True, overwrite_a=True, check_finite=False)
         solved = cho_solve(factor, beside, check_finite=False)
-        own = cho_solve(cho_factor(inner - beside.T @ solved, lower=True), missed)
-        return before - solved @ own, own
+        weights = cho_solve(cho_factor(inner - beside.T @ solved, lower=True), missed)
+        return before - solved @ weights, weights
 
     def save(self, path: Path) -> None:
         """Write the model as Parquet: settings and weights as columns, the rest as JSON of its metadata."""
@@ -812,9 +822,11 @@ def extents(rows: pd.DataFrame) -> dict[str, FloatArray]:
     }
 
 
-def _doublings(rows: pd.DataFrame, most: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+def _doublings(rows: pd.DataFrame, largest: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
     asked = extents(rows)
-    return {name: np.maximum(np.log2(asked[name] / values), 0.0) for name, values in most.items()}
+    return {
+        name: np.maximum(np.log2(asked[name] / values), 0.0) for name, values in largest.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -864,26 +876,30 @@ def _not_known(basis: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(NEW_SETTING if one == KNOWN else one for one in basis)
 
 
-def _left_of_prompts(rows: pd.DataFrame, found: Steps, tpot: FloatArray) -> FloatArray:
+def _left_of_prompts(rows: pd.DataFrame, steps_of: Steps, tpot: FloatArray) -> FloatArray:
     """Return the least time to the first token, ms: all prompts are read, at the peak, before all are answered.
 
     Of long answers it is below 0: their prompts are read while others are written, which the time
     per token has.
     """
-    prompt = found.ttft["products"] + found.ttft["experts"] + found.ttft["scores"]
-    least = found.running * prompt - (as_numbers(rows, "output_len") - 1.0) * tpot
+    prompt = steps_of.ttft["products"] + steps_of.ttft["experts"] + steps_of.ttft["scores"]
+    least = steps_of.running * prompt - (as_numbers(rows, "output_len") - 1.0) * tpot
     return np.where(together(rows), least, -np.inf)
 
 
 def _remarks_beyond(
     whose: str,
-    most: Mapping[str, FloatArray],
+    largest: Mapping[str, FloatArray],
     doublings: Mapping[str, FloatArray],
     rows: np.ndarray,
 ) -> list[Remark]:
     """Say in which directions some of the settings go further than any such run."""
     far = {name: (beyond > 0) & rows for name, beyond in doublings.items()}
-    least = {name: float(most[name][there].min()) for name, there in far.items() if there.any()}
+    least = {
+        name: float(largest[name][rows_beyond].min())
+        for name, rows_beyond in far.items()
+        if rows_beyond.any()
+    }
     if not least:
         return []
     if "shortness" in least:
@@ -899,9 +915,11 @@ def shipped() -> ServingModel:
     return load(SERVING_MODEL, ours=True)
 
 
-def served(rows: pd.DataFrame, own: GPU | None = None, model: ServingModel | None = None) -> Served:
+def served(
+    rows: pd.DataFrame, user_gpu: GPU | None = None, model: ServingModel | None = None
+) -> Served:
     """Return TTFT and TPOT of settings as `ServingModel.served`, by the shipped model or one that `calibrated` made."""
-    return (model or shipped()).served(rows, own)
+    return (model or shipped()).served(rows, user_gpu)
 
 
 def kept(runs: pd.DataFrame) -> pd.DataFrame:
@@ -910,25 +928,25 @@ def kept(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([runs[words].fillna("").astype(str), runs[numbers].astype(np.float64)], axis=1)
 
 
-def nearness(asked: Points, known: Points) -> FloatArray:
+def nearness(asked: Points, trained: Points) -> FloatArray:
     """Return how near two sets of settings are, shape (n, m): 1 with equal prompts and answers, 0 cut otherwise.
 
     Clients draw lengths at random, and write their mean: it is near to others as the correlation of
     their octaves says.
     """
-    same = asked.names["deployment"][:, None] == known.names["deployment"]
-    apart = asked.traits["requests"][:, None, 1:] - known.traits["requests"][:, 1:]
+    same = asked.names["deployment"][:, None] == trained.names["deployment"]
+    apart = asked.traits["requests"][:, None, 1:] - trained.traits["requests"][:, 1:]
     return np.where(same, _near(np.nan_to_num(apart**2, nan=np.inf).sum(axis=2) / REACH**2), 0.0)
 
 
 def settings_of(points: Points) -> np.ndarray:
     """Return the number of the setting of each run, shape (n,): that of the first run before it that it matches."""
     matched = nearness(points, points) >= MATCHED
-    found = np.arange(len(matched))
+    settings = np.arange(len(matched))
     for place in range(len(matched)):
-        first = np.flatnonzero(matched[place, :place] & (found[:place] == np.arange(place)))
-        found[place] = first[0] if len(first) else place
-    return found
+        first = np.flatnonzero(matched[place, :place] & (settings[:place] == np.arange(place)))
+        settings[place] = first[0] if len(first) else place
+    return settings
 
 
 # -- Settings as points of the process.
@@ -954,21 +972,21 @@ class Points:
 
 
 def points_of(
-    rows: pd.DataFrame, own: GPU | None = None, slower: Mapping[str, float] | None = None
+    rows: pd.DataFrame, user_gpu: GPU | None = None, slower: Mapping[str, float] | None = None
 ) -> Points:
     """Return complete rows of the operator ``serving`` as points (``slower``: `ServingModel`)."""
     devices = texts(rows, "device")
-    if own is not None:  # whose kernels were measured
-        devices = np.where(devices == own.name, own.measured_name, devices)
+    if user_gpu is not None:  # whose kernels were measured
+        devices = np.where(devices == user_gpu.name, user_gpu.measured_name, devices)
     keys = pd.MultiIndex.from_arrays([devices, texts(rows, "engine"), texts(rows, "dtype_b")])
     codes, levels = keys.factorize()
     each = []
     for kind in SLOWED:
         each.append([_slower(slower or {}, kind, *map(str, level)) for level in levels])
-    found = steps(
-        rows, own, {kind: np.exp(one)[codes] for kind, one in zip(SLOWED, each, strict=True)}
+    steps_of = steps(
+        rows, user_gpu, {kind: np.exp(one)[codes] for kind, one in zip(SLOWED, each, strict=True)}
     )
-    one = found.traits
+    one = steps_of.traits
 
     def beside(*columns: FloatArray) -> FloatArray:
         return np.column_stack(columns)
@@ -992,10 +1010,10 @@ def points_of(
     if "group" in rows:
         group = texts(rows, "group")
     else:
-        group = groups(rows, own)
-    makers = zip(vendors(rows, own), texts(rows, "engine"), strict=True)
+        group = groups(rows, user_gpu)
+    makers = zip(vendors(rows, user_gpu), texts(rows, "engine"), strict=True)
     stacks = np.array(["|".join(stack) for stack in makers], dtype=str)
-    return Points(_named(rows, own), traits, found, np.asarray(group), stacks)
+    return Points(_named(rows, user_gpu), traits, steps_of, np.asarray(group), stacks)
 
 
 def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, weights: str) -> float:
@@ -1004,17 +1022,19 @@ def _slower(table: Mapping[str, float], kind: str, device: str, engine: str, wei
     return next((table[key] for key in keys if key in table), 0.0)
 
 
-def groups(rows: pd.DataFrame, own: GPU | None = None) -> np.ndarray:
+def groups(rows: pd.DataFrame, user_gpu: GPU | None = None) -> np.ndarray:
     """Return whose constants a run has: those of its engine and client, on AMD's GPUs apart."""
     apart = texts(rows, "apart") == "yes"
     way = np.where(apart, "apart", np.where(texts(rows, "client") == _STEADY, "steady", "closed"))
-    makers = vendors(rows, own)
-    there = np.where(np.array(makers) == "AMD", "AMD ", "") if makers else np.array([], dtype=str)
-    parts = zip(there, texts(rows, "engine"), way, strict=True)
+    makers = vendors(rows, user_gpu)
+    makers_of = (
+        np.where(np.array(makers) == "AMD", "AMD ", "") if makers else np.array([], dtype=str)
+    )
+    parts = zip(makers_of, texts(rows, "engine"), way, strict=True)
     return np.array([f"{maker}{engine}|{one}" for maker, engine, one in parts], dtype=str)
 
 
-def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
+def _named(rows: pd.DataFrame, user_gpu: GPU | None = None) -> dict[str, np.ndarray]:
     """Return what runs have in common with others (`Points.names`)."""
 
     def hashed(column: np.ndarray) -> np.ndarray:
@@ -1023,20 +1043,20 @@ def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
     def joined(
         *columns: np.ndarray,
     ) -> np.ndarray:  # the hash of hashes of Fowler, Noll and Vo (FNV-1a)
-        found = np.zeros(len(rows), dtype=np.uint64)
+        hashes = np.zeros(len(rows), dtype=np.uint64)
         for column in columns:
-            found = (found ^ column) * np.uint64(0x100000001B3)
-        return found
+            hashes = (hashes ^ column) * np.uint64(0x100000001B3)
+        return hashes
 
     words = {
         name: texts(rows, name).astype(object)
         for name in ("device", "engine", "engine_version", "dtype_b")
     }
-    kinds = {name: _kind(str(name), own) for name in dict.fromkeys(words["device"])}
+    kinds = {name: _kind(str(name), user_gpu) for name in dict.fromkeys(words["device"])}
     for at, name in enumerate(("vendor", "architecture", "GPU")):
         words[name] = np.array([kinds[device][at] for device in words["device"]], dtype=object)
     words["group"] = np.asarray(
-        texts(rows, "group") if "group" in rows else groups(rows, own), dtype=object
+        texts(rows, "group") if "group" in rows else groups(rows, user_gpu), dtype=object
     )
     words["parameters"] = np.array(
         [f"{total:.3g}" for total in as_numbers(rows, "parameters")], dtype=object
@@ -1075,10 +1095,14 @@ def _named(rows: pd.DataFrame, own: GPU | None = None) -> dict[str, np.ndarray]:
     }
 
 
-def _kind(device: str, own: GPU | None) -> tuple[str, str, str]:
+def _kind(device: str, user_gpu: GPU | None) -> tuple[str, str, str]:
     """Return vendor, architecture and name of a GPU; of a superchip those of its GPU (GB200 is B200)."""
-    if own is not None and own.name == device and device not in {gpu.name for gpu in all_gpus()}:
-        return own.vendor or device, own.arch or device, device
+    if (
+        user_gpu is not None
+        and user_gpu.name == device
+        and device not in {gpu.name for gpu in all_gpus()}
+    ):
+        return user_gpu.vendor or device, user_gpu.arch or device, device
     try:
         gpu = find_gpu(device)
     except FlopcastError:
@@ -1094,20 +1118,20 @@ def summed(points: Points, fit: Fit, time: str) -> tuple[FloatArray, FloatArray]
     """Return the logarithm of the sum of the parts with their constants, and the share of each part."""
     parts = np.column_stack([*getattr(points.steps, time.removesuffix("_ms")).values()])
     common = fit.constants[""]
-    own = {}
+    logs = {}
     for name in dict.fromkeys(points.group):
         maker, apart, _ = name.rpartition(" ")
         of_vendor = fit.constants.get(maker, 0.0) if apart else 0.0
-        own[name] = common + fit.constants.get(name, of_vendor)
-    weighed = parts * np.exp(np.stack([own[name] for name in points.group]))
+        logs[name] = common + fit.constants.get(name, of_vendor)
+    weighed = parts * np.exp(np.stack([logs[name] for name in points.group]))
     whole = weighed.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.log(whole), weighed / whole[:, None]
 
 
-def queues(found: Steps) -> BoolArray:
+def queues(steps_of: Steps) -> BoolArray:
     """Return where requests wait for room: more than a twentieth of the time to the first token is a queue."""
-    parts = found.ttft
+    parts = steps_of.ttft
     waiting = np.sum([values for name, values in parts.items() if name.startswith("queue")], axis=0)
     return waiting > np.sum([*parts.values()], axis=0) / 20
 
@@ -1159,11 +1183,11 @@ class _Side:
 def _distances(
     one: tuple[FloatArray, FloatArray], two: tuple[FloatArray, FloatArray]
 ) -> FloatArray:
-    found = one[0] @ two[0].T
-    found *= -2.0
-    found += one[1][:, None]
-    found += two[1]
-    return np.maximum(found, 0.0, out=found)
+    squares = one[0] @ two[0].T
+    squares *= -2.0
+    squares += one[1][:, None]
+    squares += two[1]
+    return np.maximum(squares, 0.0, out=squares)
 
 
 def covariance(
@@ -1173,26 +1197,28 @@ def covariance(
     terms = dict(zip(TERMS, fit.terms, strict=True))
     rows = _Side.of(one, shares, fit)
     columns = rows if one is two else _Side.of(two, others, fit)
-    found = np.empty((len(one.group), len(two.group)))
-    _fill(found, rows, columns, terms, fit.across)
+    covariances = np.empty((len(one.group), len(two.group)))
+    _fill(covariances, rows, columns, terms, fit.across)
     for name, term, traits in _FEW:
         for i, j in _shared(rows, columns, name):
-            found[np.ix_(i, j)] += terms[term] * _alike(rows, columns, i, j, traits, fit.across)
-    return found
+            covariances[np.ix_(i, j)] += terms[term] * _alike(
+                rows, columns, i, j, traits, fit.across
+            )
+    return covariances
 
 
 def _fill(
-    found: FloatArray, rows: _Side, columns: _Side, terms: Mapping[str, float], across: float
+    covariances: FloatArray, rows: _Side, columns: _Side, terms: Mapping[str, float], across: float
 ) -> None:
     """Write the covariances that all pairs have, tile by tile; of a set with itself one half and its mirror."""
     mirrored = rows is columns
     works = rows.placed(_WORK), columns.placed(_WORK)
     kinds = rows.placed(_KIND), columns.placed(_KIND)
     names = ("engine", "architecture", "vendor", "release", "client")
-    for start in range(0, len(found), _ROWS):
+    for start in range(0, len(covariances), _ROWS):
         i = slice(start, start + _ROWS)
-        end = start + _ROWS if mirrored else found.shape[1]
-        for first in range(0, min(end, found.shape[1]), _COLUMNS):
+        end = start + _ROWS if mirrored else covariances.shape[1]
+        for first in range(0, min(end, covariances.shape[1]), _COLUMNS):
             j = slice(first, first + _COLUMNS)
             same = {}
             for name in names:
@@ -1212,9 +1238,9 @@ def _fill(
             part += shared
             part += terms["all"]
             part[~same["vendor"]] *= across
-            found[i, j] = part
+            covariances[i, j] = part
         if mirrored:
-            found[:start, i] = found[i, :start].T
+            covariances[:start, i] = covariances[i, :start].T
 
 
 def _alike(
@@ -1227,10 +1253,10 @@ def _alike(
 ) -> FloatArray:
     """Return the correlations of some pairs in some traits."""
     vendors = rows.names["vendor"][i, None] == columns.names["vendor"][j]
-    found = np.where(vendors, 1.0, across)
+    alike = np.where(vendors, 1.0, across)
     if traits:
-        found *= _near(_distances(rows.placed(traits, i), columns.placed(traits, j)))
-    return found
+        alike *= _near(_distances(rows.placed(traits, i), columns.placed(traits, j)))
+    return alike
 
 
 def _at(placed: tuple[FloatArray, FloatArray], rows: slice) -> tuple[FloatArray, FloatArray]:
@@ -1250,29 +1276,29 @@ def _shared(rows: _Side, columns: _Side, name: str) -> Iterator[tuple[np.ndarray
 
 
 def bases(
-    asked: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]
+    asked: Mapping[str, np.ndarray], trained: Mapping[str, np.ndarray]
 ) -> list[tuple[str, ...]]:
     """Return what answers rest on, where runs of such names are known (`Points.names`)."""
     news = {"vendor": NEW_VENDOR, "engine": NEW_ENGINE, "GPU": NEW_GPU, "model": NEW_MODEL}
     news |= {"combination": NEW_COMBINATION, "lengths": NEW_SETTING}
-    lacking = {basis: ~_among(asked[name], known[name]) for name, basis in news.items()}
+    lacking = {basis: ~_among(asked[name], trained[name]) for name, basis in news.items()}
     lacking[NEW_GPU] &= ~lacking[NEW_VENDOR]  # a new vendor's GPU is new
     lacking[NEW_COMBINATION] &= ~np.any(
         [lacking[one] for one in (NEW_VENDOR, NEW_ENGINE, NEW_GPU, NEW_MODEL)], axis=0
     )
-    unnamed = (asked["release"] == 0) | ~_among(asked["release"], known["release"])
+    unnamed = (asked["release"] == 0) | ~_among(asked["release"], trained["release"])
     pairs, measured = (
-        one["configuration"] + one["release"] for one in (asked, known)
+        one["configuration"] + one["release"] for one in (asked, trained)
     )  # hashes add up to one of both
     unnamed |= ~_among(pairs, measured)
-    found = []
+    bases_of = []
     for place in range(len(asked["vendor"])):
         new = tuple(basis for basis, mask in lacking.items() if mask[place])
         new = (new[:-1] if len(new) > 1 else new) or (
             KNOWN,
         )  # the lengths are new with any of them
-        found.append((*new, NEW_RELEASE) if unnamed[place] else new)
-    return found
+        bases_of.append((*new, NEW_RELEASE) if unnamed[place] else new)
+    return bases_of
 
 
 def of_vendor(
@@ -1284,10 +1310,10 @@ def of_vendor(
     return {**table, **alone}
 
 
-def vendors(rows: pd.DataFrame, own: GPU | None = None) -> list[str]:
+def vendors(rows: pd.DataFrame, user_gpu: GPU | None = None) -> list[str]:
     """Return the vendor of the GPU of each setting."""
     devices = texts(rows, "device")
-    kinds = {name: _kind(str(name), own)[0] for name in dict.fromkeys(devices)}
+    kinds = {name: _kind(str(name), user_gpu)[0] for name in dict.fromkeys(devices)}
     return [kinds[name] for name in devices]
 
 
@@ -1308,10 +1334,10 @@ def spread_of(
     basis: tuple[str, ...], table: Mapping[str, tuple[float, float]], queued: int
 ) -> float:
     """Return the standard deviation of what rests on all of these (`Fit.spreads`)."""
-    found = float(np.sqrt(sum(table[one][queued] ** 2 for one in basis if one != NEW_RELEASE)))
+    spread = float(np.sqrt(sum(table[one][queued] ** 2 for one in basis if one != NEW_RELEASE)))
     if NEW_RELEASE in basis:
-        return max(found, table[NEW_RELEASE][queued])
-    return found
+        return max(spread, table[NEW_RELEASE][queued])
+    return spread
 
 
 def doubted(missed: FloatArray, setting: np.ndarray) -> FloatArray:

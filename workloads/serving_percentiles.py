@@ -61,28 +61,28 @@ class Percentile:
     amd: float
     spread: float
 
-    def of(self, rows: pd.DataFrame, own: GPU | None = None) -> tuple[FloatArray, FloatArray]:
+    def of(self, rows: pd.DataFrame, user_gpu: GPU | None = None) -> tuple[FloatArray, FloatArray]:
         """Return the logarithm of the ratio and its deviation, shape (n,) each.
 
-        ``rows`` are of the operator ``serving``; ``own`` is a GPU that the catalogue does not have.
+        ``rows`` are of the operator ``serving``; ``user_gpu`` is a GPU that the catalogue does not have.
         Outside of `MEASURED` the deviation holds that the ratio grows no further.
         """
         slopes = np.array([self.start, self.requests, self.prompt, self.answer, self.amd])
-        found = traits(rows, own)
+        traits_of = traits(rows, user_gpu)
         variance = np.full(len(rows), self.spread**2)
-        for name, column, slope in zip(MEASURED, found.T[1:], slopes[1:], strict=False):
-            least, most = np.log2(np.array(MEASURED[name]) / _FROM[name])
-            variance += np.square(slope * (column - np.clip(column, least, most)))
-        return found @ slopes, np.sqrt(variance)
+        for name, column, slope in zip(MEASURED, traits_of.T[1:], slopes[1:], strict=False):
+            least, limit = np.log2(np.array(MEASURED[name]) / _FROM[name])
+            variance += np.square(slope * (column - np.clip(column, least, limit)))
+        return traits_of @ slopes, np.sqrt(variance)
 
 
 @dataclass(frozen=True)
 class _OfMeans(Percentile):
     """A percentile that forecasts on AMD's GPUs say themselves."""
 
-    def of(self, rows: pd.DataFrame, own: GPU | None = None) -> tuple[FloatArray, FloatArray]:
-        logs, spread = super().of(rows, own)
-        means = 1.0 - traits(rows, own)[:, -1]
+    def of(self, rows: pd.DataFrame, user_gpu: GPU | None = None) -> tuple[FloatArray, FloatArray]:
+        logs, spread = super().of(rows, user_gpu)
+        means = 1.0 - traits(rows, user_gpu)[:, -1]
         return logs * means, spread * means
 
 
@@ -95,12 +95,12 @@ LEARNT: Final[Mapping[tuple[str, str], Percentile]] = {
 """By time and percentile; printed by `benchmarks.serving_percentiles`."""
 
 
-def traits(rows: pd.DataFrame, own: GPU | None = None) -> FloatArray:
+def traits(rows: pd.DataFrame, user_gpu: GPU | None = None) -> FloatArray:
     """Return one, the octaves of requests, prompts and answers, and whether the GPU is AMD's, shape (n, 5)."""
     octaves = []
     for name, least in _FROM.items():
         octaves.append(np.log2(as_numbers(rows, name) / least))
-    amd = np.array(vendors(rows, own)) == "AMD"
+    amd = np.array(vendors(rows, user_gpu)) == "AMD"
     return np.column_stack([np.ones(len(rows)), *octaves, amd.astype(np.float64)])
 
 

@@ -91,16 +91,16 @@ class Trees:
         if (np.abs(nodes["number"][~inner]) > _MOST_ANSWER).any():
             raise ValueError("trees of serving: an answer is larger than any run can miss")
         words = tuple((str(name), str(word)) for name, word in said["words"])
-        most = len(TRAITS) + len(TTFT_PARTS) + len(words)
-        if (nodes["trait"] >= most).any() or not {name for name, _ in words} <= {*WORDS}:
+        limit = len(TRAITS) + len(TTFT_PARTS) + len(words)
+        if (nodes["trait"] >= limit).any() or not {name for name, _ in words} <= {*WORDS}:
             raise ValueError("trees of serving: they ask for a column that no run has")
         return cls(nodes, roots, words)
 
 
 def columns(
-    rows: pd.DataFrame, found: Steps, shares: FloatArray, words: Sequence[tuple[str, str]]
+    rows: pd.DataFrame, steps_of: Steps, shares: FloatArray, words: Sequence[tuple[str, str]]
 ) -> FloatArray:
     """Return traits, shares of the parts, and 0 or 1 for each word, of shape (n_rows, n_columns)."""
     said = {name: texts(rows, name) for name in WORDS}
     flags = [(said[name] == word).astype(np.float64) for name, word in words]
-    return np.column_stack([*(found.traits[name] for name in TRAITS), shares, *flags])
+    return np.column_stack([*(steps_of.traits[name] for name in TRAITS), shares, *flags])

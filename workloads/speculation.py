@@ -71,18 +71,18 @@ class Gain:
 
 def ratios(time: str) -> Ratios:
     """Return what runs with speculation taught of a time: ``tpot_ms`` or ``ttft_ms``."""
-    found = process(f"speculation|{time}")
-    assert found is not None
-    return found
+    learnt = process(f"speculation|{time}")
+    assert learnt is not None
+    return learnt
 
 
-def gain(rows: pd.DataFrame, time: str, own: GPU | None = None) -> Gain:
+def gain(rows: pd.DataFrame, time: str, user_gpu: GPU | None = None) -> Gain:
     """Return what speculation changes in a time of settings.
 
-    ``rows`` are of the operator ``serving``, with the figures of their models; ``own`` is a GPU that
+    ``rows`` are of the operator ``serving``, with the figures of their models; ``user_gpu`` is a GPU that
     the catalogue does not have, or has otherwise.
     """
-    learnt, places = ratios(time), places_of(rows, MTP, own)
+    learnt, places = ratios(time), places_of(rows, MTP, user_gpu)
     mean, spread = learnt.of(places)
     return Gain(mean, spread, learnt.measured(places))
 

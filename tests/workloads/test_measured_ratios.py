@@ -58,7 +58,7 @@ def test_a_model_is_known_by_its_figures_under_any_name() -> None:
 def test_a_gpu_of_ones_own_stands_for_the_one_that_was_measured() -> None:
     own = find("MI355X")
     rows = pd.DataFrame([RUN])
-    assert places_of(rows, own=own)["gpu"].tolist() == ["MI355X"]
+    assert places_of(rows, user_gpu=own)["gpu"].tolist() == ["MI355X"]
     assert places_of(rows.assign(device="B200 (HGX)"))["gpu"].tolist() == ["B200"]
 
 
